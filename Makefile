@@ -1,0 +1,35 @@
+# Two commands need no preparation: `make demo` and `make test`. Each makes its own environment.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: demo test test-all lint clean
+.DELETE_ON_ERROR:
+
+$(VENV)/.base: pyproject.toml constraints.txt
+	@test -x $(BIN)/python || { echo "Setting up $(VENV)"; $(PYTHON) -m venv $(VENV); }
+	@$(PIP) -e .
+	@touch $@
+
+$(VENV)/.test: pyproject.toml constraints.txt
+	@test -x $(BIN)/python || { echo "Setting up $(VENV)"; $(PYTHON) -m venv $(VENV); }
+	@$(PIP) -e ".[test]"
+	@touch $@ $(VENV)/.base
+
+demo: $(VENV)/.base          ## fit a mixture from one pass and show it beside the truth
+	@$(BIN)/python examples/demo.py
+
+lint: $(VENV)/.test          ## style and types
+	$(BIN)/ruff check src tests benchmarks examples
+	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/mypy
+
+test: lint                   ## every fast test
+	$(BIN)/python -m pytest -m "not long" -n 2
+
+test-all: lint               ## the long statistical and fault runs as well
+	$(BIN)/python -m pytest -n 2
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

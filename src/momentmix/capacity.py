@@ -1,0 +1,152 @@
+"""How many components moments of a given order identify (Lemma 3.6, Theorem 3.7, Table 1).
+
+| paper symbol | name here |
+|---|---|
+| d = n + 1, m, r | ``n_features``, ``order``, ``n_components`` |
+| k, p | ``Split.n_lower``, ``Split.degree`` |
+| min{C(k,p), C(n−k−1, m−p−1)} | ``Split.rank`` |
+| r_max (max-r) | ``largest_rank`` |
+
+The coordinates 1…n are split into k lower and n−k upper ones; the decomposition works with products
+of p lower and m−p−1 upper coordinates and needs at least r of each.
+
+Differs from the paper: (max-r) is evaluated as the maximum it is, over every admissible (k, p). The
+closed form (rmax) and Table 1 hold only for n ≥ max(2m−1, m²/4−1); below that they are too small
+(d=11, m=7: 4 printed, 5 true), and the largest rank is not monotone in m. The range of k is
+p ≤ k ≤ n−m+p; the paper prints n−m−p in one place. One component never needs a decomposition.
+"""
+
+from __future__ import annotations
+
+from math import comb
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from momentmix.errors import CapacityError, InputError, InputTypeError
+
+__all__ = ["Split", "best_split", "check_count", "largest_rank", "smallest_order", "splits"]
+
+
+class Split(NamedTuple):
+    """One way to split the coordinates, and the rank that it reaches."""
+
+    n_lower: int
+    degree: int
+    rank: int
+
+
+def check_count(name: str, value: object, smallest: int) -> int:
+    """Return `value` as an int, or raise an error that names it, its bound and what was given."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
+        raise InputTypeError(f"{name} must be an integer ≥ {smallest}; got {value!r}.")
+    if value < smallest:
+        raise InputError(f"{name} must be at least {smallest}; got {value}.")
+    return int(value)
+
+
+def splits(n_features: int, order: int) -> list[Split]:
+    """Every admissible (k, p) with the rank it reaches, largest rank first (eq. max-r)."""
+    n = n_features - 1
+    found = [
+        Split(k, p, min(comb(k, p), comb(n - k - 1, order - p - 1)))
+        for p in range(1, order - 1)
+        for k in range(p, n - order + p + 1)
+    ]
+    # At equal rank prefer the split whose linear systems (solve-G) have the most rows.
+    return sorted(found, key=lambda s: (-s.rank, -comb(n - s.n_lower - 1, order - s.degree - 1)))
+
+
+def largest_rank(n_features: int, order: int, method: Literal["paper"] = "paper") -> int:
+    """Largest number of components that moments of one order identify (Theorem 3.7).
+
+    Parameters
+    ----------
+    n_features : int
+        Dimension d of the data.
+    order : int
+        Order m ≥ 3 of the moments.
+    method : {"paper"}
+        The algorithm whose bound is meant.
+
+    Returns
+    -------
+    int
+        At least 1: a single component is read off the mean and the variances.
+
+    Examples
+    --------
+    >>> [largest_rank(15, order) for order in (3, 4, 5, 6, 7)]
+    [6, 8, 15, 20, 20]
+    >>> largest_rank(11, 7)
+    5
+    """
+    n_features = check_count("n_features", n_features, 1)
+    order = check_count("order", order, 3)
+    if method != "paper":
+        raise InputError(f'method must be "paper"; got {method!r}.')
+    return max((split.rank for split in splits(n_features, order)), default=1)
+
+
+def best_split(n_features: int, order: int, n_components: int = 1) -> Split:
+    """The split (k, p) of the largest rank, checked to admit `n_components`.
+
+    Examples
+    --------
+    >>> best_split(15, 4)
+    Split(n_lower=8, degree=1, rank=8)
+    """
+    n_features = check_count("n_features", n_features, 1)
+    order = check_count("order", order, 3)
+    n_components = check_count("n_components", n_components, 1)
+    candidates = splits(n_features, order)
+    if not candidates:
+        raise CapacityError(
+            f"order={order} with {n_features} features admits no split; it needs at least "
+            f"{order + 1} features. Lower the order or add features."
+        )
+    if candidates[0].rank < n_components:
+        raise CapacityError(_over_capacity(n_features, order, n_components, candidates[0].rank))
+    return candidates[0]
+
+
+def smallest_order(n_features: int, n_components: int) -> int:
+    """Smallest order m ≥ 3 whose moments identify `n_components` components.
+
+    Orders are scanned one by one, since the largest rank is not monotone in the order.
+
+    Raises
+    ------
+    CapacityError
+        Where no order will do.
+
+    Examples
+    --------
+    >>> smallest_order(15, 8)
+    4
+    """
+    n_features = check_count("n_features", n_features, 1)
+    n_components = check_count("n_components", n_components, 1)
+    if n_components == 1:
+        return 3
+    for order in range(3, n_features):
+        if largest_rank(n_features, order) >= n_components:
+            return order
+    most = max((largest_rank(n_features, m) for m in range(3, n_features)), default=1)
+    raise CapacityError(
+        f"no order identifies n_components={n_components} with {n_features} features; the most that "
+        f"any order reaches is {most}. Ask for at most {most} components or add features."
+    )
+
+
+def _over_capacity(n_features: int, order: int, n_components: int, most: int) -> str:
+    message = (
+        f"order={order} with {n_features} features identifies at most {most} component"
+        f"{'s' if most > 1 else ''}; n_components={n_components} was asked. "
+    )
+    try:
+        enough = smallest_order(n_features, n_components)
+    except CapacityError:
+        return message + f"No other order reaches {n_components}: ask for fewer, or add features."
+    reach = largest_rank(n_features, enough)
+    return message + f"Use order={enough} (up to {reach}), or at most {most}."

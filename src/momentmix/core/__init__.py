@@ -1,0 +1,1 @@
+"""Layer 0: the values that every stage shares."""

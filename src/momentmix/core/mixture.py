@@ -1,0 +1,220 @@
+"""The answer: a mixture of Gaussians with diagonal covariances.
+
+| paper symbol | name here | shape |
+|---|---|---|
+| ω_i | ``weights`` | (n_components,) |
+| μ_i | ``means`` | (n_components, n_features) |
+| diag Σ_i | ``variances`` | (n_components, n_features) |
+| (M_m)_{Ω_m} (high-tensor-moment) | ``moment_tensor(m)`` | (C(d, m),) |
+| (M_m)_{L_j} | ``squared_moments(j, m−2)`` | (C(d−1, m−2),) |
+
+Differs from the paper: nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import logsumexp
+
+from momentmix.core.incomplete_tensor import IncompleteSymmetricTensor
+from momentmix.core.labels import sets_without
+from momentmix.errors import InputError, InputTypeError
+
+Float = NDArray[np.float64]
+
+__all__ = ["DiagonalMixture"]
+
+_FORMAT, _VERSION = "momentmix.DiagonalMixture", 1
+_BLOCK = 4096  # rows handled at once: bounds memory, whatever the number of rows
+
+
+@dataclass(frozen=True, eq=False)
+class DiagonalMixture:
+    """Mixture of Gaussians whose covariances are diagonal.
+
+    Parameters
+    ----------
+    weights : array of shape (n_components,)
+        Non-negative, sum 1.
+    means : array of shape (n_components, n_features)
+    variances : array of shape (n_components, n_features)
+        Non-negative. A density needs them positive.
+
+    Examples
+    --------
+    >>> mixture = DiagonalMixture([0.5, 0.5], [[-2.0], [2.0]], [[1.0], [1.0]])
+    >>> mixture.predict([[-1.0], [3.0]]).tolist()
+    [0, 1]
+    """
+
+    weights: Float
+    means: Float
+    variances: Float
+
+    def __post_init__(self) -> None:
+        for name, ndim in (("weights", 1), ("means", 2), ("variances", 2)):
+            array = np.array(getattr(self, name), dtype=np.float64)
+            if array.ndim != ndim:
+                raise InputError(f"{name} must have {ndim} dimension(s); got {array.ndim}.")
+            if not np.isfinite(array).all():
+                raise InputError(f"{name} must be finite; it holds NaN or infinity.")
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+        r = self.weights.shape[0]
+        if r < 1 or self.means.shape[0] != r or self.means.shape != self.variances.shape:
+            raise InputError(
+                "weights, means and variances must have shapes (r,), (r, d), (r, d) with r ≥ 1; got "
+                f"{self.weights.shape}, {self.means.shape}, {self.variances.shape}."
+            )
+        if (self.weights < 0).any() or abs(self.weights.sum() - 1) > 1e-9:
+            raise InputError(
+                f"weights must be non-negative with sum 1; the least is {self.weights.min():.4g}, "
+                f"the sum {self.weights.sum():.12g}."
+            )
+        if (self.variances < 0).any():
+            raise InputError(f"variances must be non-negative; got {self.variances.min():.4g}.")
+
+    @property
+    def n_components(self) -> int:
+        """Number of components r."""
+        return int(self.weights.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        """Number of features d."""
+        return int(self.means.shape[1])
+
+    # -- density ------------------------------------------------------------------------------
+
+    def _blocks(self, rows: ArrayLike) -> Iterator[tuple[slice, Float]]:
+        array = np.asarray(rows)
+        if array.dtype.kind not in "fiu":
+            raise InputTypeError(f"rows must be real numbers; got dtype {array.dtype}.")
+        if array.ndim != 2 or array.shape[1] != self.n_features:
+            raise InputError(
+                f"rows must have shape (n_rows, {self.n_features}), one column per feature of the "
+                f"mixture; got {array.shape}."
+            )
+        if (self.variances == 0).any():
+            i, j = np.argwhere(self.variances == 0)[0]
+            raise InputError(
+                f"component {i} has variance 0 in feature {j}, so it has no density there; fit with "
+                "a variance floor, or use with_variance_floor()."
+            )
+        for start in range(0, array.shape[0], _BLOCK):
+            part = slice(start, min(start + _BLOCK, array.shape[0]))
+            yield part, array[part].astype(np.float64, copy=False)
+
+    def _weighted_log_densities(self, block: Float) -> Float:
+        """log ω_i + log N(y; μ_i, Σ_i), of shape (n_rows, n_components), by matrix products."""
+        centre = self.weights @ self.means  # the squares are expanded about it: less cancellation
+        means, rows = self.means - centre, block - centre
+        precisions = 1.0 / self.variances
+        with np.errstate(divide="ignore"):
+            constants = np.log(self.weights) - 0.5 * (
+                self.n_features * np.log(2 * np.pi)
+                + np.log(self.variances).sum(axis=1)
+                + (means**2 * precisions).sum(axis=1)
+            )
+        quadratic = (rows**2) @ precisions.T - 2.0 * rows @ (means * precisions).T
+        return np.asarray(constants - 0.5 * quadratic)
+
+    def _map_rows(self, rows: ArrayLike, reduce: Any, tail: tuple[int, ...], dtype: Any) -> Any:
+        result = np.empty((np.shape(rows)[0] if np.ndim(rows) else 0, *tail), dtype=dtype)
+        for part, block in self._blocks(rows):
+            result[part] = reduce(self._weighted_log_densities(block))
+        return result
+
+    def log_prob(self, rows: ArrayLike) -> Float:
+        """Log-density of each row, of shape (n_rows,)."""
+        return np.asarray(self._map_rows(rows, lambda x: logsumexp(x, axis=1), (), np.float64))
+
+    def responsibilities(self, rows: ArrayLike) -> Float:
+        """Posterior probability of each component, of shape (n_rows, n_components)."""
+        tail = (self.n_components,)
+        result = self._map_rows(
+            rows, lambda x: np.exp(x - logsumexp(x, axis=1, keepdims=True)), tail, np.float64
+        )
+        return np.asarray(result)
+
+    def predict(self, rows: ArrayLike) -> NDArray[np.int64]:
+        """Most probable component of each row, of shape (n_rows,)."""
+        return np.asarray(self._map_rows(rows, lambda x: x.argmax(axis=1), (), np.int64))
+
+    def sample(
+        self, n_rows: int, random_state: int | np.random.Generator | None = None
+    ) -> tuple[Float, NDArray[np.int64]]:
+        """Draw rows and the component of each, of shapes (n_rows, n_features) and (n_rows,)."""
+        rng = np.random.default_rng(random_state)
+        labels = rng.choice(self.n_components, size=n_rows, p=self.weights)
+        noise = rng.standard_normal((n_rows, self.n_features))
+        return self.means[labels] + noise * np.sqrt(self.variances)[labels], labels
+
+    # -- derived mixtures ---------------------------------------------------------------------
+
+    def marginal(self, features: Sequence[int]) -> DiagonalMixture:
+        """The mixture of some of the features."""
+        columns = np.asarray(features, dtype=np.int64)
+        return DiagonalMixture(self.weights, self.means[:, columns], self.variances[:, columns])
+
+    def with_variance_floor(self, floor: ArrayLike) -> DiagonalMixture:
+        """The same mixture with every variance at least `floor` (a number or one per feature)."""
+        return DiagonalMixture(self.weights, self.means, np.maximum(self.variances, floor))
+
+    # -- exact moments ------------------------------------------------------------------------
+
+    def moment_tensor(self, order: int) -> IncompleteSymmetricTensor:
+        """Exact moments with distinct indices: Σ_i ω_i μ_i^{⊗m} on Ω_m (high-tensor-moment)."""
+        return IncompleteSymmetricTensor.from_factors(self.means, order, self.weights)
+
+    def squared_moments(self, feature: int, order: int) -> Float:
+        """Exact E[y_j² y_I] for all I of `order` features other than j, in colex order."""
+        sets = sets_without(self.n_features, order, feature)
+        products = self.means[:, sets].prod(axis=2)  # (r, C(d−1, order))
+        second = self.weights * (self.means[:, feature] ** 2 + self.variances[:, feature])
+        return np.asarray(second @ products)
+
+    # -- files --------------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write the mixture as readable JSON; `load` gives back the same bits."""
+        document = {
+            "format": _FORMAT,
+            "version": _VERSION,
+            "weights": self.weights.tolist(),
+            "means": self.means.tolist(),
+            "variances": self.variances.tolist(),
+        }
+        Path(path).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> DiagonalMixture:
+        """Read a mixture written by `save`."""
+        try:
+            document = json.loads(Path(path).read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise InputError(f"{path} is not a momentmix model: {error}.") from error
+        if not isinstance(document, dict) or document.get("format") != _FORMAT:
+            raise InputError(f'{path} is not a momentmix model: no "format": "{_FORMAT}" in it.')
+        if document.get("version") != _VERSION:
+            raise InputError(
+                f"{path} has version {document.get('version')!r}; this momentmix reads version "
+                f"{_VERSION}. Use the release that wrote it, or a newer one."
+            )
+        missing = {"weights", "means", "variances"} - set(document)
+        if missing:
+            raise InputError(f"{path} lacks {', '.join(sorted(missing))}.")
+        try:
+            return cls(document["weights"], document["means"], document["variances"])
+        except (TypeError, ValueError) as error:
+            raise InputError(f"{path} does not hold a mixture: {error}") from error
+
+    def __repr__(self) -> str:
+        return f"DiagonalMixture(n_components={self.n_components}, n_features={self.n_features})"

@@ -1,0 +1,46 @@
+"""Exceptions. Each message says what was expected, what was given, and what helps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["CapacityError", "DecompositionError", "InputError", "InputTypeError", "MomentmixError"]
+
+
+class MomentmixError(Exception):
+    """Base class of every error that momentmix raises on purpose."""
+
+
+class InputError(MomentmixError, ValueError):
+    """An argument has a value that cannot be used."""
+
+
+class InputTypeError(MomentmixError, TypeError):
+    """An argument has a type that cannot be used."""
+
+
+class CapacityError(InputError):
+    """More components were asked for than moments of this order identify."""
+
+
+class DecompositionError(MomentmixError, ArithmeticError):
+    """The decomposition failed: a genericity condition of Theorem 4.2 does not hold.
+
+    Attributes
+    ----------
+    condition : str
+        Which condition failed: ``"leading-entry"``, ``"independence-basis"``,
+        ``"independence-rows"``, ``"distinct-eigenvalues"`` or ``"residual"``.
+    diagnostics : object or None
+        What was measured before the failure.
+    partial : object or None
+        The best result that was reached, if any.
+    """
+
+    def __init__(
+        self, message: str, *, condition: str, diagnostics: Any = None, partial: Any = None
+    ) -> None:
+        super().__init__(message)
+        self.condition = condition
+        self.diagnostics = diagnostics
+        self.partial = partial
