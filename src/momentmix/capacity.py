@@ -134,8 +134,8 @@ def smallest_order(n_features: int, n_components: int) -> int:
             return order
     most = max((largest_rank(n_features, m) for m in range(3, n_features)), default=1)
     raise CapacityError(
-        f"no order identifies n_components={n_components} with {n_features} features; the most that "
-        f"any order reaches is {most}. Ask for at most {most} components or add features."
+        f"no order identifies n_components={n_components} with {n_features} features; the most "
+        f"that any order reaches is {most}. Ask for at most {most} components or add features."
     )
 
 

@@ -10,7 +10,8 @@ library: the sets that use only indices below i form a prefix, and the rank of a
 max α < min γ is a sum of a term in α and a term in γ, so that sub-tensors are gathered by an outer
 sum of two short vectors.
 
-Differs from the paper: the paper labels Ω_m by ordered tuples; we keep one increasing tuple of each.
+Differs from the paper: the paper labels Ω_m by ordered tuples; here one
+increasing tuple stands for each.
 """
 
 from __future__ import annotations

@@ -70,8 +70,8 @@ class DiagonalMixture:
         r = self.weights.shape[0]
         if r < 1 or self.means.shape[0] != r or self.means.shape != self.variances.shape:
             raise InputError(
-                "weights, means and variances must have shapes (r,), (r, d), (r, d) with r ≥ 1; got "
-                f"{self.weights.shape}, {self.means.shape}, {self.variances.shape}."
+                "weights, means and variances must have shapes (r,), (r, d), (r, d) with r ≥ 1; "
+                f"got {self.weights.shape}, {self.means.shape}, {self.variances.shape}."
             )
         if (self.weights < 0).any() or abs(self.weights.sum() - 1) > 1e-9:
             raise InputError(
@@ -105,8 +105,8 @@ class DiagonalMixture:
         if (self.variances == 0).any():
             i, j = np.argwhere(self.variances == 0)[0]
             raise InputError(
-                f"component {i} has variance 0 in feature {j}, so it has no density there; fit with "
-                "a variance floor, or use with_variance_floor()."
+                f"component {i} has variance 0 in feature {j}, so it has no density there; fit "
+                "with a variance floor, or use with_variance_floor()."
             )
         for start in range(0, array.shape[0], _BLOCK):
             part = slice(start, min(start + _BLOCK, array.shape[0]))

@@ -2,7 +2,7 @@
 
 | paper symbol | name here | shape |
 |---|---|---|
-| [v]_B for B = all products of a distinct coordinates | ``monomials(points, m)[a]`` | (C(h, a), B) |
+| [v]_B, B the products of a distinct coordinates | ``monomials(points, m)[a]`` | (C(h, a), B) |
 
 In colex order the monomials whose last index is i are x_i times a prefix of the monomials one
 degree lower, so every degree is filled by contiguous slice products, without gathers.
