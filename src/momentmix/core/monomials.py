@@ -1,4 +1,4 @@
-"""Multilinear monomials of many points at once, and their derivative.
+"""Multilinear monomials of many points at once, and their derivatives.
 
 | paper symbol | name here | shape |
 |---|---|---|
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
-__all__ = ["monomials", "monomials_pullback"]
+__all__ = ["monomials", "monomials_pullback", "monomials_tangent"]
 
 
 def monomials(points: Array, degree: int) -> list[Array]:
@@ -54,26 +54,41 @@ def monomials(points: Array, degree: int) -> list[Array]:
     return blocks
 
 
-def monomials_pullback(points: Array, blocks: list[Array], gradients: list[Array]) -> Array:
-    """Chain rule backwards through `monomials`: derivative by the points.
+def monomials_pullback(points: Array, blocks: list[Array], by_top: Array) -> Array:
+    """Chain rule backwards through the top degree of `monomials`.
 
     Parameters
     ----------
     points : array of shape (n_coordinates, n_points)
     blocks : result of ``monomials(points, degree)``
-    gradients : list of arrays shaped like `blocks`
-        Derivative of a scalar by each monomial. Overwritten.
+    by_top : array shaped like ``blocks[degree]``
+        Derivative of a scalar by each monomial of the top degree.
 
     Returns
     -------
     array of shape (n_coordinates, n_points)
+        Derivative of the scalar by the points.
     """
-    n_coordinates = points.shape[0]
-    result = np.zeros_like(points, dtype=np.result_type(points, gradients[0]))
+    result = np.zeros(points.shape, dtype=by_top.dtype)
     for a in range(len(blocks) - 1, 0, -1):
-        for i in range(a - 1, n_coordinates):
+        by_next = np.zeros(blocks[a - 1].shape, dtype=by_top.dtype)
+        for i in range(a - 1, points.shape[0]):
             start, stop = comb(i, a), comb(i + 1, a)
-            outer = gradients[a][start:stop]
+            outer = by_top[start:stop]
             result[i] += np.einsum("kb,kb->b", outer, blocks[a - 1][: stop - start])
-            gradients[a - 1][: stop - start] += outer * points[i]
+            by_next[: stop - start] += outer * points[i]
+        by_top = by_next
     return result
+
+
+def monomials_tangent(points: Array, tangents: Array, blocks: list[Array]) -> Array:
+    """Chain rule forwards: change of the top degree of `monomials` along `tangents`."""
+    change = np.zeros(blocks[0].shape, np.result_type(points, tangents))
+    for a in range(1, len(blocks)):
+        block = np.empty(blocks[a].shape, change.dtype)
+        for i in range(a - 1, points.shape[0]):
+            start, stop = comb(i, a), comb(i + 1, a)
+            size = stop - start
+            block[start:stop] = change[:size] * points[i] + blocks[a - 1][:size] * tangents[i]
+        change = block
+    return change
