@@ -33,14 +33,9 @@ class DecompositionError(MomentmixError, ArithmeticError):
         ``"independence-rows"``, ``"distinct-eigenvalues"`` or ``"residual"``.
     diagnostics : object or None
         What was measured before the failure.
-    partial : object or None
-        The best result that was reached, if any.
     """
 
-    def __init__(
-        self, message: str, *, condition: str, diagnostics: Any = None, partial: Any = None
-    ) -> None:
+    def __init__(self, message: str, *, condition: str, diagnostics: Any = None) -> None:
         super().__init__(message)
         self.condition = condition
         self.diagnostics = diagnostics
-        self.partial = partial

@@ -15,8 +15,8 @@ With z = conj(μ_i)∘μ_k, sums over index sets I give, without a Jacobian of C
                    = conj(ω_i) ω_k · conj(μ_ib) μ_ka · e_{m−2}(z without a and b)  where a ≠ b
 
 Entries are left out by products of prefixes and suffixes, never by division, so that large and zero
-entries are harmless. The residual is formed on Ω_m first and then contracted: "data term minus model
-term" would lose half of the digits.
+entries are harmless. The residual is formed on Ω_m first and then contracted: "data term minus
+model term" would lose half of the digits.
 
 Differs from the paper: it names MATLAB's ``lsqnonlin``; this is Levenberg–Marquardt with the matrix
 above, and with conjugate gradients on Jᴴ J v where that matrix would be too large.
@@ -165,7 +165,7 @@ def fit_powers(
         ``residual`` is relative to the norm of the tensor.
     """
     order = tensor.order
-    size = np.linalg.norm(tensor.values) or 1.0
+    size = float(np.linalg.norm(tensor.values)) or 1.0
     factors = np.array(start)
     residual = tensor.values - power_sum(factors, order)
     cost = float(np.linalg.norm(residual)) / size
@@ -235,7 +235,7 @@ def _matrix_free_solver(factors: Array, order: int) -> Any:
             return np.asarray(back + shift * direction).ravel()
 
         def precondition(v: Array) -> Array:
-            return np.einsum("iab,ib->ia", inverse, v.reshape(r, d)).ravel()
+            return np.asarray(np.einsum("iab,ib->ia", inverse, v.reshape(r, d))).ravel()
 
         shape = (r * d, r * d)
         system = LinearOperator(shape, matvec=apply, dtype=factors.dtype)

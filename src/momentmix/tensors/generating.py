@@ -5,8 +5,8 @@
 | 0; 1…k; k+1…n after a re-ordering of the coordinates | ``lead``, ``lower``, ``upper`` | |
 | p, m−p−1 | ``degree``, ``co_degree`` | |
 | (F_m)_{0·J_1·J_2} | ``SubTensors.base`` | (C(k, p), C(n−k, m−p−1)) |
-| (F_m)_{J_1·J_2⁺}, J_2⁺ one degree above J_2 | ``SubTensors.raised_upper`` | (C(k, p), C(n−k, m−p)) |
-| (F_m)_{J_1⁺·J_2}, J_1⁺ one degree above J_1 | ``SubTensors.raised_lower`` | (C(k, p+1), C(n−k, m−p−1)) |
+| (F_m)_{J_1·J_2⁺}, one degree above J_2 | ``SubTensors.raised_upper`` | (…, C(n−k, m−p)) |
+| (F_m)_{J_1⁺·J_2}, one degree above J_1 | ``SubTensors.raised_lower`` | (C(k, p+1), …) |
 | B_0 | ``basis`` (positions in J_1) | (r,) |
 | A[α, F_m], b[α, F_m] (eq: Aalpha) | rows of ``base``, ``raised_upper`` | |
 | N_l(G) (eq:N) | ``multiplication_matrices(…)`` | (n−k, r, r) |
@@ -104,12 +104,12 @@ def scaled_least_squares(matrix: Array, right: Array) -> tuple[Array, float]:
     if not (np.isfinite(norms).all() and (norms > 0).all()):
         return np.zeros((matrix.shape[1], right.shape[1]), np.result_type(matrix, right)), np.inf
     q, upper = linalg.qr(matrix / norms, mode="economic", check_finite=False)
-    (trcon,) = linalg.get_lapack_funcs(("trcon",), (upper,))
-    reciprocal = trcon(upper)[0]
+    (estimate,) = linalg.get_lapack_funcs(["trcon"], (upper,))
+    reciprocal = float(estimate(upper)[0])
     if not reciprocal > 0:
         return np.zeros((matrix.shape[1], right.shape[1]), np.result_type(matrix, right)), np.inf
     solution = linalg.solve_triangular(upper, q.conj().T @ right, check_finite=False)
-    return solution / norms[:, None], float(1.0 / reciprocal)
+    return solution / norms[:, None], 1.0 / reciprocal
 
 
 def choose_basis(base: Array, rank: int) -> tuple[Int, float]:
