@@ -11,8 +11,8 @@
 
 Differs from the paper: (coef-1) and its twin one degree higher share the matrix [w̃]_{J_3}, so that
 one factorisation serves both, and (v_i)_j follows from their ratios, combined by least squares over
-all products that hold j. (coef-lambda) uses the Gram matrix in closed form, m!·e_m, and two steps of
-iterative refinement with the residual on Ω_m. All columns are scaled to norm one.
+all products that hold j. (coef-lambda) uses the Gram matrix in closed form, m!·e_m, and two steps
+of iterative refinement with the residual on Ω_m. All columns are scaled to norm one.
 """
 
 from __future__ import annotations

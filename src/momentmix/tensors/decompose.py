@@ -7,8 +7,8 @@
 | ξ | ``direction`` of `common_eigenvalues` | (n−k,) |
 
 Differs from the paper: several orders of the coordinates and several ξ are tried and the lowest
-residual is kept, since the error of a single draw is heavy-tailed. One factor is found directly from
-ratios of entries; no split is needed. What differs inside a step is said where the step is:
+residual is kept, since the error of a single draw is heavy-tailed. One factor is found directly
+from ratios of entries; no split is needed. What differs inside a step is said where the step is:
 generating.py (Steps 1 and 2), coefficients.py (Step 3).
 """
 

@@ -1,30 +1,24 @@
-"""Least squares on Ω_m for sums of powers, with the Gauss–Newton matrix in closed form.
+"""Least squares on Ω_m for sums of powers, by Levenberg–Marquardt.
 
 | paper symbol | name here | shape |
 |---|---|---|
-| Σ_i ω_i μ_i^{⊗m} on Ω_m | ``power_sum(vectors, m, weights)`` | (C(d, m),) |
-| e_t of x with one entry left out, for each entry | ``leave_one_out(x, t)`` | (…, d) |
-| Jᴴ J, J = ∂/∂(ω, μ) | ``normal_matrix(weights, vectors, m)`` | (r + r·d, r + r·d) |
-| (solve-F) | ``fit_powers`` | (r, d) |
+| q_i^* (solve-F) | ``fit_powers`` | (r, d) |
+| ω_i^*, μ_i^* (prob:nls-w mu) | ``fit_weighted_powers`` | (r,), (r, d) |
+| Jᴴ R, R the residual on Ω_m | ``gradient`` | (r·d,) |
 
-With z = conj(μ_i)∘μ_k, sums over index sets I give, without a Jacobian of C(d, m) rows:
+The residual is formed on Ω_m first and then contracted: "data term minus model term" would lose half
+of the digits. The matrix Jᴴ J comes in closed form from normal_matrix.py.
 
-    ⟨∂ω_i, ∂ω_k⟩   = e_m(z)
-    ⟨∂ω_i, ∂μ_kb⟩  = ω_k · conj(μ_ib) · e_{m−1}(z without b)
-    ⟨∂μ_ia, ∂μ_kb⟩ = conj(ω_i) ω_k · e_{m−1}(z without a)                          where a = b
-                   = conj(ω_i) ω_k · conj(μ_ib) μ_ka · e_{m−2}(z without a and b)  where a ≠ b
-
-Entries are left out by products of prefixes and suffixes, never by division, so that large and zero
-entries are harmless. The residual is formed on Ω_m first and then contracted: "data term minus
-model term" would lose half of the digits.
-
-Differs from the paper: it names MATLAB's ``lsqnonlin``; this is Levenberg–Marquardt with the matrix
-above, and with conjugate gradients on Jᴴ J v where that matrix would be too large.
+Differs from the paper: it names MATLAB's ``lsqnonlin`` and ``fmincon``; this is Levenberg–Marquardt,
+with conjugate gradients on Jᴴ J v where that matrix would be too large. The constraints ω ≥ 0,
+Σ ω = 1 hold by the substitution ω_i = s_i² / Σ s².
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import factorial
 from typing import Any
 
 import numpy as np
@@ -34,114 +28,87 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from momentmix.core.incomplete_tensor import (
     IncompleteSymmetricTensor,
+    contract,
     contract_gradient,
     power_derivative,
     power_sum,
 )
+from momentmix.tensors.normal_matrix import normal_matrix, vector_block
 
 Array = NDArray[Any]
 
-__all__ = ["PowerFit", "fit_powers", "leave_one_out", "normal_matrix"]
+__all__ = ["PowerFit", "fit_powers", "fit_weighted_powers"]
 
 _LARGEST_MATRIX = 12_000  # unknowns; beyond, JᴴJ is applied and never stored (1.2 GB at this size)
 _STALL = 1e-15  # relative decrease of the squared residual that counts as none
 
 
-def leave_one_out(x: Array, degree: int) -> Array:
-    """Elementary symmetric polynomial of all entries but one, for each entry.
-
-    Parameters
-    ----------
-    x : array of shape (..., d)
-    degree : int
-
-    Returns
-    -------
-    array of shape (..., d)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> leave_one_out(np.array([2.0, 3.0, 5.0]), 2).tolist()
-    [15.0, 10.0, 6.0]
-    """
-    d = x.shape[-1]
-    if degree < 0:
-        return np.zeros_like(x)
-    before = np.zeros((d, degree + 1, *x.shape[:-1]), dtype=x.dtype)
-    before[0, 0] = 1.0
-    for i in range(1, d):
-        before[i] = before[i - 1]
-        before[i, 1:] += x[..., i - 1] * before[i - 1, :-1]
-    after = np.zeros_like(before[0])
-    after[0] = 1.0
-    result = np.empty_like(x)
-    for i in range(d - 1, -1, -1):
-        result[..., i] = sum(before[i, s] * after[degree - s] for s in range(degree + 1))
-        after[1:] += x[..., i] * after[:-1]
-    return result
+Step = Callable[[float], Array]
 
 
-def _vector_block(first: Array, others: Array, order: int) -> tuple[Array, Array]:
-    """⟨∂μ_ia, ∂μ_kb⟩ without weights, for one i and several k, and e_{m−1}(z without b).
-
-    Returns
-    -------
-    block : array of shape (n_others, d, d), indexed (k, a, b)
-    single : array of shape (n_others, d)
-    """
-    d = first.size
-    z = np.conj(first) * others  # (n, d)
-    single = leave_one_out(z, order - 1)
-    without = np.repeat(z[:, None, :], d, axis=1)
-    without[:, np.arange(d), np.arange(d)] = 0.0  # row a: entry a left out
-    block = leave_one_out(without, order - 2)  # (n, a, b)
-    block *= np.conj(first)[None, None, :] * others[:, :, None]
-    block[:, np.arange(d), np.arange(d)] = single
-    return block, single
+@dataclass(frozen=True)
+class _Descent:
+    point: Array
+    cost: float
+    n_iterations: int
+    converged: bool
 
 
-def normal_matrix(weights: Array, vectors: Array, order: int) -> Array:
-    """Gauss–Newton matrix of Σ_i weights_i · vectors_i^{⊗order} on Ω_order in closed form.
+def _descend(
+    start: Array,
+    residuals_at: Callable[[Array], Residuals],
+    linearise: Callable[[Array, Residuals], Step],
+    size: float,
+    max_iterations: int,
+) -> _Descent:
+    """Levenberg–Marquardt on Σ ‖residual‖²; `linearise` gives the step for a damping."""
 
-    Parameters
-    ----------
-    weights : array of shape (r,)
-    vectors : array of shape (r, d)
-    order : int
+    def cost_of(residuals: Residuals) -> float:
+        return float(np.sqrt(sum(np.linalg.norm(one) ** 2 for one in residuals))) / size
 
-    Returns
-    -------
-    array of shape (r + r·d, r + r·d)
-        Unknowns: the weights, then the vectors row by row. Sums over index sets, without m!.
-    """
-    r, d = vectors.shape
-    dtype = np.result_type(weights, vectors, float)
-    matrix = np.empty((r + r * d, r + r * d), dtype=dtype)
-    vector_part = matrix[r:, r:].reshape(r, d, r, d)
-    cross_part = matrix[:r, r:].reshape(r, r, d)
-    for i in range(r):
-        later = vectors[i:]
-        block, single = _vector_block(vectors[i], later, order)
-        # (n, a, b) → (a, n, b)
-        scaled = block * (np.conj(weights[i]) * weights[i:])[:, None, None]
-        vector_part[i, :, i:] = scaled.transpose(1, 0, 2)
-        vector_part[i:, :, i] = np.conj(scaled).transpose(0, 2, 1)
-        cross_part[i, i:] = np.conj(vectors[i]) * single * weights[i:, None]
-        cross_part[i:, i] = np.conj(later * single) * weights[i]
-        z = np.conj(vectors[i]) * later
-        whole = (z * single).sum(axis=1) / order  # e_m = Σ_b z_b e_{m−1}(z without b) / m
-        matrix[i, i:r] = whole
-        matrix[i:r, i] = np.conj(whole)
-    matrix[r:, :r] = np.conj(matrix[:r, r:]).T
-    return matrix
+    point, residuals = start, residuals_at(start)
+    cost = cost_of(residuals)
+    damping, growth, count = 1e-6, 2.0, 0
+    while count < max_iterations and np.isfinite(cost):
+        step_for = linearise(point, residuals)
+        while True:
+            count += 1
+            step = step_for(damping)
+            small = float(np.linalg.norm(step)) <= 1e-9 * float(np.linalg.norm(point))
+            moved = residuals_at(point + step)
+            trial = cost_of(moved)
+            if trial < cost:
+                break
+            # No decrease left in double precision: this is the minimum, not a failure.
+            if small or count >= max_iterations or damping > 1e12:
+                return _Descent(point, cost, count, small)
+            damping, growth = damping * growth, growth * 2.0
+        stalled = cost**2 - trial**2 <= _STALL * cost**2
+        point, residuals, cost = point + step, moved, trial
+        damping, growth = max(damping / 10.0, 1e-14), 2.0
+        if small or stalled:
+            return _Descent(point, cost, count, True)
+    return _Descent(point, cost, count, False)
+
+
+def _cholesky_step(matrix: Array, gradient: Array, damping: float) -> Array:
+    """Solve (JᴴJ + damping·diag) step = Jᴴ R; not-a-number where that is not positive definite."""
+    diagonal = np.real(np.diag(matrix))
+    damped = matrix.copy()
+    damped[np.diag_indices_from(damped)] += damping * diagonal + 1e-16 * diagonal.max(initial=0.0)
+    try:
+        factor = linalg.cho_factor(damped, overwrite_a=True, check_finite=False)
+    except linalg.LinAlgError:
+        return np.full_like(gradient, np.nan)
+    return np.asarray(linalg.cho_solve(factor, gradient, check_finite=False))
 
 
 @dataclass(frozen=True)
 class PowerFit:
-    """Outcome of `fit_powers`."""
+    """Outcome of a least-squares fit of powers; ``residual`` is relative to the data's norm."""
 
     factors: Array
+    weights: Array
     residual: float
     n_iterations: int
     converged: bool
@@ -150,7 +117,7 @@ class PowerFit:
 def fit_powers(
     tensor: IncompleteSymmetricTensor, start: Array, *, max_iterations: int = 100
 ) -> PowerFit:
-    """Minimise ‖F − Σ_i q_i^{⊗m}‖ on Ω_m from `start` by Levenberg–Marquardt (eq. solve-F).
+    """Minimise ‖F − Σ_i q_i^{⊗m}‖ on Ω_m from `start` (eq. solve-F).
 
     Parameters
     ----------
@@ -158,74 +125,102 @@ def fit_powers(
     start : array of shape (rank, n_features)
         Real or complex; the answer has the same kind.
     max_iterations : int
+        Steps of Levenberg–Marquardt, refused ones included.
 
     Returns
     -------
     PowerFit
-        ``residual`` is relative to the norm of the tensor.
+        With all weights one.
     """
+    r, d = start.shape
     order = tensor.order
     size = float(np.linalg.norm(tensor.values)) or 1.0
-    factors = np.array(start)
-    residual = tensor.values - power_sum(factors, order)
-    cost = float(np.linalg.norm(residual)) / size
-    damping, growth, converged, step_count = 1e-6, 2.0, False, 0
-    while step_count < max_iterations and not converged and np.isfinite(cost):
-        solve = _damped_solver(factors, order)
-        gradient = contract_gradient(residual, np.conj(factors), order)  # Jᴴ R, (r, d)
-        while True:
-            step_count += 1
-            step = solve(gradient, damping)
-            trial = factors + step
-            moved = tensor.values - power_sum(trial, order)
-            trial_cost = float(np.linalg.norm(moved)) / size
-            if np.isfinite(trial_cost) and trial_cost < cost:
-                converged = cost**2 - trial_cost**2 <= _STALL * cost**2 or _is_small(step, factors)
-                factors, residual, cost = trial, moved, trial_cost
-                damping, growth = max(damping / 10.0, 1e-14), 2.0
-                break
-            # No decrease left in double precision: this is the minimum, not a failure.
-            if _is_small(step, factors) or step_count >= max_iterations or damping > 1e12:
-                converged = _is_small(step, factors)
-                return PowerFit(factors, cost, step_count, converged)
-            damping, growth = damping * growth, growth * 2.0
-    return PowerFit(factors, cost, step_count, converged)
+
+    def residuals_at(point: Array) -> Residuals:
+        return [tensor.values - power_sum(point.reshape(r, d), order)]
+
+    def linearise(point: Array, residuals: Residuals) -> Step:
+        factors = point.reshape(r, d)
+        gradient = contract_gradient(residuals[0], np.conj(factors), order).ravel()  # Jᴴ R
+        if r * d > _LARGEST_MATRIX:
+            return _matrix_free_step(factors, order, gradient)
+        matrix = normal_matrix(np.ones(r), factors, order)[r:, r:]
+        return lambda damping: _cholesky_step(matrix, gradient, damping)
+
+    end = _descend(np.array(start).ravel(), residuals_at, linearise, size, max_iterations)
+    return PowerFit(end.point.reshape(r, d), np.ones(r), end.cost, end.n_iterations, end.converged)
 
 
-def _is_small(step: Array, factors: Array) -> bool:
-    return float(np.linalg.norm(step)) <= 1e-9 * float(np.linalg.norm(factors))
+def fit_weighted_powers(
+    tensors: Sequence[IncompleteSymmetricTensor],
+    weights: Array,
+    vectors: Array,
+    *,
+    max_iterations: int = 100,
+) -> PowerFit:
+    """Minimise Σ_t ‖M_t − Σ_i ω_i μ_i^{⊗t}‖² over several orders t, ω ≥ 0, Σ ω = 1 (prob:nls-w mu).
+
+    Parameters
+    ----------
+    tensors : sequence of IncompleteSymmetricTensor
+        Real moments of different orders.
+    weights : array of shape (r,)
+    vectors : array of shape (r, d)
+    max_iterations : int
+
+    Returns
+    -------
+    PowerFit
+        ``factors`` are the vectors μ_i.
+    """
+    r, d = vectors.shape
+    size = float(np.sqrt(sum(one.norm() ** 2 for one in tensors))) or 1.0
+
+    def unpack(point: Array) -> tuple[Array, Array]:
+        squares = point[:r] ** 2
+        return squares / squares.sum(), point[r:].reshape(r, d)
+
+    def residuals_at(point: Array) -> Residuals:
+        w, mu = unpack(point)
+        return [
+            np.sqrt(factorial(one.order)) * (one.values - power_sum(mu, one.order, w))
+            for one in tensors
+        ]
+
+    def linearise(point: Array, residuals: Residuals) -> Step:
+        w, mu = unpack(point)
+        matrix = np.zeros((r + r * d, r + r * d))
+        gradient = np.zeros(r + r * d)
+        for one, residual in zip(tensors, residuals, strict=True):
+            root = np.sqrt(factorial(one.order))
+            matrix += root**2 * normal_matrix(w, mu, one.order)
+            gradient[:r] += root * contract(residual, mu, one.order)
+            slopes = contract_gradient(residual, mu, one.order)
+            gradient[r:] += root * (w[:, None] * slopes).ravel()
+        total = float((point[:r] ** 2).sum())
+        chain = 2 * (np.diag(point[:r]) - np.outer(w, point[:r])) / total  # ∂ω/∂s, (r, r)
+        matrix[:r] = chain.T @ matrix[:r]
+        matrix[:, :r] = matrix[:, :r] @ chain
+        gradient[:r] = chain.T @ gradient[:r]
+        # The length of s is free: fix it, so that the matrix is regular.
+        unit = point[:r] / np.sqrt(total)
+        matrix[:r, :r] += np.outer(unit, unit) * max(np.diag(matrix)[:r].max(), 1e-300)
+        return lambda damping: _cholesky_step(matrix, gradient, damping)
+
+    start = np.concatenate([np.sqrt(np.maximum(weights, 0.0) / weights.sum()), vectors.ravel()])
+    end = _descend(start, residuals_at, linearise, size, max_iterations)
+    w, mu = unpack(end.point)
+    return PowerFit(mu, w, end.cost, end.n_iterations, end.converged)
 
 
-def _damped_solver(factors: Array, order: int) -> Any:
-    """Return a function (gradient, damping) → step that solves (JᴴJ + damping·diag) step = Jᴴ R."""
+def _matrix_free_step(factors: Array, order: int, gradient: Array) -> Step:
+    """The same step by conjugate gradients: J v and Jᴴ u are matrix products."""
     r, d = factors.shape
-    if r * d > _LARGEST_MATRIX:
-        return _matrix_free_solver(factors, order)
-    matrix = normal_matrix(np.ones(r), factors, order)[r:, r:]
-    diagonal = np.real(np.diag(matrix)).copy()
-    floor = diagonal.max(initial=0.0) * 1e-14 or 1.0
-
-    def solve(gradient: Array, damping: float) -> Array:
-        damped = matrix.copy()
-        damped[np.diag_indices(r * d)] += damping * diagonal + floor * 1e-2
-        try:
-            factor = linalg.cho_factor(damped, overwrite_a=True, check_finite=False)
-            step = linalg.cho_solve(factor, gradient.ravel(), check_finite=False)
-        except linalg.LinAlgError:
-            return np.full((r, d), np.nan)
-        return np.asarray(step).reshape(r, d)
-
-    return solve
-
-
-def _matrix_free_solver(factors: Array, order: int) -> Any:
-    """The same by conjugate gradients: J v and Jᴴ u are matrix products; blocks precondition."""
-    r, d = factors.shape
-    blocks = np.stack([_vector_block(q, q[None], order)[0][0] for q in factors])  # (r, d, d)
+    blocks = np.stack([vector_block(q, q[None], order)[0][0] for q in factors])  # (r, d, d)
     diagonal = np.real(np.einsum("iaa->ia", blocks))
 
-    def solve(gradient: Array, damping: float) -> Array:
-        shift = damping * diagonal + diagonal.max() * 1e-14
+    def step_for(damping: float) -> Array:
+        shift = damping * diagonal + 1e-16 * diagonal.max()
         inverse = np.linalg.inv(blocks + np.einsum("ia,ab->iab", shift, np.eye(d)))
 
         def apply(v: Array) -> Array:
@@ -240,7 +235,7 @@ def _matrix_free_solver(factors: Array, order: int) -> Any:
         shape = (r * d, r * d)
         system = LinearOperator(shape, matvec=apply, dtype=factors.dtype)
         helper = LinearOperator(shape, matvec=precondition, dtype=factors.dtype)
-        step, _ = cg(system, gradient.ravel(), rtol=1e-6, maxiter=60, M=helper)
-        return np.asarray(step).reshape(r, d)
+        step, _ = cg(system, gradient, rtol=1e-6, maxiter=60, M=helper)
+        return np.asarray(step)
 
-    return solve
+    return step_for

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
+from scipy.linalg import lapack
 
 from momentmix.capacity import Split
 from momentmix.core.incomplete_tensor import IncompleteSymmetricTensor
@@ -104,7 +105,7 @@ def scaled_least_squares(matrix: Array, right: Array) -> tuple[Array, float]:
     if not (np.isfinite(norms).all() and (norms > 0).all()):
         return np.zeros((matrix.shape[1], right.shape[1]), np.result_type(matrix, right)), np.inf
     q, upper = linalg.qr(matrix / norms, mode="economic", check_finite=False)
-    (estimate,) = linalg.get_lapack_funcs(["trcon"], (upper,))
+    estimate = lapack.ztrcon if upper.dtype.kind == "c" else lapack.dtrcon
     reciprocal = float(estimate(upper)[0])
     if not reciprocal > 0:
         return np.zeros((matrix.shape[1], right.shape[1]), np.result_type(matrix, right)), np.inf
