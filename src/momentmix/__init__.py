@@ -4,15 +4,18 @@ from momentmix._version import __version__
 from momentmix.capacity import largest_rank, smallest_order
 from momentmix.core.incomplete_tensor import IncompleteSymmetricTensor
 from momentmix.core.mixture import DiagonalMixture
+from momentmix.fitting.pipeline import FitResult, fit
 from momentmix.tensors.approximate import approximate
 from momentmix.tensors.decompose import decompose
 
 __all__ = [
     "DiagonalMixture",
+    "FitResult",
     "IncompleteSymmetricTensor",
     "__version__",
     "approximate",
     "decompose",
+    "fit",
     "largest_rank",
     "smallest_order",
 ]

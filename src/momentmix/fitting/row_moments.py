@@ -43,8 +43,8 @@ class RowMoments:
         if not np.isfinite(self.rows).all():
             row, column = np.argwhere(~np.isfinite(self.rows))[0]
             raise InputError(
-                f"rows must be finite; row {row}, column {column} is {self.rows[row, column]}. Drop "
-                "or impute rows with missing values first."
+                f"rows must be finite; row {row}, column {column} is {self.rows[row, column]}. "
+                "Drop or impute rows with missing values first."
             )
 
     @property

@@ -6,10 +6,10 @@
 | ω_i^*, μ_i^* (prob:nls-w mu) | ``fit_weighted_powers`` | (r,), (r, d) |
 | Jᴴ R, R the residual on Ω_m | ``gradient`` | (r·d,) |
 
-The residual is formed on Ω_m first and then contracted: "data term minus model term" would lose half
-of the digits. The matrix Jᴴ J comes in closed form from normal_matrix.py.
+The residual is formed on Ω_m first and then contracted: "data term minus model term" would lose
+half of the digits. The matrix Jᴴ J comes in closed form from normal_matrix.py.
 
-Differs from the paper: it names MATLAB's ``lsqnonlin`` and ``fmincon``; this is Levenberg–Marquardt,
+Differs from the paper: it names MATLAB's ``lsqnonlin`` and ``fmincon``; here Levenberg–Marquardt,
 with conjugate gradients on Jᴴ J v where that matrix would be too large. The constraints ω ≥ 0,
 Σ ω = 1 hold by the substitution ω_i = s_i² / Σ s².
 """
@@ -43,6 +43,7 @@ _LARGEST_MATRIX = 12_000  # unknowns; beyond, JᴴJ is applied and never stored 
 _STALL = 1e-15  # relative decrease of the squared residual that counts as none
 
 
+Residuals = list[Array]
 Step = Callable[[float], Array]
 
 
