@@ -18,7 +18,7 @@ from time import perf_counter
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from momentmix.capacity import best_split, check_count, smallest_order
 from momentmix.core.mixture import DiagonalMixture
@@ -138,10 +138,10 @@ def _one_component(moments: RowMoments, start: float) -> FitResult:
     return FitResult(mixture, "paper", 1, len(rows), 0.0, True, perf_counter() - start)
 
 
-def _variance_floor(moments: RowMoments, mixture: DiagonalMixture) -> np.ndarray:
+def _variance_floor(moments: RowMoments, mixture: DiagonalMixture) -> NDArray[np.float64]:
     """A tenth of the variance within components, feature by feature, and never zero."""
     total = moments.rows.var(axis=0)
     centred = mixture.means - mixture.weights @ mixture.means
     within = total - mixture.weights @ centred**2
     tiny = np.finfo(float).tiny
-    return np.maximum(_FLOOR * within, np.maximum(1e-6 * total, tiny))
+    return np.asarray(np.maximum(_FLOOR * within, np.maximum(1e-6 * total, tiny)))
