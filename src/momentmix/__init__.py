@@ -4,14 +4,26 @@ from momentmix._version import __version__
 from momentmix.capacity import largest_rank, smallest_order
 from momentmix.core.incomplete_tensor import IncompleteSymmetricTensor
 from momentmix.core.mixture import DiagonalMixture
+from momentmix.errors import (
+    CapacityError,
+    DecompositionError,
+    InputError,
+    InputTypeError,
+    MomentmixError,
+)
 from momentmix.fitting.pipeline import FitResult, fit
 from momentmix.tensors.approximate import approximate
 from momentmix.tensors.decompose import decompose
 
 __all__ = [
+    "CapacityError",
+    "DecompositionError",
     "DiagonalMixture",
     "FitResult",
     "IncompleteSymmetricTensor",
+    "InputError",
+    "InputTypeError",
+    "MomentmixError",
     "__version__",
     "approximate",
     "decompose",
