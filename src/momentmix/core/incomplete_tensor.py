@@ -199,13 +199,32 @@ class _PivotSplit:
         self.upper = monomials(points[::-1], self.b)
 
     def __iter__(self) -> Iterator[tuple[int, Int, int, int]]:
-        """Yield the pivot j, the positions of its entries (n_γ, n_α), and n_γ, n_α."""
+        """Yield the pivot j, the first position of each run of its entries (n_γ,), n_γ and n_α."""
         mirrored = self.d - 1 - index_sets(self.d, self.b)[:, ::-1]  # increasing again
         starts = colex_rank(mirrored, position=self.a + 1)
         for j in range(self.a, self.d - self.b):
             n_upper, n_lower = comb(self.d - 1 - j, self.b), comb(j, self.a)
-            first = starts[:n_upper] + comb(j, self.a + 1)
-            yield j, first[:, None] + np.arange(n_lower), n_upper, n_lower
+            yield j, starts[:n_upper] + comb(j, self.a + 1), n_upper, n_lower
+
+
+_LONG_RUN = 64  # from here on copying runs one by one beats an index array
+
+
+def _read_runs(values: Array, starts: Int, length: int) -> Array:
+    """The runs values[start : start + length] as rows, of shape (len(starts), length)."""
+    if length < _LONG_RUN:
+        return np.asarray(values[starts[:, None] + np.arange(length)])
+    return np.stack([values[start : start + length] for start in starts.tolist()])
+
+
+def _write_runs(values: Array, starts: Int, rows: Array) -> None:
+    """The inverse of `_read_runs`."""
+    length = rows.shape[1]
+    if length < _LONG_RUN:
+        values[starts[:, None] + np.arange(length)] = rows
+        return
+    for start, row in zip(starts.tolist(), rows, strict=True):
+        values[start : start + length] = row
 
 
 def power_sum(factors: ArrayLike, order: int, weights: ArrayLike | None = None) -> Array:
@@ -217,8 +236,8 @@ def power_sum(factors: ArrayLike, order: int, weights: ArrayLike | None = None) 
     split = _PivotSplit(points, order)
     lower, upper = split.lower[-1], split.upper[-1]
     values = np.empty(comb(split.d, order), dtype=scale.dtype)
-    for j, positions, n_upper, n_lower in split:
-        values[positions] = (upper[:n_upper] * scale[j]) @ lower[:n_lower].T
+    for j, starts, n_upper, n_lower in split:
+        _write_runs(values, starts, (upper[:n_upper] * scale[j]) @ lower[:n_lower].T)
     return values
 
 
@@ -232,8 +251,8 @@ def contract(values: Array, factors: Array, order: int) -> Array:
     """
     split = _PivotSplit(factors.T, order)
     inner = np.zeros(factors.shape[0], np.result_type(values, factors))
-    for j, positions, n_upper, n_lower in split:
-        partial = values[positions] @ split.lower[-1][:n_lower]  # (n_upper, r)
+    for j, starts, n_upper, n_lower in split:
+        partial = _read_runs(values, starts, n_lower) @ split.lower[-1][:n_lower]  # (n_upper, r)
         inner += np.einsum("kb,kb->b", partial, split.upper[-1][:n_upper]) * split.points[j]
     return inner
 
@@ -251,8 +270,8 @@ def contract_gradient(values: Array, factors: Array, order: int) -> Array:
     dtype = np.result_type(values, factors)
     by_lower, by_upper = np.zeros(lower.shape, dtype), np.zeros(upper.shape, dtype)
     by_pivot = np.zeros(split.points.shape, dtype)
-    for j, positions, n_upper, n_lower in split:
-        block = values[positions]
+    for j, starts, n_upper, n_lower in split:
+        block = _read_runs(values, starts, n_lower)
         partial = block @ lower[:n_lower]  # (n_upper, r)
         by_pivot[j] = np.einsum("kb,kb->b", partial, upper[:n_upper])
         by_upper[:n_upper] += partial * split.points[j]
@@ -270,11 +289,11 @@ def power_derivative(factors: Array, directions: Array, order: int) -> Array:
     d_lower = monomials_tangent(split.points, tangents, split.lower)
     d_upper = monomials_tangent(split.points[::-1], tangents[::-1], split.upper)
     values = np.empty(comb(split.d, order), np.result_type(factors, directions))
-    for j, positions, n_upper, n_lower in split:
+    for j, starts, n_upper, n_lower in split:
         up, low = upper[:n_upper], lower[:n_lower]
         moved = d_upper[:n_upper] * split.points[j] + up * tangents[j]
         block = moved @ low.T + (up * split.points[j]) @ d_lower[:n_lower].T
-        values[positions] = block
+        _write_runs(values, starts, block)
     return values
 
 

@@ -11,12 +11,13 @@
 
 Differs from the paper: (coef-1) and its twin one degree higher share the matrix [w̃]_{J_3}, so that
 one factorisation serves both, and (v_i)_j follows from their ratios, combined by least squares over
-all products that hold j. (coef-lambda) uses the Gram matrix in closed form, m!·e_m, and two steps
+all products that hold j. (coef-lambda) uses the Gram matrix in closed form, m!·e_m, and one step
 of iterative refinement with the residual on Ω_m. All columns are scaled to norm one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from math import comb, factorial
 from typing import Any
@@ -41,8 +42,6 @@ from momentmix.tensors.results import Decomposition, Diagnostics
 Array = NDArray[Any]
 
 __all__ = ["finish", "lower_coordinates", "nearest_real", "solve_weights"]
-
-_EPS = float(np.finfo(float).eps)
 
 
 def lower_coordinates(blocks: SubTensors, split: Split, upper: Array) -> Array | None:
@@ -74,14 +73,24 @@ def solve_weights(tensor: IncompleteSymmetricTensor, directions: Array) -> tuple
     if not (np.isfinite(lengths).all() and (lengths > 0).all()):
         return np.zeros(directions.shape[0]), np.inf
     directions /= (lengths ** (1.0 / order))[:, None]  # columns of norm one
-    gram = power_inner_products(directions, directions, order) / factorial(order)
+    solve = _gram_solver(power_inner_products(directions, directions, order) / factorial(order))
     weights = np.zeros(directions.shape[0], dtype=directions.dtype)
     left_over = tensor.values
-    for _ in range(3):  # solve, then refine twice
+    for _ in range(2):  # solve, then refine
         right = contract(left_over, np.conj(directions), order)
-        weights = weights + linalg.lstsq(gram, right, cond=_EPS, check_finite=False)[0]
+        weights = weights + solve(right)
         left_over = tensor.values - power_sum(directions, order, weights)
     return weights, float(np.linalg.norm(left_over) / np.linalg.norm(tensor.values))
+
+
+def _gram_solver(gram: Array) -> Callable[[Array], Array]:
+    """Solve with a Gram matrix by Cholesky, or in the least-squares sense where it is singular."""
+    try:
+        factor = linalg.cho_factor(gram, check_finite=False)
+    except linalg.LinAlgError:
+        inverse = linalg.pinvh(gram, check_finite=False)
+        return lambda right: np.asarray(inverse @ right)
+    return lambda right: np.asarray(linalg.cho_solve(factor, right, check_finite=False))
 
 
 def finish(

@@ -221,7 +221,7 @@ def _attempt(
         return Decomposition(empty, replace(numbers, failed=failed))
     matrices, condition = multiplication_matrices(blocks, basis)  # Step 1
     numbers = replace(numbers, condition_systems=condition)
-    if not condition * rank * _EPS < 1:
+    if not condition * _EPS < 1:
         return Decomposition(empty, replace(numbers, failed="independence-rows"))
     roots = max(  # Step 2
         (

@@ -93,7 +93,7 @@ def sub_tensors(tensor: IncompleteSymmetricTensor, split: Split, coordinates: In
 
 
 def scaled_least_squares(matrix: Array, right: Array) -> tuple[Array, float]:
-    """Least squares by QR with columns scaled to norm one.
+    """Least squares with columns scaled to norm one: QR, or LU where the matrix is square.
 
     Returns
     -------
@@ -102,14 +102,24 @@ def scaled_least_squares(matrix: Array, right: Array) -> tuple[Array, float]:
         Estimated condition number of the scaled matrix; infinite if a column is zero.
     """
     norms = np.linalg.norm(matrix, axis=0)
+    singular = np.zeros((matrix.shape[1], right.shape[1]), np.result_type(matrix, right)), np.inf
     if not (np.isfinite(norms).all() and (norms > 0).all()):
-        return np.zeros((matrix.shape[1], right.shape[1]), np.result_type(matrix, right)), np.inf
-    q, upper = linalg.qr(matrix / norms, mode="economic", check_finite=False)
-    estimate = lapack.ztrcon if upper.dtype.kind == "c" else lapack.dtrcon
-    reciprocal = float(estimate(upper)[0])
-    if not reciprocal > 0:
-        return np.zeros((matrix.shape[1], right.shape[1]), np.result_type(matrix, right)), np.inf
-    solution = linalg.solve_triangular(upper, q.conj().T @ right, check_finite=False)
+        return singular
+    scaled = matrix / norms
+    complex_ = scaled.dtype.kind == "c"
+    if matrix.shape[0] == matrix.shape[1]:  # at capacity: elimination is cheaper, and as good
+        factors, pivots = linalg.lu_factor(scaled, check_finite=False)
+        estimate = lapack.zgecon if complex_ else lapack.dgecon
+        reciprocal = float(estimate(factors, np.linalg.norm(scaled, 1))[0])
+        if not reciprocal > 0:
+            return singular
+        solution = linalg.lu_solve((factors, pivots), right, check_finite=False)
+    else:
+        q, upper = linalg.qr(scaled, mode="economic", check_finite=False)
+        reciprocal = float((lapack.ztrcon if complex_ else lapack.dtrcon)(upper)[0])
+        if not reciprocal > 0:
+            return singular
+        solution = linalg.solve_triangular(upper, q.conj().T @ right, check_finite=False)
     return solution / norms[:, None], 1.0 / reciprocal
 
 
@@ -160,7 +170,6 @@ class Eigenvalues:
     values: Array
     gap: float
     condition: float
-    off_diagonal: float
 
 
 def common_eigenvalues(matrices: Array, direction: Array) -> Eigenvalues:
@@ -176,26 +185,20 @@ def common_eigenvalues(matrices: Array, direction: Array) -> Eigenvalues:
     -------
     Eigenvalues
         ``values`` of shape (rank, n_upper): row i is w̃_i. ``gap`` is the least distance of two
-        eigenvalues of N(ξ) against the largest, ``condition`` belongs to the eigenvectors,
-        ``off_diagonal`` is what V⁻¹ N_l V leaves off the diagonal, relative.
+        eigenvalues of N(ξ) against the largest, ``condition`` belongs to the eigenvectors.
     """
     n_upper, rank, _ = matrices.shape
     combined = np.tensordot(direction, matrices, axes=1)  # (r, r)  N_xi
     roots, vectors = np.linalg.eig(combined)
     distance = np.abs(roots[:, None] - roots[None, :]) + np.diag(np.full(rank, np.inf))
     size = float(np.abs(roots).max())
-    gap = float(distance.min() / size) if size > 0 and rank > 1 else float(size > 0)
-    condition = float(np.linalg.cond(vectors, 1)) if rank > 1 else 1.0
-    values = np.empty((rank, n_upper), dtype=np.result_type(vectors, matrices))
-    if not np.isfinite(condition):
-        return Eigenvalues(np.zeros_like(values), 0.0, np.inf, np.inf)
-    factors = linalg.lu_factor(vectors, check_finite=False)
-    left_over = total = 0.0
+    gap = float(distance.min() / size) if size > 0 else 0.0
+    values = np.zeros((rank, n_upper), dtype=np.result_type(vectors, matrices))
+    try:
+        inverse = np.linalg.inv(vectors)
+    except np.linalg.LinAlgError:
+        return Eigenvalues(values, 0.0, np.inf)
+    condition = float(np.linalg.norm(vectors, 1) * np.linalg.norm(inverse, 1))
     for last in range(n_upper):
-        turned = linalg.lu_solve(factors, matrices[last] @ vectors, check_finite=False)
-        values[:, last] = np.diag(turned)  # w_i
-        total += float(np.linalg.norm(turned) ** 2)
-        np.fill_diagonal(turned, 0.0)
-        left_over += float(np.linalg.norm(turned) ** 2)
-    off_diagonal = float(np.sqrt(left_over / total)) if total > 0 else np.inf
-    return Eigenvalues(values, gap, condition, off_diagonal)
+        values[:, last] = np.einsum("ij,ji->i", inverse @ matrices[last], vectors)  # w_i
+    return Eigenvalues(values, gap, condition)
