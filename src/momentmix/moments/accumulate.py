@@ -18,7 +18,6 @@ Differs from the paper: the paper does not say how it forms the moments.
 
 from __future__ import annotations
 
-from itertools import chain
 from math import comb
 from typing import Any
 
@@ -94,9 +93,10 @@ class Kernel:
         self.targets = [self._distinct_targets(b) for b in range(layout.order + 1)]
         self.shapes: list[tuple[int, ...]] = [target.shape for target in self.targets]
         self.picks: list[tuple[Int, Int]] = []
-        for sets in self._square_columns():
-            self.shapes.append((layout.n_features, len(sets)))
-            self.picks.append(self._square_targets(sets))
+        for columns in self._square_columns():
+            width = sum(len(members) for members in columns)
+            self.shapes.append((layout.n_features, width))
+            self.picks.append(self._square_targets(columns))
 
     def _distinct_targets(self, b: int) -> Int:
         """Flat positions of the product of `upper[b]` with all `lower[a]`, a ≤ m − b."""
@@ -110,34 +110,33 @@ class Kernel:
             parts.append(starts[:, None] + np.arange(comb(half, a)))
         return np.concatenate(parts, axis=1)
 
-    def _square_columns(self) -> list[list[tuple[int, ...]]]:
+    def _square_columns(self) -> list[list[Int]]:
         """The index sets I of the three square products: all lower, all upper, mixed."""
         d, q = self.layout.n_features, self.layout.squared_order
         half = d // 2
-        lower = [[tuple(s) for s in index_sets(half, a).tolist()] for a in range(q + 1)]
-        upper = [
-            [tuple(i + half for i in s) for s in index_sets(d - half, b).tolist()]
-            for b in range(q + 1)
+        lower = [index_sets(half, a) for a in range(q + 1)]
+        upper = [index_sets(d - half, b) + half for b in range(q + 1)]
+        mixed = [
+            np.hstack(
+                [np.tile(lower[a], (len(upper[b]), 1)), np.repeat(upper[b], len(lower[a]), axis=0)]
+            )
+            for a, b in _crossed(q)
         ]
-        mixed = [u_low + u_up for a, b in _crossed(q) for u_up in upper[b] for u_low in lower[a]]
-        return [list(chain(*lower)), list(chain(*upper[1:])), mixed]
+        return [lower, upper[1:], mixed]
 
-    def _square_targets(self, sets: list[tuple[int, ...]]) -> tuple[Int, Int]:
+    def _square_targets(self, columns: list[Int]) -> tuple[Int, Int]:
         """Which entries (j, I) of a square product count (j ∉ I), and their flat positions."""
-        d = self.layout.n_features
-        sources, targets = [], []
-        for size in sorted({len(s) for s in sets}):
-            columns = np.array([c for c, s in enumerate(sets) if len(s) == size], dtype=np.int64)
-            members = np.array([s for s in sets if len(s) == size], dtype=np.int64)
-            members = members.reshape(len(columns), size)
-            section = self.layout.section("squared", size)
-            for j in range(d):
-                keep = ~(members == j).any(axis=1)
+        none = np.empty(0, dtype=np.int64)
+        sources, targets = [none], [none]
+        width, first = sum(len(members) for members in columns), 0
+        for members in columns:
+            section = self.layout.section("squared", members.shape[1])
+            for j in range(self.layout.n_features):
+                keep = np.flatnonzero(~(members == j).any(axis=1))
                 ranks = colex_rank(members[keep] - (members[keep] > j))
-                sources.append(j * len(sets) + columns[keep])
+                sources.append(j * width + first + keep)
                 targets.append(section.start + j * section.shape[1] + ranks)
-        if not sources:
-            return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+            first += len(members)
         return np.concatenate(sources), np.concatenate(targets)
 
     def block_sums(

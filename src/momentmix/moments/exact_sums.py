@@ -142,23 +142,26 @@ def subtract(left: Sums, right: Sums) -> Sums:
     return [a - b for a, b in zip(left, right, strict=True)]
 
 
-def _grouped_like(values: Integers, section: Section) -> Integers:
+def _grouped_like(values: Any, section: Section) -> NDArray[Any]:
     """Values of a low section for use in another one: summed over groups where that has none."""
     if values.shape[0] == section.n_groups:
-        return values
-    return np.asarray(values.sum(axis=0, keepdims=True), dtype=object)
+        return np.asarray(values)
+    return np.asarray(values.sum(axis=0, keepdims=True))
 
 
-def move(layout: Layout, sums: Sums, deltas: Sequence[int]) -> Sums:
-    """Sums about an origin moved by integers: of Π (z_i − δ_i) in place of Π z_i."""
+def move(layout: Layout, sums: list[Any], deltas: Sequence[Any]) -> list[Any]:
+    """Sums about a moved origin: of Π (z_i − δ_i) in place of Π z_i.
+
+    Exact for Python integers (never NumPy ones, which wrap); for float64 arrays, as usual.
+    """
     result = [array.copy() for array in sums] if any(deltas) else sums
     for feature, delta in enumerate(deltas):
         if delta:
-            _move_one(layout, result, feature, int(delta))
+            _move_one(layout, result, feature, delta)
     return result
 
 
-def _move_one(layout: Layout, sums: Sums, j: int, delta: int) -> None:
+def _move_one(layout: Layout, sums: list[Any], j: int, delta: Any) -> None:
     d, index = layout.n_features, layout.index
     for s in range(layout.squared_order, -1, -1):  # highest first: each reads the old lower ones
         target = sums[index["squared", s]]
