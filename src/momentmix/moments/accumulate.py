@@ -10,8 +10,10 @@
 
 The features are split into two halves, so that every distinct moment is one entry of a product of
 two short tables of monomials, and none is computed twice. Fixing its upper indices, the lower ones
-run over a contiguous stretch of colex order. Rows go through the tables in chunks that fit the
-cache; the sums of a block are always formed in the same order, by one thread.
+run over a contiguous stretch of colex order. The tables stop at degree m−1: order m within one half
+is read off the product of degree m−1 with the features themselves, because filling a table costs
+more than multiplying by it. Rows go through the tables in chunks; the sums of a block are always
+formed in the same order, by one thread.
 
 Differs from the paper: the paper does not say how it forms the moments.
 """
@@ -32,8 +34,7 @@ __all__ = ["Kernel", "Workspace", "block_rows", "table_rows"]
 
 Float = NDArray[np.float64]
 
-_CACHE_BYTES = 1 << 22
-_MEMORY_BYTES = 1 << 28
+_TABLE_BYTES = 1 << 26  # of one thread; longer chunks cost fewer calls, larger tables more cache
 
 
 def block_rows(layout: Layout) -> int:
@@ -45,8 +46,8 @@ def table_rows(layout: Layout) -> int:
     """Number of monomials that a workspace holds for each row of a chunk."""
     d, m, q = layout.n_features, layout.order, layout.squared_order
     half = d // 2
-    tables = sum(comb(half, a) + comb(d - half, a) for a in range(m + 1))
-    return tables + sum(comb(half, a) * comb(d - half, b) for a, b in _crossed(q)) + 3 * d
+    tables = sum(comb(half, a) + comb(d - half, a) for a in range(m))
+    return tables + sum(comb(half, a) * comb(d - half, b) for a, b in _crossed(q)) + 4 * d
 
 
 def _crossed(squared_order: int) -> list[tuple[int, int]]:
@@ -61,13 +62,15 @@ class Workspace:
         layout, chunk = kernel.layout, kernel.chunk
         d = layout.n_features
         half = d // 2
-        sizes = [sum(comb(h, a) for a in range(layout.order + 1)) for h in (half, d - half)]
+        sizes = [sum(comb(h, a) for a in range(layout.order)) for h in (half, d - half)]
         self.lower, self.upper = (np.empty(size * chunk) for size in sizes)
         self.crossed = np.empty(
             sum(comb(half, a) * comb(d - half, b) for a, b in _crossed(layout.squared_order))
             * chunk
         )
-        self.points, self.squares, self.weighted = (np.empty(d * chunk) for _ in range(3))
+        self.points, self.squares, self.weighted, self.weighted_squares = (
+            np.empty(d * chunk) for _ in range(4)
+        )
         self.sums = [np.empty(shape) for shape in kernel.shapes]
         self.part = [np.empty(shape) for shape in kernel.shapes]
         self.flat = np.empty(layout.n_entries + 1)
@@ -87,28 +90,40 @@ class Kernel:
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
-        fitting = _CACHE_BYTES // (8 * table_rows(layout))
-        largest = max(16, _MEMORY_BYTES // (8 * table_rows(layout)))
-        self.chunk = int(min(1024, max(128, 1 << max(0, fitting.bit_length() - 1)), largest))
-        self.targets = [self._distinct_targets(b) for b in range(layout.order + 1)]
+        self.chunk = int(min(1024, max(16, _TABLE_BYTES // (8 * table_rows(layout)))))
+        self.targets = [self._distinct_targets(b) for b in range(layout.order)]
         self.shapes: list[tuple[int, ...]] = [target.shape for target in self.targets]
         self.picks: list[tuple[Int, Int]] = []
+        half = layout.n_features // 2
+        for first, size in ((0, half), (half, layout.n_features - half)):
+            self.shapes.append((comb(size, layout.order - 1), size))
+            self.picks.append(self._top_targets(first, size))
         for columns in self._square_columns():
             width = sum(len(members) for members in columns)
             self.shapes.append((layout.n_features, width))
             self.picks.append(self._square_targets(columns))
 
     def _distinct_targets(self, b: int) -> Int:
-        """Flat positions of the product of `upper[b]` with all `lower[a]`, a ≤ m − b."""
+        """Flat positions of the product of `upper[b]` with all `lower[a]`, a ≤ m − b, a < m."""
         layout = self.layout
         half = layout.n_features // 2
         upper = index_sets(layout.n_features - half, b) + half
         parts = []
-        for a in range(layout.order - b + 1):
+        for a in range(min(layout.order - b, layout.order - 1) + 1):
             start = layout.section("distinct", a + b).start
             starts = start + colex_rank(upper, position=a)
             parts.append(starts[:, None] + np.arange(comb(half, a)))
         return np.concatenate(parts, axis=1)
+
+    def _top_targets(self, first: int, size: int) -> tuple[Int, Int]:
+        """Order m within one half: which entries (I, i) have i > max I, and their positions."""
+        order = self.layout.order
+        sets = index_sets(size, order - 1)
+        last = sets[:, -1] if order > 1 else np.full(len(sets), -1)
+        rows, columns = np.nonzero(np.arange(size) > last[:, None])
+        members = np.hstack([sets[rows], columns[:, None]]) + first
+        start = self.layout.section("distinct", order).start
+        return rows * size + columns, start + colex_rank(members)
 
     def _square_columns(self) -> list[list[Int]]:
         """The index sets I of the three square products: all lower, all upper, mixed."""
@@ -177,22 +192,40 @@ class Kernel:
     def _products(self, points: Float, weights: Float, out: list[Any], space: Workspace) -> None:
         """All products of one chunk."""
         d, n = points.shape
-        m, q, half = self.layout.order, self.layout.squared_order, d // 2
-        lower = fill_monomials(points[:half], m, space.lower)
-        upper = fill_monomials(points[half:], m, space.upper, first=weights)
+        m, half = self.layout.order, d // 2
+        lower = fill_monomials(points[:half], m - 1, space.lower)
+        upper = fill_monomials(points[half:], m - 1, space.upper, first=weights)
         lengths = np.cumsum([len(block) for block in lower])
         table = space.lower[: lengths[-1] * n].reshape(-1, n)
-        for b in range(m + 1):
-            np.matmul(upper[b], table[: lengths[m - b]].T, out=out[b])
-        squares = np.multiply(points, points, out=space.squares[: d * n].reshape(d, n))
-        weighted = np.multiply(squares, weights, out=space.weighted[: d * n].reshape(d, n))
-        np.matmul(weighted, table[: lengths[q]].T, out=out[m + 1])
-        above = sum(len(block) for block in upper[1 : q + 1])
-        np.matmul(squares, space.upper[n : (1 + above) * n].reshape(above, n).T, out=out[m + 2])
+        for b in range(m):
+            np.matmul(upper[b], table[: lengths[min(m - b, m - 1)]].T, out=out[b])
+        weighted = np.multiply(points, weights, out=space.weighted[: d * n].reshape(d, n))
+        np.matmul(lower[m - 1], weighted[:half].T, out=out[m])
+        np.matmul(upper[m - 1], points[half:].T, out=out[m + 1])
+        self._square_products((points, weighted), (lower, upper), out[m + 2 :], space)
+
+    def _square_products(
+        self,
+        points: tuple[Float, Float],
+        tables: tuple[list[Any], list[Any]],
+        out: list[Any],
+        space: Workspace,
+    ) -> None:
+        """Squares times the monomials of the lower half, of the upper half, and of both."""
+        (plain, weighted), (lower, upper) = points, tables
+        d, n = plain.shape
+        q = self.layout.squared_order
+        squares = np.multiply(plain, plain, out=space.squares[: d * n].reshape(d, n))
+        weighted_squares = np.multiply(
+            plain, weighted, out=space.weighted_squares[: d * n].reshape(d, n)
+        )
+        below, above = (sum(len(block) for block in part[: q + 1]) for part in tables)
+        np.matmul(weighted_squares, space.lower[: below * n].reshape(below, n).T, out=out[0])
+        np.matmul(squares, space.upper[n : above * n].reshape(above - 1, n).T, out=out[1])
         used = 0
         for a, b in _crossed(q):
             shape = (len(upper[b]), len(lower[a]), n)
             block = space.crossed[used : used + shape[0] * shape[1] * n].reshape(shape)
             np.multiply(upper[b][:, None, :], lower[a], out=block)
             used += block.size
-        np.matmul(squares, space.crossed[:used].reshape(-1, n).T, out=out[m + 3])
+        np.matmul(squares, space.crossed[:used].reshape(-1, n).T, out=out[2])

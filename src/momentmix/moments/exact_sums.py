@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -187,10 +188,9 @@ def _change(
     j: int,
     once: Callable[[Integers], Integers],
     twice: Callable[[Integers], Integers],
-) -> Sums:
+) -> None:
     """Apply `once` to the sums that hold feature j once, `twice` to those that hold its square."""
-    result = [array.copy() for array in sums]
-    for section, array in zip(layout.sections, result, strict=True):
+    for section, array in zip(layout.sections, sums, strict=True):
         if section.kind == "distinct" and section.size:
             union, _ = member_ranks(layout.n_features, section.size, j)
             array[:, union] = once(array[:, union])
@@ -199,15 +199,19 @@ def _change(
             if section.size:
                 rows, union, _ = square_member_ranks(layout.n_features, section.size, j)
                 array[:, rows, union] = once(array[:, rows, union])
-    return result
 
 
 def finer(layout: Layout, sums: Sums, bits: Sequence[int]) -> Sums:
     """Sums in units finer by 2^bits[j] for feature j."""
+    result = [array.copy() for array in sums] if any(bits) else sums
     for j, a in enumerate(bits):
         if a:
-            sums = _change(layout, sums, j, lambda x, a=a: x << a, lambda x, a=a: x << 2 * a)  # type: ignore[misc]
-    return sums
+            _change(layout, result, j, partial(_left_shift, a), partial(_left_shift, 2 * a))
+    return result
+
+
+def _left_shift(bits: int, values: Integers) -> Integers:
+    return np.asarray(values << bits, dtype=object)
 
 
 def _rounded_shift(values: Integers, bits: int) -> Integers:
@@ -216,13 +220,15 @@ def _rounded_shift(values: Integers, bits: int) -> Integers:
 
 def coarser(layout: Layout, sums: Sums, j: int, bits: int) -> Sums:
     """Sums in a unit coarser by 2^bits for feature j, rounded once to the quantum."""
-    return _change(
+    result = [array.copy() for array in sums]
+    _change(
         layout,
-        sums,
+        result,
         j,
         lambda values: _rounded_shift(values, bits),
         lambda values: _rounded_shift(values, 2 * bits),
     )
+    return result
 
 
 def _times(values: Any, factor: Fraction) -> Integers:

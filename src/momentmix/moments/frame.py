@@ -31,6 +31,7 @@ __all__ = [
     "LARGEST_VALUE",
     "check_outliers",
     "constant_exponent",
+    "extremes",
     "floor_exponent",
     "round_ratio",
     "typical_exponent",
@@ -45,6 +46,16 @@ _LIMIT_BITS = 800  # of a monomial of one row; 2^223 rows or weights fit above i
 
 def _exponent(value: float) -> int:
     return int(np.frexp(value)[1])
+
+
+def extremes(block: Float) -> tuple[Float, Float]:
+    """Minimum and maximum of each feature of a block of shape (n_rows, n_features)."""
+    n_rows, d = block.shape
+    if n_rows % 16 == 0 and block.flags.c_contiguous:  # long rows are several times faster
+        wide = block.reshape(n_rows // 16, 16 * d)
+        low, high = wide.min(axis=0), wide.max(axis=0)
+        return low.reshape(16, d).min(axis=0), high.reshape(16, d).max(axis=0)
+    return block.min(axis=0), block.max(axis=0)
 
 
 def floor_exponent(largest: float) -> int:

@@ -45,6 +45,7 @@ from momentmix.moments.exact_sums import (
 from momentmix.moments.frame import (
     check_outliers,
     constant_exponent,
+    extremes,
     floor_exponent,
     round_ratio,
     typical_exponent,
@@ -159,12 +160,12 @@ class OpenShard:
             if suspicious or (size[size > 0] < 1 / _HUGE_RATIO).any():
                 self.clone()._choose_frame(block, place)
             return
-        self._check_outliers(block, (block.min(axis=0), block.max(axis=0)), place)
+        self._check_outliers(block, extremes(block), place)
 
     # -- blocks → sums ------------------------------------------------------------------------
 
     def _take(self, block: Float, weights: Float, workers: Workers, place: tuple[int, Any]) -> None:
-        low, high = block.min(axis=0), block.max(axis=0)
+        low, high = extremes(block)
         if self.constants is None:
             self._choose_frame(block, place)
         else:
@@ -246,7 +247,7 @@ class OpenShard:
             self.exponents[j], median = found
             self.shifts[j] = round(Fraction(median) / Fraction(2) ** int(self.exponents[j]))
         if (floors > self.exponents).any():  # the finest units show outliers that floors would hide
-            self._check_outliers(block, (block.min(axis=0), block.max(axis=0)), place)
+            self._check_outliers(block, extremes(block), place)
         for j in np.flatnonzero(floors > self.exponents).tolist():
             bits = int(floors[j] - self.exponents[j])
             self.exponents[j] = floors[j]
