@@ -16,7 +16,7 @@ Differs from the paper: moments of raw data are shift = 0, scale = 1; the defaul
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -28,7 +28,7 @@ from momentmix.core.monomials import monomials
 from momentmix.errors import InputError
 from momentmix.moments.exact_sums import QUANTUM_BITS, finer, move
 from momentmix.moments.layout import Layout
-from momentmix.moments.totals import Totals
+from momentmix.moments.totals import Totals, rearranged
 
 __all__ = [
     "Moments",
@@ -239,9 +239,10 @@ def moments(
     totals: Totals, shift: ArrayLike | None = None, scale: ArrayLike | None = None
 ) -> Moments:
     """All moments about `shift` in units of `scale`."""
-    require_rows(totals)
+    layout = replace(require_rows(totals).layout, replicates=0)
+    totals = rearranged(totals, layout)
     frame = _target(totals, shift, scale)
-    sections = [array.sum(axis=0) for array in _readings(totals, *frame)]
+    sections = [array[0] for array in _readings(totals, *frame)]
     return _packed(totals, sections, frame, sum(totals.n_rows), totals.weight)
 
 
