@@ -12,6 +12,7 @@ from momentmix.errors import (
     MomentmixError,
 )
 from momentmix.fitting.pipeline import FitResult, fit
+from momentmix.moments.summary import MomentSummary, summarize
 from momentmix.tensors.approximate import approximate
 from momentmix.tensors.decompose import decompose
 
@@ -23,6 +24,7 @@ __all__ = [
     "IncompleteSymmetricTensor",
     "InputError",
     "InputTypeError",
+    "MomentSummary",
     "MomentmixError",
     "__version__",
     "approximate",
@@ -30,4 +32,5 @@ __all__ = [
     "fit",
     "largest_rank",
     "smallest_order",
+    "summarize",
 ]

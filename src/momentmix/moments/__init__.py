@@ -1,0 +1,1 @@
+"""Stage 1: rows → moment summary, in one pass."""
