@@ -64,7 +64,7 @@ class _ArrowPiece(FilePiece):
         """Pairs of first row and record batch; rows before `start` may be left out."""
 
     def unusable(self, columns: Sequence[int]) -> list[str]:
-        """Columns that are nested, decimal, null, text, times, …"""
+        """Columns that are nested, decimal, null, text and the like."""
         types = self._arrow.types
         found = []
         for i in columns:
@@ -153,7 +153,9 @@ class IpcPiece(_ArrowPiece):
             with self._reader(file) as reader:
                 self.schema = reader.schema
                 if not self._streamed:
-                    counts = (reader.get_batch(i).num_rows for i in range(reader.num_record_batches))
+                    counts = (
+                        reader.get_batch(i).num_rows for i in range(reader.num_record_batches)
+                    )
                     self.n_rows = sum(counts)
 
     def _reader(self, file: Any) -> Any:

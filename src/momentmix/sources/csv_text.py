@@ -229,10 +229,10 @@ class CsvText(Piece):
         import pyarrow
         from pyarrow import csv as arrow_csv
 
-        wanted = [str(i) for i in columns]
+        wanted, every = [str(i) for i in columns], [str(i) for i in range(self.n_columns)]
         table = arrow_csv.read_csv(
             pyarrow.BufferReader(chunk),
-            read_options=arrow_csv.ReadOptions(column_names=[str(i) for i in range(self.n_columns)]),
+            read_options=arrow_csv.ReadOptions(column_names=every),
             parse_options=arrow_csv.ParseOptions(
                 delimiter=self.delimiter, newlines_in_values=b'"' in chunk
             ),
@@ -289,7 +289,7 @@ class CsvText(Piece):
         if _DECIMAL_COMMA.fullmatch(text):
             cure = "It has a decimal comma: pass decimal=',' (--decimal ,)."
         raise InputError(
-            f"{self.name}, line {number}, {label}: {ascii(text[:60])} is not a number. {cure}"
+            f"{self.name}, line {number}, {label}: {text[:60]!a} is not a number. {cure}"
         )
 
 

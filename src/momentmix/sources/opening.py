@@ -34,6 +34,7 @@ def open_rows(
     missing: Missing = "error",
     block_rows: int = 65536,
     *,
+    expected: Sequence[str] | None = None,
     delimiter: str | None = None,
     decimal: str = ".",
 ) -> RowSource:
@@ -51,6 +52,8 @@ def open_rows(
         What to do with rows that hold missing, NaN or infinite values.
     block_rows : int
         Most rows in a block.
+    expected : sequence of str, optional
+        Names to take, in this order, where `columns` is not given and the source has names.
     delimiter, decimal : str
         For CSV; by default a comma (a tab for .tsv) and a point.
 
@@ -77,6 +80,8 @@ def open_rows(
         )
     check_count("block_rows", block_rows, 1)
     pieces = _pieces(source, delimiter, decimal)
+    if columns is None and expected is not None and pieces[0].column_names is not None:
+        columns = list(expected)
     chosen = _choose(pieces[0], columns)
     placed = [_matched(pieces[0], chosen, piece, columns is None) for piece in pieces]
     for piece, numbers in zip(pieces, placed, strict=True):

@@ -1,0 +1,60 @@
+"""``momentmix plan``: what an order of moments gives and costs."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+__all__ = ["plan_command"]
+
+
+def _size(n_bytes: int) -> str:
+    size = float(n_bytes)
+    for unit in ("bytes", "KB", "MB", "GB", "TB"):
+        if size < 1000 or unit == "TB":
+            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.3g} {unit}"
+        size /= 1000
+    raise AssertionError
+
+
+@click.command("plan")
+@click.option("-d", "--features", required=True, type=int, help="Number of features.")
+@click.option("-r", "--components", required=True, type=int, help="Number of components.")
+@click.option(
+    "-m", "--order", type=int, help="Use this order instead of the smallest that will do."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def plan_command(features: int, components: int, order: int | None, as_json: bool) -> None:
+    """Say which order of moments identifies a mixture, and what it costs."""
+    from momentmix.errors import InputError
+    from momentmix.planning import OrderPlan, plan
+
+    try:
+        found = plan(features, components, order)
+    except InputError as error:
+        raise click.UsageError(str(error)) from None
+    if as_json:
+        click.echo(json.dumps(found.to_dict()))
+        return
+    chosen = found.chosen
+    click.echo(f"{features} features, {components} component{'s' * (components > 1)}")
+    if components == 1:
+        click.echo("One component is read off the mean and the variances; no order is needed.")
+        return
+    click.echo(f"order    {chosen.order}  identifies up to {chosen.largest_rank} components")
+    click.echo(f"split    k = {chosen.n_lower}, p = {chosen.degree}")
+    click.echo(f"moments  {chosen.n_moments:,}  ({_size(chosen.memory)} as float64)")
+    click.echo()
+    click.echo("order  components up to    k    p         moments      memory")
+
+    def line(one: OrderPlan) -> str:
+        k, p = one.n_lower or "–", one.degree or "–"
+        mark = "  ← this plan" if one.order == chosen.order else ""
+        return (
+            f"{one.order:>5}  {one.largest_rank:>16}  {k:>3}  {p:>3}  {one.n_moments:>14,}  "
+            f"{_size(one.memory):>10}{mark}"
+        )
+
+    for one in sorted((chosen, *found.neighbours), key=lambda one: one.order):
+        click.echo(line(one))
