@@ -10,8 +10,8 @@ Steps 1–3 are those of the decomposition under noise; step 4 is (solve-F).
 
 Differs from the paper: for a real tensor the starting vectors are made real before the least
 squares, so that the answer is real. Two vectors that noise has merged into a complex pair a ± ib
-start from a + b and a − b. The start of lowest residual is finished first; the next ones only where
-that did not converge.
+start from a + b and a − b. The start of lowest residual is finished first; the next ones, and then
+fresh orders of the coordinates, only where that did not converge.
 """
 
 from __future__ import annotations
@@ -27,11 +27,13 @@ from momentmix.core.incomplete_tensor import IncompleteSymmetricTensor, power_su
 from momentmix.tensors.coefficients import nearest_real
 from momentmix.tensors.decompose import attempts
 from momentmix.tensors.gauss_newton import fit_powers
-from momentmix.tensors.results import Diagnostics, failure
+from momentmix.tensors.results import Decomposition, Diagnostics, failure
 
 Array = NDArray[Any]
 
 __all__ = ["Approximation", "approximate"]
+
+_ROUNDS = 3  # of n_orders orders each, while no start has converged
 
 
 @dataclass(frozen=True)
@@ -101,26 +103,36 @@ def approximate(
     True
     """
     max_iterations = check_count("max_iterations", max_iterations, 1)
-    tried = attempts(tensor, rank, random_state, n_orders=n_orders, n_directions=n_directions)
+    rng = np.random.default_rng(random_state)
+    best: Approximation | None = None
+    for _ in range(_ROUNDS):
+        tried = attempts(tensor, rank, rng, n_orders=n_orders, n_directions=n_directions)
+        for numbers, factors in _starts(tensor, tried):
+            fit = fit_powers(tensor, factors, max_iterations=max_iterations)  # Step 4, solve-F
+            if best is None or fit.residual < best.residual:
+                best = Approximation(
+                    fit.factors, fit.residual, fit.n_iterations, fit.converged, numbers
+                )
+            if best.converged:
+                return best
+        if rank == 1:
+            break
+    if best is None:
+        raise failure(tensor, rank, tried)
+    return best
+
+
+def _starts(
+    tensor: IncompleteSymmetricTensor, tried: list[Decomposition]
+) -> list[tuple[Diagnostics, Array]]:
+    """Starting vectors of the attempts that did not fail, lowest residual first."""
     starts = []
     for one in tried:
         if one.diagnostics.failed is None:
             factors = _real_start(one.factors, tensor.order) if tensor.is_real else one.factors
             residual = float(np.linalg.norm(tensor.values - power_sum(factors, tensor.order)))
             starts.append((residual, one.diagnostics, factors))
-    if not starts:
-        raise failure(tensor, rank, tried)
-    best: Approximation | None = None
-    for _, numbers, factors in sorted(starts, key=lambda start: start[0]):  # lowest residual first
-        fit = fit_powers(tensor, factors, max_iterations=max_iterations)  # Step 4, solve-F
-        if best is None or fit.residual < best.residual:
-            best = Approximation(
-                fit.factors, fit.residual, fit.n_iterations, fit.converged, numbers
-            )
-        if best.converged:
-            break
-    assert best is not None
-    return best
+    return [(numbers, factors) for _, numbers, factors in sorted(starts, key=lambda s: s[0])]
 
 
 def _real_start(factors: Array, order: int) -> Array:
