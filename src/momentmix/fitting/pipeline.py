@@ -6,9 +6,7 @@
 | r, m | ``n_components``, ``order`` |
 | {(ω_i, μ_i, Σ_i)} | ``FitResult.mixture`` |
 
-Differs from the paper: variances below a tenth of the variance that the components share (what is
-left of a column's variance after the means) are raised to it. (solve-sigma) often puts variances at
-zero on samples, and a component without width attracts no row.
+Differs from the paper: nothing here; see the methods.
 """
 
 from __future__ import annotations
@@ -18,17 +16,15 @@ from time import perf_counter
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from momentmix.capacity import best_split, check_count, smallest_order
 from momentmix.core.mixture import DiagonalMixture
 from momentmix.errors import InputError
-from momentmix.fitting.paper import learn_mixture
-from momentmix.fitting.row_moments import RowMoments
+from momentmix.fitting.paper import fit_paper
+from momentmix.moments.summary import MomentSummary, summarize
 
 __all__ = ["FitResult", "fit"]
-
-_FLOOR = 0.1  # of the variance within components
 
 
 @dataclass(frozen=True)
@@ -68,7 +64,7 @@ class FitResult:
 
 
 def fit(
-    rows: ArrayLike,
+    rows: ArrayLike | MomentSummary,
     n_components: int,
     order: int | Literal["auto"] = "auto",
     method: Literal["paper"] = "paper",
@@ -79,7 +75,7 @@ def fit(
 
     Parameters
     ----------
-    rows : array of shape (n_rows, n_features)
+    rows : array of shape (n_rows, n_features), or MomentSummary
     n_components : int
     order : int or "auto"
         Order of the moments; "auto" takes the smallest that identifies `n_components`.
@@ -109,39 +105,30 @@ def fit(
         raise InputError(f'method must be "paper"; got {method!r}.')
     if refine is not None:
         raise InputError(f'refine must be None with method="paper"; got {refine!r}.')
-    moments = RowMoments(rows)
-    n_rows, d = moments.rows.shape
     r = check_count("n_components", n_components, 1)
-    if n_rows < r:
-        raise InputError(f"{r} components need at least {r} rows; got {n_rows}.")
+    summary = rows if isinstance(rows, MomentSummary) else None
+    d = summary.n_features if summary is not None else int(np.asarray(rows).shape[-1])
     if r == 1:
-        return _one_component(moments, start)
-    order = smallest_order(d, r) if order == "auto" else check_count("order", order, 3)
-    best_split(d, order, r)  # raises where the order does not reach r
-    found = learn_mixture(moments, r, order, random_state)
-    mixture = found.mixture.with_variance_floor(_variance_floor(moments, found.mixture))
+        order = 1
+    elif order == "auto":
+        order = smallest_order(d, r)
+    else:
+        best_split(d, check_count("order", order, 3), r)  # raises where the order does not reach r
+    if summary is None:
+        summary = summarize(rows, order=order, squared_order=max(order - 2, 0), replicates=0)
+    if summary.n_rows < r:
+        raise InputError(f"{r} components need at least {r} rows; got {summary.n_rows}.")
+    if r == 1:
+        mixture = DiagonalMixture(np.ones(1), summary.mean[None], summary.variance[None])
+        seconds = perf_counter() - start
+        return FitResult(mixture, method, order, summary.n_rows, 0.0, True, seconds)
+    found = fit_paper(summary, r, order, random_state)
     return FitResult(
-        mixture,
+        found.mixture,
         method,
         order,
-        n_rows,
+        summary.n_rows,
         found.approximation.residual,
         found.approximation.converged and found.polish.converged,
         perf_counter() - start,
     )
-
-
-def _one_component(moments: RowMoments, start: float) -> FitResult:
-    rows = moments.rows
-    variances = rows.var(axis=0)
-    mixture = DiagonalMixture(np.ones(1), rows.mean(axis=0)[None], variances[None])
-    return FitResult(mixture, "paper", 1, len(rows), 0.0, True, perf_counter() - start)
-
-
-def _variance_floor(moments: RowMoments, mixture: DiagonalMixture) -> NDArray[np.float64]:
-    """A tenth of the variance within components, feature by feature, and never zero."""
-    total = moments.rows.var(axis=0)
-    centred = mixture.means - mixture.weights @ mixture.means
-    within = total - mixture.weights @ centred**2
-    tiny = np.finfo(float).tiny
-    return np.asarray(np.maximum(_FLOOR * within, np.maximum(1e-6 * total, tiny)))
