@@ -84,8 +84,8 @@ def standard_moments_from_rows(
 
 
 def _blocks(rows: Float) -> Iterator[Float]:
-    for start in range(0, rows.shape[0], 16 * _BLOCK):
-        yield rows[start : start + 16 * _BLOCK]
+    for start in range(0, rows.shape[0], 2 * _BLOCK):
+        yield rows[start : start + 2 * _BLOCK]
 
 
 def _mean(rows: Float, unit: Float) -> Float:
