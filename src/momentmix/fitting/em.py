@@ -33,7 +33,8 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 __all__ = [
-    "Batch", "Pass", "coefficients", "em_pass", "features_of", "m_step", "run_batch",
+    "Batch", "Pass", "coefficients", "em_pass", "features_of", "log_likelihoods", "m_step",
+    "run_batch", "shares_of",
 ]  # fmt: skip
 
 _TILE_ENTRIES = 1 << 16  # doubles in one tile of log-densities: half a megabyte
@@ -93,6 +94,11 @@ def _shares(
     total = joint.sum(axis=1)
     joint /= total[:, None, :]
     return joint, np.log(total) + top
+
+
+def shares_of(coefficient: Float, features: Float) -> Float:
+    """Responsibilities of one mixture, of shape (r, n)."""
+    return _shares(coefficient, features, 1)[0][0]
 
 
 def _tile_width(n_rows_of_coefficients: int) -> int:

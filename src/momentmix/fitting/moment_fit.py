@@ -67,6 +67,7 @@ def fit_moments(
     rng: np.random.Generator,
     floor: float = 1e-6,
     max_rounds: int = 4,
+    joint_steps: tuple[int, ...] = (15, 15),
 ) -> MomentFit:
     """Weights, means and variances from moments alone.
 
@@ -80,6 +81,8 @@ def fit_moments(
         Least variance of a standardised feature.
     max_rounds : int
         Rounds of further candidates while the misfit stays above the noise.
+    joint_steps : tuple of int
+        Levenberg–Marquardt steps at most, one number per renewal of the noise.
     """
     r, d = n_components, moments.n_features
     n_parameters = r * (2 * d + 1)
@@ -95,7 +98,9 @@ def fit_moments(
         start = _select_and_polish(moments, plain, pool, bounds, r)
         if start.n_components < r:
             start = _filled_up(start, r, rng)
-        found, noise, cost = _joint_polish(full, start, bounds, moments.n_effective)
+        found, noise, cost = _joint_polish(
+            full, start, bounds, moments.n_effective, joint_steps
+        )
         misfit = cost / max(full.size - n_parameters, 1)
         history.append(misfit)
         if best is None or misfit < best[0]:
@@ -123,15 +128,19 @@ def _select_and_polish(
 
 
 def _joint_polish(
-    full: Conditions, start: Parameters, bounds: Bounds, n_effective: float
+    full: Conditions,
+    start: Parameters,
+    bounds: Bounds,
+    n_effective: float,
+    steps: tuple[int, ...],
 ) -> tuple[Parameters, Float, float]:
-    """Two rounds of Levenberg–Marquardt, each with the noise that the parameters before imply."""
+    """Rounds of Levenberg–Marquardt, each with the noise that the parameters before imply."""
     current, cost = start, np.inf
     noise = np.ones(full.size)
-    for _ in range(2):
+    for max_steps in steps:
         noise = np.sqrt(full.row_variances(current) / n_effective)
         noise[0] = 1e-3 / np.sqrt(n_effective)  # the weights sum to 1: no noise in that
-        done = polish(full, current, bounds, noise, max_steps=25)
+        done = polish(full, current, bounds, noise, max_steps, tolerance=1e-3)
         cost = done.cost
         p = done.parameters
         current = Parameters(p.weights / p.weights.sum(), p.means, p.variances)

@@ -19,13 +19,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg.blas import dsyrk
 
 from momentmix.core.standard_moments import StandardMoments
 from momentmix.fitting.conditions import Conditions, Parameters, parameters_from
 
 Float = NDArray[np.float64]
 
-__all__ = ["Bounds", "Polished", "polish"]
+__all__ = ["Bounds", "Polished", "gram", "polish"]
 
 
 @dataclass(frozen=True)
@@ -97,11 +98,12 @@ def polish(
     residual = (conditions.values - conditions.model(current)) / noise
     cost, damping, slow, steps = float(residual @ residual), 1e-3, 0, 0
     while steps < max_steps and slow < 3:
-        jacobian = conditions.jacobian(current, with_variances) / noise[:, None]
+        jacobian = conditions.jacobian(current, with_variances)
+        jacobian /= noise[:, None]
         gradient = jacobian.T @ residual
         x, lo, hi = theta[:moving], lower[:moving], upper[:moving]
         free = ~(((x <= lo) & (gradient < 0)) | ((x >= hi) & (gradient > 0)))
-        normal = jacobian.T @ jacobian
+        normal = gram(jacobian)
         diagonal = np.diagonal(normal).copy()
         diagonal += 1e-12 * diagonal.max()
         accepted = False
@@ -123,6 +125,12 @@ def polish(
         damping = max(damping / 5.0, 1e-9)
         steps += 1
     return Polished(current, cost, steps)
+
+
+def gram(table: Float) -> Float:
+    """tableᵀ table by a symmetric product: half the arithmetic."""
+    half = dsyrk(1.0, table.T)  # upper triangle; table.T is Fortran-ordered, so nothing is copied
+    return np.asarray(half + np.triu(half, 1).T)
 
 
 def _damped_step(normal: Float, gradient: Float, damping: Float, free: NDArray[np.bool_]) -> Float:

@@ -26,6 +26,7 @@ __all__ = [
     "cheapest_merges",
     "component_densities",
     "merge_components",
+    "merge_copies",
     "pool_components",
     "pool_weights",
     "reduce_pool",
@@ -80,13 +81,10 @@ def reduce_pool(
     return pool
 
 
-def merge_components(
-    features: Float, pool: Parameters, n_components: int, free_cost: float = 1e-4
-) -> Parameters:
-    """Greedy moment-preserving merges, the least loss of likelihood first.
+def merge_copies(pool: Parameters, n_components: int = 1, free_cost: float = 1e-4) -> Parameters:
+    """Merge pairs while Runnalls' bound says that it costs less than `free_cost` nats a row.
 
-    While Runnalls' bound says that a merge costs less than `free_cost` nats a row, the bound alone
-    decides; after that the rows do.
+    The rows are not needed for that; most of a pool are copies of the same components.
     """
     current, bound = pool, _bounds(pool)
     while current.n_components > n_components:
@@ -94,6 +92,13 @@ def merge_components(
         if bound[i, k] > free_cost:
             break
         current, bound = _merge(current, bound, i, k)
+    return current
+
+
+def merge_components(features: Float, pool: Parameters, n_components: int) -> Parameters:
+    """Greedy moment-preserving merges, the least loss of likelihood first."""
+    current = merge_copies(pool, n_components)
+    bound = _bounds(current)
     logs = component_densities(features, current)
     top = logs.max(axis=0)
     densities = np.exp(logs - top)
