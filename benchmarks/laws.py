@@ -36,3 +36,17 @@ def accuracies(mixture, truth, n_test=50000, seed=10**6):
     fitted = mixture.with_variance_floor(floor)
     gap = truth.log_prob(rows).mean() - fitted.log_prob(rows).mean()
     return bayes, agreement(labels, fitted.predict(rows), size), gap
+
+
+def shared_coordinates(r, d, rng):
+    """Components that differ in about half of their coordinates only, equal weights."""
+    means = rng.normal(size=(r, d)) * 1.5
+    means[rng.uniform(size=(r, d)) < 0.5] = 0.0
+    return DiagonalMixture(np.full(r, 1 / r), means, rng.uniform(0.5, 1.5, size=(r, d)))
+
+
+def one_light(r, d, rng):
+    """One component of weight 0.02, the rest equal."""
+    weights = np.full(r, 0.98 / (r - 1))
+    weights[0] = 0.02
+    return DiagonalMixture(weights, 1.5 * rng.normal(size=(r, d)), rng.uniform(0.3, 2, (r, d)))

@@ -25,8 +25,16 @@ import numpy as np
 
 from momentmix.errors import CapacityError, InputError, InputTypeError
 
-__all__ = ["Split", "best_split", "check_count", "count_monomials", "largest_rank", "robust_rank",
-           "smallest_order", "splits"]
+__all__ = [
+    "Split",
+    "best_split",
+    "check_count",
+    "count_monomials",
+    "largest_rank",
+    "robust_rank",
+    "smallest_order",
+    "splits",
+]
 
 
 class Split(NamedTuple):
@@ -86,9 +94,7 @@ def robust_rank(n_features: int, order: int) -> int:
     )
 
 
-def largest_rank(
-    n_features: int, order: int, method: Literal["paper", "robust"] = "paper"
-) -> int:
+def largest_rank(n_features: int, order: int, method: Literal["paper", "robust"] = "paper") -> int:
     """Largest number of components that moments identify (Theorem 3.7, or `robust_rank`).
 
     Parameters

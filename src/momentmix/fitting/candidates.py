@@ -30,7 +30,7 @@ from momentmix.core.standard_moments import StandardMoments
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 
-__all__ = ["Layout", "draw_candidates", "layouts"]
+__all__ = ["Layout", "cross_moments", "draw_candidates", "layouts"]
 
 
 class Layout(NamedTuple):
@@ -94,9 +94,7 @@ def _one_partition(
     n_components: int,
     rng: np.random.Generator,
 ) -> Float:
-    left = np.sort(features[: layout.left])
-    right = np.sort(features[layout.left : layout.left + layout.right])
-    rest = np.sort(features[layout.left + layout.right :])
+    left, right, rest = _split(features, layout)
     left_sets, right_sets = _sets(left, layout.left_degree), _sets(right, layout.right_degree)
     cross = _gather(moments, left_sets, right_sets, None)
     u, s, vt = np.linalg.svd(cross, full_matrices=False)
@@ -116,6 +114,20 @@ def _one_partition(
         means[:, left] = (left_side[1 : 1 + left.size] / left_side[0]).T
         means[:, right] = (right_side[1 : 1 + right.size] / right_side[0]).T
     return np.asarray(means.real)
+
+
+def cross_moments(moments: StandardMoments, features: Int, layout: Layout) -> Float:
+    """E[φ_A φ_Bᵀ] of one partition, of shape (F(a, p), F(b, q))."""
+    left, right, _ = _split(features, layout)
+    return _gather(
+        moments, _sets(left, layout.left_degree), _sets(right, layout.right_degree), None
+    )
+
+
+def _split(features: Int, layout: Layout) -> tuple[Int, Int, Int]:
+    last = layout.left + layout.right
+    parts = features[: layout.left], features[layout.left : last], features[last:]
+    return np.sort(parts[0]), np.sort(parts[1]), np.sort(parts[2])
 
 
 def _sets(features: Int, degree: int) -> list[Int]:

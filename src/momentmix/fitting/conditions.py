@@ -2,8 +2,8 @@
 
 | symbol | name here | shape |
 |---|---|---|
-| E Π_{i∈I} z_i = Σ_c ω_c Π μ_ci | rows of ``Conditions.plain`` | (n_plain, width) |
-| E z_j² z_I = Σ_c ω_c (μ_cj² + v_cj) Π μ_ci | rows of ``Conditions.squared`` | (n_squared, 1 + width) |
+| E Π_{i∈I} z_i = Σ_c ω_c Π μ_ci | ``Conditions.plain`` | (n_plain, width) |
+| E z_j² z_I = Σ_c ω_c (μ_cj² + v_cj) Π μ_ci | ``Conditions.squared`` | (n_squared, 1 + width) |
 | observed means, model means | ``values``, ``model`` | (n,) |
 | ∂ model / ∂ (ω, μ, v) | ``jacobian`` | (n, r + 2rd) |
 | Var of one row's product | ``row_variances`` | (n,) |
@@ -28,7 +28,7 @@ from momentmix.core.standard_moments import StandardMoments
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 
-__all__ = ["Conditions", "Parameters", "build_conditions"]
+__all__ = ["Conditions", "Parameters", "build_conditions", "parameters_from"]
 
 
 @dataclass(frozen=True)
@@ -182,16 +182,20 @@ def build_conditions(
     """
     d = moments.n_features
     live = ~moments.constant
-    groups: list[tuple[int, bool, Int, Float]] = []
-    for s in range(min(highest, moments.order) + 1):
-        groups.append((s, False, index_sets(d, s), moments.orders[s]))
+    groups: list[tuple[int, bool, Int, Float]] = [
+        (s, False, index_sets(d, s), moments.orders[s])
+        for s in range(min(highest, moments.order) + 1)
+    ]
     for q in range(min(squared_order, len(moments.squared) - 1) + 1):
         for j in range(d):
             sets = sets_without(d, q, j)
             with_j = np.concatenate([np.full((sets.shape[0], 1), j), sets], axis=1)
             groups.append((q + 2, True, with_j, moments.squared[q][j]))
     left = limit
-    plain, squared, plain_values, squared_values = [], [], [], []
+    plain: list[Int] = []
+    squared: list[Int] = []
+    plain_values: list[Float] = []
+    squared_values: list[Float] = []
     for degree in sorted({g[0] for g in groups}):
         same = [g for g in groups if g[0] == degree]
         usable = [live[g[2]].all(axis=1) for g in same]
@@ -208,7 +212,7 @@ def build_conditions(
             (squared if is_squared else plain).append(sets[rows])
             (squared_values if is_squared else plain_values).append(values[rows])
     width = max(1, min(highest, moments.order))
-    width2 = 1 + max(0, min(squared_order, len(moments.squared) - 1))
+    width2 = 1 + max(1, min(squared_order, len(moments.squared) - 1))
     return Conditions(
         d,
         _filled(plain, width, d),

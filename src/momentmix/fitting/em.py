@@ -98,7 +98,7 @@ def _shares(
 
 def shares_of(coefficient: Float, features: Float) -> Float:
     """Responsibilities of one mixture, of shape (r, n)."""
-    return _shares(coefficient, features, 1)[0][0]
+    return np.asarray(_shares(coefficient, features, 1)[0][0])
 
 
 def _tile_width(n_rows_of_coefficients: int) -> int:
@@ -157,7 +157,7 @@ def log_likelihoods(features: Float, batch: Batch) -> Float:
         joint = (table @ features[:, tile]).reshape(k, -1, features[:, tile].shape[1])
         top = np.maximum(joint.max(axis=1), -1e300)
         total += (np.log(np.exp(joint - top[:, None]).sum(axis=1)) + top).sum(axis=1)
-    return total / features.shape[1]
+    return np.asarray(total / features.shape[1])
 
 
 def em_pass(

@@ -25,7 +25,13 @@ from scipy.special import log_ndtr
 
 from momentmix.core.standard_moments import StandardMoments
 from momentmix.fitting.candidates import draw_candidates
-from momentmix.fitting.conditions import Conditions, Parameters, build_conditions
+from momentmix.fitting.conditions import (
+    Conditions,
+    Parameters,
+    build_conditions,
+    parameters_from,
+)
+from momentmix.fitting.over_identification import check_conditions
 from momentmix.fitting.polish import Bounds, polish
 from momentmix.fitting.selection import select_means
 from momentmix.fitting.variances import fit_variances
@@ -41,12 +47,16 @@ DRAWS_PER_ROUND = 12
 
 @dataclass(frozen=True)
 class MomentFit:
-    """The answer from moments, in standardised features."""
+    """The answer from moments, in standardised features.
+
+    `raw` are the parameters as polished, `parameters` the same with variances raised to what the
+    moments can resolve.
+    """
 
     parameters: Parameters
     raw: Parameters
+    deviations: Parameters
     misfit: float
-    n_rounds: int
     n_candidates: int
     conditions: Conditions
     noise: Float
@@ -66,7 +76,8 @@ def fit_moments(
     n_components: int,
     rng: np.random.Generator,
     floor: float = 1e-6,
-    max_rounds: int = 4,
+    max_rounds: int = 3,
+    strict: bool = True,
     joint_steps: tuple[int, ...] = (15, 15),
 ) -> MomentFit:
     """Weights, means and variances from moments alone.
@@ -81,6 +92,9 @@ def fit_moments(
         Least variance of a standardised feature.
     max_rounds : int
         Rounds of further candidates while the misfit stays above the noise.
+    strict : bool
+        Whether a round counts as good only if the over-identification test accepts it; otherwise
+        a misfit at the noise is enough.
     joint_steps : tuple of int
         Levenberg–Marquardt steps at most, one number per renewal of the noise.
     """
@@ -98,20 +112,25 @@ def fit_moments(
         start = _select_and_polish(moments, plain, pool, bounds, r)
         if start.n_components < r:
             start = _filled_up(start, r, rng)
-        found, noise, cost = _joint_polish(
-            full, start, bounds, moments.n_effective, joint_steps
-        )
+        found, noise, cost = _joint_polish(full, start, bounds, moments.n_effective, joint_steps)
         misfit = cost / max(full.size - n_parameters, 1)
         history.append(misfit)
         if best is None or misfit < best[0]:
             best = (misfit, found, noise)
-        if best[0] < GOOD_MISFIT:
+        if not (strict or misfit > GOOD_MISFIT) or _is_accepted(moments, found, rng):
+            best = (misfit, found, noise)
             break
         pool = np.concatenate([pool, found.means])
     assert best is not None
     misfit, raw, noise = best
-    answer = resolvable_variances(full, raw, noise, floor)
-    return MomentFit(answer, raw, misfit, len(history), pool.shape[0], full, noise, history)
+    deviations = parameters_from(_standard_deviations(full, raw, noise), r)
+    answer = resolvable_variances(raw, deviations, floor)
+    return MomentFit(answer, raw, deviations, misfit, pool.shape[0], full, noise, history)
+
+
+def _is_accepted(moments: StandardMoments, found: Parameters, rng: np.random.Generator) -> bool:
+    test = check_conditions(moments, found, rng, bootstrap=False)
+    return not test.testable or test.p_value >= 0.01
 
 
 def _select_and_polish(
@@ -162,22 +181,19 @@ def _filled_up(start: Parameters, r: int, rng: np.random.Generator) -> Parameter
 
 
 def resolvable_variances(
-    conditions: Conditions, parameters: Parameters, noise: Float, floor: float
+    parameters: Parameters, deviations: Parameters, floor: float
 ) -> Parameters:
     """Variances that the moments can resolve, for use in a density.
 
     A variance v̂ with standard error s becomes E[v | v̂, v ≥ 0] = v̂ + s·φ(v̂/s)/Φ(v̂/s), plus the
     squared standard error of its mean.
     """
-    r, d = parameters.means.shape
-    deviations = _standard_deviations(conditions, parameters, noise)
-    of_means = deviations[r : r + r * d].reshape(r, d)
-    of_variances = deviations[r + r * d :].reshape(r, d)
-    ratio = parameters.variances / of_variances
+    ratio = parameters.variances / deviations.variances
     log_density = -0.5 * ratio**2 - 0.5 * np.log(2 * np.pi)
-    variances = parameters.variances + of_variances * np.exp(log_density - log_ndtr(ratio))
+    raised = deviations.variances * np.exp(log_density - log_ndtr(ratio)) + deviations.means**2
     # No component spreads wider than the whole: standardised features have variance 1.
-    variances = np.minimum(variances + of_means**2, np.maximum(parameters.variances, 1.0))
+    widest = np.maximum(parameters.variances, 1.0)
+    variances = np.minimum(parameters.variances + raised, widest)
     return Parameters(parameters.weights, parameters.means, np.maximum(variances, floor))
 
 
@@ -193,5 +209,5 @@ def _standard_deviations(conditions: Conditions, parameters: Parameters, noise: 
     try:
         inverse = cho_solve(cho_factor(normal, lower=True), np.eye(scale.size))
     except LinAlgError:
-        inverse = np.linalg.pinv(normal, hermitian=True)
+        inverse = np.asarray(np.linalg.pinv(normal, hermitian=True), dtype=np.float64)
     return np.asarray(np.sqrt(np.maximum(np.diagonal(inverse), 1e-30)) / scale)

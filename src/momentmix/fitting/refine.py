@@ -2,7 +2,7 @@
 
 | symbol | name here | shape |
 |---|---|---|
-| rows that candidates are made on, and judged on | ``Sample.features``, ``Sample.judges`` | (2d + 1, n) |
+| rows to work on, and to judge by | ``Sample.features``, ``Sample.judges`` | (2d + 1, n) |
 | log-likelihood per row of standardised features | ``Candidate.score`` | scalar |
 
 Short EM runs from k-means++ seeds and from random responsibilities, the moment answer, and the pool
@@ -33,13 +33,22 @@ from momentmix.fitting.starts import random_starts, seeded_starts
 
 Float = NDArray[np.float64]
 
-__all__ = ["Candidate", "Refined", "Sample", "best_candidate", "draw_sample", "full_passes"]
+__all__ = [
+    "Candidate",
+    "Refined",
+    "Sample",
+    "best_candidate",
+    "draw_sample",
+    "full_passes",
+    "information_rows",
+]
 
 ALL_ROWS_BELOW = 20000  # with fewer rows, candidates are made on all of them
 SHORT_ROWS = 8000
 _SHORT_STEPS = 30
 _FIRST_STARTS = 4
 _FURTHER_ROUNDS = 2
+_SMALL = 4000
 
 
 class Sample(NamedTuple):
@@ -113,7 +122,8 @@ def best_candidate(
     with threadpool_limits(1, "blas"):
         search.add_starts(_FIRST_STARTS)
         search.compete()
-        if sample.is_all:
+        if sample.features.shape[1] < _SMALL:
+            # Few rows mean many local optima, and starts that cost next to nothing.
             search.add_starts(search.affordable_starts())
             search.compete()
         for _ in range(_FURTHER_ROUNDS):
@@ -302,6 +312,23 @@ def full_passes(
         else:
             current = fallback
     return Refined(fallback, last, max_passes, False, gains)
+
+
+def information_rows(
+    rows: RowBlocks,
+    moments: StandardMoments,
+    sample: Sample,
+    n_parameters: int,
+    rng: np.random.Generator,
+) -> Float:
+    """Rows for the outer product of scores: all, or as many as a second of arithmetic allows."""
+    wanted = int(max(2 * ALL_ROWS_BELOW, 2e10 / n_parameters**2))
+    if sample.is_all or rows.n_rows <= 2 * ALL_ROWS_BELOW:
+        return sample.features if sample.is_all else np.hstack([sample.features, sample.judges])
+    n = rows.n_rows
+    places = np.arange(n) if wanted >= n else np.sort(rng.choice(n, size=wanted, replace=False))
+    inverse = np.where(moments.constant, 0.0, 1.0 / moments.scale)
+    return features_of((_take(rows, places) - moments.shift) * inverse)
 
 
 def _information_rows(sample: Sample, n_parameters: int) -> Float | None:

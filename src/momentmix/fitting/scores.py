@@ -13,7 +13,8 @@ By Fisher's identity the mean score over all rows follows from the statistics of
 pass serves an EM step and a scoring step alike. Near the maximum the scoring step converges far
 faster than EM where components overlap.
 
-The weights sum to 1, so I has the null direction (1, …, 1, 0, …, 0); a pseudo-inverse leaves it out.
+The weights sum to 1, so I has the null direction (1, …, 1, 0, …, 0); it is
+left out of every solution.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from momentmix.fitting.conditions import Parameters
 from momentmix.fitting.em import coefficients, shares_of
+from momentmix.fitting.polish import gram
 
 Float = NDArray[np.float64]
 
@@ -56,8 +58,8 @@ def information_matrix(features: Float, parameters: Parameters) -> Float:
     total = np.zeros((size, size))
     for start in range(0, features.shape[1], _ROWS):
         scores = score_table(features[:, start : start + _ROWS], parameters)
-        total += scores.T @ scores
-    return total / features.shape[1]
+        total += gram(scores)
+    return np.asarray(total / features.shape[1])
 
 
 def mean_score(statistics: Float, parameters: Parameters) -> Float:
@@ -71,7 +73,8 @@ def mean_score(statistics: Float, parameters: Parameters) -> Float:
     by_mean = (first - counts[:, None] * m) / v
     squares = second - 2 * m * first + counts[:, None] * m**2
     by_variance = 0.5 * (squares / v - counts[:, None])
-    return np.concatenate([by_weight, by_mean.ravel(), by_variance.ravel()]) / n
+    score = np.concatenate([by_weight, by_mean.ravel(), by_variance.ravel()])
+    return np.asarray(score / n)
 
 
 def solve_information(information: Float, right: Float, n_components: int) -> Float:
@@ -87,7 +90,7 @@ def solve_information(information: Float, right: Float, n_components: int) -> Fl
     try:
         solved = cho_solve(cho_factor(matrix, lower=True), column / scale[:, None])
     except LinAlgError:
-        solved = np.linalg.lstsq(matrix, column / scale[:, None], rcond=None)[0]
+        solved = np.linalg.pinv(matrix, hermitian=True) @ (column / scale[:, None])
     solved = solved / scale[:, None]
     return np.asarray(solved if right.ndim == 2 else solved[:, 0])
 

@@ -23,9 +23,7 @@ Float = NDArray[np.float64]
 __all__ = ["fit_variances"]
 
 
-def fit_variances(
-    moments: StandardMoments, weights: Float, means: Float, floor: float
-) -> Float:
+def fit_variances(moments: StandardMoments, weights: Float, means: Float, floor: float) -> Float:
     """Variances of standardised features, at least `floor`, of shape (r, d).
 
     A small pull towards the average within-component variance settles the components that the
@@ -34,9 +32,7 @@ def fit_variances(
     r, d = means.shape
     variances = np.empty((r, d))
     for j in range(d):
-        blocks = [
-            means[:, sets_without(d, q, j)].prod(axis=2) for q in range(len(moments.squared))
-        ]
+        blocks = [means[:, sets_without(d, q, j)].prod(axis=2) for q in range(len(moments.squared))]
         features = np.concatenate(blocks, axis=1).T  # (n, r)
         observed = np.concatenate([level[j] for level in moments.squared])
         target = observed - features @ (weights * means[:, j] ** 2)  # eq. cov-A

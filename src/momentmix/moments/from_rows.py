@@ -70,15 +70,17 @@ def standard_moments_from_rows(
     total = _Sums(d, order, squared_order)
     with threadpool_limits(1, "blas"), ThreadPoolExecutor(n_threads) as pool:
         for orders, squares in pool.map(chunk, starts):  # in order: the same bits for any n_threads
-            for into, part in zip(total.orders + total.squares, orders + squares, strict=True):
-                into += part
-    orders = tuple(x / n_rows for x in total.orders)
+            for s, part in enumerate(orders):
+                total.orders[s] += part
+            for q, part in enumerate(squares):
+                total.squares[q] += part
+    means = tuple(x / n_rows for x in total.orders)
     squared = []
     for q in range(squared_order + 1):
         ranks = np.array([colex_rank(sets_without(d, q, j)) for j in range(d)])
         squared.append(np.take_along_axis(total.squares[q] / n_rows, ranks, axis=1))
     return StandardMoments(
-        d, order, orders, tuple(squared), n_rows, float(n_rows), shift, scale, minimum, maximum,
+        d, order, means, tuple(squared), n_rows, float(n_rows), shift, scale, minimum, maximum,
         constant,
     )  # fmt: skip
 
@@ -89,13 +91,17 @@ def _blocks(rows: Float) -> Iterator[Float]:
 
 
 def _mean(rows: Float, unit: Float) -> Float:
-    total: Float = sum((block / unit).sum(axis=0) for block in _blocks(rows))  # type: ignore[assignment]
-    return total / rows.shape[0]
+    total = np.zeros(rows.shape[1])
+    for block in _blocks(rows):
+        total += (block / unit).sum(axis=0)
+    return np.asarray(total / rows.shape[0])
 
 
 def _mean_square(rows: Float, shift: Float, unit: Float) -> Float:
-    total: Float = sum((((b - shift) / unit) ** 2).sum(axis=0) for b in _blocks(rows))  # type: ignore[assignment]
-    return total / rows.shape[0]
+    total = np.zeros(rows.shape[1])
+    for block in _blocks(rows):
+        total += (((block - shift) / unit) ** 2).sum(axis=0)
+    return np.asarray(total / rows.shape[0])
 
 
 class _Sums:
