@@ -188,7 +188,8 @@ def certificate(a):
     bad, good = table[table[:, 0] > 0.02], table[table[:, 0] < 0.005]
     print(
         f"bad fits not passed: {int((bad[:, 1] == 0).sum())} of {len(bad)}; good fits passed: "
-        f"{int((good[:, 1] == 1).sum())} of {len(good)}; middling {len(table) - len(bad) - len(good)}"
+        f"{int((good[:, 1] == 1).sum())} of {len(good)}; "
+        f"middling {len(table) - len(bad) - len(good)}"
     )
 
 

@@ -38,7 +38,7 @@ Float = NDArray[np.float64]
 __all__ = ["Correlation", "OverIdentification", "check_conditions"]
 
 MOST_CONDITIONS = 2000
-BOOTSTRAP_BELOW = 20000
+BOOTSTRAP_BELOW = 3000
 _BOOTSTRAP_DRAWS = 39
 
 

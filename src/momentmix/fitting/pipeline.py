@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from momentmix.capacity import check_count, robust_rank
 from momentmix.core.mixture import DiagonalMixture
@@ -50,6 +51,7 @@ Auto = Literal["auto"]
 __all__ = ["fit"]
 
 MOST_COMPONENTS = 12  # cap of n_components="auto"
+ROWS_PER_PARAMETER = 5  # with fewer, moments are too noisy to be worth a candidate beside EM starts
 
 
 def fit(
@@ -121,9 +123,11 @@ def fit(
         variance_floor, check_count("max_passes", max_passes, 1),
         n_threads or os.cpu_count() or 1, progress,
     )  # fmt: skip
-    if n_components == "auto":
-        return run.fit_automatic()
-    return run.fit(check_count("n_components", n_components, 1))
+    # Many small products: more than one BLAS thread each makes them slower.
+    with threadpool_limits(1, "blas"):
+        if n_components == "auto":
+            return run.fit_automatic()
+        return run.fit(check_count("n_components", n_components, 1))
 
 
 def _check_choices(method: str, refine: str | None) -> None:
@@ -278,7 +282,9 @@ class _Run:
             winner = "closed form"
         else:
             known = None
-            if r <= robust_rank(moments.n_features, moments.order):
+            n_parameters = r * (2 * moments.n_features + 1)
+            enough = moments.n_rows >= ROWS_PER_PARAMETER * n_parameters
+            if enough and r <= robust_rank(moments.n_features, moments.order):
                 known = self.timed(
                     "moment fit", lambda: self.moment_answer(moments, r, strict=False)
                 )

@@ -24,17 +24,28 @@ __all__ = ["random_starts", "seeded_starts"]
 def seeded_starts(
     features: Float, n_components: int, n_starts: int, floor: Float, rng: np.random.Generator
 ) -> Batch:
-    """k-means++ seeds, rows assigned to the nearest, spread pooled over the clusters."""
+    """k-means++ seeds, rows assigned to the nearest.
+
+    Of four starts, two begin with the spread pooled over the clusters, one with each cluster's own,
+    and one finds its seeds in a random few of the features: components that differ in one feature
+    only (a yes/no column, say) are lost among the others.
+    """
     d = (features.shape[0] - 1) // 2
     batches = []
-    for _ in range(n_starts):
-        nearest = _assign(features[:d], _seeds(features[:d], n_components, rng))
+    for start in range(n_starts):
+        points = features[:d]
+        if start % 4 == 3:
+            points = points[rng.choice(d, size=int(rng.integers(1, max(2, d // 3 + 1))))]
+        nearest = _assign(points, _seeds(points, n_components, rng))
         statistics = np.zeros((n_components, features.shape[0]))
         for i in range(n_components):
             statistics[i] = features[:, nearest == i].sum(axis=1)
         weights, means, variances = m_step(statistics, floor)
-        # Clusters of one row have no spread of their own: all start from the pooled one.
-        variances = np.tile(np.maximum(weights @ variances, floor), (n_components, 1))
+        pooled = np.maximum(weights @ variances, floor)
+        # Clusters of few rows have no spread of their own.
+        trust = np.zeros(n_components) if start % 2 == 0 else statistics[:, -1]
+        share = (trust / (trust + 5.0))[:, None]
+        variances = share * variances + (1 - share) * pooled
         batches.append((np.maximum(weights, 1e-6), means, variances))
     return _stack(batches)
 
