@@ -322,7 +322,7 @@ def information_rows(
     rng: np.random.Generator,
 ) -> Float:
     """Rows for the outer product of scores: all, or as many as a second of arithmetic allows."""
-    wanted = int(max(2 * ALL_ROWS_BELOW, 2e10 / n_parameters**2))
+    wanted = int(max(2 * ALL_ROWS_BELOW, 4e9 / n_parameters**2))
     if sample.is_all or rows.n_rows <= 2 * ALL_ROWS_BELOW:
         return sample.features if sample.is_all else np.hstack([sample.features, sample.judges])
     n = rows.n_rows
