@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["CapacityError", "DecompositionError", "InputError", "InputTypeError", "MomentmixError"]
+__all__ = [
+    "CapacityError",
+    "DecompositionError",
+    "InputError",
+    "InputTypeError",
+    "MomentmixError",
+    "PrecisionWarning",
+    "ShardError",
+    "SummaryFileError",
+]
 
 
 class MomentmixError(Exception):
@@ -23,6 +32,28 @@ class CapacityError(InputError):
     """More components were asked for than moments of this order identify."""
 
 
+class ShardError(InputError):
+    """Summaries cannot be added or subtracted because of the shards in them.
+
+    Attributes
+    ----------
+    shard_ids : tuple of str
+        The shards in question, as hexadecimal digits.
+    """
+
+    def __init__(self, message: str, *, shard_ids: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.shard_ids = shard_ids
+
+
+class SummaryFileError(InputError):
+    """A file or a byte string is not a moment summary that can be trusted."""
+
+
+class PrecisionWarning(UserWarning):
+    """Numbers lost digits before momentmix could see them."""
+
+
 class DecompositionError(MomentmixError, ArithmeticError):
     """The decomposition failed: a genericity condition of Theorem 4.2 does not hold.
 
@@ -33,14 +64,9 @@ class DecompositionError(MomentmixError, ArithmeticError):
         ``"independence-rows"``, ``"distinct-eigenvalues"`` or ``"residual"``.
     diagnostics : object or None
         What was measured before the failure.
-    partial : object or None
-        The best result that was reached, if any.
     """
 
-    def __init__(
-        self, message: str, *, condition: str, diagnostics: Any = None, partial: Any = None
-    ) -> None:
+    def __init__(self, message: str, *, condition: str, diagnostics: Any = None) -> None:
         super().__init__(message)
         self.condition = condition
         self.diagnostics = diagnostics
-        self.partial = partial

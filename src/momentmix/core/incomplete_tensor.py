@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from momentmix.core.labels import Int, colex_rank, index_sets
-from momentmix.core.monomials import monomials, monomials_pullback
+from momentmix.core.monomials import monomials, monomials_pullback, monomials_tangent
 from momentmix.errors import InputError, InputTypeError
 
 Array = NDArray[Any]
@@ -33,6 +33,7 @@ Array = NDArray[Any]
 __all__ = [
     "IncompleteSymmetricTensor",
     "contract",
+    "contract_gradient",
     "elementary_symmetric",
     "power_derivative",
     "power_inner_products",
@@ -180,15 +181,50 @@ class IncompleteSymmetricTensor:
         )
 
 
-def _half_split(n_features: int, order: int) -> Iterator[tuple[int, Int, int]]:
-    """Blocks of Ω_m by how many indices a fall below d//2: (a, first rank of each run, run length).
+class _PivotSplit:
+    """Ω_m cut at its middle index: I = α ∪ {j} ∪ γ with a indices below the pivot j and b above.
 
-    Fixing the upper indices γ, the lower ones run over a contiguous stretch of colex order.
+    For each pivot the entries form a matrix over (γ, α) that is a product of two monomial tables;
+    nothing is computed twice and no table is larger than C(d, ⌈m/2⌉) rows. In colex order the lower
+    monomials below j are a prefix and fill contiguous runs; the upper ones are a prefix once the
+    coordinates are reversed.
     """
-    half = n_features // 2
-    for a in range(max(0, order - (n_features - half)), min(half, order) + 1):
-        upper = index_sets(n_features - half, order - a) + half
-        yield a, colex_rank(upper, position=a), comb(half, a)
+
+    def __init__(self, points: Array, order: int) -> None:
+        self.points = points
+        self.d = points.shape[0]
+        self.a = (order - 1) // 2
+        self.b = order - 1 - self.a
+        self.lower = monomials(points, self.a)
+        self.upper = monomials(points[::-1], self.b)
+
+    def __iter__(self) -> Iterator[tuple[int, Int, int, int]]:
+        """Yield the pivot j, the first position of each run of its entries (n_γ,), n_γ and n_α."""
+        mirrored = self.d - 1 - index_sets(self.d, self.b)[:, ::-1]  # increasing again
+        starts = colex_rank(mirrored, position=self.a + 1)
+        for j in range(self.a, self.d - self.b):
+            n_upper, n_lower = comb(self.d - 1 - j, self.b), comb(j, self.a)
+            yield j, starts[:n_upper] + comb(j, self.a + 1), n_upper, n_lower
+
+
+_LONG_RUN = 64  # from here on copying runs one by one beats an index array
+
+
+def _read_runs(values: Array, starts: Int, length: int) -> Array:
+    """The runs values[start : start + length] as rows, of shape (len(starts), length)."""
+    if length < _LONG_RUN:
+        return np.asarray(values[starts[:, None] + np.arange(length)])
+    return np.stack([values[start : start + length] for start in starts.tolist()])
+
+
+def _write_runs(values: Array, starts: Int, rows: Array) -> None:
+    """The inverse of `_read_runs`."""
+    length = rows.shape[1]
+    if length < _LONG_RUN:
+        values[starts[:, None] + np.arange(length)] = rows
+        return
+    for start, row in zip(starts.tolist(), rows, strict=True):
+        values[start : start + length] = row
 
 
 def power_sum(factors: ArrayLike, order: int, weights: ArrayLike | None = None) -> Array:
@@ -196,79 +232,69 @@ def power_sum(factors: ArrayLike, order: int, weights: ArrayLike | None = None) 
     points = np.asarray(factors).T
     if points.dtype.kind != "c":
         points = points.astype(float, copy=False)
-    half = points.shape[0] // 2
-    lower, upper = monomials(points[:half], order), monomials(points[half:], order)
-    scale = None if weights is None else np.asarray(weights)
-    dtype = points.dtype if scale is None else np.result_type(points, scale)
-    values = np.empty(comb(points.shape[0], order), dtype=dtype)
-    for a, starts, length in _half_split(points.shape[0], order):
-        block = upper[order - a] if scale is None else upper[order - a] * scale
-        values[starts[:, None] + np.arange(length)] = block @ lower[a].T
+    scale = points if weights is None else points * np.asarray(weights)
+    split = _PivotSplit(points, order)
+    lower, upper = split.lower[-1], split.upper[-1]
+    values = np.empty(comb(split.d, order), dtype=scale.dtype)
+    for j, starts, n_upper, n_lower in split:
+        _write_runs(values, starts, (upper[:n_upper] * scale[j]) @ lower[:n_lower].T)
     return values
 
 
-def contract(values: Array, factors: Array, order: int) -> tuple[Array, Array]:
-    """Contract a tensor on Ω_m with powers of each factor, and differentiate by the factor.
+def contract(values: Array, factors: Array, order: int) -> Array:
+    """Contract a tensor on Ω_m with powers of each factor.
 
     Returns
     -------
-    inner : array of shape (rank,)
-        Σ_I values_I · Π_{a∈I} factors_ia, sums over index sets.
-    gradient : array of shape (rank, d)
-        Its derivative by each entry: Σ_{I∋a} values_I · Π_{c∈I∖a} factors_ic.
+    array of shape (rank,)
+        Σ_I values_I · Π_{a∈I} factors_ia, the sum over index sets.
     """
-    points = np.ascontiguousarray(factors.T)
-    half = points.shape[0] // 2
-    lower, upper = monomials(points[:half], order), monomials(points[half:], order)
-    dtype = np.result_type(values, points)
-    g_lower = [np.zeros(block.shape, dtype) for block in lower]
-    g_upper = [np.zeros(block.shape, dtype) for block in upper]
-    inner = np.zeros(points.shape[1], dtype)
-    for a, starts, length in _half_split(points.shape[0], order):
-        block = values[starts[:, None] + np.arange(length)]
-        g_upper[order - a] += block @ lower[a]
-        g_lower[a] += block.T @ upper[order - a]
-        inner += np.einsum("kb,kb->b", g_lower[a], lower[a])
-    gradient = np.concatenate(
-        [
-            monomials_pullback(points[:half], lower, g_lower),
-            monomials_pullback(points[half:], upper, g_upper),
-        ]
-    )
-    return inner, gradient.T
+    split = _PivotSplit(factors.T, order)
+    inner = np.zeros(factors.shape[0], np.result_type(values, factors))
+    for j, starts, n_upper, n_lower in split:
+        partial = _read_runs(values, starts, n_lower) @ split.lower[-1][:n_lower]  # (n_upper, r)
+        inner += np.einsum("kb,kb->b", partial, split.upper[-1][:n_upper]) * split.points[j]
+    return inner
+
+
+def contract_gradient(values: Array, factors: Array, order: int) -> Array:
+    """Derivative of `contract` by each entry of the factors.
+
+    Returns
+    -------
+    array of shape (rank, d)
+        Σ_{I∋a} values_I · Π_{c∈I∖a} factors_ic.
+    """
+    split = _PivotSplit(factors.T, order)
+    lower, upper = split.lower[-1], split.upper[-1]
+    dtype = np.result_type(values, factors)
+    by_lower, by_upper = np.zeros(lower.shape, dtype), np.zeros(upper.shape, dtype)
+    by_pivot = np.zeros(split.points.shape, dtype)
+    for j, starts, n_upper, n_lower in split:
+        block = _read_runs(values, starts, n_lower)
+        partial = block @ lower[:n_lower]  # (n_upper, r)
+        by_pivot[j] = np.einsum("kb,kb->b", partial, upper[:n_upper])
+        by_upper[:n_upper] += partial * split.points[j]
+        by_lower[:n_lower] += block.T @ (upper[:n_upper] * split.points[j])
+    by_pivot += monomials_pullback(split.points, split.lower, by_lower)
+    by_pivot += monomials_pullback(split.points[::-1], split.upper, by_upper)[::-1]
+    return by_pivot.T
 
 
 def power_derivative(factors: Array, directions: Array, order: int) -> Array:
-    """Directional derivative of ``power_sum(factors, order)``, of shape (C(d, order),).
-
-    Forward mode with the exact difference of a multilinear map in a nilpotent unit: the monomials
-    of factors + ε·directions, first order in ε.
-    """
-    points, tangents = factors.T, directions.T
-    half = points.shape[0] // 2
-    halves = []
-    for part in (slice(0, half), slice(half, None)):
-        value = monomials(points[part], order)
-        halves.append((value, _monomials_tangent(points[part], tangents[part], value)))
-    (lower, d_lower), (upper, d_upper) = halves
-    values = np.empty(comb(points.shape[0], order), np.result_type(points, tangents))
-    for a, starts, length in _half_split(points.shape[0], order):
-        block = d_upper[order - a] @ lower[a].T + upper[order - a] @ d_lower[a].T
-        values[starts[:, None] + np.arange(length)] = block
+    """Directional derivative of ``power_sum(factors, order)``, of shape (C(d, order),)."""
+    split = _PivotSplit(factors.T, order)
+    tangents = directions.T
+    lower, upper = split.lower[-1], split.upper[-1]
+    d_lower = monomials_tangent(split.points, tangents, split.lower)
+    d_upper = monomials_tangent(split.points[::-1], tangents[::-1], split.upper)
+    values = np.empty(comb(split.d, order), np.result_type(factors, directions))
+    for j, starts, n_upper, n_lower in split:
+        up, low = upper[:n_upper], lower[:n_lower]
+        moved = d_upper[:n_upper] * split.points[j] + up * tangents[j]
+        block = moved @ low.T + (up * split.points[j]) @ d_lower[:n_lower].T
+        _write_runs(values, starts, block)
     return values
-
-
-def _monomials_tangent(points: Array, tangents: Array, blocks: list[Array]) -> list[Array]:
-    result = [np.zeros(blocks[0].shape, np.result_type(points, tangents))]
-    for a in range(1, len(blocks)):
-        block = np.empty(blocks[a].shape, result[0].dtype)
-        for i in range(a - 1, points.shape[0]):
-            start, stop = comb(i, a), comb(i + 1, a)
-            size = stop - start
-            block[start:stop] = result[a - 1][:size] * points[i]
-            block[start:stop] += blocks[a - 1][:size] * tangents[i]
-        result.append(block)
-    return result
 
 
 def elementary_symmetric(x: Array, degree: int) -> Array:
@@ -300,5 +326,10 @@ def power_inner_products(a: Array, b: Array, order: int) -> Array:
     >>> power_inner_products(np.array([[1.0, 1.0, 1.0]]), np.array([[2.0, 3.0, 5.0]]), 2).tolist()
     [[62.0]]
     """
-    products = np.conj(a)[:, None, :] * b[None, :, :]
-    return np.asarray(factorial(order) * elementary_symmetric(products, order)[order])
+    e = np.zeros((order + 1, a.shape[0], b.shape[0]), dtype=np.result_type(a, b))
+    e[0] = 1.0
+    for i in range(a.shape[1]):
+        product = np.multiply.outer(np.conj(a[:, i]), b[:, i])
+        for t in range(min(order, i + 1), 0, -1):
+            e[t] += product * e[t - 1]
+    return np.asarray(factorial(order) * e[order])

@@ -1,4 +1,4 @@
-"""Multilinear monomials of many points at once, and their derivative.
+"""Multilinear monomials of many points at once, and their derivatives.
 
 | paper symbol | name here | shape |
 |---|---|---|
@@ -20,7 +20,41 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
-__all__ = ["monomials", "monomials_pullback"]
+__all__ = ["fill_monomials", "monomials", "monomials_pullback", "monomials_tangent"]
+
+
+def fill_monomials(
+    points: Array, degree: int, buffer: Array, first: Array | float = 1.0
+) -> list[Array]:
+    """Write the monomials of `monomials` one degree after the other into memory that is reused.
+
+    Parameters
+    ----------
+    points : array of shape (n_coordinates, n_points)
+    degree : int
+        Highest degree.
+    buffer : array of shape (at least Σ_a C(n_coordinates, a) · n_points,)
+        Overwritten.
+    first : array of shape (n_points,) or number
+        The monomial of degree 0; every other one carries it as a factor (weights of the points).
+
+    Returns
+    -------
+    list of views of `buffer` of shape (C(n_coordinates, a), n_points), a = 0 … degree
+        Neighbours in memory, so that degrees 0 … a together are one contiguous matrix.
+    """
+    n_coordinates, n_points = points.shape
+    blocks, used = [buffer[:n_points].reshape(1, n_points)], n_points
+    blocks[0][0] = first
+    for a in range(1, degree + 1):
+        rows = comb(n_coordinates, a)
+        block = buffer[used : used + rows * n_points].reshape(rows, n_points)
+        used += rows * n_points
+        for i in range(a - 1, n_coordinates):
+            start, stop = comb(i, a), comb(i + 1, a)
+            np.multiply(blocks[-1][: stop - start], points[i], out=block[start:stop])
+        blocks.append(block)
+    return blocks
 
 
 def monomials(points: Array, degree: int) -> list[Array]:
@@ -44,36 +78,45 @@ def monomials(points: Array, degree: int) -> list[Array]:
     [[1.0], [2.0, 3.0, 5.0], [6.0, 10.0, 15.0]]
     """
     n_coordinates, n_points = points.shape
-    blocks = [np.ones((1, n_points), dtype=points.dtype)]
-    for a in range(1, degree + 1):
-        block = np.empty((comb(n_coordinates, a), n_points), dtype=points.dtype)
-        for i in range(a - 1, n_coordinates):
-            start, stop = comb(i, a), comb(i + 1, a)
-            np.multiply(blocks[-1][: stop - start], points[i], out=block[start:stop])
-        blocks.append(block)
-    return blocks
+    rows = sum(comb(n_coordinates, a) for a in range(degree + 1))
+    return fill_monomials(points, degree, np.empty(rows * n_points, dtype=points.dtype))
 
 
-def monomials_pullback(points: Array, blocks: list[Array], gradients: list[Array]) -> Array:
-    """Chain rule backwards through `monomials`: derivative by the points.
+def monomials_pullback(points: Array, blocks: list[Array], by_top: Array) -> Array:
+    """Chain rule backwards through the top degree of `monomials`.
 
     Parameters
     ----------
     points : array of shape (n_coordinates, n_points)
     blocks : result of ``monomials(points, degree)``
-    gradients : list of arrays shaped like `blocks`
-        Derivative of a scalar by each monomial. Overwritten.
+    by_top : array shaped like ``blocks[degree]``
+        Derivative of a scalar by each monomial of the top degree.
 
     Returns
     -------
     array of shape (n_coordinates, n_points)
+        Derivative of the scalar by the points.
     """
-    n_coordinates = points.shape[0]
-    result = np.zeros_like(points, dtype=np.result_type(points, gradients[0]))
+    result = np.zeros(points.shape, dtype=by_top.dtype)
     for a in range(len(blocks) - 1, 0, -1):
-        for i in range(a - 1, n_coordinates):
+        by_next = np.zeros(blocks[a - 1].shape, dtype=by_top.dtype)
+        for i in range(a - 1, points.shape[0]):
             start, stop = comb(i, a), comb(i + 1, a)
-            outer = gradients[a][start:stop]
+            outer = by_top[start:stop]
             result[i] += np.einsum("kb,kb->b", outer, blocks[a - 1][: stop - start])
-            gradients[a - 1][: stop - start] += outer * points[i]
+            by_next[: stop - start] += outer * points[i]
+        by_top = by_next
     return result
+
+
+def monomials_tangent(points: Array, tangents: Array, blocks: list[Array]) -> Array:
+    """Chain rule forwards: change of the top degree of `monomials` along `tangents`."""
+    change = np.zeros(blocks[0].shape, np.result_type(points, tangents))
+    for a in range(1, len(blocks)):
+        block = np.empty(blocks[a].shape, change.dtype)
+        for i in range(a - 1, points.shape[0]):
+            start, stop = comb(i, a), comb(i + 1, a)
+            size = stop - start
+            block[start:stop] = change[:size] * points[i] + blocks[a - 1][:size] * tangents[i]
+        change = block
+    return change

@@ -1,1 +1,1 @@
-"""Stage 3: moments to a mixture."""
+"""Stage 3: moments → mixture."""

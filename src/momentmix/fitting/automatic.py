@@ -1,9 +1,11 @@
 """order="auto" and n_components="auto".
 
-| symbol | name here |
+| paper symbol | name here |
 |---|---|
 | smallest m whose capacity exceeds r by a margin | ``choose_order`` |
 | singular values of E[φ_A φ_Bᵀ] above their noise | ``least_components`` |
+
+Differs from the paper: the paper has no such step.
 """
 
 from __future__ import annotations

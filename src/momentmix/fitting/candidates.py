@@ -1,6 +1,6 @@
 """Candidate means from random partitions of the features.
 
-| symbol | name here | shape |
+| paper symbol | name here | shape |
 |---|---|---|
 | A, B, C | ``Layout.left``, ``Layout.right`` features, the rest | |
 | φ_A(y): products of ≤ p features of A, 1 included | rows of ``cross`` | F(a, p) |

@@ -1,15 +1,18 @@
 """Can this fit be trusted? Two questions, two answers, and findings in plain words.
 
-| question | answer |
+| paper symbol | name here |
 |---|---|
-| is the model wrong? | `over_identification`: statistic, p-value, effect size |
-| is the answer too imprecise? | `precision`: predicted loss of accuracy |
-| anything else? | `findings` |
+| (is the model wrong?) | `over_identification`: statistic, p-value, effect size |
+| (is the answer too imprecise?) | `precision`: predicted loss of accuracy |
+| (anything else?) | `findings` |
+
+Differs from the paper: the paper has no such thing.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isnan
 
 from momentmix.fitting.findings import Finding, Severity
 from momentmix.fitting.over_identification import OverIdentification
@@ -100,7 +103,8 @@ class Certificate:
             ]
         else:
             rows.append(("over-identification", "nothing to test"))
-        rows.append(("predicted loss", f"{self.predicted_loss:.4f}"))
+        known = "unknown" if isnan(self.predicted_loss) else f"{self.predicted_loss:.4f}"
+        rows.append(("predicted loss", known))
         lines = [f"  {name:<20} {value}" for name, value in rows]
         lines += [f"  - {reason}" for reason in self.reasons]
         fatal = Severity.FATAL

@@ -1,6 +1,6 @@
 """Moment conditions: which products of features are matched, and their model side.
 
-| symbol | name here | shape |
+| paper symbol | name here | shape |
 |---|---|---|
 | E Π_{i∈I} z_i = Σ_c ω_c Π μ_ci | ``Conditions.plain`` | (n_plain, width) |
 | E z_j² z_I = Σ_c ω_c (μ_cj² + v_cj) Π μ_ci | ``Conditions.squared`` | (n_squared, 1 + width) |

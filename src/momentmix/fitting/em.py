@@ -1,6 +1,6 @@
 """Expectation–maximisation in matrix products, for one or many mixtures at once.
 
-| symbol | name here | shape |
+| paper symbol | name here | shape |
 |---|---|---|
 | (z, z², 1) of the rows, one column each | ``features`` | (2d + 1, n) |
 | log ω_i N(z; μ_i, v_i) = coefficients · features | ``coefficients`` | (r, 2d + 1) |

@@ -1,6 +1,6 @@
 """A mixture from moments alone: candidates, selection, polish, variances, in rounds.
 
-| symbol | name here | shape |
+| paper symbol | name here | shape |
 |---|---|---|
 | H = JᵀJ, J scaled by the noise | ``_standard_deviations`` | (n_parameters,) |
 | ‖ρ‖² / (n − n_parameters) | ``MomentFit.misfit`` | scalar |

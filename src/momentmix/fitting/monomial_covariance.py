@@ -1,6 +1,6 @@
 """Covariance of monomials under a mixture of product Gaussians, in closed form.
 
-| symbol | name here | shape |
+| paper symbol | name here | shape |
 |---|---|---|
 | z_j = μ_ij + √v_ij · h, h standard normal | | |
 | z_j^e in normalised Hermite polynomials of h, e = 0, 1, 2 | ``_hermite`` | (r, d + 1, 3) each |
@@ -9,6 +9,8 @@
 
 The polynomials are orthonormal in each component, so that the second moments are matrix products
 of coefficient tables with at most 2^features non-zeros a row.
+
+Differs from the paper: the paper has no such step.
 """
 
 from __future__ import annotations

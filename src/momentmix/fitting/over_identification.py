@@ -1,6 +1,6 @@
 """Is the model wrong? A test of more moment conditions than parameters.
 
-| symbol | name here | shape |
+| paper symbol | name here | shape |
 |---|---|---|
 | ρ = observed − model | ``residual`` | (n,) |
 | C: covariance of one row's monomials | from `monomial_covariance` | (n, n) |
@@ -17,6 +17,8 @@ many rows every test rejects; the effect size says whether that matters.
 
 With few rows the means of cubes are far from normal; the statistic's mean and variance then come
 from a parametric bootstrap.
+
+Differs from the paper: the paper has no such step.
 """
 
 from __future__ import annotations

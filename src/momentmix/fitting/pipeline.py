@@ -1,6 +1,14 @@
-"""The order of all this: `fit`.
+"""From rows or moments to a fitted mixture: the order of the steps.
+
+| paper symbol | name here |
+|---|---|
+| y_1 … y_N | ``data``, ``rows`` |
+| r, m | ``n_components``, ``order`` |
+| {(ω_i, μ_i, Σ_i)} | ``FitResult.mixture`` |
 
 rows or moments → order → moment answer → (candidates from rows → passes over rows) → certificate
+
+Differs from the paper: method="robust" throughout; method="paper" is Algorithm 5.1 as printed.
 """
 
 from __future__ import annotations
@@ -15,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from momentmix.capacity import check_count, robust_rank
+from momentmix.capacity import check_count, largest_rank, robust_rank
 from momentmix.core.mixture import DiagonalMixture
 from momentmix.core.row_blocks import ArrayRows, RowBlocks
 from momentmix.core.standard_moments import StandardMoments
@@ -24,7 +32,7 @@ from momentmix.fitting.automatic import choose_order, elbow, least_components
 from momentmix.fitting.certificate import Certificate
 from momentmix.fitting.conditions import Parameters, build_conditions
 from momentmix.fitting.findings import collect_findings
-from momentmix.fitting.inputs import check_rows, moments_of
+from momentmix.fitting.inputs import moments_of, rows_of, summarised
 from momentmix.fitting.moment_fit import (
     MomentFit,
     fit_moments,
@@ -33,6 +41,7 @@ from momentmix.fitting.moment_fit import (
 )
 from momentmix.fitting.over_identification import check_conditions
 from momentmix.fitting.precision import predicted_loss
+from momentmix.fitting.printed import fit_printed
 from momentmix.fitting.refine import (
     Candidate,
     best_candidate,
@@ -43,7 +52,6 @@ from momentmix.fitting.refine import (
 from momentmix.fitting.result import FitResult
 from momentmix.fitting.scores import information_matrix
 from momentmix.fitting.standard_errors import Uncertainty, after_em, of_moment_fit
-from momentmix.moments.from_rows import standard_moments_from_rows
 
 Float = NDArray[np.float64]
 Auto = Literal["auto"]
@@ -57,11 +65,11 @@ ROWS_PER_PARAMETER = 5  # with fewer, moments are too noisy to be worth a candid
 def fit(
     data: Any,
     n_components: int | Auto,
-    *,
     order: int | Auto = "auto",
     method: Literal["robust", "paper"] = "robust",
     refine: Literal["auto", "em"] | None = "auto",
     random_state: int | np.random.Generator | None = None,
+    *,
     variance_floor: float = 1e-6,
     max_passes: int = 100,
     n_threads: int | None = None,
@@ -71,7 +79,7 @@ def fit(
 
     Parameters
     ----------
-    data : array of shape (n_rows, n_features), StandardMoments, or an object with ``.moments()``
+    data : array of shape (n_rows, n_features), MomentSummary or StandardMoments
         Rows, or a summary of them.
     n_components : int or "auto"
         "auto" takes the smallest number that the certificate accepts.
@@ -109,15 +117,15 @@ def fit(
     _check_choices(method, refine)
     if not 0 < variance_floor < 1:
         raise InputError(f"variance_floor must lie between 0 and 1; got {variance_floor}.")
+    if method == "paper":
+        return _fit_paper(data, n_components, order, refine, random_state, variance_floor)
     moments = moments_of(data)
-    rows = None if moments is not None else check_rows(data)
     if moments is not None and refine == "em":
         raise InputError(
             'refine="em" needs the rows, and a summary holds none. Pass the rows, or use '
             'refine="auto" (no passes for a summary).'
         )
-    if method == "paper":
-        return _fit_paper(data, n_components, order, refine, random_state)
+    rows = None if moments is not None else rows_of(data)
     run = _Run(
         rows, moments, order, refine is not None, np.random.default_rng(random_state),
         variance_floor, check_count("max_passes", max_passes, 1),
@@ -138,14 +146,35 @@ def _check_choices(method: str, refine: str | None) -> None:
 
 
 def _fit_paper(
-    data: Any, n_components: Any, order: Any, refine: Any, random_state: Any
+    data: Any,
+    n_components: int | Auto,
+    order: int | Auto,
+    refine: str | None,
+    random_state: int | np.random.Generator | None,
+    floor: float,
 ) -> FitResult:
-    try:
-        from momentmix.fitting import paper  # type: ignore[attr-defined]
-    except ImportError as error:
-        raise InputError('method="paper" is not part of this installation.') from error
-    result: FitResult = paper.fit(data, n_components, order=order, random_state=random_state)
-    return result
+    """Algorithm 5.1 as printed, with the same test of its answer as the robust method."""
+    if refine == "em":
+        raise InputError('refine="em" goes with method="robust"; method="paper" takes None.')
+    if isinstance(n_components, str):
+        raise InputError(f'n_components="auto" needs method="robust"; got {n_components!r}.')
+    start = time.perf_counter()
+    found = fit_printed(data, n_components, order, random_state)
+    seconds = time.perf_counter() - start
+    moments = moments_of(found.summary)
+    assert moments is not None
+    standard = moments.standardise(found.mixture)
+    p = Parameters(standard.weights, standard.means, np.maximum(standard.variances, floor))
+    test = check_conditions(moments, p, np.random.default_rng(0))
+    capacity = largest_rank(moments.n_features, found.order) if found.order >= 3 else 1
+    findings = collect_findings(moments, p, test, capacity, floor)
+    certificate = Certificate(test, float("nan"), findings, p.n_components)
+    notes = [f"relative residual of the decomposed tensor {found.residual:.2e}"]
+    return FitResult(
+        found.mixture, certificate, moments.n_rows, found.order, "paper", "none",
+        "the printed algorithm", [], 1, found.converged, None, [("paper", seconds)], None, moments,
+        notes, found.residual,
+    )  # fmt: skip
 
 
 @dataclass
@@ -196,8 +225,10 @@ class _Run:
             return self.given.truncated(order)
         rows = self.rows
         assert rows is not None
-        work = lambda: standard_moments_from_rows(rows, order, n_threads=self.n_threads)  # noqa: E731
-        return self.timed("moments", work)  # type: ignore[no-any-return]
+        found: StandardMoments = self.timed(
+            "moments", lambda: summarised(rows, order, self.n_threads)
+        )
+        return found
 
     # -- a given number of components ---------------------------------------------------------
 

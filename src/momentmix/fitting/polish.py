@@ -1,6 +1,6 @@
 """Weights, means and variances together: Levenberg–Marquardt on moment conditions.
 
-| symbol | name here | shape |
+| paper symbol | name here | shape |
 |---|---|---|
 | ρ = (observed − model) / noise | ``residual`` | (n,) |
 | J = −∂ρ/∂θ | ``jacobian`` | (n, n_parameters) |

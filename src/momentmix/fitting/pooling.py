@@ -1,6 +1,6 @@
 """Many starts into one: pooled components, convex weights, greedy merges by likelihood.
 
-| symbol | name here | shape |
+| paper symbol | name here | shape |
 |---|---|---|
 | p_k(z): density of pool component k | ``densities`` | (K, n), rows scaled by their maximum |
 | max_ω Σ_z log Σ_k ω_k p_k(z) | ``pool_weights`` | (K,) |
@@ -10,6 +10,8 @@ Choosing one start keeps what that start missed; the pool keeps what any start f
 problem is convex, so it has no local optima, and its solution is sparse. Merges keep the first two
 moments of a pair. They are short-listed by Runnalls' bound on the loss of likelihood, which needs
 no rows, and decided on the rows.
+
+Differs from the paper: the paper has no such step.
 """
 
 from __future__ import annotations

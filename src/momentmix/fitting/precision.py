@@ -1,12 +1,14 @@
 """Is the answer too imprecise? Loss of accuracy that the parameters' errors cause.
 
-| symbol | name here |
+| paper symbol | name here |
 |---|---|
 | rows and labels drawn from the fitted mixture | ``rows``, ``labels`` |
 | accuracy of the fitted mixture − accuracy of one drawn from its covariance | predicted loss |
 
 An over-identification test asks whether the model is wrong; with few rows it accepts answers that
 are worthless. This asks what their noise costs.
+
+Differs from the paper: the paper has no such step.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """From rows: candidates compete on a sample, then a few EM passes over all rows.
 
-| symbol | name here | shape |
+| paper symbol | name here | shape |
 |---|---|---|
 | rows to work on, and to judge by | ``Sample.features``, ``Sample.judges`` | (2d + 1, n) |
 | log-likelihood per row of standardised features | ``Candidate.score`` | scalar |

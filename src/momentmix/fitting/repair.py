@@ -1,6 +1,6 @@
 """Repair of missed and doubled components: merge a pair, add one from the pool.
 
-| symbol | name here | shape |
+| paper symbol | name here | shape |
 |---|---|---|
 | f(z): density of the current mixture | ``total`` | (n,) |
 | max_ε mean log((1−ε) f + ε p_k) − mean log f | ``_gains_of_adding`` | (K,) |
@@ -8,6 +8,8 @@
 A mixture at a poor local optimum mostly has one component split in two and another missing. Each
 trial merges one of the cheapest pairs and adds one of the components that raise the likelihood
 most; a few EM steps decide.
+
+Differs from the paper: the paper has no such step.
 """
 
 from __future__ import annotations

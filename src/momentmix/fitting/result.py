@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from momentmix.core.mixture import DiagonalMixture
 from momentmix.core.standard_moments import StandardMoments
+from momentmix.errors import InputError
 from momentmix.fitting.certificate import Certificate
 from momentmix.fitting.standard_errors import (
     Intervals,
@@ -41,6 +42,10 @@ class FitResult:
         Per row, in the units of the data; None without rows.
     stages : list of (str, float)
         Stages and their seconds.
+    uncertainty : Uncertainty or None
+        Covariance of the parameters of standardised features; None for method="paper".
+    residual : float or None
+        Relative residual of the decomposed tensor, for method="paper".
     """
 
     mixture: DiagonalMixture
@@ -55,18 +60,31 @@ class FitResult:
     converged: bool
     log_likelihood: float | None
     stages: list[tuple[str, float]]
-    uncertainty: Uncertainty
+    uncertainty: Uncertainty | None
     moments: StandardMoments
     notes: list[str] = field(default_factory=list)
+    residual: float | None = None
 
     @property
     def standard_errors(self) -> StandardErrors:
         """Standard errors of weights, means and variances, in the units of the data."""
-        return standard_errors(self.uncertainty, self.moments)
+        return standard_errors(self._known_uncertainty(), self.moments)
 
     def intervals(self) -> Intervals:
         """95 % intervals of weights, means and variances, in the units of the data."""
-        return intervals(self.uncertainty, self.moments)
+        return intervals(self._known_uncertainty(), self.moments)
+
+    def _known_uncertainty(self) -> Uncertainty:
+        if self.uncertainty is None:
+            raise InputError(
+                'method="paper" gives no standard errors; use method="robust" for them.'
+            )
+        return self.uncertainty
+
+    @property
+    def seconds(self) -> float:
+        """Time of all stages together."""
+        return sum(seconds for _, seconds in self.stages)
 
     def __str__(self) -> str:
         m = self.mixture
@@ -79,9 +97,8 @@ class FitResult:
         lines.append(f"  answer from          {self.winner}")
         if self.log_likelihood is not None:
             lines.append(f"  log-likelihood/row   {self.log_likelihood:.6g}")
-        total = sum(seconds for _, seconds in self.stages)
         parts = ", ".join(f"{name} {seconds:.2f}" for name, seconds in self.stages)
-        lines.append(f"  time                 {total:.2f} s ({parts})")
+        lines.append(f"  time                 {self.seconds:.2f} s ({parts})")
         lines += [f"  note                 {note}" for note in self.notes]
         return "\n".join([*lines, str(self.certificate)])
 

@@ -1,6 +1,6 @@
 """Scores of rows under a mixture, their outer product, and scoring steps.
 
-| symbol | name here | shape |
+| paper symbol | name here | shape |
 |---|---|---|
 | θ = (log ω, μ, log v) | columns of a score table | r + 2rd |
 | ∂ log f(z) / ∂ log ω_i = γ_i − ω_i | first r columns | |
@@ -15,6 +15,8 @@ faster than EM where components overlap.
 
 The weights sum to 1, so I has the null direction (1, …, 1, 0, …, 0); it is
 left out of every solution.
+
+Differs from the paper: the paper has no such step.
 """
 
 from __future__ import annotations

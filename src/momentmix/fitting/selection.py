@@ -1,6 +1,6 @@
 """From pooled candidate means to n_components of them.
 
-| symbol | name here | shape |
+| paper symbol | name here | shape |
 |---|---|---|
 | Φ: products of each candidate mean | ``features`` | (n_conditions, n_candidates) |
 | min_{ω ≥ 0} ‖observed − Φ ω‖ | ``select_means`` | |

@@ -1,6 +1,6 @@
 """How far the parameters may be off: covariance factors, standard errors, intervals.
 
-| symbol | name here | shape |
+| paper symbol | name here | shape |
 |---|---|---|
 | ψ(z) = H⁻¹ Jᵀ (m(z) − E m) / noise | influence of a row on a moment fit | (n_parameters,) |
 | Cov θ̂ = E[ψ ψᵀ] / N (sandwich) | ``factor factorᵀ`` | |
@@ -12,6 +12,8 @@ conditions by their own noise and not by their covariance, so that H⁻¹ alone 
 
 After EM the moment formula would be wrong (the estimate no longer minimises these conditions); the
 information of the scores is used instead.
+
+Differs from the paper: the paper has no such step.
 """
 
 from __future__ import annotations

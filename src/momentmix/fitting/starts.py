@@ -1,12 +1,14 @@
 """Starting points from the rows themselves.
 
-| symbol | name here | shape |
+| paper symbol | name here | shape |
 |---|---|---|
 | D²-sampled rows (k-means++) | ``seeded_starts`` | (k, r, d) |
 | EM step from random responsibilities | ``random_starts`` | (k, r, d) |
 
 Both kinds find what the other misses: k-means++ finds components far from the rest, random
 responsibilities find those that differ in spread.
+
+Differs from the paper: the paper has no such step.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Stage 1: rows to moments."""
+"""Stage 1: rows → moment summary, in one pass."""

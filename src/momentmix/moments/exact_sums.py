@@ -1,0 +1,258 @@
+"""Sums that do not depend on the order of adding: fixed-point integers.
+
+| symbol | name here | shape |
+|---|---|---|
+| quantum 2^−Q, Q = 96 | ``QUANTUM_BITS`` | |
+| x = Σ_k d_k·2^(32k−Q) + rest, rest at most 2^−(Q+1) | ``DigitSums`` | (K, n) |
+| S_I·2^Q, T_{j,I}·2^Q | a ``list`` of integer arrays, one for each section | (G, …) |
+
+Each block's float64 sums are split, exactly, into signed digits of 32 bits at fixed binary places;
+only what lies below 2^−Q is rounded, once, half to even. Digits are added in 64-bit integers
+without carries (2^31 blocks fit). From then on everything is Python-integer arithmetic on object
+arrays, so that these laws hold exactly, as theorems and not up to a tolerance:
+
+- adding commutes, associates, and is undone by subtracting;
+- moving the origin of feature j by an integer δ is the map S_I −= δ·S_{I∖j} (I ∋ j),
+  T_{i,I} −= δ·T_{i,I∖j} (I ∋ j), T_{j,I} += δ²·S_I − 2δ·S_{I∪j}, undone by −δ; moves of different
+  features commute;
+- a unit finer by 2^a for feature j is a left shift by a (S_I, T_{i,I} with I ∋ j) or 2a (T_{j,I}).
+
+Differs from the paper: the paper adds floating-point numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from functools import partial
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix.moments.layout import Layout, Section, member_ranks, square_member_ranks
+
+__all__ = [
+    "QUANTUM_BITS",
+    "DigitSums",
+    "Sums",
+    "add",
+    "coarser",
+    "finer",
+    "move",
+    "subtract",
+    "unfold_constant",
+    "zeros",
+]
+
+Float = NDArray[np.float64]
+Integers = NDArray[np.object_]
+Sums = list[Integers]
+
+QUANTUM_BITS = 96
+_DIGIT_BITS = 32
+
+
+class DigitSums:
+    """Running sums of flat vectors in 32-bit digits; low entries separately for each group."""
+
+    def __init__(self, layout: Layout, n_digits: int = 4) -> None:
+        self.layout = layout
+        n_low, n_high = layout.n_low, layout.n_entries + 1 - layout.n_low
+        self.low = np.zeros((n_digits, layout.n_groups, n_low), dtype=np.int64)
+        self.high = np.zeros((n_digits, n_high), dtype=np.int64)
+        self._lock = Lock()
+
+    def copy(self) -> DigitSums:
+        """Independent copy."""
+        twin = DigitSums.__new__(DigitSums)
+        twin.layout, twin.low, twin.high = self.layout, self.low.copy(), self.high.copy()
+        twin._lock = Lock()
+        return twin
+
+    def add(self, values: Float, group: int) -> None:
+        """Add a flat vector (overwritten) to a group; threads may call this at the same time."""
+        largest = float(np.abs(values).max())
+        top = 0 if largest < 1 else int(np.frexp(largest)[1])
+        needed = (top + QUANTUM_BITS) // _DIGIT_BITS + 1
+        with self._lock:
+            self._grow(needed)
+        n_low, rest, part = self.layout.n_low, values, np.empty_like(values)
+        for k in range(needed - 1, -1, -1):
+            place = _DIGIT_BITS * k - QUANTUM_BITS
+            digit = np.rint(np.multiply(rest, 2.0**-place, out=part), out=part)
+            whole = digit.astype(np.int64)
+            with self._lock:
+                self.low[k, group] += whole[:n_low]
+                self.high[k] += whole[n_low:]
+            np.multiply(digit, 2.0**place, out=part)
+            rest -= part  # exact: the digit holds the leading bits of the rest
+
+    def _grow(self, n_digits: int) -> None:
+        more = n_digits - len(self.high)
+        if more > 0:
+            self.low = np.concatenate([self.low, np.zeros((more, *self.low.shape[1:]), np.int64)])
+            self.high = np.concatenate(
+                [self.high, np.zeros((more, *self.high.shape[1:]), np.int64)]
+            )
+
+    def first_and_second(self) -> tuple[int, Integers, Integers]:
+        """Σw, Σwz_j and Σwz_j² so far, as integers."""
+        sums = {}
+        for kind, size in (("distinct", 0), ("distinct", 1), ("squared", 0)):
+            place = self.layout.section(kind, size).place  # type: ignore[arg-type]
+            sums[kind, size] = _join(self.low[:, :, place].sum(axis=1))
+        return int(sums["distinct", 0][0]), sums["distinct", 1], sums["squared", 0]
+
+    def fold(self) -> tuple[Sums, int]:
+        """The sums of each section, and Σw², as integers in units of 2^−Q."""
+        low, high = _join(self.low), _join(self.high)
+        sections = []
+        for section in self.layout.sections:
+            if section.start < self.layout.n_low:
+                flat = low[:, section.place]
+            else:
+                start = section.start - self.layout.n_low
+                flat = high[None, start : start + section.n_entries]
+            sections.append(flat.reshape(section.n_groups, *section.shape))
+        return sections, int(high[-1])
+
+
+def _join(digits: NDArray[np.int64]) -> Integers:
+    """Σ_k digits[k]·2^(32k) as Python integers."""
+    used = [k for k in range(len(digits)) if digits[k].any()]
+    result: Integers = np.zeros(digits.shape[1:], dtype=object)
+    for k in used:
+        result = result + (digits[k].astype(object) << (_DIGIT_BITS * k))
+    return result
+
+
+def zeros(layout: Layout) -> Sums:
+    """Sums of no rows."""
+    return [np.zeros((s.n_groups, *s.shape), dtype=object) for s in layout.sections]
+
+
+def add(left: Sums, right: Sums) -> Sums:
+    """Section by section sum."""
+    return [a + b for a, b in zip(left, right, strict=True)]
+
+
+def subtract(left: Sums, right: Sums) -> Sums:
+    """Section by section difference."""
+    return [a - b for a, b in zip(left, right, strict=True)]
+
+
+def _grouped_like(values: Any, section: Section) -> NDArray[Any]:
+    """Values of a low section for use in another one: summed over groups where that has none."""
+    if values.shape[0] == section.n_groups:
+        return np.asarray(values)
+    return np.asarray(values.sum(axis=0, keepdims=True))
+
+
+def move(layout: Layout, sums: list[Any], deltas: Sequence[Any]) -> list[Any]:
+    """Sums about a moved origin: of Π (z_i − δ_i) in place of Π z_i.
+
+    Exact for Python integers (never NumPy ones, which wrap); for float64 arrays, as usual.
+    """
+    result = [array.copy() for array in sums] if any(deltas) else sums
+    for feature, delta in enumerate(deltas):
+        if delta:
+            _move_one(layout, result, feature, delta)
+    return result
+
+
+def _move_one(layout: Layout, sums: list[Any], j: int, delta: Any) -> None:
+    d, index = layout.n_features, layout.index
+    for s in range(layout.squared_order, -1, -1):  # highest first: each reads the old lower ones
+        target = sums[index["squared", s]]
+        section = layout.section("squared", s)
+        union, rest = member_ranks(d, s + 1, j)
+        joint = _grouped_like(sums[index["distinct", s + 1]], section)[:, union]
+        plain = _grouped_like(sums[index["distinct", s]], section)[:, rest]
+        target[:, j] += delta * delta * plain - 2 * delta * joint
+        if s:
+            others = _grouped_like(sums[index["squared", s - 1]], section)
+            rows, union, rest = square_member_ranks(d, s, j)
+            target[:, rows, union] -= delta * others[:, rows, rest]
+    for t in range(layout.order, 0, -1):
+        section = layout.section("distinct", t)
+        union, rest = member_ranks(d, t, j)
+        below = _grouped_like(sums[index["distinct", t - 1]], section)
+        sums[index["distinct", t]][:, union] -= delta * below[:, rest]
+
+
+def _change(
+    layout: Layout,
+    sums: Sums,
+    j: int,
+    once: Callable[[Integers], Integers],
+    twice: Callable[[Integers], Integers],
+) -> None:
+    """Apply `once` to the sums that hold feature j once, `twice` to those that hold its square."""
+    for section, array in zip(layout.sections, sums, strict=True):
+        if section.kind == "distinct" and section.size:
+            union, _ = member_ranks(layout.n_features, section.size, j)
+            array[:, union] = once(array[:, union])
+        if section.kind == "squared":
+            array[:, j] = twice(array[:, j])
+            if section.size:
+                rows, union, _ = square_member_ranks(layout.n_features, section.size, j)
+                array[:, rows, union] = once(array[:, rows, union])
+
+
+def finer(layout: Layout, sums: Sums, bits: Sequence[int]) -> Sums:
+    """Sums in units finer by 2^bits[j] for feature j."""
+    result = [array.copy() for array in sums] if any(bits) else sums
+    for j, a in enumerate(bits):
+        if a:
+            _change(layout, result, j, partial(_left_shift, a), partial(_left_shift, 2 * a))
+    return result
+
+
+def _left_shift(bits: int, values: Integers) -> Integers:
+    return np.asarray(values << bits, dtype=object)
+
+
+def _rounded_shift(values: Integers, bits: int) -> Integers:
+    return np.asarray((values + (1 << (bits - 1))) >> bits, dtype=object)
+
+
+def coarser(layout: Layout, sums: Sums, j: int, bits: int) -> Sums:
+    """Sums in a unit coarser by 2^bits for feature j, rounded once to the quantum."""
+    result = [array.copy() for array in sums]
+    _change(
+        layout,
+        result,
+        j,
+        lambda values: _rounded_shift(values, bits),
+        lambda values: _rounded_shift(values, 2 * bits),
+    )
+    return result
+
+
+def _times(values: Any, factor: Fraction) -> Integers:
+    """Values times a dyadic fraction, rounded once to the quantum."""
+    bits = factor.denominator.bit_length() - 1
+    products = values * factor.numerator
+    return _rounded_shift(products, bits) if bits else np.asarray(products, dtype=object)
+
+
+def unfold_constant(layout: Layout, sums: Sums, j: int, value: Fraction) -> Sums:
+    """Give feature j, left out so far (z_j = 0), the constant `value` in the units of a frame."""
+    result = [array.copy() for array in sums]
+    d, index = layout.n_features, layout.index
+    for t in range(1, layout.order + 1):
+        union, rest = member_ranks(d, t, j)
+        below = _grouped_like(sums[index["distinct", t - 1]], layout.section("distinct", t))
+        result[index["distinct", t]][:, union] = _times(below[:, rest], value)
+    for s in range(layout.squared_order + 1):
+        section, target = layout.section("squared", s), result[index["squared", s]]
+        _, rest = member_ranks(d, s + 1, j)
+        plain = _grouped_like(sums[index["distinct", s]], section)
+        target[:, j] = _times(plain[:, rest], value * value)
+        if s:
+            others = _grouped_like(sums[index["squared", s - 1]], section)
+            rows, union, rest = square_member_ranks(d, s, j)
+            target[:, rows, union] = _times(others[:, rows, rest], value)
+    return result

@@ -1,0 +1,496 @@
+"""MomentSummary: the moments of rows seen once, as a value that adds, subtracts, and is saved.
+
+| paper symbol | name here | shape |
+|---|---|---|
+| (M_m)_{Ω_m} | ``summary.tensor(m, shift=0, scale=1)`` | (C(d, m),) |
+| (M_m)_{L_j} | ``summary.squared(j, m−2, shift=0, scale=1)`` | (C(d−1, m−2),) |
+
+A summary is a set of closed *shards* and perhaps an open one. A shard opens with the first update
+after construction, loading or merging, and closes when the summary is saved, copied, added or
+subtracted. Reading moments does not close it.
+
+Differs from the paper: moments are kept about a shift near the mean and standardised by default.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from momentmix.capacity import check_count
+from momentmix.core.atomic_file import atomic_write
+from momentmix.errors import InputError, InputTypeError, ShardError
+from momentmix.moments import forgetting, readings, summary_file
+from momentmix.moments import totals as algebra
+from momentmix.moments.accumulate import Kernel, block_rows
+from momentmix.moments.cost import check_budget
+from momentmix.moments.layout import Layout
+from momentmix.moments.open_shard import OpenShard
+from momentmix.moments.rows import as_rows, as_weights, check_feature_names, checked_values
+from momentmix.moments.summary_view import SummaryView
+from momentmix.moments.totals import Totals
+from momentmix.moments.workers import Workers, usable_cores
+
+__all__ = ["MomentSummary", "summarize"]
+
+Float = NDArray[np.float64]
+
+_kernel = lru_cache(maxsize=4)(Kernel)
+
+
+def _digest(shard_id: object) -> bytes:
+    """16 bytes for a caller's shard id, random ones for None."""
+    if shard_id is None:
+        return secrets.token_bytes(16)
+    if isinstance(shard_id, str):
+        shard_id = shard_id.encode("utf-8", "surrogatepass")
+    if not isinstance(shard_id, bytes):
+        raise InputTypeError(f"shard_id must be a string or bytes; got {shard_id!r}.")
+    return hashlib.sha256(b"momentmix shard\0" + shard_id).digest()[:16]
+
+
+class MomentSummary(SummaryView):
+    """Moments of rows, from one pass.
+
+    Parameters
+    ----------
+    n_features : int
+        Dimension d of the rows.
+    order : int
+        Highest order m of the moments with distinct indices; at most n_features.
+    feature_names : sequence of str, optional
+        Checked against data frames; taken from the first one otherwise.
+    squared_order : int, optional
+        Moments y_j²·y_I are kept for all I of at most this many further features; by default
+        min(2, order − 1), at most order − 1. ``method="paper"`` needs order − 2.
+    replicates : int
+        Number of groups that the blocks of rows are dealt to, for standard errors and
+        cross-validation without rows; 0 for none.
+    shard_id : str or bytes, optional
+        Name of the first shard, for callers that can tell their parts apart (file fingerprint and
+        part); random by default.
+    memory_budget : int, optional
+        Largest memory in bytes; by default a quarter of the machine's.
+    n_threads : int, optional
+        Threads for an update; by default as many as cores. The result does not depend on it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rows = np.array([[1.0, 2.0, 0.0], [3.0, 5.0, 1.0], [2.0, 2.0, 5.0]])
+    >>> left = MomentSummary(3, order=2, shard_id="left").update(rows[:2])
+    >>> right = MomentSummary(3, order=2, shard_id="right").update(rows[2:])
+    >>> both = left + right
+    >>> both.n_rows, both.mean.tolist()
+    (3, [2.0, 3.0, 2.0])
+    >>> both.tensor(2, shift=0, scale=1).values.tolist()  # E[y0·y1], E[y0·y2], E[y1·y2]
+    [7.0, 4.333333333333333, 5.0]
+    >>> both - right == left
+    True
+    """
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(
+        self,
+        n_features: int,
+        order: int,
+        feature_names: Sequence[str] | None = None,
+        squared_order: int | None = None,
+        *,
+        replicates: int = 16,
+        shard_id: str | bytes | None = None,
+        memory_budget: int | None = None,
+        n_threads: int | None = None,
+    ) -> None:
+        if squared_order is None:
+            squared_order = min(2, check_count("order", order, 1) - 1)
+        layout = Layout(n_features, order, squared_order, replicates)
+        check_budget(layout, memory_budget)
+        self._names = (
+            None if feature_names is None else check_feature_names(feature_names, n_features)
+        )
+        self._next_id: bytes | None = None if shard_id is None else _digest(shard_id)
+        self._n_threads = None if n_threads is None else check_count("n_threads", n_threads, 1)
+        self._closed = algebra.empty(layout)
+        self._open: OpenShard | None = None
+        self._snapshot: Totals | None = None
+
+    # -- adding rows --------------------------------------------------------------------------
+
+    def update(
+        self,
+        rows: Any,
+        sample_weight: ArrayLike | None = None,
+        *,
+        shard_id: str | bytes | None = None,
+    ) -> MomentSummary:
+        """Add rows; on an error the summary is as it was.
+
+        Parameters
+        ----------
+        rows : array or data frame of shape (n_rows, n_features)
+            Real numbers of any dtype, without missing values.
+        sample_weight : array of shape (n_rows,), optional
+            Frequency of each row: weight 3 stands for three such rows, weight 0 for none (the row
+            is not counted).
+        shard_id : str or bytes, optional
+            Open a new shard with this id, unless it is the open one.
+
+        Returns
+        -------
+        MomentSummary
+            This summary.
+        """
+        array, names = as_rows(rows, self.n_features)
+        self._check_names(names)
+        weights = as_weights(sample_weight, len(array))
+        checked_values(array, names or self._names)
+        if weights is not None and not weights.all():
+            array, weights = array[weights > 0], weights[weights > 0]
+        self._add(array, weights, None if shard_id is None else _digest(shard_id), names)
+        if names is not None:
+            self._names = names
+        return self
+
+    def _add(
+        self,
+        array: NDArray[Any],
+        weights: Float | None,
+        wanted: bytes | None,
+        names: Sequence[str] | None,
+    ) -> None:
+        """Add checked rows to the open shard, or to a new one."""
+        closed, shard = self._closed, self._open
+        if shard is not None and wanted not in (None, shard.shard_id):
+            closed, shard = self._totals(), None
+        if shard is None:
+            digest = wanted or self._next_id or _digest(None)
+            if digest in closed.shards:
+                raise ShardError(
+                    f"shard {digest.hex()} is already in this summary and closed; a closed shard "
+                    "takes no more rows. Use another shard_id, or none for a random one.",
+                    shard_ids=(digest.hex(),),
+                )
+            shard = OpenShard(_kernel(self._layout), digest)
+        elif not shard.fits_waiting(len(array)):
+            shard = shard.clone()
+        with self._workers(shard, len(array)) as workers:
+            shard.update(array, weights, workers, names or self._names)
+        self._closed, self._open, self._snapshot, self._next_id = closed, shard, None, None
+
+    def _workers(self, shard: OpenShard, n_rows: int) -> Workers:
+        cores = self._n_threads or usable_cores()
+        n_blocks = (shard.n_waiting + n_rows) // block_rows(self._layout)
+        return Workers(shard.kernel, max(1, min(cores, n_blocks)))
+
+    def _check_names(self, names: tuple[str, ...] | None) -> None:
+        if names is None or self._names == names:
+            return
+        if self._names is None:
+            if self.n_rows:
+                raise InputError(
+                    "rows have feature names but the summary was filled without any; pass "
+                    "feature_names at construction, or plain arrays throughout."
+                )
+            return
+        raise InputError(_names_differ(self._names, names))
+
+    def forget(self, rows: Any, sample_weight: ArrayLike | None = None) -> MomentSummary:
+        """Take away rows that were added before, in whatever shard.
+
+        Unlike ``−`` this needs no shard of exactly these rows, but cannot prove that they were
+        added: it checks the count, the bounds and the variances. Minimum and maximum become bounds.
+        """
+        array, names = as_rows(rows, self.n_features)
+        self._check_names(names)
+        weights = as_weights(sample_weight, len(array))
+        checked_values(array, names or self._names)
+        whole = self._totals()
+        if whole.weight:
+            forgetting.check_inside(array, whole, self._names)
+        lost = MomentSummary(
+            self.n_features,
+            self.order,
+            squared_order=self.squared_order,
+            replicates=self.replicates,
+            n_threads=self._n_threads,
+        ).update(array, weights)
+        self._replace(forgetting.forget(whole, lost._totals()))
+        return self
+
+    # -- state --------------------------------------------------------------------------------
+
+    def _totals(self) -> Totals:
+        """The exact sums of all rows so far; leaves an open shard open."""
+        if self._open is None:
+            return self._closed
+        if self._snapshot is None:
+            with Workers(self._open.kernel, 1) as workers:
+                shard = self._open.clone().close(workers)
+            self._snapshot = algebra.combine(self._closed, shard)
+        return self._snapshot
+
+    def _replace(self, totals: Totals) -> Totals:
+        self._closed, self._open, self._snapshot = totals, None, None
+        return totals
+
+    def _close(self) -> Totals:
+        """Close the open shard."""
+        return self._replace(self._totals())
+
+    def _derived(self, totals: Totals, names: tuple[str, ...] | None) -> MomentSummary:
+        summary = object.__new__(MomentSummary)
+        summary._names, summary._next_id, summary._n_threads = names, None, self._n_threads
+        summary._replace(totals)
+        return summary
+
+    # -- adding and subtracting summaries -----------------------------------------------------
+
+    def _check_alike(self, other: Any) -> tuple[str, ...] | None:
+        """Refuse a summary that cannot be added to this one; returns the common names."""
+        if not isinstance(other, MomentSummary):
+            raise InputTypeError(
+                f"a summary can be combined with another MomentSummary only; got "
+                f"{type(other).__name__}. Use update() for rows."
+            )
+        a, b = self._layout, other._layout
+        if a.n_features != b.n_features:
+            raise InputError(
+                f"summaries must have the same features; got {a.n_features} and {b.n_features}. "
+                "Use select() to take the common ones."
+            )
+        if (a.order, a.squared_order) != (b.order, b.squared_order):
+            order, squared = min(a.order, b.order), min(a.squared_order, b.squared_order)
+            raise InputError(
+                f"summaries must have the same orders; got order={a.order}, "
+                f"squared_order={a.squared_order} and order={b.order}, "
+                f"squared_order={b.squared_order}. Cut both with truncate({order}, {squared})."
+            )
+        if a.replicates != b.replicates:
+            raise InputError(
+                f"summaries must have the same replicates; got {a.replicates} and {b.replicates}. "
+                f"Give them up with truncate({a.order}, {a.squared_order}, replicates=0)."
+            )
+        if self._names and other._names and self._names != other._names:
+            raise InputError(_names_differ(self._names, other._names))
+        return self._names or other._names
+
+    def _sum(self, other: Any) -> tuple[Totals, tuple[str, ...] | None]:
+        names = self._check_alike(other)
+        a, b = self._totals(), other._totals()
+        common = tuple(sorted(shard.hex() for shard in a.shards & b.shards))
+        if common:
+            raise ShardError(
+                f"{_some(common)} in both summaries: the rows would count twice. Leave one of "
+                "them out, or subtract it first.",
+                shard_ids=common,
+            )
+        result = algebra.combine(a, b)
+        other._close()
+        return result, names
+
+    def __add__(self, other: Any) -> MomentSummary:
+        totals, names = self._sum(other)
+        self._close()
+        return self._derived(totals, names)
+
+    def __radd__(self, other: Any) -> MomentSummary:
+        if isinstance(other, int) and other == 0:  # the start of sum()
+            return self.copy()
+        return self.__add__(other)
+
+    def __iadd__(self, other: Any) -> MomentSummary:
+        totals, self._names = self._sum(other)
+        self._replace(totals)
+        return self
+
+    def __sub__(self, other: Any) -> MomentSummary:
+        names = self._check_alike(other)
+        a, b = self._totals(), other._totals()
+        foreign = tuple(sorted(shard.hex() for shard in b.shards - a.shards))
+        if foreign:
+            raise ShardError(
+                f"{_some(foreign)} not in the summary to subtract from. Subtract only what was "
+                "added; for rows without a shard of their own use forget().",
+                shard_ids=foreign,
+            )
+        result = algebra.remove(a, b)
+        self._close()
+        other._close()
+        return self._derived(result, names)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether shards, counts and all sums agree exactly, in whatever frame.
+
+        Minimum and maximum are not compared: after ``−`` they are bounds only.
+        """
+        if not isinstance(other, MomentSummary):
+            return NotImplemented
+        return self._names == other._names and algebra.same(self._totals(), other._totals())
+
+    def copy(self) -> MomentSummary:
+        """Independent copy; closes the open shard."""
+        return self._derived(self._close(), self._names)
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> MomentSummary:
+        return self.copy()
+
+    def truncate(
+        self, order: int, squared_order: int | None = None, replicates: int | None = None
+    ) -> MomentSummary:
+        """The same rows with fewer moments: a lower order, and no groups with ``replicates=0``."""
+        old = self._layout
+        if squared_order is None:
+            squared_order = min(old.squared_order, order - 1)
+        if replicates is None:
+            replicates = old.replicates
+        layout = Layout(old.n_features, order, squared_order, replicates)
+        if order > old.order or squared_order > old.squared_order:
+            raise InputError(
+                f"truncate can only lower order={old.order} and squared_order={old.squared_order}; "
+                f"got {order} and {squared_order}. Higher moments need another pass."
+            )
+        if replicates not in (0, old.replicates):
+            raise InputError(
+                f"replicates can only be kept ({old.replicates}) or given up (0); got {replicates}."
+            )
+        return self._derived(algebra.rearranged(self._close(), layout), self._names)
+
+    def select(self, features: Sequence[int | str]) -> MomentSummary:
+        """The same rows with some of the features, by number or name, in the given order."""
+        names, d = self._names, self.n_features
+        columns = []
+        for feature in features:
+            if isinstance(feature, str):
+                if names is None or feature not in names:
+                    known = "none" if names is None else ", ".join(ascii(name) for name in names)
+                    raise InputError(f"no feature named {feature!a}; the names are: {known}.")
+                columns.append(names.index(feature))
+            else:
+                columns.append(check_count("feature", feature, 0))
+        if len(set(columns)) != len(columns) or not columns or max(columns) >= d:
+            raise InputError(
+                f"features must be different numbers in 0…{d - 1} or names; got {features!r}."
+            )
+        if len(columns) < self.order:
+            raise InputError(
+                f"{len(columns)} features have moments of order {len(columns)} at most, the "
+                f"summary has order {self.order}. Use truncate({len(columns)}) first."
+            )
+        chosen = None if names is None else tuple(names[i] for i in columns)
+        return self._derived(algebra.select(self._close(), columns), chosen)
+
+    def recentre(self, shift: ArrayLike | None = None) -> MomentSummary:
+        """The same summary about another shift, rounded to the unit; by default about the mean.
+
+        Exact: moving there and back gives the same bytes.
+        """
+        totals = self._close()
+        if shift is None:
+            return self._derived(algebra.recentred(totals), self._names)
+        wanted = readings.nearest_units(totals, shift)
+        return self._derived(algebra.recentred(totals, wanted), self._names)
+
+    # -- files --------------------------------------------------------------------------------
+
+    def to_bytes(self) -> bytes:
+        """The summary as bytes (the file format); closes the open shard."""
+        return summary_file.pack(self._close(), self._names)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> MomentSummary:
+        """The summary of `to_bytes`."""
+        return cls._loaded(*summary_file.unpack(data))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the summary; whatever happens, the file is the old one or the new one."""
+        atomic_write(path, self.to_bytes())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> MomentSummary:
+        """Read a summary written by `save`; refuses anything that is not whole and sound."""
+        return cls._loaded(*summary_file.read_file(path))
+
+    @classmethod
+    def _loaded(cls, totals: Totals, names: tuple[str, ...] | None) -> MomentSummary:
+        summary = object.__new__(cls)
+        summary._names, summary._next_id, summary._n_threads = names, None, None
+        summary._replace(totals)
+        return summary
+
+    def __reduce__(self) -> tuple[Any, tuple[bytes]]:
+        return MomentSummary.from_bytes, (self.to_bytes(),)
+
+    def __repr__(self) -> str:
+        parts = [f"n_features={self.n_features}", f"order={self.order}"]
+        parts += [f"squared_order={self.squared_order}", f"replicates={self.replicates}"]
+        parts += [f"{self.n_rows:,} rows in {len(self.shard_ids)} shard(s)"]
+        if self.n_forgotten:
+            parts.append(f"{self.n_forgotten:,} forgotten")
+        return f"MomentSummary({', '.join(parts)})"
+
+
+def _names_differ(expected: tuple[str, ...], given: tuple[str, ...]) -> str:
+    if sorted(expected) == sorted(given):
+        cure = "They are the same names in another order: reorder the columns, or use select()."
+    else:
+        cure = "Rename or select the columns."
+    first = next(
+        (i for i, (a, b) in enumerate(zip(expected, given, strict=False)) if a != b),
+        min(len(expected), len(given)),
+    )
+    a, b = (ascii(names[first]) if first < len(names) else "none" for names in (expected, given))
+    return f"feature names must agree; column {first} is {a} in one and {b} in the other. {cure}"
+
+
+def _some(shards: tuple[str, ...]) -> str:
+    listed = ", ".join(shards[:5]) + (f" and {len(shards) - 5} more" if len(shards) > 5 else "")
+    return f"shard {listed} is" if len(shards) == 1 else f"shards {listed} are"
+
+
+def summarize(
+    rows: Any, order: int, sample_weight: ArrayLike | None = None, **options: Any
+) -> MomentSummary:
+    """Moments of an array, a data frame, or several of them one after the other.
+
+    Parameters
+    ----------
+    rows : array or data frame of shape (n_rows, n_features), or an iterator of these
+    order : int
+        Highest order of the moments.
+    sample_weight : array of shape (n_rows,), optional
+        Frequencies; for a single array only.
+    **options
+        As for `MomentSummary`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> summarize(np.eye(4), order=2, shard_id="identity").variance.tolist()
+    [0.1875, 0.1875, 0.1875, 0.1875]
+    """
+    blocks: Iterable[Any] = [rows]
+    if hasattr(rows, "__next__"):
+        if sample_weight is not None:
+            raise InputError("sample_weight needs a single array; call update() for each block.")
+        blocks = rows
+    summary = None
+    for block in blocks:
+        if summary is None:
+            array, names = as_rows(block, None)
+            options = {"feature_names": names, **options}
+            summary = MomentSummary(array.shape[1], order, **options)
+        summary.update(block, sample_weight)
+    if summary is None:
+        raise InputError("rows must hold at least one block; the iterator was empty.")
+    return summary

@@ -1,0 +1,1 @@
+"""The paper's tables, its figures beside ours."""

@@ -1,0 +1,87 @@
+import json
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from momentmix import largest_rank
+from momentmix.cli import cli
+
+
+@pytest.fixture
+def run():
+    def call(*arguments):
+        return CliRunner().invoke(cli, arguments, catch_exceptions=False)
+
+    return call
+
+
+def test_plan_prints_order_split_moments_memory_and_neighbours(run):
+    text = run("plan", "-d", "15", "-r", "8").output
+    assert "order    4  identifies up to 8 components" in text
+    assert "k = 8, p = 1" in text
+    assert "3,531" in text
+    for order in (3, 4, 5, 6):
+        assert str(largest_rank(15, order)) in text
+
+
+def test_plan_as_json(run):
+    found = json.loads(run("plan", "-d", "15", "-r", "20", "--json").output)
+    assert found["chosen"]["order"] == 6
+    assert found["chosen"]["largest_rank"] == 20
+
+
+def test_plan_for_one_component(run):
+    assert "no order is needed" in run("plan", "-d", "2", "-r", "1").output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["plan", "-d", "15", "-r", "99"], "the most that any order reaches is 20"),
+        (["plan", "-d", "15", "-r", "9", "-m", "4"], "Use order=5"),
+        (["plan", "-d", "0", "-r", "1"], "n_features must be at least 1"),
+        (["plan", "-d", "15"], "Missing option"),
+        (["reproduce", "nonsense"], "nonsense"),
+        (["reproduce", "decomposition", "--rows", "99,3"], "this table has 15,3"),
+        (["reproduce", "decomposition", "--rows", "x"], "expected d,m"),
+        (["reproduce", "decomposition", "--instances", "0"], "0 is not in the range"),
+    ],
+)
+def test_wrong_use_is_one_line_and_exit_code_2(arguments, message):
+    done = subprocess.run(
+        [sys.executable, "-c", "from momentmix.cli import main; main()", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_reproduce_prints_the_printed_figure_beside_ours(run, tmp_path):
+    path = tmp_path / "figures.json"
+    text = run(
+        "reproduce", "decomposition", "--rows", "15,3", "--instances", "2", "--json", str(path)
+    ).output
+    assert "3.1e-12" in text  # printed average
+    (row,) = json.loads(path.read_text())["rows"]
+    assert row["avg"] < 1e-12
+    assert row["n"] == 2
+
+
+@pytest.mark.parametrize("table", ["approximation", "recovery", "stability"])
+def test_every_table_runs(run, table):
+    rows = "15,3,0.1" if table == "approximation" else "15,3"
+    result = run("reproduce", table, "--rows", rows, "--instances", "2")
+    assert result.exit_code == 0
+    assert len(result.output.splitlines()) >= 3
+
+
+def test_gaussian_table_shows_bayes_and_both_kinds_of_em(run):
+    result = run("reproduce", "gaussian", "--rows", "15,3", "--instances", "1", "--samples", "2000")
+    header, row = result.output.splitlines()[1:3]
+    assert all(word in header for word in ("Bayes", "EM ×1", "EM ×10", "rows", "means ×"))
+    assert "0.9839" in row  # printed

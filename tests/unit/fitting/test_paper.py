@@ -1,0 +1,82 @@
+import numpy as np
+import pytest
+
+import momentmix as mm
+from momentmix import DiagonalMixture, largest_rank
+from momentmix.core.matching import parameter_errors
+from momentmix.errors import PrecisionWarning
+from momentmix.fitting.paper import learn_mixture, weight_order
+from momentmix.reproduce.experiments import PerturbedMoments, law_of_section_6
+
+
+@pytest.mark.parametrize("order", [3, 4, 5, 6])
+def test_exact_moments_in_parameters_out(order):
+    r = largest_rank(15, order)
+    for seed in range(6):
+        truth = law_of_section_6(np.random.default_rng(seed), 15, r, 1.0)
+        errors = parameter_errors(truth, learn_mixture(truth, r, order, seed).mixture)
+        assert max(errors.values()) < 1e-8
+
+
+@pytest.mark.parametrize(("order", "r"), [(4, 5), (4, 8), (6, 20), (6, 7)])
+def test_signs_at_even_order_come_from_an_odd_one(order, r):
+    """With the signs left open half of the means would be turned round."""
+    truth = law_of_section_6(np.random.default_rng(3), 15, r, 1.0)
+    found = learn_mixture(truth, r, order, 0).mixture
+    assert parameter_errors(truth, found)["means"] < 1e-8
+
+
+@pytest.mark.parametrize(("order", "share"), [(3, 1.0), (4, 0.5), (5, 1.0), (6, 0.5)])
+def test_parameter_errors_are_proportional_to_moment_errors(order, share):
+    """Theorem 5.2."""
+    r = int(share * largest_rank(15, order))
+    truth = law_of_section_6(np.random.default_rng(11), 15, r, 1.0)
+    ratios = {"weights": [], "means": [], "variances": []}
+    for level in (1e-8, 1e-7, 1e-6, 1e-5):
+        found = learn_mixture(PerturbedMoments(truth, level, seed=1), r, order, 0).mixture
+        for name, error in parameter_errors(truth, found).items():
+            ratios[name].append(error / level)
+    for values in ratios.values():
+        middle = np.median(values)
+        assert max(values) < 3 * middle
+        assert min(values) > middle / 3
+
+
+def test_weight_order_is_the_smallest_with_enough_entries():
+    assert weight_order(15, 15) == 1
+    assert weight_order(15, 16) == 2
+    assert weight_order(15, 16, odd=True) == 3
+
+
+def test_a_true_variance_of_zero_stays_zero():
+    rng = np.random.default_rng(5)
+    variances = rng.random((3, 10))
+    variances[1, 4] = 0.0
+    truth = DiagonalMixture([0.2, 0.3, 0.5], rng.standard_normal((3, 10)), variances)
+    found = learn_mixture(truth, 3, 3, 0).mixture
+    assert parameter_errors(truth, found)["variances"] < 1e-8
+    assert (found.variances >= 0).all()
+
+
+def test_a_summary_and_its_rows_give_the_same_answer():
+    truth = law_of_section_6(np.random.default_rng(7), 10, 3, 5.0)
+    rows, _ = truth.sample(3000, random_state=0)
+    summary = mm.summarize(rows, order=4, squared_order=2, replicates=0)
+    whole = mm.fit(rows, 3, 4, method="paper", random_state=0).mixture
+    assert mm.fit(summary, 3, 4, method="paper", random_state=0).mixture.means.tolist() == (
+        whole.means.tolist()
+    )
+
+
+def test_a_summary_without_the_squares_is_refused():
+    rows = np.random.default_rng(0).standard_normal((100, 15))
+    summary = mm.summarize(rows, order=5)
+    with pytest.raises(mm.InputError, match="squared_order=3"):
+        mm.fit(summary, 10, 5, method="paper")
+
+
+def test_hopeless_offsets_are_warned_of():
+    truth = law_of_section_6(np.random.default_rng(7), 10, 2, 5.0)
+    rows, _ = truth.sample(3000, random_state=0)
+    with pytest.warns(PrecisionWarning, match="column 4 lies .* from zero"):
+        mm.fit(rows + 1e4 * (np.arange(10) == 4), 2, 3, method="paper", random_state=0)

@@ -1,0 +1,106 @@
+"""Sums of a block against sums of products written out, and digits against fractions."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from momentmix.core.labels import index_sets, sets_without
+from momentmix.moments.accumulate import Kernel, Workspace
+from momentmix.moments.exact_sums import QUANTUM_BITS, DigitSums
+from momentmix.moments.layout import Layout, member_ranks, square_member_ranks
+
+
+def written_out(layout, points, weights):
+    """The flat vector of a layout, one product at a time."""
+    flat = np.empty(layout.n_entries + 1)
+    for section in layout.sections:
+        if section.kind == "distinct":
+            sets = index_sets(layout.n_features, section.size)
+            values = [(weights * points[:, list(s)].prod(axis=1)).sum() for s in sets]
+        else:
+            values = [
+                (weights * points[:, j] ** 2 * points[:, list(s)].prod(axis=1)).sum()
+                for j in range(layout.n_features)
+                for s in sets_without(layout.n_features, section.size, j)
+            ]
+        flat[section.place] = values
+    flat[-1] = (weights**2).sum()
+    return flat
+
+
+SHAPES = [(1, 1, 0), (2, 1, 0), (2, 2, 1), (3, 3, 0), (5, 3, 2), (6, 5, 3), (7, 7, 6), (9, 4, 2)]
+
+
+@pytest.mark.parametrize(("d", "m", "q"), SHAPES)
+def test_kernel_matches_products_written_out(d, m, q):
+    rng = np.random.default_rng(d * 100 + m)
+    layout = Layout(d, m, q, 0)
+    kernel = Kernel(layout)
+    kernel.chunk = 64  # several chunks, the last one short
+    rows, weights = rng.standard_normal((300, d)), rng.random(300)
+    scale, shift = 2.0 ** rng.integers(-3, 4, d), rng.integers(-2, 3, d).astype(float)
+    sums = kernel.block_sums(rows, weights, scale, shift, Workspace(kernel))
+    points = rows * scale - shift
+    expected = written_out(layout, points, weights)
+    size = written_out(layout, np.abs(points), weights)
+    assert (np.abs(sums - expected) <= 1e-14 * size).all()
+
+
+def test_weights_of_one_change_no_bit():
+    rng = np.random.default_rng(0)
+    kernel = Kernel(Layout(6, 4, 2, 0))
+    rows, one, zero = rng.standard_normal((500, 6)), np.ones(6), np.zeros(6)
+    first = kernel.block_sums(rows, np.ones(500), one, zero, Workspace(kernel)).copy()
+    doubled = kernel.block_sums(rows, np.full(500, 2.0), one, zero, Workspace(kernel))
+    assert (doubled[:-1] == 2 * first[:-1]).all()
+
+
+def test_digits_hold_the_exact_sum_rounded_once_per_vector():
+    rng = np.random.default_rng(3)
+    layout = Layout(4, 3, 2, 2)
+    sums, n = DigitSums(layout), layout.n_entries + 1
+    expected = np.zeros((2, n), dtype=object)
+    for round_ in range(40):
+        vector = rng.standard_normal(n) * 2.0 ** rng.integers(-120, 300, n)
+        quanta = [round(Fraction(x) * 2**QUANTUM_BITS) for x in vector.tolist()]
+        expected[round_ % 2] += np.array(quanta, dtype=object)
+        sums.add(vector, round_ % 2)
+    sections, weight_squares = sums.fold()
+    for section, array in zip(layout.sections, sections, strict=True):
+        part = expected[:, section.place]
+        if section.n_groups == 1:
+            part = part.sum(axis=0, keepdims=True)
+        assert (array.reshape(section.n_groups, -1) == part).all()
+    assert weight_squares == expected[:, -1].sum()
+
+
+def test_digits_do_not_depend_on_the_order_of_vectors():
+    rng = np.random.default_rng(4)
+    layout = Layout(3, 2, 1, 0)
+    vectors = rng.standard_normal((50, layout.n_entries + 1)) * 10.0 ** rng.integers(-9, 9, (50, 1))
+    folded = []
+    for order in (range(50), rng.permutation(50)):
+        sums = DigitSums(layout)
+        for i in order:
+            sums.add(vectors[i].copy(), 0)
+        folded.append(sums.fold())
+    assert folded[0][1] == folded[1][1]
+    assert all((a == b).all() for a, b in zip(folded[0][0], folded[1][0], strict=True))
+
+
+@pytest.mark.parametrize(("d", "size"), [(4, 1), (5, 3), (6, 6), (7, 4)])
+def test_member_ranks_find_every_set_with_a_feature(d, size):
+    for j in range(d):
+        union, rest = member_ranks(d, size, j)
+        sets, smaller = index_sets(d, size)[union], index_sets(d, size - 1)[rest]
+        assert [set(a) for a in sets.tolist()] == [{j, *b} for b in smaller.tolist()]
+        assert len(union) == sum(j in s for s in index_sets(d, size).tolist())
+
+
+def test_square_member_ranks_find_every_set_with_a_feature():
+    d, size, j = 6, 3, 2
+    rows, union, rest = square_member_ranks(d, size, j)
+    for i, a, b in zip(rows[:, 0].tolist(), union, rest, strict=True):
+        sets = sets_without(d, size, i)[a].tolist()
+        assert [set(s) for s in sets] == [{j, *s} for s in sets_without(d, size - 1, i)[b].tolist()]
