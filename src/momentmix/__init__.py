@@ -4,6 +4,7 @@ from momentmix._version import __version__
 from momentmix.capacity import largest_rank, smallest_order
 from momentmix.core.incomplete_tensor import IncompleteSymmetricTensor
 from momentmix.core.mixture import DiagonalMixture
+from momentmix.core.standard_moments import StandardMoments
 from momentmix.errors import (
     CapacityError,
     DecompositionError,
@@ -11,7 +12,8 @@ from momentmix.errors import (
     InputTypeError,
     MomentmixError,
 )
-from momentmix.fitting.pipeline import FitResult, fit
+from momentmix.fitting.pipeline import fit
+from momentmix.fitting.result import FitResult
 from momentmix.moments.summary import MomentSummary, summarize
 from momentmix.tensors.approximate import approximate
 from momentmix.tensors.decompose import decompose
@@ -26,6 +28,7 @@ __all__ = [
     "InputTypeError",
     "MomentSummary",
     "MomentmixError",
+    "StandardMoments",
     "__version__",
     "approximate",
     "decompose",
