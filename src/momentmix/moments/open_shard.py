@@ -61,7 +61,6 @@ Float = NDArray[np.float64]
 _FINER_BITS, _COARSER_BITS = 3, 16
 _NARROW, _WIDE = 2.0**-6, 2.0**20
 _MEAN_CHECK = 128
-_HUGE_RATIO = 2.0**100
 
 
 class OpenShard:
@@ -152,22 +151,15 @@ class OpenShard:
     def _check_waiting(self, place: tuple[int, Any]) -> None:
         """Refuse outliers at once, not when the block is full."""
         block = self.waiting[: self.n_waiting]
-        if not len(block):
-            return
-        size = np.abs(block)
-        if self.constants is None:
-            suspicious = size.max() > _HUGE_RATIO or size.max() < 1 / _HUGE_RATIO
-            if suspicious or (size[size > 0] < 1 / _HUGE_RATIO).any():
-                self.clone()._choose_frame(block, place)
-            return
-        self._check_outliers(block, extremes(block), place)
+        if len(block) and self.constants is not None:
+            self._check_outliers(block, extremes(block), place)
 
     # -- blocks → sums ------------------------------------------------------------------------
 
     def _take(self, block: Float, weights: Float, workers: Workers, place: tuple[int, Any]) -> None:
         low, high = extremes(block)
         if self.constants is None:
-            self._choose_frame(block, place)
+            self._choose_frame(block)
         else:
             self._adapt_frame(block, low, high, workers)
         self._check_outliers(block, (low, high), place)
@@ -234,24 +226,17 @@ class OpenShard:
 
     # -- the frame ----------------------------------------------------------------------------
 
-    def _choose_frame(self, block: Float, place: tuple[int, Any]) -> None:
+    def _choose_frame(self, block: Float) -> None:
         """Frame of the first block."""
         self.constants = np.full(self.layout.n_features, np.nan)
-        floors = np.full(self.layout.n_features, -1000)
         for j in range(self.layout.n_features):
             found = typical_exponent(block[:, j])
             if found is None:
                 self.constants[j] = block[0, j]
                 continue
-            floors[j] = floor_exponent(float(np.abs(block[:, j]).max()))
-            self.exponents[j], median = found
-            self.shifts[j] = round(Fraction(median) / Fraction(2) ** int(self.exponents[j]))
-        if (floors > self.exponents).any():  # the finest units show outliers that floors would hide
-            self._check_outliers(block, extremes(block), place)
-        for j in np.flatnonzero(floors > self.exponents).tolist():
-            bits = int(floors[j] - self.exponents[j])
-            self.exponents[j] = floors[j]
-            self.shifts[j] = round_ratio(self.shifts[j], 1 << bits)
+            exponent = max(found[0], floor_exponent(float(np.abs(block[:, j]).max())))
+            self.exponents[j] = exponent
+            self.shifts[j] = round(Fraction(found[1]) / Fraction(2) ** exponent)
 
     def _adapt_frame(self, block: Float, low: Float, high: Float, workers: Workers) -> None:
         known = self._known

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from momentmix.core.labels import sets_without
 from momentmix.core.monomials import monomials
 from momentmix.errors import InputError
-from momentmix.moments.exact_sums import QUANTUM_BITS, finer, move
+from momentmix.moments.exact_sums import QUANTUM_BITS, coarser, finer, move
 from momentmix.moments.layout import Layout
 from momentmix.moments.totals import Totals, rearranged
 
@@ -157,8 +157,13 @@ def _readings(totals: Totals, shift: Float, scale: Float) -> list[Float]:
     whole = [round(x) for x in origin]
     deltas = [w - (k << a) for w, k, a in zip(whole, totals.shifts, bits, strict=True)]
     sums = move(layout, finer(layout, totals.sums, bits), deltas)
-    values = _quotients(sums, totals.weight)
     rests = [float(x - w) for x, w in zip(origin, whole, strict=True)]
+    for j, excess in enumerate(w - 64 - u for w, u in zip(wanted, units, strict=True)):
+        if excess > 0:  # digits far below the spread, which would overflow float64
+            sums = coarser(layout, sums, j, excess)
+            units[j] += excess
+            rests[j] *= 2.0**-excess
+    values = _quotients(sums, totals.weight)
     values = move(layout, values, rests)
     ratios = [Fraction(2) ** u / Fraction(float(s)) for u, s in zip(units, scale, strict=True)]
     factors = np.array([float(ratio) for ratio in ratios])
