@@ -254,17 +254,17 @@ class OpenShard:
             values = np.append(block[:, j], known[j]) if varies[j] else block[:, j]
             found = typical_exponent(values)
             assert found is not None
-            exponent = max(found[0], floor_exponent(float(largest)))
-            change = exponent - int(self.exponents[j])
+            finest = max(found[0], floor_exponent(float(largest)))
+            present = int(self.exponents[j])
             if varies[j]:
                 self._fold(workers)
-                self._unfold(j, exponent)
-            elif change < -_FINER_BITS:
+                self._unfold(j, finest)
+            elif finest < present - _FINER_BITS:
                 self._fold(workers)
-                self._refine(j, -change)
-            elif change > _COARSER_BITS:
+                self._refine(j, present - finest)
+            elif found[0] > present + _COARSER_BITS:  # no lone outlier does that
                 self._fold(workers)
-                self._coarsen(j, change)
+                self._coarsen(j, found[0] - present)
 
     def _fold(self, workers: Workers | None = None) -> None:
         """Turn the digits into integers, so that the frame can move."""
