@@ -162,8 +162,9 @@ def _readings(totals: Totals, shift: Float, scale: Float) -> list[Float]:
     """Each section over the total Σw, groups kept, about `shift` in units of `scale`."""
     layout = totals.layout
     spread = deviation(totals)
-    spread = np.where(spread > 0, spread, scale)
-    wanted = (np.frexp(spread)[1] - 9).tolist()
+    size = np.hypot(spread, mean(totals) - shift)  # of what is multiplied
+    size = np.where(size > 0, size, scale)
+    wanted = (np.frexp(np.where(spread > 0, spread, size))[1] - 9).tolist()
     exponents = [w if e is None else e for e, w in zip(totals.exponents, wanted, strict=True)]
     bits = [max(0, e - w) for e, w in zip(exponents, wanted, strict=True)]
     units = [e - a for e, a in zip(exponents, bits, strict=True)]
@@ -172,16 +173,14 @@ def _readings(totals: Totals, shift: Float, scale: Float) -> list[Float]:
     deltas = [w - (k << a) for w, k, a in zip(whole, totals.shifts, bits, strict=True)]
     sums = move(layout, finer(layout, totals.sums, bits), deltas)
     rests = [float(x - w) for x, w in zip(origin, whole, strict=True)]
-    for j, excess in enumerate(w - 64 - u for w, u in zip(wanted, units, strict=True)):
-        if excess > 0:  # digits far below the spread, which would overflow float64
-            sums = coarser(layout, sums, j, excess)
-            units[j] += excess
-            rests[j] *= 2.0**-excess
-    values = _quotients(sums, totals.weight)
-    values = move(layout, values, rests)
+    for j, coarsest in enumerate((np.frexp(size)[1] - 17).tolist()):
+        if coarsest > units[j]:  # far finer units would leave the range of float64
+            sums = coarser(layout, sums, j, coarsest - units[j])
+            rests[j] = ldexp(rests[j], units[j] - coarsest)
+            units[j] = coarsest
+    values = move(layout, _quotients(sums, totals.weight), rests)
     ratios = [Fraction(2) ** u / Fraction(float(s)) for u, s in zip(units, scale, strict=True)]
-    factors = np.array([float(ratio) for ratio in ratios])
-    return _scaled(layout, values, factors)
+    return _scaled(layout, values, np.array([float(ratio) for ratio in ratios]))
 
 
 def _scaled(layout: Layout, values: list[Float], factors: Float) -> list[Float]:
