@@ -1,0 +1,79 @@
+"""Time to add rows to a summary, beside the dgemm rate of the same cores.
+
+A time is printed only after the sums agreed with products written out.
+"""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from math import comb
+
+import click
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from momentmix import MomentSummary
+from momentmix.core.labels import colex_unrank
+
+SHAPES = [(15, 4), (15, 6), (30, 4), (40, 5)]
+
+
+def dgemm_rate(n_threads: int, size: int = 768) -> float:
+    """Useful operations a second of `n_threads` independent products with reused memory."""
+    arrays = [[np.ones((size, size)) for _ in range(3)] for _ in range(n_threads)]
+
+    def work(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
+        for _ in range(8):
+            np.matmul(a, b, out=out)
+
+    best = np.inf
+    with threadpool_limits(1), ThreadPoolExecutor(n_threads) as pool:
+        for _ in range(6):
+            start = time.perf_counter()
+            list(pool.map(lambda x: work(*x), arrays))
+            best = min(best, time.perf_counter() - start)
+    return n_threads * 8 * 2 * size**3 / best
+
+
+def check(summary: MomentSummary, rows: np.ndarray) -> None:
+    """Compare a sample of moments with products written out."""
+    moments, rng = summary.moments(), np.random.default_rng(0)
+    points = (rows - moments.shift) / moments.scale
+    for t in range(1, summary.order + 1):
+        ranks = rng.choice(comb(rows.shape[1], t), 20)
+        for rank, members in zip(ranks, colex_unrank(ranks, t), strict=True):
+            products = points[:, members].prod(axis=1)
+            error = abs(products.mean() - moments.distinct[t][rank])
+            if error > 1e-9 * products.std() / np.sqrt(len(rows)):
+                raise SystemExit(f"wrong moment at {members}: off by {error}")
+
+
+@click.command()
+@click.option("--rows", default=200_000, help="Rows at (15, 4); fewer where there is more work.")
+@click.option("--repeats", default=5, help="The best of so many passes counts.")
+@click.option("--threads", default="1,2", help="Numbers of threads, separated by commas.")
+def main(rows: int, repeats: int, threads: str) -> None:
+    """µs a row, and the share of dgemm, at (15,4), (15,6), (30,4), (40,5)."""
+    click.echo("   d  m  threads      rows   µs/row   dgemm GFLOP/s   share of dgemm")
+    for n_threads in (int(n) for n in threads.split(",")):
+        for d, m in SHAPES:
+            n = max(8192, min(rows, int(rows * 4000 / sum(comb(d, t) for t in range(m + 1)))))
+            data = np.random.default_rng(0).standard_normal((n, d)) + 3
+            check(MomentSummary(d, m, n_threads=n_threads).update(data[:8192]), data[:8192])
+            summary = MomentSummary(d, m, n_threads=n_threads).update(data[:8192])
+            best = np.inf
+            for _ in range(repeats):
+                start = time.perf_counter()
+                summary.update(data)
+                best = min(best, time.perf_counter() - start)
+            rate = dgemm_rate(n_threads)
+            useful = 2 * summary.cost.n_entries * n / best
+            click.echo(
+                f"{d:4d} {m:2d} {n_threads:8d} {n:9d} {best / n * 1e6:8.3f} {rate / 1e9:12.1f}"
+                f" {useful / rate:15.1%}"
+            )
+
+
+if __name__ == "__main__":
+    main()
