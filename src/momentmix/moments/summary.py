@@ -322,7 +322,7 @@ class MomentSummary(SummaryView):
                 "added; for rows without a shard of their own use forget().",
                 shard_ids=foreign,
             )
-        result = algebra.remove(a, b)
+        result = algebra.remove(a, b) if b.shards else a
         self._close()
         other._close()
         return self._derived(result, names)

@@ -150,6 +150,26 @@ def test_forget_refuses_the_implausible():
     assert summary.to_bytes() == untouched.to_bytes()
 
 
+def test_forgetting_in_a_part_shows_when_it_is_subtracted():
+    a, b = made(normal()), made(normal(seed=1), "b")
+    both, alone = a + b, a.copy()
+    b.forget(normal(seed=1)[:5])
+    with pytest.raises(InputError, match=r"not parts of one another. Were rows forgotten"):
+        both - b
+    a.forget(normal()[:5])
+    with pytest.raises(InputError, match=r"not parts of one another"):
+        alone - a
+    with pytest.raises(InputError, match=r"not parts of one another"):
+        a - alone
+
+
+def test_forget_can_be_weighted():
+    rows = normal(60)
+    summary = made(rows)
+    summary.forget(rows[:2], sample_weight=[0.5, 1.0])
+    assert summary.sum_weights == 58.5
+
+
 def test_bounds_become_bounds():
     a, b = made(normal()), made(normal(seed=1) * 10, "b")
     rest = (a + b) - b
@@ -247,6 +267,22 @@ def test_the_result_does_not_depend_on_threads():
     rows[12_345, 2] = 1e9
     found = {made(rows, order=4, n_threads=n).to_bytes() for n in (1, 2, 5)}
     assert len(found) == 1
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_result_does_not_depend_on_the_cuts_between_calls(weighted):
+    rng = np.random.default_rng(3)
+    rows = rng.standard_normal((7000, 5)) * 10.0 ** rng.integers(-4, 4, 5)
+    rows[:1500, 0] = 4.0
+    weights = rng.integers(0, 3, 7000) if weighted else np.ones(7000)
+    expected = MomentSummary(5, 3, shard_id="a").update(rows, weights).to_bytes()
+    for _ in range(3):
+        summary = MomentSummary(5, 3, shard_id="a")
+        for part in np.split(np.arange(7000), np.sort(rng.choice(7000, 12, replace=False))):
+            if weights[part].any():
+                summary.update(rows[part], weights[part])
+            _ = summary.minimum
+        assert summary.to_bytes() == expected
 
 
 def test_the_frame_is_a_power_of_two_and_a_multiple():
