@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix.errors import InputError
-from momentmix.moments.accumulate import Kernel, Workspace, block_rows
+from momentmix.moments.accumulate import block_rows
 from momentmix.moments.exact_sums import (
     DigitSums,
     Sums,
@@ -50,6 +50,7 @@ from momentmix.moments.frame import (
     round_ratio,
     typical_exponent,
 )
+from momentmix.moments.kernel import Kernel, Workspace
 from momentmix.moments.rows import column_label
 from momentmix.moments.totals import Totals, recentred
 from momentmix.moments.workers import Workers

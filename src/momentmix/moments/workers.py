@@ -15,7 +15,7 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-from momentmix.moments.accumulate import Kernel, Workspace
+from momentmix.moments.kernel import Kernel, Workspace
 
 __all__ = ["Workers", "usable_cores"]
 
