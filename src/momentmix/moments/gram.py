@@ -7,8 +7,8 @@
 | Σ w y_j² y_i y_k = Σ w (y_j y_i)·(y_j y_k) | another one of it | |
 
 A moment of order 4 is computed three times over, but one symmetric product of a short table beats
-several thin ones, and the squares come free: 10–25 % faster than the half split at d = 10 … 60, where
-order 3 alone is not worth it.
+several thin ones, and the squares come free: 10–25 % faster than the half split for d = 10 … 60,
+where order 3 alone would not be worth it.
 
 Differs from the paper: the paper does not say how it forms the moments.
 """
