@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from momentmix.capacity import largest_rank, smallest_order
     from momentmix.core.incomplete_tensor import IncompleteSymmetricTensor
     from momentmix.core.mixture import DiagonalMixture
+    from momentmix.core.standard_moments import StandardMoments
     from momentmix.errors import (
         CapacityError,
         DecompositionError,
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
         InputTypeError,
         MomentmixError,
     )
-    from momentmix.fitting.pipeline import FitResult, fit
+    from momentmix.fitting.pipeline import fit
+    from momentmix.fitting.result import FitResult
     from momentmix.moments.summary import MomentSummary, summarize
     from momentmix.sources.opening import open_rows
     from momentmix.tensors.approximate import approximate
@@ -35,6 +37,7 @@ __all__ = [
     "InputTypeError",
     "MomentSummary",
     "MomentmixError",
+    "StandardMoments",
     "__version__",
     "approximate",
     "decompose",
@@ -49,6 +52,7 @@ _HOMES = {
     "capacity": ("largest_rank", "smallest_order"),
     "core.incomplete_tensor": ("IncompleteSymmetricTensor",),
     "core.mixture": ("DiagonalMixture",),
+    "core.standard_moments": ("StandardMoments",),
     "errors": (
         "CapacityError",
         "DecompositionError",
@@ -56,7 +60,8 @@ _HOMES = {
         "InputTypeError",
         "MomentmixError",
     ),
-    "fitting.pipeline": ("FitResult", "fit"),
+    "fitting.pipeline": ("fit",),
+    "fitting.result": ("FitResult",),
     "moments.summary": ("MomentSummary", "summarize"),
     "sources.opening": ("open_rows",),
     "tensors.approximate": ("approximate",),

@@ -25,7 +25,16 @@ import numpy as np
 
 from momentmix.errors import CapacityError, InputError, InputTypeError
 
-__all__ = ["Split", "best_split", "check_count", "largest_rank", "smallest_order", "splits"]
+__all__ = [
+    "Split",
+    "best_split",
+    "check_count",
+    "count_monomials",
+    "largest_rank",
+    "robust_rank",
+    "smallest_order",
+    "splits",
+]
 
 
 class Split(NamedTuple):
@@ -57,8 +66,36 @@ def splits(n_features: int, order: int) -> list[Split]:
     return sorted(found, key=lambda s: (-s.rank, -comb(n - s.n_lower - 1, order - s.degree - 1)))
 
 
-def largest_rank(n_features: int, order: int, method: Literal["paper"] = "paper") -> int:
-    """Largest number of components that moments of one order identify (Theorem 3.7).
+def count_monomials(n_features: int, degree: int) -> int:
+    """Number of products of at most `degree` distinct features, the constant 1 included."""
+    return sum(comb(n_features, s) for s in range(min(degree, n_features) + 1))
+
+
+def robust_rank(n_features: int, order: int) -> int:
+    """Largest rank of the robust method: constant coordinate, all orders up to `order`.
+
+    The features are split into A | B | C with C not empty. The method works with the products of
+    at most p features of A and at most q of B, p + q + 1 ≤ order, and needs at least r of each:
+    max over sizes and degrees of min{F(a, p), F(b, q)}, F(a, p) = Σ_{s ≤ p} C(a, s). Since F grows
+    with each argument, only a + b = d − 1 and p + q = order − 1 need be tried.
+
+    Examples
+    --------
+    >>> [robust_rank(15, order) for order in (3, 4, 5, 6)]
+    [8, 11, 29, 37]
+    """
+    return max(
+        (
+            min(count_monomials(a, p), count_monomials(n_features - 1 - a, order - 1 - p))
+            for a in range(1, n_features - 1)
+            for p in range(1, order - 1)
+        ),
+        default=1,
+    )
+
+
+def largest_rank(n_features: int, order: int, method: Literal["paper", "robust"] = "paper") -> int:
+    """Largest number of components that moments identify (Theorem 3.7, or `robust_rank`).
 
     Parameters
     ----------
@@ -66,8 +103,9 @@ def largest_rank(n_features: int, order: int, method: Literal["paper"] = "paper"
         Dimension d of the data.
     order : int
         Order m ≥ 3 of the moments.
-    method : {"paper"}
-        The algorithm whose bound is meant.
+    method : {"paper", "robust"}
+        The algorithm whose bound is meant. The paper's uses one order; the robust one all orders
+        up to this one, and reaches further.
 
     Returns
     -------
@@ -80,11 +118,15 @@ def largest_rank(n_features: int, order: int, method: Literal["paper"] = "paper"
     [6, 8, 15, 20, 20]
     >>> largest_rank(11, 7)
     5
+    >>> largest_rank(15, 3, method="robust")
+    8
     """
     n_features = check_count("n_features", n_features, 1)
     order = check_count("order", order, 3)
-    if method != "paper":
-        raise InputError(f'method must be "paper"; got {method!r}.')
+    if method not in ("paper", "robust"):
+        raise InputError(f'method must be "paper" or "robust"; got {method!r}.')
+    if method == "robust":
+        return robust_rank(n_features, min(order, n_features))
     return max((split.rank for split in splits(n_features, order)), default=1)
 
 

@@ -68,7 +68,16 @@ def test_every_module_tells_what_its_names_are():
         assert ast.get_docstring(tree), path
 
 
-NO_MATHEMATICS = {"__init__", "atomic_file", "row_blocks", "model_file"}
+NO_MATHEMATICS = {
+    "__init__",
+    "atomic_file",
+    "findings",
+    "inputs",
+    "model_file",
+    "result",
+    "row_blocks",
+    "threads",
+}
 
 
 def test_mathematical_modules_open_with_a_notation_table():

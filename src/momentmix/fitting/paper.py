@@ -16,12 +16,16 @@ Differs from the paper:
   odd order t' with C(d, t') ≥ r.
 * (cov-A) subtracts Σ ω*_i (μ*_i)^{⊗m} rather than Σ q̌_i^{⊗m}: the polished values.
 * β is kept away from zero (weights of at least 1e-6), since (est-w-mu) divides by a power of it.
+* On samples, variances below a tenth of the variance that the components share (what is left of a
+  column's variance after the means) are raised to it (`fit_paper`): (solve-sigma) often puts
+  variances at zero there, and a component without width attracts no row.
 
 Data must not be centred: centring makes M_1 zero and the means linearly dependent.
 """
 
 from __future__ import annotations
 
+import warnings
 from math import comb
 from typing import Any, NamedTuple, Protocol
 
@@ -32,14 +36,18 @@ from scipy.optimize import nnls
 from momentmix.core.incomplete_tensor import IncompleteSymmetricTensor, power_sum
 from momentmix.core.labels import sets_without
 from momentmix.core.mixture import DiagonalMixture
+from momentmix.errors import InputError, PrecisionWarning
+from momentmix.moments.summary import MomentSummary
 from momentmix.tensors.approximate import Approximation, approximate
 from momentmix.tensors.gauss_newton import PowerFit, fit_weighted_powers
 
 Array = NDArray[Any]
 
-__all__ = ["MomentSource", "PaperFit", "learn_mixture", "weight_order"]
+__all__ = ["MomentSource", "PaperFit", "RawMoments", "fit_paper", "learn_mixture", "weight_order"]
 
 _LEAST_WEIGHT = 1e-6
+_FLOOR = 0.1  # of the variance within components
+_HOPELESS_OFFSET = 100.0  # standard deviations between a column's mean and zero
 
 
 class MomentSource(Protocol):
@@ -62,6 +70,78 @@ class PaperFit(NamedTuple):
     mixture: DiagonalMixture
     approximation: Approximation
     polish: PowerFit
+
+
+class RawMoments:
+    """Uncentred moments of a summary: shift 0, scale 1."""
+
+    def __init__(self, summary: MomentSummary) -> None:
+        self.summary = summary
+
+    @property
+    def n_features(self) -> int:
+        """Number of features d."""
+        return self.summary.n_features
+
+    def moment_tensor(self, order: int) -> IncompleteSymmetricTensor:
+        """E[y_I] on Ω_order."""
+        return self.summary.tensor(order, shift=0.0, scale=1.0)
+
+    def squared_moments(self, feature: int, order: int) -> Array:
+        """E[y_j² y_I] for all I of `order` features other than j, in colex order."""
+        return self.summary.squared(feature, order, shift=0.0, scale=1.0)
+
+
+def fit_paper(
+    summary: MomentSummary,
+    n_components: int,
+    order: int,
+    random_state: int | np.random.Generator | None = None,
+) -> PaperFit:
+    """Algorithm 5.1 on a summary of order ≥ m whose squares reach |I| = m − 2.
+
+    Parameters
+    ----------
+    summary : MomentSummary
+    n_components : int
+    order : int
+        Order m of the tensor to decompose.
+    random_state : int, Generator or None
+
+    Returns
+    -------
+    PaperFit
+        Its mixture has a variance floor, unlike that of `learn_mixture`.
+    """
+    if summary.order < order or summary.squared_order < order - 2:
+        raise InputError(
+            f'method="paper" with order={order} needs a summary with order ≥ {order} and '
+            f"squared_order ≥ {order - 2}; this one has order={summary.order} and squared_order="
+            f"{summary.squared_order}. Summarise the rows again with order={order}, "
+            f"squared_order={order - 2}."
+        )
+    _warn_of_offsets(summary)
+    found = learn_mixture(RawMoments(summary), n_components, order, random_state)
+    mixture = found.mixture
+    centred = mixture.means - mixture.weights @ mixture.means
+    within = summary.variance - mixture.weights @ centred**2
+    least = np.maximum(1e-6 * summary.variance, np.finfo(float).tiny)
+    floored = mixture.with_variance_floor(np.maximum(_FLOOR * within, least))
+    return found._replace(mixture=floored)
+
+
+def _warn_of_offsets(summary: MomentSummary) -> None:
+    spread = np.sqrt(np.maximum(summary.variance, np.finfo(float).tiny))
+    offsets = np.abs(summary.mean) / spread
+    worst = int(offsets.argmax())
+    if offsets[worst] > _HOPELESS_OFFSET:
+        warnings.warn(
+            f'method="paper" works on uncentred moments, and column {worst} lies '
+            f"{offsets[worst]:.3g} standard deviations from zero: the components drown in the "
+            "offset. Subtract a constant near the mean from that column before summarising.",
+            PrecisionWarning,
+            stacklevel=4,
+        )
 
 
 def weight_order(n_features: int, n_components: int, *, odd: bool = False) -> int:

@@ -149,6 +149,8 @@ def check_outliers(
     """
     with np.errstate(over="ignore"):
         reach = np.maximum(*(np.abs(np.ldexp(x, -exponents) - shifts) for x in extremes))
+        if reach.max() <= 2.0 ** (_LIMIT_BITS / (degrees[0] + 2)):
+            return
         if monomial_bits(_bits(reach), *degrees) <= _LIMIT_BITS:
             return
         bits = _bits(np.ldexp(block, -exponents) - shifts)

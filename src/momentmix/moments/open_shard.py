@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix.errors import InputError
-from momentmix.moments.accumulate import Kernel, Workspace, block_rows
+from momentmix.moments.accumulate import block_rows
 from momentmix.moments.exact_sums import (
     DigitSums,
     Sums,
@@ -50,6 +50,7 @@ from momentmix.moments.frame import (
     round_ratio,
     typical_exponent,
 )
+from momentmix.moments.kernel import Kernel, Workspace
 from momentmix.moments.rows import column_label
 from momentmix.moments.totals import Totals, recentred
 from momentmix.moments.workers import Workers
@@ -61,7 +62,6 @@ Float = NDArray[np.float64]
 _FINER_BITS, _COARSER_BITS = 3, 16
 _NARROW, _WIDE = 2.0**-6, 2.0**20
 _MEAN_CHECK = 128
-_HUGE_RATIO = 2.0**100
 
 
 class OpenShard:
@@ -152,22 +152,15 @@ class OpenShard:
     def _check_waiting(self, place: tuple[int, Any]) -> None:
         """Refuse outliers at once, not when the block is full."""
         block = self.waiting[: self.n_waiting]
-        if not len(block):
-            return
-        size = np.abs(block)
-        if self.constants is None:
-            suspicious = size.max() > _HUGE_RATIO or size.max() < 1 / _HUGE_RATIO
-            if suspicious or (size[size > 0] < 1 / _HUGE_RATIO).any():
-                self.clone()._choose_frame(block, place)
-            return
-        self._check_outliers(block, extremes(block), place)
+        if len(block) and self.constants is not None:
+            self._check_outliers(block, extremes(block), place)
 
     # -- blocks → sums ------------------------------------------------------------------------
 
     def _take(self, block: Float, weights: Float, workers: Workers, place: tuple[int, Any]) -> None:
         low, high = extremes(block)
         if self.constants is None:
-            self._choose_frame(block, place)
+            self._choose_frame(block)
         else:
             self._adapt_frame(block, low, high, workers)
         self._check_outliers(block, (low, high), place)
@@ -234,24 +227,17 @@ class OpenShard:
 
     # -- the frame ----------------------------------------------------------------------------
 
-    def _choose_frame(self, block: Float, place: tuple[int, Any]) -> None:
+    def _choose_frame(self, block: Float) -> None:
         """Frame of the first block."""
         self.constants = np.full(self.layout.n_features, np.nan)
-        floors = np.full(self.layout.n_features, -1000)
         for j in range(self.layout.n_features):
             found = typical_exponent(block[:, j])
             if found is None:
                 self.constants[j] = block[0, j]
                 continue
-            floors[j] = floor_exponent(float(np.abs(block[:, j]).max()))
-            self.exponents[j], median = found
-            self.shifts[j] = round(Fraction(median) / Fraction(2) ** int(self.exponents[j]))
-        if (floors > self.exponents).any():  # the finest units show outliers that floors would hide
-            self._check_outliers(block, extremes(block), place)
-        for j in np.flatnonzero(floors > self.exponents).tolist():
-            bits = int(floors[j] - self.exponents[j])
-            self.exponents[j] = floors[j]
-            self.shifts[j] = round_ratio(self.shifts[j], 1 << bits)
+            exponent = max(found[0], floor_exponent(float(np.abs(block[:, j]).max())))
+            self.exponents[j] = exponent
+            self.shifts[j] = round(Fraction(found[1]) / Fraction(2) ** exponent)
 
     def _adapt_frame(self, block: Float, low: Float, high: Float, workers: Workers) -> None:
         known = self._known
@@ -269,17 +255,17 @@ class OpenShard:
             values = np.append(block[:, j], known[j]) if varies[j] else block[:, j]
             found = typical_exponent(values)
             assert found is not None
-            exponent = max(found[0], floor_exponent(float(largest)))
-            change = exponent - int(self.exponents[j])
+            finest = max(found[0], floor_exponent(float(largest)))
+            present = int(self.exponents[j])
             if varies[j]:
                 self._fold(workers)
-                self._unfold(j, exponent)
-            elif change < -_FINER_BITS:
+                self._unfold(j, finest)
+            elif finest < present - _FINER_BITS:
                 self._fold(workers)
-                self._refine(j, -change)
-            elif change > _COARSER_BITS:
+                self._refine(j, present - finest)
+            elif found[0] > present + _COARSER_BITS:  # no lone outlier does that
                 self._fold(workers)
-                self._coarsen(j, change)
+                self._coarsen(j, found[0] - present)
 
     def _fold(self, workers: Workers | None = None) -> None:
         """Turn the digits into integers, so that the frame can move."""

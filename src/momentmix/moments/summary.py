@@ -18,7 +18,6 @@ import hashlib
 import os
 import secrets
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,7 @@ from momentmix.core.atomic_file import atomic_write
 from momentmix.errors import InputError, InputTypeError, ShardError
 from momentmix.moments import forgetting, readings, summary_file
 from momentmix.moments import totals as algebra
-from momentmix.moments.accumulate import Kernel, block_rows
+from momentmix.moments.accumulate import block_rows, make_kernel
 from momentmix.moments.cost import check_budget
 from momentmix.moments.layout import Layout
 from momentmix.moments.open_shard import OpenShard
@@ -41,8 +40,6 @@ from momentmix.moments.workers import Workers, usable_cores
 __all__ = ["MomentSummary", "summarize"]
 
 Float = NDArray[np.float64]
-
-_kernel = lru_cache(maxsize=4)(Kernel)
 
 
 def _digest(shard_id: object) -> bytes:
@@ -179,7 +176,7 @@ class MomentSummary(SummaryView):
                     "takes no more rows. Use another shard_id, or none for a random one.",
                     shard_ids=(digest.hex(),),
                 )
-            shard = OpenShard(_kernel(self._layout), digest)
+            shard = OpenShard(make_kernel(self._layout), digest)
         elif not shard.fits_waiting(len(array)):
             shard = shard.clone()
         with self._workers(shard, len(array)) as workers:
@@ -322,7 +319,7 @@ class MomentSummary(SummaryView):
                 "added; for rows without a shard of their own use forget().",
                 shard_ids=foreign,
             )
-        result = algebra.remove(a, b)
+        result = algebra.remove(a, b) if b.shards else a
         self._close()
         other._close()
         return self._derived(result, names)

@@ -10,8 +10,8 @@ Steps 1–3 are those of the decomposition under noise; step 4 is (solve-F).
 
 Differs from the paper: for a real tensor the starting vectors are made real before the least
 squares, so that the answer is real. Two vectors that noise has merged into a complex pair a ± ib
-start from a + b and a − b. The start of lowest residual is finished first; the next ones only where
-that did not converge.
+start from a + b and a − b. The start of lowest residual is finished first; the next ones, and then
+fresh orders of the coordinates, only where that did not converge.
 """
 
 from __future__ import annotations
@@ -24,14 +24,18 @@ from numpy.typing import NDArray
 
 from momentmix.capacity import check_count
 from momentmix.core.incomplete_tensor import IncompleteSymmetricTensor, power_sum
+from momentmix.core.threads import one_thread_below
 from momentmix.tensors.coefficients import nearest_real
-from momentmix.tensors.decompose import attempts
+from momentmix.tensors.decompose import attempts, default_orders
 from momentmix.tensors.gauss_newton import fit_powers
-from momentmix.tensors.results import Diagnostics, failure
+from momentmix.tensors.results import Decomposition, Diagnostics, failure
 
 Array = NDArray[Any]
 
 __all__ = ["Approximation", "approximate"]
+
+_ROUNDS = (1, 4)  # times n_orders: a second, larger round where no start of the first converged
+_FINISHED = 4  # starts that (solve-F) is tried from in each round
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,7 @@ class Approximation:
     diagnostics: Diagnostics = field(repr=False)
 
 
+@one_thread_below(200)
 def approximate(
     tensor: IncompleteSymmetricTensor,
     rank: int,
@@ -63,7 +68,7 @@ def approximate(
     *,
     n_orders: int | None = None,
     n_directions: int = 2,
-    max_iterations: int = 100,
+    max_iterations: int = 50,
 ) -> Approximation:
     """Approximate an incomplete symmetric tensor by `rank` powers (Algorithm 4.1).
 
@@ -74,9 +79,9 @@ def approximate(
         Number of factors, at most ``largest_rank(tensor.n_features, tensor.order)``.
     random_state : int, Generator or None
     n_orders, n_directions : int
-        As in `decompose`.
+        As in `decompose`; four times as many orders are drawn where no start converges.
     max_iterations : int
-        Steps of Levenberg–Marquardt.
+        Steps of Levenberg–Marquardt from one start.
 
     Returns
     -------
@@ -100,27 +105,39 @@ def approximate(
     >>> approximate(noisy, 6, random_state=0).residual < 1e-3
     True
     """
+    rank = check_count("rank", rank, 1)
     max_iterations = check_count("max_iterations", max_iterations, 1)
-    tried = attempts(tensor, rank, random_state, n_orders=n_orders, n_directions=n_directions)
+    rng = np.random.default_rng(random_state)
+    best: Approximation | None = None
+    for share in _ROUNDS:
+        count = share * (default_orders(rank) if n_orders is None else n_orders)
+        tried = attempts(tensor, rank, rng, n_orders=count, n_directions=n_directions)
+        for numbers, factors in _starts(tensor, tried)[:_FINISHED]:
+            fit = fit_powers(tensor, factors, max_iterations=max_iterations)  # Step 4, solve-F
+            if best is None or fit.residual < best.residual:
+                best = Approximation(
+                    fit.factors, fit.residual, fit.n_iterations, fit.converged, numbers
+                )
+            if best.converged:
+                return best
+        if rank == 1:
+            break
+    if best is None:
+        raise failure(tensor, rank, tried)
+    return best
+
+
+def _starts(
+    tensor: IncompleteSymmetricTensor, tried: list[Decomposition]
+) -> list[tuple[Diagnostics, Array]]:
+    """Starting vectors of the attempts that did not fail, lowest residual first."""
     starts = []
     for one in tried:
         if one.diagnostics.failed is None:
             factors = _real_start(one.factors, tensor.order) if tensor.is_real else one.factors
             residual = float(np.linalg.norm(tensor.values - power_sum(factors, tensor.order)))
             starts.append((residual, one.diagnostics, factors))
-    if not starts:
-        raise failure(tensor, rank, tried)
-    best: Approximation | None = None
-    for _, numbers, factors in sorted(starts, key=lambda start: start[0]):  # lowest residual first
-        fit = fit_powers(tensor, factors, max_iterations=max_iterations)  # Step 4, solve-F
-        if best is None or fit.residual < best.residual:
-            best = Approximation(
-                fit.factors, fit.residual, fit.n_iterations, fit.converged, numbers
-            )
-        if best.converged:
-            break
-    assert best is not None
-    return best
+    return [(numbers, factors) for _, numbers, factors in sorted(starts, key=lambda s: s[0])]
 
 
 def _real_start(factors: Array, order: int) -> Array:

@@ -1,8 +1,10 @@
 import numpy as np
 import pytest
 
+import momentmix as mm
 from momentmix import DiagonalMixture, largest_rank
 from momentmix.core.matching import parameter_errors
+from momentmix.errors import PrecisionWarning
 from momentmix.fitting.paper import learn_mixture, weight_order
 from momentmix.reproduce.experiments import PerturbedMoments, law_of_section_6
 
@@ -54,3 +56,27 @@ def test_a_true_variance_of_zero_stays_zero():
     found = learn_mixture(truth, 3, 3, 0).mixture
     assert parameter_errors(truth, found)["variances"] < 1e-8
     assert (found.variances >= 0).all()
+
+
+def test_a_summary_and_its_rows_give_the_same_answer():
+    truth = law_of_section_6(np.random.default_rng(7), 10, 3, 5.0)
+    rows, _ = truth.sample(3000, random_state=0)
+    summary = mm.summarize(rows, order=4, squared_order=2, replicates=0)
+    whole = mm.fit(rows, 3, 4, method="paper", random_state=0).mixture
+    assert mm.fit(summary, 3, 4, method="paper", random_state=0).mixture.means.tolist() == (
+        whole.means.tolist()
+    )
+
+
+def test_a_summary_without_the_squares_is_refused():
+    rows = np.random.default_rng(0).standard_normal((100, 15))
+    summary = mm.summarize(rows, order=5)
+    with pytest.raises(mm.InputError, match="squared_order=3"):
+        mm.fit(summary, 10, 5, method="paper")
+
+
+def test_hopeless_offsets_are_warned_of():
+    truth = law_of_section_6(np.random.default_rng(7), 10, 2, 5.0)
+    rows, _ = truth.sample(3000, random_state=0)
+    with pytest.warns(PrecisionWarning, match="column 4 lies .* from zero"):
+        mm.fit(rows + 1e4 * (np.arange(10) == 4), 2, 3, method="paper", random_state=0)

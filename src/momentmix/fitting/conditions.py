@@ -1,0 +1,229 @@
+"""Moment conditions: which products of features are matched, and their model side.
+
+| paper symbol | name here | shape |
+|---|---|---|
+| E Π_{i∈I} z_i = Σ_c ω_c Π μ_ci | ``Conditions.plain`` | (n_plain, width) |
+| E z_j² z_I = Σ_c ω_c (μ_cj² + v_cj) Π μ_ci | ``Conditions.squared`` | (n_squared, 1 + width) |
+| observed means, model means | ``values``, ``model`` | (n,) |
+| ∂ model / ∂ (ω, μ, v) | ``jacobian`` | (n, r + 2rd) |
+| Var of one row's product | ``row_variances`` | (n,) |
+
+Index sets shorter than the width are filled up with index d: a feature that is the constant 1. So
+conditions of all orders share one array and one code path.
+
+Differs from the paper: (prob:nls-w mu) uses orders m and t only and no squares. Here all orders up
+to 4 take part, and the squares carry information about the means as well as the variances.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix.core.labels import index_sets, sets_without
+from momentmix.core.standard_moments import StandardMoments
+
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
+
+__all__ = ["Conditions", "Parameters", "build_conditions", "parameters_from"]
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Weights (r,), means (r, d) and variances (r, d) of standardised features."""
+
+    weights: Float
+    means: Float
+    variances: Float
+
+    @property
+    def n_components(self) -> int:
+        """Number of components r."""
+        return int(self.weights.shape[0])
+
+    def flat(self) -> Float:
+        """All parameters in one vector of length r + 2rd."""
+        return np.concatenate([self.weights, self.means.ravel(), self.variances.ravel()])
+
+    def chosen(self, keep: Int) -> Parameters:
+        """Some of the components, weights as they are."""
+        return Parameters(self.weights[keep], self.means[keep], self.variances[keep])
+
+
+def parameters_from(flat: Float, n_components: int) -> Parameters:
+    """Inverse of `Parameters.flat`."""
+    r = n_components
+    d = (flat.size // r - 1) // 2
+    means, variances = flat[r : r + r * d], flat[r + r * d :]
+    return Parameters(flat[:r], means.reshape(r, d), variances.reshape(r, d))
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """A set of moment conditions; plain products first, then those with one square."""
+
+    n_features: int
+    plain: Int
+    squared: Int
+    values: Float
+
+    @property
+    def size(self) -> int:
+        """Number of conditions."""
+        return int(self.values.size)
+
+    @property
+    def features(self) -> Int:
+        """Features of each condition, the squared one twice, filled up with d; (n, width + 2)."""
+        width = max(self.plain.shape[1], self.squared.shape[1] + 1)
+        table = np.full((self.size, width), self.n_features)
+        n = self.plain.shape[0]
+        table[:n, : self.plain.shape[1]] = self.plain
+        table[n:, : self.squared.shape[1]] = self.squared
+        table[n:, self.squared.shape[1]] = self.squared[:, 0]
+        return table
+
+    def subset(self, keep: Int) -> Conditions:
+        """Some of the conditions; `keep` increases."""
+        n = self.plain.shape[0]
+        plain, squared = self.plain[keep[keep < n]], self.squared[keep[keep >= n] - n]
+        return Conditions(self.n_features, plain, squared, self.values[keep])
+
+    def model(self, parameters: Parameters) -> Float:
+        """Model side of each condition, of shape (n,)."""
+        weights, means = parameters.weights, _extended(parameters.means, 1.0)
+        plain = weights @ means[:, self.plain].prod(axis=2)
+        second = _extended(parameters.means**2 + parameters.variances, 1.0)
+        rest = means[:, self.squared[:, 1:]].prod(axis=2)
+        return np.concatenate([plain, weights @ (second[:, self.squared[:, 0]] * rest)])
+
+    def features_of_means(self, means: Float) -> Float:
+        """Π μ_ci of the plain conditions, of shape (n_plain, r)."""
+        return np.ascontiguousarray(_extended(means, 1.0)[:, self.plain].prod(axis=2).T)
+
+    def jacobian(self, parameters: Parameters, with_variances: bool = True) -> Float:
+        """Derivative by (weights, means, variances), of shape (n, r + 2rd) or (n, r + rd)."""
+        r, d = parameters.means.shape
+        n, n_plain = self.size, self.plain.shape[0]
+        by_weight = np.empty((n, r))
+        by_mean = np.zeros((n, r, d + 1))
+        by_variance = np.zeros((n, r, d + 1)) if with_variances else None
+        means = _extended(parameters.means, 1.0).T  # (d + 1, r)
+        weights = parameters.weights
+
+        factors = means[self.plain]  # (n_plain, width, r)
+        others, product = _leave_one_out(factors)
+        by_weight[:n_plain] = product
+        place = np.arange(n_plain)
+        for t in range(self.plain.shape[1]):
+            by_mean[place, :, self.plain[:, t]] = weights * others[t]
+
+        if self.squared.size:
+            feature, sets = self.squared[:, 0], self.squared[:, 1:]
+            mean, place = means[feature], np.arange(n_plain, n)
+            second = mean**2 + _extended(parameters.variances, 0.0).T[feature]
+            others, rest = _leave_one_out(means[sets])
+            by_weight[n_plain:] = second * rest
+            for t in range(sets.shape[1]):
+                by_mean[place, :, sets[:, t]] = weights * second * others[t]
+            by_mean[place, :, feature] = 2.0 * weights * mean * rest
+            if by_variance is not None:
+                by_variance[place, :, feature] = weights * rest
+        blocks = [by_weight, by_mean[:, :, :d].reshape(n, r * d)]
+        if by_variance is not None:
+            blocks.append(by_variance[:, :, :d].reshape(n, r * d))
+        return np.concatenate(blocks, axis=1)
+
+    def row_variances(self, parameters: Parameters) -> Float:
+        """Variance of one row's product under the product mixture, in closed form; (n,)."""
+        mean2, v = parameters.means**2, parameters.variances
+        second = _extended(mean2 + v, 1.0)
+        fourth = _extended(mean2**2 + 6.0 * mean2 * v + 3.0 * v**2, 1.0)
+        weights = parameters.weights
+        plain = weights @ second[:, self.plain].prod(axis=2)
+        rest = second[:, self.squared[:, 1:]].prod(axis=2)
+        squared = weights @ (fourth[:, self.squared[:, 0]] * rest)
+        raw = np.concatenate([plain, squared])
+        return np.asarray(np.maximum(raw - self.model(parameters) ** 2, 1e-12 * (1.0 + raw)))
+
+
+def _extended(table: Float, value: float) -> Float:
+    return np.concatenate([table, np.full((table.shape[0], 1), value)], axis=1)
+
+
+def _leave_one_out(factors: Float) -> tuple[list[Float], Float]:
+    """Products over axis 1 with one factor left out, and the full product: no division."""
+    width = factors.shape[1]
+    before = [np.ones_like(factors[:, 0])]
+    for t in range(width):
+        before.append(before[-1] * factors[:, t])
+    after = np.ones_like(before[0])
+    others: list[Float] = []
+    for t in range(width - 1, -1, -1):
+        others.append(before[t] * after)
+        after = after * factors[:, t]
+    return others[::-1], before[-1]
+
+
+def build_conditions(
+    moments: StandardMoments,
+    highest: int,
+    squared_order: int = -1,
+    limit: int | None = None,
+    rng: np.random.Generator | None = None,
+) -> Conditions:
+    """Conditions of all orders up to `highest`, and squares with up to `squared_order` others.
+
+    Where there are more than `limit`, the lowest orders are kept whole and a random part of the
+    order that overflows fills up the rest. Constant columns take no part.
+    """
+    d = moments.n_features
+    live = ~moments.constant
+    groups: list[tuple[int, bool, Int, Float]] = [
+        (s, False, index_sets(d, s), moments.orders[s])
+        for s in range(min(highest, moments.order) + 1)
+    ]
+    for q in range(min(squared_order, len(moments.squared) - 1) + 1):
+        for j in range(d):
+            sets = sets_without(d, q, j)
+            with_j = np.concatenate([np.full((sets.shape[0], 1), j), sets], axis=1)
+            groups.append((q + 2, True, with_j, moments.squared[q][j]))
+    left = limit
+    plain: list[Int] = []
+    squared: list[Int] = []
+    plain_values: list[Float] = []
+    squared_values: list[Float] = []
+    for degree in sorted({g[0] for g in groups}):
+        same = [g for g in groups if g[0] == degree]
+        usable = [live[g[2]].all(axis=1) for g in same]
+        count = int(sum(u.sum() for u in usable))
+        share = 1.0
+        if left is not None:
+            share = min(1.0, left / max(count, 1))
+            left = max(0, left - count)
+        for (_, is_squared, sets, values), use in zip(same, usable, strict=True):
+            rows = np.flatnonzero(use)
+            if share < 1.0:
+                assert rng is not None
+                rows = np.sort(rng.permutation(rows)[: int(share * rows.size)])
+            (squared if is_squared else plain).append(sets[rows])
+            (squared_values if is_squared else plain_values).append(values[rows])
+    width = max(1, min(highest, moments.order))
+    width2 = 1 + max(1, min(squared_order, len(moments.squared) - 1))
+    return Conditions(
+        d,
+        _filled(plain, width, d),
+        _filled(squared, width2, d),
+        np.concatenate(plain_values + squared_values),
+    )
+
+
+def _filled(tables: list[Int], width: int, filler: int) -> Int:
+    padded = [
+        np.concatenate([t, np.full((t.shape[0], width - t.shape[1]), filler)], axis=1)
+        for t in tables
+    ]
+    return np.concatenate(padded) if padded else np.zeros((0, width), dtype=np.int64)

@@ -1,0 +1,187 @@
+"""What a fit's user should know, in plain words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from momentmix.core.standard_moments import StandardMoments
+from momentmix.fitting.conditions import Parameters
+from momentmix.fitting.over_identification import OverIdentification
+
+__all__ = ["Finding", "Severity", "collect_findings"]
+
+MANY_ROWS_PER_COMPONENT = 50
+CORRELATION_THAT_MATTERS = 0.1
+
+
+class Severity(Enum):
+    """How much a finding weighs: a fatal one fails the certificate."""
+
+    NOTE = "note"
+    WARNING = "warning"
+    FATAL = "fatal"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One finding: a short name for programs, a sentence for people."""
+
+    name: str
+    severity: Severity
+    text: str
+
+    def __str__(self) -> str:
+        return f"[{self.severity.value}] {self.text}"
+
+
+def collect_findings(
+    moments: StandardMoments,
+    parameters: Parameters,
+    test: OverIdentification,
+    capacity: int,
+    variance_floor: float,
+) -> list[Finding]:
+    """All findings about a fit of standardised features."""
+    found = _about_size(moments, parameters, capacity)
+    found += _about_components(moments, parameters, variance_floor)
+    found += _about_columns(moments, test)
+    if test.testable and test.condition_number > 1e4:
+        found.append(
+            Finding(
+                "conditioning",
+                Severity.WARNING,
+                f"the parameters are barely determined by the moments (condition number "
+                f"{test.condition_number:.1g}); some components may be interchangeable. Use fewer "
+                "components, a higher order, or more rows.",
+            )
+        )
+    return found
+
+
+def _about_size(moments: StandardMoments, p: Parameters, capacity: int) -> list[Finding]:
+    r, d = p.means.shape
+    n, n_parameters = moments.n_effective, r * (2 * d + 1) - 1
+    found = []
+    if r > capacity:
+        found.append(
+            Finding(
+                "over-capacity",
+                Severity.FATAL,
+                f"not identified from these moments: order {moments.order} with {d} features "
+                f"tells at most {capacity} component{'s' if capacity > 1 else ''} apart, "
+                f"{r} were asked.",
+            )
+        )
+    elif r > 1 and r == capacity:
+        found.append(
+            Finding(
+                "capacity-margin",
+                Severity.WARNING,
+                f"{r} components are the most that order {moments.order} with {d} features "
+                "identifies; a higher order leaves a margin.",
+            )
+        )
+    if n < 2 * n_parameters:
+        found.append(
+            Finding(
+                "too-few-rows",
+                Severity.FATAL,
+                f"too few rows: {n:.0f} rows for {n_parameters} parameters. Use at least "
+                f"{2 * n_parameters} rows, or fewer components.",
+            )
+        )
+    return found
+
+
+def _about_components(moments: StandardMoments, p: Parameters, floor: float) -> list[Finding]:
+    found = []
+    expected = moments.n_effective * p.weights
+    light = np.flatnonzero(expected < MANY_ROWS_PER_COMPONENT)
+    if light.size:
+        listed = ", ".join(f"{i} ({expected[i]:.0f} rows)" for i in light[:5])
+        found.append(
+            Finding(
+                "light-components",
+                Severity.WARNING,
+                f"component{'s' if light.size > 1 else ''} {listed} hold few rows; their means and "
+                "variances are rough.",
+            )
+        )
+    live = ~moments.constant
+    at_floor = (p.variances[:, live] <= 1.01 * floor).sum()
+    if at_floor:
+        found.append(
+            Finding(
+                "variance-floor",
+                Severity.NOTE,
+                f"{at_floor} variance{'s' if at_floor > 1 else ''} at the floor "
+                f"({floor:.1g} of the feature's variance).",
+            )
+        )
+    return found
+
+
+def _about_columns(moments: StandardMoments, test: OverIdentification) -> list[Finding]:
+    found = []
+    if moments.constant.any():
+        columns = ", ".join(str(j) for j in np.flatnonzero(moments.constant)[:8])
+        found.append(
+            Finding(
+                "constant-column",
+                Severity.WARNING,
+                f"column {columns} holds one value only; it takes no part in the fit and gets the "
+                "variance floor. Leave it out.",
+            )
+        )
+    if moments.order >= 2 and moments.n_features >= 2:
+        d = moments.n_features
+        pairs = [(i, k) for k in range(d) for i in range(k)]
+        copies = [q for q, c in zip(pairs, moments.orders[2], strict=True) if abs(c) > 0.999]
+        if copies:
+            found.append(
+                Finding(
+                    "duplicate-columns",
+                    Severity.WARNING,
+                    f"columns {copies[0][0]} and {copies[0][1]} are copies of each other up to "
+                    "shift and scale: this is no mixture of independent features. Keep one.",
+                )
+            )
+    strong = [
+        c
+        for c in test.correlations
+        if abs(c.value) > CORRELATION_THAT_MATTERS and abs(c.deviates) > 6
+    ]
+    if strong and test.testable and test.p_value < 0.01:
+        listed = "; ".join(f"{c.first} and {c.second} (about {c.value:+.2f})" for c in strong[:3])
+        found.append(
+            Finding(
+                "correlated-columns",
+                Severity.WARNING,
+                f"columns correlated within components: {listed}. A diagonal mixture spends "
+                "components on that; rotate or drop such columns.",
+            )
+        )
+    found += _about_outliers(moments)
+    return found
+
+
+def _about_outliers(moments: StandardMoments) -> list[Finding]:
+    low = (moments.shift - moments.minimum) / moments.scale
+    high = (moments.maximum - moments.shift) / moments.scale
+    farthest = np.maximum(low, high)
+    # One row's share in a third moment against that moment's noise 1/√N.
+    influence = farthest**3 / np.sqrt(moments.n_effective)
+    j = int(influence.argmax())
+    if influence[j] > 10 and farthest[j] > 8:
+        return [
+            Finding(
+                "outlier-influence",
+                Severity.WARNING,
+                f"column {j} has a value {farthest[j]:.3g} standard deviations from its mean; that "
+                f"one row moves third moments by {influence[j]:.2g} times their noise. Check it.",
+            )
+        ]
+    return []

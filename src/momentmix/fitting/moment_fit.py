@@ -1,0 +1,213 @@
+"""A mixture from moments alone: candidates, selection, polish, variances, in rounds.
+
+| paper symbol | name here | shape |
+|---|---|---|
+| H = JᵀJ, J scaled by the noise | ``_standard_deviations`` | (n_parameters,) |
+| ‖ρ‖² / (n − n_parameters) | ``MomentFit.misfit`` | scalar |
+
+Each round draws further partitions and lets the pool of all candidates, the last answer's means
+included, compete again. Rounds end when the misfit lies at the noise, or the budget is spent.
+
+Differs from the paper: everything after the decomposition. The last step is new: a plug-in density
+with a variance far below what its estimate can resolve is worthless (log-likelihoods fall by tens
+of nats), so each variance is replaced by its mean given estimate, standard error and sign, and the
+uncertainty of the mean is added. With exact moments both corrections vanish.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.special import log_ndtr
+
+from momentmix.core.standard_moments import StandardMoments
+from momentmix.fitting.candidates import draw_candidates
+from momentmix.fitting.conditions import (
+    Conditions,
+    Parameters,
+    build_conditions,
+    parameters_from,
+)
+from momentmix.fitting.over_identification import check_conditions
+from momentmix.fitting.polish import Bounds, polish
+from momentmix.fitting.selection import select_means
+from momentmix.fitting.variances import fit_variances
+
+Float = NDArray[np.float64]
+
+__all__ = ["MomentFit", "fit_moments", "one_component", "resolvable_variances"]
+
+HIGHEST_PLAIN = 4  # orders that take part in selection and polish; candidates may use more
+GOOD_MISFIT = 1.0  # ‖ρ‖² per degree of freedom; good optima sit at 0.4–0.6 since noises correlate
+DRAWS_PER_ROUND = 12
+
+
+@dataclass(frozen=True)
+class MomentFit:
+    """The answer from moments, in standardised features.
+
+    `raw` are the parameters as polished, `parameters` the same with variances raised to what the
+    moments can resolve.
+    """
+
+    parameters: Parameters
+    raw: Parameters
+    deviations: Parameters
+    misfit: float
+    n_candidates: int
+    conditions: Conditions
+    noise: Float
+    history: list[float] = field(default_factory=list)
+
+
+def one_component(moments: StandardMoments, floor: float) -> Parameters:
+    """One component: mean 0 and variance 1 of standardised features, in closed form."""
+    d = moments.n_features
+    mean = moments.orders[1][None, :]
+    variance = np.maximum(moments.squared[0][:, 0] - mean[0] ** 2, floor)
+    return Parameters(np.ones(1), mean, variance.reshape(1, d))
+
+
+def fit_moments(
+    moments: StandardMoments,
+    n_components: int,
+    rng: np.random.Generator,
+    floor: float = 1e-6,
+    max_rounds: int = 3,
+    strict: bool = True,
+    joint_steps: tuple[int, ...] = (15, 15),
+) -> MomentFit:
+    """Weights, means and variances from moments alone.
+
+    Parameters
+    ----------
+    moments : StandardMoments
+    n_components : int
+        Within the capacity of the robust method at this order.
+    rng : numpy Generator
+    floor : float
+        Least variance of a standardised feature.
+    max_rounds : int
+        Rounds of further candidates while the misfit stays above the noise.
+    strict : bool
+        Whether a round counts as good only if the over-identification test accepts it; otherwise
+        a misfit at the noise is enough.
+    joint_steps : tuple of int
+        Levenberg–Marquardt steps at most, one number per renewal of the noise.
+    """
+    r, d = n_components, moments.n_features
+    n_parameters = r * (2 * d + 1)
+    limit = max(4000, 4 * n_parameters)
+    plain = build_conditions(moments, HIGHEST_PLAIN, limit=limit, rng=rng)
+    full = build_conditions(moments, HIGHEST_PLAIN, 2, limit=limit, rng=rng)
+    bounds = Bounds.of(moments, floor)
+    pool = np.zeros((0, d))
+    best: tuple[float, Parameters, Float] | None = None
+    history = []
+    for _ in range(max_rounds):
+        pool = np.concatenate([pool, draw_candidates(moments, r, DRAWS_PER_ROUND, rng)])
+        start = _select_and_polish(moments, plain, pool, bounds, r)
+        if start.n_components < r:
+            start = _filled_up(start, r, rng)
+        found, noise, cost = _joint_polish(full, start, bounds, moments.n_effective, joint_steps)
+        misfit = cost / max(full.size - n_parameters, 1)
+        history.append(misfit)
+        if best is None or misfit < best[0]:
+            best = (misfit, found, noise)
+        if not (strict or misfit > GOOD_MISFIT) or _is_accepted(moments, found, rng):
+            best = (misfit, found, noise)
+            break
+        pool = np.concatenate([pool, found.means])
+    assert best is not None
+    misfit, raw, noise = best
+    deviations = parameters_from(_standard_deviations(full, raw, noise), r)
+    answer = resolvable_variances(raw, deviations, floor)
+    return MomentFit(answer, raw, deviations, misfit, pool.shape[0], full, noise, history)
+
+
+def _is_accepted(moments: StandardMoments, found: Parameters, rng: np.random.Generator) -> bool:
+    test = check_conditions(moments, found, rng, bootstrap=False)
+    return not test.testable or test.p_value >= 0.01
+
+
+def _select_and_polish(
+    moments: StandardMoments, plain: Conditions, pool: Float, bounds: Bounds, r: int
+) -> Parameters:
+    noise = np.full(plain.size, 1.0 / np.sqrt(moments.n_effective))
+    noise[0] *= 0.1
+    weights, means = select_means(plain, pool, noise, r)
+    start = Parameters(weights, means, np.ones_like(means))
+    first = polish(plain, start, bounds, noise, max_steps=40, with_variances=False).parameters
+    weights = first.weights / first.weights.sum()
+    floor = float(bounds.variance_floor.max())
+    return Parameters(weights, first.means, fit_variances(moments, weights, first.means, floor))
+
+
+def _joint_polish(
+    full: Conditions,
+    start: Parameters,
+    bounds: Bounds,
+    n_effective: float,
+    steps: tuple[int, ...],
+) -> tuple[Parameters, Float, float]:
+    """Rounds of Levenberg–Marquardt, each with the noise that the parameters before imply."""
+    current, cost = start, np.inf
+    noise = np.ones(full.size)
+    for max_steps in steps:
+        noise = np.sqrt(full.row_variances(current) / n_effective)
+        noise[0] = 1e-3 / np.sqrt(n_effective)  # the weights sum to 1: no noise in that
+        done = polish(full, current, bounds, noise, max_steps, tolerance=1e-3)
+        cost = done.cost
+        p = done.parameters
+        current = Parameters(p.weights / p.weights.sum(), p.means, p.variances)
+    return current, noise, cost
+
+
+def _filled_up(start: Parameters, r: int, rng: np.random.Generator) -> Parameters:
+    """Split the heaviest components until there are r, where the pool held fewer."""
+    weights, means, variances = start.weights, start.means, start.variances
+    while weights.size < r:
+        i = int(weights.argmax())
+        offset = 0.3 * rng.normal(size=means.shape[1])
+        means = np.concatenate([means, means[i : i + 1] + offset])
+        means[i] -= offset
+        variances = np.concatenate([variances, variances[i : i + 1]])
+        weights = np.append(weights, weights[i] / 2)
+        weights[i] /= 2
+    return Parameters(weights, means, variances)
+
+
+def resolvable_variances(
+    parameters: Parameters, deviations: Parameters, floor: float
+) -> Parameters:
+    """Variances that the moments can resolve, for use in a density.
+
+    A variance v̂ with standard error s becomes E[v | v̂, v ≥ 0] = v̂ + s·φ(v̂/s)/Φ(v̂/s), plus the
+    squared standard error of its mean.
+    """
+    ratio = parameters.variances / deviations.variances
+    log_density = -0.5 * ratio**2 - 0.5 * np.log(2 * np.pi)
+    raised = deviations.variances * np.exp(log_density - log_ndtr(ratio)) + deviations.means**2
+    # No component spreads wider than the whole: standardised features have variance 1.
+    widest = np.maximum(parameters.variances, 1.0)
+    variances = np.minimum(parameters.variances + raised, widest)
+    return Parameters(parameters.weights, parameters.means, np.maximum(variances, floor))
+
+
+def _standard_deviations(conditions: Conditions, parameters: Parameters, noise: Float) -> Float:
+    """√diag(JᵀJ)⁻¹: standard errors as if the noise of the conditions were independent."""
+    jacobian = conditions.jacobian(parameters) / noise[:, None]
+    normal = jacobian.T @ jacobian
+    scale = np.sqrt(np.maximum(np.diagonal(normal), 1e-300))
+    normal = normal / scale[:, None] / scale
+    # A hair of prior keeps directions without information finite: a standard error of at most 1e4
+    # times what the diagonal alone would give.
+    normal[np.diag_indices_from(normal)] += 1e-8
+    try:
+        inverse = cho_solve(cho_factor(normal, lower=True), np.eye(scale.size))
+    except LinAlgError:
+        inverse = np.asarray(np.linalg.pinv(normal, hermitian=True), dtype=np.float64)
+    return np.asarray(np.sqrt(np.maximum(np.diagonal(inverse), 1e-30)) / scale)

@@ -1,0 +1,145 @@
+"""Weights, means and variances together: Levenberg–Marquardt on moment conditions.
+
+| paper symbol | name here | shape |
+|---|---|---|
+| ρ = (observed − model) / noise | ``residual`` | (n,) |
+| J = −∂ρ/∂θ | ``jacobian`` | (n, n_parameters) |
+| ‖ρ‖² | ``Polished.cost`` | scalar |
+
+Bounds (weights ≥ 0, means within the data, variances ≥ a floor) are kept by projection: a parameter
+that sits on its bound and is pushed outwards is left out of the step.
+
+Differs from the paper: (prob:nls-w mu) is solved there for orders m and t by a general solver.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg.blas import dsyrk
+
+from momentmix.core.standard_moments import StandardMoments
+from momentmix.fitting.conditions import Conditions, Parameters, parameters_from
+
+Float = NDArray[np.float64]
+
+__all__ = ["Bounds", "Polished", "gram", "polish"]
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Box that holds the parameters of standardised features."""
+
+    low: Float
+    high: Float
+    variance_floor: Float
+
+    @classmethod
+    def of(cls, moments: StandardMoments, floor: float) -> Bounds:
+        """Means within the data; variances from the floor to the largest that the range allows."""
+        low = (moments.minimum - moments.shift) / moments.scale
+        high = (moments.maximum - moments.shift) / moments.scale
+        return cls(low, high, np.full(moments.n_features, floor))
+
+    def flat(self, n_components: int) -> tuple[Float, Float]:
+        """Lower and upper bounds of `Parameters.flat`."""
+        r = n_components
+        lower = np.concatenate(
+            [np.full(r, 1e-9), np.tile(self.low, r), np.tile(self.variance_floor, r)]
+        )
+        widest = np.maximum((self.high - self.low) ** 2, self.variance_floor)
+        upper = np.concatenate([np.ones(r), np.tile(self.high, r), np.tile(widest, r)])
+        return lower, upper
+
+
+@dataclass(frozen=True)
+class Polished:
+    """Where the iteration ended: parameters, ‖ρ‖², number of steps."""
+
+    parameters: Parameters
+    cost: float
+    n_steps: int
+
+
+def polish(
+    conditions: Conditions,
+    start: Parameters,
+    bounds: Bounds,
+    noise: Float,
+    max_steps: int = 50,
+    with_variances: bool = True,
+    tolerance: float = 1e-4,
+) -> Polished:
+    """Minimise Σ ((observed − model) / noise)².
+
+    Parameters
+    ----------
+    conditions : Conditions
+    start : Parameters
+    bounds : Bounds
+    noise : array of shape (n,)
+        Standard error of each observed mean; the weights' sum 1 is the condition of order 0.
+    max_steps : int
+        Accepted steps at most.
+    with_variances : bool
+        Whether the variances move too.
+    tolerance : float
+        Stop when the cost falls by less than this fraction three times running.
+    """
+    r = start.n_components
+    fixed = 0 if with_variances else start.variances.size
+    lower, upper = bounds.flat(r)
+    theta = np.clip(start.flat(), lower, upper)
+    moving = theta.size - fixed
+    current = parameters_from(theta, r)
+    residual = (conditions.values - conditions.model(current)) / noise
+    cost, damping, slow, steps = float(residual @ residual), 1e-3, 0, 0
+    while steps < max_steps and slow < 3:
+        jacobian = conditions.jacobian(current, with_variances)
+        jacobian /= noise[:, None]
+        gradient = jacobian.T @ residual
+        x, lo, hi = theta[:moving], lower[:moving], upper[:moving]
+        free = ~(((x <= lo) & (gradient < 0)) | ((x >= hi) & (gradient > 0)))
+        normal = gram(jacobian)
+        diagonal = np.diagonal(normal).copy()
+        diagonal += 1e-12 * diagonal.max()
+        accepted = False
+        for _ in range(12):
+            step = _damped_step(normal, gradient, diagonal * damping, free)
+            trial = theta.copy()
+            trial[:moving] = np.clip(x + step, lo, hi)
+            parameters = parameters_from(trial, r)
+            new_residual = (conditions.values - conditions.model(parameters)) / noise
+            new_cost = float(new_residual @ new_residual)
+            if new_cost < cost:
+                accepted = True
+                break
+            damping *= 4.0
+        if not accepted:
+            break
+        slow = slow + 1 if cost - new_cost < tolerance * cost else 0
+        theta, current, residual, cost = trial, parameters, new_residual, new_cost
+        damping = max(damping / 5.0, 1e-9)
+        steps += 1
+    return Polished(current, cost, steps)
+
+
+def gram(table: Float) -> Float:
+    """tableᵀ table by a symmetric product: half the arithmetic."""
+    half = dsyrk(1.0, table.T)  # upper triangle; table.T is Fortran-ordered, so nothing is copied
+    return np.asarray(half + np.triu(half, 1).T)
+
+
+def _damped_step(normal: Float, gradient: Float, damping: Float, free: NDArray[np.bool_]) -> Float:
+    step = np.zeros_like(gradient)
+    part = np.flatnonzero(free)
+    matrix = normal[np.ix_(part, part)].copy()
+    matrix[np.diag_indices_from(matrix)] += damping[part]
+    try:
+        step[part] = cho_solve(cho_factor(matrix, lower=True, overwrite_a=True), gradient[part])
+    except LinAlgError:
+        step[part] = np.linalg.lstsq(matrix, gradient[part], rcond=None)[0]
+    return step

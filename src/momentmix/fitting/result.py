@@ -1,0 +1,109 @@
+"""What a fit gives back, and how it prints itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from momentmix.core.mixture import DiagonalMixture
+from momentmix.core.standard_moments import StandardMoments
+from momentmix.errors import InputError
+from momentmix.fitting.certificate import Certificate
+from momentmix.fitting.standard_errors import (
+    Intervals,
+    StandardErrors,
+    Uncertainty,
+    intervals,
+    standard_errors,
+)
+
+__all__ = ["FitResult"]
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """A fitted mixture with everything that was learned on the way.
+
+    Attributes
+    ----------
+    mixture : DiagonalMixture
+        In the units of the data.
+    certificate : Certificate
+    n_rows, order : int
+    method, refine : str
+        What was done; `refine` is "em" or "none".
+    winner : str
+        The candidate that the answer came from.
+    candidates : list of (str, float)
+        Candidates and their log-likelihood per row on the judging rows, best first.
+    n_passes : int
+        Passes over all rows: one for the moments, the rest EM or scoring steps.
+    converged : bool
+    log_likelihood : float or None
+        Per row, in the units of the data; None without rows.
+    stages : list of (str, float)
+        Stages and their seconds.
+    uncertainty : Uncertainty or None
+        Covariance of the parameters of standardised features; None for method="paper".
+    residual : float or None
+        Relative residual of the decomposed tensor, for method="paper".
+    """
+
+    mixture: DiagonalMixture
+    certificate: Certificate
+    n_rows: int
+    order: int
+    method: str
+    refine: str
+    winner: str
+    candidates: list[tuple[str, float]]
+    n_passes: int
+    converged: bool
+    log_likelihood: float | None
+    stages: list[tuple[str, float]]
+    uncertainty: Uncertainty | None
+    moments: StandardMoments
+    notes: list[str] = field(default_factory=list)
+    residual: float | None = None
+
+    @property
+    def standard_errors(self) -> StandardErrors:
+        """Standard errors of weights, means and variances, in the units of the data."""
+        return standard_errors(self._known_uncertainty(), self.moments)
+
+    def intervals(self) -> Intervals:
+        """95 % intervals of weights, means and variances, in the units of the data."""
+        return intervals(self._known_uncertainty(), self.moments)
+
+    def _known_uncertainty(self) -> Uncertainty:
+        if self.uncertainty is None:
+            raise InputError(
+                'method="paper" gives no standard errors; use method="robust" for them.'
+            )
+        return self.uncertainty
+
+    @property
+    def seconds(self) -> float:
+        """Time of all stages together."""
+        return sum(seconds for _, seconds in self.stages)
+
+    def __str__(self) -> str:
+        m = self.mixture
+        head = (
+            f"Mixture of {m.n_components} diagonal Gaussian{'s' if m.n_components > 1 else ''}, "
+            f"{m.n_features} feature{'s' if m.n_features > 1 else ''}, {self.n_rows} rows"
+        )
+        lines = [head, f"  method               {self.method}, moments up to order {self.order}"]
+        lines.append(f"  refinement           {self._refinement()}")
+        lines.append(f"  answer from          {self.winner}")
+        if self.log_likelihood is not None:
+            lines.append(f"  log-likelihood/row   {self.log_likelihood:.6g}")
+        parts = ", ".join(f"{name} {seconds:.2f}" for name, seconds in self.stages)
+        lines.append(f"  time                 {self.seconds:.2f} s ({parts})")
+        lines += [f"  note                 {note}" for note in self.notes]
+        return "\n".join([*lines, str(self.certificate)])
+
+    def _refinement(self) -> str:
+        if self.refine == "none":
+            return "none: the pure moment answer"
+        state = "converged" if self.converged else "NOT converged"
+        return f"EM, {self.n_passes} passes over the rows in all, {state}"

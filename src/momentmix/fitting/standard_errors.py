@@ -1,0 +1,204 @@
+"""How far the parameters may be off: covariance factors, standard errors, intervals.
+
+| paper symbol | name here | shape |
+|---|---|---|
+| ψ(z) = H⁻¹ Jᵀ (m(z) − E m) / noise | influence of a row on a moment fit | (n_parameters,) |
+| Cov θ̂ = E[ψ ψᵀ] / N (sandwich) | ``factor factorᵀ`` | |
+| Cov θ̂ = I⁻¹ / N after EM, I the outer product of scores | ``factor factorᵀ`` | |
+
+For a moment fit the expectation over rows is taken over rows drawn from the fitted mixture: the
+summary does not hold the moments of twice the order that the plain formula needs. The polish weighs
+conditions by their own noise and not by their covariance, so that H⁻¹ alone would be too small.
+
+After EM the moment formula would be wrong (the estimate no longer minimises these conditions); the
+information of the scores is used instead.
+
+Differs from the paper: the paper has no such step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import eigh
+
+from momentmix.core.standard_moments import StandardMoments
+from momentmix.fitting.conditions import Conditions, Parameters, parameters_from
+from momentmix.fitting.polish import gram
+
+Float = NDArray[np.float64]
+
+__all__ = [
+    "Intervals",
+    "StandardErrors",
+    "Uncertainty",
+    "after_em",
+    "intervals",
+    "of_moment_fit",
+    "standard_errors",
+]
+
+_DRAWS = 4000
+_NORMAL_95 = 1.959963984540054
+
+
+@dataclass(frozen=True)
+class Uncertainty:
+    """Estimate and covariance in standardised features.
+
+    Parameters
+    ----------
+    estimate : Parameters
+        Centre of the intervals.
+    factor : array of shape (r + 2rd, k)
+        Covariance = factor factorᵀ, of (weights, means, variances).
+    on_log_scale : bool
+        Whether weights and variances vary by factors rather than by differences.
+    """
+
+    estimate: Parameters
+    factor: Float
+    on_log_scale: bool
+
+    def deviations(self) -> Parameters:
+        """Standard errors, shaped like the parameters."""
+        spread = np.sqrt((self.factor**2).sum(axis=1))
+        return parameters_from(spread, self.estimate.n_components)
+
+    def reordered(self, order: NDArray[np.int64]) -> Uncertainty:
+        """The same with the components in another order."""
+        e = self.estimate
+        r, d = e.means.shape
+        rows = np.concatenate(
+            [order, *(r + block * r * d + _rows_of(order, d) for block in range(2))]
+        )
+        chosen = Parameters(e.weights[order], e.means[order], e.variances[order])
+        return Uncertainty(chosen, self.factor[rows], self.on_log_scale)
+
+    def draw(self, rng: np.random.Generator) -> Parameters:
+        """Parameters drawn from the covariance, weights and variances kept positive."""
+        r = self.estimate.n_components
+        step = self.factor @ rng.standard_normal(self.factor.shape[1])
+        moved = parameters_from(self.estimate.flat() + step, r)
+        weights, variances = moved.weights, moved.variances
+        if self.on_log_scale:
+            base, change = self.estimate, parameters_from(step, r)
+            relative = change.weights / np.maximum(base.weights, 1e-300)
+            weights = base.weights * np.exp(np.clip(relative, -5, 5))
+            relative = change.variances / base.variances
+            variances = base.variances * np.exp(np.clip(relative, -5, 5))
+        weights = np.maximum(weights, 1e-9)
+        return Parameters(weights / weights.sum(), moved.means, variances)
+
+
+@dataclass(frozen=True)
+class StandardErrors:
+    """Standard errors in the units of the data; shapes (r,), (r, d), (r, d)."""
+
+    weights: Float
+    means: Float
+    variances: Float
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """Lower and upper ends of 95 % intervals in the units of the data."""
+
+    weights: tuple[Float, Float]
+    means: tuple[Float, Float]
+    variances: tuple[Float, Float]
+
+
+def _rows_of(order: NDArray[np.int64], d: int) -> NDArray[np.int64]:
+    return np.asarray((order[:, None] * d + np.arange(d)).ravel())
+
+
+def of_moment_fit(
+    conditions: Conditions,
+    parameters: Parameters,
+    noise: Float,
+    n_effective: float,
+    rng: np.random.Generator,
+) -> Uncertainty:
+    """Sandwich covariance of a moment fit, bounds disregarded."""
+    r = parameters.n_components
+    scaled = conditions.jacobian(parameters) / noise[:, None]
+    normal = gram(scaled)
+    scale = np.sqrt(np.maximum(np.diagonal(normal), 1e-300))
+    normal = normal / scale[:, None] / scale
+    normal[np.diag_indices_from(normal)] += 1e-8
+    bread = np.linalg.solve(normal, (scaled / scale).T) / scale[:, None]
+    factor = np.zeros((scale.size, _DRAWS))
+    features, model = conditions.features, conditions.model(parameters)
+    variances = np.maximum(parameters.variances, 0.0)
+    for start in range(0, _DRAWS, 500):
+        labels = rng.choice(r, size=500, p=parameters.weights / parameters.weights.sum())
+        z = rng.standard_normal((500, parameters.means.shape[1]))
+        rows = parameters.means[labels] + z * np.sqrt(variances)[labels]
+        columns = np.concatenate([rows.T, np.ones((1, 500))])
+        products = columns[features[:, 0]]
+        for t in range(1, features.shape[1]):
+            products *= columns[features[:, t]]
+        products -= model[:, None]
+        products /= noise[:, None]
+        products[0] = 0.0  # the weights' sum is known
+        factor[:, start : start + 500] = bread @ products
+    return Uncertainty(parameters, factor / np.sqrt(_DRAWS * n_effective), False)
+
+
+def after_em(parameters: Parameters, information: Float, n_effective: float) -> Uncertainty:
+    """Covariance from the information in (log ω, μ, log v), carried over to (ω, μ, v)."""
+    r = parameters.n_components
+    scale = np.sqrt(np.maximum(np.diagonal(information), 1e-12))
+    matrix = information / scale[:, None] / scale
+    values, vectors = eigh(matrix)
+    # Directions without information: the weights' common factor (which the normalisation below
+    # removes) and components without rows. Bounded, not dropped.
+    root = vectors / np.sqrt(np.maximum(values, 1e-8))
+    factor = root / scale[:, None] / np.sqrt(n_effective)
+    logs = factor[:r]
+    factor[:r] = parameters.weights[:, None] * (logs - parameters.weights @ logs)
+    factor[r + parameters.means.size :] *= parameters.variances.ravel()[:, None]
+    return Uncertainty(parameters, factor, True)
+
+
+def standard_errors(uncertainty: Uncertainty, moments: StandardMoments) -> StandardErrors:
+    """Standard errors in the units of the data."""
+    s = uncertainty.deviations()
+    return StandardErrors(s.weights, s.means * moments.scale, s.variances * moments.scale**2)
+
+
+def intervals(uncertainty: Uncertainty, moments: StandardMoments) -> Intervals:
+    """95 % intervals in the units of the data.
+
+    After EM those of weights and variances are symmetric on the log-odds and log scale; those of a
+    moment fit are symmetric and cut at 0.
+    """
+    e, s = uncertainty.estimate, uncertainty.deviations()
+    means = (e.means - _NORMAL_95 * s.means, e.means + _NORMAL_95 * s.means)
+    if uncertainty.on_log_scale:
+        w = np.clip(e.weights, 1e-12, 1 - 1e-12)
+        width = np.minimum(_NORMAL_95 * s.weights / (w * (1 - w)), 50.0)
+        odds = np.log(w / (1 - w))
+        weights = (1 / (1 + np.exp(width - odds)), 1 / (1 + np.exp(-width - odds)))
+        factor = np.exp(np.minimum(_NORMAL_95 * s.variances / e.variances, 50.0))
+        variances = (e.variances / factor, e.variances * factor)
+    else:
+        weights = (
+            np.maximum(e.weights - _NORMAL_95 * s.weights, 0.0),
+            np.minimum(e.weights + _NORMAL_95 * s.weights, 1.0),
+        )
+        variances = (
+            np.maximum(e.variances - _NORMAL_95 * s.variances, 0.0),
+            e.variances + _NORMAL_95 * s.variances,
+        )
+    if e.n_components == 1:
+        weights = (np.ones(1), np.ones(1))
+    scale, shift = moments.scale, moments.shift
+    return Intervals(
+        weights,
+        (means[0] * scale + shift, means[1] * scale + shift),
+        (variances[0] * scale**2, variances[1] * scale**2),
+    )
