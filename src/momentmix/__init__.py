@@ -3,12 +3,12 @@
 Public names are imported when they are first used, so that the command starts at once.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+import importlib as _importlib
+import typing as _typing
 
 from momentmix._version import __version__
 
-if TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from momentmix.capacity import largest_rank, smallest_order
     from momentmix.core.incomplete_tensor import IncompleteSymmetricTensor
     from momentmix.core.mixture import DiagonalMixture
@@ -70,10 +70,10 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _typing.Any:
     if name not in _HOME_OF:
         raise AttributeError(f"module 'momentmix' has no attribute {name!r}")
-    value = getattr(import_module(f"momentmix.{_HOME_OF[name]}"), name)
+    value = getattr(_importlib.import_module(f"momentmix.{_HOME_OF[name]}"), name)
     globals()[name] = value
     return value
 

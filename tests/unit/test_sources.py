@@ -348,6 +348,10 @@ def test_truncated_gzip(tmp_path, rows):
 # -- binary files -----------------------------------------------------------------------------
 
 
+def shaped(kind, shape):
+    return npy_header(f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}}}\n")
+
+
 def npy_header(text, version=1, length=None):
     data = text.encode()
     size = len(data) if length is None else length
@@ -367,15 +371,15 @@ class Bomb:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (npy_header("{'descr': '|O', 'fortran_order': False, 'shape': (1, 1)}\n"), "never unpickles"),
+        (shaped("|O", "(1, 1)"), "never unpickles"),
         (npy_header("{}\n", 2, 2**32 - 1), "claims a header of 4294967295 bytes"),
         (npy_header("(" * 15000 + "\n"), "no readable NPY header"),
-        (npy_header("{'descr': '<f8', 'fortran_order': False, 'shape': (9, 2)}\n"), "truncated"),
-        (npy_header("{'descr': '<f8', 'fortran_order': False, 'shape': (2**62, 9)}\n"), "header"),
-        (npy_header(f"{{'descr': '<f8', 'fortran_order': False, 'shape': ({2**62}, 9)}}\n"), "truncat"),
-        (npy_header("{'descr': '<f8', 'fortran_order': False, 'shape': (-1, 9)}\n"), "impossible"),
-        (npy_header("{'descr': '<f8', 'fortran_order': False, 'shape': (0,)}\n"), "1 dimension"),
-        (npy_header("{'descr': '<c16', 'fortran_order': False, 'shape': (0, 1)}\n"), "complex128"),
+        (shaped("<f8", "(9, 2)"), "truncated"),
+        (shaped("<f8", "(2**62, 9)"), "header"),
+        (shaped("<f8", f"({2**62}, 9)"), "truncat"),
+        (shaped("<f8", "(-1, 9)"), "impossible"),
+        (shaped("<f8", "(0,)"), "1 dimension"),
+        (shaped("<c16", "(0, 1)"), "complex128"),
         (b"\x93NUM", "not an NPY file"),
         (b"\x93NUMPY\x01\x00v", "truncated"),
         (b"PK\x03\x04", "not an NPY file"),

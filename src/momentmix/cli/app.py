@@ -117,6 +117,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except _Terminated:
         click.echo("momentmix: terminated", err=True)
         code = 143
+    except SystemExit as stop:  # click leaves by itself where a pipe was closed
+        if not isinstance(stop.__context__, BrokenPipeError):
+            raise
+        code = 141
     except BrokenPipeError:
         # The reader has gone, as with `| head`; say nothing, and let nothing be flushed at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

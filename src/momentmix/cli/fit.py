@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,6 +19,10 @@ from momentmix.cli.options import (
     seed_option,
 )
 from momentmix.cli.output import check_output, printable
+
+if TYPE_CHECKING:
+    from momentmix.core.mixture import DiagonalMixture
+    from momentmix.fitting.result import FitResult
 
 __all__ = ["fit_command"]
 
@@ -65,7 +71,7 @@ def _components(context: click.Context, parameter: click.Parameter, text: str) -
 @json_option
 def fit_command(
     inputs: tuple[str, ...],
-    components: int | str,
+    components: Any,
     output: str,
     order: int | None,
     method: str,
@@ -87,21 +93,24 @@ def fit_command(
     the rows refined the answer, or with --strict; else that is a warning.
     """
     from momentmix.cli.summaries import are_summaries
+    from momentmix.fitting.pipeline import fit
 
     if output == "-":
         raise click.UsageError("give a file to --output; --json prints the model as well.")
     check_output(output, inputs, force)
-    options: dict[str, Any] = {"method": method, "random_state": seed}
-    if order is not None:
-        options["order"] = order
-    if method == "robust":
-        options |= {"refine": None if refine == "none" else refine, "max_passes": max_passes}
+    options: dict[str, Any] = {
+        "order": "auto" if order is None else order,
+        "method": method,
+        "refine": None if refine == "none" else refine,
+        "random_state": seed,
+        "max_passes": max_passes,
+    }
     if are_summaries(inputs):
         data, names = _from_summaries(inputs, columns)
     else:
         source = open_inputs(inputs, columns, missing, delimiter, decimal)
         data, names = source.read_all(), source.feature_names
-    result = _fit(data, components, options, quiet)
+    result = fit(data, components, **options, progress=_stages(quiet))
     mixture = replace(result.mixture, feature_names=names)
     mixture.save(output)
     verdict = _verdict(result, strict)
@@ -113,10 +122,10 @@ def fit_command(
         click.get_current_context().exit(verdict)
 
 
-def _fit(data: Any, components: Any, options: dict[str, Any], quiet: bool) -> Any:
-    from momentmix.fitting.pipeline import fit
-
-    return fit(data, components, **options)
+def _stages(quiet: bool) -> Callable[[str], None] | None:
+    if quiet or not sys.stderr.isatty():
+        return None
+    return lambda name: click.echo(f"{name} …", err=True)
 
 
 def _from_summaries(inputs: tuple[str, ...], columns: str | None) -> tuple[Any, Any]:
@@ -130,9 +139,8 @@ def _from_summaries(inputs: tuple[str, ...], columns: str | None) -> tuple[Any, 
     return summary, summary.feature_names
 
 
-def _verdict(result: Any, strict: bool) -> int:
-    certificate = getattr(result, "certificate", None)
-    if certificate is None or certificate.passed:
+def _verdict(result: FitResult, strict: bool) -> int:
+    if result.certificate.passed:
         return 0
     if strict or result.refine == "none":
         return NOT_TRUSTWORTHY
@@ -143,7 +151,7 @@ def _verdict(result: Any, strict: bool) -> int:
 # -- what is printed --------------------------------------------------------------------------
 
 
-def _print(result: Any, mixture: Any, output: str) -> None:
+def _print(result: FitResult, mixture: DiagonalMixture, output: str) -> None:
     from momentmix.cli.fitted_table import fitted_table
 
     click.echo(str(result))
@@ -152,32 +160,34 @@ def _print(result: Any, mixture: Any, output: str) -> None:
     click.echo(f"\nmodel written to {printable(output)}")
 
 
-def _document(result: Any, mixture: Any, output: str) -> dict[str, Any]:
-    document = {
+def _document(result: FitResult, mixture: DiagonalMixture, output: str) -> dict[str, Any]:
+    certificate = result.certificate
+    document: dict[str, Any] = {
         "output": output,
         "n_rows": result.n_rows,
         "order": result.order,
         "method": result.method,
+        "refine": result.refine,
         "converged": bool(result.converged),
+        "log_likelihood_per_row": _finite(result.log_likelihood),
+        "certificate": {
+            "passed": bool(certificate.passed),
+            "statistic": _finite(certificate.statistic),
+            "p_value": _finite(certificate.p_value),
+            "predicted_loss": _finite(certificate.predicted_loss),
+            "reasons": list(certificate.reasons),
+            "findings": [str(finding) for finding in certificate.findings],
+        },
         "feature_names": mixture.feature_names,
         "weights": mixture.weights.tolist(),
         "means": mixture.means.tolist(),
         "variances": mixture.variances.tolist(),
     }
-    certificate = getattr(result, "certificate", None)
-    if certificate is not None:
-        document["certificate"] = {
-            "passed": bool(certificate.passed),
-            "statistic": _finite(certificate.statistic),
-            "p_value": _finite(certificate.p_value),
-            "reasons": [str(reason) for reason in certificate.reasons],
-        }
+    if result.uncertainty is not None:
         errors = result.standard_errors
         document["standard_errors"] = {
             name: _listed(getattr(errors, name)) for name in ("weights", "means", "variances")
         }
-        document["refine"] = result.refine
-        document["log_likelihood_per_row"] = _finite(result.log_likelihood)
     return document
 
 

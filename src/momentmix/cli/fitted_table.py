@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from momentmix.cli.output import printable
 
 if TYPE_CHECKING:
     from momentmix.core.mixture import DiagonalMixture
+    from momentmix.fitting.result import FitResult
 
 __all__ = ["fitted_table"]
 
 _WIDTH = 14
 
 
-def fitted_table(mixture: DiagonalMixture, result: Any = None) -> str:
+def fitted_table(mixture: DiagonalMixture, result: FitResult | None = None) -> str:
     """Weights, means and standard deviations, one line for each component and feature.
 
     With a result that has standard errors, ± half the width of a 95 % interval follows.
     """
-    errors = getattr(result, "standard_errors", None)
+    errors = None if result is None or result.uncertainty is None else result.standard_errors
     names = mixture.feature_names or tuple(f"feature {j}" for j in range(mixture.n_features))
     width = max(12, min(_WIDTH + 10, max(len(printable(name)) for name in names)))
     lines = [f"{'component':>9}  {'':<{width}}  {'mean':>24}  {'standard deviation':>24}"]

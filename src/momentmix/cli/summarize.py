@@ -43,6 +43,11 @@ _DEFAULT_ORDER = 4
     "if that is less. `momentmix plan` tells which order a number of components needs.",
 )
 @click.option(
+    "--squared-order",
+    type=click.IntRange(min=0),
+    help="Features beside a squared one; by default 2. `fit --method paper` needs order − 2.",
+)
+@click.option(
     "--replicates",
     type=click.IntRange(min=0),
     default=16,
@@ -72,6 +77,7 @@ def summarize_command(
     inputs: tuple[str, ...],
     output: str,
     order: int | None,
+    squared_order: int | None,
     replicates: int,
     columns: str | None,
     missing: str,
@@ -104,7 +110,8 @@ def summarize_command(
         check_output(output, inputs, force or resumable)
         source = open_inputs(inputs, columns, missing, delimiter, decimal)
         check_output(output, [piece.name for piece in source.pieces], force or resumable)
-        job = _Job(source, _settings(source, order, replicates, part_rows, by_name), threads)
+        job = _Job(source, _settings(source, order, by_name, part_rows), threads)
+        job.settings |= {"replicates": replicates, "squared_order": squared_order}
         job.output, job.force = Path(output), force
         job.checkpoint, job.every = checkpoint, every
         summary = job.run(quiet)
@@ -112,7 +119,7 @@ def summarize_command(
 
 
 def _settings(
-    source: RowSource, order: int | None, replicates: int, part_rows: int | None, by_name: bool
+    source: RowSource, order: int | None, by_name: bool, part_rows: int | None
 ) -> dict[str, Any]:
     from momentmix.errors import InputError
     from momentmix.sources.parts import PART_ROWS
@@ -124,7 +131,6 @@ def _settings(
         )
     return {
         "order": min(_DEFAULT_ORDER, d) if order is None else order,
-        "replicates": replicates,
         "part_rows": part_rows or PART_ROWS,
         "by_name": by_name,
     }
@@ -152,6 +158,7 @@ class _Job:
             self.source.n_features,
             self.settings["order"],
             self.source.feature_names,
+            self.settings["squared_order"],
             replicates=self.settings["replicates"],
             shard_id=shard_id,
             n_threads=self.threads,

@@ -79,8 +79,8 @@ class NpyPiece(FilePiece):
                 if found == (1, 0):
                     reader = np.lib.format.read_array_header_1_0
                 shape, fortran, dtype = reader(file, max_header_size=_LONGEST_HEADER)
-            except (ValueError, TypeError, MemoryError, RecursionError) as error:
-                text = str(error).splitlines()[0][:200]
+            except Exception as error:  # whatever NumPy's parser says of foreign bytes
+                text = (str(error).splitlines() or [""])[0][:200]
                 raise InputError(f"{self.name} has no readable NPY header: {text}") from None
             if any(n < 0 for n in shape):
                 raise InputError(f"{self.name} claims the impossible shape {shape}.")

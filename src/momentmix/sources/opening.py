@@ -176,6 +176,8 @@ def _open_stream(stream: BinaryIO, delimiter: str | None, decimal: str) -> Piece
 
 
 def _choose(piece: Piece, columns: Sequence[str | int] | None) -> list[int]:
+    if not piece.n_columns:
+        raise InputError(f"{piece.name} must have at least one column; it has none.")
     if columns is None:
         numbers = list(range(piece.n_columns))
     else:

@@ -1,0 +1,262 @@
+"""Every line of the list of bad inputs that the command can meet: message and exit code."""
+
+import os
+import resource
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+import momentmix as mm
+
+COMMAND = [sys.executable, "-c", "from momentmix.cli import main; main()"]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with good data, a summary and a model; the test runs in it."""
+    monkeypatch.chdir(tmp_path)
+    rows = np.random.default_rng(0).standard_normal((400, 3))
+    table = pa.table({name: rows[:, i] for i, name in enumerate("abc")})
+    pa.parquet.write_table(table, "good.parquet")
+    np.save("good.npy", rows)
+    mm.summarize(rows, order=3, feature_names=["a", "b", "c"]).save("good.mms")
+    mm.DiagonalMixture([1.0], np.zeros((1, 3)), np.ones((1, 3)), ("a", "b", "c")).save("good.json")
+    (tmp_path / "folder").mkdir()
+    return tmp_path
+
+
+def text(name, contents):
+    with open(name, "wb") as file:
+        file.write(contents if isinstance(contents, bytes) else contents.encode())
+    return name
+
+
+def parquet(columns):
+    pa.parquet.write_table(pa.table(columns), "bad.parquet")
+    return "bad.parquet"
+
+
+def npy(array, name="bad.npy"):
+    np.save(name, array)
+    return name
+
+
+def truncated(name):
+    with open(name, "rb") as file:
+        data = file.read()
+    return text("cut." + name.rpartition(".")[2], data[: len(data) // 2])
+
+
+def with_value(value):
+    rows = np.random.default_rng(0).standard_normal((400, 3))
+    rows[7, 1] = value
+    return npy(rows)
+
+
+BAD_DATA = {
+    "NaN": (lambda: with_value(np.nan), "row 7, column 1 is missing or NaN. Pass missing='drop'"),
+    "infinite": (lambda: with_value(-np.inf), "row 7, column 1 is -inf"),
+    "1e308": (lambda: with_value(1e308), "column 1 is 1e+308"),
+    "no rows": (lambda: npy(np.zeros((0, 3))), "holds no rows"),
+    "header only": (lambda: text("x.csv", "a,b\n"), "holds no rows"),
+    "no columns": (lambda: npy(np.zeros((3, 0))), "at least one"),
+    "1-D": (lambda: npy(np.zeros(3)), "1 dimension(s)"),
+    "3-D": (lambda: npy(np.zeros((3, 3, 3))), "3 dimension(s)"),
+    "complex": (lambda: npy(np.zeros((3, 3), complex)), "complex128"),
+    "text": (lambda: npy(np.array([["a"]])), "must hold real numbers"),
+    "ragged": (lambda: text("x.csv", "a,b\n1,2\n3\n"), "x.csv, line 3 has 1 field(s)"),
+    "header again": (lambda: text("x.csv", "a,b\n1,2\na,b\n"), "line 3 repeats the header"),
+    "decimal commas": (lambda: text("x.csv", "a;b\n1,5;2,5\n"), "--decimal ,"),
+    "UTF-16": (lambda: text("x.csv", "a,b\n1,2\n".encode("utf-16")), "UTF-16"),
+    "open quote": (lambda: text("x.csv", 'a,b\n1,"2\n3,4\n'), "a quote opens in line 2"),
+    "empty": (lambda: text("x.csv", ""), "is empty"),
+    "nested": (lambda: parquet({"x": [[1.0]], "y": [1.0]}), "'x' (list<"),
+    "decimal": (lambda: parquet({"x": pa.array([1], pa.decimal128(5))}), "'x' (decimal128"),
+    "null column": (lambda: parquet({"x": pa.nulls(2)}), "'x' (null)"),
+    "cut Parquet": (lambda: truncated("good.parquet"), "truncated, damaged"),
+    "empty Parquet": (lambda: text("x.parquet", ""), "is empty"),
+    "cut NPY": (lambda: truncated("good.npy"), "is truncated: shape (400, 3)"),
+    "NPY bomb": (
+        lambda: text("x.npy", b"\x93NUMPY\x02\0\xff\xff\xff\xff{}\n"),
+        "claims a header of 4294967295 bytes",
+    ),
+    "unknown": (lambda: text("x.docx", ""), "it reads .npy"),
+    "model": (lambda: "good.json", "it reads .npy"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_DATA)
+def test_bad_data_is_65_and_leaves_no_output(folder, momentmix, case):
+    make, message = BAD_DATA[case]
+    done = momentmix("summarize", make(), "-o", "out.mms")
+    assert (done.code, message in done.err) == (65, True), done
+    assert "Traceback" not in done.err
+    assert done.err.startswith("momentmix: ")
+    assert not os.path.exists("out.mms")
+    assert not [name for name in os.listdir() if name.endswith(".tmp")]
+
+
+def test_objects_are_never_unpickled(folder, momentmix):
+    np.save("x.npy", np.array([[{}]], dtype=object), allow_pickle=True)
+    done = momentmix("summarize", "x.npy", "-o", "out.mms")
+    assert done.code == 65
+    assert "never unpickles" in done.err
+
+
+def test_shards_with_different_columns_are_found_before_any_work(folder, momentmix):
+    text("1.csv", "a,b\n1,2\n")
+    text("2.csv", "a,c\n1,2\n")
+    done = momentmix("summarize", "1.csv", "2.csv", "-o", "out.mms")
+    assert done.code == 65
+    assert "2.csv lacks 'b' and 2.csv also has 'c'" in done.err
+
+
+OTHER = [
+    (["summarize", "nowhere.csv", "-o", "x.mms"], 66, "nowhere.csv does not exist"),
+    (["summarize", "*.feather", "-o", "x.mms"], 66, "no file matches"),
+    (["summarize", "folder", "-o", "x.mms"], 66, "folder without data files"),
+    (["fit", "nowhere.mms", "-r", "2", "-o", "m.json"], 66, "nowhere.mms does not exist"),
+    (["merge", "nowhere.mms", "-o", "x.mms"], 66, "nowhere.mms does not exist"),
+    (["predict", "nowhere.json", "good.npy"], 66, "nowhere.json does not exist"),
+    (["summarize", "good.npy", "-o", "good.mms"], 73, "good.mms exists; pass --force"),
+    (["summarize", "good.npy", "-o", "good.npy", "--force"], 73, "is an input as well"),
+    (["summarize", "*.npy", "-o", "good.npy", "--force"], 73, "is an input as well"),
+    (["merge", "good.mms", "-o", "good.mms", "--force"], 73, "is an input as well"),
+    (["predict", "good.json", "good.npy", "-o", "good.json"], 73, "is an input as well"),
+    (["summarize", "good.npy", "-o", "folder"], 73, "folder is a directory"),
+    (["summarize", "good.npy", "-o", "no/such/x.mms"], 73, "is not a directory"),
+    (["summarize", "good.npy", "-o", "/proc/x.mms"], 73, "cannot write in /proc"),
+    (["summarize", "good.npy", "-o", "x.mms", "--checkpoint", "/proc/c"], 73, "cannot write"),
+    (["fit", "good.npy", "-r", "1", "-o", "good.json"], 73, "good.json exists"),
+    (["summarize", "good.npy", "-o", "x.mms", "-m", "4"], 65, "Use at most --order 3"),
+    (["summarize", "good.npy"], 2, "Missing option"),
+    (["summarize", "-o", "x.mms"], 2, "Missing argument"),
+    (["summarize", "good.npy", "-", "-o", "x.mms"], 2, "cannot be combined"),
+    (["summarize", "-", "-o", "x.mms", "--checkpoint", "c"], 2, "cannot be read again"),
+    (["summarize", "good.npy", "-o", "-"], 2, "binary file"),
+    (["summarize", "good.npy", "-o", "x.mms", "--delimiter", ";;"], 2, "one character"),
+    (["summarize", "good.npy", "-o", "x.mms", "--decimal", ","], 2, "must differ"),
+    (["summarize", "good.parquet", "-o", "x.mms", "--columns", "z"], 65, "no column 'z'"),
+    (["fit", "good.npy", "-r", "0", "-o", "m.json"], 2, "expected at least 1; got 0"),
+    (["fit", "good.npy", "-r", "2.5", "-o", "m.json"], 2, "expected a number or 'auto'"),
+    (["fit", "good.npy", "-r", "true", "-o", "m.json"], 2, "expected a number or 'auto'"),
+    (["fit", "good.npy", "good.mms", "-r", "1", "-o", "m.json"], 2, "not both"),
+    (["fit", "good.npy", "-r", "500", "-o", "m.json"], 65, "500"),
+    (["fit", "good.mms", "-r", "9", "-o", "m.json"], 2, "identifies at most"),
+    (["fit", "good.mms", "-r", "1", "-o", "-"], 2, "give a file"),
+    (["fit", "good.mms", "-r", "1", "--refine", "em", "-o", "m.json"], 65, "needs the rows"),
+    (["merge", "good.mms", "good.mms", "-o", "x.mms"], 65, "would count twice"),
+    (["merge", "good.json", "-o", "x.mms"], 65, "perhaps a model"),
+    (["merge", "good.npy", "-o", "x.mms"], 65, "not a momentmix summary"),
+    (["merge", "folder", "-o", "x.mms"], 65, "not a regular file"),
+    (["predict", "good.mms", "good.npy"], 65, "is a moment summary, not a model"),
+    (["predict", "folder", "good.npy"], 65, "not a regular file"),
+    (["predict", "good.json", "good.npy", "--columns", "0,1"], 65, "the model has 3 features"),
+    (["predict", "good.json", "good.parquet", "--columns", "b,a,c"], 65, "features are 'a', 'b'"),
+    (["predict", "good.json", "good.npy", "--json"], 2, "give a file to --output"),
+    (["sample", "good.json", "-n", "0"], 2, "0 is not in the range"),
+    (["plot", "good.json", "-o", "x.doc"], 2, "must end in .png"),
+    (["plot", "good.json", "-o", "x.png", "--kind", "residuals"], 2, "needs a summary"),
+    (["nonsense"], 2, "No such command"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "code", "message"), OTHER, ids=lambda x: str(x)[:40])
+def test_exit_codes_and_messages(folder, momentmix, arguments, code, message):
+    before = {name: os.stat(name).st_mtime_ns for name in os.listdir()}
+    done = momentmix(*arguments)
+    assert (done.code, message in done.err) == (code, True), done
+    assert "Traceback" not in done.err
+    assert {name: os.stat(name).st_mtime_ns for name in os.listdir()} == before
+
+
+def test_byte_order_mark_is_read(folder, momentmix):
+    text("x.csv", b"\xef\xbb\xbfa,b\n1,2\n3,5\n")
+    assert momentmix("summarize", "x.csv", "-o", "x.mms").code == 0
+    assert mm.MomentSummary.load("x.mms").feature_names == ("a", "b")
+
+
+def test_control_characters_in_names_are_escaped(folder, momentmix):
+    text("x.csv", b'"a\x1b[31m",b\n1,x\n')
+    done = momentmix("summarize", "x.csv", "-o", "x.mms")
+    assert "\x1b" not in done.err
+    text("y.csv", b'"a\x1b[31m",b\n1,2\n3,4\n4,9\n')
+    done = momentmix("fit", "y.csv", "-r", "1", "-o", "m.json")
+    assert "\x1b" not in done.out
+    assert "\\x1b[31m" in done.out
+
+
+def test_a_bug_is_70_and_a_traceback_needs_debug(folder, momentmix, monkeypatch):
+    def broken(*arguments, **options):
+        raise ZeroDivisionError("oops")
+
+    monkeypatch.setattr("momentmix.sources.opening.open_rows", broken)
+    done = momentmix("summarize", "good.npy", "-o", "x.mms")
+    assert done.code == 70
+    assert "ZeroDivisionError: oops. This is a bug; run again with --debug" in done.err
+    from momentmix.cli import main
+
+    with pytest.raises(ZeroDivisionError):
+        main(["summarize", "good.npy", "-o", "x.mms", "--debug"])
+
+
+def test_disk_full_keeps_the_old_file(folder):
+    text("out.mms", b"old")
+    done = subprocess.run(
+        [*COMMAND, "summarize", "good.npy", "-o", "out.mms", "--force"],
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)),
+    )
+    assert done.returncode == 74
+    assert "File too large" in done.stderr
+    with open("out.mms", "rb") as file:
+        assert file.read() == b"old"
+    assert not [name for name in os.listdir() if name.endswith(".tmp")]
+
+
+def test_a_closed_pipe_is_quiet(folder):
+    command = " ".join(f"'{part}'" for part in COMMAND)
+    done = subprocess.run(
+        ["bash", "-c", f"{command} sample good.json -n 500000 | head -1; echo ${{PIPESTATUS[0]}}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == ""
+    assert done.stdout.split() == ["a,b,c", "141"]
+
+
+def test_two_writers_on_one_checkpoint(folder, momentmix):
+    from pathlib import Path
+
+    from momentmix.cli.checkpoint import locked
+
+    with locked(Path("state")):
+        done = momentmix("summarize", "good.npy", "-o", "x.mms", "--checkpoint", "state")
+    assert done.code == 73
+    assert "another process is writing state" in done.err
+    assert momentmix("summarize", "good.npy", "-o", "x.mms", "--checkpoint", "state").code == 0
+    assert "state.lock" not in os.listdir()
+
+
+def test_help_starts_at_once():
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    for _ in range(3):
+        done = subprocess.run([*COMMAND, "--help"], capture_output=True, text=True, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert "Exit codes" in done.stdout
+    # Processor time, so that a busy machine does not matter.
+    assert (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) / 3 < 0.3
+    loaded = subprocess.run(
+        [sys.executable, "-c", "import sys, momentmix.cli; print('numpy' in sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert loaded.stdout.strip() == "False"
