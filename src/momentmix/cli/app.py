@@ -36,7 +36,19 @@ class _Terminated(BaseException):
     """SIGTERM arrived."""
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=_EPILOG)
+class _ClosedPipe(BaseException):
+    """The reader of standard output has gone; click would turn the plain error into code 1."""
+
+
+class _Group(click.Group):
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise _ClosedPipe from None
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]}, epilog=_EPILOG)
 @click.version_option(__version__, prog_name="momentmix")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 def cli(debug: bool) -> None:
@@ -117,11 +129,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except _Terminated:
         click.echo("momentmix: terminated", err=True)
         code = 143
-    except SystemExit as stop:  # click leaves by itself where a pipe was closed
-        if not isinstance(stop.__context__, BrokenPipeError):
-            raise
-        code = 141
-    except BrokenPipeError:
+    except (BrokenPipeError, _ClosedPipe):
         # The reader has gone, as with `| head`; say nothing, and let nothing be flushed at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 141

@@ -1,0 +1,182 @@
+"""A killed pass goes on to the same bytes; a stopped one says so."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import momentmix as mm
+from momentmix.cli.checkpoint import Checkpoint
+
+COMMAND = [sys.executable, "-c", "from momentmix.cli import main; main()"]
+ENVIRONMENT = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+
+
+def summarize(output, state, *more):
+    return [
+        *COMMAND, "summarize", "data", "-o", output, "--checkpoint", state, "--every", "0",
+        "--part-rows", "1000", "-m", "3", "--threads", "1", "--missing", "drop", *more,
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    rng = np.random.default_rng(0)
+    for name, n_rows in (("a.npy", 25_300), ("c.npy", 17_001)):
+        np.save(f"data/{name}", rng.standard_normal((n_rows, 6)))
+    rows = rng.standard_normal((12_345, 6)).tolist()
+    rows[5000][2] = float("nan")
+    text = "\n".join(",".join(map(repr, row)) for row in rows)
+    (tmp_path / "data" / "b.csv").write_text(text)
+    subprocess.run(summarize("whole.mms", "none"), check=True, capture_output=True, env=ENVIRONMENT)
+    assert not os.path.exists("none")
+    return tmp_path
+
+
+def kill_and_resume(run, seed):
+    """Kill a run again and again at random times until one gets through; True if one was killed."""
+    chance = random.Random(seed)
+    output, state = f"{run}.mms", f"{run}.state"
+    killed = 0
+    while not os.path.exists(output) or os.path.exists(state):
+        process = subprocess.Popen(
+            summarize(output, state), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            env=ENVIRONMENT,
+        )  # fmt: skip
+        try:
+            _, errors = process.communicate(timeout=chance.uniform(0.35, 1.2) * (1 + killed / 4))
+            assert process.returncode == 0, errors
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            killed += 1
+            if os.path.exists(state):
+                Checkpoint.load(__import__("pathlib").Path(state))  # valid after every kill
+    with open(output, "rb") as one, open("whole.mms", "rb") as other:
+        assert one.read() == other.read()
+    return killed
+
+
+def test_killed_passes_resume_to_the_same_bytes(folder):
+    assert sum(kill_and_resume(run, seed=run) for run in range(10)) >= 5
+
+
+@pytest.mark.long
+def test_two_hundred_killed_passes_resume_to_the_same_bytes(folder):
+    assert sum(kill_and_resume(run, seed=1000 + run) for run in range(200)) >= 100
+
+
+def test_the_bytes_do_not_depend_on_checkpoints_and_hold_every_row(folder):
+    plain = summarize("plain.mms", "unused")
+    at = plain.index("--checkpoint")
+    del plain[at : at + 2]
+    subprocess.run(plain, check=True, capture_output=True, env=ENVIRONMENT)
+    with open("plain.mms", "rb") as one, open("whole.mms", "rb") as other:
+        assert one.read() == other.read()
+    summary = mm.MomentSummary.load("whole.mms")
+    assert summary.n_rows == 25_300 + 17_001 + 12_344
+    assert len(summary.shard_ids) == 26 + 13 + 18
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_signals_leave_a_valid_checkpoint(folder, number, code):
+    process = subprocess.Popen(
+        summarize("out.mms", "state"), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
+        env=ENVIRONMENT,
+    )  # fmt: skip
+    while not os.path.exists("state") and process.poll() is None:
+        time.sleep(0.005)
+    process.send_signal(number)
+    _, errors = process.communicate()
+    assert process.returncode == code, errors
+    assert b"Traceback" not in errors
+    assert not os.path.exists("out.mms")
+    assert Checkpoint.load(folder / "state").summary
+    done = subprocess.run(
+        summarize("out.mms", "state", "--json"), check=True, capture_output=True, env=ENVIRONMENT
+    )
+    assert json.loads(done.stdout)["resumed_at_row"] > 0
+    with open("out.mms", "rb") as one, open("whole.mms", "rb") as other:
+        assert one.read() == other.read()
+    assert not [name for name in os.listdir() if name.endswith((".tmp", ".lock"))]
+
+
+@pytest.fixture
+def half_done(tmp_path, monkeypatch, momentmix):
+    """A checkpoint after the first of two files: the second one is bad."""
+    monkeypatch.chdir(tmp_path)
+    np.save("a.npy", np.random.default_rng(0).standard_normal((50, 2)))
+    np.save("b.npy", np.full((5, 2), np.nan))
+    options = ["-o", "out.mms", "--checkpoint", "state", "--every", "0"]
+    assert momentmix("summarize", "a.npy", "b.npy", *options).code == 65
+    assert os.path.exists("state")
+    return options
+
+
+def test_a_checkpoint_of_other_input_shows_both_fingerprints(half_done, momentmix):
+    there = Checkpoint.load(__import__("pathlib").Path("state")).fingerprint.digest
+    np.save("b.npy", np.ones((5, 2)))
+    done = momentmix("summarize", "a.npy", "b.npy", *half_done)
+    here = mm.open_rows(["a.npy", "b.npy"]).fingerprint().digest
+    assert done.code == 65
+    assert f"fingerprint {there} there, {here} here" in done.err
+    assert "of 'b.npy'" in done.err
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (["--missing", "drop"], "missing: 'error' there, 'drop' here"),
+        (["--columns", "1"], "columns: [0, 1] there, [1] here"),
+        (["-m", "1"], "was made with order=2, this run has order=1"),
+        (["--replicates", "0"], "replicates=16"),
+    ],
+)
+def test_a_checkpoint_with_other_settings_is_refused(half_done, momentmix, change, message):
+    done = momentmix("summarize", "a.npy", "b.npy", *half_done, *change)
+    assert (done.code, message in done.err) == (65, True), done
+
+
+def test_a_damaged_checkpoint_is_refused(half_done, momentmix):
+    with open("state", "r+b") as file:
+        file.seek(-5, 2)
+        file.write(b"x")
+    done = momentmix("summarize", "a.npy", "b.npy", *half_done)
+    assert (done.code, "state is damaged" in done.err) == (65, True)
+    with open("state", "wb") as file:
+        file.write(b"hello")
+    done = momentmix("summarize", "a.npy", "b.npy", *half_done)
+    assert (done.code, "not a momentmix checkpoint" in done.err) == (65, True)
+
+
+def test_a_finished_checkpoint_with_its_output_is_done(folder):
+    """Killed after the output was written and before the checkpoint was removed."""
+    done = subprocess.run(
+        [sys.executable, "-c",
+         "import pathlib, os; pathlib.Path.unlink = lambda *a, **k: os._exit(9);"
+         "from momentmix.cli import main; main()", *summarize("out.mms", "state")[3:]],
+        capture_output=True, env=ENVIRONMENT, check=False,
+    )  # fmt: skip
+    assert done.returncode == 9
+    assert os.path.exists("out.mms")
+    assert os.path.exists("state")
+    subprocess.run(summarize("out.mms", "state"), check=True, capture_output=True, env=ENVIRONMENT)
+    assert not os.path.exists("state")
+
+
+def test_equal_files_count_once_unless_told_otherwise(tmp_path, monkeypatch, momentmix):
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.npy", "b.npy"):
+        np.save(name, np.eye(3))
+    done = momentmix("summarize", "a.npy", "b.npy", "-o", "out.mms")
+    assert (done.code, "b.npy holds the same bytes" in done.err) == (65, True)
+    assert momentmix("summarize", "a.npy", "b.npy", "-o", "out.mms", "--by-name").code == 0
+    assert mm.MomentSummary.load("out.mms").n_rows == 6
