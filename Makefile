@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-all lint clean
+.PHONY: demo test test-all test-old-sklearn lint clean
 .DELETE_ON_ERROR:
 
 $(VENV)/.base: pyproject.toml constraints.txt
@@ -31,5 +31,16 @@ test: lint                   ## every fast test
 test-all: lint               ## the long statistical and fault runs as well
 	$(BIN)/python -m pytest -n 2
 
+OLD := .venv-old
+$(OLD)/.test: pyproject.toml constraints.txt
+	@test -x $(OLD)/bin/python || { echo "Setting up $(OLD)"; $(PYTHON) -m venv $(OLD); }
+	@grep -v scikit-learn constraints.txt > $(OLD)/constraints.txt
+	@$(OLD)/bin/python -m pip install --quiet --disable-pip-version-check \
+	  -c $(OLD)/constraints.txt "scikit-learn==1.6.*" -e ".[test]"
+	@touch $@
+
+test-old-sklearn: $(OLD)/.test   ## the estimator on the oldest scikit-learn that is supported
+	$(OLD)/bin/python -m pytest tests/front_doors/test_estimator.py -n 2
+
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OLD) .pytest_cache .mypy_cache .ruff_cache .hypothesis

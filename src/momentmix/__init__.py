@@ -20,6 +20,7 @@ if _typing.TYPE_CHECKING:
         InputTypeError,
         MomentmixError,
     )
+    from momentmix.estimator import MomentGaussianMixture
     from momentmix.fitting.pipeline import fit
     from momentmix.fitting.result import FitResult
     from momentmix.moments.summary import MomentSummary, summarize
@@ -35,6 +36,7 @@ __all__ = [
     "IncompleteSymmetricTensor",
     "InputError",
     "InputTypeError",
+    "MomentGaussianMixture",
     "MomentSummary",
     "MomentmixError",
     "StandardMoments",
@@ -60,6 +62,7 @@ _HOMES = {
         "InputTypeError",
         "MomentmixError",
     ),
+    "estimator": ("MomentGaussianMixture",),
     "fitting.pipeline": ("fit",),
     "fitting.result": ("FitResult",),
     "moments.summary": ("MomentSummary", "summarize"),

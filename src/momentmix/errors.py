@@ -7,6 +7,7 @@ from typing import Any
 __all__ = [
     "CapacityError",
     "DecompositionError",
+    "FitWarning",
     "InputError",
     "InputTypeError",
     "MissingDependencyError",
@@ -68,6 +69,10 @@ class OutputError(InputError):
 
 class MissingDependencyError(MomentmixError, ImportError):
     """An optional package is needed; the message says how to install it."""
+
+
+class FitWarning(UserWarning):
+    """The data have a property that a fit suffers from; the message names the column."""
 
 
 class PrecisionWarning(UserWarning):

@@ -1,0 +1,349 @@
+"""`MomentGaussianMixture`: the fit behind the interface of scikit-learn; adds no mathematics."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from momentmix.core.mixture import DiagonalMixture
+from momentmix.errors import FitWarning, InputError, InputTypeError
+from momentmix.fitting.automatic import choose_order
+from momentmix.fitting.pipeline import fit
+from momentmix.fitting.result import FitResult
+from momentmix.moments.rows import as_weights, checked_values
+from momentmix.moments.summary import MomentSummary
+
+__all__ = ["MomentGaussianMixture"]
+
+Float = NDArray[np.float64]
+
+_FITTED = {
+    "result_", "mixture_", "weights_", "means_", "covariances_", "precisions_",
+    "precisions_cholesky_", "n_iter_", "converged_", "lower_bound_", "certificate_",
+    "standard_errors_",
+}  # fmt: skip
+_TOLD = {"constant-column", "duplicate-columns", "outlier-influence"}  # findings that warn
+_FEW_ROWS = 10_000
+_AUTOMATIC = 8  # components that the order of a summary allows for, where "auto" was asked
+
+
+class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
+    """Mixture of Gaussians with diagonal covariances, from one pass of moments.
+
+    Methods and attributes are those of ``sklearn.mixture.GaussianMixture`` with
+    ``covariance_type="diag"``.
+
+    Parameters
+    ----------
+    n_components : int or "auto", default=1
+        "auto" takes the smallest number that the certificate accepts.
+    order : int or "auto", default="auto"
+        Highest order of the moments.
+    method : {"robust", "paper"}, default="robust"
+        "paper" is Algorithm 5.1 as printed.
+    refine : {"auto", "em"} or None, default="auto"
+        "auto": EM passes where there are rows. None: the pure moment answer.
+    variance_floor : float, default=1e-6
+        Least variance of a component, as a fraction of the feature's variance.
+    max_iter : int, default=100
+        Passes over all rows at most.
+    random_state : int, RandomState, Generator or None, default=None
+        The same seed gives the same bits.
+    n_threads : int or None, default=None
+        Threads; all cores by default. The answer does not depend on it.
+
+    Attributes
+    ----------
+    weights_ : array of shape (n_components,)
+        Heaviest component first.
+    means_ : array of shape (n_components, n_features)
+    covariances_ : array of shape (n_components, n_features)
+        Variances.
+    precisions_, precisions_cholesky_ : array of shape (n_components, n_features)
+        1 / variances, and their square roots.
+    converged_ : bool
+    n_iter_ : int
+        Passes over the rows.
+    lower_bound_ : float
+        Log-likelihood per row; NaN after `fit_summary` and `partial_fit`.
+    certificate_ : Certificate
+        Whether the fit can be trusted, and why not.
+    standard_errors_ : StandardErrors or None
+        Of weights, means and variances; None for method="paper".
+    summary_ : MomentSummary
+        Of the rows seen.
+    mixture_ : DiagonalMixture
+    result_ : FitResult
+    n_features_in_ : int
+    feature_names_in_ : array of shape (n_features_in_,)
+        Where the rows had names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> rows = np.concatenate([rng.normal(-3, 1, (400, 4)), rng.normal(3, 1, (600, 4))])
+    >>> model = MomentGaussianMixture(n_components=2, random_state=0).fit(rows)
+    >>> model.weights_.round(2).tolist()
+    [0.6, 0.4]
+    >>> model.predict([[3.0, 3.0, 3.0, 3.0]]).tolist()
+    [0]
+    """
+
+    def __init__(
+        self,
+        n_components: int | Literal["auto"] = 1,
+        *,
+        order: int | Literal["auto"] = "auto",
+        method: Literal["robust", "paper"] = "robust",
+        refine: Literal["auto", "em"] | None = "auto",
+        variance_floor: float = 1e-6,
+        max_iter: int = 100,
+        random_state: Any = None,
+        n_threads: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.order = order
+        self.method = method
+        self.refine = refine
+        self.variance_floor = variance_floor
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.n_threads = n_threads
+
+    # -- fitting ------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MomentGaussianMixture:
+        """Fit to rows.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+        y : None
+            Not used.
+        sample_weight : array of shape (n_samples,), optional
+            Frequencies. Whole numbers stand for repeated rows. With other weights the answer comes
+            from the weighted moments alone, without passes over the rows.
+
+        Returns
+        -------
+        MomentGaussianMixture
+            This estimator.
+        """
+        rows = self._validated(X, reset=True)
+        weights = as_weights(sample_weight, len(rows))
+        self._forget()
+        summary = self._new_summary(rows.shape[1]).update(rows, weights)
+        data: Any = rows
+        if weights is not None:
+            data = self._repeated(rows, weights)
+        if data is None:
+            if self.refine == "em":
+                raise InputError(
+                    'refine="em" needs weights that are whole numbers. Use refine="auto", or '
+                    "repeat the rows."
+                )
+            data = summary
+        elif len(data) <= _FEW_ROWS:
+            data = data[np.lexsort(data.T)]  # few rows: their order cannot matter at all
+        self._take(self._call(data))
+        self.summary_ = summary
+        return self
+
+    def partial_fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None
+    ) -> MomentGaussianMixture:
+        """Add rows to the summary; the fit is made when it is first used.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+        y : None
+            Not used.
+        sample_weight : array of shape (n_samples,), optional
+            Frequencies.
+        """
+        first = not hasattr(self, "summary_")
+        rows = self._validated(X, reset=first, fewest=1)
+        summary = self._new_summary(rows.shape[1]) if first else self.summary_
+        summary.update(rows, sample_weight)
+        self._forget()
+        self.summary_, self._pending = summary, True
+        return self
+
+    def fit_summary(self, summary: MomentSummary) -> MomentGaussianMixture:
+        """Fit to a summary of rows; `partial_fit` goes on from it."""
+        if not isinstance(summary, MomentSummary):
+            raise InputTypeError(
+                f"fit_summary needs a MomentSummary; got {type(summary).__name__}. Use fit() for "
+                "rows."
+            )
+        result = self._call(summary)
+        self._forget()
+        self.n_features_in_ = summary.n_features
+        if summary.feature_names is not None:
+            self.feature_names_in_ = np.array(summary.feature_names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        self._take(result)
+        self.summary_ = summary
+        return self
+
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> NDArray[np.int64]:
+        """Fit to rows, and give the most probable component of each."""
+        return self.fit(X, y, sample_weight).predict(X)
+
+    def _validated(self, X: Any, reset: bool, fewest: int = 2) -> Float:
+        if hasattr(X, "dask") or hasattr(X, "__dask_graph__"):
+            raise InputTypeError(
+                "X is a Dask collection, which would be pulled into memory. Call partial_fit on "
+                "its partitions, or pass X.compute()."
+            )
+        if isinstance(X, np.ma.MaskedArray):
+            raise InputTypeError(
+                "X must be a plain array; got a masked array. Fill or drop the masked values "
+                "first, e.g. X.filled(...), or keep complete rows only."
+            )
+        rows = validate_data(
+            self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False,
+            ensure_min_samples=fewest if reset else 1,
+        )  # fmt: skip
+        checked_values(rows, getattr(self, "feature_names_in_", None))
+        return np.asarray(rows, dtype=np.float64)
+
+    def _new_summary(self, n_features: int) -> MomentSummary:
+        order = self.order
+        if order == "auto":
+            r = _AUTOMATIC if self.n_components == "auto" else max(int(self.n_components), 1)
+            order = choose_order(n_features, r, None)
+        names = getattr(self, "feature_names_in_", None)
+        squared = max(order - 2, 0) if self.method == "paper" else None
+        return MomentSummary(
+            n_features, order, None if names is None else list(names), squared,
+            n_threads=self.n_threads,
+        )  # fmt: skip
+
+    def _repeated(self, rows: Float, weights: Float) -> Float | None:
+        """Rows repeated as often as their weights say, if these are whole and not many."""
+        if (weights != np.floor(weights)).any() or weights.sum() > 10 * len(rows) + _FEW_ROWS:
+            return None
+        return np.repeat(rows, weights.astype(np.int64), axis=0)
+
+    def _call(self, data: Any) -> FitResult:
+        return fit(
+            data, self.n_components, self.order, self.method, self.refine, self._seed(),
+            variance_floor=self.variance_floor, max_passes=self.max_iter,
+            n_threads=self.n_threads,
+        )  # fmt: skip
+
+    def _seed(self) -> Any:
+        state = self.random_state
+        if state is None or isinstance(state, int | np.integer | np.random.Generator):
+            return state
+        return int(check_random_state(state).randint(2**31 - 1))
+
+    def _take(self, result: FitResult) -> None:
+        mixture = result.mixture
+        self.result_, self.mixture_ = result, mixture
+        self.weights_, self.means_ = mixture.weights, mixture.means
+        self.covariances_ = mixture.variances
+        with np.errstate(divide="ignore"):
+            self.precisions_ = 1.0 / mixture.variances
+        self.precisions_cholesky_ = np.sqrt(self.precisions_)
+        self.n_iter_, self.converged_ = result.n_passes, bool(result.converged)
+        self.lower_bound_ = np.nan if result.log_likelihood is None else result.log_likelihood
+        self.certificate_ = result.certificate
+        self.standard_errors_ = None if result.uncertainty is None else result.standard_errors
+        if not self.converged_:
+            warnings.warn(
+                f"not converged after max_iter={self.max_iter} passes; allow more.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        for finding in result.certificate.findings:
+            if finding.name in _TOLD:
+                warnings.warn(finding.text, FitWarning, stacklevel=3)
+
+    def _forget(self) -> None:
+        for name in (*_FITTED, "summary_", "_pending"):
+            self.__dict__.pop(name, None)
+
+    def __getattr__(self, name: str) -> Any:
+        # Only called for what is not there: fitted attributes while rows are waiting for a fit.
+        if name in _FITTED and self.__dict__.get("_pending"):
+            self._pending = False
+            try:
+                self._take(self._call(self.summary_))
+            except BaseException:
+                self._pending = True
+                raise
+            return self.__dict__[name]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    # -- using --------------------------------------------------------------------------------
+
+    def _fitted(self, X: Any) -> tuple[DiagonalMixture, Float]:
+        check_is_fitted(self)
+        return self.mixture_, self._validated(X, reset=False)
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """Most probable component of each row, of shape (n_samples,)."""
+        mixture, rows = self._fitted(X)
+        return mixture.predict(rows)
+
+    def predict_proba(self, X: Any) -> Float:
+        """Probability of each component, of shape (n_samples, n_components)."""
+        mixture, rows = self._fitted(X)
+        return mixture.responsibilities(rows)
+
+    def score_samples(self, X: Any) -> Float:
+        """Log-density of each row, of shape (n_samples,)."""
+        mixture, rows = self._fitted(X)
+        return mixture.log_prob(rows)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log-density of the rows."""
+        return float(self.score_samples(X).mean())
+
+    def sample(self, n_samples: int = 1) -> tuple[Float, NDArray[np.int64]]:
+        """Draw rows and their components, of shapes (n_samples, n_features) and (n_samples,)."""
+        check_is_fitted(self)
+        if n_samples < 1:
+            raise InputError(f"n_samples must be at least 1; got {n_samples}.")
+        return self.mixture_.sample(n_samples, self._seed())
+
+    def _n_parameters(self) -> int:
+        r, d = self.means_.shape
+        return int(r * (2 * d + 1) - 1)
+
+    def bic(self, X: Any) -> float:
+        """Bayesian information criterion on the rows: lower is better."""
+        scores = self.score_samples(X)
+        return float(-2 * scores.sum() + self._n_parameters() * np.log(len(scores)))
+
+    def aic(self, X: Any) -> float:
+        """Akaike's information criterion on the rows: lower is better."""
+        return float(-2 * self.score_samples(X).sum() + 2 * self._n_parameters())
+
+    def to_sklearn(self) -> Any:
+        """The same mixture as a fitted ``sklearn.mixture.GaussianMixture``."""
+        from sklearn.mixture import GaussianMixture
+
+        check_is_fitted(self)
+        twin = GaussianMixture(len(self.weights_), covariance_type="diag")
+        for name in (
+            "weights_", "means_", "covariances_", "precisions_", "precisions_cholesky_",
+            "converged_", "n_iter_", "lower_bound_", "n_features_in_", "feature_names_in_",
+        ):  # fmt: skip
+            if hasattr(self, name):
+                value = getattr(self, name)
+                setattr(twin, name, value.copy() if isinstance(value, np.ndarray) else value)
+        twin.lower_bounds_ = [self.lower_bound_]
+        return twin
