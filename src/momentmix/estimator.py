@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from momentmix.core.mixture import DiagonalMixture
 from momentmix.errors import FitWarning, InputError, InputTypeError
@@ -19,6 +19,7 @@ from momentmix.fitting.pipeline import fit
 from momentmix.fitting.result import FitResult
 from momentmix.moments.rows import as_weights, checked_values
 from momentmix.moments.summary import MomentSummary
+from momentmix.sources.tables import FramePiece, is_frame
 
 __all__ = ["MomentGaussianMixture"]
 
@@ -32,6 +33,14 @@ _FITTED = {
 _TOLD = {"constant-column", "duplicate-columns", "outlier-influence"}  # findings that warn
 _FEW_ROWS = 10_000
 _AUTOMATIC = 8  # components that the order of a summary allows for, where "auto" was asked
+
+
+def _other_names(X: Any) -> list[str] | None:
+    """Names of a polars or Arrow table, which not every scikit-learn reads; None for the rest."""
+    if hasattr(X, "iloc") or not is_frame(X):
+        return None
+    names = FramePiece(X).column_names
+    return None if names is None else list(names)
 
 
 class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
@@ -211,12 +220,31 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
                 "X must be a plain array; got a masked array. Fill or drop the masked values "
                 "first, e.g. X.filled(...), or keep complete rows only."
             )
-        rows = validate_data(
-            self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False,
-            ensure_min_samples=fewest if reset else 1,
-        )  # fmt: skip
+        options: dict[str, Any] = {
+            "dtype": [np.float64, np.float32],
+            "ensure_all_finite": False,
+            "ensure_min_samples": fewest if reset else 1,
+        }
+        names = _other_names(X)
+        if names is not None:
+            X = FramePiece(X).table()
+        if names is not None and not reset and hasattr(self, "feature_names_in_"):
+            self._check_names(names)
+            rows = check_array(X, **options)
+        else:
+            rows = validate_data(self, X, reset=reset, **options)
+            if names is not None and reset:
+                self.feature_names_in_ = np.array(names, dtype=object)
         checked_values(rows, getattr(self, "feature_names_in_", None))
         return np.asarray(rows, dtype=np.float64)
+
+    def _check_names(self, names: list[str]) -> None:
+        known = self.feature_names_in_.tolist()
+        if names != known:
+            raise InputError(
+                "the feature names should match those that were passed during fit: "
+                f"{', '.join(map(ascii, known))}; got {', '.join(map(ascii, names))}."
+            )
 
     def _new_summary(self, n_features: int) -> MomentSummary:
         order = self.order

@@ -111,6 +111,16 @@ class FramePiece(_MemoryPiece):
             self._cache = key, np.column_stack([a.astype(np.float64, copy=False) for a in arrays])
         return self._cache[1]
 
+    def table(self) -> NDArray[Any]:
+        """All columns as one array; an error names those that are not numbers."""
+        unusable = self.unusable(range(self.n_columns))
+        if unusable:
+            raise InputError(
+                f"columns must hold real numbers; these do not: {', '.join(unusable)}. Select "
+                "others, or convert them."
+            )
+        return self._array(range(self.n_columns))
+
     def mark(self) -> str:
         """Digest of all columns that are numbers."""
         if self._mark is None:

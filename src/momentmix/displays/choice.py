@@ -1,0 +1,96 @@
+"""The number of components against the misfit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix.displays.style import (
+    COLOURS,
+    need_matplotlib,
+    new_axes,
+)
+from momentmix.errors import InputError
+from momentmix.fitting.pipeline import fit
+from momentmix.fitting.result import FitResult
+
+__all__ = ["ChoiceDisplay"]
+
+Float = NDArray[np.float64]
+
+
+@dataclass
+class ChoiceDisplay:
+    """What the certificate says of every number of components: the curve to choose r by."""
+
+    n_components: list[int]
+    effect_sizes: Float
+    passed: list[bool]
+    scores: Float
+    ax_: Any = field(default=None, repr=False)
+    figure_: Any = field(default=None, repr=False)
+
+    @classmethod
+    def from_data(
+        cls, data: Any, n_components: Iterable[int] = range(1, 9), *, ax: Any = None, **options: Any
+    ) -> ChoiceDisplay:
+        """Fit every number of components to rows or a summary, and draw the misfits.
+
+        Parameters
+        ----------
+        data : rows or MomentSummary
+        n_components : iterable of int
+        ax : matplotlib axes, optional
+        **options
+            As for `fit`.
+        """
+        need_matplotlib()
+        results = [fit(data, r, **options) for r in n_components]
+        return cls.from_results(results, ax=ax)
+
+    @classmethod
+    def from_results(cls, results: Sequence[FitResult], *, ax: Any = None) -> ChoiceDisplay:
+        """Draw the misfits of fits that were made before."""
+        need_matplotlib()
+        if not results:
+            raise InputError("at least one fit is needed.")
+        ordered = sorted(results, key=lambda result: result.mixture.n_components)
+        scores = [np.nan if x.log_likelihood is None else x.log_likelihood for x in ordered]
+        return cls(
+            [x.mixture.n_components for x in ordered],
+            np.array([x.certificate.effect_size for x in ordered]),
+            [x.certificate.passed for x in ordered],
+            np.array(scores),
+        ).plot(ax)
+
+    def plot(self, ax: Any = None) -> ChoiceDisplay:
+        """Draw."""
+        self.ax_ = ax = new_axes(ax, (6.0, 4.0))
+        self.figure_ = ax.figure
+        numbers, passed = np.array(self.n_components), np.array(self.passed)
+        ax.plot(numbers, self.effect_sizes, color="0.6", zorder=1)
+        kinds = ((passed, "o", COLOURS[0], "passed"), (~passed, "X", COLOURS[1], "not passed"))
+        for chosen, marker, colour, label in kinds:
+            if chosen.any():
+                ax.scatter(
+                    numbers[chosen], self.effect_sizes[chosen], marker=marker, color=colour, s=45,
+                    label=f"certificate {label}", zorder=2,
+                )  # fmt: skip
+        ax.set_yscale("symlog", linthresh=1e-3)  # zero where chance explains the misfit
+        ax.set_ylim(-3e-4, None)
+        ax.set_xticks(numbers)
+        ax.set(xlabel="number of components", ylabel="misfit of the moments (effect size)")
+        handles, labels = ax.get_legend_handles_labels()
+        if np.isfinite(self.scores).any():
+            other = ax.twinx()
+            line = other.plot(
+                numbers, self.scores, "s--", color=COLOURS[2], markersize=4, linewidth=1
+            )
+            other.set_ylabel("log-likelihood per row", color=COLOURS[2])
+            handles, labels = [*handles, *line], [*labels, "log-likelihood"]
+        ax.legend(handles, labels, fontsize="small", loc="center right")
+        return self

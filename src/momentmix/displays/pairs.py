@@ -1,0 +1,183 @@
+"""Rows and components over pairs of features."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix.core.mixture import DiagonalMixture
+from momentmix.displays.style import (
+    component_styles,
+    mixture_of,
+    names_of,
+    need_matplotlib,
+)
+from momentmix.errors import InputError
+
+__all__ = ["PairsDisplay"]
+
+Float = NDArray[np.float64]
+
+_MOST_FEATURES, _LESS_FEATURES, _FEW_COMPONENTS = 6, 4, 8
+
+
+@dataclass
+class PairsDisplay:
+    """Rows and components over pairs of features: ellipses at one and two standard deviations.
+
+    Attributes
+    ----------
+    mixture : DiagonalMixture
+    names : list of str
+        Of the features shown.
+    rows : array of shape (n_rows, n_features) or None
+    axes_, figure_
+        What matplotlib drew on.
+    """
+
+    mixture: DiagonalMixture
+    names: list[str]
+    rows: Float | None = None
+    axes_: Any = field(default=None, repr=False)
+    figure_: Any = field(default=None, repr=False)
+
+    @classmethod
+    def from_estimator(
+        cls, model: Any, rows: Any = None, *, features: Sequence[int | str] | None = None
+    ) -> PairsDisplay:
+        """Draw a model over pairs of features.
+
+        Parameters
+        ----------
+        model : MomentGaussianMixture, FitResult or DiagonalMixture
+        rows : array of shape (n_rows, n_features), optional
+            Shown as points in the colour of their component, at most 5,000.
+        features : sequence of int or str, optional
+            Features to show; by default the six that tell components apart best,
+            four where there are many components.
+        """
+        need_matplotlib()
+        mixture = mixture_of(model)
+        names = names_of(model, mixture)
+        if features is None:
+            few = mixture.n_components <= _FEW_COMPONENTS
+            chosen = _telling_features(mixture, _MOST_FEATURES if few else _LESS_FEATURES)
+        else:
+            known = [str(n) for n in (mixture.feature_names or names)]
+            chosen = [_feature(f, known) for f in features]
+        part = mixture.marginal(chosen)
+        shown = None
+        labels = None
+        if rows is not None:
+            table = np.asarray(rows, dtype=np.float64)
+            table = table[:: max(1, -(-len(table) // 5000))]
+            labels = mixture.predict(table)
+            shown = table[:, chosen]
+        display = cls(part, [names[j] for j in chosen], shown)
+        return display.plot(labels)
+
+    def plot(self, labels: NDArray[np.int64] | None = None) -> PairsDisplay:
+        """Draw; `labels` are the components of the rows."""
+        from matplotlib import pyplot
+
+        d = self.mixture.n_features
+        size = 4.5 if d <= 2 else max(2.0, 10.0 / (d - 1)) * (d - 1)
+        n = max(d - 1, 1)
+        self.figure_, axes = pyplot.subplots(
+            n, n, figsize=(size, size), squeeze=False, layout="constrained"
+        )
+        self.axes_ = axes
+        if d == 1:
+            self._density(axes[0, 0], labels)
+            return self
+        for i in range(n):
+            for j in range(n):
+                ax = axes[i, j]
+                if j > i:
+                    ax.set_visible(False)
+                    continue
+                self._pair(ax, j, i + 1, labels)
+                if i == n - 1:
+                    ax.set_xlabel(self.names[j])
+                else:
+                    ax.tick_params(labelbottom=False)
+                if j == 0:
+                    ax.set_ylabel(self.names[i + 1])
+                else:
+                    ax.tick_params(labelleft=False)
+        return self
+
+    def _pair(self, ax: Any, x: int, y: int, labels: Any) -> None:
+        from matplotlib.patches import Ellipse
+
+        m = self.mixture
+        styles = component_styles(m.n_components)
+        if self.rows is not None:
+            colours = "0.6" if labels is None else [styles[k][0] for k in labels]
+            ax.scatter(
+                self.rows[:, x], self.rows[:, y], s=3, c=colours, alpha=0.25, linewidths=0,
+                rasterized=True,
+            )  # fmt: skip
+        deviations = np.sqrt(m.variances)
+        for k, (colour, dash) in enumerate(styles):
+            centre = m.means[k, [x, y]]
+            for times, width in ((1, 1.6), (2, 0.8)):
+                ax.add_patch(
+                    Ellipse(
+                        (float(centre[0]), float(centre[1])),
+                        2 * times * deviations[k, x], 2 * times * deviations[k, y],
+                        fill=False, edgecolor=colour, linestyle=dash, linewidth=width,
+                    )
+                )  # fmt: skip
+            _number(ax, centre, k, colour)
+        for axis, j in (("x", x), ("y", y)):
+            low = (m.means[:, j] - 2.2 * deviations[:, j]).min()
+            high = (m.means[:, j] + 2.2 * deviations[:, j]).max()
+            getattr(ax, f"set_{axis}lim")(low, high)
+
+    def _density(self, ax: Any, labels: Any) -> None:
+        m = self.mixture
+        deviations = np.sqrt(m.variances[:, 0])
+        grid = np.linspace(
+            (m.means[:, 0] - 4 * deviations).min(), (m.means[:, 0] + 4 * deviations).max(), 500
+        )
+        if self.rows is not None:
+            ax.hist(self.rows[:, 0], bins=60, density=True, color="0.85")
+        ax.plot(grid, np.exp(m.log_prob(grid[:, None])), color="black", label="mixture")
+        for k, (colour, dash) in enumerate(component_styles(m.n_components)):
+            alone = DiagonalMixture(np.ones(1), m.means[[k]], m.variances[[k]])
+            height = m.weights[k] * np.exp(alone.log_prob(grid[:, None]))
+            ax.plot(grid, height, dash, color=colour, label=str(k))
+        ax.set(xlabel=self.names[0], ylabel="density")
+        ax.legend(fontsize="small")
+
+
+def _number(ax: Any, place: Any, k: int, colour: str) -> None:
+    """The number of a component in a small disc at its centre."""
+    ax.annotate(
+        str(k), place, ha="center", va="center", fontsize=7, color="white", clip_on=True,
+        bbox={"boxstyle": "circle,pad=0.15", "facecolor": colour, "edgecolor": "white",
+              "linewidth": 0.5},
+    )  # fmt: skip
+
+
+def _telling_features(mixture: DiagonalMixture, most: int) -> list[int]:
+    """Features whose means differ most, beside the spread within components."""
+    if mixture.n_features <= most:
+        return list(range(mixture.n_features))
+    within = mixture.weights @ mixture.variances
+    between = mixture.weights @ (mixture.means - mixture.weights @ mixture.means) ** 2
+    telling = between / np.maximum(within, np.finfo(float).tiny)
+    return sorted(np.argsort(-telling, kind="stable")[:most].tolist())
+
+
+def _feature(feature: int | str, names: list[str]) -> int:
+    if not isinstance(feature, str):
+        return int(feature)
+    if feature not in names:
+        raise InputError(f"no feature named {feature!a}; there are {', '.join(map(ascii, names))}.")
+    return names.index(feature)

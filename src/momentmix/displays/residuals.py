@@ -1,0 +1,107 @@
+"""Moments of the rows against moments of the mixture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix.core.mixture import DiagonalMixture
+from momentmix.displays.style import (
+    COLOURS,
+    mixture_of,
+    need_matplotlib,
+)
+from momentmix.errors import InputError, InputTypeError
+from momentmix.moments.summary import MomentSummary
+
+__all__ = ["MomentResidualsDisplay"]
+
+Float = NDArray[np.float64]
+
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
+
+
+@dataclass
+class MomentResidualsDisplay:
+    """Moments of the rows against those of the mixture, standardised, coloured by order.
+
+    Left: points on the line fit. Right: what is left, order by order; "squared" marks moments in
+    which one feature occurs twice.
+    """
+
+    observed: dict[str, Float]
+    fitted: dict[str, Float]
+    axes_: Any = field(default=None, repr=False)
+    figure_: Any = field(default=None, repr=False)
+
+    @classmethod
+    def from_estimator(
+        cls, model: Any, summary: MomentSummary | None = None
+    ) -> MomentResidualsDisplay:
+        """Draw the moments that a summary holds, order by order.
+
+        Parameters
+        ----------
+        model : MomentGaussianMixture, FitResult or DiagonalMixture
+        summary : MomentSummary, optional
+            By default the estimator's ``summary_``.
+        """
+        need_matplotlib()
+        mixture = mixture_of(model)
+        summary = getattr(model, "summary_", None) if summary is None else summary
+        if not isinstance(summary, MomentSummary):
+            raise InputTypeError("residuals of moments need a MomentSummary; pass summary=.")
+        if summary.n_features != mixture.n_features:
+            raise InputError(
+                f"the mixture has {mixture.n_features} features, the summary "
+                f"{summary.n_features}. Use the summary that it was fitted to."
+            )
+        shift = summary.mean
+        scale = np.sqrt(np.where(summary.variance > 0, summary.variance, 1.0))
+        scaled = DiagonalMixture(
+            mixture.weights, (mixture.means - shift) / scale, mixture.variances / scale**2
+        )
+        observed, fitted = {}, {}
+        for order in range(1, summary.order + 1):
+            name = f"order {order}"
+            observed[name] = summary.tensor(order, shift, scale).values
+            fitted[name] = scaled.moment_tensor(order).values
+        for order in range(min(summary.squared_order, summary.n_features - 1) + 1):
+            name = f"order {order + 2}, squared"
+            sets = range(summary.n_features)
+            observed[name] = np.concatenate([summary.squared(j, order, shift, scale) for j in sets])
+            fitted[name] = np.concatenate([scaled.squared_moments(j, order) for j in sets])
+        return cls(observed, fitted).plot()
+
+    def plot(self) -> MomentResidualsDisplay:
+        """Draw."""
+        from matplotlib import pyplot
+
+        self.figure_, self.axes_ = pyplot.subplots(1, 2, figsize=(11.0, 4.5), layout="constrained")
+        left, right = self.axes_
+        rng = np.random.default_rng(0)
+        names = list(self.observed)
+        for i, name in enumerate(names):
+            style = {
+                "s": 12,
+                "marker": _MARKERS[i % len(_MARKERS)],
+                "color": COLOURS[i % len(COLOURS)],
+                "alpha": 0.6,
+                "linewidths": 0,
+                "rasterized": len(self.fitted[name]) > 2000,
+                "zorder": 2 + len(names) - i,  # few low orders over many high ones
+            }
+            left.scatter(self.fitted[name], self.observed[name], **style)
+            rest = self.observed[name] - self.fitted[name]
+            right.scatter(i + rng.uniform(-0.3, 0.3, rest.size), rest, **style)
+        ends = np.concatenate([*self.observed.values(), *self.fitted.values()])
+        limits = [float(ends.min()), float(ends.max())]
+        left.plot(limits, limits, color="0.3", linewidth=0.8, zorder=1)
+        left.set(xlabel="moment of the fitted mixture", ylabel="moment of the rows")
+        right.axhline(0, color="0.3", linewidth=0.8, zorder=1)
+        right.set_xticks(range(len(names)), names, rotation=30, ha="right")
+        right.set_ylabel("rows − fitted, standardised features")
+        return self

@@ -1,0 +1,126 @@
+"""What all displays share: colours, numbers, names, axes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix.core.mixture import DiagonalMixture
+from momentmix.errors import InputError, InputTypeError, MissingDependencyError
+from momentmix.fitting.result import FitResult
+
+__all__ = [
+    "COLOURS",
+    "component_styles",
+    "error_bars",
+    "intervals_of",
+    "mixture_of",
+    "names_of",
+    "need_matplotlib",
+    "new_axes",
+    "thinned",
+]
+
+Float = NDArray[np.float64]
+
+# Okabe and Ito's palette without black and yellow, which vanish on dark and on white.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+_DASHES = ("-", "--", ":", "-.")
+
+
+def need_matplotlib() -> Any:
+    """``matplotlib``, or an error that says how to get it."""
+    try:
+        import matplotlib
+        import matplotlib.pyplot
+    except ImportError:
+        raise MissingDependencyError(
+            "pictures need matplotlib, which is not installed: pip install momentmix[plot]"
+        ) from None
+    return matplotlib
+
+
+def component_styles(n_components: int) -> list[tuple[str, str]]:
+    """A colour and a kind of line for each component; pairs repeat after 24."""
+    n = len(COLOURS)
+    return [(COLOURS[i % n], _DASHES[i // n % len(_DASHES)]) for i in range(n_components)]
+
+
+def thinned(blocks: Iterable[Float], most: int) -> Float:
+    """At most so many rows of a stream, evenly spread over it."""
+    kept: list[Float] = []
+    step = 1
+    count = n_kept = 0
+    for block in blocks:
+        first = -count % step
+        part = block[first::step]
+        count += len(block)
+        kept.append(part)
+        n_kept += len(part)
+        while n_kept > 2 * most:
+            kept = [np.concatenate(kept)[::2]]
+            n_kept, step = len(kept[0]), 2 * step
+    if not kept:
+        raise InputError("there are no rows to show.")
+    rows = np.concatenate(kept)
+    return rows[:: -(-len(rows) // most)]
+
+
+# -- what can be drawn ------------------------------------------------------------------------
+
+
+def mixture_of(model: Any) -> DiagonalMixture:
+    """The mixture of an estimator, a result or a mixture."""
+    if isinstance(model, DiagonalMixture):
+        return model
+    found = model.mixture if isinstance(model, FitResult) else getattr(model, "mixture_", None)
+    if not isinstance(found, DiagonalMixture):
+        raise InputTypeError(
+            "a display needs a fitted MomentGaussianMixture, a FitResult or a DiagonalMixture; "
+            f"got {type(model).__name__}."
+        )
+    return found
+
+
+def intervals_of(model: Any) -> Any:
+    """95 % intervals where the model has them, else None."""
+    result = model if isinstance(model, FitResult) else getattr(model, "result_", None)
+    if isinstance(result, FitResult) and result.uncertainty is not None:
+        return result.intervals()
+    return None
+
+
+def names_of(model: Any, mixture: DiagonalMixture) -> list[str]:
+    """Names of the features, short and safe to print."""
+    names = getattr(model, "feature_names_in_", None)
+    if names is None:
+        names = mixture.feature_names
+    if names is None:
+        return [f"feature {j}" for j in range(mixture.n_features)]
+    return [_short(str(name)) for name in names]
+
+
+def _short(name: str, most: int = 16) -> str:
+    text = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in name)
+    text = text.replace("$", r"\$")
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def new_axes(ax: Any, size: tuple[float, float]) -> Any:
+    """The given axes, or new ones of this size."""
+    if ax is not None:
+        return ax
+    from matplotlib import pyplot
+
+    return pyplot.subplots(figsize=size, layout="constrained")[1]
+
+
+def error_bars(values: Float, interval: Any) -> Float | None:
+    """Lengths of error bars below and above, of shape (2, n), from an interval or nothing."""
+    if interval is None:
+        return None
+    low, high = (np.asarray(x, dtype=np.float64) for x in interval)
+    return np.stack([np.maximum(values - low, 0), np.maximum(high - values, 0)])

@@ -1,0 +1,146 @@
+import matplotlib as mpl
+
+mpl.use("Agg")
+
+import numpy as np
+import pytest
+from matplotlib import pyplot
+
+import momentmix as mm
+from momentmix import displays
+from momentmix.errors import InputError, InputTypeError, MissingDependencyError
+
+
+@pytest.fixture(autouse=True)
+def _close():
+    yield
+    pyplot.close("all")
+
+
+def drawn(r, d, names=None):
+    rng = np.random.default_rng(r)
+    weights = rng.dirichlet(np.full(r, 5.0))
+    return mm.DiagonalMixture(
+        weights, 3 * rng.standard_normal((r, d)), 0.5 + rng.random((r, d)), names
+    )
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return drawn(3, 5).sample(2000, random_state=0)[0]
+
+
+@pytest.fixture(scope="module")
+def model(rows):
+    return mm.MomentGaussianMixture(3, random_state=0).fit(rows)
+
+
+def test_pairs_show_every_component_in_every_pair(model, rows):
+    display = displays.PairsDisplay.from_estimator(model, rows)
+    panels = [ax for ax in display.axes_.ravel() if ax.get_visible()]
+    assert len(panels) == 10
+    assert all(len(ax.patches) == 6 for ax in panels)  # two ellipses for each
+    assert display.axes_[-1, 0].get_xlabel() == "feature 0"
+    ellipse = display.axes_[0, 0].patches[0]
+    assert ellipse.width == pytest.approx(2 * np.sqrt(model.covariances_[0, 0]))
+
+
+def test_pairs_of_many_choose_the_features_that_tell_components_apart():
+    mixture = drawn(20, 15)
+    means = mixture.means.copy()
+    means[:, 7] = 0.0
+    mixture = mm.DiagonalMixture(mixture.weights, means, mixture.variances)
+    display = displays.PairsDisplay.from_estimator(mixture)
+    assert len(display.names) == 4
+    assert "feature 7" not in display.names
+
+
+def test_pairs_of_named_features_and_of_one(model):
+    mixture = drawn(3, 4, ("height", "b", "c", "$weight$"))
+    display = displays.PairsDisplay.from_estimator(mixture, features=["$weight$", 0])
+    assert display.names == [r"\$weight\$", "height"]
+    display.figure_.canvas.draw()
+    with pytest.raises(InputError, match="no feature named 'z'"):
+        displays.PairsDisplay.from_estimator(mixture, features=["z"])
+    one = displays.PairsDisplay.from_estimator(mixture, np.zeros((5, 4)), features=[2])
+    assert len(one.axes_[0, 0].lines) == 4
+
+
+def test_means_as_lines_with_intervals_and_as_heat_map(model):
+    lines = displays.MeansDisplay.from_estimator(model)
+    assert len(lines.ax_.containers) == 3
+    assert lines.low.shape == (3, 5)
+    assert displays.MeansDisplay.from_estimator(model, kind="heat map").ax_.images
+    assert displays.MeansDisplay.from_estimator(drawn(20, 15)).ax_.images
+    with pytest.raises(InputError, match="kind must be"):
+        displays.MeansDisplay.from_estimator(model, kind="pie")
+
+
+def test_weights(model):
+    display = displays.WeightsDisplay.from_estimator(model.result_)
+    assert [bar.get_height() for bar in display.ax_.patches] == model.weights_.tolist()
+    assert (display.low < model.weights_).all()
+    axes = pyplot.subplots()[1]
+    assert displays.WeightsDisplay.from_estimator(model.mixture_, ax=axes).ax_ is axes
+
+
+def test_residuals_are_small_for_the_right_mixture(model, rows):
+    display = displays.MomentResidualsDisplay.from_estimator(model)
+    assert (
+        set(display.observed) == set(display.fitted) >= {"order 1", "order 4", "order 2, squared"}
+    )
+    for name, values in display.observed.items():
+        assert np.abs(values - display.fitted[name]).max() < 0.3
+    other = displays.MomentResidualsDisplay.from_estimator(drawn(3, 5), mm.summarize(rows, 3))
+    assert np.abs(other.observed["order 2"] - other.fitted["order 2"]).max() < 0.3
+    with pytest.raises(InputTypeError, match="pass summary="):
+        displays.MomentResidualsDisplay.from_estimator(drawn(3, 5))
+    with pytest.raises(InputError, match="4 features, the summary 5"):
+        displays.MomentResidualsDisplay.from_estimator(drawn(3, 4), mm.summarize(rows, 3))
+
+
+def test_choice_of_the_number_of_components(rows):
+    display = displays.ChoiceDisplay.from_data(rows, range(1, 5), random_state=0)
+    assert display.n_components == [1, 2, 3, 4]
+    assert display.passed[:3] == [False, False, True]
+    from_summary = displays.ChoiceDisplay.from_data(mm.summarize(rows, 4), [2], random_state=0)
+    assert np.isnan(from_summary.scores).all()
+    with pytest.raises(InputError, match="at least one fit"):
+        displays.ChoiceDisplay.from_results([])
+
+
+def test_a_display_of_something_else(rows):
+    with pytest.raises(InputTypeError, match="got ndarray"):
+        displays.WeightsDisplay.from_estimator(rows)
+
+
+def test_without_matplotlib_the_message_says_what_to_install(monkeypatch, model):
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
+    with pytest.raises(MissingDependencyError, match=r"pip install momentmix\[plot\]"):
+        displays.WeightsDisplay.from_estimator(model)
+
+
+@pytest.mark.parametrize("n_rows", [1, 99, 100, 101, 5000])
+def test_thinned_rows_are_spread_evenly(n_rows):
+    rows = np.arange(float(n_rows))[:, None]
+    found = displays.thinned(iter(np.array_split(rows, min(n_rows, 13))), 100)[:, 0]
+    assert min(n_rows, 50) <= len(found) <= 100
+    assert found[0] == 0
+    assert len(set(np.diff(found))) <= 1
+    with pytest.raises(InputError, match="no rows"):
+        displays.thinned(iter([]), 5)
+
+
+@pytest.mark.parametrize("kind", ["pairs", "means", "weights", "residuals"])
+@pytest.mark.parametrize("ending", ["png", "svg"])
+def test_plot_command(momentmix, tmp_path, monkeypatch, model, rows, kind, ending):
+    monkeypatch.chdir(tmp_path)
+    model.mixture_.save("model.json")
+    np.save("rows.npy", rows)
+    model.summary_.save("rows.mms")
+    inputs = {"pairs": ["rows.npy"], "residuals": ["rows.mms"]}.get(kind, [])
+    picture = f"picture.{ending}"
+    done = momentmix("plot", "model.json", *inputs, "-o", picture, "--kind", kind)
+    assert done.code == 0, done.err
+    start = (tmp_path / picture).read_bytes()[:5]
+    assert start == (b"\x89PNG\r" if ending == "png" else b"<?xml")
