@@ -39,7 +39,7 @@ def read_model(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise ModelFileError(f"{path} lacks {', '.join(sorted(missing))}.")
     for key in _NUMBERS:
         if not _numbers(document[key]):
-            raise ModelFileError(f"{path}: {key} must be numbers in lists.")
+            raise ModelFileError(f"{path} does not hold a mixture: {key} must be numbers in lists.")
     names = document.get("feature_names")
     if names is not None and not (
         isinstance(names, list) and all(isinstance(name, str) for name in names)

@@ -1,0 +1,184 @@
+"""The commands where all is well: what they print, what they write, and how they stream."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet
+import pytest
+
+import momentmix as mm
+
+NAMES = ["a", "b", "c", "d", "e"]
+
+
+@pytest.fixture(scope="module")
+def truth():
+    rng = np.random.default_rng(1)
+    return mm.DiagonalMixture([0.7, 0.3], 4 * rng.standard_normal((2, 5)), np.ones((2, 5)), NAMES)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch, truth):
+    monkeypatch.chdir(tmp_path)
+    rows = truth.sample(3000, random_state=0)[0]
+    for i, part in enumerate(np.array_split(rows, 3)):
+        pd.DataFrame(part, columns=NAMES).to_parquet(f"part-{i}.parquet")
+    truth.save("truth.json")
+    return rows
+
+
+def test_summaries_merge_to_the_bytes_of_one_pass(folder, momentmix):
+    assert momentmix("summarize", "part-*.parquet", "-o", "all.mms").code == 0
+    for i in range(3):
+        assert momentmix("summarize", f"part-{i}.parquet", "-o", f"{i}.mms").code == 0
+    done = momentmix("merge", "2.mms", "0.mms", "1.mms", "-o", "merged.mms", "--json")
+    assert json.loads(done.out)["n_rows"] == 3000
+    with open("all.mms", "rb") as one, open("merged.mms", "rb") as other:
+        assert one.read() == other.read()
+    assert mm.MomentSummary.load("all.mms").feature_names == tuple(NAMES)
+
+
+def test_merging_other_orders_offers_to_truncate(folder, momentmix):
+    momentmix("summarize", "part-0.parquet", "-o", "0.mms", "-m", "3")
+    momentmix("summarize", "part-1.parquet", "-o", "1.mms", "-m", "4")
+    done = momentmix("merge", "0.mms", "1.mms", "-o", "x.mms")
+    assert done.code == 65
+    assert "Or pass --truncate." in done.err
+    assert momentmix("merge", "0.mms", "1.mms", "-o", "x.mms", "--truncate").code == 0
+    assert mm.MomentSummary.load("x.mms").order == 3
+
+
+def test_standard_input(folder, momentmix):
+    text = pd.DataFrame(folder, columns=NAMES).to_csv(index=False).encode()
+    done = momentmix("summarize", "-", "-o", "x.mms", "--columns", "b,a", stdin=text)
+    assert done.code == 0, done.err
+    summary = mm.MomentSummary.load("x.mms")
+    assert summary.feature_names == ("b", "a")
+    assert summary.n_rows == 3000
+
+
+@pytest.mark.parametrize("source", ["rows", "summary"])
+def test_fit_prints_table_and_certificate_and_writes_the_model(folder, momentmix, truth, source):
+    inputs = ["part-0.parquet", "part-1.parquet", "part-2.parquet"]
+    if source == "summary":
+        momentmix("summarize", *inputs[:2], "-o", "x.mms")
+        momentmix("summarize", inputs[2], "-o", "y.mms")
+        inputs = ["x.mms", "y.mms"]
+    done = momentmix("fit", *inputs, "-r", "2", "-o", "model.json")
+    assert done.code == 0, done.err
+    for words in ("Certificate", "verdict", "passed", "weight 0.7", "±", "model.json"):
+        assert words in done.out
+    model = mm.DiagonalMixture.load("model.json")
+    assert model.feature_names == tuple(NAMES)
+    np.testing.assert_allclose(model.means, truth.means, atol=0.2)
+
+
+def test_fit_as_json(folder, momentmix):
+    done = momentmix("fit", "part-0.parquet", "-r", "2", "-o", "model.json", "--json")
+    found = json.loads(done.out)
+    assert found["certificate"]["passed"] is True
+    assert np.shape(found["standard_errors"]["means"]) == (2, 5)
+    assert found["refine"] == "em"
+    assert found["n_rows"] == 1000
+
+
+def test_a_fit_that_cannot_be_trusted_is_4_and_writes_the_model(folder, momentmix):
+    momentmix("summarize", "part-*.parquet", "-o", "x.mms")
+    done = momentmix("fit", "x.mms", "-r", "1", "-o", "a.json")
+    assert done.code == 4
+    assert "NOT PASSED" in done.out
+    assert mm.DiagonalMixture.load("a.json").n_components == 1
+    done = momentmix("fit", "part-0.parquet", "-r", "1", "-o", "b.json")
+    assert done.code == 0
+    assert "warning: the certificate did not pass" in done.err
+    done = momentmix("fit", "part-0.parquet", "-r", "1", "-o", "c.json", "--strict")
+    assert done.code == 4
+    assert mm.DiagonalMixture.load("c.json").n_components == 1
+    assert (
+        momentmix("fit", "part-0.parquet", "-r", "1", "--refine", "none", "-o", "d.json").code == 4
+    )
+
+
+def test_fit_of_some_columns_of_a_summary(folder, momentmix):
+    momentmix("summarize", "part-*.parquet", "-o", "x.mms")
+    done = momentmix("fit", "x.mms", "-r", "1", "--columns", "c,a", "-o", "m.json")
+    assert done.code in (0, 4), done.err
+    assert mm.DiagonalMixture.load("m.json").feature_names == ("c", "a")
+
+
+def test_automatic_number_of_components(folder, momentmix):
+    done = momentmix("fit", "part-*.parquet", "-r", "auto", "-o", "m.json", "--json")
+    assert len(json.loads(done.out)["weights"]) == 2
+
+
+def test_predict_streams_labels(folder, momentmix, truth):
+    done = momentmix("predict", "truth.json", "part-*.parquet")
+    assert done.code == 0, done.err
+    header, *labels = done.out.split()
+    assert header == "label"
+    np.testing.assert_array_equal(np.array(labels, dtype=int), truth.predict(folder))
+
+
+def test_predict_probabilities_to_parquet_and_csv(folder, momentmix, truth):
+    for name in ("out.parquet", "out.csv"):
+        done = momentmix("predict", "truth.json", "part-*.parquet", "-p", "-o", name, "--json")
+        assert sum(json.loads(done.out)["rows_per_component"]) == 3000
+    table = pyarrow.parquet.read_table("out.parquet").to_pandas()
+    text = pd.read_csv("out.csv", float_precision="round_trip")
+    assert list(table) == list(text) == ["label", "probability_0", "probability_1"]
+    np.testing.assert_array_equal(table.to_numpy(), text.to_numpy())
+    np.testing.assert_array_equal(table.to_numpy()[:, 1:], truth.responsibilities(folder))
+
+
+def test_predict_takes_columns_by_name_and_keeps_the_place_of_missing_rows(
+    folder, momentmix, truth
+):
+    frame = pd.DataFrame(folder[:5], columns=NAMES)[NAMES[::-1]].assign(note="x")
+    frame.loc[2, "c"] = np.nan
+    frame.to_csv("new.csv", index=False)
+    done = momentmix("predict", "truth.json", "new.csv", "--missing", "drop")
+    expected = [str(label) for label in truth.predict(folder[:5])]
+    expected[2] = '""'
+    assert done.out.split() == ["label", *expected]
+    text = (folder[:0].shape, frame.drop(columns="note").to_csv(index=False).encode())[1]
+    done = momentmix("predict", "truth.json", "-", "--missing", "drop", stdin=text)
+    assert done.out.split() == ["label", *expected]
+
+
+def test_score(folder, momentmix, truth):
+    found = json.loads(momentmix("score", "truth.json", "part-*.parquet", "--json").out)
+    assert found["n_rows"] == 3000
+    assert found["log_likelihood_per_row"] == pytest.approx(truth.log_prob(folder).mean())
+    assert "log likelihood per row" in momentmix("score", "truth.json", "part-0.parquet").out
+
+
+def test_sample_reads_back_as_the_same_rows(folder, momentmix, truth):
+    done = momentmix("sample", "truth.json", "-n", "70000", "--labels", "-o", "x.csv", "--json")
+    assert json.loads(done.out)["n_rows"] == 70000
+    momentmix("sample", "truth.json", "-n", "70000", "-o", "x.parquet")
+    text, table = mm.open_rows("x.csv", columns=NAMES), mm.open_rows("x.parquet")
+    assert table.feature_names == tuple(NAMES)
+    np.testing.assert_array_equal(text.read_all(), table.read_all())
+    np.testing.assert_allclose(table.read_all().mean(0), truth.weights @ truth.means, atol=0.1)
+    again = momentmix("sample", "truth.json", "-n", "3", "--seed", "1").out
+    assert again == momentmix("sample", "truth.json", "-n", "3", "--seed", "1").out
+    assert again != momentmix("sample", "truth.json", "-n", "3", "--seed", "2").out
+
+
+def test_force_replaces(folder, momentmix):
+    for force in ([], ["--force"]):
+        assert momentmix("summarize", "part-0.parquet", "-o", "x.mms", *force).code == 0
+
+
+def test_shell_completion_script():
+    done = subprocess.run(
+        [sys.executable, "-c", "from momentmix.cli import main; main()"],
+        env={"_MOMENTMIX_COMPLETE": "zsh_source", "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "#compdef momentmix" in done.stdout

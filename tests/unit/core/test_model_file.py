@@ -1,0 +1,129 @@
+import json
+import pickle
+
+import numpy as np
+import pytest
+
+from momentmix import DiagonalMixture, MomentSummary, summarize
+from momentmix.errors import InputError, ModelFileError, SummaryFileError
+
+
+@pytest.fixture
+def mixture():
+    rng = np.random.default_rng(0)
+    weights = rng.dirichlet(np.ones(3))
+    return DiagonalMixture(
+        weights, rng.standard_normal((3, 2)) * 1e-300, rng.random((3, 2)) * 1e300, ["é\x1b", "b"]
+    )
+
+
+def test_bitwise_round_trip_with_names(mixture, tmp_path):
+    path = tmp_path / "model.json"
+    mixture.save(path)
+    again = DiagonalMixture.load(path)
+    for name in ("weights", "means", "variances"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(mixture, name))
+    assert again.feature_names == mixture.feature_names
+    again.save(tmp_path / "again.json")
+    assert (tmp_path / "again.json").read_bytes() == path.read_bytes()
+    assert path.read_bytes().isascii()
+
+
+def test_pickle_keeps_bits_and_stays_frozen(mixture):
+    again = pickle.loads(pickle.dumps(mixture))
+    np.testing.assert_array_equal(again.means, mixture.means)
+    assert again.feature_names == mixture.feature_names
+    with pytest.raises(AttributeError):
+        again.weights = None
+
+
+def test_a_failed_save_keeps_the_old_file(mixture, tmp_path, monkeypatch):
+    path = tmp_path / "model.json"
+    mixture.save(path)
+    old = path.read_bytes()
+
+    def full(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.write", full)
+    with pytest.raises(OSError, match="No space left"):
+        DiagonalMixture([1.0], [[0.0]], [[1.0]]).save(path)
+    assert path.read_bytes() == old
+    assert [p.name for p in tmp_path.iterdir()] == ["model.json"]
+
+
+GOOD = {
+    "format": "momentmix.DiagonalMixture",
+    "version": 1,
+    "weights": [1.0],
+    "means": [[0.0]],
+    "variances": [[1.0]],
+}
+
+
+def changed(**changes):
+    return json.dumps({**GOOD, **changes})
+
+
+BAD = [
+    ("", "it is empty"),
+    ("{", "not a momentmix model"),
+    ("[" * 100_000, "not a momentmix model"),
+    (b"\xff\xfe", "not a momentmix model"),
+    (b"\x80\x04\x95", "pickle or zip archive"),
+    (b"PK\x03\x04", "pickle or zip archive"),
+    ("[1]", 'no "format"'),
+    (changed(format="other"), 'no "format"'),
+    (changed(version=2), "has version 2; this momentmix reads version 1"),
+    (changed(version=None), "has version None"),
+    (changed().replace('"version": 1', '"version": 1, "version": 1'), "a key occurs twice"),
+    (changed().replace("[1.0]", "[NaN]", 1), "NaN is not a number"),
+    (changed().replace("[1.0]", "[Infinity]", 1), "Infinity is not a number"),
+    (changed(means=[["0"]]), "means must be numbers in lists"),
+    (changed(weights=[True]), "weights must be numbers in lists"),
+    (changed(means=None), "means must be numbers"),
+    (changed(means=[[0.0], [1.0]]), "shapes"),
+    (changed(means=[[0.0], [1.0, 2.0]]), "does not hold a mixture"),
+    (changed(means=[[1e999]]), "Infinity is not a number|does not hold"),
+    (changed().replace("0.0", "1e999"), "finite"),
+    (changed(weights=[0.5]), "sum 1"),
+    (changed(variances=[[-1.0]]), "non-negative"),
+    (changed(feature_names="x"), "list of strings"),
+    (changed(feature_names=["x", "y"]), "1 different strings"),
+    (json.dumps({k: v for k, v in GOOD.items() if k != "means"}), "lacks means"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), BAD, ids=[m for _, m in BAD])
+def test_bad_files(tmp_path, text, message):
+    path = tmp_path / "model.json"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(ModelFileError, match=message):
+        DiagonalMixture.load(path)
+
+
+def test_places_that_are_no_model(tmp_path, mixture):
+    with pytest.raises(ModelFileError, match="not a regular file"):
+        DiagonalMixture.load(tmp_path)
+    with pytest.raises(ModelFileError, match="does not exist"):
+        DiagonalMixture.load(tmp_path / "nothing")
+    with pytest.raises(ModelFileError, match="not a regular file"):
+        DiagonalMixture.load("/dev/zero")
+    summarize(np.eye(3), 2).save(tmp_path / "x.mms")
+    with pytest.raises(ModelFileError, match="is a moment summary, not a model"):
+        DiagonalMixture.load(tmp_path / "x.mms")
+    mixture.save(tmp_path / "x.json")
+    with pytest.raises(SummaryFileError, match="perhaps a model"):
+        MomentSummary.load(tmp_path / "x.json")
+
+
+def test_marginal_by_name_and_number(mixture):
+    part = mixture.marginal(["b"])
+    np.testing.assert_array_equal(part.means, mixture.means[:, [1]])
+    assert part.feature_names == ("b",)
+    with pytest.raises(InputError, match="no feature named 'z'"):
+        mixture.marginal(["z"])
+    with pytest.raises(InputError, match="numbers in 0…1"):
+        mixture.marginal([2])
+    with pytest.raises(InputError, match="numbers in 0…1"):
+        mixture.marginal([])
