@@ -266,8 +266,8 @@ class MomentSummary(SummaryView):
         common = tuple(sorted(shard.hex() for shard in a.shards & b.shards))
         if common:
             raise ShardError(
-                f"{agreement.listed(common)} in both summaries: the rows would count twice. Leave one of "
-                "them out, or subtract it first.",
+                f"{agreement.listed(common)} in both summaries: the rows would count twice. Leave "
+                "one of them out, or subtract it first.",
                 shard_ids=common,
             )
         result = algebra.combine(a, b)
@@ -295,8 +295,8 @@ class MomentSummary(SummaryView):
         foreign = tuple(sorted(shard.hex() for shard in b.shards - a.shards))
         if foreign:
             raise ShardError(
-                f"{agreement.listed(foreign)} not in the summary to subtract from. Subtract only what was "
-                "added; for rows without a shard of their own use forget().",
+                f"{agreement.listed(foreign)} not in the summary to subtract from. Subtract only "
+                "what was added; for rows without a shard of their own use forget().",
                 shard_ids=foreign,
             )
         result = algebra.remove(a, b) if b.shards else a
