@@ -367,12 +367,12 @@ class Bomb:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (npy_header("{'descr': '|O', 'fortran_order': False, 'shape': (1, 1)}\n"), "never unpickles"),
+        (npy_header("{'descr': '|O', 'fortran_order': False, 'shape': (1, 1)}\n"), "never unpick"),
         (npy_header("{}\n", 2, 2**32 - 1), "claims a header of 4294967295 bytes"),
         (npy_header("(" * 15000 + "\n"), "no readable NPY header"),
         (npy_header("{'descr': '<f8', 'fortran_order': False, 'shape': (9, 2)}\n"), "truncated"),
         (npy_header("{'descr': '<f8', 'fortran_order': False, 'shape': (2**62, 9)}\n"), "header"),
-        (npy_header(f"{{'descr': '<f8', 'fortran_order': False, 'shape': ({2**62}, 9)}}\n"), "truncat"),
+        (npy_header(f"{{'descr': '<f8', 'fortran_order': False, 'shape': ({2**62}, 9)}}\n"), "trun"),
         (npy_header("{'descr': '<f8', 'fortran_order': False, 'shape': (-1, 9)}\n"), "impossible"),
         (npy_header("{'descr': '<f8', 'fortran_order': False, 'shape': (0,)}\n"), "1 dimension"),
         (npy_header("{'descr': '<c16', 'fortran_order': False, 'shape': (0, 1)}\n"), "complex128"),
