@@ -60,9 +60,9 @@ def check_trees(order, d, n_trees, largest, seed):
             done += 1
 
 
-@pytest.mark.parametrize(("order", "d"), [(3, 4), (7, 7)])
-def test_two_hundred_trees(order, d):
-    check_trees(order, d, n_trees=200, largest=24, seed=order)
+@pytest.mark.parametrize(("order", "d", "largest"), [(3, 4, 24), (7, 7, 16)])
+def test_two_hundred_trees(order, d, largest):
+    check_trees(order, d, n_trees=200, largest=largest, seed=order)
 
 
 @pytest.mark.parametrize(("order", "d"), [(3, 4), (7, 7)])

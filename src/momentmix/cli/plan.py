@@ -42,18 +42,24 @@ def plan_command(features: int, components: int, order: int | None, as_json: boo
     if components == 1:
         click.echo("One component is read off the mean and the variances; no order is needed.")
         return
-    click.echo(f"order    {chosen.order}  identifies up to {chosen.largest_rank} components")
+    click.echo(
+        f"order    {chosen.order}  identifies up to {chosen.largest_rank} components by the "
+        f"paper's method, {chosen.largest_rank_robust} by the robust one"
+    )
     click.echo(f"split    k = {chosen.n_lower}, p = {chosen.degree}")
-    click.echo(f"moments  {chosen.n_moments:,}  ({_size(chosen.memory)} as float64)")
+    click.echo(
+        f"moments  {chosen.n_moments:,}; a summary takes {_size(chosen.memory)} of memory, about "
+        f"{_size(chosen.file_size)} on disk"
+    )
     click.echo()
-    click.echo("order  components up to    k    p         moments      memory")
+    click.echo("order  components (paper)  (robust)    k    p         moments      memory")
 
     def line(one: OrderPlan) -> str:
         k, p = one.n_lower or "–", one.degree or "–"
         mark = "  ← this plan" if one.order == chosen.order else ""
         return (
-            f"{one.order:>5}  {one.largest_rank:>16}  {k:>3}  {p:>3}  {one.n_moments:>14,}  "
-            f"{_size(one.memory):>10}{mark}"
+            f"{one.order:>5}  {one.largest_rank:>18}  {one.largest_rank_robust:>8}  {k:>3}  "
+            f"{p:>3}  {one.n_moments:>14,}  {_size(one.memory):>10}{mark}"
         )
 
     for one in sorted((chosen, *found.neighbours), key=lambda one: one.order):

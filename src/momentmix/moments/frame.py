@@ -130,7 +130,7 @@ def _bits(points: Float) -> Float:
 def check_outliers(
     block: Float,
     extremes: tuple[Float, Float],
-    exponents: Float,
+    exponents: NDArray[np.int64],
     shifts: Float,
     degrees: tuple[int, int],
     names: Any,
