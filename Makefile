@@ -17,7 +17,7 @@ $(VENV)/.test: pyproject.toml constraints.txt
 	@$(PIP) -e ".[test]"
 	@touch $@ $(VENV)/.base
 
-demo: $(VENV)/.base          ## fit a mixture from one pass and show it beside the truth
+demo: $(VENV)/.base          ## shards, summaries, merged, fitted: table, model and picture
 	@$(BIN)/python examples/demo.py
 
 lint: $(VENV)/.test          ## style and types

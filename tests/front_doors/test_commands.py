@@ -76,6 +76,13 @@ def test_fit_prints_table_and_certificate_and_writes_the_model(folder, momentmix
     np.testing.assert_allclose(model.means, truth.means, atol=0.2)
 
 
+def test_rows_beyond_memory_are_refused_before_reading(folder, momentmix, monkeypatch):
+    monkeypatch.setattr("momentmix.moments.cost.physical_memory", lambda: 50_000)
+    done = momentmix("fit", "part-*.parquet", "-r", "2", "-o", "model.json")
+    assert done.code == 65
+    assert "Summarise them first (momentmix summarize)" in done.err
+
+
 def test_fit_as_json(folder, momentmix):
     done = momentmix("fit", "part-0.parquet", "-r", "2", "-o", "model.json", "--json")
     found = json.loads(done.out)

@@ -104,6 +104,14 @@ def test_partial_fit_adds_up_and_fits_when_used(rows, truth):
     assert not np.array_equal(fitted.weights_, before)
 
 
+def test_a_column_that_is_constant_at_first(rows):
+    first = rows[:1000].copy()
+    first[:, 2] = rows[0, 2]
+    parts = MomentGaussianMixture(2).partial_fit(first).partial_fit(rows[1000:])
+    whole = np.concatenate([first, rows[1000:]])
+    np.testing.assert_allclose(parts.summary_.variance, whole.var(0), rtol=1e-12)
+
+
 def test_fit_after_partial_fit_starts_again(rows):
     fitted = MomentGaussianMixture(2, random_state=0).partial_fit(rows[:100]).fit(rows[100:1100])
     assert fitted.summary_.n_rows == 1000

@@ -23,6 +23,7 @@ from momentmix.cli.output import check_output, printable
 if TYPE_CHECKING:
     from momentmix.core.mixture import DiagonalMixture
     from momentmix.fitting.result import FitResult
+    from momentmix.sources.source import RowSource
 
 __all__ = ["fit_command"]
 
@@ -109,6 +110,7 @@ def fit_command(
         data, names = _from_summaries(inputs, columns)
     else:
         source = open_inputs(inputs, columns, missing, delimiter, decimal)
+        _check_memory(source)
         data, names = source.read_all(), source.feature_names
     result = fit(data, components, **options, progress=_stages(quiet))
     mixture = replace(result.mixture, feature_names=names)
@@ -126,6 +128,20 @@ def _stages(quiet: bool) -> Callable[[str], None] | None:
     if quiet or not sys.stderr.isatty():
         return None
     return lambda name: click.echo(f"{name} …", err=True)
+
+
+def _check_memory(source: RowSource) -> None:
+    """Refuse rows that do not fit, before reading them; summaries take any number."""
+    from momentmix.errors import InputError
+    from momentmix.moments.cost import physical_memory
+
+    size, memory = 8 * (source.total_rows or 0) * source.n_features, physical_memory()
+    if 2 * size > memory:
+        raise InputError(
+            f"{source.total_rows:,} rows of {source.n_features} features take {size / 1e9:.3g} GB, "
+            f"more than half of the memory ({memory / 1e9:.3g} GB). Summarise them first "
+            "(momentmix summarize), and fit the summary."
+        )
 
 
 def _from_summaries(inputs: tuple[str, ...], columns: str | None) -> tuple[Any, Any]:

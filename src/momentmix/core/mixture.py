@@ -34,6 +34,13 @@ __all__ = ["DiagonalMixture"]
 _BLOCK = 4096  # rows handled at once: bounds memory, whatever the number of rows
 
 
+def _as_array(rows: Any) -> NDArray[Any]:
+    """Rows of any array library as a NumPy array, without a copy where they share memory."""
+    if hasattr(rows, "__array__") or not hasattr(rows, "__dlpack__"):
+        return np.asarray(rows)
+    return np.from_dlpack(rows)
+
+
 @dataclass(frozen=True, eq=False)
 class DiagonalMixture:
     """Mixture of Gaussians whose covariances are diagonal.
@@ -103,8 +110,7 @@ class DiagonalMixture:
 
     # -- density ------------------------------------------------------------------------------
 
-    def _blocks(self, rows: ArrayLike) -> Iterator[tuple[slice, Float]]:
-        array = np.asarray(rows)
+    def _blocks(self, array: NDArray[Any]) -> Iterator[tuple[slice, Float]]:
         if array.dtype.kind not in "fiu":
             raise InputTypeError(f"rows must be real numbers; got dtype {array.dtype}.")
         if array.ndim != 2 or array.shape[1] != self.n_features:
@@ -137,8 +143,9 @@ class DiagonalMixture:
         return np.asarray(constants - 0.5 * quadratic)
 
     def _map_rows(self, rows: ArrayLike, reduce: Any, tail: tuple[int, ...], dtype: Any) -> Any:
-        result = np.empty((np.shape(rows)[0] if np.ndim(rows) else 0, *tail), dtype=dtype)
-        for part, block in self._blocks(rows):
+        array = _as_array(rows)
+        result = np.empty((len(array) if array.ndim else 0, *tail), dtype=dtype)
+        for part, block in self._blocks(array):
             result[part] = reduce(self._weighted_log_densities(block))
         return result
 

@@ -151,3 +151,22 @@ def test_bad_rows_are_refused(mixture):
     narrow = DiagonalMixture([1.0], [[0.0]], [[0.0]])
     with pytest.raises(InputError, match="component 0 has variance 0 in feature 0"):
         narrow.log_prob([[0.0]])
+
+
+class OnlyDLPack:
+    """An array of another library, as the array API knows it."""
+
+    def __init__(self, array):
+        self._array = array
+
+    def __dlpack__(self, **options):
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self._array.__dlpack_device__()
+
+
+def test_arrays_of_other_libraries(mixture):
+    rows, _ = mixture.sample(10, random_state=0)
+    np.testing.assert_array_equal(mixture.predict(OnlyDLPack(rows)), mixture.predict(rows))
+    np.testing.assert_array_equal(mixture.log_prob(OnlyDLPack(rows)), mixture.log_prob(rows))
