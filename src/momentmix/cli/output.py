@@ -29,9 +29,11 @@ def check_output(path: str, inputs: Iterable[Any] = (), force: bool = False) -> 
     if target.is_dir():
         raise OutputError(f"{path} is a directory; give the path of a file in it.")
     for one in inputs:
-        if target.exists() and os.path.exists(one) and os.path.samefile(target, one):
+        same = os.path.realpath(target) == os.path.realpath(one)
+        if same or (target.exists() and os.path.exists(one) and os.path.samefile(target, one)):
             raise OutputError(
-                f"{path} is an input as well; writing there would destroy it. Give another output."
+                f"{path} is an input as well, or another output; writing there would destroy it. "
+                "Give another name."
             )
     if target.exists():
         if not target.is_file():

@@ -77,7 +77,8 @@ def _no_constants(text: str) -> None:
 def _parsed(path: str | os.PathLike[str], data: bytes) -> Any:
     if data[:4] == b"\x89MMS":
         raise ModelFileError(
-            f"{path} is a moment summary, not a model: use MomentSummary.load, or fit it first."
+            f"{path} is not a momentmix model but a moment summary: use MomentSummary.load, or fit "
+            "it first."
         )
     if data[:1] == b"\x80" or data[:2] == b"PK":
         raise ModelFileError(

@@ -152,19 +152,23 @@ class IpcPiece(_ArrowPiece):
             file.seek(0)
             with self._reader(file) as reader:
                 self.schema = reader.schema
-                if not self._streamed:
-                    counts = (
-                        reader.get_batch(i).num_rows for i in range(reader.num_record_batches)
-                    )
-                    self.n_rows = sum(counts)
+        if not self._streamed:
+            from pyarrow import dataset
 
-    def _reader(self, file: Any) -> Any:
+            self.n_rows = dataset.dataset(
+                str(self.path), format="ipc"
+            ).count_rows()  # metadata only
+
+    def _reader(self, file: Any, columns: Sequence[int] | None = None) -> Any:
         ipc = self._arrow.ipc
-        return ipc.open_stream(file) if self._streamed else ipc.open_file(file)
+        chosen = None if columns is None else sorted(columns)
+        options = ipc.IpcReadOptions(included_fields=chosen)
+        opener = ipc.open_stream if self._streamed else ipc.open_file
+        return opener(file, options=options)
 
     def _batches(self, columns: Sequence[int], start: int, block_rows: int) -> Iterator[Any]:
         position = 0
-        with self._arrow.memory_map(str(self.path)) as file, self._reader(file) as reader:
+        with self._arrow.memory_map(str(self.path)) as file, self._reader(file, columns) as reader:
             if self._streamed:
                 batches = iter(reader)
             else:

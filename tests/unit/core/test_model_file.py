@@ -110,7 +110,7 @@ def test_places_that_are_no_model(tmp_path, mixture):
     with pytest.raises(ModelFileError, match="not a regular file"):
         DiagonalMixture.load("/dev/zero")
     summarize(np.eye(3), 2).save(tmp_path / "x.mms")
-    with pytest.raises(ModelFileError, match="is a moment summary, not a model"):
+    with pytest.raises(ModelFileError, match="but a moment summary"):
         DiagonalMixture.load(tmp_path / "x.mms")
     mixture.save(tmp_path / "x.json")
     with pytest.raises(SummaryFileError, match="perhaps a model"):
