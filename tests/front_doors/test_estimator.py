@@ -208,7 +208,7 @@ def test_onnx_through_scikit_learn(model, rows):
     graph = skl2onnx.to_onnx(model.to_sklearn(), rows[:1])
     session = runtime.InferenceSession(graph.SerializeToString())
     labels = session.run(None, {session.get_inputs()[0].name: rows})[0]
-    assert (labels == model.predict(rows)).mean() > 0.999
+    assert (labels.ravel() == model.predict(rows)).mean() > 0.999
 
 
 # -- bad rows ---------------------------------------------------------------------------------

@@ -23,13 +23,23 @@ from momentmix.cli.summarize import summarize_command
 
 __all__ = ["cli", "main"]
 
+# A line with a backspace keeps click from filling the paragraph after it.
+_HELP = """Diagonal Gaussian mixtures from one pass over the data.
+
+\b
+momentmix summarize part-*.parquet -o all.mms   one pass, any number of shards
+momentmix fit all.mms -r 5 -o model.json        the mixture, from moments alone
+momentmix predict model.json new.csv            the component of every row
+"""
 _EPILOG = """\b
 Exit codes: 0 done · 2 wrong use · 4 fit not trustworthy · 65 bad data ·
 66 no input · 70 bug · 73 cannot create output · 74 input/output error ·
 130 interrupted · 143 terminated.
 
-Completion in the shell:  eval "$(_MOMENTMIX_COMPLETE=bash_source momentmix)"
-(zsh_source, fish_source for the others)."""
+\b
+Completion in the shell (zsh_source, fish_source for the others):
+eval "$(_MOMENTMIX_COMPLETE=bash_source momentmix)"
+"""
 
 
 class _Terminated(BaseException):
@@ -41,6 +51,9 @@ class _ClosedPipe(BaseException):
 
 
 class _Group(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)  # in the order of work, not of the alphabet
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
@@ -48,17 +61,16 @@ class _Group(click.Group):
             raise _ClosedPipe from None
 
 
-@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]}, epilog=_EPILOG)
+@click.group(
+    cls=_Group,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help=_HELP,
+    epilog=_EPILOG,
+)
 @click.version_option(__version__, prog_name="momentmix")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 def cli(debug: bool) -> None:
-    r"""Diagonal Gaussian mixtures from one pass over the data.
-
-    \b
-    momentmix summarize part-*.parquet -o all.mms     one pass, any number of shards
-    momentmix fit all.mms -r 5 -o model.json          the mixture, from moments alone
-    momentmix predict model.json new.csv -o labels.csv
-    """
+    """The group of commands."""
 
 
 for _command in (

@@ -42,7 +42,7 @@ def _components(context: click.Context, parameter: click.Parameter, text: str) -
     return number
 
 
-@click.command("fit")
+@click.command("fit", short_help="Rows or summaries to a model.")
 @click.argument("inputs", nargs=-1, required=True)
 @click.option(
     "-r",

@@ -12,7 +12,7 @@ from momentmix.cli.output import check_output, printable
 __all__ = ["merge_command"]
 
 
-@click.command("merge")
+@click.command("merge", short_help="Summaries to one summary.")
 @click.argument("summaries", nargs=-1, required=True)
 @click.option("-o", "--output", required=True, help="File of the merged summary.")
 @click.option("--truncate", is_flag=True, help="Cut summaries of different orders to the lowest.")

@@ -18,7 +18,7 @@ def _size(n_bytes: int) -> str:
     raise AssertionError
 
 
-@click.command("plan")
+@click.command("plan", short_help="Which order of moments is needed, and its cost.")
 @click.option("-d", "--features", required=True, type=int, help="Number of features.")
 @click.option("-r", "--components", required=True, type=int, help="Number of components.")
 @click.option(

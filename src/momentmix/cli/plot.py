@@ -19,7 +19,7 @@ __all__ = ["plot_command"]
 _MOST_ROWS = 5000
 
 
-@click.command("plot")
+@click.command("plot", short_help="Pictures of a model.")
 @click.argument("model")
 @click.argument("inputs", nargs=-1)
 @click.option("-o", "--output", required=True, help="Picture: .png, .svg or .pdf.")

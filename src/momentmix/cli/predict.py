@@ -65,7 +65,7 @@ def _open_for(
     return source
 
 
-@click.command("predict")
+@click.command("predict", short_help="Components of rows.")
 @click.argument("model")
 @click.argument("inputs", nargs=-1, required=True)
 @click.option(
@@ -130,7 +130,7 @@ def predict_command(
         click.echo(json.dumps(report))
 
 
-@click.command("score")
+@click.command("score", short_help="Log-likelihood of rows, BIC, AIC.")
 @click.argument("model")
 @click.argument("inputs", nargs=-1, required=True)
 @data_options
@@ -175,7 +175,7 @@ def score_command(
         click.echo(f"{name.replace('_', ' '):<24} {value:.10g}")
 
 
-@click.command("sample")
+@click.command("sample", short_help="Rows drawn from a model.")
 @click.argument("model")
 @click.option("-n", "--rows", required=True, type=click.IntRange(min=1), help="How many rows.")
 @click.option(

@@ -14,7 +14,7 @@ from momentmix.cli.progress import progress_bar
 __all__ = ["reproduce_command"]
 
 
-@click.command("reproduce")
+@click.command("reproduce", short_help="The paper's experiments.")
 @click.argument(
     "table",
     type=click.Choice(["decomposition", "approximation", "gaussian", "stability", "recovery"]),

@@ -32,7 +32,7 @@ __all__ = ["summarize_command"]
 _DEFAULT_ORDER = 4
 
 
-@click.command("summarize")
+@click.command("summarize", short_help="Rows to moments, in one pass.")
 @click.argument("inputs", nargs=-1, required=True)
 @click.option("-o", "--output", required=True, help="File of the summary.")
 @click.option(
