@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from momentmix.capacity import check_count
 from momentmix.core.mixture import DiagonalMixture
 from momentmix.errors import FitWarning, InputError, InputTypeError
 from momentmix.fitting.automatic import choose_order
@@ -249,7 +250,9 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
     def _new_summary(self, n_features: int) -> MomentSummary:
         order = self.order
         if order == "auto":
-            r = _AUTOMATIC if self.n_components == "auto" else max(int(self.n_components), 1)
+            r = _AUTOMATIC
+            if self.n_components != "auto":
+                r = check_count("n_components", self.n_components, 1)
             order = choose_order(n_features, r, None)
         names = getattr(self, "feature_names_in_", None)
         squared = max(order - 2, 0) if self.method == "paper" else None

@@ -175,6 +175,23 @@ def test_exit_codes_and_messages(folder, momentmix, arguments, code, message):
     assert {name: os.stat(name).st_mtime_ns for name in os.listdir()} == before
 
 
+def test_a_file_that_grows_while_it_is_read(folder, momentmix, monkeypatch):
+    from momentmix.moments.summary import MomentSummary
+
+    text("x.csv", "a,b\n1,2\n3,5\n")
+    update = MomentSummary.update
+
+    def growing(self, *arguments, **options):
+        with open("x.csv", "a") as file:
+            file.write("7,8\n")
+        return update(self, *arguments, **options)
+
+    monkeypatch.setattr(MomentSummary, "update", growing)
+    done = momentmix("summarize", "x.csv", "-o", "out.mms")
+    assert (done.code, "x.csv changed while it was being read" in done.err) == (65, True)
+    assert not os.path.exists("out.mms")
+
+
 def test_byte_order_mark_is_read(folder, momentmix):
     text("x.csv", b"\xef\xbb\xbfa,b\n1,2\n3,5\n")
     assert momentmix("summarize", "x.csv", "-o", "x.mms").code == 0

@@ -174,6 +174,7 @@ class _Job:
             fingerprint = self.source.fingerprint()
             state = self._resumed(state, fingerprint)
         begin = last = time.monotonic()
+        stamps = [piece.stamp() for piece in self.source.pieces]
         self.resumed_at = state.summary.n_rows + state.n_dropped
         with row_progress(self.source.total_rows, "Summarising", quiet) as on_rows:
             on_rows(self.resumed_at)
@@ -182,6 +183,12 @@ class _Job:
                 if self.checkpoint is not None and time.monotonic() - last >= self.every:
                     self._state(state, fingerprint).save(self.checkpoint)
                     last = time.monotonic()
+        for piece, stamp in zip(self.source.pieces, stamps, strict=True):
+            if piece.stamp() != stamp:
+                raise InputError(
+                    f"{piece.name} changed while it was being read ({stamp} before, "
+                    f"{piece.stamp()} after). Run again when it is complete."
+                )
         summary, self.n_dropped = state.summary, state.n_dropped
         if not summary.n_rows:
             raise InputError(
