@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
+from momentmix.core.atomic_file import atomic_write
 from momentmix.core.incomplete_tensor import IncompleteSymmetricTensor
 from momentmix.core.labels import sets_without
 from momentmix.errors import InputError, InputTypeError
@@ -184,7 +185,7 @@ class DiagonalMixture:
     # -- files --------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> None:
-        """Write the mixture as readable JSON; `load` gives back the same bits."""
+        """Write the mixture as readable JSON, whole or not at all; `load` gives back the bits."""
         document = {
             "format": _FORMAT,
             "version": _VERSION,
@@ -192,7 +193,7 @@ class DiagonalMixture:
             "means": self.means.tolist(),
             "variances": self.variances.tolist(),
         }
-        Path(path).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        atomic_write(path, (json.dumps(document, indent=1) + "\n").encode("utf-8"))
 
     @classmethod
     def load(cls, path: str | Path) -> DiagonalMixture:
