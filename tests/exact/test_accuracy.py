@@ -37,7 +37,7 @@ def worst_error(summary, rows, weights=None):
     return worst
 
 
-@pytest.mark.parametrize("offset", [0.0, 1.0, 1e3, 1e8])
+@pytest.mark.parametrize("offset", [0.0, 1.0, 1e3, 1e8, 1e12])
 @pytest.mark.parametrize("scale", [1e-50, 1.0, 1e50])
 def test_offsets_and_scales(offset, scale):
     rng = np.random.default_rng(0)
@@ -73,10 +73,11 @@ def test_one_row_a_million_deviations_out():
     assert worst_error(MomentSummary(7, 7).update(rows), rows) < LIMIT
 
 
+@pytest.mark.parametrize("spread", [1e-12, 1e-8, 1e-3, 1e6])
 @pytest.mark.parametrize("constant", [0.0, 1.0, 0.1, -123456.789, 1e-30, 1e30])
-def test_first_blocks_constant_later_not(constant):
+def test_first_blocks_constant_later_not(constant, spread):
     rng = np.random.default_rng(3)
-    rows = rng.standard_normal((6000, 7)) * max(abs(constant), 1e-12) * 1e-6 + constant
+    rows = rng.standard_normal((6000, 7)) * max(abs(constant), 1e-12) * spread + constant
     rows[:2500, :5] = constant
     rows[:2500, 5] = 0.0
     summary = MomentSummary(7, 7, shard_id="a")
