@@ -298,14 +298,15 @@ def test_the_frame_is_a_power_of_two_and_a_multiple():
 
 def test_standardised_by_default():
     rows = normal(2000, 5) * 7 + 3
-    rows[:, 4] = 2.5  # constant: scale 1
+    rows[:, 4] = 2.5  # constant: its size is the scale
     moments = summarize(rows, 3).moments()
     assert moments.distinct[0].tolist() == [1.0]
     assert moments.distinct[1] == pytest.approx(np.zeros(5), abs=1e-15)
     assert moments.squared[0][:4, 0] == pytest.approx(np.ones(4), rel=1e-14)
-    assert moments.scale[4] == 1.0
+    assert moments.scale[4] == 2.5
+    assert summarize(rows * [1, 1, 1, 1, 0], 3).moments().scale[4] == 1.0
     assert moments.squared[0][4, 0] == 0.0
-    assert moments.order, moments.squared_order == (3, 2)
+    assert (moments.order, moments.squared_order) == (3, 2)
 
 
 def test_moments_of_a_mixture_agree_with_its_closed_form():
