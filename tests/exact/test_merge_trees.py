@@ -52,7 +52,8 @@ def check_trees(order, d, n_trees, largest, seed):
     shards = random_shards(largest, d, order, seed)
     done = 0
     while done < n_trees:
-        size = int(np.clip(2.0 ** rng.uniform(1, np.log2(largest) + 0.1), 2, largest))
+        share = rng.random() ** 1.5  # more small trees than large ones, up to the largest
+        size = int(np.clip(2.0 ** (1 + share * np.log2(largest / 1.9)), 2, largest))
         chosen = [shards[i] for i in rng.choice(largest, size, replace=False)]
         expected = random_tree(chosen, rng).to_bytes()
         for _ in range(min(9, n_trees - done)):

@@ -7,7 +7,7 @@ import signal
 import numpy as np
 import pytest
 
-from momentmix import MomentSummary
+from momentmix import DiagonalMixture, MomentSummary
 from momentmix.core.atomic_file import System, atomic_write
 
 CALLS = ("create", "write", "sync", "close", "rename", "open_directory", "remove")
@@ -139,3 +139,16 @@ def test_an_interrupt_leaves_the_summary_and_the_file_alone(tmp_path, monkeypatc
         summary.update(np.ones((2, 3))).save(path)
     assert path.read_bytes() == before
     assert summary.n_rows == 5
+
+
+def test_a_model_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    path = tmp_path / "model.json"
+    model = DiagonalMixture([1.0], [[2.0, 3.0]], [[1.0, 0.5]])
+    model.save(path)
+    before = path.read_bytes()
+    monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "full")))
+    with pytest.raises(OSError, match="full"):
+        DiagonalMixture([1.0], [[9.0]], [[1.0]]).save(path)
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["model.json"]
+    assert DiagonalMixture.load(path).means.tolist() == [[2.0, 3.0]]

@@ -107,8 +107,10 @@ def deviation(totals: Totals) -> Float:
     """Standard deviation of each feature (divisor Σw); at least 0."""
     weight, values = totals.weight, []
     for e, s, t in zip(totals.exponents, totals.first, totals.second, strict=True):
-        units = max(0, t * weight - s * s) / (weight * weight)  # rounded once
-        values.append(0.0 if e is None else ldexp(sqrt(units), e))
+        square, unit = max(0, t * weight - s * s), weight * weight
+        bits = (square.bit_length() - unit.bit_length()) // 2  # units may be absurdly fine
+        ratio = square / (unit << 2 * bits) if bits > 0 else (square << -2 * bits) / unit
+        values.append(0.0 if e is None else ldexp(sqrt(ratio), e + bits))
     return np.array(values)
 
 
@@ -138,12 +140,16 @@ def _vector(name: str, value: ArrayLike, n_features: int) -> Float:
 def _target(
     totals: Totals, shift: ArrayLike | None, scale: ArrayLike | None
 ) -> tuple[Float, Float]:
-    """The wanted origin and unit; by default mean and standard deviation (1 where that is 0)."""
+    """The wanted origin and unit; by default mean and standard deviation.
+
+    The unit of a constant feature is the size of the constant (1 for 0), so that its standardised
+    moments vanish in proportion, whatever its unit of measurement.
+    """
     d = totals.layout.n_features
     centre = mean(totals) if shift is None else _vector("shift", shift, d)
     if scale is None:
-        spread = deviation(totals)
-        return centre, np.where(spread > 0, spread, 1.0)
+        spread, size = deviation(totals), np.abs(mean(totals))
+        return centre, np.where(spread > 0, spread, np.where(size > 0, size, 1.0))
     unit = _vector("scale", scale, d)
     if (unit <= 0).any():
         raise InputError(f"scale must be positive; got {unit.min()}.")

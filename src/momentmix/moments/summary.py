@@ -218,6 +218,7 @@ class MomentSummary(SummaryView):
             self.order,
             squared_order=self.squared_order,
             replicates=self.replicates,
+            memory_budget=2 * self.cost.memory_bytes,
             n_threads=self._n_threads,
         ).update(array, weights)
         self._replace(forgetting.forget(whole, lost._totals()))

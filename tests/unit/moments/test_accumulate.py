@@ -113,3 +113,29 @@ def test_square_member_ranks_find_every_set_with_a_feature():
     for i, a, b in zip(rows[:, 0].tolist(), union, rest, strict=True):
         sets = sets_without(d, size, i)[a].tolist()
         assert [set(s) for s in sets] == [{j, *s} for s in sets_without(d, size - 1, i)[b].tolist()]
+
+
+def shifted(array, words):
+    """The same memory size, a number of 8-byte words off a cache line."""
+    raw = np.empty(array.nbytes + 128, dtype=np.uint8)
+    start = -raw.ctypes.data % 64 + 8 * words
+    return raw[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+
+
+@pytest.mark.parametrize("shape", [(3, 2, 1), (7, 7, 2), (9, 4, 2), (15, 3, 2)])
+@pytest.mark.parametrize("n", [1, 37, 1024])
+def test_sums_do_not_depend_on_where_the_memory_lies(shape, n):
+    """Threads have workspaces of their own; the bytes must not tell which one was used."""
+    rng = np.random.default_rng(n)
+    kernel = make_kernel(Layout(*shape, 0))
+    rows, one = rng.standard_normal((n, shape[0])), np.ones(shape[0])
+    found = set()
+    for words in range(8):
+        space = Workspace(kernel)
+        space._tables = {
+            name: (size, shifted(memory, (words + i) % 8))
+            for i, (name, (size, memory)) in enumerate(space._tables.items())
+        }
+        space.sums = [shifted(array, (3 * words + i) % 8) for i, array in enumerate(space.sums)]
+        found.add(kernel.block_sums(rows, np.ones(n), one, 0 * one, space).tobytes())
+    assert len(found) == 1
