@@ -342,7 +342,7 @@ class _Run:
             "standard errors",
             lambda: after_em(p, information_matrix(features, p), moments.n_effective),
         )
-        certificate = self.certify(moments, p, uncertainty, lambda q: q)
+        certificate = self.certify(moments, p, uncertainty, lambda q: q, from_rows=True)
         if not done.converged:
             self.notes.append(f"stopped after max_passes={self.max_passes} passes, not converged")
         value = done.log_likelihood - float(np.log(moments.scale).sum())
@@ -359,6 +359,7 @@ class _Run:
         p: Parameters,
         uncertainty: Uncertainty,
         finish: Callable[[Parameters], Parameters],
+        from_rows: bool = False,
     ) -> Certificate:
         def work() -> Certificate:
             test = check_conditions(moments, p, self.rng)
@@ -366,7 +367,7 @@ class _Run:
             if p.n_components > 1:
                 loss = predicted_loss(p, uncertainty, self.rng, finish)
             capacity = robust_rank(moments.n_features, moments.order)
-            findings = collect_findings(moments, p, test, capacity, self.floor)
+            findings = collect_findings(moments, p, test, capacity, self.floor, from_rows)
             return Certificate(test, loss, findings, p.n_components)
 
         return self.timed("certificate", work)  # type: ignore[no-any-return]
