@@ -283,7 +283,7 @@ class _Run:
                 np.zeros(1), np.full_like(p.means, 1e-12), np.full_like(p.means, 1e-12)
             )
             return MomentFit(p, p, tiny, 0.0, 1, conditions, noise)
-        steps, rounds = ((15, 15), 3) if strict else ((6, 4), 2)
+        steps, rounds = ((10, 6), 3) if strict else ((6, 4), 2)
         return fit_moments(moments, r, self.rng, self.floor, rounds, strict, steps)
 
     def check_capacity(self, moments: StandardMoments, r: int) -> None:
