@@ -23,12 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from momentmix.capacity import check_count, largest_rank, robust_rank
+from momentmix.capacity import check_count, robust_rank
 from momentmix.core.mixture import DiagonalMixture
 from momentmix.core.row_blocks import ArrayRows, RowBlocks
 from momentmix.core.standard_moments import StandardMoments
 from momentmix.errors import CapacityError, InputError
-from momentmix.fitting.automatic import choose_order, elbow, least_components
+from momentmix.fitting.automatic import choose_by_bic, choose_from_moments, choose_order
 from momentmix.fitting.certificate import Certificate
 from momentmix.fitting.conditions import Parameters, build_conditions
 from momentmix.fitting.findings import collect_findings
@@ -39,9 +39,9 @@ from momentmix.fitting.moment_fit import (
     one_component,
     resolvable_variances,
 )
-from momentmix.fitting.over_identification import check_conditions
+from momentmix.fitting.over_identification import OverIdentification, check_conditions
 from momentmix.fitting.precision import predicted_loss
-from momentmix.fitting.printed import fit_printed
+from momentmix.fitting.printed import fit_as_printed
 from momentmix.fitting.refine import (
     Candidate,
     best_candidate,
@@ -118,7 +118,7 @@ def fit(
     if not 0 < variance_floor < 1:
         raise InputError(f"variance_floor must lie between 0 and 1; got {variance_floor}.")
     if method == "paper":
-        return _fit_paper(data, n_components, order, refine, random_state, variance_floor)
+        return fit_as_printed(data, n_components, order, refine, random_state, variance_floor)
     moments = moments_of(data)
     if moments is not None and refine == "em":
         raise InputError(
@@ -143,38 +143,6 @@ def _check_choices(method: str, refine: str | None) -> None:
         raise InputError(f'method must be "robust" or "paper"; got {method!r}.')
     if refine not in ("auto", "em", None):
         raise InputError(f'refine must be "auto", "em" or None; got {refine!r}.')
-
-
-def _fit_paper(
-    data: Any,
-    n_components: int | Auto,
-    order: int | Auto,
-    refine: str | None,
-    random_state: int | np.random.Generator | None,
-    floor: float,
-) -> FitResult:
-    """Algorithm 5.1 as printed, with the same test of its answer as the robust method."""
-    if refine == "em":
-        raise InputError('refine="em" goes with method="robust"; method="paper" takes None.')
-    if isinstance(n_components, str):
-        raise InputError(f'n_components="auto" needs method="robust"; got {n_components!r}.')
-    start = time.perf_counter()
-    found = fit_printed(data, n_components, order, random_state)
-    seconds = time.perf_counter() - start
-    moments = moments_of(found.summary)
-    assert moments is not None
-    standard = moments.standardise(found.mixture)
-    p = Parameters(standard.weights, standard.means, np.maximum(standard.variances, floor))
-    test = check_conditions(moments, p, np.random.default_rng(0))
-    capacity = largest_rank(moments.n_features, found.order) if found.order >= 3 else 1
-    findings = collect_findings(moments, p, test, capacity, floor)
-    certificate = Certificate(test, float("nan"), findings, p.n_components)
-    notes = [f"relative residual of the decomposed tensor {found.residual:.2e}"]
-    return FitResult(
-        found.mixture, certificate, moments.n_rows, found.order, "paper", "none",
-        "the printed algorithm", [], 1, found.converged, None, [("paper", seconds)], None, moments,
-        notes, found.residual,
-    )  # fmt: skip
 
 
 @dataclass
@@ -233,10 +201,11 @@ class _Run:
     # -- a given number of components ---------------------------------------------------------
 
     def fit(self, n_components: int) -> FitResult:
-        if self.rows is not None and self.rows.shape[0] < n_components:
+        n_rows = self.given.n_rows if self.given is not None else self.rows.shape[0]  # type: ignore[union-attr]
+        if n_rows < n_components:
             raise InputError(
-                f"n_components={n_components} needs at least that many rows; got "
-                f"{self.rows.shape[0]}. Ask for fewer components."
+                f"n_components={n_components} needs at least that many rows; got {n_rows}. Ask "
+                "for fewer components."
             )
         moments = self.moments_for(n_components)
         if self.rows is None or not self.refine:
@@ -389,32 +358,28 @@ class _Run:
     # -- n_components="auto" ------------------------------------------------------------------
 
     def fit_automatic(self) -> FitResult:
-        """Smallest number of components that the certificate's test accepts."""
-        available = None if self.given is None else self.given.order
-        moments = self.moments_for(8 if available is None else 2)
-        if self.given is not None and self.order == "auto":
-            moments = self.given
+        """Smallest number of components that the moments accept; else BIC, or an elbow."""
+        moments = self.given if self.given is not None else self.moments_for(8)
+        if self.given is not None and self.order != "auto":
+            moments = self.moments_for(2)
         most = min(MOST_COMPONENTS, robust_rank(moments.n_features, moments.order))
-        least = min(most, least_components(moments, self.rng))
-        effects: dict[int, float] = {}
-        chosen = 0
-        for r in range(least, most + 1):
-            answer = self.timed(f"r={r}", lambda r=r: self.moment_answer(moments, r, strict=True))  # type: ignore[misc]
-            test = check_conditions(moments, answer.parameters, self.rng, bootstrap=False)
-            effects[r] = test.effect_size if test.testable else np.inf
-            if not test.testable:
-                break
-            if test.p_value >= 0.01:
-                chosen = r
-                break
-        if chosen:
-            self.notes.append(f"n_components={chosen}: the smallest that the moments accept")
-        else:
-            chosen = elbow(effects)
-            self.notes.append(
-                f"no number of components from {least} to {most} fits the moments; "
-                f"{chosen} is the elbow of the effect size"
+        affordable = moments.n_rows // (ROWS_PER_PARAMETER * (2 * moments.n_features + 1))
+        most = max(1, min(most, affordable))
+
+        def effect(r: int) -> OverIdentification:
+            answer = self.moment_answer(moments, r, strict=True)
+            return check_conditions(moments, answer.parameters, self.rng, bootstrap=False)
+
+        accepted, chosen, note = self.timed(
+            "number of components", lambda: choose_from_moments(moments, most, effect, self.rng)
+        )
+        if not accepted and self.rows is not None and self.refine:
+            rows: RowBlocks = ArrayRows(self.rows)
+            chosen, note = self.timed(
+                "number by BIC",
+                lambda: choose_by_bic(rows, moments, MOST_COMPONENTS, self.floor, self.rng),
             )
+        self.notes.append(note)
         if self.rows is None or not self.refine:
             return self.fit_without_rows(moments, chosen)
         return self.fit_with_rows(moments, chosen)

@@ -240,3 +240,21 @@ def test_standard_errors_of_one_gaussian_are_the_textbook_ones():
     low, high = intervals(uncertainty, moments).variances
     assert (low[0] < rows.var(axis=0)).all()
     assert (rows.var(axis=0) < high[0]).all()
+
+
+def test_automatic_number_by_bic_where_moments_cannot_tell():
+    truth = mm.DiagonalMixture(
+        [0.3, 0.3, 0.4], [[-4.0, 0.0], [4.0, 0.0], [0.0, 4.0]], np.ones((3, 2))
+    )
+    rows, _ = truth.sample(2000, random_state=0)
+    result = mm.fit(rows, "auto", random_state=0)
+    assert result.mixture.n_components == 3
+    assert "least BIC" in result.notes[0]
+
+
+def test_automatic_number_from_a_summary_without_a_fit_is_an_elbow():
+    rng = np.random.default_rng(0)
+    rows = rng.exponential(size=(20000, 4)) @ rng.normal(size=(4, 4))
+    result = mm.fit(mm.summarize(rows, 4), "auto", random_state=0)
+    assert "elbow of the effect size" in result.notes[0]
+    assert not result.certificate.passed
