@@ -109,7 +109,8 @@ def fit_moments(
     history = []
     for _ in range(max_rounds):
         pool = np.concatenate([pool, draw_candidates(moments, r, DRAWS_PER_ROUND, rng)])
-        start = _select_and_polish(moments, plain, pool, bounds, r)
+        known = None if best is None else best[1]
+        start = _select_and_polish(moments, plain, pool, bounds, r, known)
         if start.n_components < r:
             start = _filled_up(start, r, rng)
         found, noise, cost = _joint_polish(full, start, bounds, moments.n_effective, joint_steps)
@@ -138,10 +139,17 @@ def _is_accepted(moments: StandardMoments, found: Parameters, rng: np.random.Gen
 
 
 def _select_and_polish(
-    moments: StandardMoments, plain: Conditions, pool: Float, bounds: Bounds, r: int
+    moments: StandardMoments,
+    plain: Conditions,
+    pool: Float,
+    bounds: Bounds,
+    r: int,
+    known: Parameters | None = None,
 ) -> Parameters:
-    noise = np.full(plain.size, 1.0 / np.sqrt(moments.n_effective))
-    noise[0] *= 0.1
+    """Choice among the pool and polish of the means; noise equal at first, then as `known` says."""
+    spread = np.ones(plain.size) if known is None else np.sqrt(plain.row_variances(known))
+    spread[0] = 0.1
+    noise = spread / np.sqrt(moments.n_effective)
     weights, means = select_means(plain, pool, noise, r)
     start = Parameters(weights, means, np.ones_like(means))
     first = polish(

@@ -93,7 +93,9 @@ def test_selection_keeps_the_true_means_among_decoys():
 def test_merging_means_keeps_the_overall_mean():
     rng = np.random.default_rng(0)
     weights, means = rng.random(9), rng.normal(size=(9, 4))
-    few, merged = merge_means(weights / weights.sum(), means, 3)
+    conditions = build_conditions(exact_moments(random_mixture(2, 4, seed=0), 3), 3)
+    noise = np.ones(conditions.size)
+    few, merged = merge_means(conditions, weights / weights.sum(), means, noise, 3)
     assert few.sum() == pytest.approx(1)
     np.testing.assert_allclose(few @ merged, weights / weights.sum() @ means)
 
