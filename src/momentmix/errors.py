@@ -9,7 +9,11 @@ __all__ = [
     "DecompositionError",
     "InputError",
     "InputTypeError",
+    "MissingDependencyError",
+    "ModelFileError",
     "MomentmixError",
+    "NoInputError",
+    "OutputError",
     "PrecisionWarning",
     "ShardError",
     "SummaryFileError",
@@ -48,6 +52,22 @@ class ShardError(InputError):
 
 class SummaryFileError(InputError):
     """A file or a byte string is not a moment summary that can be trusted."""
+
+
+class ModelFileError(InputError):
+    """A file is not a model that can be trusted."""
+
+
+class NoInputError(InputError):
+    """There is nothing to read: no such file, or a pattern that matches none."""
+
+
+class OutputError(InputError):
+    """A result cannot be written where it was asked for."""
+
+
+class MissingDependencyError(MomentmixError, ImportError):
+    """An optional package is needed; the message says how to install it."""
 
 
 class PrecisionWarning(UserWarning):

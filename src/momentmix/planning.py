@@ -11,28 +11,44 @@ Differs from the paper: nothing.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from math import comb
 
 from momentmix.capacity import best_split, check_count, largest_rank, smallest_order
 from momentmix.errors import CapacityError
+from momentmix.moments.cost import estimate
+from momentmix.moments.layout import Layout
 
 __all__ = ["OrderPlan", "Plan", "plan"]
+
+_REPLICATES = 16  # the summary's default
 
 
 @dataclass(frozen=True)
 class OrderPlan:
-    """One order: what it identifies, how its coordinates are split, how many moments it needs.
+    """One order: what it identifies, how its coordinates are split, what its summary costs.
 
-    ``n_moments`` counts all distinct-index moments of orders 0…m and the squares y_j²·y_I with
-    |I| ≤ min(2, m−1); ``memory`` is their size in bytes as float64.
+    Parameters
+    ----------
+    order : int
+    largest_rank : int
+        Components that the paper's method identifies.
+    largest_rank_robust : int
+        Components that the robust method identifies, from all orders up to this one.
+    n_lower, degree : int or None
+        The split (k, p) of the paper's method; None where the order admits none.
+    n_moments : int
+        All distinct-index moments of orders 0…m and the squares y_j²·y_I with |I| ≤ min(2, m−1).
+    memory, file_size : int
+        Bytes of a summary of these moments while rows are added, and about on disk.
     """
 
     order: int
     largest_rank: int
+    largest_rank_robust: int
     n_lower: int | None
     degree: int | None
     n_moments: int
     memory: int
+    file_size: int
 
 
 @dataclass(frozen=True)
@@ -49,20 +65,24 @@ class Plan:
         return asdict(self)
 
 
-def _count_moments(d: int, order: int) -> int:
-    distinct = sum(comb(d, s) for s in range(order + 1))
-    squares = sum(d * comb(d - 1, q) for q in range(min(2, order - 1) + 1))
-    return distinct + squares
-
-
 def _order_plan(d: int, order: int) -> OrderPlan:
     try:
         split = best_split(d, order)
         lower, degree = split.n_lower, split.degree
     except CapacityError:
         lower, degree = None, None
-    count = _count_moments(d, order)
-    return OrderPlan(order, largest_rank(d, order), lower, degree, count, 8 * count)
+    stored = min(order, d)
+    cost = estimate(Layout(d, stored, min(2, stored - 1), _REPLICATES))
+    return OrderPlan(
+        order,
+        largest_rank(d, order),
+        largest_rank(d, order, method="robust"),
+        lower,
+        degree,
+        cost.n_entries,
+        cost.memory_bytes,
+        cost.file_bytes,
+    )
 
 
 def plan(n_features: int, n_components: int, order: int | None = None) -> Plan:

@@ -37,7 +37,7 @@ def worst_error(summary, rows, weights=None):
     return worst
 
 
-@pytest.mark.parametrize("offset", [0.0, 1.0, 1e3, 1e8])
+@pytest.mark.parametrize("offset", [0.0, 1.0, 1e3, 1e8, 1e12])
 @pytest.mark.parametrize("scale", [1e-50, 1.0, 1e50])
 def test_offsets_and_scales(offset, scale):
     rng = np.random.default_rng(0)
@@ -73,10 +73,11 @@ def test_one_row_a_million_deviations_out():
     assert worst_error(MomentSummary(7, 7).update(rows), rows) < LIMIT
 
 
+@pytest.mark.parametrize("spread", [1e-12, 1e-8, 1e-3, 1e6])
 @pytest.mark.parametrize("constant", [0.0, 1.0, 0.1, -123456.789, 1e-30, 1e30])
-def test_first_blocks_constant_later_not(constant):
+def test_first_blocks_constant_later_not(constant, spread):
     rng = np.random.default_rng(3)
-    rows = rng.standard_normal((6000, 7)) * max(abs(constant), 1e-12) * 1e-6 + constant
+    rows = rng.standard_normal((6000, 7)) * max(abs(constant), 1e-12) * spread + constant
     rows[:2500, :5] = constant
     rows[:2500, 5] = 0.0
     summary = MomentSummary(7, 7, shard_id="a")
@@ -149,3 +150,66 @@ def test_mean_and_variance_are_correctly_rounded():
     exact = rows.astype(long_double)
     assert summary.mean == pytest.approx(exact.mean(axis=0).astype(float), rel=2e-16)
     assert summary.variance == pytest.approx(exact.var(axis=0).astype(float), rel=1e-14)
+
+
+def test_shards_in_units_a_world_apart():
+    rng = np.random.default_rng(11)
+    rows = np.column_stack(
+        [
+            10.0 ** rng.uniform(-250, 0, 800),
+            rng.standard_normal(800) * np.where(np.arange(800) < 300, 1e-100, 1e100),
+            np.full(800, 1e45),
+            np.full(800, 0.1),
+            rng.standard_normal(800),
+        ]
+    )
+    parts = [MomentSummary(5, 5, shard_id=str(i)).update(rows[i::3]) for i in range(3)]
+    assert worst_error(sum(parts), rows) < LIMIT
+    parts = [
+        MomentSummary(5, 5, shard_id=str(i)).update(p)
+        for i, p in enumerate(np.split(rows, [1, 300]))
+    ]
+    assert worst_error(sum(parts), rows) < LIMIT
+
+
+def strange_column(rng, n):
+    """A column of some unpleasant kind, in some unit."""
+    values = rng.standard_normal(n)
+    kinds = [
+        lambda: np.full(n, rng.choice([0, 1, 0.1, 3.7])),
+        lambda: np.where(np.arange(n) < rng.integers(n), rng.choice([0, 1, 0.1]), values),
+        lambda: values * (rng.random(n) < 0.02),
+        lambda: rng.standard_cauchy(n),
+        lambda: np.exp(5 * values),
+        lambda: values + 10.0 ** rng.uniform(0, 11),
+        lambda: np.where(np.arange(n) == rng.integers(n), 10.0 ** rng.uniform(3, 20), values),
+        lambda: np.sort(values),
+        lambda: np.round(values * 2),
+        lambda: values * np.where(np.arange(n) < n // 3, 10.0 ** rng.uniform(-30, 30), 1),
+        lambda: np.where(rng.random(n) < 0.6, 1 + 1e-16 * np.round(values * 3), values),
+        lambda: 10.0 ** rng.uniform(-250, 0, n),
+    ]
+    unit = 10.0 ** (rng.uniform(-60, 60) if rng.random() < 0.3 else rng.uniform(-4, 4))
+    return kinds[rng.integers(len(kinds))]() * unit
+
+
+@pytest.mark.parametrize("seed", [*range(20), pytest.param(None, marks=pytest.mark.long)])
+def test_strange_columns_in_one_shard_and_in_two(seed):
+    for number in range(2000) if seed is None else [seed]:
+        rng = np.random.default_rng(1000 + number)
+        d, n = int(rng.integers(1, 6)), int(rng.integers(2, 4000))
+        order = int(rng.integers(1, d + 1))
+        rows = np.column_stack([strange_column(rng, n) for _ in range(d)])
+        whole = MomentSummary(d, order, shard_id="a")
+        for part in np.array_split(rows, int(rng.integers(1, 3))):
+            whole.update(part)
+        cut = int(rng.integers(1, n))
+        parts = [
+            MomentSummary(d, order, shard_id=str(i)).update(part)
+            for i, part in enumerate((rows[:cut], rows[cut:]))
+        ]
+        union = parts[0] + parts[1]
+        assert union - parts[1] == parts[0]
+        for summary in (whole, union):
+            assert MomentSummary.from_bytes(summary.to_bytes()) == summary
+            assert worst_error(summary, rows) < LIMIT, number

@@ -19,7 +19,7 @@ def run():
 
 def test_plan_prints_order_split_moments_memory_and_neighbours(run):
     text = run("plan", "-d", "15", "-r", "8").output
-    assert "order    4  identifies up to 8 components" in text
+    assert "order    4  identifies up to 8 components by the paper's method, 11 by the rob" in text
     assert "k = 8, p = 1" in text
     assert "3,531" in text
     for order in (3, 4, 5, 6):

@@ -13,10 +13,9 @@ Differs from the paper: nothing.
 
 from __future__ import annotations
 
-import json
+import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,13 +24,13 @@ from scipy.special import logsumexp
 
 from momentmix.core.incomplete_tensor import IncompleteSymmetricTensor
 from momentmix.core.labels import sets_without
-from momentmix.errors import InputError, InputTypeError
+from momentmix.core.model_file import read_model, write_model
+from momentmix.errors import InputError, InputTypeError, ModelFileError
 
 Float = NDArray[np.float64]
 
 __all__ = ["DiagonalMixture"]
 
-_FORMAT, _VERSION = "momentmix.DiagonalMixture", 1
 _BLOCK = 4096  # rows handled at once: bounds memory, whatever the number of rows
 
 
@@ -46,6 +45,7 @@ class DiagonalMixture:
     means : array of shape (n_components, n_features)
     variances : array of shape (n_components, n_features)
         Non-negative. A density needs them positive.
+    feature_names : sequence of str, optional
 
     Examples
     --------
@@ -57,6 +57,7 @@ class DiagonalMixture:
     weights: Float
     means: Float
     variances: Float
+    feature_names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         for name, ndim in (("weights", 1), ("means", 2), ("variances", 2)):
@@ -80,6 +81,15 @@ class DiagonalMixture:
             )
         if (self.variances < 0).any():
             raise InputError(f"variances must be non-negative; got {self.variances.min():.4g}.")
+        if self.feature_names is not None:
+            names = tuple(self.feature_names)
+            different = len(set(names)) == len(names) == self.means.shape[1]
+            if not different or not all(isinstance(name, str) for name in names):
+                raise InputError(
+                    f"feature_names must be {self.means.shape[1]} different strings, one for each "
+                    f"feature; got {names!a}."
+                )
+            object.__setattr__(self, "feature_names", names)
 
     @property
     def n_components(self) -> int:
@@ -159,14 +169,28 @@ class DiagonalMixture:
 
     # -- derived mixtures ---------------------------------------------------------------------
 
-    def marginal(self, features: Sequence[int]) -> DiagonalMixture:
-        """The mixture of some of the features."""
-        columns = np.asarray(features, dtype=np.int64)
-        return DiagonalMixture(self.weights, self.means[:, columns], self.variances[:, columns])
+    def marginal(self, features: Sequence[int | str]) -> DiagonalMixture:
+        """The mixture of some of the features, by number or name."""
+        names, d = self.feature_names, self.n_features
+        columns = []
+        for feature in features:
+            if isinstance(feature, str):
+                if names is None or feature not in names:
+                    known = "none" if names is None else ", ".join(map(ascii, names))
+                    raise InputError(f"no feature named {feature!a}; the names are: {known}.")
+                columns.append(names.index(feature))
+            else:
+                columns.append(int(feature))
+        if not columns or min(columns) < -d or max(columns) >= d:
+            raise InputError(f"features must be numbers in 0…{d - 1} or names; got {features!r}.")
+        chosen = None if names is None else tuple(names[j] for j in columns)
+        return DiagonalMixture(
+            self.weights, self.means[:, columns], self.variances[:, columns], chosen
+        )
 
     def with_variance_floor(self, floor: ArrayLike) -> DiagonalMixture:
         """The same mixture with every variance at least `floor` (a number or one per feature)."""
-        return DiagonalMixture(self.weights, self.means, np.maximum(self.variances, floor))
+        return replace(self, variances=np.maximum(self.variances, floor))
 
     # -- exact moments ------------------------------------------------------------------------
 
@@ -183,38 +207,26 @@ class DiagonalMixture:
 
     # -- files --------------------------------------------------------------------------------
 
-    def save(self, path: str | Path) -> None:
-        """Write the mixture as readable JSON; `load` gives back the same bits."""
-        document = {
-            "format": _FORMAT,
-            "version": _VERSION,
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the mixture as readable JSON, whole or not at all; `load` gives the same bits."""
+        document: dict[str, Any] = {
             "weights": self.weights.tolist(),
             "means": self.means.tolist(),
             "variances": self.variances.tolist(),
         }
-        Path(path).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        if self.feature_names is not None:
+            document["feature_names"] = list(self.feature_names)
+        write_model(path, document)
 
     @classmethod
-    def load(cls, path: str | Path) -> DiagonalMixture:
-        """Read a mixture written by `save`."""
+    def load(cls, path: str | os.PathLike[str]) -> DiagonalMixture:
+        """Read a mixture written by `save`; refuses anything that is not one."""
+        found = read_model(path)
+        names = found.get("feature_names")
         try:
-            document = json.loads(Path(path).read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise InputError(f"{path} is not a momentmix model: {error}.") from error
-        if not isinstance(document, dict) or document.get("format") != _FORMAT:
-            raise InputError(f'{path} is not a momentmix model: no "format": "{_FORMAT}" in it.')
-        if document.get("version") != _VERSION:
-            raise InputError(
-                f"{path} has version {document.get('version')!r}; this momentmix reads version "
-                f"{_VERSION}. Use the release that wrote it, or a newer one."
-            )
-        missing = {"weights", "means", "variances"} - set(document)
-        if missing:
-            raise InputError(f"{path} lacks {', '.join(sorted(missing))}.")
-        try:
-            return cls(document["weights"], document["means"], document["variances"])
+            return cls(found["weights"], found["means"], found["variances"], names)
         except (TypeError, ValueError) as error:
-            raise InputError(f"{path} does not hold a mixture: {error}") from error
+            raise ModelFileError(f"{path} does not hold a mixture: {error}") from error
 
     def __repr__(self) -> str:
         return f"DiagonalMixture(n_components={self.n_components}, n_features={self.n_features})"

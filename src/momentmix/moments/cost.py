@@ -13,9 +13,10 @@ from momentmix.moments.layout import Layout
 __all__ = ["SummaryCost", "check_budget", "estimate", "physical_memory"]
 
 _DIGIT_BYTES = 2 * 5 * 8  # five digits of eight bytes, twice: an update works on a copy
-_INTEGER_BYTES = 2 * (8 + 56)  # a pointer and a Python integer of about 200 bits; old and new
+_INTEGER_BYTES = 4 * (8 + 56)  # a pointer and a Python integer of about 200 bits; parts and union
 _FILE_BYTES = 20
-_FLOPS = 1e10  # useful operations a second on one core, half-split products: a cautious figure
+_ROW_MICROSECONDS = 0.5  # checking a row and filling tables
+_FLOPS = 1.2e10  # useful operations a second of one core in the half-split products
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,8 @@ def estimate(layout: Layout) -> SummaryCost:
     stored = entries + (layout.n_groups - 1) * layout.n_low
     workspace = 8 * (table_rows(layout) * 128 + 4 * entries)
     memory = stored * (_DIGIT_BYTES + _INTEGER_BYTES) + workspace
-    return SummaryCost(entries, memory, stored * _FILE_BYTES, 2 * entries / _FLOPS * 1e6)
+    time = _ROW_MICROSECONDS + 2 * entries / _FLOPS * 1e6
+    return SummaryCost(entries, memory, stored * _FILE_BYTES, time)
 
 
 def physical_memory() -> int:

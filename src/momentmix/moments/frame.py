@@ -8,11 +8,11 @@
 
 The unit is the power of two next to the *median of the non-zero absolute deviations from the
 median*: outliers do not blow it up, and a feature that is mostly one value (sparse data) does not
-shrink it to nothing. It is never finer than 2^−32 of the largest value, because float64 rows hold
-little below that; so offsets up to 4e9 standard deviations keep every digit that matters.
+shrink it to nothing. It is never finer than 2^−44 of the largest value, because float64 rows hold
+little below that; so offsets up to 1e13 standard deviations keep every digit that matters.
 
 A feature that is constant in its shard has no spread. Zero is neutral: it takes any unit. Another
-constant c takes the unit in which c is an integer, but at least 2^−32·|c|.
+constant c takes the unit in which c is an integer, but at least 2^−44·|c|.
 
 Differs from the paper: the paper has no frame; it works on raw data.
 """
@@ -40,7 +40,7 @@ __all__ = [
 Float = NDArray[np.float64]
 
 LARGEST_VALUE = 2.0**1000
-_FLOOR_BITS = 32
+_FLOOR_BITS = 44
 _LIMIT_BITS = 800  # of a monomial of one row; 2^223 rows or weights fit above it in float64
 
 
@@ -90,7 +90,7 @@ def constant_exponent(value: float) -> int | None:
     Examples
     --------
     >>> constant_exponent(6.0), constant_exponent(0.1), constant_exponent(0.0)
-    (1, -35, None)
+    (1, -47, None)
     """
     if value == 0.0:
         return None
@@ -130,7 +130,7 @@ def _bits(points: Float) -> Float:
 def check_outliers(
     block: Float,
     extremes: tuple[Float, Float],
-    exponents: Float,
+    exponents: NDArray[np.int64],
     shifts: Float,
     degrees: tuple[int, int],
     names: Any,
@@ -149,6 +149,8 @@ def check_outliers(
     """
     with np.errstate(over="ignore"):
         reach = np.maximum(*(np.abs(np.ldexp(x, -exponents) - shifts) for x in extremes))
+        if reach.max() <= 2.0 ** (_LIMIT_BITS / (degrees[0] + 2)):
+            return
         if monomial_bits(_bits(reach), *degrees) <= _LIMIT_BITS:
             return
         bits = _bits(np.ldexp(block, -exponents) - shifts)

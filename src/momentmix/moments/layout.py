@@ -83,7 +83,10 @@ class Layout:
         d = check_count("n_features", self.n_features, 1)
         m = check_count("order", self.order, 1)
         q = check_count("squared_order", self.squared_order, 0)
-        check_count("replicates", self.replicates, 0)
+        groups = check_count("replicates", self.replicates, 0)
+        numbers = {"n_features": d, "order": m, "squared_order": q, "replicates": groups}
+        for name, number in numbers.items():
+            object.__setattr__(self, name, number)  # NumPy integers become Python's
         if m > d:
             raise InputError(
                 f"order must be at most n_features={d}, since a moment needs that many distinct "

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import inf, ldexp, sqrt
 from typing import Any
 
 import numpy as np
@@ -26,12 +27,13 @@ from numpy.typing import ArrayLike, NDArray
 from momentmix.core.labels import sets_without
 from momentmix.core.monomials import monomials
 from momentmix.errors import InputError
-from momentmix.moments.exact_sums import QUANTUM_BITS, finer, move
+from momentmix.moments.exact_sums import QUANTUM_BITS, coarser, finer, move
 from momentmix.moments.layout import Layout
 from momentmix.moments.totals import Totals, rearranged
 
 __all__ = [
     "Moments",
+    "deviation",
     "effective_rows",
     "frame",
     "group_moments",
@@ -101,12 +103,26 @@ def mean(totals: Totals) -> Float:
     return np.array(values)
 
 
-def variance(totals: Totals) -> Float:
-    """Variance of each feature (divisor Σw), correctly rounded; at least 0."""
+def deviation(totals: Totals) -> Float:
+    """Standard deviation of each feature (divisor Σw); at least 0."""
     weight, values = totals.weight, []
     for e, s, t in zip(totals.exponents, totals.first, totals.second, strict=True):
-        exact = Fraction(t * weight - s * s, weight * weight)
-        values.append(0.0 if e is None else max(0.0, float(exact * Fraction(4) ** e)))
+        square, unit = max(0, t * weight - s * s), weight * weight
+        bits = (square.bit_length() - unit.bit_length()) // 2  # units may be absurdly fine
+        ratio = square / (unit << 2 * bits) if bits > 0 else (square << -2 * bits) / unit
+        values.append(0.0 if e is None else ldexp(sqrt(ratio), e + bits))
+    return np.array(values)
+
+
+def variance(totals: Totals) -> Float:
+    """Variance of each feature (divisor Σw), correctly rounded; at least 0, inf on overflow."""
+    weight, values = totals.weight, []
+    for e, s, t in zip(totals.exponents, totals.first, totals.second, strict=True):
+        exact = Fraction(max(0, t * weight - s * s), weight * weight)
+        try:
+            values.append(0.0 if e is None else float(exact * Fraction(4) ** e))
+        except OverflowError:
+            values.append(inf)
     return np.array(values)
 
 
@@ -124,12 +140,16 @@ def _vector(name: str, value: ArrayLike, n_features: int) -> Float:
 def _target(
     totals: Totals, shift: ArrayLike | None, scale: ArrayLike | None
 ) -> tuple[Float, Float]:
-    """The wanted origin and unit; by default mean and standard deviation (1 where that is 0)."""
+    """The wanted origin and unit; by default mean and standard deviation.
+
+    The unit of a constant feature is the size of the constant (1 for 0), so that its standardised
+    moments vanish in proportion, whatever its unit of measurement.
+    """
     d = totals.layout.n_features
     centre = mean(totals) if shift is None else _vector("shift", shift, d)
     if scale is None:
-        deviation = np.sqrt(variance(totals))
-        return centre, np.where(deviation > 0, deviation, 1.0)
+        spread, size = deviation(totals), np.abs(mean(totals))
+        return centre, np.where(spread > 0, spread, np.where(size > 0, size, 1.0))
     unit = _vector("scale", scale, d)
     if (unit <= 0).any():
         raise InputError(f"scale must be positive; got {unit.min()}.")
@@ -147,9 +167,10 @@ def _quotients(sums: list[Any], weight: int) -> list[Float]:
 def _readings(totals: Totals, shift: Float, scale: Float) -> list[Float]:
     """Each section over the total Σw, groups kept, about `shift` in units of `scale`."""
     layout = totals.layout
-    spread = np.sqrt(variance(totals))
-    spread = np.where(spread > 0, spread, scale)
-    wanted = (np.frexp(spread)[1] - 9).tolist()
+    spread = deviation(totals)
+    size = np.hypot(spread, mean(totals) - shift)  # of what is multiplied
+    size = np.where(size > 0, size, scale)
+    wanted = (np.frexp(np.where(spread > 0, spread, size))[1] - 9).tolist()
     exponents = [w if e is None else e for e, w in zip(totals.exponents, wanted, strict=True)]
     bits = [max(0, e - w) for e, w in zip(exponents, wanted, strict=True)]
     units = [e - a for e, a in zip(exponents, bits, strict=True)]
@@ -157,24 +178,28 @@ def _readings(totals: Totals, shift: Float, scale: Float) -> list[Float]:
     whole = [round(x) for x in origin]
     deltas = [w - (k << a) for w, k, a in zip(whole, totals.shifts, bits, strict=True)]
     sums = move(layout, finer(layout, totals.sums, bits), deltas)
-    values = _quotients(sums, totals.weight)
     rests = [float(x - w) for x, w in zip(origin, whole, strict=True)]
-    values = move(layout, values, rests)
+    for j, coarsest in enumerate((np.frexp(size)[1] - 17).tolist()):
+        if coarsest > units[j]:  # far finer units would leave the range of float64
+            sums = coarser(layout, sums, j, coarsest - units[j])
+            rests[j] = ldexp(rests[j], units[j] - coarsest)
+            units[j] = coarsest
+    values = move(layout, _quotients(sums, totals.weight), rests)
     ratios = [Fraction(2) ** u / Fraction(float(s)) for u, s in zip(units, scale, strict=True)]
-    factors = np.array([float(ratio) for ratio in ratios])
-    return _scaled(layout, values, factors)
+    return _scaled(layout, values, np.array([float(ratio) for ratio in ratios]))
 
 
 def _scaled(layout: Layout, values: list[Float], factors: Float) -> list[Float]:
     """Moments of features multiplied by `factors`."""
-    powers = [block[:, 0] for block in monomials(factors[:, None], layout.order)]
     result = []
-    for section, array in zip(layout.sections, values, strict=True):
-        factor = powers[section.size]
-        if section.kind == "squared":
-            sets = [sets_without(layout.n_features, section.size, j) for j in range(len(factors))]
-            factor = factors[:, None] ** 2 * factors[np.array(sets)].prod(axis=-1)
-        with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):  # told apart below
+        powers = [block[:, 0] for block in monomials(factors[:, None], layout.order)]
+        for section, array in zip(layout.sections, values, strict=True):
+            factor = powers[section.size]
+            if section.kind == "squared":
+                every = range(len(factors))
+                sets = [sets_without(layout.n_features, section.size, j) for j in every]
+                factor = factors[:, None] ** 2 * factors[np.array(sets)].prod(axis=-1)
             result.append(array * factor)
     if not all(np.isfinite(array).all() for array in result):
         raise InputError(_OVERFLOW)

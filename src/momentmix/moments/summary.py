@@ -18,7 +18,6 @@ import hashlib
 import os
 import secrets
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -27,9 +26,9 @@ from numpy.typing import ArrayLike, NDArray
 from momentmix.capacity import check_count
 from momentmix.core.atomic_file import atomic_write
 from momentmix.errors import InputError, InputTypeError, ShardError
-from momentmix.moments import forgetting, readings, summary_file
+from momentmix.moments import agreement, forgetting, readings, summary_file
 from momentmix.moments import totals as algebra
-from momentmix.moments.accumulate import Kernel, block_rows
+from momentmix.moments.accumulate import block_rows, make_kernel
 from momentmix.moments.cost import check_budget
 from momentmix.moments.layout import Layout
 from momentmix.moments.open_shard import OpenShard
@@ -41,8 +40,6 @@ from momentmix.moments.workers import Workers, usable_cores
 __all__ = ["MomentSummary", "summarize"]
 
 Float = NDArray[np.float64]
-
-_kernel = lru_cache(maxsize=4)(Kernel)
 
 
 def _digest(shard_id: object) -> bytes:
@@ -179,7 +176,7 @@ class MomentSummary(SummaryView):
                     "takes no more rows. Use another shard_id, or none for a random one.",
                     shard_ids=(digest.hex(),),
                 )
-            shard = OpenShard(_kernel(self._layout), digest)
+            shard = OpenShard(make_kernel(self._layout), digest)
         elif not shard.fits_waiting(len(array)):
             shard = shard.clone()
         with self._workers(shard, len(array)) as workers:
@@ -201,7 +198,7 @@ class MomentSummary(SummaryView):
                     "feature_names at construction, or plain arrays throughout."
                 )
             return
-        raise InputError(_names_differ(self._names, names))
+        raise InputError(agreement.names_differ(self._names, names))
 
     def forget(self, rows: Any, sample_weight: ArrayLike | None = None) -> MomentSummary:
         """Take away rows that were added before, in whatever shard.
@@ -221,6 +218,7 @@ class MomentSummary(SummaryView):
             self.order,
             squared_order=self.squared_order,
             replicates=self.replicates,
+            memory_budget=2 * self.cost.memory_bytes,
             n_threads=self._n_threads,
         ).update(array, weights)
         self._replace(forgetting.forget(whole, lost._totals()))
@@ -261,27 +259,7 @@ class MomentSummary(SummaryView):
                 f"a summary can be combined with another MomentSummary only; got "
                 f"{type(other).__name__}. Use update() for rows."
             )
-        a, b = self._layout, other._layout
-        if a.n_features != b.n_features:
-            raise InputError(
-                f"summaries must have the same features; got {a.n_features} and {b.n_features}. "
-                "Use select() to take the common ones."
-            )
-        if (a.order, a.squared_order) != (b.order, b.squared_order):
-            order, squared = min(a.order, b.order), min(a.squared_order, b.squared_order)
-            raise InputError(
-                f"summaries must have the same orders; got order={a.order}, "
-                f"squared_order={a.squared_order} and order={b.order}, "
-                f"squared_order={b.squared_order}. Cut both with truncate({order}, {squared})."
-            )
-        if a.replicates != b.replicates:
-            raise InputError(
-                f"summaries must have the same replicates; got {a.replicates} and {b.replicates}. "
-                f"Give them up with truncate({a.order}, {a.squared_order}, replicates=0)."
-            )
-        if self._names and other._names and self._names != other._names:
-            raise InputError(_names_differ(self._names, other._names))
-        return self._names or other._names
+        return agreement.check_alike(self._layout, other._layout, self._names, other._names)
 
     def _sum(self, other: Any) -> tuple[Totals, tuple[str, ...] | None]:
         names = self._check_alike(other)
@@ -289,8 +267,8 @@ class MomentSummary(SummaryView):
         common = tuple(sorted(shard.hex() for shard in a.shards & b.shards))
         if common:
             raise ShardError(
-                f"{_some(common)} in both summaries: the rows would count twice. Leave one of "
-                "them out, or subtract it first.",
+                f"{agreement.listed(common)} in both summaries: the rows would count twice. Leave "
+                "one of them out, or subtract it first.",
                 shard_ids=common,
             )
         result = algebra.combine(a, b)
@@ -318,11 +296,11 @@ class MomentSummary(SummaryView):
         foreign = tuple(sorted(shard.hex() for shard in b.shards - a.shards))
         if foreign:
             raise ShardError(
-                f"{_some(foreign)} not in the summary to subtract from. Subtract only what was "
-                "added; for rows without a shard of their own use forget().",
+                f"{agreement.listed(foreign)} not in the summary to subtract from. Subtract only "
+                "what was added; for rows without a shard of their own use forget().",
                 shard_ids=foreign,
             )
-        result = algebra.remove(a, b)
+        result = algebra.remove(a, b) if b.shards else a
         self._close()
         other._close()
         return self._derived(result, names)
@@ -438,24 +416,6 @@ class MomentSummary(SummaryView):
         if self.n_forgotten:
             parts.append(f"{self.n_forgotten:,} forgotten")
         return f"MomentSummary({', '.join(parts)})"
-
-
-def _names_differ(expected: tuple[str, ...], given: tuple[str, ...]) -> str:
-    if sorted(expected) == sorted(given):
-        cure = "They are the same names in another order: reorder the columns, or use select()."
-    else:
-        cure = "Rename or select the columns."
-    first = next(
-        (i for i, (a, b) in enumerate(zip(expected, given, strict=False)) if a != b),
-        min(len(expected), len(given)),
-    )
-    a, b = (ascii(names[first]) if first < len(names) else "none" for names in (expected, given))
-    return f"feature names must agree; column {first} is {a} in one and {b} in the other. {cure}"
-
-
-def _some(shards: tuple[str, ...]) -> str:
-    listed = ", ".join(shards[:5]) + (f" and {len(shards) - 5} more" if len(shards) > 5 else "")
-    return f"shard {listed} is" if len(shards) == 1 else f"shards {listed} are"
 
 
 def summarize(

@@ -152,7 +152,8 @@ class SummaryView:
         order : int
             1 … the order of the summary.
         shift, scale : number or array of shape (n_features,), optional
-            By default mean and standard deviation (1 where that is 0) of each feature.
+            By default mean and standard deviation of each feature; for a constant one the size
+            of the constant, or 1, in place of the deviation 0.
         """
         order = check_count("order", order, 1)
         if order > self.order:

@@ -167,13 +167,20 @@ def remove(whole: Totals, part: Totals) -> Totals:
         shards=shards,
         n_forgotten=a.n_forgotten - b.n_forgotten,
     )
-    if min(n_rows) < 0 or rest.weight < 0 or bool(sum(n_rows)) != bool(rest.weight):
+    if min(n_rows) < 0 or rest.n_forgotten < 0 or not _plausible(rest, bool(shards)):
         raise InputError(
             f"the summary to subtract holds {sum(b.n_rows)} rows, the other one {sum(a.n_rows)}; "
             "although the shard ids agree they are not parts of one another. Were rows forgotten "
-            "or added under the same shard id?"
+            "in one of them?"
         )
     return recentred(rest) if shards else empty(whole.layout)
+
+
+def _plausible(rest: Totals, rows_left: bool) -> bool:
+    """Whether rows and weight are left exactly if they should be, and nothing else otherwise."""
+    if rows_left:
+        return sum(rest.n_rows) > 0 and rest.weight > 0
+    return not sum(rest.n_rows) and not any(bool(array.any()) for array in rest.sums)
 
 
 def same(left: Totals, right: Totals) -> bool:

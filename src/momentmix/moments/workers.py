@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 from concurrent.futures import Future, ThreadPoolExecutor
 from queue import Empty, SimpleQueue
+from threading import Lock
 from types import TracebackType
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-from momentmix.moments.accumulate import Kernel, Workspace
+from momentmix.moments.kernel import Kernel, Workspace
 
 __all__ = ["Workers", "usable_cores"]
 
@@ -26,22 +27,42 @@ def usable_cores() -> int:
     return os.cpu_count() or 1
 
 
+class _OneBlasThread:
+    """Limit BLAS to one thread while anyone sums blocks; nested and concurrent use is fine."""
+
+    def __init__(self) -> None:
+        self._lock, self._users = Lock(), 0
+        self._controller: ThreadpoolController | None = None
+
+    def enter(self) -> None:
+        with self._lock:
+            if self._users == 0:
+                if self._controller is None:
+                    self._controller = ThreadpoolController()
+                self._limiter = self._controller.limit(limits=1, user_api="blas")
+            self._users += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._users -= 1
+            if self._users == 0:
+                self._limiter.restore_original_limits()
+
+
+_BLAS = _OneBlasThread()
+
+
 class Workers:
     """Threads that sum blocks, one BLAS thread each; with one thread, the caller's own."""
-
-    _blas: ThreadpoolController | None = None
 
     def __init__(self, kernel: Kernel, n_threads: int) -> None:
         self._spaces: SimpleQueue[Workspace] = SimpleQueue()
         self._kernel, self._n_threads = kernel, n_threads
-        self._pool = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
+        self._pool: ThreadPoolExecutor | None = None
         self._pending: list[Future[None]] = []
+        self._limited = False
 
     def __enter__(self) -> Workers:
-        if Workers._blas is None:
-            Workers._blas = ThreadpoolController()
-        self._limit = Workers._blas.limit(limits=1, user_api="blas")
-        self._limit.__enter__()
         return self
 
     def __exit__(
@@ -52,13 +73,19 @@ class Workers:
     ) -> None:
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=kind is not None)
-        self._limit.__exit__(kind, error, trace)
+        if self._limited:
+            _BLAS.leave()
 
     def submit(self, task: Any, *arguments: Any) -> None:
         """Run ``task(*arguments, workspace)`` on a thread."""
-        if self._pool is None:
+        if not self._limited:  # only now: an update that completes no block costs nothing here
+            _BLAS.enter()
+            self._limited = True
+        if self._n_threads == 1:
             self._run(task, *arguments)
             return
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self._n_threads)
         if len(self._pending) >= 4 * self._n_threads:
             self._pending.pop(0).result()
         self._pending.append(self._pool.submit(self._run, task, *arguments))

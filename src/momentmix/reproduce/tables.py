@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from momentmix.capacity import largest_rank
+from momentmix.core.threads import few_threads
 from momentmix.reproduce import experiments as ex
 
 __all__ = ["TABLES", "Options", "Table", "format_row"]
@@ -41,8 +41,7 @@ class Table:
     def results(self, wanted: list[Row], options: Options, wrap: Wrap) -> Iterator[Row]:
         """Run the wanted rows one by one."""
         for row in wanted:
-            # Small products are slower on several threads; large ones are not.
-            with threadpool_limits(None if row["r"] > 200 else 1):
+            with few_threads(row["r"] <= 200):
                 result = row | self.run(row, options, wrap)
             yield result | {"peak_mb": ex.peak_memory()}
 

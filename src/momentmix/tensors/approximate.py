@@ -24,8 +24,9 @@ from numpy.typing import NDArray
 
 from momentmix.capacity import check_count
 from momentmix.core.incomplete_tensor import IncompleteSymmetricTensor, power_sum
+from momentmix.core.threads import one_thread_below
 from momentmix.tensors.coefficients import nearest_real
-from momentmix.tensors.decompose import attempts
+from momentmix.tensors.decompose import attempts, default_orders
 from momentmix.tensors.gauss_newton import fit_powers
 from momentmix.tensors.results import Decomposition, Diagnostics, failure
 
@@ -33,7 +34,8 @@ Array = NDArray[Any]
 
 __all__ = ["Approximation", "approximate"]
 
-_ROUNDS = 3  # of n_orders orders each, while no start has converged
+_ROUNDS = (1, 4)  # times n_orders: a second, larger round where no start of the first converged
+_FINISHED = 4  # starts that (solve-F) is tried from in each round
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,7 @@ class Approximation:
     diagnostics: Diagnostics = field(repr=False)
 
 
+@one_thread_below(200)
 def approximate(
     tensor: IncompleteSymmetricTensor,
     rank: int,
@@ -65,7 +68,7 @@ def approximate(
     *,
     n_orders: int | None = None,
     n_directions: int = 2,
-    max_iterations: int = 100,
+    max_iterations: int = 50,
 ) -> Approximation:
     """Approximate an incomplete symmetric tensor by `rank` powers (Algorithm 4.1).
 
@@ -76,9 +79,9 @@ def approximate(
         Number of factors, at most ``largest_rank(tensor.n_features, tensor.order)``.
     random_state : int, Generator or None
     n_orders, n_directions : int
-        As in `decompose`.
+        As in `decompose`; four times as many orders are drawn where no start converges.
     max_iterations : int
-        Steps of Levenberg–Marquardt.
+        Steps of Levenberg–Marquardt from one start.
 
     Returns
     -------
@@ -102,12 +105,14 @@ def approximate(
     >>> approximate(noisy, 6, random_state=0).residual < 1e-3
     True
     """
+    rank = check_count("rank", rank, 1)
     max_iterations = check_count("max_iterations", max_iterations, 1)
     rng = np.random.default_rng(random_state)
     best: Approximation | None = None
-    for _ in range(_ROUNDS):
-        tried = attempts(tensor, rank, rng, n_orders=n_orders, n_directions=n_directions)
-        for numbers, factors in _starts(tensor, tried):
+    for share in _ROUNDS:
+        count = share * (default_orders(rank) if n_orders is None else n_orders)
+        tried = attempts(tensor, rank, rng, n_orders=count, n_directions=n_directions)
+        for numbers, factors in _starts(tensor, tried)[:_FINISHED]:
             fit = fit_powers(tensor, factors, max_iterations=max_iterations)  # Step 4, solve-F
             if best is None or fit.residual < best.residual:
                 best = Approximation(

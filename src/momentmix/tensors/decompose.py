@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from momentmix.capacity import Split, best_split, check_count
 from momentmix.core.incomplete_tensor import IncompleteSymmetricTensor
 from momentmix.core.labels import Int, colex_rank, sets_without
+from momentmix.core.threads import one_thread_below
 from momentmix.errors import CapacityError, DecompositionError, InputError, InputTypeError
 from momentmix.tensors.coefficients import finish, lower_coordinates, solve_weights
 from momentmix.tensors.gauss_newton import fit_powers
@@ -36,11 +37,17 @@ from momentmix.tensors.results import Decomposition, Diagnostics, failure
 
 Array = NDArray[Any]
 
-__all__ = ["attempts", "decompose"]
+__all__ = ["attempts", "decompose", "default_orders"]
 
 _EPS = float(np.finfo(float).eps)
 
 
+def default_orders(rank: int) -> int:
+    """Orders of the coordinates to try: four, or two where each costs seconds."""
+    return 2 if rank > 500 else 4
+
+
+@one_thread_below(200)
 def decompose(
     tensor: IncompleteSymmetricTensor,
     rank: int,
@@ -119,9 +126,7 @@ def attempts(
     More orders are drawn while every one has failed, until each coordinate has led once.
     """
     rank = _check(tensor, rank)
-    n_orders = (
-        (2 if rank > 500 else 4) if n_orders is None else check_count("n_orders", n_orders, 1)
-    )
+    n_orders = default_orders(rank) if n_orders is None else check_count("n_orders", n_orders, 1)
     n_directions = check_count("n_directions", n_directions, 1)
     if not tensor.values.any():
         raise DecompositionError(

@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 from momentmix.core.labels import index_sets, sets_without
-from momentmix.moments.accumulate import Kernel, Workspace
+from momentmix.moments.accumulate import make_kernel
 from momentmix.moments.exact_sums import QUANTUM_BITS, DigitSums
+from momentmix.moments.gram import Gram
+from momentmix.moments.half_split import HalfSplit
+from momentmix.moments.kernel import Workspace
 from momentmix.moments.layout import Layout, member_ranks, square_member_ranks
 
 
@@ -32,11 +35,15 @@ def written_out(layout, points, weights):
 SHAPES = [(1, 1, 0), (2, 1, 0), (2, 2, 1), (3, 3, 0), (5, 3, 2), (6, 5, 3), (7, 7, 6), (9, 4, 2)]
 
 
-@pytest.mark.parametrize(("d", "m", "q"), SHAPES)
-def test_kernel_matches_products_written_out(d, m, q):
+KERNELS = [(HalfSplit, *shape) for shape in SHAPES]
+KERNELS += [(Gram, 5, 3, 2), (Gram, 4, 4, 0), (Gram, 6, 4, 1), (Gram, 9, 4, 2)]
+
+
+@pytest.mark.parametrize(("kind", "d", "m", "q"), KERNELS)
+def test_kernel_matches_products_written_out(kind, d, m, q):
     rng = np.random.default_rng(d * 100 + m)
-    layout = Layout(d, m, q, 0)
-    kernel = Kernel(layout)
+    layout = Layout(d, m, q, 16)
+    kernel = kind(layout)
     kernel.chunk = 64  # several chunks, the last one short
     rows, weights = rng.standard_normal((300, d)), rng.random(300)
     scale, shift = 2.0 ** rng.integers(-3, 4, d), rng.integers(-2, 3, d).astype(float)
@@ -47,13 +54,15 @@ def test_kernel_matches_products_written_out(d, m, q):
     assert (np.abs(sums - expected) <= 1e-14 * size).all()
 
 
-def test_weights_of_one_change_no_bit():
+@pytest.mark.parametrize("m", [3, 4, 5])
+def test_doubled_weights_double_every_sum(m):
     rng = np.random.default_rng(0)
-    kernel = Kernel(Layout(6, 4, 2, 0))
+    kernel = make_kernel(Layout(6, m, 2, 0))
     rows, one, zero = rng.standard_normal((500, 6)), np.ones(6), np.zeros(6)
     first = kernel.block_sums(rows, np.ones(500), one, zero, Workspace(kernel)).copy()
     doubled = kernel.block_sums(rows, np.full(500, 2.0), one, zero, Workspace(kernel))
-    assert (doubled[:-1] == 2 * first[:-1]).all()
+    assert doubled[:-1] == pytest.approx(2 * first[:-1], rel=1e-13, abs=1e-11)
+    assert doubled[-1] == 4 * first[-1]
 
 
 def test_digits_hold_the_exact_sum_rounded_once_per_vector():
@@ -104,3 +113,29 @@ def test_square_member_ranks_find_every_set_with_a_feature():
     for i, a, b in zip(rows[:, 0].tolist(), union, rest, strict=True):
         sets = sets_without(d, size, i)[a].tolist()
         assert [set(s) for s in sets] == [{j, *s} for s in sets_without(d, size - 1, i)[b].tolist()]
+
+
+def shifted(array, words):
+    """The same memory size, a number of 8-byte words off a cache line."""
+    raw = np.empty(array.nbytes + 128, dtype=np.uint8)
+    start = -raw.ctypes.data % 64 + 8 * words
+    return raw[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+
+
+@pytest.mark.parametrize("shape", [(3, 2, 1), (7, 7, 2), (9, 4, 2), (15, 3, 2)])
+@pytest.mark.parametrize("n", [1, 37, 1024])
+def test_sums_do_not_depend_on_where_the_memory_lies(shape, n):
+    """Threads have workspaces of their own; the bytes must not tell which one was used."""
+    rng = np.random.default_rng(n)
+    kernel = make_kernel(Layout(*shape, 0))
+    rows, one = rng.standard_normal((n, shape[0])), np.ones(shape[0])
+    found = set()
+    for words in range(8):
+        space = Workspace(kernel)
+        space._tables = {
+            name: (size, shifted(memory, (words + i) % 8))
+            for i, (name, (size, memory)) in enumerate(space._tables.items())
+        }
+        space.sums = [shifted(array, (3 * words + i) % 8) for i, array in enumerate(space.sums)]
+        found.add(kernel.block_sums(rows, np.ones(n), one, 0 * one, space).tobytes())
+    assert len(found) == 1

@@ -1,0 +1,135 @@
+"""The group of commands, and what becomes of errors: one line and an exit code."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import warnings
+from collections.abc import Sequence
+from types import FrameType
+from typing import Any
+
+import click
+
+from momentmix._version import __version__
+from momentmix.cli.fit import fit_command
+from momentmix.cli.merge import merge_command
+from momentmix.cli.plan import plan_command
+from momentmix.cli.plot import plot_command
+from momentmix.cli.predict import predict_command, sample_command, score_command
+from momentmix.cli.reproduce import reproduce_command
+from momentmix.cli.summarize import summarize_command
+
+__all__ = ["cli", "main"]
+
+_EPILOG = """\b
+Exit codes: 0 done · 2 wrong use · 4 fit not trustworthy · 65 bad data ·
+66 no input · 70 bug · 73 cannot create output · 74 input/output error ·
+130 interrupted · 143 terminated.
+
+Completion in the shell:  eval "$(_MOMENTMIX_COMPLETE=bash_source momentmix)"
+(zsh_source, fish_source for the others)."""
+
+
+class _Terminated(BaseException):
+    """SIGTERM arrived."""
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=_EPILOG)
+@click.version_option(__version__, prog_name="momentmix")
+@click.option("--debug", is_flag=True, help="Show tracebacks.")
+def cli(debug: bool) -> None:
+    r"""Diagonal Gaussian mixtures from one pass over the data.
+
+    \b
+    momentmix summarize part-*.parquet -o all.mms     one pass, any number of shards
+    momentmix fit all.mms -r 5 -o model.json          the mixture, from moments alone
+    momentmix predict model.json new.csv -o labels.csv
+    """
+
+
+for _command in (
+    plan_command,
+    summarize_command,
+    merge_command,
+    fit_command,
+    predict_command,
+    score_command,
+    sample_command,
+    plot_command,
+    reproduce_command,
+):
+    cli.add_command(_command)
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    raise _Terminated
+
+
+def _show_warning(message: Any, category: Any, *rest: Any, **more: Any) -> None:
+    click.echo(f"momentmix: warning: {message}", err=True)
+
+
+def _complain(error: object) -> None:
+    from momentmix.cli.output import printable
+
+    click.echo(f"momentmix: {printable(str(error))}", err=True)
+
+
+def _code_of(error: Exception) -> int:
+    """Exit code of an error that was expected; 70 for one that was not."""
+    from momentmix import errors
+
+    kinds: list[tuple[type[Exception], int]] = [
+        (errors.NoInputError, 66),
+        (errors.OutputError, 73),
+        (errors.CapacityError, 2),
+        (errors.MissingDependencyError, 2),
+        (errors.MomentmixError, 65),
+        (FileNotFoundError, 66),
+        (PermissionError, 66),
+        (OSError, 74),
+    ]
+    return next((code for kind, code in kinds if isinstance(error, kind)), 70)
+
+
+def _run(arguments: Sequence[str]) -> int:
+    result = cli.main(list(arguments), prog_name="momentmix", standalone_mode=False)
+    sys.stdout.flush()
+    return result if isinstance(result, int) else 0
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command and leave the process with its exit code."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in arguments
+    signal.signal(signal.SIGTERM, _terminate)
+    warnings.showwarning = _show_warning
+    try:
+        code = _run([a for a in arguments if a != "--debug"])
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("momentmix: interrupted", err=True)
+        code = 130
+    except _Terminated:
+        click.echo("momentmix: terminated", err=True)
+        code = 143
+    except BrokenPipeError:
+        # The reader has gone, as with `| head`; say nothing, and let nothing be flushed at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 141
+    except Exception as error:
+        if debug:
+            raise
+        code = _code_of(error)
+        if code == 70:
+            _complain(
+                f"internal error: {type(error).__name__}: {error}. This is a bug; run again with "
+                "--debug and report it."
+            )
+        else:
+            _complain(error)
+    sys.exit(code)

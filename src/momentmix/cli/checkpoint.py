@@ -1,0 +1,122 @@
+"""The state of an unfinished ``summarize``: input, settings, place, and the summary so far."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from momentmix.core.atomic_file import atomic_write
+from momentmix.errors import InputError, OutputError
+from momentmix.sources.source import Fingerprint
+
+__all__ = ["Checkpoint", "locked"]
+
+_MAGIC = b"momentmix checkpoint 1\n"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """All that a later run needs to go on as if there had been no interruption.
+
+    Attributes
+    ----------
+    fingerprint : Fingerprint
+        Of the input.
+    settings : dict
+        Whatever else the bytes of the result depend on.
+    piece, row : int
+        The first row that is not in the summary.
+    n_dropped : int
+    summary : bytes
+    finished : bool
+        Whether every row is in the summary.
+    """
+
+    fingerprint: Fingerprint
+    settings: dict[str, Any]
+    piece: int
+    row: int
+    n_dropped: int
+    summary: bytes
+    finished: bool = False
+
+    def save(self, path: Path) -> None:
+        """Replace the checkpoint, whole or not at all."""
+        head = {
+            "input": self.fingerprint.to_dict(),
+            "settings": self.settings,
+            **{k: v for k, v in asdict(self).items() if isinstance(v, int | bool)},
+        }
+        body = json.dumps(head, sort_keys=True).encode() + b"\n" + self.summary
+        atomic_write(path, _MAGIC + hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+
+    @classmethod
+    def load(cls, path: Path) -> Checkpoint:
+        """Read a checkpoint that `save` wrote; refuses anything else."""
+        data = path.read_bytes()
+        if not data.startswith(_MAGIC):
+            raise InputError(f"{path} is not a momentmix checkpoint; give another --checkpoint.")
+        digest, _, body = data[len(_MAGIC) :].partition(b"\n")
+        if hashlib.sha256(body).hexdigest().encode() != digest:
+            raise InputError(
+                f"{path} is damaged: its checksum does not match. Remove it to start again."
+            )
+        text, _, summary = body.partition(b"\n")
+        head = json.loads(text)
+        found = head["input"]
+        fingerprint = Fingerprint(tuple(found["pieces"]), tuple(found["columns"]), found["missing"])
+        places = (head["piece"], head["row"], head["n_dropped"])
+        return cls(fingerprint, head["settings"], *places, summary, head["finished"])
+
+    def check(self, path: Path, fingerprint: Fingerprint, settings: dict[str, Any]) -> None:
+        """Raise unless this checkpoint belongs to the same input and settings."""
+        difference = self.fingerprint.difference(fingerprint)
+        if difference:
+            raise InputError(
+                f"{path} belongs to another input: fingerprint {self.fingerprint.digest} there, "
+                f"{fingerprint.digest} here ({difference}). Give another --checkpoint, or remove "
+                "it to start again."
+            )
+        for key, value in settings.items():
+            if self.settings.get(key) != value:
+                raise InputError(
+                    f"{path} was made with {key}={self.settings.get(key)!r}, this run has "
+                    f"{key}={value!r}. Use the same settings, or remove it to start again."
+                )
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the only right to write the checkpoint; the system drops it if the process dies."""
+    try:
+        import fcntl
+    except ImportError:  # no such locks on this system
+        yield
+        return
+    lock = path.with_name(path.name + ".lock")
+    while True:
+        try:
+            descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError as error:
+            raise OutputError(f"cannot write {lock}: {error.strerror}.") from None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(descriptor)
+            raise OutputError(
+                f"another process is writing {path}; wait for it, or give another --checkpoint."
+            ) from None
+        if lock.exists() and os.path.samestat(os.fstat(descriptor), lock.stat()):
+            break
+        os.close(descriptor)  # the other process has just removed it: take the new one
+    try:
+        yield
+    finally:
+        lock.unlink(missing_ok=True)
+        os.close(descriptor)

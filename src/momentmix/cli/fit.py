@@ -1,0 +1,193 @@
+"""``momentmix fit``: rows or summaries → a model, a table and a certificate."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from momentmix.cli.options import (
+    data_options,
+    force_option,
+    json_option,
+    open_inputs,
+    quiet_option,
+    seed_option,
+)
+from momentmix.cli.output import check_output, printable
+
+__all__ = ["fit_command"]
+
+NOT_TRUSTWORTHY = 4
+
+
+def _components(context: click.Context, parameter: click.Parameter, text: str) -> int | str:
+    if text == "auto":
+        return text
+    try:
+        number = int(text)
+    except ValueError:
+        raise click.BadParameter(f"expected a number or 'auto'; got {text!r}.") from None
+    if number < 1:
+        raise click.BadParameter(f"expected at least 1; got {number}.")
+    return number
+
+
+@click.command("fit")
+@click.argument("inputs", nargs=-1, required=True)
+@click.option(
+    "-r",
+    "--components",
+    required=True,
+    callback=_components,
+    help="Number of components, or 'auto'.",
+)
+@click.option("-o", "--output", required=True, help="File of the model (JSON).")
+@click.option("-m", "--order", type=click.IntRange(min=1), help="Order of the moments.")
+@click.option(
+    "--method", type=click.Choice(["robust", "paper"]), default="robust", show_default=True
+)
+@click.option(
+    "--refine",
+    type=click.Choice(["auto", "em", "none"]),
+    default="auto",
+    show_default=True,
+    help="EM passes over the rows, where there are rows.",
+)
+@click.option("--max-passes", type=click.IntRange(min=1), default=100, show_default=True)
+@click.option("--strict", is_flag=True, help="Exit with 4 whenever the certificate did not pass.")
+@seed_option
+@data_options
+@force_option
+@quiet_option
+@json_option
+def fit_command(
+    inputs: tuple[str, ...],
+    components: int | str,
+    output: str,
+    order: int | None,
+    method: str,
+    refine: str,
+    max_passes: int,
+    strict: bool,
+    seed: int,
+    columns: str | None,
+    missing: str,
+    delimiter: str | None,
+    decimal: str,
+    force: bool,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Fit a mixture to data files, or to summaries (which are added up).
+
+    Writes the model in any case. Exits with 4 where the certificate did not pass and no passes over
+    the rows refined the answer, or with --strict; else that is a warning.
+    """
+    from momentmix.cli.summaries import are_summaries
+
+    if output == "-":
+        raise click.UsageError("give a file to --output; --json prints the model as well.")
+    check_output(output, inputs, force)
+    options: dict[str, Any] = {"method": method, "random_state": seed}
+    if order is not None:
+        options["order"] = order
+    if method == "robust":
+        options |= {"refine": None if refine == "none" else refine, "max_passes": max_passes}
+    if are_summaries(inputs):
+        data, names = _from_summaries(inputs, columns)
+    else:
+        source = open_inputs(inputs, columns, missing, delimiter, decimal)
+        data, names = source.read_all(), source.feature_names
+    result = _fit(data, components, options, quiet)
+    mixture = replace(result.mixture, feature_names=names)
+    mixture.save(output)
+    verdict = _verdict(result, strict)
+    if as_json:
+        click.echo(json.dumps(_document(result, mixture, output)))
+    else:
+        _print(result, mixture, output)
+    if verdict:
+        click.get_current_context().exit(verdict)
+
+
+def _fit(data: Any, components: Any, options: dict[str, Any], quiet: bool) -> Any:
+    from momentmix.fitting.pipeline import fit
+
+    return fit(data, components, **options)
+
+
+def _from_summaries(inputs: tuple[str, ...], columns: str | None) -> tuple[Any, Any]:
+    from momentmix.cli.options import parse_columns
+    from momentmix.cli.summaries import add_up, load_summaries
+
+    summary = add_up(load_summaries(inputs), inputs)
+    wanted = parse_columns(columns)
+    if wanted is not None:
+        summary = summary.truncate(min(summary.order, len(wanted))).select(wanted)
+    return summary, summary.feature_names
+
+
+def _verdict(result: Any, strict: bool) -> int:
+    certificate = getattr(result, "certificate", None)
+    if certificate is None or certificate.passed:
+        return 0
+    if strict or result.refine == "none":
+        return NOT_TRUSTWORTHY
+    click.echo("momentmix: warning: the certificate did not pass; see its reasons.", err=True)
+    return 0
+
+
+# -- what is printed --------------------------------------------------------------------------
+
+
+def _print(result: Any, mixture: Any, output: str) -> None:
+    from momentmix.cli.fitted_table import fitted_table
+
+    click.echo(str(result))
+    click.echo()
+    click.echo(fitted_table(mixture, result))
+    click.echo(f"\nmodel written to {printable(output)}")
+
+
+def _document(result: Any, mixture: Any, output: str) -> dict[str, Any]:
+    document = {
+        "output": output,
+        "n_rows": result.n_rows,
+        "order": result.order,
+        "method": result.method,
+        "converged": bool(result.converged),
+        "feature_names": mixture.feature_names,
+        "weights": mixture.weights.tolist(),
+        "means": mixture.means.tolist(),
+        "variances": mixture.variances.tolist(),
+    }
+    certificate = getattr(result, "certificate", None)
+    if certificate is not None:
+        document["certificate"] = {
+            "passed": bool(certificate.passed),
+            "statistic": _finite(certificate.statistic),
+            "p_value": _finite(certificate.p_value),
+            "reasons": [str(reason) for reason in certificate.reasons],
+        }
+        errors = result.standard_errors
+        document["standard_errors"] = {
+            name: _listed(getattr(errors, name)) for name in ("weights", "means", "variances")
+        }
+        document["refine"] = result.refine
+        document["log_likelihood_per_row"] = _finite(result.log_likelihood)
+    return document
+
+
+def _finite(value: float | None) -> float | None:
+    """JSON knows no NaN."""
+    return None if value is None or value != value or abs(value) == float("inf") else float(value)
+
+
+def _listed(array: Any) -> Any:
+    values = array.tolist()
+    if array.ndim == 1:
+        return [_finite(v) for v in values]
+    return [[_finite(v) for v in row] for row in values]

@@ -1,0 +1,46 @@
+"""A fitted mixture as a table of text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from momentmix.cli.output import printable
+
+if TYPE_CHECKING:
+    from momentmix.core.mixture import DiagonalMixture
+
+__all__ = ["fitted_table"]
+
+_WIDTH = 14
+
+
+def fitted_table(mixture: DiagonalMixture, result: Any = None) -> str:
+    """Weights, means and standard deviations, one line for each component and feature.
+
+    With a result that has standard errors, ± half the width of a 95 % interval follows.
+    """
+    errors = getattr(result, "standard_errors", None)
+    names = mixture.feature_names or tuple(f"feature {j}" for j in range(mixture.n_features))
+    width = max(12, min(_WIDTH + 10, max(len(printable(name)) for name in names)))
+    lines = [f"{'component':>9}  {'':<{width}}  {'mean':>24}  {'standard deviation':>24}"]
+    deviations = mixture.variances**0.5
+    for i in range(mixture.n_components):
+        weight = _with_error(mixture.weights[i], None if errors is None else errors.weights[i])
+        lines.append(f"{i:>9}  weight {weight}")
+        for j, name in enumerate(names):
+            mean_error = deviation_error = None
+            if errors is not None:
+                mean_error = errors.means[i, j]
+                deviation_error = errors.variances[i, j] / (2 * max(deviations[i, j], 1e-300))
+            mean = _with_error(mixture.means[i, j], mean_error)
+            deviation = _with_error(deviations[i, j], deviation_error)
+            label = printable(name)
+            label = label if len(label) <= width else label[: width - 1] + "…"
+            lines.append(f"{'':>9}  {label:<{width}}  {mean:>24}  {deviation:>24}")
+    return "\n".join(lines)
+
+
+def _with_error(value: float, error: float | None) -> str:
+    if error is None or error != error:
+        return f"{value:.5g}"
+    return f"{value:.5g} ± {1.96 * error:.2g}"

@@ -1,0 +1,40 @@
+"""``momentmix merge``: summaries → one summary."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from momentmix.cli.options import force_option, json_option
+from momentmix.cli.output import check_output, printable
+
+__all__ = ["merge_command"]
+
+
+@click.command("merge")
+@click.argument("summaries", nargs=-1, required=True)
+@click.option("-o", "--output", required=True, help="File of the merged summary.")
+@click.option("--truncate", is_flag=True, help="Cut summaries of different orders to the lowest.")
+@force_option
+@json_option
+def merge_command(
+    summaries: tuple[str, ...], output: str, truncate: bool, force: bool, as_json: bool
+) -> None:
+    """Add summaries of different rows. Exact: any order of merging gives the same moments."""
+    from momentmix.cli.summaries import add_up, load_summaries
+
+    check_output(output, summaries, force)
+    total = add_up(load_summaries(summaries), summaries, truncate)
+    total.save(output)
+    report = {
+        "output": output,
+        "n_rows": total.n_rows,
+        "n_features": total.n_features,
+        "order": total.order,
+        "n_shards": len(total.shard_ids),
+    }
+    if as_json:
+        click.echo(json.dumps(report))
+    else:
+        click.echo(f"{printable(output)}: {total}")

@@ -1,0 +1,70 @@
+"""Where results go: checked before any work, replaced as a whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from momentmix.errors import OutputError
+
+__all__ = ["check_output", "output_stream", "printable"]
+
+
+def printable(text: str) -> str:
+    """Text for a terminal: control characters escaped."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def check_output(path: str, inputs: Iterable[Any] = (), force: bool = False) -> None:
+    """Raise unless a file can be written at `path`: before hours of reading, not after."""
+    if path == "-":
+        return
+    target = Path(path)
+    if target.is_dir():
+        raise OutputError(f"{path} is a directory; give the path of a file in it.")
+    for one in inputs:
+        if target.exists() and os.path.exists(one) and os.path.samefile(target, one):
+            raise OutputError(
+                f"{path} is an input as well; writing there would destroy it. Give another output."
+            )
+    if target.exists():
+        if not target.is_file():
+            raise OutputError(f"{path} is not a regular file; give another output.")
+        if not force:
+            raise OutputError(f"{path} exists; pass --force to replace it, or give another name.")
+    folder = Path(os.path.realpath(target)).parent
+    if not folder.is_dir():
+        raise OutputError(f"{folder} is not a directory; create it first (mkdir -p).")
+    try:
+        with tempfile.TemporaryFile(dir=folder, prefix=".momentmix-"):
+            pass
+    except OSError as error:
+        raise OutputError(
+            f"cannot write in {folder}: {error.strerror}. Give another place for {path}."
+        ) from None
+
+
+@contextmanager
+def output_stream(path: str) -> Iterator[BinaryIO]:
+    """A stream of bytes that becomes the file at `path` at the end, or standard output for -."""
+    if path == "-":
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    target = Path(os.path.realpath(path))
+    temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.tmp")
+    try:
+        with temporary.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise

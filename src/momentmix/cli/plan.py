@@ -1,0 +1,66 @@
+"""``momentmix plan``: what an order of moments gives and costs."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+__all__ = ["plan_command"]
+
+
+def _size(n_bytes: int) -> str:
+    size = float(n_bytes)
+    for unit in ("bytes", "KB", "MB", "GB", "TB"):
+        if size < 1000 or unit == "TB":
+            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.3g} {unit}"
+        size /= 1000
+    raise AssertionError
+
+
+@click.command("plan")
+@click.option("-d", "--features", required=True, type=int, help="Number of features.")
+@click.option("-r", "--components", required=True, type=int, help="Number of components.")
+@click.option(
+    "-m", "--order", type=int, help="Use this order instead of the smallest that will do."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def plan_command(features: int, components: int, order: int | None, as_json: bool) -> None:
+    """Say which order of moments identifies a mixture, and what it costs."""
+    from momentmix.errors import InputError
+    from momentmix.planning import OrderPlan, plan
+
+    try:
+        found = plan(features, components, order)
+    except InputError as error:
+        raise click.UsageError(str(error)) from None
+    if as_json:
+        click.echo(json.dumps(found.to_dict()))
+        return
+    chosen = found.chosen
+    click.echo(f"{features} features, {components} component{'s' * (components > 1)}")
+    if components == 1:
+        click.echo("One component is read off the mean and the variances; no order is needed.")
+        return
+    click.echo(
+        f"order    {chosen.order}  identifies up to {chosen.largest_rank} components by the "
+        f"paper's method, {chosen.largest_rank_robust} by the robust one"
+    )
+    click.echo(f"split    k = {chosen.n_lower}, p = {chosen.degree}")
+    click.echo(
+        f"moments  {chosen.n_moments:,}; a summary takes {_size(chosen.memory)} of memory, about "
+        f"{_size(chosen.file_size)} on disk"
+    )
+    click.echo()
+    click.echo("order  components (paper)  (robust)    k    p         moments      memory")
+
+    def line(one: OrderPlan) -> str:
+        k, p = one.n_lower or "–", one.degree or "–"
+        mark = "  ← this plan" if one.order == chosen.order else ""
+        return (
+            f"{one.order:>5}  {one.largest_rank:>18}  {one.largest_rank_robust:>8}  {k:>3}  "
+            f"{p:>3}  {one.n_moments:>14,}  {_size(one.memory):>10}{mark}"
+        )
+
+    for one in sorted((chosen, *found.neighbours), key=lambda one: one.order):
+        click.echo(line(one))

@@ -1,0 +1,85 @@
+"""``momentmix plot``: pictures of a model."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from momentmix.cli.options import (
+    data_options,
+    force_option,
+    json_option,
+    open_inputs,
+)
+from momentmix.cli.output import check_output, output_stream, printable
+
+__all__ = ["plot_command"]
+
+_MOST_ROWS = 5000
+
+
+@click.command("plot")
+@click.argument("model")
+@click.argument("inputs", nargs=-1)
+@click.option("-o", "--output", required=True, help="Picture: .png, .svg or .pdf.")
+@click.option(
+    "--kind",
+    type=click.Choice(["pairs", "means", "weights", "residuals"]),
+    default="pairs",
+    show_default=True,
+    help="residuals needs a summary as input; pairs shows rows where data files are given.",
+)
+@click.option("--features", help="Features to show, by name or number, separated by commas.")
+@data_options
+@force_option
+@json_option
+def plot_command(
+    model: str,
+    inputs: tuple[str, ...],
+    output: str,
+    kind: str,
+    features: str | None,
+    columns: str | None,
+    missing: str,
+    delimiter: str | None,
+    decimal: str,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Draw a model: pairs of features, means, weights, or residuals of moments."""
+    from momentmix.cli.predict import load_model
+
+    ending = output.rpartition(".")[2].lower()
+    if ending not in ("png", "svg", "pdf"):
+        raise click.UsageError(f"--output must end in .png, .svg or .pdf; got {output!r}.")
+    check_output(output, [model, *inputs], force)
+    mixture = load_model(model)
+    from momentmix import displays
+    from momentmix.cli.options import parse_columns
+
+    displays.need_matplotlib()
+    chosen = parse_columns(features)
+    if kind == "residuals":
+        from momentmix.cli.summaries import add_up, are_summaries, load_summaries
+
+        if not inputs or not are_summaries(inputs):
+            raise click.UsageError("--kind residuals needs a summary (.mms) beside the model.")
+        summary = add_up(load_summaries(inputs), inputs)
+        display = displays.MomentResidualsDisplay.from_estimator(mixture, summary)
+    elif kind == "pairs":
+        rows = None
+        if inputs:
+            source = open_inputs(inputs, columns, missing, delimiter, decimal)
+            rows = displays.thinned(source.blocks(), _MOST_ROWS)
+        display = displays.PairsDisplay.from_estimator(mixture, rows, features=chosen)
+    elif kind == "means":
+        display = displays.MeansDisplay.from_estimator(mixture)
+    else:
+        display = displays.WeightsDisplay.from_estimator(mixture)
+    with output_stream(output) as stream:
+        display.figure_.savefig(stream, format=ending, dpi=150, bbox_inches="tight")
+    if as_json:
+        click.echo(json.dumps({"output": output, "kind": kind}))
+    else:
+        click.echo(f"picture written to {printable(output)}")

@@ -1,0 +1,213 @@
+"""``momentmix predict``, ``score``, ``sample``: what a model says of rows, and rows from it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from momentmix.cli.options import (
+    data_options,
+    force_option,
+    json_option,
+    open_inputs,
+    quiet_option,
+    seed_option,
+)
+from momentmix.cli.output import check_output
+from momentmix.cli.progress import row_progress
+
+if TYPE_CHECKING:
+    from momentmix.core.mixture import DiagonalMixture
+    from momentmix.sources.source import RowSource
+
+__all__ = ["load_model", "predict_command", "sample_command", "score_command"]
+
+_BLOCK = 65536
+
+
+def load_model(path: str) -> DiagonalMixture:
+    """Load a model; a missing file is no input."""
+    from momentmix.core.mixture import DiagonalMixture
+    from momentmix.errors import NoInputError
+
+    if not Path(path).exists():
+        raise NoInputError(f"{path} does not exist; check the path.")
+    return DiagonalMixture.load(path)
+
+
+def _open_for(
+    mixture: DiagonalMixture,
+    inputs: tuple[str, ...],
+    columns: str | None,
+    missing: str,
+    csv: tuple[str | None, str],
+) -> RowSource:
+    """Rows with the model's features: by name where both have names."""
+    from momentmix.errors import InputError
+
+    names = mixture.feature_names
+    source = open_inputs(inputs, columns, missing, *csv, expected=names)
+    if source.n_features != mixture.n_features:
+        raise InputError(
+            f"the model has {mixture.n_features} features, {source.pieces[0].name} has "
+            f"{source.n_features} columns. Select them with --columns."
+        )
+    if names is not None and source.feature_names not in (None, names):
+        raise InputError(
+            f"the model's features are {', '.join(map(ascii, names[:8]))}, the columns "
+            f"{', '.join(map(ascii, (source.feature_names or ())[:8]))}. Select them with "
+            "--columns in the model's order, or rename them."
+        )
+    return source
+
+
+@click.command("predict")
+@click.argument("model")
+@click.argument("inputs", nargs=-1, required=True)
+@click.option(
+    "-o", "--output", default="-", show_default=True, help="CSV or .parquet; - is standard output."
+)
+@click.option("-p", "--probabilities", is_flag=True, help="Every component's probability as well.")
+@data_options
+@force_option
+@quiet_option
+@json_option
+def predict_command(
+    model: str,
+    inputs: tuple[str, ...],
+    output: str,
+    probabilities: bool,
+    columns: str | None,
+    missing: str,
+    delimiter: str | None,
+    decimal: str,
+    force: bool,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Write the most probable component of each row, in bounded memory.
+
+    With --missing drop a row with missing values keeps its place and gets an empty label.
+    """
+    import numpy as np
+
+    from momentmix.cli.table_output import table_writer
+
+    if as_json and output == "-":
+        raise click.UsageError("--json reports on the work; give a file to --output for labels.")
+    check_output(output, [model, *inputs], force)
+    mixture = load_model(model)
+    source = _open_for(mixture, inputs, columns, missing, (delimiter, decimal))
+    names = ["label"]
+    if probabilities:
+        names += [f"probability_{i}" for i in range(mixture.n_components)]
+    n_rows, counts = 0, np.zeros(mixture.n_components, dtype=np.int64)
+    with (
+        row_progress(source.total_rows, "Predicting", quiet or output == "-") as on_rows,
+        table_writer(output, names, n_integers=1) as write,
+    ):
+        for piece in range(len(source.pieces)):
+            for _, raw, kept in source.numbered_blocks(piece):
+                shares = mixture.responsibilities(kept)
+                labels = shares.argmax(axis=1)
+                counts += np.bincount(labels, minlength=mixture.n_components)
+                table = np.full((len(raw.values), len(names)), np.nan)
+                whole: Any = slice(None)
+                if len(kept) != len(raw.values):
+                    whole = np.isfinite(raw.values).all(axis=1)
+                table[whole, 0] = labels
+                if probabilities:
+                    table[whole, 1:] = shares
+                write(table)
+                n_rows += len(table)
+                on_rows(len(table))
+    if as_json:
+        report = {"output": output, "n_rows": n_rows, "rows_per_component": counts.tolist()}
+        click.echo(json.dumps(report))
+
+
+@click.command("score")
+@click.argument("model")
+@click.argument("inputs", nargs=-1, required=True)
+@data_options
+@quiet_option
+@json_option
+def score_command(
+    model: str,
+    inputs: tuple[str, ...],
+    columns: str | None,
+    missing: str,
+    delimiter: str | None,
+    decimal: str,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Print the mean log-likelihood of rows under a model, with BIC and AIC."""
+    import numpy as np
+
+    from momentmix.errors import InputError
+
+    mixture = load_model(model)
+    source = _open_for(mixture, inputs, columns, missing, (delimiter, decimal))
+    total, n_rows = 0.0, 0
+    with row_progress(source.total_rows, "Scoring", quiet) as on_rows:
+        for block in source.blocks():
+            total += float(mixture.log_prob(block).sum())
+            n_rows += len(block)
+            on_rows(len(block))
+    if not n_rows:
+        raise InputError(f"{source.pieces[0].name} holds no rows.")
+    n_parameters = mixture.n_components * (2 * mixture.n_features + 1) - 1
+    report = {
+        "n_rows": n_rows,
+        "log_likelihood_per_row": total / n_rows,
+        "bic": n_parameters * float(np.log(n_rows)) - 2 * total,
+        "aic": 2 * n_parameters - 2 * total,
+    }
+    if as_json:
+        click.echo(json.dumps(report))
+        return
+    for name, value in report.items():
+        click.echo(f"{name.replace('_', ' '):<24} {value:.10g}")
+
+
+@click.command("sample")
+@click.argument("model")
+@click.option("-n", "--rows", required=True, type=click.IntRange(min=1), help="How many rows.")
+@click.option(
+    "-o", "--output", default="-", show_default=True, help="CSV or .parquet; - is standard output."
+)
+@click.option("--labels", is_flag=True, help="Add the component of each row, as a first column.")
+@seed_option
+@force_option
+@json_option
+def sample_command(
+    model: str, rows: int, output: str, labels: bool, seed: int, force: bool, as_json: bool
+) -> None:
+    """Draw rows from a model."""
+    from momentmix.cli.table_output import table_writer
+
+    if as_json and output == "-":
+        raise click.UsageError("--json reports on the work; give a file to --output for the rows.")
+    check_output(output, [model], force)
+    mixture = load_model(model)
+    features = mixture.feature_names or tuple(f"x{i}" for i in range(mixture.n_features))
+    names = [*(["label"] if labels else []), *features]
+    with table_writer(output, names, n_integers=int(labels)) as write:
+        for table in _drawn(mixture, rows, seed, labels):
+            write(table)
+    if as_json:
+        click.echo(json.dumps({"output": output, "n_rows": rows, "seed": seed}))
+
+
+def _drawn(mixture: DiagonalMixture, n_rows: int, seed: int, labels: bool) -> Iterator[Any]:
+    import numpy as np
+
+    rng = np.random.default_rng(seed)
+    for start in range(0, n_rows, _BLOCK):
+        drawn, chosen = mixture.sample(min(_BLOCK, n_rows - start), rng)
+        yield np.column_stack([chosen, drawn]) if labels else drawn

@@ -1,0 +1,43 @@
+"""Progress on standard error, only where that is a terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import click
+
+__all__ = ["progress_bar", "row_progress"]
+
+
+def progress_bar(
+    steps: Iterable[Any], length: int, label: str
+) -> AbstractContextManager[Iterable[Any]]:
+    """A bar over a number of steps."""
+    hidden = not sys.stderr.isatty()
+    return click.progressbar(steps, length=length, label=label, file=sys.stderr, hidden=hidden)
+
+
+@contextmanager
+def row_progress(
+    total: int | None, label: str, quiet: bool = False
+) -> Iterator[Callable[[int], None]]:
+    """A bar over rows; a count of rows where the total is not known. Call it with rows done."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda n: None
+        return
+    if total:
+        with click.progressbar(length=total, label=label, file=sys.stderr) as bar:
+            yield bar.update
+        return
+    done = 0
+
+    def count(n: int) -> None:
+        nonlocal done
+        done += n
+        click.echo(f"\r{label}  {done:,} rows", nl=False, err=True)
+
+    yield count
+    click.echo(err=True)

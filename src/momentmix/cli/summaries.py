@@ -1,0 +1,70 @@
+"""Summary files named on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from momentmix.errors import InputError, NoInputError, ShardError
+
+if TYPE_CHECKING:
+    from momentmix.moments.summary import MomentSummary
+
+__all__ = ["add_up", "are_summaries", "load_summaries"]
+
+
+def are_summaries(paths: Sequence[str]) -> bool:
+    """Whether the files are summaries (all of them), or data (none); mixing is an error."""
+    from momentmix.moments.summary_file import MAGIC
+
+    found = []
+    for path in paths:
+        start = b""
+        if path != "-" and Path(path).is_file():
+            with Path(path).open("rb") as file:
+                start = file.read(len(MAGIC))
+        found.append(start == MAGIC or path.endswith(".mms"))
+    if any(found) and not all(found):
+        raise click.UsageError(
+            f"{paths[found.index(True)]} is a summary and {paths[found.index(False)]} is not; "
+            "give summaries or data files, not both."
+        )
+    return all(found)
+
+
+def load_summaries(paths: Sequence[str]) -> list[MomentSummary]:
+    """Load summaries; a missing file is no input."""
+    from momentmix.moments.summary import MomentSummary
+
+    for path in paths:
+        if not Path(path).exists():
+            raise NoInputError(f"{path} does not exist; check the path.")
+    return [MomentSummary.load(path) for path in paths]
+
+
+def add_up(
+    summaries: Sequence[MomentSummary], paths: Sequence[str], truncate: bool = False
+) -> MomentSummary:
+    """The sum; errors name the file."""
+    order = min(summary.order for summary in summaries)
+    squared = min(summary.squared_order for summary in summaries)
+    groups = summaries[0].replicates
+    if any(summary.replicates != groups for summary in summaries):
+        groups = 0
+    total = None
+    for summary, path in zip(summaries, paths, strict=True):
+        one = (
+            summary.truncate(order, squared, groups if truncate else None) if truncate else summary
+        )
+        try:
+            total = one if total is None else total + one
+        except ShardError as error:
+            raise ShardError(f"{path}: {error}", shard_ids=error.shard_ids) from None
+        except InputError as error:
+            hint = " Or pass --truncate." if "orders" in str(error) else ""
+            raise InputError(f"{path}: {error}{hint}") from None
+    assert total is not None
+    return total

@@ -1,0 +1,237 @@
+"""``momentmix summarize``: rows → a summary, in one pass that can be interrupted and resumed."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from momentmix.cli.options import (
+    data_options,
+    force_option,
+    json_option,
+    open_inputs,
+    quiet_option,
+)
+from momentmix.cli.output import check_output, printable
+from momentmix.cli.progress import row_progress
+
+if TYPE_CHECKING:
+    from momentmix.cli.checkpoint import Checkpoint
+    from momentmix.moments.summary import MomentSummary
+    from momentmix.sources.parts import Progress
+    from momentmix.sources.source import RowSource
+
+__all__ = ["summarize_command"]
+
+_DEFAULT_ORDER = 4
+
+
+@click.command("summarize")
+@click.argument("inputs", nargs=-1, required=True)
+@click.option("-o", "--output", required=True, help="File of the summary.")
+@click.option(
+    "-m",
+    "--order",
+    type=click.IntRange(min=1),
+    help=f"Highest order of the moments; by default {_DEFAULT_ORDER}, or the number of features "
+    "if that is less. `momentmix plan` tells which order a number of components needs.",
+)
+@click.option(
+    "--replicates",
+    type=click.IntRange(min=0),
+    default=16,
+    show_default=True,
+    help="Groups of rows, for standard errors.",
+)
+@data_options
+@click.option(
+    "--checkpoint",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Keep the state of the pass in this file, and go on from it if it exists.",
+)
+@click.option(
+    "--every",
+    type=click.FloatRange(min=0),
+    default=10.0,
+    show_default=True,
+    help="Seconds between checkpoints, at least.",
+)
+@click.option("--by-name", is_flag=True, help="Files with equal contents are different data.")
+@click.option("--part-rows", type=click.IntRange(min=1), hidden=True)
+@click.option("--threads", type=click.IntRange(min=1), help="Threads; by default all cores.")
+@force_option
+@quiet_option
+@json_option
+def summarize_command(
+    inputs: tuple[str, ...],
+    output: str,
+    order: int | None,
+    replicates: int,
+    columns: str | None,
+    missing: str,
+    delimiter: str | None,
+    decimal: str,
+    checkpoint: Path | None,
+    every: float,
+    by_name: bool,
+    part_rows: int | None,
+    threads: int | None,
+    force: bool,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Read rows once and keep their moments: files, folders, globs, or CSV from - (stdin).
+
+    Reads .npy, .parquet, .arrow, .feather, .csv, .tsv and these two with .gz. With --checkpoint a
+    pass that was killed goes on where it was; the result is the same to the last byte.
+    """
+    from momentmix.cli.checkpoint import locked
+
+    if output == "-":
+        raise click.UsageError("a summary is a binary file; give a path to --output.")
+    if checkpoint is not None and "-" in inputs:
+        raise click.UsageError("standard input cannot be read again; --checkpoint needs files.")
+    if checkpoint is not None:
+        check_output(str(checkpoint), [*inputs, output], force=True)
+    with locked(checkpoint) if checkpoint is not None else nullcontext():
+        resumable = checkpoint is not None and checkpoint.exists()
+        check_output(output, inputs, force or resumable)
+        source = open_inputs(inputs, columns, missing, delimiter, decimal)
+        check_output(output, [piece.name for piece in source.pieces], force or resumable)
+        job = _Job(source, _settings(source, order, replicates, part_rows, by_name), threads)
+        job.output, job.force = Path(output), force
+        job.checkpoint, job.every = checkpoint, every
+        summary = job.run(quiet)
+        _report(job, summary, as_json)
+
+
+def _settings(
+    source: RowSource, order: int | None, replicates: int, part_rows: int | None, by_name: bool
+) -> dict[str, Any]:
+    from momentmix.errors import InputError
+    from momentmix.sources.parts import PART_ROWS
+
+    d = source.n_features
+    if order is not None and order > d:
+        raise InputError(
+            f"order={order} needs that many features; there are {d}. Use at most --order {d}."
+        )
+    return {
+        "order": min(_DEFAULT_ORDER, d) if order is None else order,
+        "replicates": replicates,
+        "part_rows": part_rows or PART_ROWS,
+        "by_name": by_name,
+    }
+
+
+@dataclass
+class _Job:
+    """One run of the command."""
+
+    source: RowSource
+    settings: dict[str, Any]
+    threads: int | None
+    output: Path = Path()
+    force: bool = False
+    checkpoint: Path | None = None
+    every: float = 10.0
+    resumed_at: int = 0
+    n_dropped: int = 0
+    seconds: float = 0.0
+
+    def new_shard(self, shard_id: str | None) -> MomentSummary:
+        from momentmix.moments.summary import MomentSummary
+
+        return MomentSummary(
+            self.source.n_features,
+            self.settings["order"],
+            self.source.feature_names,
+            replicates=self.settings["replicates"],
+            shard_id=shard_id,
+            n_threads=self.threads,
+        )
+
+    def run(self, quiet: bool) -> MomentSummary:
+        from momentmix.errors import InputError
+        from momentmix.sources.parts import Progress, summarize_parts
+
+        state = Progress(self.new_shard(None), 0, 0, 0)
+        fingerprint = None
+        if self.checkpoint is not None:
+            fingerprint = self.source.fingerprint()
+            state = self._resumed(state, fingerprint)
+        begin = last = time.monotonic()
+        self.resumed_at = state.summary.n_rows + state.n_dropped
+        with row_progress(self.source.total_rows, "Summarising", quiet) as on_rows:
+            on_rows(self.resumed_at)
+            options = (self.settings["part_rows"], on_rows, self.settings["by_name"])
+            for state in summarize_parts(self.source, state, self.new_shard, *options):  # noqa: B020
+                if self.checkpoint is not None and time.monotonic() - last >= self.every:
+                    self._state(state, fingerprint).save(self.checkpoint)
+                    last = time.monotonic()
+        summary, self.n_dropped = state.summary, state.n_dropped
+        if not summary.n_rows:
+            raise InputError(
+                f"{self.source.pieces[0].name} holds no rows"
+                f"{f' besides the {self.n_dropped} dropped' if self.n_dropped else ''}."
+            )
+        if self.checkpoint is not None:
+            self._state(state, fingerprint, finished=True).save(self.checkpoint)
+        summary.save(self.output)
+        if self.checkpoint is not None:
+            self.checkpoint.unlink(missing_ok=True)
+        self.seconds = time.monotonic() - begin
+        return summary
+
+    def _state(self, state: Progress, fingerprint: Any, finished: bool = False) -> Checkpoint:
+        from momentmix.cli.checkpoint import Checkpoint
+
+        data = state.summary.to_bytes()
+        place = (state.piece, state.row, state.n_dropped)
+        return Checkpoint(fingerprint, self.settings, *place, data, finished)
+
+    def _resumed(self, state: Progress, fingerprint: Any) -> Progress:
+        from momentmix.cli.checkpoint import Checkpoint
+        from momentmix.moments.summary import MomentSummary
+        from momentmix.sources.parts import Progress
+
+        assert self.checkpoint is not None
+        if not self.checkpoint.exists():
+            return state
+        found = Checkpoint.load(self.checkpoint)
+        found.check(self.checkpoint, fingerprint, self.settings)
+        written = found.finished and self.output.exists()
+        if not (written and self.output.read_bytes() == found.summary):
+            check_output(str(self.output), (), self.force)
+        summary = MomentSummary.from_bytes(found.summary)
+        return Progress(summary, found.piece, found.row, found.n_dropped)
+
+
+def _report(job: _Job, summary: MomentSummary, as_json: bool) -> None:
+    n_read = summary.n_rows + job.n_dropped - job.resumed_at
+    report = {
+        "output": str(job.output),
+        "n_rows": summary.n_rows,
+        "n_dropped": job.n_dropped,
+        "n_features": summary.n_features,
+        "order": summary.order,
+        "feature_names": summary.feature_names,
+        "n_shards": len(summary.shard_ids),
+        "resumed_at_row": job.resumed_at,
+        "seconds": job.seconds,
+        "rows_per_second": n_read / job.seconds if job.seconds else None,
+    }
+    if as_json:
+        click.echo(json.dumps(report))
+        return
+    dropped = f", {job.n_dropped:,} dropped" if job.n_dropped else ""
+    click.echo(
+        f"{printable(str(job.output))}: {summary.n_rows:,} rows{dropped}, {summary.n_features} "
+        f"features, moments up to order {summary.order}"
+    )

@@ -1,0 +1,78 @@
+"""Tables of numbers as CSV or Parquet, block by block."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix.cli.output import output_stream
+from momentmix.sources.arrow_files import need_pyarrow
+
+__all__ = ["table_writer"]
+
+Table = NDArray[np.float64]
+
+
+@contextmanager
+def table_writer(
+    path: str, names: Sequence[str], n_integers: int = 0
+) -> Iterator[Callable[[Table], None]]:
+    """A function that appends blocks to the table at `path`; NaN stands for an empty field.
+
+    Parameters
+    ----------
+    path : str
+        ``.parquet`` for Parquet, else CSV; "-" for CSV on standard output.
+    names : sequence of str
+        Names of the columns.
+    n_integers : int
+        The first so many columns are written as integers.
+    """
+    if path.endswith(".parquet"):
+        with _parquet(path, names, n_integers) as write:
+            yield write
+        return
+    with output_stream(path) as stream:
+        head = io.StringIO()
+        csv.writer(head, lineterminator="\n").writerow(names)
+        stream.write(head.getvalue().encode())
+        yield lambda table: _write_text(stream, table, n_integers)
+
+
+def _write_text(stream: Any, table: Table, n_integers: int) -> None:
+    # repr of a float is the shortest text that reads back as the same number
+    lines = []
+    for row in table.tolist():
+        fields = ["" if x != x else str(int(x)) for x in row[:n_integers]]
+        fields += ["" if x != x else repr(x) for x in row[n_integers:]]
+        lines.append(",".join(fields) or '""')
+    stream.write("".join(f"{line}\n" if line else '""\n' for line in lines).encode())
+
+
+@contextmanager
+def _parquet(path: str, names: Sequence[str], n_integers: int) -> Iterator[Callable[[Table], None]]:
+    arrow = need_pyarrow(path)
+    from pyarrow import parquet
+
+    kinds = [arrow.int32() if i < n_integers else arrow.float64() for i in range(len(names))]
+    schema = arrow.schema(list(zip(names, kinds, strict=True)))
+
+    def column(values: Table, kind: Any) -> Any:
+        missing = np.isnan(values)
+        if kind == arrow.int32():
+            values = np.where(missing, 0, values).astype(np.int32)
+        return arrow.array(values, kind, mask=missing)
+
+    with output_stream(path) as stream, parquet.ParquetWriter(stream, schema) as writer:
+
+        def write(table: Table) -> None:
+            columns = [column(table[:, i], kind) for i, kind in enumerate(kinds)]
+            writer.write_table(arrow.table(columns, schema=schema))
+
+        yield write

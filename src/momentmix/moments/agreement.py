@@ -1,0 +1,54 @@
+"""Whether two summaries go together; the messages where they do not."""
+
+from __future__ import annotations
+
+from momentmix.errors import InputError
+from momentmix.moments.layout import Layout
+
+__all__ = ["check_alike", "listed", "names_differ"]
+
+
+def check_alike(
+    a: Layout, b: Layout, left: tuple[str, ...] | None, right: tuple[str, ...] | None
+) -> tuple[str, ...] | None:
+    """Refuse layouts and feature names that cannot be combined; returns the common names."""
+    if a.n_features != b.n_features:
+        raise InputError(
+            f"summaries must have the same features; got {a.n_features} and {b.n_features}. "
+            "Use select() to take the common ones."
+        )
+    if (a.order, a.squared_order) != (b.order, b.squared_order):
+        order, squared = min(a.order, b.order), min(a.squared_order, b.squared_order)
+        raise InputError(
+            f"summaries must have the same orders; got order={a.order}, "
+            f"squared_order={a.squared_order} and order={b.order}, "
+            f"squared_order={b.squared_order}. Cut both with truncate({order}, {squared})."
+        )
+    if a.replicates != b.replicates:
+        raise InputError(
+            f"summaries must have the same replicates; got {a.replicates} and {b.replicates}. "
+            f"Give them up with truncate({a.order}, {a.squared_order}, replicates=0)."
+        )
+    if left and right and left != right:
+        raise InputError(names_differ(left, right))
+    return left or right
+
+
+def names_differ(expected: tuple[str, ...], given: tuple[str, ...]) -> str:
+    """Say where two lists of feature names differ, and what helps."""
+    if sorted(expected) == sorted(given):
+        cure = "They are the same names in another order: reorder the columns, or use select()."
+    else:
+        cure = "Rename or select the columns."
+    first = next(
+        (i for i, (a, b) in enumerate(zip(expected, given, strict=False)) if a != b),
+        min(len(expected), len(given)),
+    )
+    a, b = (ascii(names[first]) if first < len(names) else "none" for names in (expected, given))
+    return f"feature names must agree; column {first} is {a} in one and {b} in the other. {cure}"
+
+
+def listed(shards: tuple[str, ...]) -> str:
+    """The first few shard ids, as the subject of a sentence."""
+    listed = ", ".join(shards[:5]) + (f" and {len(shards) - 5} more" if len(shards) > 5 else "")
+    return f"shard {listed} is" if len(shards) == 1 else f"shards {listed} are"

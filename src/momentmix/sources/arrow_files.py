@@ -1,0 +1,174 @@
+"""Parquet and Arrow (Feather) files through pyarrow, one row group or record batch at a time."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from momentmix.errors import InputError, MissingDependencyError, PrecisionWarning
+from momentmix.sources.piece import FilePiece, RawBlock, rows_from
+
+__all__ = ["IpcPiece", "ParquetPiece", "need_pyarrow"]
+
+
+def need_pyarrow(what: str) -> Any:
+    """The package pyarrow, or an error that says how to get it."""
+    try:
+        import pyarrow
+    except ImportError:
+        raise MissingDependencyError(
+            f"{what} needs pyarrow, which is not installed: pip install momentmix[data]"
+        ) from None
+    return pyarrow
+
+
+class _ArrowPiece(FilePiece):
+    """What both formats share: a schema, and record batches."""
+
+    schema: Any
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        super().__init__(path)
+        self._arrow = need_pyarrow(self.name)
+        try:
+            self._open()
+        except (self._arrow.ArrowException, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
+            raise InputError(self._unreadable(error)) from None
+        self.column_names, self.n_columns = tuple(self.schema.names), len(self.schema.names)
+        if not self.n_columns:
+            raise InputError(f"{self.name} has no columns.")
+
+    def _unreadable(self, error: Exception) -> str:
+        size = self.path.stat().st_size
+        text = str(error).strip().splitlines()[0][:200]
+        if not size:
+            return f"{self.name} is empty (0 bytes)."
+        return (
+            f"{self.name} cannot be read; it is truncated, damaged or of another format "
+            f"({size} bytes): {text} Write or copy it again."
+        )
+
+    @abstractmethod
+    def _open(self) -> None:
+        """Read the schema, and the number of rows where the format knows it."""
+
+    @abstractmethod
+    def _batches(self, columns: Sequence[int], start: int, block_rows: int) -> Iterator[Any]:
+        """Pairs of first row and record batch; rows before `start` may be left out."""
+
+    def unusable(self, columns: Sequence[int]) -> list[str]:
+        """Columns that are nested, decimal, null, text and the like."""
+        types = self._arrow.types
+        found = []
+        for i in columns:
+            kind = self.schema.field(i).type
+            if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
+                found.append(f"{self.schema.names[i]!a} ({kind})")
+        return found
+
+    def read(self, columns: Sequence[int], start: int, block_rows: int) -> Iterator[RawBlock]:
+        """Blocks cast to float64, NaN for nulls."""
+        names = [self.schema.names[i] for i in columns]
+        try:
+            for first, batch in self._batches(columns, start, block_rows):
+                skip = max(start - first, 0)
+                for i in range(skip, batch.num_rows, block_rows):
+                    part = batch.slice(i, block_rows)
+                    yield RawBlock(self._values(part, names), rows_from(first + i))
+        except (self._arrow.ArrowException, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
+            raise InputError(self._unreadable(error)) from None
+
+    def _values(self, batch: Any, names: list[str]) -> Any:
+        values = np.empty((batch.num_rows, len(names)))
+        for j, name in enumerate(names):
+            column = batch.column(batch.schema.get_field_index(name))
+            if self._arrow.types.is_boolean(column.type):
+                column = column.cast(self._arrow.int8())
+            array = column.to_numpy(zero_copy_only=False)
+            if array.dtype.kind in "iu" and array.dtype.itemsize == 8 and array.size:
+                self._check_integers(array, name)
+            values[:, j] = array
+        return values
+
+    def _check_integers(self, array: Any, name: str) -> None:
+        largest = max(abs(int(array.min())), abs(int(array.max())))
+        if largest > 2**53:
+            warnings.warn(
+                f"{self.name}, column {name!a} holds integers up to {largest}, beyond 2^53; "
+                "float64 rounds these. Subtract a common offset if the last digits matter.",
+                PrecisionWarning,
+                stacklevel=2,
+            )
+
+
+class ParquetPiece(_ArrowPiece):
+    """A Parquet file."""
+
+    def _open(self) -> None:
+        with self._file() as file:
+            self.schema = file.schema_arrow
+            self.n_rows = file.metadata.num_rows
+            groups = range(file.metadata.num_row_groups)
+            self._sizes = [file.metadata.row_group(i).num_rows for i in groups]
+
+    def _file(self) -> Any:
+        from pyarrow import parquet
+
+        return parquet.ParquetFile(self.path, memory_map=False, pre_buffer=False)
+
+    def _batches(self, columns: Sequence[int], start: int, block_rows: int) -> Iterator[Any]:
+        names = [self.schema.names[i] for i in columns]
+        ends = np.cumsum([0, *self._sizes])
+        groups = [i for i in range(len(self._sizes)) if ends[i + 1] > start]
+        if not groups:
+            return
+        position = int(ends[groups[0]])
+        with self._file() as file:
+            for batch in file.iter_batches(block_rows, row_groups=groups, columns=names):
+                yield position, batch
+                position += batch.num_rows
+
+
+class IpcPiece(_ArrowPiece):
+    """An Arrow file: the file format (Feather version 2) or the stream format."""
+
+    def _open(self) -> None:
+        with self._arrow.memory_map(str(self.path)) as file:
+            start = file.read(6)
+            if start[:4] == b"FEA1":
+                raise InputError(
+                    f"{self.name} is Feather version 1; write it again as version 2 or Parquet."
+                )
+            self._streamed = start != b"ARROW1"
+            file.seek(0)
+            with self._reader(file) as reader:
+                self.schema = reader.schema
+                if not self._streamed:
+                    counts = (
+                        reader.get_batch(i).num_rows for i in range(reader.num_record_batches)
+                    )
+                    self.n_rows = sum(counts)
+
+    def _reader(self, file: Any) -> Any:
+        ipc = self._arrow.ipc
+        return ipc.open_stream(file) if self._streamed else ipc.open_file(file)
+
+    def _batches(self, columns: Sequence[int], start: int, block_rows: int) -> Iterator[Any]:
+        position = 0
+        with self._arrow.memory_map(str(self.path)) as file, self._reader(file) as reader:
+            if self._streamed:
+                batches = iter(reader)
+            else:
+                batches = (reader.get_batch(i) for i in range(reader.num_record_batches))
+            for batch in batches:
+                yield position, batch
+                position += batch.num_rows

@@ -1,0 +1,94 @@
+"""NPY files by memory map. The header is checked before NumPy allocates anything for it."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from momentmix.errors import InputError
+from momentmix.sources.piece import FilePiece, RawBlock, rows_from
+
+__all__ = ["NpyPiece"]
+
+_MAGIC = b"\x93NUMPY"
+_LONGEST_HEADER = 1 << 14
+
+
+class NpyPiece(FilePiece):
+    """A two-dimensional array of real numbers in an NPY file; never unpickled."""
+
+    column_names = None
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        super().__init__(path)
+        shape, fortran, dtype, offset = self._header()
+        if dtype.hasobject:
+            raise InputError(
+                f"{self.name} holds Python objects (dtype {dtype}), which momentmix never "
+                "unpickles. Save it with a real dtype: np.save(path, array.astype(float))."
+            )
+        if dtype.kind not in "fiub":
+            raise InputError(
+                f"{self.name} must hold real numbers; its dtype is {dtype}. Save it with a real "
+                "dtype: np.save(path, array.astype(float))."
+            )
+        if len(shape) != 2:
+            raise InputError(
+                f"{self.name} must have shape (n_rows, n_features); it has {len(shape)} "
+                f"dimension(s), shape {shape}. Reshape it and save it again."
+            )
+        n_values = shape[0] * shape[1]
+        expected, actual = offset + n_values * dtype.itemsize, self.path.stat().st_size
+        if actual < expected:
+            raise InputError(
+                f"{self.name} is truncated: shape {shape} of {dtype} needs {expected} bytes, the "
+                f"file has {actual}. Copy it again."
+            )
+        self.n_rows, self.n_columns = shape
+        self._array: Any = None
+        if n_values:
+            self._array = np.memmap(
+                self.path, dtype, "r", offset, shape, order="F" if fortran else "C"
+            )
+
+    def _header(self) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
+        size = self.path.stat().st_size
+        with self.path.open("rb") as file:
+            start = file.read(12)
+            if start[:6] != _MAGIC:
+                raise InputError(f"{self.name} is not an NPY file: it starts with {start[:6]!r}.")
+            if len(start) < 12:
+                raise InputError(f"{self.name} is truncated: {size} bytes, inside the header.")
+            version = start[6]
+            length = struct.unpack("<H", start[8:10])[0]
+            if version > 1:
+                length = struct.unpack("<I", start[8:12])[0]
+            if length > _LONGEST_HEADER or length > size:
+                raise InputError(
+                    f"{self.name} claims a header of {length} bytes; momentmix reads at most "
+                    f"{_LONGEST_HEADER}, and the file has {size}. It is corrupt, or not for this."
+                )
+            file.seek(0)
+            try:
+                found = np.lib.format.read_magic(file)
+                reader = np.lib.format.read_array_header_2_0
+                if found == (1, 0):
+                    reader = np.lib.format.read_array_header_1_0
+                shape, fortran, dtype = reader(file, max_header_size=_LONGEST_HEADER)
+            except (ValueError, TypeError, MemoryError, RecursionError) as error:
+                text = str(error).splitlines()[0][:200]
+                raise InputError(f"{self.name} has no readable NPY header: {text}") from None
+            if any(n < 0 for n in shape):
+                raise InputError(f"{self.name} claims the impossible shape {shape}.")
+            return tuple(int(n) for n in shape), bool(fortran), np.dtype(dtype), file.tell()
+
+    def read(self, columns: Sequence[int], start: int, block_rows: int) -> Iterator[RawBlock]:
+        """Blocks cast to float64."""
+        chosen: Any = slice(None) if list(columns) == list(range(self.n_columns)) else list(columns)
+        for first in range(start, self.n_rows or 0, block_rows):
+            part = self._array[first : first + block_rows][:, chosen]
+            yield RawBlock(np.array(part, dtype=np.float64, order="C"), rows_from(first))

@@ -1,0 +1,115 @@
+"""What one file or table gives to a source: its columns, and blocks of raw rows."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+Float = NDArray[np.float64]
+
+__all__ = ["FilePiece", "Piece", "RawBlock", "column_name"]
+
+_SAMPLES, _SAMPLE_BYTES = 16, 1 << 16
+
+
+@dataclass(frozen=True)
+class RawBlock:
+    """Rows as read, NaN where a value is missing.
+
+    Attributes
+    ----------
+    values : array of shape (n_rows, n_features)
+    where : callable
+        Number of a row in the block → its place in words ("line 12", "row 7").
+    """
+
+    values: Float
+    where: Callable[[int], str]
+
+
+def rows_from(first: int) -> Callable[[int], str]:
+    """Places of rows that are numbered from `first`."""
+    return lambda row: f"row {first + row}"
+
+
+def column_name(column: int, names: Sequence[str] | None) -> str:
+    """A column as messages name it, escaped."""
+    return f"column {column}" if names is None else f"column {names[column]!a}"
+
+
+class Piece(ABC):
+    """One file or table.
+
+    Attributes
+    ----------
+    name : str
+        For messages.
+    column_names : tuple of str or None
+    n_columns : int
+    n_rows : int or None
+        None where only reading tells.
+    """
+
+    name: str
+    column_names: tuple[str, ...] | None
+    n_columns: int
+    n_rows: int | None = None
+
+    def unusable(self, columns: Sequence[int]) -> list[str]:
+        """Those of the columns that hold no real numbers, each in words; empty if all do."""
+        return []
+
+    @abstractmethod
+    def read(self, columns: Sequence[int], start: int, block_rows: int) -> Iterator[RawBlock]:
+        """Blocks of the given columns from row `start` on."""
+
+    @abstractmethod
+    def mark(self) -> str:
+        """A digest of what is in the piece."""
+
+    def stamp(self) -> dict[str, object]:
+        """Name, size and time, to tell in words how an input has changed."""
+        return {"name": self.name}
+
+
+class FilePiece(Piece):
+    """A file on disk."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self.name = str(path)
+        self._mark: str | None = None
+
+    def mark(self) -> str:
+        """Digest of the size and of samples spread over the file, its ends among them.
+
+        Not of the name or the time: a copy of a file is the same file. Reading all of it twice
+        would double the cost of a pass.
+        """
+        if self._mark is None:
+            self._mark = self._sampled()
+        return self._mark
+
+    def _sampled(self) -> str:
+        size = self.path.stat().st_size
+        digest = hashlib.sha256(str(size).encode())
+        last = max(size - _SAMPLE_BYTES, 0)
+        with self.path.open("rb") as file:
+            for i in range(_SAMPLES):
+                file.seek(last * i // (_SAMPLES - 1))
+                digest.update(file.read(_SAMPLE_BYTES))
+                if last == 0:
+                    break
+        return digest.hexdigest()
+
+    def stamp(self) -> dict[str, object]:
+        """Name, size and time of change."""
+        found = self.path.stat()
+        return {"name": self.name, "bytes": found.st_size, "mtime_ns": found.st_mtime_ns}

@@ -1,0 +1,123 @@
+"""Arrays and data frames in memory. No data-frame library is imported: theirs is already there."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix.errors import InputError
+from momentmix.moments.rows import as_rows
+from momentmix.sources.piece import Piece, RawBlock, rows_from
+
+__all__ = ["ArrayPiece", "FramePiece", "is_frame"]
+
+
+def is_frame(data: Any) -> bool:
+    """Whether `data` is a table with named columns (pandas, polars, Arrow)."""
+    return _arrow(data) or (hasattr(data, "columns") and hasattr(data, "to_numpy"))
+
+
+def _arrow(data: Any) -> bool:
+    return hasattr(data, "column_names") and hasattr(data, "column")
+
+
+class _MemoryPiece(Piece):
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._mark: str | None = None
+
+    def _array(self, columns: Sequence[int]) -> NDArray[Any]:
+        raise NotImplementedError
+
+    def read(self, columns: Sequence[int], start: int, block_rows: int) -> Iterator[RawBlock]:
+        """Blocks cast to float64."""
+        array = self._array(columns)
+        for first in range(start, len(array), block_rows):
+            part = array[first : first + block_rows]
+            yield RawBlock(np.ascontiguousarray(part, dtype=np.float64), rows_from(first))
+
+    def mark(self) -> str:
+        """Digest of all values."""
+        if self._mark is None:
+            digest = hashlib.sha256()
+            for block in self.read(range(self.n_columns), 0, 1 << 14):
+                digest.update(block.values.tobytes())
+            self._mark = digest.hexdigest()
+        return self._mark
+
+
+class ArrayPiece(_MemoryPiece):
+    """An array, or anything that NumPy makes one of."""
+
+    column_names = None
+
+    def __init__(self, rows: Any, name: str = "the array") -> None:
+        super().__init__(name)
+        self.rows, _ = as_rows(rows, None)
+        self.n_rows, self.n_columns = self.rows.shape
+
+    def _array(self, columns: Sequence[int]) -> NDArray[Any]:
+        if list(columns) == list(range(self.n_columns)):
+            return self.rows
+        return self.rows[:, list(columns)]
+
+
+class FramePiece(_MemoryPiece):
+    """A pandas or polars data frame, or an Arrow table."""
+
+    def __init__(self, frame: Any, name: str = "the table") -> None:
+        super().__init__(name)
+        self.frame = frame
+        labels = list(frame.column_names if _arrow(frame) else frame.columns)
+        named = all(isinstance(label, str) for label in labels)
+        self.column_names = tuple(labels) if named else None
+        self.n_columns, self.n_rows = len(labels), int(frame.shape[0])
+        if not self.n_columns:
+            raise InputError(f"{name} has no columns; pass one with numbers.")
+        self._cache: tuple[tuple[int, ...], NDArray[Any]] | None = None
+
+    def _column(self, i: int) -> NDArray[Any]:
+        if _arrow(self.frame):
+            return np.asarray(self.frame.column(i).to_numpy())
+        if not hasattr(self.frame, "iloc"):
+            return np.asarray(self.frame[self.frame.columns[i]].to_numpy())
+        column = self.frame.iloc[:, i]
+        kind = getattr(column.dtype, "kind", "O")
+        if not isinstance(column.dtype, np.dtype) and kind in "iufb":  # pandas' nullable numbers
+            return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
+        return np.asarray(column.to_numpy())
+
+    def unusable(self, columns: Sequence[int]) -> list[str]:
+        """Columns that are not numbers."""
+        found = []
+        for i in columns:
+            array = self._column(i)
+            if array.dtype.kind not in "fiub":
+                name = i if self.column_names is None else ascii(self.column_names[i])
+                found.append(f"{name} ({array.dtype})")
+        return found
+
+    def _array(self, columns: Sequence[int]) -> NDArray[Any]:
+        key = tuple(columns)
+        if self._cache is None or self._cache[0] != key:
+            arrays = [self._column(i) for i in key]
+            for array in arrays:
+                if array.dtype.kind in "iu" and array.dtype.itemsize == 8 and array.size:
+                    as_rows(array[:, None], None)  # warns beyond 2^53
+            self._cache = key, np.column_stack([a.astype(np.float64, copy=False) for a in arrays])
+        return self._cache[1]
+
+    def mark(self) -> str:
+        """Digest of all columns that are numbers."""
+        if self._mark is None:
+            digest = hashlib.sha256(repr(self.column_names).encode())
+            for i in range(self.n_columns):
+                array = self._column(i)
+                if array.dtype.kind in "fiub":
+                    digest.update(np.ascontiguousarray(array).tobytes())
+            self._mark = digest.hexdigest()
+        return self._mark

@@ -1,0 +1,194 @@
+"""Bad rows are refused with a message that names place and cure; the summary stays as it was."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from momentmix import MomentSummary, summarize
+from momentmix.errors import InputError, InputTypeError, PrecisionWarning
+
+
+def table(change=None, n=6, d=3):
+    rows = np.arange(float(n * d)).reshape(n, d) % 7
+    if change:
+        row, column, value = change
+        rows[row, column] = value
+    return rows
+
+
+def masked():
+    return np.ma.MaskedArray(table(), mask=np.zeros((6, 3), bool))
+
+
+REFUSED = [
+    (table((4, 1, np.nan)), InputError, r"row 4, column 1 is NaN.*missing"),
+    (table((2, 0, np.inf)), InputError, r"row 2, column 0 is inf.*missing value"),
+    (table((5, 2, -np.inf)), InputError, r"row 5, column 2 is -inf"),
+    (table((3, 2, 1e308)), InputError, r"2\^1000.*row 3, column 2 is 1e\+308.*Rescale"),
+    (table((3, 2, -1e308)), InputError, r"row 3, column 2 is -1e\+308"),
+    (np.empty((0, 3)), InputError, r"at least one row.*Skip empty blocks"),
+    (np.empty((4, 0)), InputError, r"at least one column"),
+    (np.ones(3), InputError, r"1 dimension\(s\).*reshape\(1, -1\)"),
+    (np.ones((2, 3, 1)), InputError, r"3 dimension\(s\).*Flatten"),
+    (5.0, InputError, r"0 dimension"),
+    (np.ones((4, 2)), InputError, r"3 columns.*got 2"),
+    (np.ones((4, 3)) * 1j, InputTypeError, r"complex.*separate columns"),
+    (np.full((4, 3), "x"), InputTypeError, r"column 0 \(row 0 holds .*encode"),
+    (
+        np.array([[1, 2, None], [3, 4, 5]], dtype=object),
+        InputTypeError,
+        r"column 2 \(row 0 holds None",
+    ),
+    (np.array([[1, "a", 2]], dtype=object), InputTypeError, r"column 1 \(row 0 holds 'a'"),
+    (np.zeros((2, 3), dtype="M8[D]"), InputTypeError, r"datetime64"),
+    ([[1.0, 2.0, 3.0], [1.0, 2.0]], InputError, r"rectangular"),
+    (sparse.eye(3).tocsr(), InputTypeError, r"sparse.*toarray\(\)"),
+    (masked(), InputTypeError, r"masked array.*filled"),
+]
+
+
+@pytest.mark.parametrize(("rows", "error", "message"), REFUSED)
+@pytest.mark.parametrize("filled", [False, True])
+def test_bad_rows_are_refused_and_change_nothing(rows, error, message, filled):
+    summary = MomentSummary(3, 2, shard_id="a")
+    twin = MomentSummary(3, 2, shard_id="a")
+    if filled:
+        summary.update(table())
+        twin.update(table())
+    with pytest.raises(error, match=message):
+        summary.update(rows)
+    assert summary.n_rows == twin.n_rows
+    assert summary.update(table(n=2000)).to_bytes() == twin.update(table(n=2000)).to_bytes()
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ([1, 1, -1, 1, 1, 1], r"not negative; row 2 has -1.*forget"),
+        ([1, np.nan, 1, 1, 1, 1], r"finite.*row 1 has nan"),
+        ([1, np.inf, 1, 1, 1, 1], r"finite.*row 1 has inf"),
+        ([0] * 6, r"all zero"),
+        ([1] * 5, r"shape \(6,\).*\(5,\)"),
+        ([[1] * 6], r"shape \(6,\)"),
+        ([1e-30] * 6, r"between 2\^−40.*constant"),
+        ([1e30] * 6, r"1e\+30.*Multiply"),
+    ],
+)
+def test_bad_weights_are_refused(weights, message):
+    summary = MomentSummary(3, 2)
+    with pytest.raises(InputError, match=message):
+        summary.update(table(), weights)
+    assert summary.n_rows == 0
+
+
+def test_text_weights_are_refused():
+    with pytest.raises(InputTypeError, match="sample_weight must be real numbers"):
+        MomentSummary(3, 2).update(table(), ["1"] * 6)
+
+
+@pytest.mark.parametrize("at", [1500, 2047, 2048, 2500])
+@pytest.mark.parametrize("names", [None, ["x", "y\x07", "z"]])
+def test_overflow_names_row_and_column_and_changes_nothing(at, names):
+    rng = np.random.default_rng(0)
+    good, bad = rng.standard_normal((1100, 3)), rng.standard_normal((3000, 3))
+    bad[at, 1] = 1e200
+    summary = MomentSummary(3, 3, names, shard_id="a").update(good)
+    before = MomentSummary(3, 3, names, shard_id="a").update(good)
+    label = r"column 1" if names is None else r"column 1 \('y\\x07'\)"
+    with pytest.raises(InputError, match=rf"row {at}, {label}, is 1e\+200.*clip the outlier"):
+        summary.update(bad)
+    assert summary.n_rows == 1100
+    assert summary.to_bytes() == before.to_bytes()
+
+
+def test_integers_beyond_two_to_the_53_warn():
+    rows = np.full((4, 3), 2**60) + np.arange(12).reshape(4, 3)
+    with pytest.warns(PrecisionWarning, match=r"beyond 2\^53"):
+        MomentSummary(3, 2).update(rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        MomentSummary(3, 2).update(rows >> 10)
+
+
+def test_integer_products_do_not_wrap():
+    rows = np.full((10, 3), 2_000_000_000, dtype=np.int32)
+    rows[::2] = -2_000_000_000
+    assert MomentSummary(3, 3).update(rows).tensor(2, 0, 1).values == pytest.approx(4e18)
+    small = np.full((10, 3), 200, dtype=np.uint8)
+    assert MomentSummary(3, 3).update(small).tensor(3, 0, 1).values == pytest.approx(8e6)
+    flags = np.eye(3, dtype=bool)
+    assert MomentSummary(3, 3).update(flags).mean == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"n_features": 3, "order": 4}, InputError, r"order must be at most n_features=3.*order=4"),
+        ({"n_features": 3, "order": 0}, InputError, r"order must be at least 1"),
+        ({"n_features": 0, "order": 1}, InputError, r"n_features must be at least 1"),
+        ({"n_features": 3, "order": 2.5}, InputTypeError, r"order must be an integer"),
+        ({"n_features": 3, "order": 2, "squared_order": 2}, InputError, r"order − 1 = 1.*closed"),
+        ({"n_features": 3, "order": 2, "replicates": 1}, InputError, r"replicates must be 0"),
+        ({"n_features": 3, "order": 2, "n_threads": 0}, InputError, r"n_threads"),
+        ({"n_features": 3, "order": 2, "shard_id": 7}, InputTypeError, r"shard_id"),
+        ({"n_features": 3, "order": 2, "feature_names": ["a"]}, InputError, r"each of the 3"),
+        ({"n_features": 2, "order": 2, "feature_names": ["a", "a"]}, InputError, r"repeated: 'a'"),
+        ({"n_features": 2, "order": 2, "feature_names": "ab"}, InputTypeError, r"sequence"),
+        ({"n_features": 2, "order": 2, "feature_names": [1, 2]}, InputTypeError, r"strings"),
+        ({"n_features": 10**6, "order": 7}, InputError, r"budget.*Use"),
+        (
+            {"n_features": 40, "order": 5, "memory_budget": 10**8},
+            InputError,
+            r"takes 791,339 moments, 3.. MiB of memory.*budget is 95.4 MiB. Use order=3 \(",
+        ),
+    ],
+)
+def test_impossible_summaries_are_refused(arguments, error, message):
+    with pytest.raises(error, match=message):
+        MomentSummary(**arguments)
+
+
+def test_empty_summary_has_no_moments():
+    empty = MomentSummary(3, 2)
+    assert empty.n_rows == 0
+    assert empty.sum_weights == 0
+    assert empty.effective_rows == 0
+    assert empty.noise() is None
+    for read in (
+        lambda: empty.mean,
+        lambda: empty.variance,
+        empty.moments,
+        lambda: empty.tensor(2),
+    ):
+        with pytest.raises(InputError, match="holds no rows yet"):
+            read()
+
+
+def test_questions_out_of_range():
+    summary = summarize(table(), 2, replicates=0)
+    with pytest.raises(InputError, match=r"orders up to 2; order=3"):
+        summary.tensor(3)
+    with pytest.raises(InputError, match=r"squared_order=1"):
+        summary.squared(0, 2)
+    with pytest.raises(InputError, match=r"feature must be below 3"):
+        summary.squared(3, 0)
+    with pytest.raises(InputError, match=r"scale must be positive"):
+        summary.tensor(2, 0, 0)
+    with pytest.raises(InputError, match=r"shift must be finite"):
+        summary.tensor(2, np.nan)
+    with pytest.raises(InputError, match=r"shift must be a number or have shape \(3,\)"):
+        summary.tensor(2, [1, 2])
+    with pytest.raises(InputError, match=r"replicates=0"):
+        summary.replicate_moments()
+    with pytest.raises(InputError, match=r"overflow float64"):
+        summarize(np.eye(3) * 1e200, 2).tensor(2, 1e250, 1)
+
+
+def test_summarize_refuses_nothing_at_all():
+    with pytest.raises(InputError, match="iterator was empty"):
+        summarize(iter([]), 2)
+    with pytest.raises(InputError, match="single array"):
+        summarize(iter([table()]), 2, [1] * 6)
+    assert summarize(iter([table(), table()]), 2).n_rows == 12

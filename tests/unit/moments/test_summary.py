@@ -1,0 +1,390 @@
+"""MomentSummary: shards, merging, forgetting, names, frames, groups, threads."""
+
+import copy
+
+import numpy as np
+import pytest
+
+from momentmix import DiagonalMixture, MomentSummary, summarize
+from momentmix.errors import InputError, InputTypeError, ShardError
+
+
+def normal(n=50, d=4, seed=0):
+    return np.random.default_rng(seed).standard_normal((n, d))
+
+
+def made(rows, shard="a", order=3, **options):
+    return MomentSummary(rows.shape[1], order, shard_id=shard, **options).update(rows)
+
+
+# -- shards and merging -----------------------------------------------------------------------
+
+
+def test_the_same_shard_twice_is_refused_with_its_id():
+    a, b = made(normal()), made(normal(seed=1), "b")
+    (shard,) = a.shard_ids
+    for action in (lambda: a + a, lambda: (a + b) + a, lambda: a + a.copy()):
+        with pytest.raises(ShardError, match=rf"shard {shard} is in both.*count twice") as caught:
+            action()
+        assert caught.value.shard_ids == (shard,)
+    both = a + b
+    with pytest.raises(ShardError, match=r"shards .* are in both"):
+        both += both.copy()
+    assert both.n_rows == 100
+
+
+def test_subtracting_what_was_never_added_points_to_forget():
+    a, b = made(normal()), made(normal(seed=1), "b")
+    with pytest.raises(ShardError, match=r"not in the summary.*forget\(\)") as caught:
+        a - b
+    assert caught.value.shard_ids == b.shard_ids
+
+
+def test_shards_open_and_close():
+    summary = MomentSummary(4, 2).update(normal())
+    first = summary.shard_ids
+    summary.update(normal(seed=1))
+    _ = summary.mean, summary.tensor(2), summary.minimum
+    assert summary.shard_ids == first  # reading leaves it open
+    summary.to_bytes()
+    summary.update(normal(seed=2))
+    assert len(summary.shard_ids) == 2
+    twin = summary.copy()
+    summary.update(normal(seed=3))
+    assert len(summary.shard_ids) == 3
+    assert twin.n_rows == 150
+    assert copy.deepcopy(twin) == copy.copy(twin) == twin
+
+
+def test_shard_ids_by_the_caller():
+    summary = MomentSummary(4, 2, shard_id="one").update(normal())
+    summary.update(normal(seed=1), shard_id="one").update(normal(seed=2), shard_id=b"two")
+    assert len(summary.shard_ids) == 2
+    assert set(made(normal(), "one").shard_ids) < set(summary.shard_ids)
+    with pytest.raises(ShardError, match="already in this summary and closed"):
+        summary.update(normal(), shard_id="one")
+    assert summary.n_rows == 150
+    whole = made(np.concatenate([normal(), normal(seed=1)]), "one", 2) + made(
+        normal(seed=2), b"two", 2
+    )
+    assert summary.to_bytes() == whole.to_bytes()
+
+
+def test_merging_needs_alike_summaries():
+    a = made(normal())
+    with pytest.raises(InputError, match=r"same features; got 4 and 5.*select"):
+        a + made(normal(d=5), "b")
+    with pytest.raises(InputError, match=r"same orders.*truncate\(2, 1\)"):
+        a + made(normal(), "b", order=2)
+    with pytest.raises(InputError, match=r"same replicates; got 16 and 0.*replicates=0"):
+        a + made(normal(), "b", replicates=0)
+    with pytest.raises(InputTypeError, match=r"MomentSummary only; got ndarray.*update"):
+        a - normal()
+    with pytest.raises(InputTypeError, match=r"MomentSummary only; got int"):
+        a + 3
+    assert a != "something else"
+
+
+def test_sum_of_many():
+    parts = [made(normal(seed=i), str(i)) for i in range(5)]
+    total = sum(parts)
+    assert total.n_rows == 250
+    reference = np.concatenate([normal(seed=i) for i in range(5)])
+    assert total.mean == pytest.approx(reference.mean(axis=0), rel=1e-14)
+    assert (total.minimum == reference.min(axis=0)).all()
+
+
+def test_truncate_and_select():
+    a = made(normal(d=5), order=4, feature_names=list("vwxyz"))
+    low = a.truncate(2)
+    assert (low.order, low.squared_order, low.replicates) == (2, 1, 16)
+    assert (low.tensor(2).values == a.tensor(2).values).all()
+    with pytest.raises(InputError, match=r"truncate can only lower order=4"):
+        a.truncate(5)
+    with pytest.raises(InputError, match=r"replicates can only be kept"):
+        a.truncate(3, replicates=4)
+    part = a.truncate(2).select(["z", "v"])
+    assert part.feature_names == ("z", "v")
+    assert part.tensor(2)[0, 1] == a.tensor(2)[0, 4]
+    assert part.squared(0, 1) == pytest.approx(a.squared(4, 1)[:1], rel=1e-13)
+    with pytest.raises(InputError, match=r"2 features have moments of order 2.*truncate\(2\)"):
+        a.select([0, 1])
+    with pytest.raises(InputError, match=r"no feature named 'q'; the names are: 'v'"):
+        a.select(["q"])
+    with pytest.raises(InputError, match=r"different numbers in 0…4"):
+        a.select([0, 0, 1, 2, 3])
+
+
+# -- forgetting -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("replicates", [0, 16])
+def test_forget_takes_rows_away(replicates):
+    rows = normal(5000) + 100
+    summary = made(rows, replicates=replicates)
+    summary.forget(rows[100:400])
+    rest = made(np.delete(rows, slice(100, 400), axis=0), replicates=replicates)
+    assert summary.n_rows == 4700
+    assert summary.n_forgotten == 300
+    assert not summary.exact_bounds
+    assert "300 forgotten" in repr(summary)
+    for a, b in zip(summary.moments().distinct, rest.moments().distinct, strict=True):
+        assert a == pytest.approx(b, abs=1e-12)
+    again = MomentSummary.from_bytes(summary.to_bytes())
+    assert again == summary
+    assert again.n_forgotten == 300
+
+
+def test_forget_refuses_the_implausible():
+    rows = normal(50)
+    summary, untouched = made(rows), made(rows)
+    outside = rows[:1] + 100
+    with pytest.raises(InputError, match=r"row 0, column 0, is .* outside .* never added"):
+        summary.forget(outside)
+    with pytest.raises(InputError, match=r"holds 50 rows .*50 rows .* new summary"):
+        summary.forget(rows)
+    with pytest.raises(InputError, match=r"negative variance"):
+        summary.forget(np.repeat(rows[[rows[:, 0].argmax(), rows[:, 0].argmin()]], 20, axis=0))
+    with pytest.raises(InputError, match=r"row 0, column 1 is NaN"):
+        summary.forget([[0, np.nan, 0, 0]])
+    assert summary.to_bytes() == untouched.to_bytes()
+
+
+def test_forgetting_in_a_part_shows_when_it_is_subtracted():
+    a, b = made(normal()), made(normal(seed=1), "b")
+    both, alone = a + b, a.copy()
+    b.forget(normal(seed=1)[:5])
+    with pytest.raises(InputError, match=r"not parts of one another. Were rows forgotten"):
+        both - b
+    a.forget(normal()[:5])
+    with pytest.raises(InputError, match=r"not parts of one another"):
+        alone - a
+    with pytest.raises(InputError, match=r"not parts of one another"):
+        a - alone
+
+
+def test_forget_can_be_weighted():
+    rows = normal(60)
+    summary = made(rows)
+    summary.forget(rows[:2], sample_weight=[0.5, 1.0])
+    assert summary.sum_weights == 58.5
+
+
+def test_bounds_become_bounds():
+    a, b = made(normal()), made(normal(seed=1) * 10, "b")
+    rest = (a + b) - b
+    assert not rest.exact_bounds
+    assert a.exact_bounds
+    assert (rest.minimum <= normal().min(axis=0)).all()
+    assert rest == a
+
+
+# -- names and data frames --------------------------------------------------------------------
+
+
+class Pandas:
+    """What update() uses of a pandas data frame."""
+
+    def __init__(self, columns):
+        self._columns = columns
+        self.columns, self.iloc = list(columns), self
+
+    def to_numpy(self):
+        return np.column_stack(list(self._columns.values()))
+
+    def __getitem__(self, key):
+        return Column(list(self._columns.values())[key[1]])
+
+
+class Column:
+    def __init__(self, values):
+        self.values = np.asarray(values)
+
+    def to_numpy(self):
+        return self.values
+
+
+class Polars:
+    def __init__(self, columns):
+        self._columns, self.columns = columns, list(columns)
+
+    def to_numpy(self):
+        return np.column_stack(list(self._columns.values()))
+
+    def __getitem__(self, name):
+        return Column(self._columns[name])
+
+
+class Arrow:
+    def __init__(self, columns):
+        self._columns, self.column_names = columns, list(columns)
+
+    def column(self, i):
+        return Column(list(self._columns.values())[i])
+
+
+@pytest.mark.parametrize("frame", [Pandas, Polars, Arrow])
+def test_data_frames_bring_names(frame):
+    rows = normal(30, 3)
+    columns = {"a": rows[:, 0], "b": rows[:, 1].astype(np.float32), "c": np.arange(30)}
+    summary = MomentSummary(3, 2, shard_id="a").update(frame(columns))
+    assert summary.feature_names == ("a", "b", "c")
+    values = np.column_stack(list(columns.values()))
+    assert summary.to_bytes() == made(values, order=2, feature_names=["a", "b", "c"]).to_bytes()
+    swapped = {name: columns[name] for name in "acb"}
+    with pytest.raises(InputError, match=r"column 1 is 'b' in one and 'c' .*another order"):
+        summary.update(frame(swapped))
+    with pytest.raises(InputTypeError, match=r"column 'b' has dtype <U1"):
+        summary.update(frame({**columns, "b": ["x"] * 30}))
+    assert summary.n_rows == 30
+    assert summarize(frame(columns), 2).feature_names == ("a", "b", "c")
+    plain = MomentSummary(3, 2).update(values)
+    with pytest.raises(InputError, match=r"filled without any"):
+        plain.update(frame(columns))
+
+
+def test_real_data_frames():
+    pandas = pytest.importorskip("pandas")
+    rows = normal(30, 3)
+    frame = pandas.DataFrame(rows, columns=["x", "y", "z"])
+    assert made(frame.to_numpy(), feature_names=["x", "y", "z"]) == MomentSummary(
+        3, 3, shard_id="a"
+    ).update(frame)
+
+
+def test_names_must_agree_in_a_merge():
+    a = made(normal(), feature_names=["a", "b", "c", "d"])
+    with pytest.raises(InputError, match=r"column 3 is 'd' in one and 'x\\n'.*Rename"):
+        a + made(normal(), "b", feature_names=["a", "b", "c", "x\n"])
+    assert (a + made(normal(), "c")).feature_names == ("a", "b", "c", "d")
+
+
+# -- frame, threads, groups -------------------------------------------------------------------
+
+
+def test_the_result_does_not_depend_on_threads():
+    rows = normal(30_000, 6) * 10.0 ** np.arange(6) + 7
+    rows[12_345, 2] = 1e9
+    found = {made(rows, order=4, n_threads=n).to_bytes() for n in (1, 2, 5)}
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_result_does_not_depend_on_the_cuts_between_calls(weighted):
+    rng = np.random.default_rng(3)
+    rows = rng.standard_normal((7000, 5)) * 10.0 ** rng.integers(-4, 4, 5)
+    rows[:1500, 0] = 4.0
+    weights = rng.integers(0, 3, 7000) if weighted else np.ones(7000)
+    expected = MomentSummary(5, 3, shard_id="a").update(rows, weights).to_bytes()
+    for _ in range(3):
+        summary = MomentSummary(5, 3, shard_id="a")
+        for part in np.split(np.arange(7000), np.sort(rng.choice(7000, 12, replace=False))):
+            if weights[part].any():
+                summary.update(rows[part], weights[part])
+            _ = summary.minimum
+        assert summary.to_bytes() == expected
+
+
+def test_the_frame_is_a_power_of_two_and_a_multiple():
+    summary = made(normal(5000) * [1e-9, 1, 3e5, 1] + [1, 0, 1e9, -7])
+    assert (np.frexp(summary.scale)[0] == 0.5).all()
+    units = summary.shift / summary.scale
+    assert (units == np.rint(units)).all()
+    assert (np.abs(summary.mean - summary.shift) <= summary.scale / 2).all()
+    deviation = np.sqrt(summary.variance)
+    assert (summary.scale > deviation / 4).all()
+    assert (summary.scale < deviation * 4).all()
+
+
+def test_standardised_by_default():
+    rows = normal(2000, 5) * 7 + 3
+    rows[:, 4] = 2.5  # constant: its size is the scale
+    moments = summarize(rows, 3).moments()
+    assert moments.distinct[0].tolist() == [1.0]
+    assert moments.distinct[1] == pytest.approx(np.zeros(5), abs=1e-15)
+    assert moments.squared[0][:4, 0] == pytest.approx(np.ones(4), rel=1e-14)
+    assert moments.scale[4] == 2.5
+    assert summarize(rows * [1, 1, 1, 1, 0], 3).moments().scale[4] == 1.0
+    assert moments.squared[0][4, 0] == 0.0
+    assert (moments.order, moments.squared_order) == (3, 2)
+
+
+def test_moments_of_a_mixture_agree_with_its_closed_form():
+    rng = np.random.default_rng(0)
+    mixture = DiagonalMixture([0.3, 0.7], rng.standard_normal((2, 5)), rng.uniform(0.1, 1, (2, 5)))
+    rows, _ = mixture.sample(200_000, random_state=1)
+    summary = summarize(rows, 4)
+    noise = summary.noise(0, 1)
+    for t in (1, 2, 3):
+        error = summary.tensor(t, 0, 1).values - mixture.moment_tensor(t).values
+        assert (np.abs(error) < 6 * noise.distinct[t]).all()
+    for j in range(5):
+        for s in (0, 1):
+            error = summary.squared(j, s, 0, 1) - mixture.squared_moments(j, s)
+            assert (np.abs(error) < 6 * noise.squared[s][j]).all()
+
+
+def test_noise_matches_the_known_standard_error():
+    ratios = []
+    for seed in range(30):
+        rows = np.random.default_rng(seed).standard_normal((16 * 1024, 4))
+        noise = made(rows, str(seed)).noise(0, 1)
+        ratios.append(noise.distinct[2] * np.sqrt(len(rows)))  # the truth is 1
+    assert np.mean(ratios) == pytest.approx(1, abs=0.05)
+
+
+def test_noise_needs_groups():
+    assert made(normal(500)).noise() is None  # one block
+    assert made(normal(20_000), replicates=0).noise() is None
+    assert made(normal(20_000)).noise() is not None
+    spread = sum(made(normal(seed=i), str(i)) for i in range(40))
+    assert spread.noise() is not None  # one-block shards fall into different groups
+
+
+def test_groups_add_up_and_leave_out():
+    rows = normal(9 * 1024 + 100, 4)
+    summary = made(rows, order=4)
+    groups = summary.replicate_moments()
+    total = summary.moments()
+    assert sum(g.n_rows for g in groups) == len(rows)
+    assert len(groups) == 10
+    for t in range(4):
+        weighted = sum(g.distinct[t] * g.sum_weights for g in groups) / len(rows)
+        assert weighted == pytest.approx(total.distinct[t], abs=1e-14)
+    left_out = summary.replicate_moments(leave_out=True)
+    for g, rest in zip(groups, left_out, strict=True):
+        assert g.n_rows + rest.n_rows == len(rows)
+        joined = g.distinct[3] * g.n_rows + rest.distinct[3] * rest.n_rows
+        assert joined / len(rows) == pytest.approx(total.distinct[3], abs=1e-14)
+    # the jackknife over groups gives the same standard errors
+    values = np.array([rest.distinct[2] for rest in left_out])
+    jackknife = np.sqrt(9 / 10 * ((values - values.mean(axis=0)) ** 2).sum(axis=0))
+    assert summary.noise().distinct[2] == pytest.approx(jackknife, rel=0.15)
+
+
+def test_numpy_integers_are_numbers():
+    number = np.int64
+    summary = MomentSummary(
+        number(4), number(3), None, number(1), replicates=number(4), shard_id="a"
+    )
+    assert (
+        summary.update(normal()).to_bytes()
+        == made(normal(), squared_order=1, replicates=4).to_bytes()
+    )
+    assert summary.truncate(number(2)).select(np.arange(3)).n_features == 3
+
+
+def test_repr_and_cost():
+    summary = made(normal(2000))
+    assert repr(summary) == (
+        "MomentSummary(n_features=4, order=3, squared_order=2, replicates=16, "
+        "2,000 rows in 1 shard(s))"
+    )
+    assert summary.cost.n_entries == 15 + 4 * (1 + 3 + 3)
+    assert "43 moments" in str(summary.cost)
+    assert summary.cost.memory_bytes > summary.cost.n_entries * 100
+
+
+def test_unhashable():
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(MomentSummary(2, 1))
