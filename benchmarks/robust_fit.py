@@ -164,7 +164,9 @@ def certificate(a):
         r, n = int(rng.integers(2, 21)), int(10 ** rng.uniform(np.log10(3000), a.largest))
         law = ("separated", "overlapping", "shared", "light")[int(rng.integers(4))]
         d = int(rng.choice([8, 10, 15, 20]))
-        refine = None if case % 2 == 0 else "auto"
+        refine = None if case % 2 == 0 or a.hard else "auto"
+        if a.hard:  # many components that overlap, few rows: most fits are bad
+            r, n = int(rng.integers(8, 21)), int(10 ** rng.uniform(3.5, 4.5))
         seed = int(rng.integers(10**6))
         if refine is None and r > mm.largest_rank(d, 6, method="robust"):
             r = 6
@@ -263,6 +265,7 @@ def main():
         p.add_argument("--data", default="real", choices=["real", "synthetic"])
         p.add_argument("--only", default="")
         p.add_argument("--quick", action="store_true")
+        p.add_argument("--hard", action="store_true")
         p.add_argument("--verbose", "-v", action="store_true")
     a = parser.parse_args()
     a.run(a)

@@ -1,4 +1,4 @@
-"""order="auto" and n_components="auto".
+"""Automatic order and number of components.
 
 | paper symbol | name here |
 |---|---|
@@ -10,15 +10,25 @@ Differs from the paper: the paper has no such step.
 
 from __future__ import annotations
 
-from math import ceil
+from collections.abc import Callable
+from math import ceil, log
 
 import numpy as np
 
 from momentmix.capacity import robust_rank
+from momentmix.core.row_blocks import RowBlocks
 from momentmix.core.standard_moments import StandardMoments
 from momentmix.fitting.candidates import cross_moments, layouts
+from momentmix.fitting.over_identification import OverIdentification
+from momentmix.fitting.refine import best_candidate, draw_sample
 
-__all__ = ["choose_order", "elbow", "least_components"]
+__all__ = [
+    "choose_by_bic",
+    "choose_from_moments",
+    "choose_order",
+    "elbow",
+    "least_components",
+]
 
 _MARGIN = 1.3
 _HIGHEST = 7
@@ -66,3 +76,43 @@ def elbow(effects: dict[int, float]) -> int:
     y = np.log(np.maximum([effects[r] for r in ranks], 1e-6))
     chord = y[0] + (y[-1] - y[0]) * (x - x[0]) / (x[-1] - x[0])
     return ranks[int(np.argmax(chord - y))]
+
+
+def choose_from_moments(
+    moments: StandardMoments,
+    most: int,
+    test: Callable[[int], OverIdentification],
+    rng: np.random.Generator,
+) -> tuple[bool, int, str]:
+    """Whether some number is accepted, the smallest such number or the elbow, and a sentence."""
+    least = min(most, least_components(moments, rng))
+    effects: dict[int, float] = {}
+    for r in range(least, most + 1):
+        found = test(r)
+        if not found.testable:
+            break
+        effects[r] = found.effect_size
+        if found.p_value >= 0.01:
+            return True, r, f"n_components={r}: the smallest that the moments accept"
+    if not effects:
+        return False, 1, "n_components=1: the moments cannot test more"
+    r = elbow(effects)
+    sentence = f"no number of components from {least} to {max(effects)} fits the moments"
+    return False, r, f"n_components={r}: {sentence}; this is the elbow of the effect size"
+
+
+def choose_by_bic(
+    rows: RowBlocks, moments: StandardMoments, most: int, floor: float, rng: np.random.Generator
+) -> tuple[int, str]:
+    """Number of components with the least BIC, likelihoods per row from candidates on a sample."""
+    sample, n, d = draw_sample(rows, moments, rng), rows.n_rows, moments.n_features
+    floors = np.full(d, floor)
+    best, best_r = np.inf, 1
+    for r in range(1, min(most, n) + 1):
+        score = best_candidate(sample, None, r, floors, rng)[0].score
+        bic = -2.0 * n * score + (r * (2 * d + 1) - 1) * log(n)
+        if bic < best:
+            best, best_r = bic, r
+        elif r > best_r + 1:  # twice in a row without gain
+            break
+    return best_r, f"n_components={best_r}: least BIC; the moments accept no number"

@@ -43,9 +43,10 @@ def collect_findings(
     test: OverIdentification,
     capacity: int,
     variance_floor: float,
+    from_rows: bool = False,
 ) -> list[Finding]:
-    """All findings about a fit of standardised features."""
-    found = _about_size(moments, parameters, capacity)
+    """All findings about a fit of standardised features; `from_rows` after EM passes."""
+    found = _about_size(moments, parameters, capacity, from_rows)
     found += _about_components(moments, parameters, variance_floor)
     found += _about_columns(moments, test)
     if test.testable and test.condition_number > 1e4:
@@ -61,7 +62,9 @@ def collect_findings(
     return found
 
 
-def _about_size(moments: StandardMoments, p: Parameters, capacity: int) -> list[Finding]:
+def _about_size(
+    moments: StandardMoments, p: Parameters, capacity: int, from_rows: bool
+) -> list[Finding]:
     r, d = p.means.shape
     n, n_parameters = moments.n_effective, r * (2 * d + 1) - 1
     found = []
@@ -69,13 +72,13 @@ def _about_size(moments: StandardMoments, p: Parameters, capacity: int) -> list[
         found.append(
             Finding(
                 "over-capacity",
-                Severity.FATAL,
+                Severity.WARNING if from_rows else Severity.FATAL,
                 f"not identified from these moments: order {moments.order} with {d} features "
                 f"tells at most {capacity} component{'s' if capacity > 1 else ''} apart, "
-                f"{r} were asked.",
+                f"{r} were asked." + " The answer rests on the rows alone." * from_rows,
             )
         )
-    elif r > 1 and r == capacity:
+    elif r > 1 and r == capacity and not from_rows:
         found.append(
             Finding(
                 "capacity-margin",

@@ -78,7 +78,7 @@ def fit_moments(
     floor: float = 1e-6,
     max_rounds: int = 3,
     strict: bool = True,
-    joint_steps: tuple[int, ...] = (15, 15),
+    joint_steps: tuple[int, ...] = (10, 6),
 ) -> MomentFit:
     """Weights, means and variances from moments alone.
 
@@ -94,7 +94,7 @@ def fit_moments(
         Rounds of further candidates while the misfit stays above the noise.
     strict : bool
         Whether a round counts as good only if the over-identification test accepts it; otherwise
-        a misfit at the noise is enough.
+        a misfit at the noise is enough. The answer is then polished to the end as well.
     joint_steps : tuple of int
         Levenberg–Marquardt steps at most, one number per renewal of the noise.
     """
@@ -109,7 +109,8 @@ def fit_moments(
     history = []
     for _ in range(max_rounds):
         pool = np.concatenate([pool, draw_candidates(moments, r, DRAWS_PER_ROUND, rng)])
-        start = _select_and_polish(moments, plain, pool, bounds, r)
+        known = None if best is None else best[1]
+        start = _select_and_polish(moments, plain, pool, bounds, r, known)
         if start.n_components < r:
             start = _filled_up(start, r, rng)
         found, noise, cost = _joint_polish(full, start, bounds, moments.n_effective, joint_steps)
@@ -123,6 +124,10 @@ def fit_moments(
         pool = np.concatenate([pool, found.means])
     assert best is not None
     misfit, raw, noise = best
+    if strict:
+        # The standard errors are those of the minimum, so the minimum has to be reached.
+        raw, noise, cost = _joint_polish(full, raw, bounds, moments.n_effective, (40,), 0.01)
+        misfit = cost / max(full.size - n_parameters, 1)
     deviations = parameters_from(_standard_deviations(full, raw, noise), r)
     answer = resolvable_variances(raw, deviations, floor)
     return MomentFit(answer, raw, deviations, misfit, pool.shape[0], full, noise, history)
@@ -134,13 +139,22 @@ def _is_accepted(moments: StandardMoments, found: Parameters, rng: np.random.Gen
 
 
 def _select_and_polish(
-    moments: StandardMoments, plain: Conditions, pool: Float, bounds: Bounds, r: int
+    moments: StandardMoments,
+    plain: Conditions,
+    pool: Float,
+    bounds: Bounds,
+    r: int,
+    known: Parameters | None = None,
 ) -> Parameters:
-    noise = np.full(plain.size, 1.0 / np.sqrt(moments.n_effective))
-    noise[0] *= 0.1
+    """Choice among the pool and polish of the means; noise equal at first, then as `known` says."""
+    spread = np.ones(plain.size) if known is None else np.sqrt(plain.row_variances(known))
+    spread[0] = 0.1
+    noise = spread / np.sqrt(moments.n_effective)
     weights, means = select_means(plain, pool, noise, r)
     start = Parameters(weights, means, np.ones_like(means))
-    first = polish(plain, start, bounds, noise, max_steps=40, with_variances=False).parameters
+    first = polish(
+        plain, start, bounds, noise, max_steps=40, with_variances=False, tolerance=0.5
+    ).parameters
     weights = first.weights / first.weights.sum()
     floor = float(bounds.variance_floor.max())
     return Parameters(weights, first.means, fit_variances(moments, weights, first.means, floor))
@@ -152,6 +166,7 @@ def _joint_polish(
     bounds: Bounds,
     n_effective: float,
     steps: tuple[int, ...],
+    tolerance: float = 0.5,
 ) -> tuple[Parameters, Float, float]:
     """Rounds of Levenberg–Marquardt, each with the noise that the parameters before imply."""
     current, cost = start, np.inf
@@ -159,7 +174,7 @@ def _joint_polish(
     for max_steps in steps:
         noise = np.sqrt(full.row_variances(current) / n_effective)
         noise[0] = 1e-3 / np.sqrt(n_effective)  # the weights sum to 1: no noise in that
-        done = polish(full, current, bounds, noise, max_steps, tolerance=1e-3)
+        done = polish(full, current, bounds, noise, max_steps, tolerance=tolerance)
         cost = done.cost
         p = done.parameters
         current = Parameters(p.weights / p.weights.sum(), p.means, p.variances)

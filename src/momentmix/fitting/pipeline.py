@@ -14,52 +14,24 @@ Differs from the paper: method="robust" throughout; method="paper" is Algorithm 
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from momentmix.capacity import check_count, largest_rank, robust_rank
-from momentmix.core.mixture import DiagonalMixture
-from momentmix.core.row_blocks import ArrayRows, RowBlocks
-from momentmix.core.standard_moments import StandardMoments
-from momentmix.errors import CapacityError, InputError
-from momentmix.fitting.automatic import choose_order, elbow, least_components
-from momentmix.fitting.certificate import Certificate
-from momentmix.fitting.conditions import Parameters, build_conditions
-from momentmix.fitting.findings import collect_findings
-from momentmix.fitting.inputs import moments_of, rows_of, summarised
-from momentmix.fitting.moment_fit import (
-    MomentFit,
-    fit_moments,
-    one_component,
-    resolvable_variances,
-)
-from momentmix.fitting.over_identification import check_conditions
-from momentmix.fitting.precision import predicted_loss
-from momentmix.fitting.printed import fit_printed
-from momentmix.fitting.refine import (
-    Candidate,
-    best_candidate,
-    draw_sample,
-    full_passes,
-    information_rows,
-)
+from momentmix.capacity import check_count
+from momentmix.errors import InputError
+from momentmix.fitting.inputs import moments_of, rows_of
+from momentmix.fitting.printed import fit_as_printed
 from momentmix.fitting.result import FitResult
-from momentmix.fitting.scores import information_matrix
-from momentmix.fitting.standard_errors import Uncertainty, after_em, of_moment_fit
+from momentmix.fitting.run import Run
 
 Float = NDArray[np.float64]
 Auto = Literal["auto"]
 
 __all__ = ["fit"]
-
-MOST_COMPONENTS = 12  # cap of n_components="auto"
-ROWS_PER_PARAMETER = 5  # with fewer, moments are too noisy to be worth a candidate beside EM starts
 
 
 def fit(
@@ -108,6 +80,7 @@ def fit(
     Examples
     --------
     >>> import numpy as np
+    >>> from momentmix import DiagonalMixture
     >>> truth = DiagonalMixture([0.4, 0.6], [[-2.0] * 5, [2.0] * 5], np.ones((2, 5)))
     >>> rows, labels = truth.sample(2000, random_state=0)
     >>> result = fit(rows, 2, random_state=0)
@@ -118,7 +91,7 @@ def fit(
     if not 0 < variance_floor < 1:
         raise InputError(f"variance_floor must lie between 0 and 1; got {variance_floor}.")
     if method == "paper":
-        return _fit_paper(data, n_components, order, refine, random_state, variance_floor)
+        return fit_as_printed(data, n_components, order, refine, random_state, variance_floor)
     moments = moments_of(data)
     if moments is not None and refine == "em":
         raise InputError(
@@ -126,7 +99,7 @@ def fit(
             'refine="auto" (no passes for a summary).'
         )
     rows = None if moments is not None else rows_of(data)
-    run = _Run(
+    run = Run(
         rows, moments, order, refine is not None, np.random.default_rng(random_state),
         variance_floor, check_count("max_passes", max_passes, 1),
         n_threads or os.cpu_count() or 1, progress,
@@ -143,277 +116,3 @@ def _check_choices(method: str, refine: str | None) -> None:
         raise InputError(f'method must be "robust" or "paper"; got {method!r}.')
     if refine not in ("auto", "em", None):
         raise InputError(f'refine must be "auto", "em" or None; got {refine!r}.')
-
-
-def _fit_paper(
-    data: Any,
-    n_components: int | Auto,
-    order: int | Auto,
-    refine: str | None,
-    random_state: int | np.random.Generator | None,
-    floor: float,
-) -> FitResult:
-    """Algorithm 5.1 as printed, with the same test of its answer as the robust method."""
-    if refine == "em":
-        raise InputError('refine="em" goes with method="robust"; method="paper" takes None.')
-    if isinstance(n_components, str):
-        raise InputError(f'n_components="auto" needs method="robust"; got {n_components!r}.')
-    start = time.perf_counter()
-    found = fit_printed(data, n_components, order, random_state)
-    seconds = time.perf_counter() - start
-    moments = moments_of(found.summary)
-    assert moments is not None
-    standard = moments.standardise(found.mixture)
-    p = Parameters(standard.weights, standard.means, np.maximum(standard.variances, floor))
-    test = check_conditions(moments, p, np.random.default_rng(0))
-    capacity = largest_rank(moments.n_features, found.order) if found.order >= 3 else 1
-    findings = collect_findings(moments, p, test, capacity, floor)
-    certificate = Certificate(test, float("nan"), findings, p.n_components)
-    notes = [f"relative residual of the decomposed tensor {found.residual:.2e}"]
-    return FitResult(
-        found.mixture, certificate, moments.n_rows, found.order, "paper", "none",
-        "the printed algorithm", [], 1, found.converged, None, [("paper", seconds)], None, moments,
-        notes, found.residual,
-    )  # fmt: skip
-
-
-@dataclass
-class _Run:
-    """One call of `fit`: what is known, and the clock."""
-
-    rows: Float | None
-    given: StandardMoments | None
-    order: int | Auto
-    refine: bool
-    rng: np.random.Generator
-    floor: float
-    max_passes: int
-    n_threads: int
-    progress: Callable[[str], None] | None
-    stages: list[tuple[str, float]] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-    def timed(self, name: str, work: Callable[[], Any]) -> Any:
-        if self.progress is not None:
-            self.progress(name)
-        start = time.perf_counter()
-        result = work()
-        self.stages.append((name, time.perf_counter() - start))
-        return result
-
-    @property
-    def n_features(self) -> int:
-        if self.given is not None:
-            return self.given.n_features
-        assert self.rows is not None
-        return int(self.rows.shape[1])
-
-    def moments_for(self, n_components: int) -> StandardMoments:
-        """Moments up to the order that was asked or that `n_components` needs."""
-        available = None if self.given is None else self.given.order
-        order = self.order
-        if order == "auto":
-            order = choose_order(self.n_features, n_components, available)
-        else:
-            order = check_count("order", order, min(3, self.n_features))
-            if order > self.n_features:
-                raise InputError(
-                    f"order={order} needs that many features; there are {self.n_features}. Use "
-                    f'order="auto" or at most {self.n_features}.'
-                )
-        if self.given is not None:
-            return self.given.truncated(order)
-        rows = self.rows
-        assert rows is not None
-        found: StandardMoments = self.timed(
-            "moments", lambda: summarised(rows, order, self.n_threads)
-        )
-        return found
-
-    # -- a given number of components ---------------------------------------------------------
-
-    def fit(self, n_components: int) -> FitResult:
-        if self.rows is not None and self.rows.shape[0] < n_components:
-            raise InputError(
-                f"n_components={n_components} needs at least that many rows; got "
-                f"{self.rows.shape[0]}. Ask for fewer components."
-            )
-        moments = self.moments_for(n_components)
-        if self.rows is None or not self.refine:
-            return self.fit_without_rows(moments, n_components)
-        return self.fit_with_rows(moments, n_components)
-
-    def fit_without_rows(self, moments: StandardMoments, r: int) -> FitResult:
-        self.check_capacity(moments, r)
-        result = self.moment_result(moments, r)
-        held = self.given.order if self.given is not None else moments.order
-        while self.order == "auto" and not result.certificate.passed and moments.order < held:
-            moments = self.given.truncated(moments.order + 1)  # type: ignore[union-attr]
-            self.notes.append(f"order raised to {moments.order}: the certificate did not pass")
-            again = self.moment_result(moments, r)
-            if again.certificate.passed or again.certificate.p_value > result.certificate.p_value:
-                result = again
-        return result
-
-    def moment_result(self, moments: StandardMoments, r: int) -> FitResult:
-        answer = self.timed("moment fit", lambda: self.moment_answer(moments, r, strict=True))
-        uncertainty = self.timed(
-            "standard errors",
-            lambda: of_moment_fit(
-                answer.conditions, answer.raw, answer.noise, moments.n_effective, self.rng
-            ),
-        )
-
-        def finish(p: Parameters) -> Parameters:
-            return resolvable_variances(p, answer.deviations, self.floor)
-
-        certificate = self.certify(moments, answer.parameters, uncertainty, finish)
-        return self.result(
-            moments, answer.parameters, certificate, uncertainty, "none", "moments", [], 1, True,
-            None,
-        )  # fmt: skip
-
-    def moment_answer(self, moments: StandardMoments, r: int, strict: bool) -> MomentFit:
-        if r == 1:
-            p = one_component(moments, self.floor)
-            conditions = build_conditions(moments, 1, 0)
-            noise = np.sqrt(conditions.row_variances(p) / moments.n_effective)
-            noise[0] = 1e-3 / np.sqrt(moments.n_effective)
-            tiny = Parameters(
-                np.zeros(1), np.full_like(p.means, 1e-12), np.full_like(p.means, 1e-12)
-            )
-            return MomentFit(p, p, tiny, 0.0, 1, conditions, noise)
-        steps, rounds = ((15, 15), 3) if strict else ((6, 4), 2)
-        return fit_moments(moments, r, self.rng, self.floor, rounds, strict, steps)
-
-    def check_capacity(self, moments: StandardMoments, r: int) -> None:
-        most = robust_rank(moments.n_features, moments.order)
-        if r <= most:
-            return
-        d = moments.n_features
-        enough = [m for m in range(3, d + 1) if robust_rank(d, m) >= r]
-        cure = (
-            f"Use order={enough[0]} (up to {robust_rank(d, enough[0])}), or at" if enough else "At"
-        )
-        raise CapacityError(
-            f"order={moments.order} with {d} features identifies at most {most} component"
-            f"{'s' if most > 1 else ''} from moments alone; n_components={r} was asked. "
-            f'{cure} most {most}; with the rows at hand, refine="auto" fits any number.'
-        )
-
-    # -- with rows ----------------------------------------------------------------------------
-
-    def fit_with_rows(self, moments: StandardMoments, r: int) -> FitResult:
-        assert self.rows is not None
-        rows: RowBlocks = ArrayRows(self.rows)
-        floor = np.full(moments.n_features, self.floor)
-        if r == 1:
-            start, candidates = one_component(moments, self.floor), []
-            sample = draw_sample(rows, moments, self.rng)
-            winner = "closed form"
-        else:
-            known = None
-            n_parameters = r * (2 * moments.n_features + 1)
-            enough = moments.n_rows >= ROWS_PER_PARAMETER * n_parameters
-            if enough and r <= robust_rank(moments.n_features, moments.order):
-                known = self.timed(
-                    "moment fit", lambda: self.moment_answer(moments, r, strict=False)
-                )
-            sample = draw_sample(rows, moments, self.rng)
-            found: list[Candidate] = self.timed(
-                "candidates",
-                lambda: best_candidate(
-                    sample, None if known is None else known.parameters, r, floor, self.rng
-                ),
-            )
-            start, winner = found[0].parameters, found[0].name
-            shift = float(np.log(moments.scale).sum())
-            candidates = [(c.name, c.score - shift) for c in found]
-        bare = winner.endswith("before EM")
-        done = self.timed(
-            "passes",
-            lambda: full_passes(
-                rows, moments, start, sample, floor, self.max_passes, self.n_threads, bare
-            ),
-        )
-        p = done.parameters
-        features = information_rows(rows, moments, sample, p.flat().size, self.rng)
-        uncertainty = self.timed(
-            "standard errors",
-            lambda: after_em(p, information_matrix(features, p), moments.n_effective),
-        )
-        certificate = self.certify(moments, p, uncertainty, lambda q: q)
-        if not done.converged:
-            self.notes.append(f"stopped after max_passes={self.max_passes} passes, not converged")
-        value = done.log_likelihood - float(np.log(moments.scale).sum())
-        return self.result(
-            moments, p, certificate, uncertainty, "em", winner, candidates, 1 + done.n_passes,
-            done.converged, value,
-        )  # fmt: skip
-
-    # -- both ---------------------------------------------------------------------------------
-
-    def certify(
-        self,
-        moments: StandardMoments,
-        p: Parameters,
-        uncertainty: Uncertainty,
-        finish: Callable[[Parameters], Parameters],
-    ) -> Certificate:
-        def work() -> Certificate:
-            test = check_conditions(moments, p, self.rng)
-            loss = 0.0
-            if p.n_components > 1:
-                loss = predicted_loss(p, uncertainty, self.rng, finish)
-            capacity = robust_rank(moments.n_features, moments.order)
-            findings = collect_findings(moments, p, test, capacity, self.floor)
-            return Certificate(test, loss, findings, p.n_components)
-
-        return self.timed("certificate", work)  # type: ignore[no-any-return]
-
-    def result(
-        self, moments: StandardMoments, p: Parameters, certificate: Certificate,
-        uncertainty: Uncertainty, refine: str, winner: str, candidates: list[tuple[str, float]],
-        n_passes: int, converged: bool, value: float | None,
-    ) -> FitResult:  # fmt: skip
-        weights = p.weights / p.weights.sum()
-        order = np.argsort(-weights, kind="stable")  # heaviest first: a stable way to name them
-        mixture = DiagonalMixture(weights[order], p.means[order], p.variances[order])
-        return FitResult(
-            moments.restore(mixture), certificate, moments.n_rows, moments.order, "robust", refine,
-            winner, candidates, n_passes, converged, value, list(self.stages),
-            uncertainty.reordered(order), moments, list(self.notes),
-        )  # fmt: skip
-
-    # -- n_components="auto" ------------------------------------------------------------------
-
-    def fit_automatic(self) -> FitResult:
-        """Smallest number of components that the certificate's test accepts."""
-        available = None if self.given is None else self.given.order
-        moments = self.moments_for(8 if available is None else 2)
-        if self.given is not None and self.order == "auto":
-            moments = self.given
-        most = min(MOST_COMPONENTS, robust_rank(moments.n_features, moments.order))
-        least = min(most, least_components(moments, self.rng))
-        effects: dict[int, float] = {}
-        chosen = 0
-        for r in range(least, most + 1):
-            answer = self.timed(f"r={r}", lambda r=r: self.moment_answer(moments, r, strict=True))  # type: ignore[misc]
-            test = check_conditions(moments, answer.parameters, self.rng, bootstrap=False)
-            effects[r] = test.effect_size if test.testable else np.inf
-            if not test.testable:
-                break
-            if test.p_value >= 0.01:
-                chosen = r
-                break
-        if chosen:
-            self.notes.append(f"n_components={chosen}: the smallest that the moments accept")
-        else:
-            chosen = elbow(effects)
-            self.notes.append(
-                f"no number of components from {least} to {most} fits the moments; "
-                f"{chosen} is the elbow of the effect size"
-            )
-        if self.rows is None or not self.refine:
-            return self.fit_without_rows(moments, chosen)
-        return self.fit_with_rows(moments, chosen)

@@ -3,7 +3,7 @@
 | paper symbol | name here |
 |---|---|
 | rows and labels drawn from the fitted mixture | ``rows``, ``labels`` |
-| accuracy of the fitted mixture − accuracy of one drawn from its covariance | predicted loss |
+| accuracy of the fitted mixture − accuracy of one drawn from its covariance | ``losses`` |
 
 An over-identification test asks whether the model is wrong; with few rows it accepts answers that
 are worthless. This asks what their noise costs.
@@ -26,8 +26,8 @@ Float = NDArray[np.float64]
 
 __all__ = ["predicted_loss"]
 
-_ROWS = 3000
-_DRAWS = 12
+_ROWS = 2500
+_DRAWS = 20
 
 
 def predicted_loss(
@@ -36,7 +36,10 @@ def predicted_loss(
     rng: np.random.Generator,
     finish: Callable[[Parameters], Parameters],
 ) -> float:
-    """Mean loss of accuracy over draws of the parameters.
+    """Loss of accuracy that nine of ten draws of the parameters stay below.
+
+    Not the mean: the covariance is a linear picture of errors that are not, and where components
+    overlap strongly the true loss exceeded the mean in half of the cases.
 
     Parameters
     ----------
@@ -56,7 +59,7 @@ def predicted_loss(
     for _ in range(_DRAWS):
         drawn = finish(uncertainty.draw(rng))
         losses.append(best - float((_predict(drawn, features) == labels).mean()))
-    return max(0.0, float(np.mean(losses)))
+    return max(0.0, float(np.quantile(losses, 0.9)))
 
 
 def _predict(parameters: Parameters, features: Float) -> NDArray[np.int64]:

@@ -11,17 +11,25 @@ Differs from the paper: nothing here; see `paper`.
 
 from __future__ import annotations
 
+import time
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from momentmix.capacity import best_split, check_count, smallest_order
+from momentmix.capacity import best_split, check_count, largest_rank, smallest_order
 from momentmix.core.mixture import DiagonalMixture
-from momentmix.errors import InputError
+from momentmix.core.standard_moments import StandardMoments
+from momentmix.errors import InputError, InputTypeError
+from momentmix.fitting.certificate import Certificate
+from momentmix.fitting.conditions import Parameters
+from momentmix.fitting.findings import collect_findings
+from momentmix.fitting.inputs import moments_of
+from momentmix.fitting.over_identification import check_conditions
 from momentmix.fitting.paper import fit_paper
+from momentmix.fitting.result import FitResult
 from momentmix.moments.summary import MomentSummary, summarize
 
-__all__ = ["Printed", "fit_printed"]
+__all__ = ["Printed", "fit_as_printed", "fit_printed"]
 
 
 class Printed(NamedTuple):
@@ -65,3 +73,40 @@ def fit_printed(
         found.approximation.residual,
         found.approximation.converged and found.polish.converged,
     )
+
+
+def fit_as_printed(
+    data: Any,
+    n_components: int | Literal["auto"],
+    order: int | Literal["auto"],
+    refine: str | None,
+    random_state: int | np.random.Generator | None,
+    floor: float,
+) -> FitResult:
+    """Algorithm 5.1 as printed, with the same test of its answer as the robust method."""
+    if refine == "em":
+        raise InputError('refine="em" goes with method="robust"; method="paper" takes None.')
+    if isinstance(n_components, str):
+        raise InputError(f'n_components="auto" needs method="robust"; got {n_components!r}.')
+    if isinstance(data, StandardMoments):
+        raise InputTypeError(
+            'method="paper" needs uncentred moments; pass rows or a MomentSummary, not '
+            "StandardMoments."
+        )
+    start = time.perf_counter()
+    found = fit_printed(data, n_components, order, random_state)
+    seconds = time.perf_counter() - start
+    moments = moments_of(found.summary)
+    assert moments is not None
+    standard = moments.standardise(found.mixture)
+    p = Parameters(standard.weights, standard.means, np.maximum(standard.variances, floor))
+    test = check_conditions(moments, p, np.random.default_rng(0))
+    capacity = largest_rank(moments.n_features, found.order) if found.order >= 3 else 1
+    findings = collect_findings(moments, p, test, capacity, floor)
+    certificate = Certificate(test, float("nan"), findings, p.n_components)
+    notes = [f"relative residual of the decomposed tensor {found.residual:.2e}"]
+    return FitResult(
+        found.mixture, certificate, moments.n_rows, found.order, "paper", "none",
+        "the printed algorithm", [], 1, found.converged, None, [("paper", seconds)], None, moments,
+        notes, found.residual,
+    )  # fmt: skip

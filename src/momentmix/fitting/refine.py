@@ -198,7 +198,12 @@ class _Search:
         leader = self.judged()[0]
         pool = merge_copies(self.pool())
         fixed, swaps = repair(
-            _thin(self.short, pool), leader.parameters, pool, self.floor, self.n_components
+            _thin(self.short, pool),
+            leader.parameters,
+            pool,
+            self.floor,
+            self.n_components,
+            self.rng,
         )
         if swaps:
             one = _converge(self.sample.features, _batch([fixed]), self.floor, self.max_steps)

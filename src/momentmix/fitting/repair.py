@@ -7,7 +7,7 @@
 
 A mixture at a poor local optimum mostly has one component split in two and another missing. Each
 trial merges one of the cheapest pairs and adds one of the components that raise the likelihood
-most; a few EM steps decide.
+most, from the pool or around the rows that the mixture explains worst; a few EM steps decide.
 
 Differs from the paper: the paper has no such step.
 """
@@ -19,13 +19,15 @@ from numpy.typing import NDArray
 
 from momentmix.fitting.conditions import Parameters
 from momentmix.fitting.em import Batch, log_likelihoods, run_batch
-from momentmix.fitting.pooling import cheapest_merges, component_densities
+from momentmix.fitting.pooling import cheapest_merges, component_densities, pool_components
+from momentmix.fitting.starts import seeded_starts
 
 Float = NDArray[np.float64]
 
 __all__ = ["repair"]
 
-_SHARES = (0.002, 0.01, 0.05, 0.15)
+_SHARES = (0.0005, 0.002, 0.01, 0.05, 0.15)
+_FRESH = 8  # components made of the rows that the mixture explains worst
 
 
 def repair(
@@ -34,6 +36,7 @@ def repair(
     pool: Parameters,
     floor: Float,
     max_swaps: int,
+    rng: np.random.Generator,
     least_gain: float = 1e-4,
     n_steps: int = 10,
 ) -> tuple[Parameters, int]:
@@ -43,7 +46,7 @@ def repair(
     swaps = 0
     reference, value = _settled(features, [current], floor, n_steps)
     while swaps < max_swaps:
-        trials = _trials(features, reference, pool)
+        trials = _trials(features, reference, pool, floor, rng)
         if not trials:
             break
         best, new_value = _settled(features, trials, floor, n_steps)
@@ -68,11 +71,15 @@ def _settled(
     return batch.one(best), float(values[best])
 
 
-def _trials(features: Float, current: Parameters, pool: Parameters) -> list[Parameters]:
+def _trials(
+    features: Float, current: Parameters, pool: Parameters, floor: Float, rng: np.random.Generator
+) -> list[Parameters]:
     merged = cheapest_merges(features, current, 3)
     logs = component_densities(features, current)
     top = logs.max(axis=0)
     total = np.maximum(current.weights @ np.exp(logs - top), 1e-300)
+    fresh = _of_worst_rows(features, np.log(total) + top, current, floor, rng)
+    pool = pool_components([pool, fresh])
     gains, shares = _gains_of_adding(features, pool, total, top)
     trials = []
     for k in _distinct(gains, pool, 3):
@@ -82,6 +89,20 @@ def _trials(features: Float, current: Parameters, pool: Parameters) -> list[Para
             variances = np.concatenate([base.variances, pool.variances[k : k + 1]])
             trials.append(Parameters(weights, means, variances))
     return trials
+
+
+def _of_worst_rows(
+    features: Float, log_density: Float, current: Parameters, floor: Float, rng: np.random.Generator
+) -> Parameters:
+    """Components around seeds among the rows of least density: what every start has missed."""
+    n_worst = max(2 * _FRESH, features.shape[1] // 50)
+    worst = features[:, np.argsort(log_density)[:n_worst]]
+    start = seeded_starts(worst, min(_FRESH, worst.shape[1]), 2, floor, rng)  # own spread: the last
+    pooled = current.weights @ current.variances
+    weights, means, variances = (x[1] for x in start)
+    count = (weights * n_worst)[:, None]
+    spread = np.maximum((count * variances + 2.0 * pooled) / (count + 2.0), floor)
+    return Parameters(weights, means, spread)
 
 
 def _gains_of_adding(

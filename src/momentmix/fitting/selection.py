@@ -6,7 +6,7 @@
 | min_{ω ≥ 0} ‖observed − Φ ω‖ | ``select_means`` | |
 
 Non-negative least squares has sparse solutions: of hundreds of candidates it keeps a few dozen.
-Neighbours among them are merged, the cheapest pair first (Ward's cost ω_i ω_k / (ω_i + ω_k)·‖Δ‖²).
+Neighbours among them (by Ward's cost) are merged, the pair that changes the moments least first.
 
 Differs from the paper: the paper has one candidate per component and no choice to make.
 """
@@ -20,6 +20,8 @@ from scipy.optimize import nnls
 from momentmix.fitting.conditions import Conditions
 
 Float = NDArray[np.float64]
+
+_SHORT_LIST = 8
 
 __all__ = ["fit_weights", "merge_means", "select_means"]
 
@@ -38,19 +40,47 @@ def select_means(
     features = conditions.features_of_means(candidates) / noise[:, None]
     weights = fit_weights(features, conditions.values / noise)
     keep = weights > 1e-6 * weights.sum()
-    return merge_means(weights[keep], candidates[keep], n_components)
+    return merge_means(conditions, weights[keep], candidates[keep], noise, n_components)
 
 
-def merge_means(weights: Float, means: Float, n_components: int) -> tuple[Float, Float]:
-    """Merge the cheapest pair until `n_components` are left; the overall mean stays."""
-    weights, means = weights.copy(), means.copy()
+def merge_means(
+    conditions: Conditions, weights: Float, means: Float, noise: Float, n_components: int
+) -> tuple[Float, Float]:
+    """Merge the pair that changes the conditions least until `n_components` are left.
+
+    The change is counted in units of the noise, so that a light component far from the others is
+    not given up for a heavy one that was found twice. The overall mean stays.
+    """
     while weights.size > n_components:
-        gaps = ((means[:, None, :] - means[None, :, :]) ** 2).sum(axis=2)
-        cost = gaps * weights[:, None] * weights / (weights[:, None] + weights)
-        np.fill_diagonal(cost, np.inf)
-        i, k = np.unravel_index(int(cost.argmin()), cost.shape)
+        # Far above the goal the nearest pairs are copies of each other; no need to look closer.
+        n_pairs = 1 if weights.size > 3 * n_components else _SHORT_LIST
+        pairs = _nearest_pairs(weights, means, n_pairs)
+        changes = [_change(conditions, weights, means, noise, i, k) for i, k in pairs]
+        i, k = pairs[int(np.argmin(changes))]
         total = weights[i] + weights[k]
+        means, weights = means.copy(), weights.copy()
         means[i] = (weights[i] * means[i] + weights[k] * means[k]) / total
         weights[i] = total
         weights, means = np.delete(weights, k), np.delete(means, k, axis=0)
     return weights / weights.sum(), means
+
+
+def _nearest_pairs(weights: Float, means: Float, n_pairs: int) -> list[tuple[int, int]]:
+    """Pairs of the least Ward cost ω_i ω_k / (ω_i + ω_k)·‖Δ‖²."""
+    gaps = ((means[:, None, :] - means[None, :, :]) ** 2).sum(axis=2)
+    cost = gaps * weights[:, None] * weights / (weights[:, None] + weights)
+    cost[np.tril_indices_from(cost)] = np.inf
+    n_pairs = min(n_pairs, weights.size * (weights.size - 1) // 2)
+    order = np.argpartition(cost, n_pairs - 1, axis=None)[:n_pairs]
+    return [(int(i), int(k)) for i, k in zip(*np.unravel_index(order, cost.shape), strict=True)]
+
+
+def _change(
+    conditions: Conditions, weights: Float, means: Float, noise: Float, i: int, k: int
+) -> float:
+    """‖change of the conditions by merging i and k‖² in units of the noise."""
+    total = weights[i] + weights[k]
+    merged = (weights[i] * means[i] + weights[k] * means[k]) / total
+    three = conditions.features_of_means(np.stack([means[i], means[k], merged]))
+    change = three @ np.array([weights[i], weights[k], -total]) / noise
+    return float(change @ change)

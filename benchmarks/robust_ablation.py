@@ -1,0 +1,122 @@
+"""What each step of the robust fit buys: loss of accuracy with steps left out.
+
+python benchmarks/robust_ablation.py -r 15 -n 1e5 --seeds 4
+"""
+
+import argparse
+import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import laws
+import numpy as np
+from robust_fit import draw
+
+from momentmix import DiagonalMixture
+from momentmix.core.row_blocks import ArrayRows
+from momentmix.fitting.automatic import choose_order
+from momentmix.fitting.candidates import draw_candidates
+from momentmix.fitting.conditions import Parameters, build_conditions, parameters_from
+from momentmix.fitting.em import Batch, log_likelihoods, run_batch
+from momentmix.fitting.inputs import summarised
+from momentmix.fitting.moment_fit import (
+    _joint_polish,
+    _select_and_polish,
+    _standard_deviations,
+    resolvable_variances,
+)
+from momentmix.fitting.polish import Bounds
+from momentmix.fitting.pooling import pool_components, pool_weights, reduce_pool
+from momentmix.fitting.refine import draw_sample, full_passes
+from momentmix.fitting.selection import select_means
+from momentmix.fitting.starts import random_starts, seeded_starts
+from momentmix.fitting.variances import fit_variances
+
+FLOOR = 1e-6
+
+
+def moment_steps(moments, r, rng):
+    """(name, parameters) after each step."""
+    n = moments.n_effective
+    plain, full = build_conditions(moments, 4), build_conditions(moments, 4, 2)
+    bounds = Bounds.of(moments, FLOOR)
+    noise = np.full(plain.size, 1 / np.sqrt(n))
+    for name, draws in (("one partition", 1), ("pool of 12", 12)):
+        pool = draw_candidates(moments, r, draws, rng)
+        weights, means = select_means(plain, pool, noise, r)
+        variances = fit_variances(moments, weights, means, FLOOR)
+        yield name, Parameters(weights, means, variances), full, n
+    polished = _select_and_polish(moments, plain, pool, bounds, r)
+    yield "pool, polish of means", polished, full, n
+    if polished.n_components == r:
+        joint, _, _ = _joint_polish(full, polished, bounds, n, (25, 15), 0.1)
+        yield "pool, joint polish", joint, full, n
+
+
+def resolved(full, p, n):
+    noise = np.sqrt(full.row_variances(p) / n)
+    noise[0] = 1e-3 / np.sqrt(n)
+    deviations = parameters_from(_standard_deviations(full, p, noise), p.n_components)
+    return resolvable_variances(p, deviations, FLOOR)
+
+
+def em_steps(rows, moments, r, answer, rng):
+    sample = draw_sample(ArrayRows(rows), moments, rng)
+    short, floor = sample.features[:, :8000], np.full(moments.n_features, FLOOR)
+    parts = []
+    for make in (seeded_starts, random_starts):
+        batch, _ = run_batch(short, make(short, r, 4, floor, rng), floor, 30)
+        parts += [batch.one(k) for k in range(4)]
+    stacked = Batch(*(np.array([getattr(p, f) for p in parts]) for f in Parameters.__annotations__))
+    best = parts[int(log_likelihoods(sample.judges, stacked).argmax())]
+    for name, start in (
+        ("best of 8 starts", best),
+        ("pool of 8 starts", reduced(short, parts, r, floor)),
+        ("pool of 8 starts and moments", reduced(short, [*parts, answer], r, floor)),
+        ("moments", answer),
+    ):
+        if start.n_components != r:
+            continue
+        settled, _ = run_batch(
+            sample.features, Batch(*(x[None] for x in vars(start).values())), floor, 20
+        )
+        done = full_passes(ArrayRows(rows), moments, settled.one(0), sample, floor, 30, 1)
+        yield name + ", EM", done.parameters
+
+
+def reduced(features, parts, r, floor):
+    return reduce_pool(features, pool_weights(features, pool_components(parts)), r, floor)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("-r", type=int, default=15)
+    parser.add_argument("-d", type=int, default=15)
+    parser.add_argument("-n", type=lambda s: int(float(s)), default=100000)
+    parser.add_argument("--law", default="separated")
+    parser.add_argument("--seeds", type=int, default=4)
+    a = parser.parse_args()
+    table = {}
+    for seed in range(a.seeds):
+        truth, rows = draw(a.law, a.r, a.d, a.n, seed)
+        rng = np.random.default_rng(seed)
+        moments = summarised(rows, choose_order(a.d, a.r), 1)
+
+        def note(name, p, moments=moments, truth=truth):
+            mixture = DiagonalMixture(p.weights / p.weights.sum(), p.means, p.variances)
+            bayes, accuracy, gap = laws.accuracies(moments.restore(mixture), truth)
+            table.setdefault(name, []).append((bayes - accuracy, gap))
+
+        for name, p, full, n in moment_steps(moments, a.r, rng):
+            note(name, p)
+            answer = resolved(full, p, n)
+            note(name + ", resolvable variances", answer)
+        for name, p in em_steps(rows, moments, a.r, answer, rng):
+            note(name, p)
+    for name, values in table.items():
+        loss, gap = np.mean(values, axis=0)
+        print(f"{name:<48} loss {loss:.4f}   nats below truth {gap:8.3f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,183 @@
+"""The robust fit on samples: accuracy, honest certificates, coverage; with controls that fail.
+
+Tolerances come from standard errors or from the loss of accuracy that is promised, never from what
+the code happened to reach.
+"""
+
+import numpy as np
+import pytest
+from scipy.optimize import linear_sum_assignment
+from scipy.stats import kstest
+
+import momentmix as mm
+from momentmix.core.matching import clustering_accuracy
+from momentmix.fitting.conditions import Parameters
+from momentmix.fitting.inputs import summarised
+from momentmix.fitting.over_identification import check_conditions
+
+
+def unit_scale(r, d, seed):
+    rng = np.random.default_rng([seed, r, d])
+    weights = rng.uniform(size=r)
+    variances = np.maximum(rng.normal(size=(r, d)) ** 2, 1e-6)
+    return mm.DiagonalMixture(weights / weights.sum(), rng.normal(size=(r, d)), variances)
+
+
+def overlapping(r, d, seed):
+    rng = np.random.default_rng([seed, r, d])
+    weights = rng.uniform(0.5, 1.5, size=r)
+    means = rng.uniform(0.4, 0.7) * rng.normal(size=(r, d))
+    return mm.DiagonalMixture(weights / weights.sum(), means, rng.uniform(0.5, 1.5, (r, d)))
+
+
+def loss(mixture, truth):
+    rows, labels = truth.sample(20000, random_state=10**6)
+    best = (truth.predict(rows) == labels).mean()
+    return best - clustering_accuracy(labels, mixture.predict(rows))
+
+
+@pytest.mark.parametrize(("r", "most"), [(6, 0.005), (8, 0.01)])
+def test_moments_alone_classify_unit_scale_mixtures(r, most):
+    losses = []
+    for seed in range(3):
+        truth = unit_scale(r, 15, seed)
+        rows, labels = truth.sample(100_000, random_state=seed)
+        result = mm.fit(mm.summarize(rows, 4), r, random_state=0)
+        losses.append(loss(result.mixture, truth))
+        shuffled = np.random.default_rng(0).permutation(labels)
+        assert clustering_accuracy(shuffled, result.mixture.predict(rows)) < 0.6
+    assert np.mean(losses) <= most
+
+
+def test_moments_alone_on_overlapping_components():
+    truth = overlapping(4, 15, 0)
+    rows, _ = truth.sample(200_000, random_state=0)
+    result = mm.fit(rows, 4, refine=None, random_state=0)
+    assert result.certificate.passed
+    assert loss(result.mixture, truth) <= 0.003
+    assert truth.log_prob(rows).mean() - result.mixture.log_prob(rows).mean() <= 5e-4
+
+
+def test_default_fit_reaches_bayes_accuracy_and_few_passes():
+    truth = unit_scale(8, 15, 1)
+    rows, _ = truth.sample(10_000, random_state=0)
+    result = mm.fit(rows, 8, random_state=0)
+    assert loss(result.mixture, truth) <= 0.001
+    assert result.certificate.passed
+    truth = overlapping(4, 15, 1)
+    rows, _ = truth.sample(100_000, random_state=0)
+    result = mm.fit(rows, 4, random_state=0)
+    assert result.n_passes <= 6
+    # The maximum of the likelihood lies above the truth's on the fit's own rows.
+    assert result.log_likelihood >= truth.log_prob(rows).mean()
+
+
+def test_over_identification_is_calibrated_at_the_truth_and_rejects_a_wrong_model():
+    values = []
+    for seed in range(40):
+        truth = overlapping(3, 6, seed)
+        rows, _ = truth.sample(4000, random_state=seed)
+        moments = summarised(rows, 3, 1)
+        z = moments.standardise(truth)
+        rng = np.random.default_rng(seed)
+        p = Parameters(z.weights, z.means, z.variances)
+        values.append(check_conditions(moments, p, rng).p_value)
+        if seed < 5:  # the control: one component less must be seen
+            w = z.weights[:2] / z.weights[:2].sum()
+            wrong = Parameters(w, z.means[:2], z.variances[:2])
+            assert check_conditions(moments, wrong, rng).p_value < 0.01
+    assert kstest(values, "uniform").pvalue > 0.001
+
+
+def test_correlation_within_components_is_caught_and_named():
+    rng = np.random.default_rng(0)
+    truth = overlapping(3, 8, 3)
+    labels = rng.choice(3, size=100_000, p=truth.weights)
+    noise = rng.normal(size=(100_000, 8))
+    noise[:, 5] = 0.3 * noise[:, 2] + np.sqrt(1 - 0.09) * noise[:, 5]
+    rows = truth.means[labels] + noise * np.sqrt(truth.variances)[labels]
+    result = mm.fit(rows, 3, random_state=0)
+    assert not result.certificate.passed
+    named = [f.text for f in result.certificate.findings if f.name == "correlated-columns"]
+    assert "2 and 5 (about +0.3" in named[0] or "2 and 5 (about +0.2" in named[0]
+    independent = truth.sample(100_000, random_state=0)[0]
+    assert mm.fit(independent, 3, random_state=0).certificate.passed
+
+
+def test_too_few_components_do_not_pass_and_the_right_number_is_found():
+    truth = unit_scale(4, 8, 2)
+    rows, _ = truth.sample(50_000, random_state=0)
+    assert not mm.fit(rows, 3, random_state=0).certificate.passed
+    result = mm.fit(rows, "auto", random_state=0)
+    assert result.mixture.n_components == 4
+    assert any("the smallest that the moments accept" in note for note in result.notes)
+
+
+def test_few_rows_and_many_components_do_not_pass():
+    truth = overlapping(12, 10, 0)
+    rows, _ = truth.sample(4000, random_state=0)
+    result = mm.fit(rows, 12, refine=None, random_state=0)
+    assert loss(result.mixture, truth) > 0.02
+    assert not result.certificate.passed
+
+
+def coverage(truth, n_rows, n_seeds, refine):
+    inside = {"weights": [], "means": [], "variances": []}
+    for seed in range(n_seeds):
+        rows, _ = truth.sample(n_rows, random_state=seed)
+        result = mm.fit(rows, truth.n_components, refine=refine, random_state=0)
+        box = result.intervals()
+        gaps = ((truth.means[:, None] - result.mixture.means[None]) ** 2).sum(axis=2)
+        k = linear_sum_assignment(gaps)[1]
+        for name, hits in inside.items():
+            low, high = (side[k] for side in getattr(box, name))
+            hits.append((low <= getattr(truth, name)) & (getattr(truth, name) <= high))
+    return {name: np.mean(hits) for name, hits in inside.items()}
+
+
+@pytest.mark.parametrize("refine", [None, "auto"])
+def test_intervals_cover(refine):
+    # 12 samples × 3 components × 6 features; entries of one sample are correlated, so that the
+    # standard error of a rate of 0.95 is about 0.02: 0.90 is 2.5 of them below.
+    rates = coverage(overlapping(3, 6, 1), 20_000, 12, refine)
+    assert rates["means"] > 0.90
+    assert rates["variances"] > 0.90
+    assert rates["weights"] > 0.80  # 36 correlated intervals
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("r", "most"), [(6, 0.0015), (8, 0.0015), (15, 0.0015), (20, 0.0015)])
+def test_default_fit_of_many_rows(r, most):
+    losses = []
+    for seed in range(5):
+        truth = unit_scale(r, 15, seed)
+        rows, _ = truth.sample(100_000, random_state=seed)
+        losses.append(loss(mm.fit(rows, r, random_state=0).mixture, truth))
+    assert np.mean(losses) <= most
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("r", "most"), [(15, 0.03), (20, 0.05)])
+def test_moments_alone_at_many_components(r, most):
+    losses = []
+    for seed in range(5):
+        truth = unit_scale(r, 15, seed)
+        rows, _ = truth.sample(100_000, random_state=seed)
+        losses.append(loss(mm.fit(rows, r, refine=None, random_state=0).mixture, truth))
+    assert np.mean(losses) <= most
+
+
+@pytest.mark.long
+def test_never_far_below_scikit_learn_on_real_data():
+    from sklearn.datasets import load_breast_cancer, load_wine
+    from sklearn.mixture import GaussianMixture
+
+    for data in (load_wine().data, load_breast_cancer().data):
+        rows = (data - data.mean(axis=0)) / data.std(axis=0)
+        for r in (2, 3, 5, 8):
+            ours = mm.fit(rows, r, random_state=0, variance_floor=1e-3)
+            theirs = GaussianMixture(
+                r, covariance_type="diag", init_params="k-means++", n_init=10, max_iter=500,
+                reg_covar=1e-3, random_state=0,
+            ).fit(rows)  # fmt: skip
+            assert ours.log_likelihood > theirs.score(rows) - 0.02

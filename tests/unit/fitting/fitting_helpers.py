@@ -1,0 +1,47 @@
+"""Mixtures and exact moments that several tests of the fitting stage use."""
+
+import numpy as np
+
+from momentmix import DiagonalMixture, StandardMoments
+from momentmix.core.incomplete_tensor import power_sum
+from momentmix.fitting.conditions import Parameters
+
+
+def random_mixture(r, d, seed, spread=1.0):
+    rng = np.random.default_rng(seed)
+    weights = rng.uniform(0.5, 1.5, size=r)
+    means = spread * rng.normal(size=(r, d))
+    return DiagonalMixture(weights / weights.sum(), means, rng.uniform(0.3, 1.5, size=(r, d)))
+
+
+def exact_moments(mixture, order, n_rows=10**12):
+    """Moments without noise: what infinitely many rows would give."""
+    mean = mixture.weights @ mixture.means
+    variance = mixture.weights @ (mixture.variances + (mixture.means - mean) ** 2)
+    scale = np.sqrt(variance)
+    z = DiagonalMixture(
+        mixture.weights, (mixture.means - mean) / scale, mixture.variances / variance
+    )
+    d = mixture.n_features
+    orders = [np.ones(1)] + [power_sum(z.means, s, z.weights) for s in range(1, order + 1)]
+    squared = [
+        np.array([z.squared_moments(j, q) for j in range(d)]) for q in range(min(2, d - 1) + 1)
+    ]
+    wide = 20 * scale
+    return StandardMoments(
+        d, order, tuple(orders), tuple(squared), n_rows, float(n_rows), mean, scale,
+        mean - wide, mean + wide,
+    )  # fmt: skip
+
+
+def parameters_of(mixture):
+    return Parameters(mixture.weights, mixture.means, mixture.variances)
+
+
+def matched(found, truth):
+    """Components of `found` in the order of `truth`."""
+    from scipy.optimize import linear_sum_assignment
+
+    gaps = ((truth.means[:, None] - found.means[None]) ** 2).sum(axis=2)
+    k = linear_sum_assignment(gaps)[1]
+    return found.weights[k], found.means[k], found.variances[k]

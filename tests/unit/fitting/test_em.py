@@ -1,0 +1,239 @@
+"""EM passes, starts, pooling, repair and scores against naive versions of themselves."""
+
+import numpy as np
+import pytest
+from fitting_helpers import parameters_of, random_mixture
+from scipy.special import logsumexp
+from scipy.stats import norm
+
+from momentmix.core.row_blocks import ArrayRows
+from momentmix.fitting.conditions import Parameters, parameters_from
+from momentmix.fitting.em import (
+    Batch,
+    em_pass,
+    features_of,
+    log_likelihoods,
+    m_step,
+    run_batch,
+)
+from momentmix.fitting.inputs import summarised
+from momentmix.fitting.pooling import (
+    cheapest_merges,
+    merge_components,
+    merge_copies,
+    pool_components,
+    pool_weights,
+)
+from momentmix.fitting.refine import best_candidate, draw_sample, full_passes
+from momentmix.fitting.repair import repair
+from momentmix.fitting.scores import information_matrix, mean_score, score_table, scoring_step
+from momentmix.fitting.starts import random_starts, seeded_starts
+
+FLOOR = np.full(4, 1e-6)
+
+
+@pytest.fixture(scope="module")
+def case():
+    truth = random_mixture(3, 4, seed=0, spread=2.0)
+    rows, _ = truth.sample(3000, random_state=1)
+    moments = summarised(rows, 4, 1)
+    return rows, moments, parameters_of(moments.standardise(truth))
+
+
+def naive_step(z, p):
+    logs = np.array(
+        [
+            np.log(w) + norm.logpdf(z, m, np.sqrt(v)).sum(axis=1)
+            for w, m, v in zip(p.weights, p.means, p.variances, strict=True)
+        ]
+    ).T
+    shares = np.exp(logs - logsumexp(logs, axis=1, keepdims=True))
+    counts = shares.sum(axis=0)
+    means = shares.T @ z / counts[:, None]
+    variances = np.array([shares[:, i] @ (z - means[i]) ** 2 / counts[i] for i in range(3)])
+    return logsumexp(logs, axis=1).sum(), Parameters(counts / counts.sum(), means, variances)
+
+
+def test_a_pass_is_the_naive_em_step(case):
+    rows, moments, p = case
+    done = em_pass(ArrayRows(rows, block_size=700), moments, p)
+    total, expected = naive_step((rows - moments.shift) / moments.scale, p)
+    assert done.log_likelihood == pytest.approx(total)
+    weights, means, variances = m_step(done.statistics, FLOOR)
+    np.testing.assert_allclose(weights, expected.weights)
+    np.testing.assert_allclose(means, expected.means, atol=1e-12)
+    np.testing.assert_allclose(variances, expected.variances)
+
+
+def test_threads_do_not_change_the_bits(case):
+    rows, moments, p = case
+    one = em_pass(ArrayRows(rows, block_size=256), moments, p, n_threads=1)
+    three = em_pass(ArrayRows(rows, block_size=256), moments, p, n_threads=3)
+    np.testing.assert_array_equal(one.statistics, three.statistics)
+
+
+def test_a_batch_is_its_members_and_likelihood_never_falls(case):
+    rows, moments, _ = case
+    features = features_of((rows - moments.shift) / moments.scale)
+    start = seeded_starts(features, 3, 4, FLOOR, np.random.default_rng(0))
+    both, _ = run_batch(features, start, FLOOR, 5)
+    alone, _ = run_batch(features, Batch(*(x[2:3] for x in start)), FLOOR, 5)
+    np.testing.assert_allclose(both.means[2], alone.means[0], rtol=1e-9)
+    values = [
+        log_likelihoods(features, run_batch(features, start, FLOOR, k)[0]) for k in range(1, 6)
+    ]
+    assert (np.diff(values, axis=0) > -1e-12).all()
+
+
+def test_starts_are_mixtures(case):
+    rows, moments, _ = case
+    features = features_of((rows - moments.shift) / moments.scale)
+    for make in (seeded_starts, random_starts):
+        batch = make(features, 5, 4, FLOOR, np.random.default_rng(0))
+        assert batch.means.shape == (4, 5, 4)
+        np.testing.assert_allclose(batch.weights.sum(axis=1), 1)
+        assert (batch.variances > 0).all()
+
+
+def test_seeds_are_spread_even_when_rows_repeat():
+    features = features_of(np.ones((20, 4)))
+    batch = seeded_starts(features, 3, 4, FLOOR, np.random.default_rng(0))
+    assert np.isfinite(batch.means).all()
+
+
+def test_pool_weights_raise_the_likelihood_and_drop_the_useless(case):
+    rows, moments, p = case
+    features = features_of((rows - moments.shift) / moments.scale)
+    far = Parameters(np.ones(2) / 2, np.full((2, 4), 30.0), np.ones((2, 4)))
+    pool = pool_components([p, far])
+    kept = pool_weights(features, pool)
+    assert kept.n_components == 3
+    before = log_likelihoods(
+        features, Batch(pool.weights[None], pool.means[None], pool.variances[None])
+    )
+    after = log_likelihoods(
+        features, Batch(kept.weights[None], kept.means[None], kept.variances[None])
+    )
+    assert after[0] > before[0]
+
+
+def test_merges_keep_the_first_two_moments(case):
+    _, _, p = case
+    rng = np.random.default_rng(0)
+    features = features_of(rng.normal(size=(500, 4)))
+    second = (p.weights @ p.means, p.weights @ (p.variances + p.means**2))
+    for merged in [merge_components(features, p, 2), *cheapest_merges(features, p, 3)]:
+        assert merged.n_components == 2
+        np.testing.assert_allclose(merged.weights @ merged.means, second[0], atol=1e-12)
+        total = merged.weights @ (merged.variances + merged.means**2)
+        np.testing.assert_allclose(total, second[1])
+
+
+def test_copies_are_merged_without_looking_at_rows(case):
+    _, _, p = case
+    assert merge_copies(pool_components([p, p, p])).n_components == 3
+
+
+def test_repair_finds_a_doubled_and_a_missed_component(case):
+    rows, moments, p = case
+    features = features_of((rows - moments.shift) / moments.scale)
+    # Component 1 stands for 1 and 2; component 0 is there twice.
+    poor = Parameters(
+        np.array([p.weights[0] / 2, p.weights[0] / 2, p.weights[1] + p.weights[2]]),
+        np.array([p.means[0] - 0.05, p.means[0] + 0.05, p.means[1]]),
+        np.array([p.variances[0], p.variances[0], p.variances[1] + 1.0]),
+    )
+    rng = np.random.default_rng(0)
+    fixed, swaps = repair(features, poor, p, FLOOR, max_swaps=3, rng=rng)
+    assert swaps >= 1
+    gaps = ((p.means[:, None] - fixed.means[None]) ** 2).sum(axis=2)
+    assert gaps.min(axis=1).max() < 0.01
+
+
+def test_scores_match_finite_differences(case):
+    rows, moments, p = case
+    z = (rows[:5] - moments.shift) / moments.scale
+    scores = score_table(features_of(z), p)
+    step = 1e-6
+
+    def log_density(flat):
+        q = parameters_from(flat, 3)
+        weights = np.exp(q.weights) / np.exp(q.weights).sum()
+        logs = [
+            np.log(w) + norm.logpdf(z, m, np.exp(v / 2)).sum(axis=1)
+            for w, m, v in zip(weights, q.means, q.variances, strict=True)
+        ]
+        return logsumexp(logs, axis=0)
+
+    flat = Parameters(np.log(p.weights), p.means, np.log(p.variances)).flat()
+    for column in range(flat.size):
+        move = np.zeros(flat.size)
+        move[column] = step
+        slope = (log_density(flat + move) - log_density(flat - move)) / (2 * step)
+        np.testing.assert_allclose(scores[:, column], slope, atol=1e-6)
+
+
+def test_statistics_of_a_pass_give_the_mean_score(case):
+    rows, moments, p = case
+    features = features_of((rows - moments.shift) / moments.scale)
+    done = em_pass(ArrayRows(rows), moments, p)
+    expected = score_table(features, p).mean(axis=0)
+    np.testing.assert_allclose(mean_score(done.statistics, p), expected, atol=1e-10)
+
+
+def test_a_scoring_step_gains_about_what_it_predicts(case):
+    rows, moments, p = case
+    features = features_of((rows - moments.shift) / moments.scale)
+    done = em_pass(ArrayRows(rows), moments, p)
+    information = information_matrix(features, p)
+    moved, predicted = scoring_step(p, mean_score(done.statistics, p), information, FLOOR)
+    gain = em_pass(ArrayRows(rows), moments, moved).log_likelihood - done.log_likelihood
+    assert gain / rows.shape[0] == pytest.approx(predicted, rel=0.3)
+
+
+def test_full_passes_reach_the_maximum_and_say_so(case):
+    rows, moments, p = case
+    sample = draw_sample(ArrayRows(rows), moments, np.random.default_rng(0))
+    slow = full_passes(ArrayRows(rows), moments, p, sample, FLOOR, 300, 1)
+    fast = full_passes(ArrayRows(rows), moments, p, sample, FLOOR, 300, 1, scoring_first=True)
+    assert slow.converged
+    assert fast.converged
+    assert fast.log_likelihood == pytest.approx(slow.log_likelihood, abs=2e-5)
+    assert not full_passes(ArrayRows(rows), moments, p, sample, FLOOR, 1, 1).converged
+
+
+def test_candidates_are_sorted_and_repeatable(case):
+    rows, moments, _ = case
+    found = []
+    for _ in range(2):
+        rng = np.random.default_rng(5)
+        sample = draw_sample(ArrayRows(rows), moments, rng)
+        found.append(best_candidate(sample, None, 3, FLOOR, rng))
+    scores = [c.score for c in found[0]]
+    assert scores == sorted(scores, reverse=True)
+    np.testing.assert_array_equal(found[0][0].parameters.means, found[1][0].parameters.means)
+
+
+def test_rows_can_come_from_any_source_of_blocks(case):
+    rows, moments, _ = case
+
+    class Source:
+        n_rows, n_features = rows.shape
+
+        def blocks(self):
+            yield rows[:1000]
+            yield rows[1000:]
+
+    big = np.concatenate([rows] * 8)
+    a = draw_sample(ArrayRows(big), moments, np.random.default_rng(0))
+
+    class Big(Source):
+        n_rows = big.shape[0]
+
+        def blocks(self):
+            for start in range(0, big.shape[0], 999):
+                yield big[start : start + 999]
+
+    b = draw_sample(Big(), moments, np.random.default_rng(0))
+    np.testing.assert_array_equal(a.features, b.features)
+    np.testing.assert_array_equal(a.judges, b.judges)

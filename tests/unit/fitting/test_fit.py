@@ -1,0 +1,260 @@
+"""The entry point: what it accepts, what it says, and that it repeats itself."""
+
+import re
+
+import numpy as np
+import pytest
+from fitting_helpers import exact_moments, matched, random_mixture
+
+import momentmix as mm
+from momentmix.errors import CapacityError, InputError, InputTypeError
+from momentmix.fitting.certificate import Certificate
+from momentmix.fitting.conditions import Parameters
+from momentmix.fitting.findings import Severity, collect_findings
+from momentmix.fitting.inputs import summarised
+from momentmix.fitting.over_identification import check_conditions
+from momentmix.fitting.standard_errors import after_em, intervals, standard_errors
+
+
+@pytest.fixture(scope="module")
+def case():
+    truth = random_mixture(3, 6, seed=0, spread=1.5)
+    rows, _ = truth.sample(6000, random_state=1)
+    return truth, rows
+
+
+def test_same_seed_same_bits(case):
+    _, rows = case
+    for refine in (None, "auto"):
+        a, b = (mm.fit(rows, 3, refine=refine, random_state=7, n_threads=k) for k in (1, 2))
+        np.testing.assert_array_equal(a.mixture.means, b.mixture.means)
+        np.testing.assert_array_equal(a.mixture.variances, b.mixture.variances)
+        assert a.certificate.p_value == b.certificate.p_value
+
+
+def test_a_summary_gives_the_pure_moment_answer(case):
+    _, rows = case
+    summary = mm.summarize(rows, 4)
+    a = mm.fit(summary, 3, random_state=0)
+    b = mm.fit(rows, 3, refine=None, random_state=0)
+    assert a.refine == b.refine == "none"
+    np.testing.assert_array_equal(a.mixture.means, b.mixture.means)
+    assert a.log_likelihood is None
+
+
+@pytest.mark.parametrize("refine", [None, "auto"])
+def test_shift_and_scale_of_the_rows_carry_over(case, refine):
+    _, rows = case
+    shift, scale = np.linspace(-5e3, 5e3, 6), np.array([1e-4, 1e-2, 1, 1e2, 1e4, 1e6])
+    a = mm.fit(rows, 3, refine=refine, random_state=0).mixture
+    b = mm.fit(rows * scale + shift, 3, refine=refine, random_state=0).mixture
+    _, means, variances = matched(
+        mm.DiagonalMixture(b.weights, (b.means - shift) / scale, b.variances / scale**2), a
+    )
+    np.testing.assert_allclose(means, a.means, atol=2e-3)
+    np.testing.assert_allclose(variances, a.variances, atol=2e-3)
+
+
+def test_the_result_tells_what_was_done(case):
+    _, rows = case
+    text = str(mm.fit(rows, 3, random_state=0))
+    assert "Mixture of 3 diagonal Gaussians, 6 features, 6000 rows" in text
+    assert re.search(r"EM, \d+ passes over the rows in all, converged", text)
+    assert "verdict              passed" in text
+    text = str(mm.fit(rows, 3, refine=None, random_state=0))
+    assert "the pure moment answer" in text
+
+
+def test_progress_names_the_stages_and_is_silent_by_default(case, capsys):
+    _, rows = case
+    seen = []
+    mm.fit(rows, 2, random_state=0, progress=seen.append)
+    assert seen == [
+        "moments",
+        "moment fit",
+        "candidates",
+        "passes",
+        "standard errors",
+        "certificate",
+    ]
+    assert capsys.readouterr().out == ""
+
+
+def test_one_component_at_any_dimension():
+    rng = np.random.default_rng(0)
+    for d in (1, 2, 5):
+        rows = rng.normal(size=(500, d)) * 3 + 1
+        for refine in (None, "auto"):
+            result = mm.fit(rows, 1, refine=refine)
+            np.testing.assert_allclose(result.mixture.means[0], rows.mean(axis=0))
+            np.testing.assert_allclose(result.mixture.variances[0], rows.var(axis=0))
+            error = result.standard_errors.means[0]
+            np.testing.assert_allclose(error, rows.std(axis=0) / np.sqrt(500), rtol=0.15)
+            assert result.intervals().weights[0] == 1
+
+
+def test_over_capacity_with_rows_goes_on_from_the_rows_and_says_so():
+    truth = mm.DiagonalMixture([0.5, 0.5], [[-3.0, 0.0], [3.0, 0.0]], np.ones((2, 2)))
+    rows, labels = truth.sample(2000, random_state=0)
+    result = mm.fit(rows, 2, random_state=0)
+    assert abs((result.mixture.predict(rows) == labels).mean() - 0.5) > 0.49
+    assert "not identified from these moments" in str(result)
+    assert not result.certificate.passed
+
+
+def test_constant_column_gets_the_floor_and_a_warning(case):
+    _, rows = case
+    wide = np.column_stack([rows, np.full(rows.shape[0], 4.0)])
+    for refine in (None, "auto"):
+        result = mm.fit(wide, 3, refine=refine, random_state=0)
+        np.testing.assert_allclose(result.mixture.means[:, 6], 4.0)
+        assert (result.mixture.variances[:, 6] > 0).all()
+        assert any(f.name == "constant-column" for f in result.certificate.findings)
+
+
+def test_duplicate_columns_are_named(case):
+    _, rows = case
+    result = mm.fit(np.column_stack([rows, 2 * rows[:, 3] + 1]), 3, random_state=0)
+    texts = [f.text for f in result.certificate.findings if f.name == "duplicate-columns"]
+    assert "columns 3 and 6 are copies" in texts[0]
+    assert not result.certificate.passed
+
+
+def test_one_far_row_is_reported(case):
+    _, rows = case
+    rows = rows.copy()
+    rows[17, 2] = 1e6
+    result = mm.fit(rows, 3, random_state=0)
+    assert any(
+        f.name == "outlier-influence" and "column 2" in f.text for f in result.certificate.findings
+    )
+
+
+@pytest.mark.parametrize("factor", [1e50, 1e-50])
+def test_extreme_units_work(case, factor):
+    truth, rows = case
+    result = mm.fit(rows * factor, 3, random_state=0)
+    found = mm.DiagonalMixture(
+        result.mixture.weights, result.mixture.means / factor, result.mixture.variances / factor**2
+    )
+    np.testing.assert_allclose(matched(found, truth)[1], truth.means, atol=0.2)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int64, np.uint8])
+def test_number_types_are_cast(dtype):
+    rng = np.random.default_rng(0)
+    rows = (rng.normal(size=(500, 3)) * 5 + 40 + 60 * (rng.random(500) < 0.5)[:, None]).astype(
+        dtype
+    )
+    assert mm.fit(rows, 2, random_state=0).mixture.n_components == 2
+
+
+def test_layout_in_memory_does_not_matter(case):
+    _, rows = case
+    expected = mm.fit(rows, 2, random_state=0).mixture.means
+    wide = np.zeros((6000, 12))
+    wide[:, ::2] = rows
+    frozen = rows.copy()
+    frozen.setflags(write=False)
+    for same in (np.asfortranarray(rows), wide[:, ::2], frozen):
+        np.testing.assert_allclose(mm.fit(same, 2, random_state=0).mixture.means, expected)
+
+
+GOOD = np.random.default_rng(0).normal(size=(200, 5))
+
+
+@pytest.mark.parametrize(
+    ("data", "arguments", "error", "message"),
+    [
+        (GOOD, {"n_components": 0}, InputError, "at least 1; got 0"),
+        (GOOD, {"n_components": 2.5}, InputTypeError, "must be an integer"),
+        (GOOD, {"n_components": True}, InputTypeError, "must be an integer"),
+        (GOOD, {"n_components": 2, "order": 6}, InputError, "order=6 needs that many features"),
+        (GOOD, {"n_components": 2, "order": 2}, InputError, "order must be at least 3"),
+        (GOOD, {"n_components": 2, "method": "magic"}, InputError, '"robust" or "paper"'),
+        (GOOD, {"n_components": 2, "refine": "magic"}, InputError, '"auto", "em" or None'),
+        (GOOD, {"n_components": 2, "variance_floor": 0}, InputError, "between 0 and 1"),
+        (GOOD, {"n_components": 9, "refine": None}, CapacityError, "at most 4 components from"),
+        (GOOD[:3], {"n_components": 4}, InputError, "at least that many rows; got 3"),
+        (GOOD[:, 0], {"n_components": 2}, InputError, r"got 1 dimension\(s\)"),
+        (GOOD[None], {"n_components": 2}, InputError, r"got 3 dimension\(s\)"),
+        (GOOD[:0], {"n_components": 2}, InputError, "at least one row"),
+        (GOOD[:, :0], {"n_components": 2}, InputError, "at least one column"),
+        (GOOD * 1j, {"n_components": 2}, InputTypeError, "complex"),
+        (GOOD.astype(str), {"n_components": 2}, InputTypeError, "real numbers"),
+        (np.where(GOOD > 2.5, np.nan, GOOD), {"n_components": 2}, InputError, "is NaN"),
+        (np.where(GOOD > 2.5, np.inf, GOOD), {"n_components": 2}, InputError, "finite"),
+        (np.where(GOOD > 2.5, 1e308, GOOD), {"n_components": 2}, InputError, "column"),
+    ],
+)
+def test_bad_requests_are_refused(data, arguments, error, message):
+    with pytest.raises(error, match=message):
+        mm.fit(data, **arguments)
+
+
+def test_a_summary_cannot_be_refined_by_em():
+    with pytest.raises(InputError, match="a summary holds none"):
+        mm.fit(mm.summarize(GOOD, 3), 2, refine="em")
+
+
+def test_over_capacity_from_a_summary_states_the_bound_and_the_cure():
+    wide = np.random.default_rng(0).normal(size=(300, 9))
+    with pytest.raises(CapacityError, match=r"at most 5 components.*Use order=\d \(up to"):
+        mm.fit(mm.summarize(wide, 3), 6)
+
+
+def test_paper_method_has_no_standard_errors():
+    truth = random_mixture(2, 6, seed=0, spread=9.0)
+    rows, _ = truth.sample(2000, random_state=0)
+    result = mm.fit(rows, 2, method="paper", random_state=0)
+    with pytest.raises(InputError, match="gives no standard errors"):
+        _ = result.standard_errors
+    with pytest.raises(InputError, match='goes with method="robust"'):
+        mm.fit(rows, 2, method="paper", refine="em")
+
+
+def test_certificate_gives_every_reason():
+    truth = random_mixture(2, 5, seed=0)
+    moments = exact_moments(truth, 3, n_rows=50)
+    standard = moments.standardise(truth)
+    p = Parameters(standard.weights, standard.means[::-1], standard.variances)
+    test = check_conditions(moments, p, np.random.default_rng(0), bootstrap=False)
+    findings = collect_findings(moments, p, test, capacity=1, variance_floor=1e-6)
+    assert {f.name for f in findings if f.severity is Severity.FATAL} == {"over-capacity"}
+    text = str(Certificate(test, 0.5, findings, 2))
+    assert "NOT PASSED" in text
+    assert "too imprecise" in text
+    assert "not identified" in text
+
+
+def test_standard_errors_of_one_gaussian_are_the_textbook_ones():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(4000, 3)) * [1, 2, 3]
+    moments = summarised(rows, 3, 1)
+    p = Parameters(np.ones(1), np.zeros((1, 3)), np.ones((1, 3)))
+    information = np.diag([0.0] + [1.0] * 3 + [0.5] * 3)
+    uncertainty = after_em(p, information, 4000.0)
+    errors = standard_errors(uncertainty, moments)
+    np.testing.assert_allclose(errors.means[0], rows.std(axis=0) / np.sqrt(4000))
+    np.testing.assert_allclose(errors.variances[0], rows.var(axis=0) * np.sqrt(2 / 4000))
+    low, high = intervals(uncertainty, moments).variances
+    assert (low[0] < rows.var(axis=0)).all()
+    assert (rows.var(axis=0) < high[0]).all()
+
+
+def test_automatic_number_by_bic_where_moments_cannot_tell():
+    truth = mm.DiagonalMixture(
+        [0.3, 0.3, 0.4], [[-4.0, 0.0], [4.0, 0.0], [0.0, 4.0]], np.ones((3, 2))
+    )
+    rows, _ = truth.sample(2000, random_state=0)
+    result = mm.fit(rows, "auto", random_state=0)
+    assert result.mixture.n_components == 3
+    assert "least BIC" in result.notes[0]
+
+
+def test_automatic_number_from_a_summary_without_a_fit_is_an_elbow():
+    rng = np.random.default_rng(0)
+    rows = rng.exponential(size=(20000, 4)) @ rng.normal(size=(4, 4))
+    result = mm.fit(mm.summarize(rows, 4), "auto", random_state=0)
+    assert "elbow of the effect size" in result.notes[0]
+    assert not result.certificate.passed
