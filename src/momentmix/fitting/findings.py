@@ -49,6 +49,16 @@ def collect_findings(
     found = _about_size(moments, parameters, capacity, from_rows)
     found += _about_components(moments, parameters, variance_floor)
     found += _about_columns(moments, test)
+    if test.overdispersed_model:
+        found.append(
+            Finding(
+                "no-power",
+                Severity.FATAL,
+                f"the test says nothing: a statistic of {test.statistic:.3g} on "
+                f"{test.degrees_of_freedom} degrees of freedom is far below chance, as where a few "
+                "extreme rows carry the moments. Trim or transform heavy-tailed columns.",
+            )
+        )
     if test.testable and test.condition_number > 1e4:
         found.append(
             Finding(

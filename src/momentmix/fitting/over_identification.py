@@ -40,6 +40,8 @@ Float = NDArray[np.float64]
 __all__ = ["Correlation", "OverIdentification", "check_conditions"]
 
 MOST_CONDITIONS = 2000
+WITH_ORDER_4 = 1200  # conditions in all where a part of order 4 is taken in
+ORDER_4_FROM = 1e4  # rows
 BOOTSTRAP_BELOW = 3000
 _BOOTSTRAP_DRAWS = 39
 
@@ -65,6 +67,15 @@ class OverIdentification:
     bootstrapped: bool
     condition_number: float
     correlations: list[Correlation]
+
+    @property
+    def overdispersed_model(self) -> bool:
+        """Whether the moments agree too well: the model allows for far more noise than there is."""
+        return (
+            self.testable
+            and not self.bootstrapped
+            and float(chi2.cdf(self.statistic, self.degrees_of_freedom)) < 1e-6
+        )
 
     @property
     def testable(self) -> bool:
@@ -107,14 +118,22 @@ def check_conditions(
 def _choose_conditions(
     moments: StandardMoments, parameters: Parameters, rng: np.random.Generator
 ) -> Conditions:
-    """Orders up to 3; up to 4 where the parameters would leave nothing to test."""
+    """Orders up to 3; a part of order 4 too where rows are many or little would be left to test.
+
+    Order 4 is what tells a pair of components from a correlation within one: both give the same
+    moments up to order 3. With fewer rows its means are too far from normal.
+    """
     r, d = parameters.means.shape
     # The covariance costs about n²·basis·r; stay within a second of arithmetic.
     limit = int(min(MOST_CONDITIONS, (3e10 / r) ** (1 / 3)))
     n_parameters = r * (2 * d + 1) - 1
     conditions = build_conditions(moments, 3, 1, limit=limit, rng=rng)
-    if conditions.size - 1 < 1.1 * n_parameters + 5:
+    scarce = conditions.size - 1 < 1.1 * n_parameters + 5
+    if scarce:
         limit = int(min(MOST_CONDITIONS, max(limit, 1.5 * n_parameters)))
+    elif moments.n_effective >= ORDER_4_FROM:
+        limit = min(limit, max(WITH_ORDER_4, int(1.2 * conditions.size)))
+    if scarce or moments.n_effective >= ORDER_4_FROM:
         conditions = build_conditions(moments, 4, 2, limit=limit, rng=rng)
     return conditions.subset(np.arange(1, conditions.size))
 
