@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from momentmix.core.row_blocks import ArrayRows, RowBlocks
 from momentmix.core.standard_moments import StandardMoments
+from momentmix.errors import InputError
 from momentmix.moments.rows import as_rows, checked_values
-from momentmix.moments.summary import MomentSummary, summarize
+from momentmix.moments.summary import MomentSummary
 
-Float = NDArray[np.float64]
-
-__all__ = ["moments_of", "rows_of", "summarised"]
+__all__ = ["moments_of", "rows_of", "summarised", "summary_of"]
 
 
 def moments_of(data: object) -> StandardMoments | None:
@@ -30,17 +29,30 @@ def moments_of(data: object) -> StandardMoments | None:
     )  # fmt: skip
 
 
-def rows_of(data: Any) -> Float:
-    """Rows as a float64 array, every value checked."""
+def rows_of(data: Any) -> RowBlocks:
+    """Rows that can be read again: a source as it is, anything else as a checked float64 array."""
+    if hasattr(data, "blocks") and hasattr(data, "n_features"):
+        source: RowBlocks = data
+        return source
     array, names = as_rows(data, None)
     checked_values(array, names)
-    return np.asarray(array, dtype=np.float64)
+    return ArrayRows(np.asarray(array, dtype=np.float64))
 
 
-def summarised(rows: Float, order: int, n_threads: int) -> StandardMoments:
+def summary_of(rows: RowBlocks, order: int, squared_order: int, n_threads: int) -> MomentSummary:
+    """Summary of rows without replicate groups, in one pass."""
+    summary = MomentSummary(
+        rows.n_features, order, squared_order=squared_order, replicates=0, n_threads=n_threads
+    )
+    for block in [rows.rows] if isinstance(rows, ArrayRows) else rows.blocks():
+        summary.update(block)
+    if not summary.n_rows:
+        raise InputError("rows must hold at least one row; the source gave none.")
+    return summary
+
+
+def summarised(rows: RowBlocks, order: int, n_threads: int) -> StandardMoments:
     """Standardised moments of rows up to `order`, in one pass."""
-    squared_order = max(0, min(2, order - 1))
-    summary = summarize(rows, order, squared_order=squared_order, replicates=0, n_threads=n_threads)
-    moments = moments_of(summary)
+    moments = moments_of(summary_of(rows, order, max(0, min(2, order - 1)), n_threads))
     assert moments is not None
     return moments

@@ -51,8 +51,9 @@ def fit(
 
     Parameters
     ----------
-    data : array of shape (n_rows, n_features), MomentSummary or StandardMoments
-        Rows, or a summary of them.
+    data : array of shape (n_rows, n_features), data frame, source, MomentSummary or StandardMoments
+        Rows, or a summary of them. A source (`open_rows`) is read block by block, once for the
+        moments and once for each pass; it never lies in memory whole.
     n_components : int or "auto"
         "auto" takes the smallest number that the certificate accepts.
     order : int or "auto"

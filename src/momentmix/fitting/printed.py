@@ -23,11 +23,11 @@ from momentmix.errors import InputError, InputTypeError
 from momentmix.fitting.certificate import Certificate
 from momentmix.fitting.conditions import Parameters
 from momentmix.fitting.findings import collect_findings
-from momentmix.fitting.inputs import moments_of
+from momentmix.fitting.inputs import moments_of, rows_of, summary_of
 from momentmix.fitting.over_identification import check_conditions
 from momentmix.fitting.paper import fit_paper
 from momentmix.fitting.result import FitResult
-from momentmix.moments.summary import MomentSummary, summarize
+from momentmix.moments.summary import MomentSummary
 
 __all__ = ["Printed", "fit_as_printed", "fit_printed"]
 
@@ -50,16 +50,17 @@ def fit_printed(
 ) -> Printed:
     """Algorithm 5.1 on uncentred moments; "auto" takes the smallest order that identifies r."""
     r = check_count("n_components", n_components, 1)
-    summary = data if isinstance(data, MomentSummary) else None
-    d = summary.n_features if summary is not None else int(np.asarray(data).shape[-1])
+    held = data if isinstance(data, MomentSummary) else rows_of(data)
     if r == 1:
         order = 1
     elif order == "auto":
-        order = smallest_order(d, r)
+        order = smallest_order(held.n_features, r)
+    else:  # raises where the order does not reach r
+        best_split(held.n_features, check_count("order", order, 3), r)
+    if isinstance(held, MomentSummary):
+        summary = held
     else:
-        best_split(d, check_count("order", order, 3), r)  # raises where the order does not reach r
-    if summary is None:
-        summary = summarize(data, order=order, squared_order=max(order - 2, 0), replicates=0)
+        summary = summary_of(held, order, max(order - 2, 0), 1)
     if summary.n_rows < r:
         raise InputError(f"{r} components need at least {r} rows; got {summary.n_rows}.")
     if r == 1:

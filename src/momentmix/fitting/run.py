@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from momentmix.capacity import check_count, robust_rank
 from momentmix.core.mixture import DiagonalMixture
-from momentmix.core.row_blocks import ArrayRows, RowBlocks
+from momentmix.core.row_blocks import RowBlocks
 from momentmix.core.standard_moments import StandardMoments
 from momentmix.errors import CapacityError, InputError
 from momentmix.fitting.automatic import choose_by_bic, choose_from_moments, choose_order
@@ -61,7 +61,7 @@ ROWS_PER_PARAMETER = 5  # with fewer, moments are too noisy to be worth a candid
 class Run:
     """One call of `fit`: what is known, and the clock."""
 
-    rows: Float | None
+    rows: RowBlocks | None
     given: StandardMoments | None
     order: int | Auto
     refine: bool
@@ -88,7 +88,7 @@ class Run:
         if self.given is not None:
             return self.given.n_features
         assert self.rows is not None
-        return int(self.rows.shape[1])
+        return self.rows.n_features
 
     def moments_for(self, n_components: int) -> StandardMoments:
         """Moments up to the order that was asked or that `n_components` needs."""
@@ -116,13 +116,12 @@ class Run:
 
     def fit(self, n_components: int) -> FitResult:
         """Fit a given number of components."""
-        n_rows = self.given.n_rows if self.given is not None else self.rows.shape[0]  # type: ignore[union-attr]
-        if n_rows < n_components:
-            raise InputError(
-                f"n_components={n_components} needs at least that many rows; got {n_rows}. Ask "
-                "for fewer components."
-            )
         moments = self.moments_for(n_components)
+        if moments.n_rows < n_components:
+            raise InputError(
+                f"n_components={n_components} needs at least that many rows; got "
+                f"{moments.n_rows}. Ask for fewer components."
+            )
         if self.rows is None or not self.refine:
             return self.fit_without_rows(moments, n_components)
         return self.fit_with_rows(moments, n_components)
@@ -193,8 +192,8 @@ class Run:
 
     def fit_with_rows(self, moments: StandardMoments, r: int) -> FitResult:
         """Candidates, passes over the rows, standard errors and certificate."""
-        assert self.rows is not None
-        rows: RowBlocks = ArrayRows(self.rows)
+        rows = self.rows
+        assert rows is not None
         floor = np.full(moments.n_features, self.floor)
         sample = draw_sample(rows, moments, self.rng)
         if r == 1:
@@ -298,8 +297,8 @@ class Run:
         accepted, chosen, note = self.timed(
             "number of components", lambda: choose_from_moments(moments, most, effect, self.rng)
         )
-        if not accepted and self.rows is not None and self.refine:
-            rows: RowBlocks = ArrayRows(self.rows)
+        rows = self.rows
+        if not accepted and rows is not None and self.refine:
             chosen, note = self.timed(
                 "number by BIC",
                 lambda: choose_by_bic(rows, moments, MOST_COMPONENTS, self.floor, self.rng),
