@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import click
 
@@ -60,6 +61,7 @@ def plot_command(
 
     displays.need_matplotlib()
     chosen = parse_columns(features)
+    display: Any
     if kind == "residuals":
         from momentmix.cli.summaries import add_up, are_summaries, load_summaries
 
