@@ -66,7 +66,7 @@ def summarise_shards() -> mm.MomentSummary:
     return merged
 
 
-def draw_picture(result: mm.FitResult, rows: np.ndarray) -> str:
+def draw_picture(mixture: mm.DiagonalMixture, rows: np.ndarray) -> str:
     """Draw pairs of features, where matplotlib is installed."""
     from momentmix import displays
 
@@ -74,7 +74,7 @@ def draw_picture(result: mm.FitResult, rows: np.ndarray) -> str:
         import matplotlib
 
         matplotlib.use("Agg")
-        display = displays.PairsDisplay.from_estimator(result, rows[::20], features=range(4))
+        display = displays.PairsDisplay.from_estimator(mixture, rows[::20], features=range(4))
     except (ImportError, MissingDependencyError):
         return "no picture: matplotlib is not installed (pip install momentmix[plot])"
     display.figure_.savefig(FOLDER / "picture.png", dpi=120)
@@ -102,7 +102,7 @@ def main() -> None:
     mixture.save(FOLDER / "model.json")
     print(f"summary  {FOLDER / 'all.mms'}")
     print(f"model    {FOLDER / 'model.json'}")
-    print(draw_picture(result, rows))
+    print(draw_picture(mixture, rows))
     if not result.certificate.passed:
         sys.exit(4)
 

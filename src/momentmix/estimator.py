@@ -203,7 +203,7 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         self._take(result)
-        self.summary_ = summary
+        self.summary_ = summary.copy()  # partial_fit adds to it; the caller's stays as it is
         return self
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> NDArray[np.int64]:

@@ -125,6 +125,7 @@ def test_fit_summary_and_going_on_from_it(rows, tmp_path):
     assert np.isnan(fitted.lower_bound_)
     fitted.partial_fit(pd.DataFrame(rows[2000:], columns=NAMES))
     assert fitted.summary_.n_rows == 3000
+    assert summary.n_rows == 2000
     assert fitted.predict(pd.DataFrame(rows, columns=NAMES)).shape == (3000,)
     with pytest.raises(InputTypeError, match="needs a MomentSummary; got ndarray"):
         fitted.fit_summary(rows)

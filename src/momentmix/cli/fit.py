@@ -110,8 +110,7 @@ def fit_command(
         data, names = _from_summaries(inputs, columns)
     else:
         source = open_inputs(inputs, columns, missing, delimiter, decimal)
-        _check_memory(source)
-        data, names = source.read_all(), source.feature_names
+        data, names = _rows(source), source.feature_names
     result = fit(data, components, **options, progress=_stages(quiet))
     mixture = replace(result.mixture, feature_names=names)
     mixture.save(output)
@@ -130,18 +129,15 @@ def _stages(quiet: bool) -> Callable[[str], None] | None:
     return lambda name: click.echo(f"{name} …", err=True)
 
 
-def _check_memory(source: RowSource) -> None:
-    """Refuse rows that do not fit, before reading them; summaries take any number."""
-    from momentmix.errors import InputError
+def _rows(source: RowSource) -> Any:
+    """All rows where they fit in memory with ease; otherwise the source, read once for each pass."""
     from momentmix.moments.cost import physical_memory
 
-    size, memory = 8 * (source.total_rows or 0) * source.n_features, physical_memory()
-    if 2 * size > memory:
-        raise InputError(
-            f"{source.total_rows:,} rows of {source.n_features} features take {size / 1e9:.3g} GB, "
-            f"more than half of the memory ({memory / 1e9:.3g} GB). Summarise them first "
-            "(momentmix summarize), and fit the summary."
-        )
+    if source.total_rows is not None:
+        size = 8 * source.total_rows * source.n_features
+    else:
+        size = sum(int(piece.get("bytes", 0)) for piece in source.fingerprint().pieces)
+    return source.read_all() if 8 * size < physical_memory() else source
 
 
 def _from_summaries(inputs: tuple[str, ...], columns: str | None) -> tuple[Any, Any]:

@@ -260,3 +260,18 @@ def test_automatic_number_from_a_summary_without_a_fit_is_an_elbow():
     result = mm.fit(mm.summarize(rows, 4), "auto", random_state=0)
     assert "elbow of the effect size" in result.notes[0]
     assert not result.certificate.passed
+
+
+def test_rows_of_a_source_are_read_again_for_each_pass(tmp_path):
+    truth = random_mixture(3, 6, seed=4, spread=3.0)
+    rows, _ = truth.sample(30_000, random_state=0)
+    np.save(tmp_path / "rows.npy", rows)
+    source = mm.open_rows(tmp_path / "rows.npy", block_rows=7000)
+    streamed = mm.fit(source, 3, random_state=0)
+    whole = mm.fit(rows, 3, random_state=0)
+    assert streamed.refine == "em"
+    np.testing.assert_allclose(streamed.mixture.means, whole.mixture.means, atol=1e-3)
+    paper = mm.fit(source, 3, method="paper", random_state=0).mixture
+    np.testing.assert_allclose(
+        paper.means, mm.fit(rows, 3, method="paper", random_state=0).mixture.means, rtol=1e-6
+    )
