@@ -130,13 +130,13 @@ def _stages(quiet: bool) -> Callable[[str], None] | None:
 
 
 def _rows(source: RowSource) -> Any:
-    """All rows where they fit in memory with ease; otherwise the source, read once for each pass."""
+    """All rows where they fit in memory with ease; otherwise the source, read for each pass."""
     from momentmix.moments.cost import physical_memory
 
     if source.total_rows is not None:
         size = 8 * source.total_rows * source.n_features
     else:
-        size = sum(int(piece.get("bytes", 0)) for piece in source.fingerprint().pieces)
+        size = sum(int(str(piece.stamp().get("bytes", 0))) for piece in source.pieces)
     return source.read_all() if 8 * size < physical_memory() else source
 
 

@@ -263,7 +263,7 @@ def test_automatic_number_from_a_summary_without_a_fit_is_an_elbow():
 
 
 def test_rows_of_a_source_are_read_again_for_each_pass(tmp_path):
-    truth = random_mixture(3, 6, seed=4, spread=3.0)
+    truth = random_mixture(3, 8, seed=4, spread=3.0)
     rows, _ = truth.sample(30_000, random_state=0)
     np.save(tmp_path / "rows.npy", rows)
     source = mm.open_rows(tmp_path / "rows.npy", block_rows=7000)
