@@ -9,7 +9,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 
 $(VENV)/.base: pyproject.toml constraints.txt
 	@test -x $(BIN)/python || { echo "Setting up $(VENV)"; $(PYTHON) -m venv $(VENV); }
-	@$(PIP) -e .
+	@$(PIP) -e ".[all]"
 	@touch $@
 
 $(VENV)/.test: pyproject.toml constraints.txt
