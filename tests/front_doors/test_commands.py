@@ -76,11 +76,15 @@ def test_fit_prints_table_and_certificate_and_writes_the_model(folder, momentmix
     np.testing.assert_allclose(model.means, truth.means, atol=0.2)
 
 
-def test_rows_beyond_memory_are_refused_before_reading(folder, momentmix, monkeypatch):
-    monkeypatch.setattr("momentmix.moments.cost.physical_memory", lambda: 50_000)
-    done = momentmix("fit", "part-*.parquet", "-r", "2", "-o", "model.json")
-    assert done.code == 65
-    assert "Summarise them first (momentmix summarize)" in done.err
+def test_rows_that_would_fill_the_memory_are_streamed(folder, momentmix, monkeypatch):
+    def refuse(self):
+        raise AssertionError("the rows were read into memory")
+
+    monkeypatch.setattr("momentmix.cli.fit.SHARE_IN_MEMORY", 0.0)
+    monkeypatch.setattr("momentmix.sources.source.RowSource.read_all", refuse)
+    done = momentmix("fit", "part-*.parquet", "-r", "2", "-o", "model.json", "--json")
+    assert done.code == 0
+    assert json.loads(done.out)["refine"] == "em"
 
 
 def test_fit_as_json(folder, momentmix):

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["fit_command"]
 
+SHARE_IN_MEMORY = 0.125  # of the memory: rows that take more are read again for each pass
+
 NOT_TRUSTWORTHY = 4
 
 
@@ -137,7 +139,8 @@ def _rows(source: RowSource) -> Any:
         size = 8 * source.total_rows * source.n_features
     else:
         size = sum(int(str(piece.stamp().get("bytes", 0))) for piece in source.pieces)
-    return source.read_all() if 8 * size < physical_memory() else source
+    fits = size <= SHARE_IN_MEMORY * physical_memory()
+    return source.read_all() if fits else source
 
 
 def _from_summaries(inputs: tuple[str, ...], columns: str | None) -> tuple[Any, Any]:

@@ -51,8 +51,8 @@ def summary_of(rows: RowBlocks, order: int, squared_order: int, n_threads: int) 
     return summary
 
 
-def summarised(rows: RowBlocks, order: int, n_threads: int) -> StandardMoments:
+def summarised(data: Any, order: int, n_threads: int) -> StandardMoments:
     """Standardised moments of rows up to `order`, in one pass."""
-    moments = moments_of(summary_of(rows, order, max(0, min(2, order - 1)), n_threads))
+    moments = moments_of(summary_of(rows_of(data), order, max(0, min(2, order - 1)), n_threads))
     assert moments is not None
     return moments
