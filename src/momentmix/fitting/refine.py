@@ -157,7 +157,7 @@ class _Search:
     def affordable_starts(self) -> int:
         """Further starts of each kind: more where they are cheap."""
         cost = self.short.shape[1] * self.n_components
-        return int(np.clip(2_000_000 // cost, 4, 16))
+        return int(np.clip(2_000_000 // cost, 4, 48))
 
     def add_starts(self, n_starts: int) -> None:
         """Short EM runs from both kinds of start."""
