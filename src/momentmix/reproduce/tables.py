@@ -41,7 +41,7 @@ class Table:
     def results(self, wanted: list[Row], options: Options, wrap: Wrap) -> Iterator[Row]:
         """Run the wanted rows one by one."""
         for row in wanted:
-            with few_threads(row["r"] <= 200):
+            with few_threads(row["r"] < 1000):
                 result = row | self.run(row, options, wrap)
             yield result | {"peak_mb": ex.peak_memory()}
 

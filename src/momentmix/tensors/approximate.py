@@ -60,7 +60,7 @@ class Approximation:
     diagnostics: Diagnostics = field(repr=False)
 
 
-@one_thread_below(200)
+@one_thread_below(1000)
 def approximate(
     tensor: IncompleteSymmetricTensor,
     rank: int,

@@ -47,7 +47,7 @@ def default_orders(rank: int) -> int:
     return 2 if rank > 500 else 4
 
 
-@one_thread_below(200)
+@one_thread_below(1000)
 def decompose(
     tensor: IncompleteSymmetricTensor,
     rank: int,
