@@ -78,6 +78,7 @@ NO_MATHEMATICS = {
     "model_file",
     "result",
     "row_blocks",
+    "strict_json",
     "threads",
 }
 

@@ -8,6 +8,7 @@ import stat
 from typing import Any
 
 from momentmix.core.atomic_file import atomic_write
+from momentmix.core.strict_json import parse_strict
 from momentmix.errors import ModelFileError
 
 __all__ = ["read_model", "write_model"]
@@ -63,17 +64,6 @@ def _bytes(path: str | os.PathLike[str]) -> bytes:
         return file.read()
 
 
-def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    result = dict(pairs)
-    if len(result) != len(pairs):
-        raise ValueError("a key occurs twice")
-    return result
-
-
-def _no_constants(text: str) -> None:
-    raise ValueError(f"{text} is not a number")
-
-
 def _parsed(path: str | os.PathLike[str], data: bytes) -> Any:
     if data[:4] == b"\x89MMS":
         raise ModelFileError(
@@ -88,9 +78,7 @@ def _parsed(path: str | os.PathLike[str], data: bytes) -> Any:
     if not data:
         raise ModelFileError(f"{path} is not a momentmix model: it is empty.")
     try:
-        return json.loads(
-            data.decode("utf-8"), object_pairs_hook=_no_duplicates, parse_constant=_no_constants
-        )
+        return parse_strict(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise ModelFileError(f"{path} is not a momentmix model: {str(error)[:200]}.") from None
 

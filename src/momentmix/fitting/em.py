@@ -22,10 +22,10 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from momentmix.core.row_blocks import RowBlocks
 from momentmix.core.standard_moments import StandardMoments
+from momentmix.core.threads import few_threads
 from momentmix.fitting.conditions import Parameters
 
 Float = NDArray[np.float64]
@@ -187,7 +187,7 @@ def em_pass(
         return statistics, total, block.shape[0]
 
     statistics, log_likelihood, count = np.zeros_like(table), 0.0, 0
-    with threadpool_limits(1, "blas"):
+    with few_threads(True):
         for part, logs, n in map_in_order(block_sums, rows.blocks(), n_threads):
             statistics += part
             log_likelihood += logs

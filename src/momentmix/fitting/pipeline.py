@@ -19,9 +19,9 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from momentmix.capacity import check_count
+from momentmix.core.threads import few_threads
 from momentmix.errors import InputError
 from momentmix.fitting.inputs import moments_of, rows_of
 from momentmix.fitting.printed import fit_as_printed
@@ -106,7 +106,7 @@ def fit(
         n_threads or os.cpu_count() or 1, progress,
     )  # fmt: skip
     # Many small products: more than one BLAS thread each makes them slower.
-    with threadpool_limits(1, "blas"):
+    with few_threads(True):
         if n_components == "auto":
             return run.fit_automatic()
         return run.fit(check_count("n_components", n_components, 1))

@@ -20,10 +20,10 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from momentmix.core.row_blocks import ArrayRows, RowBlocks
 from momentmix.core.standard_moments import StandardMoments
+from momentmix.core.threads import few_threads
 from momentmix.fitting.conditions import Parameters
 from momentmix.fitting.em import Batch, em_pass, features_of, log_likelihoods, m_step, run_batch
 from momentmix.fitting.pooling import merge_copies, pool_components, pool_weights, reduce_pool
@@ -119,7 +119,7 @@ def best_candidate(
     candidate (or by the moments), further starts would find it once more, and are left out.
     """
     search = _Search(sample, moment_answer, n_components, floor, rng)
-    with threadpool_limits(1, "blas"):
+    with few_threads(True):
         search.add_starts(_FIRST_STARTS)
         search.compete()
         if sample.features.shape[1] < _SMALL:
@@ -308,7 +308,7 @@ def full_passes(
             return Refined(fallback, value, count, True, gains)
         slow = len(gains) > 1 and gains[-1] > 0.25 * gains[-2]
         if features is not None and scoring and (slow or scoring_first):
-            with threadpool_limits(1, "blas"):
+            with few_threads(True):
                 information = information_matrix(features, current)
                 score = mean_score(done.statistics, current)
                 current, predicted = scoring_step(current, score, information, floor)

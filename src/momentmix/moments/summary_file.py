@@ -20,6 +20,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from momentmix.core.strict_json import parse_strict
 from momentmix.errors import InputError, SummaryFileError
 from momentmix.moments.exact_sums import QUANTUM_BITS
 from momentmix.moments.layout import Layout
@@ -167,22 +168,9 @@ def _check_prefix(prefix: bytes) -> None:
         )
 
 
-def _no_duplicates(pairs: list[tuple[str, Any]]) -> Header:
-    result = dict(pairs)
-    if len(result) != len(pairs):
-        raise ValueError("a key occurs twice")
-    return result
-
-
-def _no_constants(text: str) -> None:
-    raise ValueError(f"{text} is not a number")
-
-
 def _parse_header(raw: bytes) -> Header:
     try:
-        header = json.loads(
-            raw.decode("utf-8"), object_pairs_hook=_no_duplicates, parse_constant=_no_constants
-        )
+        header = parse_strict(raw.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise SummaryFileError(f"the header cannot be read: {str(error)[:200]}.") from None
     if not isinstance(header, dict) or set(header) != _KEYS:
