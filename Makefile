@@ -28,8 +28,8 @@ lint: $(VENV)/.test          ## style and types
 test: lint                   ## every fast test
 	$(BIN)/python -m pytest -m "not long" -n 2
 
-test-all: lint               ## the long statistical and fault runs as well
-	$(BIN)/python -m pytest -n 2
+test-all: lint               ## the long runs as well, part by part; goes on where it stood
+	$(BIN)/python tests/campaigns/run.py --jobs 2
 
 OLD := .venv-old
 $(OLD)/.test: pyproject.toml constraints.txt
