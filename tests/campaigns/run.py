@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from campaigns.part import PACKAGE, ROOT, Part, digest
 
 STATE = ROOT / ".test-all"
-MODULES = ["merge_trees", "offsets", "reshifts", "saving"]
+MODULES = ["merge_trees", "forgetting", "offsets", "reshifts", "saving", "mutated_files"]
 
 
 # -- the parts --------------------------------------------------------------------------------

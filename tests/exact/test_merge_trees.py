@@ -10,10 +10,6 @@ def test_random_trees():
     assert merge_trees.merge_trees(0, 100, seed=0)["merge trees"] == 100
 
 
-def test_forgetting_anywhere_in_a_tree():
-    assert merge_trees.forgetting(0, 40, seed=0)["forgettings"] == 40
-
-
 def test_a_tree_that_loses_a_shard_is_noticed():
     """Negative control of the campaign."""
     shards = random_shards(12, 4, 3, 2, seed=1)

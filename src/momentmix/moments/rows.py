@@ -17,10 +17,18 @@ from numpy.typing import NDArray
 from momentmix.errors import InputError, InputTypeError, PrecisionWarning
 from momentmix.moments.frame import LARGEST_VALUE
 
-__all__ = ["as_rows", "as_weights", "check_feature_names", "checked_values", "column_label"]
+__all__ = [
+    "LARGEST_WEIGHT",
+    "as_rows",
+    "as_weights",
+    "check_feature_names",
+    "checked_values",
+    "column_label",
+]
 
 _SCAN = 8192  # rows looked at together
-_SMALLEST_WEIGHT, _LARGEST_WEIGHT = 2.0**-40, 2.0**50
+LARGEST_WEIGHT = 2.0**50
+_SMALLEST_WEIGHT = 2.0**-40
 
 
 def column_label(column: int, feature_names: Sequence[str] | None) -> str:
@@ -216,7 +224,7 @@ def as_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64] | None:
     positive = weights[weights > 0]
     if not positive.size:
         raise InputError("sample_weight must not be all zero: no row would count. Skip the block.")
-    if positive.min() < _SMALLEST_WEIGHT or positive.max() > _LARGEST_WEIGHT:
+    if positive.min() < _SMALLEST_WEIGHT or positive.max() > LARGEST_WEIGHT:
         raise InputError(
             f"positive weights must lie between 2^−40 ≈ 9e-13 and 2^50 ≈ 1.1e15 (row frequencies); "
             f"got {positive.min():.6g} … {positive.max():.6g}. Multiply all weights by a constant."

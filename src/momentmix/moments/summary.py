@@ -32,6 +32,7 @@ from momentmix.moments.accumulate import block_rows, make_kernel
 from momentmix.moments.cost import check_budget
 from momentmix.moments.layout import Layout
 from momentmix.moments.open_shard import OpenShard
+from momentmix.moments.plausibility import impossible
 from momentmix.moments.rows import as_rows, as_weights, check_feature_names, checked_values
 from momentmix.moments.summary_view import SummaryView
 from momentmix.moments.totals import Totals
@@ -301,6 +302,12 @@ class MomentSummary(SummaryView):
                 shard_ids=foreign,
             )
         result = algebra.remove(a, b) if b.shards else a
+        wrong = impossible(result)
+        if wrong:
+            raise InputError(
+                f"subtracting would leave {wrong}: although the shard ids agree, the summaries are "
+                "not parts of one another. Were rows forgotten in one of them?"
+            )
         self._close()
         other._close()
         return self._derived(result, names)
