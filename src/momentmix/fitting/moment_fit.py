@@ -24,6 +24,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.special import log_ndtr
 
 from momentmix.core.standard_moments import StandardMoments
+from momentmix.errors import DecompositionError
 from momentmix.fitting.candidates import draw_candidates
 from momentmix.fitting.conditions import (
     Conditions,
@@ -151,6 +152,12 @@ def _select_and_polish(
     spread[0] = 0.1
     noise = spread / np.sqrt(moments.n_effective)
     weights, means = select_means(plain, pool, noise, r)
+    if not weights.size:
+        raise DecompositionError(
+            f"the moments of {moments.n_rows} rows gave no candidate for {r} components. Use more "
+            "rows, fewer components, or pass the rows themselves with refine='auto'.",
+            condition="independence-basis",
+        )
     start = Parameters(weights, means, np.ones_like(means))
     first = polish(
         plain, start, bounds, noise, max_steps=40, with_variances=False, tolerance=0.5

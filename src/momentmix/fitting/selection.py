@@ -28,6 +28,8 @@ __all__ = ["fit_weights", "merge_means", "select_means"]
 
 def fit_weights(features: Float, observed: Float) -> Float:
     """Non-negative least-squares weights, of shape (n_candidates,)."""
+    if not features.size:
+        return np.zeros(features.shape[1])  # SciPy's nnls brings the process down
     q, triangle = np.linalg.qr(features)
     weights, _ = nnls(triangle, q.T @ observed, maxiter=30 * features.shape[1])
     return np.asarray(weights)
