@@ -16,6 +16,7 @@ __all__ = ["read_model", "write_model"]
 _FORMAT, _VERSION = "momentmix.DiagonalMixture", 1
 _LARGEST = 1 << 30
 _NUMBERS = ("weights", "means", "variances")
+_KEYS = {"format", "version", *_NUMBERS, "feature_names", "fit"}
 
 
 def write_model(path: str | os.PathLike[str], contents: dict[str, Any]) -> None:
@@ -35,9 +36,14 @@ def read_model(path: str | os.PathLike[str]) -> dict[str, Any]:
             f"{path} has version {document.get('version')!r}; this momentmix reads version "
             f"{_VERSION}. Use the release that wrote it, or a newer one."
         )
-    missing = {*_NUMBERS} - set(document)
+    missing, unknown = {*_NUMBERS} - set(document), set(document) - _KEYS
     if missing:
         raise ModelFileError(f"{path} lacks {', '.join(sorted(missing))}.")
+    if unknown:
+        listed = ", ".join(ascii(key) for key in sorted(unknown)[:5])
+        raise ModelFileError(
+            f"{path} holds unknown keys: {listed}. Use the release that wrote it, or remove them."
+        )
     for key in _NUMBERS:
         if not _numbers(document[key]):
             raise ModelFileError(f"{path} does not hold a mixture: {key} must be numbers in lists.")
@@ -46,6 +52,8 @@ def read_model(path: str | os.PathLike[str]) -> dict[str, Any]:
         isinstance(names, list) and all(isinstance(name, str) for name in names)
     ):
         raise ModelFileError(f"{path}: feature_names must be a list of strings.")
+    if not isinstance(document.get("fit", {}), dict):
+        raise ModelFileError(f"{path}: fit, the record of the fit, must be an object.")
     return document
 
 
