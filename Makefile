@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-all test-old-sklearn lint clean
+.PHONY: demo test test-all test-browser test-old-sklearn docs lint clean
 .DELETE_ON_ERROR:
 
 $(VENV)/.base: pyproject.toml constraints.txt
@@ -30,6 +30,14 @@ test: lint                   ## every fast test
 
 test-all: lint               ## the long runs as well, part by part; goes on where it stood
 	$(BIN)/python tests/campaigns/run.py --jobs 2
+
+$(VENV)/.browser: pyproject.toml constraints.txt
+	@test -x $(BIN)/python || { echo "Setting up $(VENV)"; $(PYTHON) -m venv $(VENV); }
+	@$(PIP) -e ".[browser]"
+	@touch $@ $(VENV)/.test $(VENV)/.base
+
+test-browser: $(VENV)/.browser   ## the report page in chromium, where there is one
+	$(BIN)/python -m pytest tests/browser -rs
 
 OLD := .venv-old
 $(OLD)/.test: pyproject.toml constraints.txt

@@ -15,6 +15,7 @@ from math import comb, inf, isfinite
 KEYS = ["exact_bounds", "exponents", "feature_names", "n_features", "n_forgotten", "n_rows"]
 KEYS += ["n_shards", "order", "quantum_bits", "replicates", "shifts", "squared_order"]
 KEYS += ["weight_squares", "widths"]
+MODEL_KEYS = ["format", "version", "weights", "means", "variances", "feature_names", "fit", "sha256"]
 EPSILON = Fraction(1, 2**16)
 
 
@@ -167,6 +168,7 @@ def read_model(data):
     m = parsed(data)
     need(isinstance(m, dict) and m.get("format") == "momentmix.DiagonalMixture")
     need(type(m.get("version")) is int and m["version"] == 1)
+    need(set(m) <= {*MODEL_KEYS} and isinstance(m.get("fit", {}), dict))
     need(isinstance(m.get("weights"), list) and m["weights"])
     r = len(m["weights"])
     listed(m["weights"], r, lambda w: number(w) and w >= 0)
@@ -182,13 +184,15 @@ def read_model(data):
 
 
 def checksum(m):
-    """Of the numbers as doubles with their counts, and of the names."""
+    """Of the numbers as doubles with their counts, of the names, of the record of the fit."""
     data = b""
     for table in ([m["weights"]], m["means"], m["variances"]):
         data += struct.pack("<QQ", len(table), len(table[0]))
         data += b"".join(struct.pack("<d", x) for row in table for x in row)
-    names = json.dumps(m.get("feature_names"), separators=(",", ":"))
-    return hashlib.sha256(data + names.encode()).hexdigest()
+    text = json.dumps(m.get("feature_names"), separators=(",", ":"))
+    if "fit" in m:
+        text += json.dumps(m["fit"], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(data + text.encode()).hexdigest()
 
 
 def number(value):

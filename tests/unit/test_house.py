@@ -18,6 +18,7 @@ LAYERS = [
     {"fitting", "planning", "sources"},
     {"reproduce", "estimator"},
     {"displays"},
+    {"reporting"},
     {"cli"},
 ]
 
@@ -76,6 +77,8 @@ NO_MATHEMATICS = {
     "findings",
     "inputs",
     "model_file",
+    "record",
+    "record_fields",
     "result",
     "row_blocks",
     "strict_json",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from momentmix.core.mixture import DiagonalMixture
     from momentmix.sources.source import RowSource
 
-__all__ = ["load_model", "predict_command", "sample_command", "score_command"]
+__all__ = ["load_model", "open_for", "predict_command", "sample_command", "score_command"]
 
 _BLOCK = 65536
 
@@ -39,7 +39,7 @@ def load_model(path: str) -> DiagonalMixture:
     return DiagonalMixture.load(path)
 
 
-def _open_for(
+def open_for(
     mixture: DiagonalMixture,
     inputs: tuple[str, ...],
     columns: str | None,
@@ -101,7 +101,7 @@ def predict_command(
         raise click.UsageError("--json reports on the work; give a file to --output for labels.")
     check_output(output, [model, *inputs], force)
     mixture = load_model(model)
-    source = _open_for(mixture, inputs, columns, missing, (delimiter, decimal))
+    source = open_for(mixture, inputs, columns, missing, (delimiter, decimal))
     names = ["label"]
     if probabilities:
         names += [f"probability_{i}" for i in range(mixture.n_components)]
@@ -152,7 +152,7 @@ def score_command(
     from momentmix.errors import InputError
 
     mixture = load_model(model)
-    source = _open_for(mixture, inputs, columns, missing, (delimiter, decimal))
+    source = open_for(mixture, inputs, columns, missing, (delimiter, decimal))
     total, n_rows = 0.0, 0
     with row_progress(source.total_rows, "Scoring", quiet) as on_rows:
         for block in source.blocks():

@@ -216,6 +216,10 @@ class DiagonalMixture:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the mixture as readable JSON, whole or not at all; `load` gives the same bits."""
+        write_model(path, self.to_dict())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON; ``feature_names`` only where there are any."""
         document: dict[str, Any] = {
             "weights": self.weights.tolist(),
             "means": self.means.tolist(),
@@ -223,7 +227,7 @@ class DiagonalMixture:
         }
         if self.feature_names is not None:
             document["feature_names"] = list(self.feature_names)
-        write_model(path, document)
+        return document
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> DiagonalMixture:

@@ -23,6 +23,7 @@ __all__ = ["read_model", "write_model"]
 _FORMAT, _VERSION = "momentmix.DiagonalMixture", 1
 _LARGEST = 1 << 30
 _NUMBERS = ("weights", "means", "variances")
+_KEYS = {"format", "version", *_NUMBERS, "feature_names", "fit", "sha256"}
 
 
 def write_model(path: str | os.PathLike[str], contents: dict[str, Any]) -> None:
@@ -43,9 +44,14 @@ def read_model(path: str | os.PathLike[str]) -> dict[str, Any]:
             f"{path} has version {version!r}; this momentmix reads version "
             f"{_VERSION}. Use the release that wrote it, or a newer one."
         )
-    missing = {*_NUMBERS} - set(document)
+    missing, unknown = {*_NUMBERS} - set(document), set(document) - _KEYS
     if missing:
         raise ModelFileError(f"{path} lacks {', '.join(sorted(missing))}.")
+    if unknown:
+        listed = ", ".join(ascii(key) for key in sorted(unknown)[:5])
+        raise ModelFileError(
+            f"{path} holds unknown keys: {listed}. Use the release that wrote it, or remove them."
+        )
     if not _is_vector(document["weights"]) or not document["weights"]:
         raise ModelFileError(f"{path} does not hold a mixture: weights must be a list of numbers.")
     for key in _NUMBERS[1:]:
@@ -59,6 +65,8 @@ def read_model(path: str | os.PathLike[str]) -> dict[str, Any]:
         isinstance(names, list) and all(isinstance(name, str) for name in names)
     ):
         raise ModelFileError(f"{path}: feature_names must be a list of strings.")
+    if not isinstance(document.get("fit", {}), dict):
+        raise ModelFileError(f"{path}: fit, the record of the fit, must be an object.")
     if "sha256" in document and document["sha256"] != _checksum(document):
         raise ModelFileError(
             f"{path}: the checksum does not match: the numbers were changed or damaged. Restore it "
@@ -68,7 +76,7 @@ def read_model(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _checksum(contents: dict[str, Any]) -> str:
-    """SHA-256 of the numbers as doubles, row by row, their counts before and the names after."""
+    """SHA-256 of the numbers as doubles, row by row, then names and record of the fit as JSON."""
     digest = hashlib.sha256()
     tables = [[contents["weights"]], contents["means"], contents["variances"]]
     for table in tables:
@@ -76,6 +84,9 @@ def _checksum(contents: dict[str, Any]) -> str:
         for row in table:
             digest.update(struct.pack(f"<{len(row)}d", *row))
     digest.update(json.dumps(contents.get("feature_names"), separators=(",", ":")).encode())
+    if "fit" in contents:
+        record = json.dumps(contents["fit"], sort_keys=True, separators=(",", ":"))
+        digest.update(record.encode())
     return digest.hexdigest()
 
 

@@ -99,6 +99,8 @@ BAD = [
     (changed(feature_names="x"), "list of strings"),
     (changed(feature_names=["x", "y"]), "1 different strings"),
     (json.dumps({k: v for k, v in GOOD.items() if k != "means"}), "lacks means"),
+    (changed(colour=1), "holds unknown keys: 'colour'"),
+    (changed(fit=[]), "fit, the record of the fit, must be an object"),
 ]
 
 
