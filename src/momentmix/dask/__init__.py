@@ -73,7 +73,8 @@ def summarize(
         As for `MomentSummary`.
     shard_id : str, optional
         Name of the data: partition i becomes the shard ``f"{shard_id}/{i}"``. By default Dask's
-        token of the collection, which is the same for the same data and version of Dask.
+        token of the collection, which is the same for the same data and version of Dask; in a list
+        each block goes by its own key.
     client : distributed.Client, optional
         By default the current one; without any, Dask's local threads.
     retries : int

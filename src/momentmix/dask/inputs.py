@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -71,21 +72,35 @@ def partitions_of(
     if isinstance(data, da.Array):
         data = whole_rows(data)
         sample: Any = np.empty((1, data.shape[1]), dtype=data.dtype)
-        blocks, stem = data.to_delayed().ravel().tolist(), dask.base.tokenize(data)
+        blocks = data.to_delayed().ravel().tolist()
     elif isinstance(data, dd.DataFrame):
-        sample, stem = data._meta, dask.base.tokenize(data)
-        blocks = data.to_delayed()
+        sample, blocks = data._meta, data.to_delayed()
     elif _all(data, Delayed | Future):
-        blocks, stem = list(data), dask.base.tokenize([block.key for block in data])
+        blocks = list(data)
+        _check_different([str(block.key) for block in blocks])
         sample = schedule.reduce(sample_of, first_of, None, [(None, blocks[0])], "Columns")
     else:
         raise InputTypeError(_refusal(data))
-    return _held(blocks, sample, columns, missing, stem if shard_id is None else shard_id)
+    if shard_id is None and isinstance(data, list | tuple):
+        ids = [str(block.key) for block in blocks]
+    else:
+        stem = dask.base.tokenize(data) if shard_id is None else shard_id
+        ids = [f"{stem}/{i}" for i in range(len(blocks))]
+    return _held(list(zip(ids, blocks, strict=True)), sample, columns, missing)
 
 
 def _all(data: Any, kind: Any) -> bool:
     listed = isinstance(data, list | tuple) and len(data) > 0
     return listed and all(isinstance(one, kind) for one in data)
+
+
+def _check_different(keys: list[str]) -> None:
+    key, times = Counter(keys).most_common(1)[0]
+    if times > 1:
+        raise InputError(
+            f"every block must be given once; the list holds {key!a} {times} times, whose rows "
+            "would count as often. Leave the others out."
+        )
 
 
 def whole_rows(array: Any) -> Any:
@@ -117,18 +132,17 @@ def first_of(samples: list[Any]) -> Any:
 
 
 def _held(
-    blocks: list[Any],
+    blocks: list[tuple[str, Any]],
     sample: Any,
     columns: Sequence[str | int] | None,
     missing: Missing,
-    stem: str,
 ) -> Partitions:
     piece = piece_of(sample, "the collection")
     source = open_rows(piece, columns, missing)  # refuses columns that are not there, or no numbers
     chosen = None if columns is None else tuple(columns)
     reading = Reading(piece.column_names, piece.n_columns, chosen, missing)
     parts: list[tuple[Part, Any]] = [
-        (HeldPart(i, f"{stem}/{i}", reading), block) for i, block in enumerate(blocks)
+        (HeldPart(i, shard_id, reading), block) for i, (shard_id, block) in enumerate(blocks)
     ]
     return Partitions(parts, source.n_features, source.feature_names)
 
@@ -156,9 +170,10 @@ def _of_files(data: Any, columns: Sequence[str | int] | None, missing: Missing) 
 
 def _refusal(data: Any) -> str:
     if isinstance(data, Future | Delayed):
+        kind = "Future" if isinstance(data, Future) else "Delayed"
         return (
-            f"rows must be {_ACCEPTED}; got one {type(data).__name__} object. Put it in a list if "
-            "it holds one block of rows; if it holds a collection, pass that."
+            f"rows must be {_ACCEPTED}; got one {kind} object. Put it in a list if it holds one "
+            "block of rows; if it holds a collection, pass that."
         )
     if isinstance(data, MomentSummary):
         return "a MomentSummary needs no cluster any more; pass it to momentmix.fit."

@@ -101,10 +101,16 @@ class Schedule:
         except MomentmixError:
             raise
         except KilledWorker as error:
-            raise ClusterError(_LOST.format(task=error.task, error=error)) from error
+            n_lost = 1 + error.allowed_failures
+            raise ClusterError(_LOST.format(task=error.task, n_lost=n_lost)) from error
         except CancelledError as error:
             raise ClusterError(_CANCELLED.format(error=error)) from error
         except Exception as error:
+            if client is not None and client.status != "running":
+                raise ClusterError(
+                    f"the connection to the scheduler is {client.status}. {_NOTHING} Connect "
+                    "again: Client(address_of_the_scheduler)."
+                ) from error
             tries = 1 if client is None else 1 + self.retries
             raise ClusterError(
                 f"a task failed {tries} time{'s' if tries > 1 else ''} with "
@@ -128,7 +134,7 @@ class Schedule:
         if not self.progress:
             return client.compute(root, retries=self.retries).result()
         *watched, future = client.compute([*leaves, root], retries=self.retries)
-        finished = as_completed(watched)
+        finished = as_completed(watched, loop=client.loop)
         del watched  # a result that was counted may leave its worker once it is merged
         for one in finished:
             if one.status != "finished":
@@ -140,8 +146,8 @@ class Schedule:
 
 _NOTHING = "No part of an answer is given."
 _LOST = (
-    "workers were lost again and again while they ran {task!r}, and the scheduler gave it up: "
-    "{error} "
+    "{n_lost} worker(s) were lost while they ran {task!r}, one after the other, and the scheduler "
+    "gave the task up. "
     + _NOTHING
     + " Look at the workers' logs; if they ran out of memory use smaller partitions or larger "
     "workers, and where machines come and go raise the setting "
