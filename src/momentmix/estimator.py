@@ -213,8 +213,8 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
     def _validated(self, X: Any, reset: bool, fewest: int = 2) -> Float:
         if hasattr(X, "dask") or hasattr(X, "__dask_graph__"):
             raise InputTypeError(
-                "X is a Dask collection, which would be pulled into memory. Call partial_fit on "
-                "its partitions, or pass X.compute()."
+                "X is a Dask collection, which would be pulled into memory. Use momentmix.dask: "
+                "fit_summary(momentmix.dask.summarize(X, order)), or momentmix.dask.fit(X, ...)."
             )
         if isinstance(X, np.ma.MaskedArray):
             raise InputTypeError(

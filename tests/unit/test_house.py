@@ -16,7 +16,7 @@ LAYERS = [
     {"capacity"},
     {"moments", "tensors"},
     {"fitting", "planning", "sources"},
-    {"reproduce", "estimator"},
+    {"reproduce", "estimator", "dask"},
     {"displays"},
     {"reporting"},
     {"cli"},

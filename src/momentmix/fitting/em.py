@@ -23,7 +23,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix.core.row_blocks import RowBlocks
+from momentmix.core.row_blocks import RemoteRows, RowBlocks
 from momentmix.core.standard_moments import StandardMoments
 from momentmix.core.threads import few_threads
 from momentmix.fitting.conditions import Parameters
@@ -186,6 +186,8 @@ def em_pass(
             total += float(logs.sum())
         return statistics, total, block.shape[0]
 
+    if isinstance(rows, RemoteRows):
+        return Pass(*rows.sum_blocks(block_sums))
     statistics, log_likelihood, count = np.zeros_like(table), 0.0, 0
     with few_threads(True):
         for part, logs, n in map_in_order(block_sums, rows.blocks(), n_threads):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from momentmix.core.row_blocks import ArrayRows, RowBlocks
+from momentmix.core.row_blocks import ArrayRows, RemoteRows, RowBlocks
 from momentmix.core.standard_moments import StandardMoments
 from momentmix.errors import InputError
 from momentmix.moments.rows import as_rows, checked_values
@@ -41,6 +41,9 @@ def rows_of(data: Any) -> RowBlocks:
 
 def summary_of(rows: RowBlocks, order: int, squared_order: int, n_threads: int) -> MomentSummary:
     """Summary of rows without replicate groups, in one pass."""
+    if isinstance(rows, RemoteRows):
+        found: MomentSummary = rows.summary(order, squared_order)
+        return found
     summary = MomentSummary(
         rows.n_features, order, squared_order=squared_order, replicates=0, n_threads=n_threads
     )

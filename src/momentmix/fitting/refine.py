@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix.core.row_blocks import ArrayRows, RowBlocks
+from momentmix.core.row_blocks import ArrayRows, RemoteRows, RowBlocks
 from momentmix.core.standard_moments import StandardMoments
 from momentmix.core.threads import few_threads
 from momentmix.fitting.conditions import Parameters
@@ -98,6 +98,8 @@ def draw_sample(rows: RowBlocks, moments: StandardMoments, rng: np.random.Genera
 def _take(rows: RowBlocks, places: NDArray[np.int64]) -> Float:
     if isinstance(rows, ArrayRows):
         return np.asarray(rows.rows[places], dtype=np.float64)
+    if isinstance(rows, RemoteRows):
+        return rows.take(places)
     parts, start = [], 0
     for block in rows.blocks():
         first, last = np.searchsorted(places, [start, start + block.shape[0]])
@@ -328,7 +330,8 @@ def information_rows(
 ) -> Float:
     """Rows for the outer product of scores: all, or as many as a second of arithmetic allows."""
     wanted = int(max(2 * ALL_ROWS_BELOW, 4e9 / n_parameters**2))
-    if sample.is_all or rows.n_rows <= 2 * ALL_ROWS_BELOW:
+    few = isinstance(rows, RemoteRows) or rows.n_rows <= 2 * ALL_ROWS_BELOW  # no more travel here
+    if sample.is_all or few:
         return sample.features if sample.is_all else np.hstack([sample.features, sample.judges])
     n = rows.n_rows
     places = np.arange(n) if wanted >= n else np.sort(rng.choice(n, size=wanted, replace=False))

@@ -122,6 +122,11 @@ def _object_column(array: NDArray[Any]) -> str:
 
 def as_rows(rows: Any, n_features: int | None) -> tuple[NDArray[Any], tuple[str, ...] | None]:
     """Rows as an array of shape (n_rows, n_features) of a real dtype, and names where known."""
+    if hasattr(rows, "__dask_graph__"):
+        raise InputTypeError(
+            f"rows must lie in this process; got a Dask collection ({type(rows).__name__}), which "
+            "would be pulled into memory whole. Use momentmix.dask, or pass rows.compute()."
+        )
     if hasattr(rows, "toarray") and hasattr(rows, "nnz"):
         raise InputTypeError(
             f"rows must be dense; got a sparse {type(rows).__name__}. Pass blocks of rows as "
