@@ -7,7 +7,6 @@ the standard in places, which `array_api_compat` (extra ``gpu``) evens out.
 
 from __future__ import annotations
 
-import math
 import warnings
 from typing import Any
 
@@ -129,7 +128,7 @@ def free_bytes(array: Any) -> int:
     if is_cuda_tensor(array):
         import torch
 
-        return max(_BYTES, torch.cuda.mem_get_info(array.device)[0] // 8)
+        return max(_BYTES, int(torch.cuda.mem_get_info(array.device)[0]) // 8)
     if _library(array) == "cupy":
-        return max(_BYTES, math.floor(array.device.mem_info[0] / 8))
+        return max(_BYTES, int(array.device.mem_info[0]) // 8)
     return _BYTES

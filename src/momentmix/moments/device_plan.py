@@ -116,9 +116,7 @@ def _rows_of(sets: list[Int], rows: slice) -> Iterable[tuple[Int, int]]:
         first += len(part)
 
 
-def positions(
-    layout: Layout, products: Iterable[tuple[list[Int], slice, list[Int], slice]]
-) -> Int:
+def positions(layout: Layout, products: Iterable[tuple[list[Int], slice, list[Int], slice]]) -> Int:
     """Where each moment stands among products, each flattened after the other.
 
     Parameters

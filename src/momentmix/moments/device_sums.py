@@ -36,9 +36,7 @@ def chunk_rows(layout: Layout, rows: Any) -> int:
     return max(1, free_bytes(rows) // (8 * _COPIES * device_plan(layout).n_monomials))
 
 
-def slab_sums(
-    layout: Layout, slabs: Any, weights: Any, frame: tuple[Float, Float], xp: Any
-) -> Any:
+def slab_sums(layout: Layout, slabs: Any, weights: Any, frame: tuple[Float, Float], xp: Any) -> Any:
     """Sums of all moments of each slab.
 
     Parameters

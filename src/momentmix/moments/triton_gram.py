@@ -3,7 +3,7 @@
 | paper symbol | name here | shape |
 |---|---|---|
 | y in the units of the frame, then a row of ones and one of zeros | ``points`` | (S, d + 2, n) |
-| [y]_B, B a block of the monomials of degree ≤ 2, for some rows | ``left``, ``right`` | (BLOCK, DEPTH) |
+| [y]_B of some rows, B a block of monomials | ``left``, ``right`` | (BLOCK, DEPTH) |
 | Σ y_A·y_B of a slab of rows | a tile of ``out`` | (BLOCK, BLOCK) |
 
 The table of monomials is never written to memory: each program makes two blocks of it from the
@@ -54,11 +54,13 @@ def _jit(function: Any) -> Any:
     return function if triton is None else triton.jit(function)
 
 
+# fmt: off
 @_jit
-def _tile_sums(
+def _tile_sums(  # type: ignore[no-untyped-def]
     points, weights, out, first, second, lefts, rights, n_points, n_rows, n_tiles, first_tile,
     SAME: tl.constexpr, WEIGHTED: tl.constexpr, BLOCK: tl.constexpr, DEPTH: tl.constexpr,
-):  # type: ignore[no-untyped-def]  # fmt: skip
+):
+# fmt: on
     """One tile for one slab: monomials of a block times monomials of another, summed over rows."""
     tile, slab = tl.program_id(0), tl.program_id(1).to(tl.int64)  # tiles of a slab share the cache
     m, k = tl.arange(0, BLOCK), tl.arange(0, DEPTH)
@@ -72,7 +74,7 @@ def _tile_sums(
     total = tl.zeros((BLOCK, BLOCK), tl.float64)
     for _ in range(0, n_rows, DEPTH):
         right = tl.load(points + right1) * tl.load(points + right2)
-        if SAME:
+        if SAME:  # noqa: SIM108, the kernel's language wants a statement
             left = right
         else:
             left = tl.load(points + left1) * tl.load(points + left2)
