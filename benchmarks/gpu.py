@@ -32,7 +32,7 @@ from momentmix.fitting.conditions import Parameters
 from momentmix.fitting.device_em import DeviceRows, device_statistics
 from momentmix.fitting.em import em_pass
 from momentmix.fitting.inputs import moments_of
-from momentmix.moments import device_shard, device_sums, triton_gram
+from momentmix.moments import device_shard, device_sums, triton_tiles
 from momentmix.moments.cost import estimate
 from momentmix.moments.layout import Layout
 
@@ -98,12 +98,12 @@ def accumulate(torch, d, m, power, rate, repetitions):
     useful = 2 * estimate(layout).n_entries
     found = {"gap": gap, "n_rows": n}
     for name, allowed in (("summary", True), ("summary, array API only", False)):
-        if not allowed and not triton_gram.suits_triton(layout):
+        if not allowed and not triton_tiles.suits_triton(layout):
             continue
-        device_shard.suits_triton = triton_gram.suits_triton if allowed else lambda layout: False
+        device_shard.suits_triton = triton_tiles.suits_triton if allowed else lambda layout: False
         agreed(name, distance(mm.summarize(few, m, shard_id="a"), here))
         found[name] = n / wall(torch, lambda: mm.summarize(rows, m), repetitions)
-    device_shard.suits_triton = triton_gram.suits_triton
+    device_shard.suits_triton = triton_tiles.suits_triton
     found |= kernels(torch, layout, rows, repetitions)
     for name, value in found.items():
         if name not in ("gap", "n_rows"):
@@ -119,8 +119,8 @@ def kernels(torch, layout, rows, repetitions):
     d = layout.n_features
     frame = (np.full(d, 0.5), np.ones(d))
     ways = {"kernel, array API": lambda s: device_sums.slab_sums(layout, s, None, frame, xp)}
-    if triton_gram.suits_triton(layout):
-        ways["kernel, Triton"] = lambda s: triton_gram.gram_slab_sums(layout, s, None, frame)
+    if triton_tiles.suits_triton(layout):
+        ways["kernel, Triton"] = lambda s: triton_tiles.tiled_slab_sums(layout, s, None, frame)
     n = min(len(rows), 1 << 24)
     slabs = rows[:n].reshape(512, -1, d)
     return {name: n / on_device(torch, lambda w=way: w(slabs), repetitions) for name, way in

@@ -32,7 +32,7 @@ from momentmix.moments.frame import LARGEST_VALUE, extremes
 from momentmix.moments.layout import Layout
 from momentmix.moments.open_shard import OpenShard
 from momentmix.moments.rows import check_shape, checked_values
-from momentmix.moments.triton_gram import gram_slab_sums, suits_triton
+from momentmix.moments.triton_tiles import suits_triton, tiled_slab_sums
 from momentmix.moments.workers import Workers
 
 __all__ = ["Place", "add_device_rows", "as_device_rows"]
@@ -42,7 +42,8 @@ Float = NDArray[np.float64]
 _GROWTH = 8
 _FIRST_BLOCKS = 16  # blocks in the first batch
 _LARGEST = {True: 1 << 26, False: 1 << 22}  # rows of a batch, up to order 4 and beyond
-_SLABS, _SLAB_ROWS = 1024, 1024  # so many slabs fill a device; shorter ones are not worth a product
+_MOST_SLABS, _SLAB_ENTRIES = 1024, 1 << 24  # so many fill a device; their sums have to fit too
+_SLAB_ROWS = 1024  # fewer are not worth a product
 
 
 class Place(NamedTuple):
@@ -124,7 +125,7 @@ class _Adder:
         n = length // n_slabs
         stop = self.start + n_slabs * n
         batch = self._part(self.start, stop)
-        ends = to_numpy(xp.stack([xp.min(batch, axis=0), xp.max(batch, axis=0)]))
+        ends = _ends(batch, xp)
         self._check_values(batch, ends)
         block = to_numpy(batch[: len(shard.waiting), :])
         low, high = ends
@@ -161,7 +162,7 @@ class _Adder:
             w = xp.reshape(on_device_of(weights, batch, xp), (n_slabs, -1))
         frame = self.shard.sums.frame()
         if is_cuda_tensor(batch) and suits_triton(layout):
-            return gram_slab_sums(layout, slabs, w, frame)
+            return tiled_slab_sums(layout, slabs, w, frame)
         return slab_sums(layout, slabs, w, frame, xp)
 
     def _take(self, sums: Any, weights: Float | None, n_slabs: int, n: int) -> None:
@@ -181,8 +182,16 @@ class _Adder:
         shard.n_blocks += n_slabs
 
 
+def _ends(batch: Any, xp: Any) -> Float:
+    """Minimum and maximum of each feature, (2, n_features), NaN where there is one."""
+    if is_cuda_tensor(batch):
+        return to_numpy(xp.stack(list(batch.aminmax(dim=0))))  # one pass instead of two
+    return to_numpy(xp.stack([xp.min(batch, axis=0), xp.max(batch, axis=0)]))
+
+
 def _slab_count(layout: Layout, n_rows: int) -> int:
     """Slabs of a batch: a multiple of the groups, or fewer than these where rows are few."""
-    wanted = max(1, min(_SLABS, n_rows // _SLAB_ROWS))
+    most = min(_MOST_SLABS, max(1, _SLAB_ENTRIES // layout.n_entries))
+    wanted = max(1, min(most, n_rows // _SLAB_ROWS))
     groups = layout.n_groups
     return wanted if wanted < groups else wanted // groups * groups

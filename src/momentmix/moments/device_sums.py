@@ -8,7 +8,7 @@
 
 A batch is cut into slabs of consecutive rows; each is one matrix of a batched product, so that the
 whole device has work, and the sums of a slab are those of a replicate group. This is the reference
-for every library; torch on an NVIDIA device takes ``triton_gram`` where that applies.
+for every library; torch on an NVIDIA device takes ``triton_tiles`` where that applies.
 
 Differs from the paper: the paper does not say how it forms the moments.
 """

@@ -1,7 +1,7 @@
 """NumPy rows → windows of rows on a torch device, through page-locked memory.
 
-While a window is summed on the device, a thread fills the other page-locked buffer, which is copied
-over on a stream of its own; rows travel in their own dtype and are cast to float64 there.
+While a window is summed on the device, threads fill the other page-locked buffer, which is copied
+over on a stream of its own. float32 rows travel as such and are cast to float64 there.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from momentmix.errors import InputError, MissingDependencyError
@@ -17,6 +18,7 @@ from momentmix.errors import InputError, MissingDependencyError
 __all__ = ["feed"]
 
 _BYTES = 1 << 28  # of one window
+_COPIERS = 8  # threads that fill a buffer: one alone is slower than the way to the device
 
 
 def _torch_device(device: Any) -> tuple[Any, Any]:
@@ -43,32 +45,32 @@ def feed(rows: NDArray[Any], device: Any, n_bytes: int = _BYTES) -> Iterator[tup
     A window is overwritten after the next but one was asked for.
     """
     torch, found = _torch_device(device)
-    window = max(1, n_bytes // max(1, rows.itemsize * rows.shape[1]))
+    kept = rows.dtype if rows.dtype in (np.float32, np.float64) else np.dtype(np.float64)
+    window = max(1, min(len(rows), n_bytes // (kept.itemsize * rows.shape[1])))
     starts = range(0, len(rows), window)
-    if found.type != "cuda":
-        for start in starts:
-            yield start, torch.from_numpy(rows[start : start + window].copy()).to(found)
-        return
-    shape = (min(window, len(rows)), rows.shape[1])
-    dtype = torch.from_numpy(rows[:0].copy()).dtype
-    pinned = [torch.empty(shape, dtype=dtype, pin_memory=True) for _ in starts[:2]]
+    locked = found.type == "cuda"
+    shape, dtype = (window, rows.shape[1]), getattr(torch, kept.name)
+    here = [torch.empty(shape, dtype=dtype, pin_memory=locked) for _ in starts[:2]]
     there = [torch.empty(shape, dtype=dtype, device=found) for _ in starts[:2]]
-    stream = torch.cuda.Stream(found)
+    stream = torch.cuda.Stream(found) if locked else None
 
-    def send(number: int) -> Any:
+    def send(number: int, pool: ThreadPoolExecutor) -> Any:
         part = rows[starts[number] : starts[number] + window]
-        here, target = pinned[number % 2][: len(part)], there[number % 2][: len(part)]
-        here.numpy()[...] = part
+        buffer, n = here[number % 2].numpy(), len(part)
+        cuts = [slice(n * i // _COPIERS, n * (i + 1) // _COPIERS) for i in range(_COPIERS)]
+        list(pool.map(lambda cut: np.copyto(buffer[cut], part[cut]), cuts))
         with torch.cuda.stream(stream):
-            target.copy_(here, non_blocking=True)
-        stream.synchronize()
+            target = there[number % 2][:n].copy_(here[number % 2][:n], non_blocking=True)
+        if stream is not None:
+            stream.synchronize()
         return target
 
-    with ThreadPoolExecutor(1) as pool:
-        following = pool.submit(send, 0)
+    with ThreadPoolExecutor(1) as sender, ThreadPoolExecutor(_COPIERS) as copiers:
+        following = sender.submit(send, 0, copiers)
         for number, start in enumerate(starts):
             tensor = following.result()
-            torch.cuda.synchronize(found)  # the window before is summed: its buffer is free
+            if locked:
+                torch.cuda.synchronize(found)  # the window before is summed: its buffer is free
             if number + 1 < len(starts):
-                following = pool.submit(send, number + 1)
+                following = sender.submit(send, number + 1, copiers)
             yield start, tensor

@@ -169,7 +169,8 @@ class MomentSummary(SummaryView):
         array, names = as_rows(rows, self.n_features)
         self._check_names(names)
         weights = as_weights(sample_weight, len(array))
-        checked_values(array, names or self._names)
+        if device is None:  # else they are checked there
+            checked_values(array, names or self._names)
         if weights is not None and not weights.all():
             array, weights = array[weights > 0], weights[weights > 0]
         parts = [(0, array)] if device is None else feed(array, device)
