@@ -22,6 +22,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
+from momentmix.core.array_backend import is_foreign
+from momentmix.core.array_density import Kind, map_rows
 from momentmix.core.incomplete_tensor import IncompleteSymmetricTensor
 from momentmix.core.labels import sets_without
 from momentmix.core.model_file import read_model, write_model
@@ -32,13 +34,6 @@ Float = NDArray[np.float64]
 __all__ = ["DiagonalMixture"]
 
 _BLOCK = 4096  # rows handled at once: bounds memory, whatever the number of rows
-
-
-def _as_array(rows: Any) -> NDArray[Any]:
-    """Rows of any array library as a NumPy array, without a copy where they share memory."""
-    if hasattr(rows, "__array__") or not hasattr(rows, "__dlpack__"):
-        return np.asarray(rows)
-    return np.from_dlpack(rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,13 +105,11 @@ class DiagonalMixture:
 
     # -- density ------------------------------------------------------------------------------
 
-    def _blocks(self, array: NDArray[Any]) -> Iterator[tuple[slice, Float]]:
-        if array.dtype.kind not in "fiu":
-            raise InputTypeError(f"rows must be real numbers; got dtype {array.dtype}.")
+    def _check_rows(self, array: Any) -> None:
         if array.ndim != 2 or array.shape[1] != self.n_features:
             raise InputError(
                 f"rows must have shape (n_rows, {self.n_features}), one column per feature of the "
-                f"mixture; got {array.shape}."
+                f"mixture; got {tuple(array.shape)}."
             )
         if (self.variances == 0).any():
             i, j = np.argwhere(self.variances == 0)[0]
@@ -124,6 +117,11 @@ class DiagonalMixture:
                 f"component {i} has variance 0 in feature {j}, so it has no density there; fit "
                 "with a variance floor, or use with_variance_floor()."
             )
+
+    def _blocks(self, array: NDArray[Any]) -> Iterator[tuple[slice, Float]]:
+        if array.dtype.kind not in "fiu":
+            raise InputTypeError(f"rows must be real numbers; got dtype {array.dtype}.")
+        self._check_rows(array)
         for start in range(0, array.shape[0], _BLOCK):
             part = slice(start, min(start + _BLOCK, array.shape[0]))
             yield part, array[part].astype(np.float64, copy=False)
@@ -143,26 +141,40 @@ class DiagonalMixture:
         return np.asarray(constants - 0.5 * quadratic)
 
     def _map_rows(self, rows: ArrayLike, reduce: Any, tail: tuple[int, ...], dtype: Any) -> Any:
-        array = _as_array(rows)
+        array = np.asarray(rows)
         result = np.empty((len(array) if array.ndim else 0, *tail), dtype=dtype)
         for part, block in self._blocks(array):
             result[part] = reduce(self._weighted_log_densities(block))
         return result
 
-    def log_prob(self, rows: ArrayLike) -> Float:
-        """Log-density of each row, of shape (n_rows,)."""
+    def _on_device(self, rows: Any, kind: Kind) -> Any:
+        self._check_rows(rows)
+        return map_rows((self.weights, self.means, self.variances), rows, kind)
+
+    def log_prob(self, rows: Any) -> Any:
+        """Log-density of each row, of shape (n_rows,).
+
+        Rows of another array library (torch, CuPy, JAX, …) give an array of that library, computed
+        in float64 where the rows lie; so do `responsibilities` and `predict`.
+        """
+        if is_foreign(rows):
+            return self._on_device(rows, "log_prob")
         return np.asarray(self._map_rows(rows, lambda x: logsumexp(x, axis=1), (), np.float64))
 
-    def responsibilities(self, rows: ArrayLike) -> Float:
+    def responsibilities(self, rows: Any) -> Any:
         """Posterior probability of each component, of shape (n_rows, n_components)."""
+        if is_foreign(rows):
+            return self._on_device(rows, "responsibilities")
         tail = (self.n_components,)
         result = self._map_rows(
             rows, lambda x: np.exp(x - logsumexp(x, axis=1, keepdims=True)), tail, np.float64
         )
         return np.asarray(result)
 
-    def predict(self, rows: ArrayLike) -> NDArray[np.int64]:
+    def predict(self, rows: Any) -> Any:
         """Most probable component of each row, of shape (n_rows,)."""
+        if is_foreign(rows):
+            return self._on_device(rows, "predict")
         return np.asarray(self._map_rows(rows, lambda x: x.argmax(axis=1), (), np.int64))
 
     def sample(

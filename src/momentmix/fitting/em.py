@@ -27,6 +27,7 @@ from momentmix.core.row_blocks import RemoteRows, RowBlocks
 from momentmix.core.standard_moments import StandardMoments
 from momentmix.core.threads import few_threads
 from momentmix.fitting.conditions import Parameters
+from momentmix.fitting.device_em import DeviceRows, device_statistics
 
 Float = NDArray[np.float64]
 S = TypeVar("S")
@@ -164,6 +165,8 @@ def em_pass(
     rows: RowBlocks, moments: StandardMoments, parameters: Parameters, n_threads: int = 1
 ) -> Pass:
     """One pass over all rows: statistics and log-likelihood of standardised features."""
+    if isinstance(rows, DeviceRows):
+        return Pass(*device_statistics(rows, moments, parameters))
     table = coefficients(parameters.weights, parameters.means, parameters.variances)
     shift, inverse = moments.shift, np.where(moments.constant, 0.0, 1.0 / moments.scale)
 

@@ -25,6 +25,7 @@ from momentmix.core.row_blocks import ArrayRows, RemoteRows, RowBlocks
 from momentmix.core.standard_moments import StandardMoments
 from momentmix.core.threads import few_threads
 from momentmix.fitting.conditions import Parameters
+from momentmix.fitting.device_em import DeviceRows
 from momentmix.fitting.em import Batch, em_pass, features_of, log_likelihoods, m_step, run_batch
 from momentmix.fitting.pooling import merge_copies, pool_components, pool_weights, reduce_pool
 from momentmix.fitting.repair import repair
@@ -98,7 +99,7 @@ def draw_sample(rows: RowBlocks, moments: StandardMoments, rng: np.random.Genera
 def _take(rows: RowBlocks, places: NDArray[np.int64]) -> Float:
     if isinstance(rows, ArrayRows):
         return np.asarray(rows.rows[places], dtype=np.float64)
-    if isinstance(rows, RemoteRows):
+    if isinstance(rows, RemoteRows | DeviceRows):
         return rows.take(places)
     parts, start = [], 0
     for block in rows.blocks():

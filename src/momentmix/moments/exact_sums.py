@@ -22,7 +22,7 @@ Differs from the paper: the paper adds floating-point numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import partial
 from threading import Lock
@@ -73,19 +73,33 @@ class DigitSums:
 
     def add(self, values: Float, group: int) -> None:
         """Add a flat vector (overwritten) to a group; threads may call this at the same time."""
+        n_low = self.layout.n_low
+        for k, whole in self._split(values):
+            with self._lock:
+                self.low[k, group] += whole[:n_low]
+                self.high[k] += whole[n_low:]
+
+    def add_groups(self, low: Float, high: Float) -> None:
+        """Add sums of all groups at once, (n_groups, n_low), and the rest; both overwritten."""
+        for k, whole in self._split(low):
+            with self._lock:
+                self.low[k] += whole
+        for k, whole in self._split(high):
+            with self._lock:
+                self.high[k] += whole
+
+    def _split(self, values: Float) -> Iterator[tuple[int, NDArray[np.int64]]]:
+        """The digits of some values (overwritten), highest first."""
         largest = float(np.abs(values).max())
         top = 0 if largest < 1 else int(np.frexp(largest)[1])
         needed = (top + QUANTUM_BITS) // _DIGIT_BITS + 1
         with self._lock:
             self._grow(needed)
-        n_low, rest, part = self.layout.n_low, values, np.empty_like(values)
+        rest, part = values, np.empty_like(values)
         for k in range(needed - 1, -1, -1):
             place = _DIGIT_BITS * k - QUANTUM_BITS
             digit = np.rint(np.multiply(rest, 2.0**-place, out=part), out=part)
-            whole = digit.astype(np.int64)
-            with self._lock:
-                self.low[k, group] += whole[:n_low]
-                self.high[k] += whole[n_low:]
+            yield k, digit.astype(np.int64)
             np.multiply(digit, 2.0**place, out=part)
             rest -= part  # exact: the digit holds the leading bits of the rest
 

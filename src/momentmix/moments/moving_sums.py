@@ -154,6 +154,16 @@ class MovingSums:
                 self._fold(wait)
                 self._coarsen(j, found[0] - present)
 
+    def fits(self, extremes: tuple[Float, Float]) -> bool:
+        """Whether rows with these bounds need no change of the frame, nor a look at each of them.
+
+        They stay within 2^20 units, far below the range of the sums.
+        """
+        low, high = extremes
+        constant = ~np.isnan(self.known)
+        varies = constant & ((low != self.known) | (high != self.known))
+        return not (varies | (self._doubtful(low, high, False) & ~constant)).any()
+
     def _doubtful(self, low: Float, high: Float, examine: bool) -> NDArray[np.bool_]:
         """Features whose unit the block puts in doubt; all that vary in it where `examine`."""
         if examine:

@@ -18,13 +18,9 @@ from momentmix.errors import InputError, InputTypeError, PrecisionWarning
 from momentmix.moments.frame import LARGEST_VALUE
 
 __all__ = [
-    "LARGEST_WEIGHT",
-    "as_rows",
-    "as_weights",
-    "check_feature_names",
-    "checked_values",
-    "column_label",
-]
+    "LARGEST_WEIGHT", "as_rows", "as_weights", "check_feature_names", "check_shape",
+    "checked_values", "column_label",
+]  # fmt: skip
 
 _SCAN = 8192  # rows looked at together
 LARGEST_WEIGHT = 2.0**50
@@ -150,11 +146,12 @@ def as_rows(rows: Any, n_features: int | None) -> tuple[NDArray[Any], tuple[str,
             _check_dtype(array.dtype, _object_column(array))
         _check_dtype(array.dtype, "the array")
         _warn_integers(array)
-    _check_shape(array, n_features)
+    check_shape(array, n_features)
     return array, names
 
 
-def _check_shape(array: NDArray[Any], n_features: int | None) -> None:
+def check_shape(array: Any, n_features: int | None) -> None:
+    """Raise unless an array of any library has shape (n_rows, n_features), with rows."""
     wanted = "n_features" if n_features is None else n_features
     if array.ndim != 2:
         cure = {
@@ -163,10 +160,10 @@ def _check_shape(array: NDArray[Any], n_features: int | None) -> None:
         }.get(array.ndim, "Flatten it to a table.")
         raise InputError(
             f"rows must have shape (n_rows, {wanted}); got {array.ndim} dimension(s), shape "
-            f"{array.shape}. {cure}"
+            f"{tuple(array.shape)}. {cure}"
         )
     if array.shape[1] == 0:
-        raise InputError(f"rows must have at least one column; got shape {array.shape}.")
+        raise InputError(f"rows must have at least one column; got shape {tuple(array.shape)}.")
     if n_features is not None and array.shape[1] != n_features:
         raise InputError(
             f"rows must have {n_features} columns, one for each feature of the summary; got "
@@ -174,11 +171,13 @@ def _check_shape(array: NDArray[Any], n_features: int | None) -> None:
         )
     if array.shape[0] == 0:
         raise InputError(
-            f"rows must hold at least one row; got shape {array.shape}. Skip empty blocks."
+            f"rows must hold at least one row; got shape {tuple(array.shape)}. Skip empty blocks."
         )
 
 
-def checked_values(array: NDArray[Any], feature_names: Sequence[str] | None) -> None:
+def checked_values(
+    array: NDArray[Any], feature_names: Sequence[str] | None, first_row: int = 0
+) -> None:
     """Raise unless every value is finite and below 2^1000, naming the first offender."""
     for start in range(0, len(array), _SCAN):
         block = array[start : start + _SCAN].astype(np.float64, copy=False)
@@ -190,7 +189,7 @@ def checked_values(array: NDArray[Any], feature_names: Sequence[str] | None) -> 
             continue
         row, column = (int(x) for x in np.argwhere(bad)[0])
         value = block[row, column]
-        where = f"row {start + row}, {column_label(column, feature_names)}"
+        where = f"row {first_row + start + row}, {column_label(column, feature_names)}"
         if np.isnan(value):
             raise InputError(
                 f"rows must not hold missing values; {where} is NaN. Drop incomplete rows "
