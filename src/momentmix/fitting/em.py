@@ -15,22 +15,18 @@ Differs from the paper: the paper has no such step; it is optional here.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import NamedTuple, TypeVar
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from momentmix.core.row_blocks import RowBlocks
 from momentmix.core.standard_moments import StandardMoments
-from momentmix.core.threads import few_threads
+from momentmix.core.threads import few_threads, map_in_order
 from momentmix.fitting.conditions import Parameters
 
 Float = NDArray[np.float64]
-S = TypeVar("S")
-T = TypeVar("T")
 
 __all__ = [
     "Batch", "Pass", "coefficients", "em_pass", "features_of", "log_likelihoods", "m_step",
@@ -193,18 +189,3 @@ def em_pass(
             log_likelihood += logs
             count += n
     return Pass(statistics, log_likelihood, count)
-
-
-def map_in_order(work: Callable[[S], T], items: Iterable[S], n_threads: int) -> Iterator[T]:
-    """Results in the order of the items, with at most 2·n_threads items held at once."""
-    if n_threads == 1:
-        yield from map(work, items)
-        return
-    waiting: deque[Future[T]] = deque()
-    with ThreadPoolExecutor(n_threads) as pool:
-        for item in items:
-            waiting.append(pool.submit(work, item))
-            if len(waiting) >= 2 * n_threads:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()

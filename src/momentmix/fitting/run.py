@@ -145,7 +145,12 @@ class Run:
         uncertainty = self.timed(
             "standard errors",
             lambda: of_moment_fit(
-                answer.conditions, answer.raw, answer.noise, moments.n_effective, self.rng
+                answer.conditions,
+                answer.raw,
+                answer.noise,
+                moments.n_effective,
+                self.rng,
+                self.n_threads,
             ),
         )
 
