@@ -5,6 +5,7 @@ Products of small matrices are slower on several threads than on one, many times
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,7 +15,7 @@ from typing import ParamSpec, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["few_threads", "map_in_order", "one_thread_below"]
+__all__ = ["few_threads", "map_in_order", "one_thread_below", "usable_cores"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -50,6 +51,13 @@ def one_thread_below(rank: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
         return limited
 
     return decorate
+
+
+def usable_cores() -> int:
+    """Number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def map_in_order(work: Callable[[S], T], items: Iterable[S], n_threads: int) -> Iterator[T]:

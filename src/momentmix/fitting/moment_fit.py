@@ -129,7 +129,7 @@ def fit_moments(
     if strict:
         # The standard errors are those of the minimum, so the minimum has to be reached.
         raw, noise, cost = _joint_polish(
-            full, raw, bounds, moments.n_effective, (40,), 0.01, NEARBY
+            full, raw, bounds, moments.n_effective, (40,), 1e-3, NEARBY
         )
         misfit = cost / max(full.size - n_parameters, 1)
     deviations = _standard_deviations(full, raw, noise)
