@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.special import log_ndtr
 
 from momentmix.core.standard_moments import StandardMoments
@@ -32,9 +31,11 @@ from momentmix.fitting.conditions import (
     build_conditions,
     parameters_from,
 )
+from momentmix.fitting.derivative import by_feature, derivative
 from momentmix.fitting.over_identification import check_conditions
 from momentmix.fitting.polish import Bounds, polish
 from momentmix.fitting.selection import select_means
+from momentmix.fitting.standard_errors import curvature_root
 from momentmix.fitting.variances import fit_variances
 
 Float = NDArray[np.float64]
@@ -44,6 +45,7 @@ __all__ = ["MomentFit", "fit_moments", "one_component", "resolvable_variances"]
 HIGHEST_PLAIN = 4  # orders that take part in selection and polish; candidates may use more
 GOOD_MISFIT = 1.0  # ‖ρ‖² per degree of freedom; good optima sit at 0.4–0.6 since noises correlate
 DRAWS_PER_ROUND = 12
+NEARBY = 1e-6  # damping of a polish that starts where another with nearly the same noise ended
 
 
 @dataclass(frozen=True)
@@ -127,15 +129,17 @@ def fit_moments(
     misfit, raw, noise = best
     if strict:
         # The standard errors are those of the minimum, so the minimum has to be reached.
-        raw, noise, cost = _joint_polish(full, raw, bounds, moments.n_effective, (40,), 0.01)
+        raw, noise, cost = _joint_polish(
+            full, raw, bounds, moments.n_effective, (40,), 1e-3, NEARBY
+        )
         misfit = cost / max(full.size - n_parameters, 1)
-    deviations = parameters_from(_standard_deviations(full, raw, noise), r)
+    deviations = _standard_deviations(full, raw, noise)
     answer = resolvable_variances(raw, deviations, floor)
     return MomentFit(answer, raw, deviations, misfit, pool.shape[0], full, noise, history)
 
 
 def _is_accepted(moments: StandardMoments, found: Parameters, rng: np.random.Generator) -> bool:
-    test = check_conditions(moments, found, rng, bootstrap=False)
+    test = check_conditions(moments, found, rng, bootstrap=False, correlations=False)
     return not test.testable or test.p_value >= 0.01
 
 
@@ -174,6 +178,7 @@ def _joint_polish(
     n_effective: float,
     steps: tuple[int, ...],
     tolerance: float = 0.5,
+    damping: float = 1e-3,
 ) -> tuple[Parameters, Float, float]:
     """Rounds of Levenberg–Marquardt, each with the noise that the parameters before imply."""
     current, cost = start, np.inf
@@ -181,8 +186,8 @@ def _joint_polish(
     for max_steps in steps:
         noise = np.sqrt(full.row_variances(current) / n_effective)
         noise[0] = 1e-3 / np.sqrt(n_effective)  # the weights sum to 1: no noise in that
-        done = polish(full, current, bounds, noise, max_steps, tolerance=tolerance)
-        cost = done.cost
+        done = polish(full, current, bounds, noise, max_steps, tolerance=tolerance, damping=damping)
+        cost, damping = done.cost, NEARBY
         p = done.parameters
         current = Parameters(p.weights / p.weights.sum(), p.means, p.variances)
     return current, noise, cost
@@ -219,17 +224,11 @@ def resolvable_variances(
     return Parameters(parameters.weights, parameters.means, np.maximum(variances, floor))
 
 
-def _standard_deviations(conditions: Conditions, parameters: Parameters, noise: Float) -> Float:
-    """√diag(JᵀJ)⁻¹: standard errors as if the noise of the conditions were independent."""
-    jacobian = conditions.jacobian(parameters) / noise[:, None]
-    normal = jacobian.T @ jacobian
-    scale = np.sqrt(np.maximum(np.diagonal(normal), 1e-300))
-    normal = normal / scale[:, None] / scale
-    # A hair of prior keeps directions without information finite: a standard error of at most 1e4
-    # times what the diagonal alone would give.
-    normal[np.diag_indices_from(normal)] += 1e-8
-    try:
-        inverse = cho_solve(cho_factor(normal, lower=True), np.eye(scale.size))
-    except LinAlgError:
-        inverse = np.asarray(np.linalg.pinv(normal, hermitian=True), dtype=np.float64)
-    return np.asarray(np.sqrt(np.maximum(np.diagonal(inverse), 1e-30)) / scale)
+def _standard_deviations(
+    conditions: Conditions, parameters: Parameters, noise: Float
+) -> Parameters:
+    """Standard errors as if the noise of the conditions were independent."""
+    r, d = parameters.means.shape
+    flat = np.empty(r + 2 * r * d)
+    flat[by_feature(r, d)] = curvature_root(derivative(conditions, parameters, noise)).deviations()
+    return parameters_from(flat, r)

@@ -162,7 +162,12 @@ class Run:
         uncertainty = self.timed(
             "standard errors",
             lambda: of_moment_fit(
-                answer.conditions, answer.raw, answer.noise, moments.n_effective, self.rng
+                answer.conditions,
+                answer.raw,
+                answer.noise,
+                moments.n_effective,
+                self.rng,
+                self.n_threads,
             ),
         )
 
@@ -229,7 +234,9 @@ class Run:
         features = information_rows(rows, moments, sample, p.flat().size, self.rng)
         uncertainty = self.timed(
             "standard errors",
-            lambda: after_em(p, information_matrix(features, p), moments.n_effective),
+            lambda: after_em(
+                p, information_matrix(features, p, self.n_threads), moments.n_effective
+            ),
         )
         certificate = self.certify(moments, p, uncertainty, lambda q: q, from_rows=True)
         if not done.converged:
@@ -256,7 +263,8 @@ class Run:
                     "moment fit", lambda: self.moment_answer(moments, r, strict=False).parameters
                 )
         found: list[Candidate] = self.timed(
-            "candidates", lambda: best_candidate(sample, known, r, floor, self.rng)
+            "candidates",
+            lambda: best_candidate(sample, known, r, floor, self.rng, self.n_threads),
         )
         return found
 
