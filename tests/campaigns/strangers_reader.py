@@ -15,7 +15,8 @@ from math import comb, inf, isfinite
 KEYS = ["exact_bounds", "exponents", "feature_names", "n_features", "n_forgotten", "n_rows"]
 KEYS += ["n_shards", "order", "quantum_bits", "replicates", "shifts", "squared_order"]
 KEYS += ["weight_squares", "widths"]
-MODEL_KEYS = ["format", "version", "weights", "means", "variances", "feature_names", "fit", "sha256"]
+MODEL_KEYS = ["format", "version", "weights", "means", "variances", "feature_names"]
+MODEL_KEYS += ["fit", "sha256"]
 EPSILON = Fraction(1, 2**16)
 
 
