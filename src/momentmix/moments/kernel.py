@@ -65,32 +65,38 @@ class Kernel:
         array of shape (n_entries + 1,), a view into `space`
             The flat vector of the layout; its last entry is Σ w².
         """
-        weighted = bool((weights != 1.0).any())
+        half, weighted = self.plan.half, bool((weights != 1.0).any())
+        scales = np.concatenate((inverse_scale[:half], [1.0], inverse_scale[half:]))
+        shifts = np.concatenate((shift[:half], [0.0], shift[half:]))
+        frame = scales[:, None], shifts[:, None]
         space.sums.fill(0.0)
         for start in range(0, len(rows), self.chunk):
             part = slice(start, start + self.chunk)
             work = space.work(len(rows[part]), weighted)
-            for side, points in enumerate(work.points):
-                columns = slice(None, self.plan.half) if side == 0 else slice(self.plan.half, None)
-                np.multiply(rows[part, columns].T, inverse_scale[columns, None], out=points)
-                points -= shift[columns, None]
-            work.run(weights[part])
+            work.run(rows[part], weights[part], frame)
         np.take(space.sums, self.plan.pick, out=space.flat[:-1], mode="clip")
         space.flat[-1] = weights @ weights
         return space.flat
 
 
-class _Work:
-    """The operations on a chunk of n rows, bound to the memory of a workspace."""
+class Work:
+    """The operations on a chunk of n rows, bound to the memory of a workspace.
+
+    Attributes
+    ----------
+    fills, calls : lists of (function, operand, operand, result)
+        What makes the monomials; then what multiplies them and adds the products to the sums.
+    """
 
     def __init__(self, plan: HalfSplit, n: int, weighted: bool, space: Workspace) -> None:
         self._table = space.rows("table", n)
-        self.points = [self._table[plan.places[side, 1]] for side in ("lower", "upper")]
-        self._constant = self._table[plan.places["lower", 0]]
-        self._fills = [self._fill(step) for step in plan.fills]
+        places = [plan.places[place] for place in (("lower", 1), ("lower", 0), ("upper", 1))]
+        self._lower, self._constant, self._upper = (self._table[place] for place in places)
+        self._points = self._table[places[0].start : places[2].stop]
+        self.fills = [self._fill(step) for step in plan.fills]
         self._right = space.rows("weighted", n) if weighted else self._table
         self._head = self._table[: plan.n_weighted] if weighted else None
-        self._calls = self._bind(plan, space)
+        self.calls = self._bind(plan, space)
 
     def _fill(self, step: Fill) -> Call:
         left, right, out = (self._table[rows] for rows in step[:3])
@@ -121,14 +127,18 @@ class _Work:
         add()
         return calls
 
-    def run(self, weights: Float) -> None:
-        """Add up the points that stand in the table."""
+    def run(self, rows: Float, weights: Float, frame: tuple[Float, Float]) -> None:
+        """Add up n rows; the frame as columns, 1 and 0 for the constant."""
+        half = len(self._lower)
+        self._lower[:], self._upper[:] = rows[:, :half].T, rows[:, half:].T
         self._constant.fill(1.0)
-        for function, left, right, out in self._fills:
+        np.multiply(self._points, frame[0], self._points)
+        np.subtract(self._points, frame[1], self._points)
+        for function, left, right, out in self.fills:
             function(left, right, out)
         if self._head is not None:
             np.multiply(self._head, weights, out=self._right)
-        for function, left, right, out in self._calls:
+        for function, left, right, out in self.calls:
             function(left, right, out)
 
 
@@ -138,7 +148,7 @@ class Workspace:
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
         self._memory = {"table": _aligned(table_rows(kernel.layout) * kernel.chunk)}
-        self._works: dict[tuple[int, bool], _Work] = {}
+        self._works: dict[tuple[int, bool], Work] = {}
         plan = kernel.plan
         self.sums, self.part = _aligned(plan.n_sums), _aligned(min(plan.n_sums, _PART + TILE))
         self.flat = np.empty(kernel.layout.n_entries + 1)
@@ -151,11 +161,11 @@ class Workspace:
         n_rows = len(memory) // self._kernel.chunk
         return memory[: n_rows * n].reshape(n_rows, n)
 
-    def work(self, n: int, weighted: bool) -> _Work:
+    def work(self, n: int, weighted: bool) -> Work:
         """The operations on a chunk of n rows; kept for full chunks only."""
         if (n, weighted) in self._works:
             return self._works[n, weighted]
-        work = _Work(self._kernel.plan, n, weighted, self)
+        work = Work(self._kernel.plan, n, weighted, self)
         if n == self._kernel.chunk:
             self._works[n, weighted] = work
         return work

@@ -140,12 +140,13 @@ class OpenShard:
 
     def _take(self, block: Float, weights: Float, workers: Workers, place: tuple[int, Any]) -> None:
         ends = extremes(block)
+        examine = (self.n_blocks & (self.n_blocks - 1)) == 0
         if self.sums.known is None:
             self.sums.choose_frame(block)
-        else:
-            examine = (self.n_blocks & (self.n_blocks - 1)) == 0
+            self.sums.check_outliers(block, ends, _namer(place))
+        elif examine or not self.sums.surely_fits(ends):
             self.sums.adapt_frame(block, ends, self._largest(ends), examine, workers.wait)
-        self.sums.check_outliers(block, ends, _namer(place))
+            self.sums.check_outliers(block, ends, _namer(place))
         group = (self.first_group + self.n_blocks) % self.layout.n_groups
         workers.submit(self._sum_block, block, weights, self.sums.frame(), group)
         self.n_blocks += 1
