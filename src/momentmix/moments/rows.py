@@ -169,7 +169,7 @@ def checked_values(array: NDArray[Any], feature_names: Sequence[str] | None) -> 
     """Raise unless every value is finite and below 2^1000, naming the first offender."""
     for start in range(0, len(array), _SCAN):
         block = array[start : start + _SCAN].astype(np.float64, copy=False)
-        if -LARGEST_VALUE <= block.min() and block.max() <= LARGEST_VALUE:
+        if block.min() >= -LARGEST_VALUE and block.max() <= LARGEST_VALUE:
             continue  # the usual case, without another array; false for NaN
         bad = ~(np.abs(block) <= LARGEST_VALUE)
         row, column = (int(x) for x in np.argwhere(bad)[0])
