@@ -1,6 +1,7 @@
 """Time to add rows to a summary, beside the dgemm rate of the same cores.
 
-A time is printed only after the sums agreed with products written out.
+A time is printed only after the sums agreed with products written out. All sides of a ratio are
+measured in turns, and the best pass of each counts.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from math import comb
+from typing import Any
 
 import click
 import numpy as np
@@ -17,33 +19,44 @@ from threadpoolctl import threadpool_limits
 
 from momentmix import MomentSummary
 from momentmix.core.labels import colex_unrank
+from momentmix.moments.exact_sums import DigitSums
+from momentmix.moments.frame import extremes
+from momentmix.moments.half_split import Fill
+from momentmix.moments.kernel import Kernel, Workspace
+from momentmix.moments.layout import Layout
+from momentmix.moments.rows import checked_values
 
 SHAPES = [(15, 4), (15, 6), (30, 4), (40, 5)]
+DGEMM = 768
 
 
-def measure(work: Callable[[], object], repeats: int) -> tuple[float, float]:
-    """Least wall-clock seconds and least core seconds of some passes."""
-    wall = cores = np.inf
+def in_turns(
+    works: dict[object, Callable[[], object]], repeats: int
+) -> dict[object, tuple[float, float]]:
+    """Least wall-clock seconds and least core seconds of each piece of work."""
+    best = dict.fromkeys(works, (np.inf, np.inf))
     for _ in range(repeats):
-        start, used = time.perf_counter(), time.process_time()
-        work()
-        wall = min(wall, time.perf_counter() - start)
-        cores = min(cores, time.process_time() - used)
-    return wall, cores
+        for name, work in works.items():
+            start, used = time.perf_counter(), time.process_time()
+            work()
+            wall, cores = time.perf_counter() - start, time.process_time() - used
+            best[name] = min(best[name][0], wall), min(best[name][1], cores)
+    return best
 
 
-def dgemm_rates(n_threads: int, size: int = 768) -> tuple[float, float]:
-    """Operations of independent products with reused memory, a second and a core second."""
-    arrays = [[np.ones((size, size)) for _ in range(3)] for _ in range(n_threads)]
+def dgemm(n_threads: int, pool: ThreadPoolExecutor) -> Callable[[], object]:
+    """Independent products with reused memory, eight on each thread."""
+    arrays = [[np.ones((DGEMM, DGEMM)) for _ in range(3)] for _ in range(n_threads)]
 
     def work(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
         for _ in range(8):
             np.matmul(a, b, out=out)
 
-    with threadpool_limits(1), ThreadPoolExecutor(n_threads) as pool:
-        wall, cores = measure(lambda: list(pool.map(lambda x: work(*x), arrays)), 6)
-    operations = n_threads * 8 * 2 * size**3
-    return operations / wall, operations / cores
+    def everywhere() -> None:
+        with threadpool_limits(1):
+            list(pool.map(lambda x: work(*x), arrays))
+
+    return everywhere
 
 
 def check(summary: MomentSummary, rows: np.ndarray) -> None:
@@ -59,30 +72,130 @@ def check(summary: MomentSummary, rows: np.ndarray) -> None:
                 raise SystemExit(f"wrong moment at {members}: off by {error}")
 
 
+def rates(rows: int, repeats: int, threads: list[int]) -> None:
+    """The table of µs a row and shares of dgemm."""
+    click.echo("                            wall-clock            |       core seconds")
+    click.echo(
+        "   d  m  threads     rows   µs/row  share of dgemm |   µs/row  share of dgemm | speed-up"
+    )
+    for d, m in SHAPES:
+        entries = sum(comb(d, t) for t in range(m + 1))
+        n = max(16_384, min(rows, int(rows * 4000 / entries))) // 4096 * 4096
+        data = np.random.default_rng(0).standard_normal((n, d)) + 3
+        works: dict[object, Callable[[], object]] = {}
+        with ThreadPoolExecutor(max(threads)) as pool:
+            for n_threads in threads:
+                summary = MomentSummary(d, m, n_threads=n_threads).update(data[:8192])
+                check(summary, data[:8192])
+                works["dgemm", n_threads] = dgemm(n_threads, pool)
+                works["rows", n_threads] = partial(summary.update, data)
+            best = in_turns(works, repeats)
+        for n_threads in threads:
+            text = f"{d:4d} {m:2d} {n_threads:8d} {n:8d}"
+            operations = 2 * summary.cost.n_entries * n
+            for seconds, reference in zip(
+                best["rows", n_threads], best["dgemm", n_threads], strict=True
+            ):
+                share = operations / seconds / (n_threads * 8 * 2 * DGEMM**3 / reference)
+                text += f" {seconds / n * 1e6:8.3f} {share:15.1%} |"
+            ratio = best["rows", threads[0]][0] / best["rows", n_threads][0]
+            click.echo(f"{text} {ratio:8.2f}")
+
+
+def bytes_touched(kernel: Kernel) -> tuple[float, float]:
+    """Bytes that the monomials, and the products, of a row read and write, mostly in the cache."""
+    monomials = products = 0
+    for step in [*kernel.plan.fills, *kernel.plan.steps]:
+        if isinstance(step, Fill):
+            monomials += sum(part.stop - part.start for part in step[:3])
+        else:
+            products += sum(part.stop - part.start for part in step[:2])
+    sums = 3 * kernel.plan.n_sums / kernel.chunk
+    return 8.0 * monomials, 8.0 * (products + sums)
+
+
+def stage_times(d: int, m: int, repeats: int) -> tuple[dict[object, float], Kernel]:
+    """Core seconds of each stage for 4,096 rows (a copy: of its arrays), and the kernel."""
+    layout, n = Layout(d, m, 2, 16), 4096
+    kernel, rng = Kernel(layout), np.random.default_rng(0)
+    space = Workspace(kernel)
+    work, n_chunks = space.work(kernel.chunk, False), n // kernel.chunk
+    rows, ones, frame = rng.standard_normal((n, d)) + 3, np.ones(n), (np.ones(d), np.full(d, 3.0))
+    digits, vector = DigitSums(layout), kernel.block_sums(rows, ones, *frame, space).copy()
+    many = np.tile(rows, (4, 1))
+    summary = MomentSummary(d, m, n_threads=1).update(many)
+    check(summary, many)
+    slabs = [call for call in work.calls if call[0] is np.multiply]
+    rest = [call for call in work.calls if call[0] is not np.multiply]
+    works: dict[object, Callable[[], object]] = {
+        "checks": lambda: (checked_values(rows, None), extremes(rows)),
+        "monomials": lambda: call_all([*work.fills, *slabs] * n_chunks),
+        "products": lambda: call_all(rest * n_chunks),
+        "adding": lambda: digits.add(vector.copy(), 0),
+        "block": lambda: kernel.block_sums(rows, ones, *frame, space),
+        "whole": lambda: summary.update(many),
+    }
+    with threadpool_limits(1):
+        best = in_turns(works, repeats)
+    times = {name: cores for name, (_, cores) in best.items()}
+    return times | {"whole": times["whole"] / 4}, kernel
+
+
+def copy_rates(repeats: int) -> list[float]:
+    """Bytes a second that a copy reads and writes: in memory, and in the cache of a core."""
+    pairs = {"memory": np.ones((2, 1 << 24)), "cache": np.ones((2, 1 << 15))}
+    times = {"memory": 1, "cache": 500}
+    works: dict[object, Callable[[], object]] = {
+        name: partial(call_all, [(np.positive, pair[0], pair[1])] * times[name])
+        for name, pair in pairs.items()
+    }
+    best = in_turns(works, repeats)
+    return [2 * pair[0].nbytes * times[name] / best[name][1] for name, pair in pairs.items()]
+
+
+def stages(repeats: int) -> None:
+    """The table of where the time goes, on one thread."""
+    names = ["checks", "monomials", "products", "adding", "block", "whole"]
+    memory, cache = copy_rates(repeats)
+    click.echo("core µs a row, one thread " + " ".join(f"{name:>10}" for name in names))
+    for d, m in SHAPES:
+        times, kernel = stage_times(d, m, repeats)
+        shown = " ".join(f"{times[name] / 4096 * 1e6:10.4f}" for name in names)
+        click.echo(f"  d={d}, m={m}             {shown}")
+        filled, multiplied = bytes_touched(kernel)
+        click.echo(
+            f"     bytes a row: {8 * d} of data; monomials {filled:,.0f} at "
+            f"{filled * 4096 / times['monomials'] / 1e9:.0f} GB/s, products {multiplied:,.0f} at "
+            f"{multiplied * 4096 / times['products'] / 1e9:.0f} GB/s"
+        )
+    click.echo(
+        f"A copy reads and writes {memory / 1e9:.0f} GB/s in memory, {cache / 1e9:.0f} GB/s in the "
+        "cache. A block is monomials, products, and the transposition of its rows; the whole is "
+        "MomentSummary.update."
+    )
+
+
+def call_all(calls: list[tuple[Any, ...]]) -> None:
+    """Run bound operations."""
+    for function, *arguments in calls:
+        function(*arguments)
+
+
 @click.command()
 @click.option("--rows", default=200_000, help="Rows at (15, 4); fewer where there is more work.")
-@click.option("--repeats", default=5, help="The best of so many passes counts.")
+@click.option("--repeats", default=7, help="The best of so many passes counts.")
 @click.option("--threads", default="1,2", help="Numbers of threads, separated by commas.")
-def main(rows: int, repeats: int, threads: str) -> None:
-    """µs a row, and the share of dgemm, at (15,4), (15,6), (30,4), (40,5).
+@click.option("--stages", "by_stage", is_flag=True, help="Show where the time goes instead.")
+def main(rows: int, repeats: int, threads: str, by_stage: bool) -> None:
+    """µs a row, the share of dgemm and the speed-up, at (15,4), (15,6), (30,4), (40,5).
 
     Core seconds do not count the time that other processes hold the cores; on an idle machine and
     one thread both columns agree.
     """
-    click.echo("                            wall-clock            |       core seconds")
-    click.echo("   d  m  threads     rows   µs/row  share of dgemm |   µs/row  share of dgemm")
-    for n_threads in (int(n) for n in threads.split(",")):
-        for d, m in SHAPES:
-            n = max(8192, min(rows, int(rows * 4000 / sum(comb(d, t) for t in range(m + 1)))))
-            data = np.random.default_rng(0).standard_normal((n, d)) + 3
-            check(MomentSummary(d, m, n_threads=n_threads).update(data[:8192]), data[:8192])
-            summary = MomentSummary(d, m, n_threads=n_threads).update(data[:8192])
-            text = f"{d:4d} {m:2d} {n_threads:8d} {n:8d}"
-            seconds = measure(partial(summary.update, data), repeats)
-            for time_, rate in zip(seconds, dgemm_rates(n_threads), strict=True):
-                share = 2 * summary.cost.n_entries * n / time_ / rate
-                text += f" {time_ / n * 1e6:8.3f} {share:15.1%} |"
-            click.echo(text.rstrip(" |"))
+    if by_stage:
+        stages(5 * repeats)
+    else:
+        rates(rows, repeats, [int(n) for n in threads.split(",")])
 
 
 if __name__ == "__main__":

@@ -20,41 +20,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
-__all__ = ["fill_monomials", "monomials", "monomials_pullback", "monomials_tangent"]
-
-
-def fill_monomials(
-    points: Array, degree: int, buffer: Array, first: Array | float = 1.0
-) -> list[Array]:
-    """Write the monomials of `monomials` one degree after the other into memory that is reused.
-
-    Parameters
-    ----------
-    points : array of shape (n_coordinates, n_points)
-    degree : int
-        Highest degree.
-    buffer : array of shape (at least Σ_a C(n_coordinates, a) · n_points,)
-        Overwritten.
-    first : array of shape (n_points,) or number
-        The monomial of degree 0; every other one carries it as a factor (weights of the points).
-
-    Returns
-    -------
-    list of views of `buffer` of shape (C(n_coordinates, a), n_points), a = 0 … degree
-        Neighbours in memory, so that degrees 0 … a together are one contiguous matrix.
-    """
-    n_coordinates, n_points = points.shape
-    blocks, used = [buffer[:n_points].reshape(1, n_points)], n_points
-    blocks[0][0] = first
-    for a in range(1, degree + 1):
-        rows = comb(n_coordinates, a)
-        block = buffer[used : used + rows * n_points].reshape(rows, n_points)
-        used += rows * n_points
-        for i in range(a - 1, n_coordinates):
-            start, stop = comb(i, a), comb(i + 1, a)
-            np.multiply(blocks[-1][: stop - start], points[i], out=block[start:stop])
-        blocks.append(block)
-    return blocks
+__all__ = ["monomials", "monomials_pullback", "monomials_tangent"]
 
 
 def monomials(points: Array, degree: int) -> list[Array]:
@@ -78,8 +44,14 @@ def monomials(points: Array, degree: int) -> list[Array]:
     [[1.0], [2.0, 3.0, 5.0], [6.0, 10.0, 15.0]]
     """
     n_coordinates, n_points = points.shape
-    rows = sum(comb(n_coordinates, a) for a in range(degree + 1))
-    return fill_monomials(points, degree, np.empty(rows * n_points, dtype=points.dtype))
+    blocks = [np.ones((1, n_points), dtype=points.dtype)]
+    for a in range(1, degree + 1):
+        block = np.empty((comb(n_coordinates, a), n_points), dtype=points.dtype)
+        for i in range(a - 1, n_coordinates):
+            start, stop = comb(i, a), comb(i + 1, a)
+            np.multiply(blocks[-1][: stop - start], points[i], out=block[start:stop])
+        blocks.append(block)
+    return blocks
 
 
 def monomials_pullback(points: Array, blocks: list[Array], by_top: Array) -> Array:

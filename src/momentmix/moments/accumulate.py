@@ -1,29 +1,38 @@
-"""One block of rows → the sums of all its moments, by matrix products: which products to use."""
+"""How rows are cut into blocks, and the products that sum one."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 
-from momentmix.moments.gram import Gram, gram_tables, suits_gram
-from momentmix.moments.half_split import HalfSplit, half_split_tables
 from momentmix.moments.kernel import Kernel
 from momentmix.moments.layout import Layout
 
-__all__ = ["block_rows", "make_kernel", "table_rows"]
+__all__ = ["LARGEST_BLOCK", "block_rows", "make_kernel"]
+
+LARGEST_BLOCK = 4096
+_SMALLEST_BLOCK, _ROUNDS = 1024, 4
+_MANY_MOMENTS = 100_000
 
 
-def block_rows(layout: Layout) -> int:
-    """Rows of a block: few, so that small data fill the replicate groups; more for many moments."""
-    return 1024 if layout.n_entries < 100_000 else 4096
+def block_rows(layout: Layout, number: int) -> int:
+    """Rows of a block of a shard, by its number.
 
+    Few at first, so that small data fill the replicate groups; after every four rounds of dealing
+    blocks to the groups twice as many, since each block has a price of its own. A shard of many
+    moments has large blocks throughout.
 
-def table_rows(layout: Layout) -> int:
-    """Number of monomials that a workspace holds for each row of a chunk."""
-    tables = gram_tables(layout) if suits_gram(layout) else half_split_tables(layout)
-    return sum(tables.values())
+    Examples
+    --------
+    >>> [block_rows(Layout(15, 4, 2, 16), number) for number in (0, 63, 64, 128, 10**6)]
+    [1024, 1024, 2048, 4096, 4096]
+    """
+    if layout.n_entries >= _MANY_MOMENTS:
+        return LARGEST_BLOCK
+    doublings = number // (_ROUNDS * layout.n_groups)
+    return min(LARGEST_BLOCK, _SMALLEST_BLOCK << min(doublings, 8))
 
 
 @lru_cache(maxsize=4)
 def make_kernel(layout: Layout) -> Kernel:
-    """The plan of the products for a layout."""
-    return Gram(layout) if suits_gram(layout) else HalfSplit(layout)
+    """The kernel of a layout."""
+    return Kernel(layout)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import comb
 
 from momentmix.errors import InputError
-from momentmix.moments.accumulate import table_rows
+from momentmix.moments.kernel import CHUNK, table_rows
 from momentmix.moments.layout import Layout
 
 __all__ = ["SummaryCost", "check_budget", "estimate", "physical_memory"]
@@ -15,8 +15,8 @@ __all__ = ["SummaryCost", "check_budget", "estimate", "physical_memory"]
 _DIGIT_BYTES = 2 * 5 * 8  # five digits of eight bytes, twice: an update works on a copy
 _INTEGER_BYTES = 4 * (8 + 56)  # a pointer and a Python integer of about 200 bits; parts and union
 _FILE_BYTES = 20
-_ROW_MICROSECONDS = 0.5  # checking a row and filling tables
-_FLOPS = 1.2e10  # useful operations a second of one core in the half-split products
+_ROW_MICROSECONDS = 0.25  # checking a row and filling tables
+_FLOPS = 3.2e10  # useful operations a second of one core in the products
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def estimate(layout: Layout) -> SummaryCost:
     distinct = sum(comb(d, t) for t in range(layout.order + 1))
     entries = distinct + sum(d * comb(d - 1, s) for s in range(q + 1))
     stored = entries + (layout.n_groups - 1) * layout.n_low
-    workspace = 8 * (table_rows(layout) * 128 + 4 * entries)
+    workspace = 8 * (table_rows(layout) * CHUNK + 3 * entries)
     memory = stored * (_DIGIT_BYTES + _INTEGER_BYTES) + workspace
     time = _ROW_MICROSECONDS + 2 * entries / _FLOPS * 1e6
     return SummaryCost(entries, memory, stored * _FILE_BYTES, time)

@@ -76,17 +76,17 @@ def add_device_rows(
     place : Place
     """
     adder = _Adder(shard, rows, weights, workers, place)
-    n_rows, size = int(rows.shape[0]), len(shard.waiting)
+    n_rows = int(rows.shape[0])
     if shard.n_waiting or shard.sums.known is None:
-        adder.on_host(min(n_rows, size - shard.n_waiting))
+        adder.on_host(min(n_rows, shard.block_size - shard.n_waiting))
     seen = sum(shard.n_rows)
-    largest = min(adder.most, max(_FIRST_BLOCKS * size, seen))
-    while n_rows - adder.start >= size:
+    largest = min(adder.most, max(_FIRST_BLOCKS * shard.block_size, seen))
+    while n_rows - adder.start >= shard.block_size:
         length = min(largest, n_rows - adder.start)
         if adder.on_device(length):
             largest = min(adder.most, largest * _GROWTH)
-        elif length <= 2 * size:
-            adder.on_host(adder.start + size)
+        elif length <= 2 * shard.block_size:
+            adder.on_host(adder.start + shard.block_size)
         else:
             largest = length // 2
     adder.on_host(n_rows)
@@ -103,7 +103,7 @@ class _Adder:
         self.xp, self.start = namespace(rows), 0
         layout = shard.layout
         fitting = free_bytes(rows) // (16 * layout.n_features)
-        self.most = max(len(shard.waiting), min(_LARGEST[layout.order <= 4], fitting))
+        self.most = max(shard.block_size, min(_LARGEST[layout.order <= 4], fitting))
 
     def _part(self, start: int, stop: int) -> Any:
         return as_float64(self.rows[start:stop, :], self.xp)
@@ -127,7 +127,7 @@ class _Adder:
         batch = self._part(self.start, stop)
         ends = _ends(batch, xp)
         self._check_values(batch, ends)
-        block = to_numpy(batch[: len(shard.waiting), :])
+        block = to_numpy(batch[: shard.block_size, :])
         low, high = ends
         shard.sums.adapt_frame(
             block, extremes(block), shard.largest((low, high)), True, self.workers.wait

@@ -7,9 +7,9 @@
 | S_I·2^Q, T_{j,I}·2^Q | a ``list`` of integer arrays, one for each section | (G, …) |
 
 Each block's float64 sums are split, exactly, into signed digits of 32 bits at fixed binary places;
-only what lies below 2^−Q is rounded, once, half to even. Digits are added in 64-bit integers
-without carries (2^31 blocks fit). From then on everything is Python-integer arithmetic on object
-arrays, so that these laws hold exactly, as theorems and not up to a tolerance:
+only what lies below 2^−Q is rounded, once, half to even. Sums of digits are exact in float64 for
+2^20 blocks, then they carry. From then on everything is Python-integer arithmetic on object arrays,
+so that these laws hold exactly, as theorems and not up to a tolerance:
 
 - adding commutes, associates, and is undone by subtracting;
 - moving the origin of feature j by an integer δ is the map S_I −= δ·S_{I∖j} (I ∋ j),
@@ -22,7 +22,7 @@ Differs from the paper: the paper adds floating-point numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import partial
 from threading import Lock
@@ -52,64 +52,71 @@ Sums = list[Integers]
 
 QUANTUM_BITS = 96
 _DIGIT_BITS = 32
+_MOST_ADDED = 1 << 20  # digits below 2^32 of their place; more would not fit 53 bits
+_SEGMENT = 8192
 
 
 class DigitSums:
-    """Running sums of flat vectors in 32-bit digits; low entries separately for each group."""
+    """Running sums of flat vectors in 32-bit digits; low entries separately for each group.
+
+    A digit is held as a float64 multiple of its place, and so is a sum of up to 2^20 of them,
+    exactly; then the digits carry.
+    """
 
     def __init__(self, layout: Layout, n_digits: int = 4) -> None:
-        self.layout = layout
+        self.layout, self._since_carry = layout, 0
         n_low, n_high = layout.n_low, layout.n_entries + 1 - layout.n_low
-        self.low = np.zeros((n_digits, layout.n_groups, n_low), dtype=np.int64)
-        self.high = np.zeros((n_digits, n_high), dtype=np.int64)
+        self.low = np.zeros((n_digits, layout.n_groups, n_low))
+        self.high = np.zeros((n_digits, n_high))
         self._lock = Lock()
 
     def copy(self) -> DigitSums:
         """Independent copy."""
         twin = DigitSums.__new__(DigitSums)
-        twin.layout, twin.low, twin.high = self.layout, self.low.copy(), self.high.copy()
-        twin._lock = Lock()
+        twin.__dict__.update(self.__dict__)
+        twin.low, twin.high, twin._lock = self.low.copy(), self.high.copy(), Lock()
         return twin
 
     def add(self, values: Float, group: int) -> None:
         """Add a flat vector (overwritten) to a group; threads may call this at the same time."""
-        n_low = self.layout.n_low
-        for k, whole in self._split(values):
-            with self._lock:
-                self.low[k, group] += whole[:n_low]
-                self.high[k] += whole[n_low:]
+        low, high = values[: self.layout.n_low], values[self.layout.n_low :]
+        needed = _digits_needed(max(-float(values.min()), float(values.max())))
+        with self._lock:
+            self._make_room(needed)
+            _add_digits(low, self.low[:needed, group])
+            _add_digits(high, self.high[:needed])
 
     def add_groups(self, low: Float, high: Float) -> None:
         """Add sums of all groups at once, (n_groups, n_low), and the rest; both overwritten."""
-        for k, whole in self._split(low):
-            with self._lock:
-                self.low[k] += whole
-        for k, whole in self._split(high):
-            with self._lock:
-                self.high[k] += whole
-
-    def _split(self, values: Float) -> Iterator[tuple[int, NDArray[np.int64]]]:
-        """The digits of some values (overwritten), highest first."""
-        largest = float(np.abs(values).max())
-        top = 0 if largest < 1 else int(np.frexp(largest)[1])
-        needed = (top + QUANTUM_BITS) // _DIGIT_BITS + 1
+        needed = _digits_needed(max(float(np.abs(low).max()), float(np.abs(high).max())))
         with self._lock:
-            self._grow(needed)
-        rest, part = values, np.empty_like(values)
-        for k in range(needed - 1, -1, -1):
-            place = _DIGIT_BITS * k - QUANTUM_BITS
-            digit = np.rint(np.multiply(rest, 2.0**-place, out=part), out=part)
-            yield k, digit.astype(np.int64)
-            np.multiply(digit, 2.0**place, out=part)
-            rest -= part  # exact: the digit holds the leading bits of the rest
+            self._make_room(needed)
+            for group, values in enumerate(low):
+                _add_digits(values, self.low[:needed, group])
+            _add_digits(high, self.high[:needed])
+
+    def _make_room(self, n_digits: int) -> None:
+        """Be ready to add numbers of so many digits."""
+        self._grow(n_digits)
+        if self._since_carry == _MOST_ADDED:
+            self._carry()
+        self._since_carry += 1
 
     def _grow(self, n_digits: int) -> None:
         more = n_digits - len(self.high)
         if more > 0:
-            self.low = np.concatenate([self.low, np.zeros((more, *self.low.shape[1:]), np.int64)])
-            self.high = np.concatenate(
-                [self.high, np.zeros((more, *self.high.shape[1:]), np.int64)]
-            )
+            self.low = np.concatenate([self.low, np.zeros((more, *self.low.shape[1:]))])
+            self.high = np.concatenate([self.high, np.zeros((more, *self.high.shape[1:]))])
+
+    def _carry(self) -> None:
+        """Bring every digit back to 32 bits."""
+        self._grow(len(self.high) + 1)
+        for digits in (self.low, self.high):
+            for k in range(len(digits) - 1):
+                excess = (digits[k] + _rounder(k + 1)) - _rounder(k + 1)
+                digits[k] -= excess
+                digits[k + 1] += excess
+        self._since_carry = 1
 
     def first_and_second(self) -> tuple[int, Integers, Integers]:
         """Σw, Σwz_j and Σwz_j² so far, as integers."""
@@ -133,12 +140,37 @@ class DigitSums:
         return sections, int(high[-1])
 
 
-def _join(digits: NDArray[np.int64]) -> Integers:
-    """Σ_k digits[k]·2^(32k) as Python integers."""
-    used = [k for k in range(len(digits)) if digits[k].any()]
+def _digits_needed(largest: float) -> int:
+    """Digits of a vector whose entries reach `largest` in size."""
+    top = 0 if largest < 1 else int(np.frexp(largest)[1])
+    return (top + QUANTUM_BITS) // _DIGIT_BITS + 1
+
+
+def _rounder(k: int) -> float:
+    """What rounds a number to a multiple of place k, half to even, when added and taken away."""
+    return 1.5 * 2.0 ** (52 + _DIGIT_BITS * k - QUANTUM_BITS)
+
+
+def _add_digits(values: Float, digits: Float) -> None:
+    """Split values (overwritten) into digits and add these; digits of shape (K, n)."""
+    scratch = np.empty(min(_SEGMENT, len(values)))
+    for start in range(0, len(values), _SEGMENT):  # stays in the cache
+        rest = values[start : start + _SEGMENT]
+        digit = scratch[: len(rest)]
+        for k in range(len(digits) - 1, -1, -1):
+            np.add(rest, _rounder(k), out=digit)
+            digit -= _rounder(k)
+            rest -= digit  # exact: the digit holds the leading bits of the rest
+            digits[k, start : start + len(rest)] += digit
+
+
+def _join(digits: Float) -> Integers:
+    """The sum of all digits, in units of the quantum, as Python integers."""
     result: Integers = np.zeros(digits.shape[1:], dtype=object)
-    for k in used:
-        result = result + (digits[k].astype(object) << (_DIGIT_BITS * k))
+    for k in range(len(digits)):
+        if digits[k].any():
+            whole = digits[k] * 2.0 ** (QUANTUM_BITS - _DIGIT_BITS * k)
+            result = result + (whole.astype(np.int64).astype(object) << (_DIGIT_BITS * k))
     return result
 
 

@@ -33,6 +33,7 @@ __all__ = [
     "constant_exponent",
     "extremes",
     "floor_exponent",
+    "reach_allowed",
     "round_ratio",
     "typical_exponent",
 ]
@@ -127,6 +128,11 @@ def _bits(points: Float) -> Float:
         return np.maximum(np.log2(np.abs(points)), 0.0)
 
 
+def reach_allowed(order: int) -> float:
+    """Size of z_j up to which no monomial of a summary can exceed the range of the sums."""
+    return float(2.0 ** (_LIMIT_BITS / (order + 2)))
+
+
 def check_outliers(
     block: Float,
     extremes: tuple[Float, Float],
@@ -149,7 +155,7 @@ def check_outliers(
     """
     with np.errstate(over="ignore"):
         reach = np.maximum(*(np.abs(np.ldexp(x, -exponents) - shifts) for x in extremes))
-        if reach.max() <= 2.0 ** (_LIMIT_BITS / (degrees[0] + 2)):
+        if reach.max() <= reach_allowed(degrees[0]):
             return
         if monomial_bits(_bits(reach), *degrees) <= _LIMIT_BITS:
             return

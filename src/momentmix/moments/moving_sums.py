@@ -39,6 +39,7 @@ from momentmix.moments.frame import (
     check_outliers,
     constant_exponent,
     floor_exponent,
+    reach_allowed,
     round_ratio,
     typical_exponent,
 )
@@ -76,6 +77,7 @@ class MovingSums:
         self.digits = DigitSums(layout)
         self.base: Sums = zeros(layout)
         self.weight_squares = 0
+        self._frame: tuple[Float, Float] | None = None
 
     def copy(self) -> MovingSums:
         """Independent copy."""
@@ -88,9 +90,25 @@ class MovingSums:
 
     def frame(self) -> tuple[Float, Float]:
         """Factors and shifts that take rows to the units of the frame; constants to 0."""
-        varies = np.isnan(self.known)
-        shift = np.array([float(k) for k in self.shifts])
-        return np.where(varies, np.ldexp(1.0, -self.exponents), 0.0), np.where(varies, shift, 0.0)
+        if self._frame is None:
+            varies = np.isnan(self.known)
+            shift = np.array([float(k) for k in self.shifts])
+            factor = np.ldexp(1.0, -self.exponents)
+            self._frame = np.where(varies, factor, 0.0), np.where(varies, shift, 0.0)
+        return self._frame
+
+    def surely_fits(self, extremes: tuple[Float, Float]) -> bool:
+        """Whether a quick look shows that a block leaves the frame alone; most do.
+
+        By half of what `adapt_frame` and `check_outliers` allow, so that rounding cannot matter.
+        """
+        factor, shift = self.frame()
+        if not factor.all():
+            return False
+        with np.errstate(over="ignore", invalid="ignore"):
+            low, high = (x * factor - shift for x in extremes)
+            reach = min(_WIDE, reach_allowed(self.layout.order)) / 2
+            return bool((high - low).min() > 2 * _NARROW and max(-low.min(), high.max()) < reach)
 
     def check_outliers(self, block: Float, extremes: tuple[Float, Float], names: Any) -> None:
         """Raise where a row exceeds the range of the sums; names(row, column) says where."""
@@ -107,6 +125,7 @@ class MovingSums:
 
     def choose_frame(self, block: Float) -> None:
         """Frame of the first block."""
+        self._frame = None
         self.known = np.full(self.layout.n_features, np.nan)
         for j in range(self.layout.n_features):
             found = typical_exponent(block[:, j])
@@ -184,12 +203,14 @@ class MovingSums:
 
     def _unfold(self, j: int, exponent: int) -> None:
         """Give the constant feature j a unit."""
+        self._frame = None
         value = Fraction(float(self.known[j])) / Fraction(2) ** exponent
         self.exponents[j], self.shifts[j] = exponent, round(value)
         self.base = unfold_constant(self.layout, self.base, j, value - self.shifts[j])
         self.known[j] = np.nan
 
     def _refine(self, j: int, bits: int) -> None:
+        self._frame = None
         self.base = finer(
             self.layout, self.base, [bits if i == j else 0 for i in range(len(self.shifts))]
         )
@@ -197,6 +218,7 @@ class MovingSums:
         self.shifts[j] <<= bits
 
     def _coarsen(self, j: int, bits: int) -> None:
+        self._frame = None
         shift = round_ratio(self.shifts[j], 1 << bits)
         self._shift_to(j, shift << bits)
         self.base = coarser(self.layout, self.base, j, bits)
@@ -204,6 +226,7 @@ class MovingSums:
         self.shifts[j] = shift
 
     def _shift_to(self, j: int, shift: int) -> None:
+        self._frame = None
         deltas = [shift - self.shifts[j] if i == j else 0 for i in range(len(self.shifts))]
         self.base = move(self.layout, self.base, deltas)
         self.shifts[j] = shift

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix.errors import InputError
-from momentmix.moments.accumulate import block_rows
+from momentmix.moments.accumulate import LARGEST_BLOCK, block_rows
 from momentmix.moments.frame import extremes
 from momentmix.moments.kernel import Kernel, Workspace
 from momentmix.moments.moving_sums import MovingSums
@@ -55,8 +55,8 @@ class OpenShard:
         self.n_blocks = 0
         self.n_rows = [0] * layout.n_groups
         self.minimum, self.maximum = np.full(d, np.inf), np.full(d, -np.inf)
-        self.waiting = np.empty((block_rows(layout), d))
-        self.waiting_weights = np.empty(block_rows(layout))
+        self.waiting = np.empty((LARGEST_BLOCK, d))
+        self.waiting_weights = np.empty(LARGEST_BLOCK)
         self.n_waiting = 0
 
     def clone(self) -> OpenShard:
@@ -69,9 +69,14 @@ class OpenShard:
 
     # -- rows → blocks ------------------------------------------------------------------------
 
+    @property
+    def block_size(self) -> int:
+        """Rows of the block that is being filled."""
+        return block_rows(self.layout, self.n_blocks)
+
     def fits_waiting(self, n_rows: int) -> bool:
         """Whether so many rows can be added without completing a block."""
-        return self.n_waiting + n_rows < len(self.waiting)
+        return self.n_waiting + n_rows < self.block_size
 
     def update(
         self,
@@ -98,18 +103,18 @@ class OpenShard:
     def _blocks(
         self, rows: NDArray[Any], weights: Float | None
     ) -> Iterator[tuple[Float, Float, int]]:
-        """Full blocks with their weights and the row after them."""
-        size, ones = len(self.waiting), np.ones(len(self.waiting))
-        start = 0
+        """Full blocks with their weights and the row after them; the caller takes each at once."""
+        ones, start, size = np.ones(LARGEST_BLOCK), 0, self.block_size
         if self.n_waiting and self.n_waiting + len(rows) >= size:
             start = size - self.n_waiting
             self._keep(rows[:start], None if weights is None else weights[:start])
             self.n_waiting = 0
-            yield self.waiting.copy(), self.waiting_weights.copy(), start
-        for stop in range(start + size, len(rows) + 1, size):
-            part = slice(stop - size, stop)
+            yield self.waiting[:size].copy(), self.waiting_weights[:size].copy(), start
+        while start + self.block_size <= len(rows):
+            part = slice(start, start + self.block_size)
             block = rows[part].astype(np.float64, copy=False)
-            yield block, ones if weights is None else weights[part], stop
+            start = part.stop
+            yield block, ones[: len(block)] if weights is None else weights[part], start
 
     def _keep(self, rows: NDArray[Any], weights: Float | None) -> None:
         """Put rows aside until they fill a block."""
@@ -140,12 +145,13 @@ class OpenShard:
 
     def _take(self, block: Float, weights: Float, workers: Workers, place: tuple[int, Any]) -> None:
         ends = extremes(block)
+        examine = (self.n_blocks & (self.n_blocks - 1)) == 0
         if self.sums.known is None:
             self.sums.choose_frame(block)
-        else:
-            examine = (self.n_blocks & (self.n_blocks - 1)) == 0
+            self.sums.check_outliers(block, ends, _namer(place))
+        elif examine or not self.sums.surely_fits(ends):
             self.sums.adapt_frame(block, ends, self.largest(ends), examine, workers.wait)
-        self.sums.check_outliers(block, ends, _namer(place))
+            self.sums.check_outliers(block, ends, _namer(place))
         group = (self.first_group + self.n_blocks) % self.layout.n_groups
         workers.submit(self._sum_block, block, weights, self.sums.frame(), group)
         self.n_blocks += 1

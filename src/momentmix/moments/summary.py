@@ -35,7 +35,7 @@ from momentmix.core.atomic_file import atomic_write
 from momentmix.errors import InputError, InputTypeError, ShardError
 from momentmix.moments import agreement, forgetting, readings, summary_file
 from momentmix.moments import totals as algebra
-from momentmix.moments.accumulate import block_rows, make_kernel
+from momentmix.moments.accumulate import make_kernel
 from momentmix.moments.cost import check_budget
 from momentmix.moments.device_shard import Place, add_device_rows, as_device_rows
 from momentmix.moments.host_feed import feed
@@ -229,7 +229,7 @@ class MomentSummary(SummaryView):
 
     def _workers(self, shard: OpenShard, n_rows: int) -> Workers:
         cores = self._n_threads or usable_cores()
-        n_blocks = (shard.n_waiting + n_rows) // block_rows(self._layout)
+        n_blocks = (shard.n_waiting + n_rows) // shard.block_size
         return Workers(shard.kernel, max(1, min(cores, n_blocks)))
 
     def _check_names(self, names: tuple[str, ...] | None) -> None:

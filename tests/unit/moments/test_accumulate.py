@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from momentmix.core.labels import index_sets, sets_without
-from momentmix.moments.accumulate import make_kernel
+from momentmix.moments import exact_sums
+from momentmix.moments.accumulate import block_rows, make_kernel
 from momentmix.moments.exact_sums import QUANTUM_BITS, DigitSums
-from momentmix.moments.gram import Gram
-from momentmix.moments.half_split import HalfSplit
-from momentmix.moments.kernel import Workspace
+from momentmix.moments.half_split import TILE, HalfSplit, Product
+from momentmix.moments.kernel import Kernel, Workspace
 from momentmix.moments.layout import Layout, member_ranks, square_member_ranks
 
 
@@ -32,19 +32,15 @@ def written_out(layout, points, weights):
     return flat
 
 
-SHAPES = [(1, 1, 0), (2, 1, 0), (2, 2, 1), (3, 3, 0), (5, 3, 2), (6, 5, 3), (7, 7, 6), (9, 4, 2)]
+SHAPES = [(1, 1, 0), (2, 1, 0), (2, 2, 1), (3, 3, 0), (5, 3, 2), (6, 5, 3), (7, 7, 6)]
+SHAPES += [(3, 2, 0), (4, 4, 0), (6, 4, 1), (9, 4, 2), (8, 6, 2), (17, 4, 2)]
 
 
-KERNELS = [(HalfSplit, *shape) for shape in SHAPES]
-KERNELS += [(Gram, 5, 3, 2), (Gram, 4, 4, 0), (Gram, 6, 4, 1), (Gram, 9, 4, 2)]
-
-
-@pytest.mark.parametrize(("kind", "d", "m", "q"), KERNELS)
-def test_kernel_matches_products_written_out(kind, d, m, q):
+@pytest.mark.parametrize(("d", "m", "q"), SHAPES)
+def test_kernel_matches_products_written_out(d, m, q):
     rng = np.random.default_rng(d * 100 + m)
     layout = Layout(d, m, q, 16)
-    kernel = kind(layout)
-    kernel.chunk = 64  # several chunks, the last one short
+    kernel = Kernel(layout, chunk=64)  # several chunks, the last one short
     rows, weights = rng.standard_normal((300, d)), rng.random(300)
     scale, shift = 2.0 ** rng.integers(-3, 4, d), rng.integers(-2, 3, d).astype(float)
     sums = kernel.block_sums(rows, weights, scale, shift, Workspace(kernel))
@@ -52,6 +48,19 @@ def test_kernel_matches_products_written_out(kind, d, m, q):
     expected = written_out(layout, points, weights)
     size = written_out(layout, np.abs(points), weights)
     assert (np.abs(sums - expected) <= 1e-14 * size).all()
+
+
+@pytest.mark.parametrize(("d", "m", "q"), [*SHAPES, (30, 4, 2), (21, 5, 1)])
+def test_every_moment_is_picked_from_one_entry_of_small_tiles(d, m, q):
+    plan = HalfSplit(Layout(d, m, q, 0))
+    assert plan.pick.min() >= 0
+    assert len(np.unique(plan.pick)) == len(plan.pick)
+    tiles = [step for step in plan.steps if isinstance(step, Product)]
+    sizes = [(t.rows.stop - t.rows.start) * (t.columns.stop - t.columns.start) for t in tiles]
+    assert max(sizes) <= TILE
+    assert [t.start for t in tiles] == [0, *np.cumsum(sizes)[:-1].tolist()]
+    assert sum(sizes) == plan.n_sums > plan.pick.max()
+    assert all(t.columns.stop <= plan.n_weighted for t in tiles)
 
 
 @pytest.mark.parametrize("m", [3, 4, 5])
@@ -65,7 +74,9 @@ def test_doubled_weights_double_every_sum(m):
     assert doubled[-1] == 4 * first[-1]
 
 
-def test_digits_hold_the_exact_sum_rounded_once_per_vector():
+@pytest.mark.parametrize("most_added", [3, 1 << 20])
+def test_digits_hold_the_exact_sum_rounded_once_per_vector(monkeypatch, most_added):
+    monkeypatch.setattr(exact_sums, "_MOST_ADDED", most_added)  # 3: the digits carry often
     rng = np.random.default_rng(3)
     layout = Layout(4, 3, 2, 2)
     sums, n = DigitSums(layout), layout.n_entries + 1
@@ -82,6 +93,19 @@ def test_digits_hold_the_exact_sum_rounded_once_per_vector():
             part = part.sum(axis=0, keepdims=True)
         assert (array.reshape(section.n_groups, -1) == part).all()
     assert weight_squares == expected[:, -1].sum()
+
+
+@pytest.mark.parametrize("replicates", [0, 2, 16])
+def test_blocks_grow_but_never_much_beyond_what_a_group_holds(replicates):
+    layout = Layout(4, 2, 1, replicates)
+    held = [0] * layout.n_groups
+    for number in range(40 * layout.n_groups):
+        rows = block_rows(layout, number)
+        assert rows % 512 == 0
+        assert number < layout.n_groups or rows <= held[number % layout.n_groups]
+        held[number % layout.n_groups] += rows
+    assert block_rows(layout, 0) == 1024
+    assert rows == 4096
 
 
 def test_digits_do_not_depend_on_the_order_of_vectors():
@@ -132,10 +156,8 @@ def test_sums_do_not_depend_on_where_the_memory_lies(shape, n):
     found = set()
     for words in range(8):
         space = Workspace(kernel)
-        space._tables = {
-            name: (size, shifted(memory, (words + i) % 8))
-            for i, (name, (size, memory)) in enumerate(space._tables.items())
-        }
-        space.sums = [shifted(array, (3 * words + i) % 8) for i, array in enumerate(space.sums)]
+        space._memory["table"] = shifted(space._memory["table"], words)
+        space.sums = shifted(space.sums, 3 * words % 8)
+        space.part = shifted(space.part, 5 * words % 8)
         found.add(kernel.block_sums(rows, np.ones(n), one, 0 * one, space).tobytes())
     assert len(found) == 1

@@ -269,16 +269,24 @@ def test_the_result_does_not_depend_on_threads():
     assert len(found) == 1
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-def test_the_result_does_not_depend_on_the_cuts_between_calls(weighted):
+@pytest.mark.parametrize(
+    ("n", "replicates", "weighted"), [(7000, 16, False), (7000, 16, True), (40_000, 2, True)]
+)
+def test_the_result_does_not_depend_on_the_cuts_between_calls(n, replicates, weighted):
+    """Nor on threads: with two groups blocks have grown from 1,024 to 4,096 rows by the end."""
     rng = np.random.default_rng(3)
-    rows = rng.standard_normal((7000, 5)) * 10.0 ** rng.integers(-4, 4, 5)
+    rows = rng.standard_normal((n, 5)) * 10.0 ** rng.integers(-4, 4, 5)
     rows[:1500, 0] = 4.0
-    weights = rng.integers(0, 3, 7000) if weighted else np.ones(7000)
-    expected = MomentSummary(5, 3, shard_id="a").update(rows, weights).to_bytes()
-    for _ in range(3):
-        summary = MomentSummary(5, 3, shard_id="a")
-        for part in np.split(np.arange(7000), np.sort(rng.choice(7000, 12, replace=False))):
+    weights = rng.integers(0, 3, n) if weighted else np.ones(n)
+
+    def empty(n_threads):
+        options = {"replicates": replicates, "shard_id": "a", "n_threads": n_threads}
+        return MomentSummary(5, 3, **options)
+
+    expected = empty(1).update(rows, weights).to_bytes()
+    for n_threads in (1, 2, 3):
+        summary = empty(n_threads)
+        for part in np.split(np.arange(n), np.sort(rng.choice(n, 12, replace=False))):
             if weights[part].any():
                 summary.update(rows[part], weights[part])
             _ = summary.minimum
