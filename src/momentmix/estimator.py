@@ -221,6 +221,11 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
                 "X must be a plain array; got a masked array. Fill or drop the masked values "
                 "first, e.g. X.filled(...), or keep complete rows only."
             )
+        if getattr(getattr(X, "dtype", None), "kind", "") in "Mm":
+            raise InputTypeError(
+                f"X must hold real numbers; it has dtype {X.dtype}. Convert times to numbers in a "
+                "unit of your choice first, e.g. X / np.timedelta64(1, 's')."
+            )
         options: dict[str, Any] = {
             "dtype": [np.float64, np.float32],
             "ensure_all_finite": False,

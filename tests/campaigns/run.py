@@ -28,7 +28,15 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from campaigns.part import PACKAGE, ROOT, Part, digest
 
 STATE = ROOT / ".test-all"
-MODULES = ["merge_trees", "forgetting", "offsets", "reshifts", "saving", "mutated_files"]
+MODULES = [
+    "merge_trees",
+    "forgetting",
+    "offsets",
+    "reshifts",
+    "saving",
+    "mutated_files",
+    "wrong_models",
+]
 
 
 # -- the parts --------------------------------------------------------------------------------

@@ -41,6 +41,13 @@ def _as_array(rows: Any) -> NDArray[Any]:
     return np.from_dlpack(rows)
 
 
+def _most_probable(joint: Float) -> NDArray[np.int64]:
+    """Place of the largest entry of each row; −1 where an entry is NaN."""
+    places = joint.argmax(axis=1)  # the first NaN, if there is one
+    largest = np.take_along_axis(joint, places[:, None], axis=1)[:, 0]
+    return np.asarray(np.where(np.isnan(largest), -1, places))
+
+
 @dataclass(frozen=True, eq=False)
 class DiagonalMixture:
     """Mixture of Gaussians whose covariances are diagonal.
@@ -162,8 +169,16 @@ class DiagonalMixture:
         return np.asarray(result)
 
     def predict(self, rows: ArrayLike) -> NDArray[np.int64]:
-        """Most probable component of each row, of shape (n_rows,)."""
-        return np.asarray(self._map_rows(rows, lambda x: x.argmax(axis=1), (), np.int64))
+        """Most probable component of each row, of shape (n_rows,); rows must be finite."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            labels = np.asarray(self._map_rows(rows, _most_probable, (), np.int64))
+        if (labels < 0).any():
+            row = int(np.argmax(labels < 0))
+            raise InputError(
+                f"row {row} holds NaN or infinity, so that no component is its most probable one. "
+                "Drop incomplete rows or impute them first."
+            )
+        return labels
 
     def sample(
         self, n_rows: int, random_state: int | np.random.Generator | None = None
