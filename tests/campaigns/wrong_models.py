@@ -7,7 +7,7 @@ import numpy as np
 
 from campaigns.part import campaign
 from momentmix.core.mixture import DiagonalMixture
-from momentmix.errors import FitWarning, MomentmixError
+from momentmix.errors import FitWarning, MomentmixError, PrecisionWarning
 from momentmix.fitting.pipeline import fit
 
 
@@ -142,7 +142,8 @@ def untrustworthy_fits(start, stop, seed):
 def _outcome(rows, r, must_fail, options, place):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warnings.simplefilter("ignore", FitWarning)
+        for kind in (FitWarning, PrecisionWarning):  # they speak, too
+            warnings.simplefilter("ignore", kind)
         try:
             result = fit(rows, r, max_passes=20, **options)
         except MomentmixError as error:
