@@ -1,5 +1,6 @@
 """A killed pass goes on to the same bytes; a stopped one says so."""
 
+import hashlib
 import json
 import os
 import signal
@@ -136,6 +137,22 @@ def test_a_damaged_checkpoint_is_refused(half_done, momentmix):
         file.write(b"hello")
     done = momentmix("summarize", "a.npy", "b.npy", *half_done)
     assert (done.code, "not a momentmix checkpoint" in done.err) == (65, True)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"{}", b"[]", b"7", b"not JSON", b'{"input": 1}', b"[" * 100_000, b"\xff",
+        b'{"input": {"pieces": [], "columns": [], "missing": "error"}, "settings": {},'
+        b' "piece": -1, "row": 0, "n_dropped": 0, "finished": false}',
+    ],
+)  # fmt: skip
+def test_a_forged_checkpoint_is_refused(half_done, momentmix, head):
+    body = head + b"\n" + b"summary"
+    digest = hashlib.sha256(body).hexdigest().encode()
+    Path("state").write_bytes(b"momentmix checkpoint 1\n" + digest + b"\n" + body)
+    done = momentmix("summarize", "a.npy", "b.npy", *half_done)
+    assert (done.code, "not a checkpoint of this momentmix" in done.err) == (65, True), done.err
 
 
 def test_a_finished_checkpoint_with_its_output_is_done(folder):
