@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-all test-browser test-old-sklearn docs lint clean
+.PHONY: demo test test-all test-browser test-oldest docs lint clean
 .DELETE_ON_ERROR:
 
 $(VENV)/.base: pyproject.toml constraints.txt
@@ -39,16 +39,15 @@ $(VENV)/.browser: pyproject.toml constraints.txt
 test-browser: $(VENV)/.browser   ## the report page in chromium, where there is one
 	$(BIN)/python -m pytest tests/browser -rs
 
-OLD := .venv-old
-$(OLD)/.test: pyproject.toml constraints.txt
-	@test -x $(OLD)/bin/python || { echo "Setting up $(OLD)"; $(PYTHON) -m venv $(OLD); }
-	@grep -v scikit-learn constraints.txt > $(OLD)/constraints.txt
-	@$(OLD)/bin/python -m pip install --quiet --disable-pip-version-check \
-	  -c $(OLD)/constraints.txt "scikit-learn==1.6.*" -e ".[test]"
+OLDEST := .venv-oldest
+$(OLDEST)/.test: pyproject.toml constraints-oldest.txt
+	@test -x $(OLDEST)/bin/python || { echo "Setting up $(OLDEST)"; $(PYTHON) -m venv $(OLDEST); }
+	@$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check \
+	  -c constraints-oldest.txt -e ".[test]"
 	@touch $@
 
-test-old-sklearn: $(OLD)/.test   ## the estimator on the oldest scikit-learn that is supported
-	$(OLD)/bin/python -m pytest tests/front_doors/test_estimator.py -n 2
+test-oldest: $(OLDEST)/.test     ## the fast tests on the oldest versions that are supported
+	$(OLDEST)/bin/python -m pytest -m "not long" -n 2
 
 clean:
-	rm -rf $(VENV) $(OLD) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) .test-all .pytest_cache .mypy_cache .ruff_cache .hypothesis

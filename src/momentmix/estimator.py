@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Literal
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +29,7 @@ from momentmix.sources.tables import FramePiece, is_frame
 __all__ = ["MomentGaussianMixture"]
 
 Float = NDArray[np.float64]
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 _FITTED = {
     "result_", "mixture_", "weights_", "means_", "covariances_", "precisions_",
@@ -44,6 +47,22 @@ def _other_names(X: Any) -> list[str] | None:
         return None
     names = FramePiece(X).column_names
     return None if names is None else list(names)
+
+
+def _keeps_state(method: Method) -> Method:
+    """The method; if it fails, the estimator is as it was before."""
+
+    @wraps(method)
+    def guarded(self: Any, *arguments: Any, **options: Any) -> Any:
+        before = dict(self.__dict__)
+        try:
+            return method(self, *arguments, **options)
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    return cast(Method, guarded)
 
 
 class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
@@ -132,6 +151,7 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     # -- fitting ------------------------------------------------------------------------------
 
+    @_keeps_state
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MomentGaussianMixture:
         """Fit to rows.
 
@@ -174,6 +194,7 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         self.summary_ = summary
         return self
 
+    @_keeps_state
     def partial_fit(
         self, X: Any, y: Any = None, sample_weight: Any = None
     ) -> MomentGaussianMixture:
@@ -195,6 +216,7 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         self.summary_, self._pending = summary, True
         return self
 
+    @_keeps_state
     def fit_summary(self, summary: MomentSummary) -> MomentGaussianMixture:
         """Fit to a summary of rows; `partial_fit` goes on from it."""
         if not isinstance(summary, MomentSummary):
@@ -229,6 +251,11 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
             raise InputTypeError(
                 "X must be a plain array; got a masked array. Fill or drop the masked values "
                 "first, e.g. X.filled(...), or keep complete rows only."
+            )
+        if getattr(getattr(X, "dtype", None), "kind", None) in ("M", "m"):
+            raise InputTypeError(
+                f"X must hold real numbers; it has dtype {X.dtype}. Convert times to numbers in a "
+                "unit of your choice first, e.g. X / np.timedelta64(1, 's')."
             )
         options: dict[str, Any] = {
             "dtype": [np.float64, np.float32],
@@ -313,11 +340,11 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
             warnings.warn(
                 f"not converged after max_iter={self.max_iter} passes; allow more.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         for finding in result.certificate.findings:
             if finding.name in _TOLD:
-                warnings.warn(finding.text, FitWarning, stacklevel=3)
+                warnings.warn(finding.text, FitWarning, stacklevel=4)
 
     def _forget(self) -> None:
         for name in (*_FITTED, "summary_", "_pending"):

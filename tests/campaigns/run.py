@@ -19,6 +19,7 @@ import sys
 import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
+from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
 from xml.etree import ElementTree
@@ -28,7 +29,15 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from campaigns.part import PACKAGE, ROOT, Part, digest
 
 STATE = ROOT / ".test-all"
-MODULES = ["merge_trees", "forgetting", "offsets", "reshifts", "saving", "mutated_files"]
+MODULES = [
+    "merge_trees",
+    "forgetting",
+    "offsets",
+    "reshifts",
+    "saving",
+    "mutated_files",
+    "wrong_models",
+]
 
 
 # -- the parts --------------------------------------------------------------------------------
@@ -100,7 +109,9 @@ def _store(part, state):
     os.replace(temporary, _path(part))
 
 
+@cache
 def _commit():
+    """Of the code that this process has imported: asked once, at the beginning."""
     command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     return done.stdout.strip() or "unknown"
@@ -117,6 +128,7 @@ def passed(part, state):
 
 def run_part(name, seed):
     """Run the rest of a part, batch by batch; gives its state."""
+    _commit()
     part = all_parts()[name]
     STATE.mkdir(exist_ok=True)
     with open(_path(part).with_suffix(".lock"), "w") as lock:
@@ -126,7 +138,9 @@ def run_part(name, seed):
         while state["next"] < part.total and not state["error"]:
             _batch(part, state, seed)
             _store(part, state)
-        missed = [f"{what} ≥ {n}" for what, n in part.goals.items() if state["counts"][what] < n]
+        missed = [
+            f"{what} ≥ {n}" for what, n in part.goals.items() if state["counts"].get(what, 0) < n
+        ]
         if missed and not state["error"]:
             state["error"] = f"counts not reached: {', '.join(missed)}"
             _store(part, state)

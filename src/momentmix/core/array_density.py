@@ -100,7 +100,9 @@ def map_rows(
         block = as_float64(rows[start : min(start + step, n_rows), :], xp)
         joint = table.joint(block, xp)[2]
         if kind == "predict":
-            parts.append(xp.argmax(joint, axis=1))
+            labels = xp.argmax(joint, axis=1)
+            missing = xp.any(xp.isnan(joint), axis=1)  # no label for NaN
+            parts.append(xp.where(missing, xp.full_like(labels, -1), labels))
             continue
         shares, logs = shares_and_logs(joint, xp)
         parts.append(shares if kind == "responsibilities" else logs[:, 0])

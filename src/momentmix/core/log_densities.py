@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 Float = NDArray[np.float64]
 
-__all__ = ["LogDensities", "log_sums", "shares"]
+__all__ = ["LogDensities", "log_sums", "most_probable", "shares"]
 
 _TILE_ENTRIES = 1 << 16  # doubles in one tile of log-densities: half a megabyte
 _LEAST = -700.0  # e^-700 = 1e-304; numbers below 1e-308 take processors ten times as long
@@ -85,3 +85,10 @@ def shares(logs: Float) -> Float:
     terms *= terms > _NOTHING
     terms /= terms.sum(axis=0)
     return terms
+
+
+def most_probable(logs: Float) -> NDArray[np.int64]:
+    """Place of the largest entry of each column; −1 where an entry is NaN."""
+    places = logs.argmax(axis=0)  # the first NaN, if there is one
+    largest = np.take_along_axis(logs, places[None, :], axis=0)[0]
+    return np.asarray(np.where(np.isnan(largest), -1, places))

@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from momentmix.core.array_backend import is_foreign
+from momentmix.core.array_backend import is_foreign, namespace
 from momentmix.core.array_density import Kind, map_rows
 from momentmix.core.incomplete_tensor import IncompleteSymmetricTensor
 from momentmix.core.labels import sets_without
-from momentmix.core.log_densities import LogDensities, log_sums, shares
+from momentmix.core.log_densities import LogDensities, log_sums, most_probable, shares
 from momentmix.core.model_file import read_model, write_model
 from momentmix.core.threads import few_threads, map_in_order, usable_cores
 from momentmix.errors import InputError, InputTypeError, ModelFileError
@@ -35,6 +35,18 @@ Float = NDArray[np.float64]
 __all__ = ["DiagonalMixture"]
 
 _BLOCK = 16384  # rows handled by one thread at a time
+
+
+def _checked_labels(labels: Any, xp: Any) -> Any:
+    """Labels as they are; raise where one is −1: a row that no component is the best for."""
+    bad = labels < 0
+    if bool(xp.any(bad)):
+        row = int(xp.argmax(xp.astype(bad, xp.int64)))
+        raise InputError(
+            f"row {row} holds NaN or infinity, so that no component is its most probable one. "
+            "Drop incomplete rows or impute them first."
+        )
+    return labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,8 +148,9 @@ class DiagonalMixture:
         def work(start: int) -> None:
             # Tiles stay in the cache; nothing as long as the rows is made but the result.
             stop = min(start + _BLOCK, n)
-            for tile in table.tiles(start, stop):
-                result[tile] = reduce(table.of(array[tile])).T
+            with np.errstate(invalid="ignore", over="ignore"):  # NaN and infinity give NaN
+                for tile in table.tiles(start, stop):
+                    result[tile] = reduce(table.of(array[tile])).T
 
         n_threads = min(usable_cores(), -(-n // _BLOCK))
         with few_threads(n_threads > 1):
@@ -162,10 +175,10 @@ class DiagonalMixture:
         return np.asarray(self._map_rows(rows, shares, (self.n_components,), np.float64))
 
     def predict(self, rows: Any) -> Any:
-        """Most probable component of each row, of shape (n_rows,)."""
+        """Most probable component of each row, of shape (n_rows,); rows must be finite."""
         if is_foreign(rows):
-            return self._on_device(rows, "predict")
-        return np.asarray(self._map_rows(rows, lambda x: x.argmax(axis=0), (), np.int64))
+            return _checked_labels(self._on_device(rows, "predict"), namespace(rows))
+        return _checked_labels(self._map_rows(rows, most_probable, (), np.int64), np)
 
     def sample(
         self, n_rows: int, random_state: int | np.random.Generator | None = None

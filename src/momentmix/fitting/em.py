@@ -80,10 +80,10 @@ def _complete(features: Float) -> None:
 def coefficients(weights: Float, means: Float, variances: Float) -> Float:
     """Log-densities as linear functions of (z, z², 1), of shape (..., r, 2d + 1)."""
     precisions = 1.0 / variances
-    with np.errstate(divide="ignore"):
-        constants = np.log(weights) - 0.5 * (
-            np.log(2 * np.pi * variances) + means**2 * precisions
-        ).sum(axis=-1)
+    # An empty component keeps a finite logarithm: products of −inf raise floating-point flags.
+    constants = np.log(np.maximum(weights, 1e-300)) - 0.5 * (
+        np.log(2 * np.pi * variances) + means**2 * precisions
+    ).sum(axis=-1)
     parts = [means * precisions, -0.5 * precisions, constants[..., None]]
     return np.concatenate(parts, axis=-1)
 

@@ -187,3 +187,13 @@ def test_arrays_of_other_libraries(mixture):
     other = array_api_strict.asarray(rows)
     np.testing.assert_array_equal(mixture.predict(other), mixture.predict(rows))
     np.testing.assert_array_equal(mixture.log_prob(other), mixture.log_prob(rows))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_no_label_for_rows_that_are_not_finite(value):
+    mixture = DiagonalMixture([0.5, 0.5], [[0.0, 0.0], [5.0, 5.0]], np.ones((2, 2)))
+    rows = np.ones((5000, 2))
+    rows[4321, 1] = value
+    with pytest.raises(InputError, match=r"row 4321 holds NaN or infinity.*impute"):
+        mixture.predict(rows)
+    assert mixture.predict(rows[:4321]).tolist() == [0] * 4321
