@@ -21,8 +21,8 @@ demo: $(VENV)/.base          ## shards, summaries, merged, fitted: table, model 
 	@$(BIN)/python examples/demo.py
 
 lint: $(VENV)/.test          ## style and types
-	$(BIN)/ruff check src tests benchmarks examples
-	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/ruff check src tests benchmarks examples docs
+	$(BIN)/ruff format --check src tests benchmarks examples docs
 	$(BIN)/mypy
 
 test: lint                   ## every fast test
@@ -30,11 +30,21 @@ test: lint                   ## every fast test
 
 test-all: lint               ## the long statistical and fault runs as well
 	$(BIN)/python -m pytest -n 2
+	$(MAKE) docs
 
 $(VENV)/.browser: pyproject.toml constraints.txt
 	@test -x $(BIN)/python || { echo "Setting up $(VENV)"; $(PYTHON) -m venv $(VENV); }
 	@$(PIP) -e ".[browser]"
 	@touch $@ $(VENV)/.test $(VENV)/.base
+
+$(VENV)/.docs: pyproject.toml constraints.txt
+	@test -x $(BIN)/python || { echo "Setting up $(VENV)"; $(PYTHON) -m venv $(VENV); }
+	@$(PIP) -e ".[docs]"
+	@touch $@ $(VENV)/.base
+
+docs: $(VENV)/.docs          ## the documentation with its gallery, offline; warnings are errors
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
 
 test-browser: $(VENV)/.browser   ## the report page in chromium, where there is one
 	$(BIN)/python -m pytest tests/browser -rs
@@ -51,4 +61,4 @@ test-old-sklearn: $(OLD)/.test   ## the estimator on the oldest scikit-learn tha
 	$(OLD)/bin/python -m pytest tests/front_doors/test_estimator.py -n 2
 
 clean:
-	rm -rf $(VENV) $(OLD) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OLD) docs/_build docs/_generated docs/gallery .pytest_cache .mypy_cache .ruff_cache .hypothesis
