@@ -17,7 +17,7 @@ $(VENV)/.test: pyproject.toml constraints.txt
 	@$(PIP) -e ".[test]"
 	@touch $@ $(VENV)/.base
 
-demo: $(VENV)/.base          ## shards, summaries, merged, fitted: table, model and picture
+demo: $(VENV)/.base          ## shards, summaries, merged, fitted: table, model, picture, report
 	@$(BIN)/python examples/demo.py
 
 lint: $(VENV)/.test          ## style and types
