@@ -1,4 +1,4 @@
-"""The whole job on a realistic table: shards → summaries → merged → fitted → model, picture, report.
+"""The whole job: shards → summaries → merged → fitted → model, picture and report.
 
 Readings of three kinds of machine arrive in shards, as CSV or NumPy files. Each shard is read once;
 after that only its moments, a small file, are needed.
