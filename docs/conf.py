@@ -51,13 +51,14 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "remove_config_comments": True,
     "show_memory": False,
-    "min_reported_time": 1e9,
     "copyfile_regex": r"",
     "within_subsection_order": "generated.gallery_order",
     "show_signature": False,
+    "write_computation_times": False,
 }
 warnings.filterwarnings("ignore", message="FigureCanvasAgg is non-interactive")
 
 
 def setup(app):
     app.connect("builder-inited", lambda app: generated.write(Path(app.srcdir) / "_generated"))
+    app.connect("build-finished", lambda app, error: error or generated.check(Path(app.outdir)))

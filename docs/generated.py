@@ -8,6 +8,7 @@ command.
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src" / "momentmix"
@@ -84,3 +85,14 @@ def write(folder):
         path = folder / file
         if not path.exists() or path.read_text(encoding="utf-8") != content:
             path.write_text(content, encoding="utf-8")
+
+
+def check(folder):
+    """Raise if a page would fetch anything from elsewhere when it is opened."""
+    foreign = re.compile(r"""<(?:script|img|iframe|source)[^>]*\ssrc=["'](?:https?:)?//[^"']*""")
+    sheets = re.compile(r"""<link[^>]*rel=["']stylesheet["'][^>]*href=["'](?:https?:)?//""")
+    for path in sorted(folder.rglob("*.html")):
+        text = path.read_text(encoding="utf-8")
+        found = foreign.search(text) or sheets.search(text)
+        if found:
+            raise RuntimeError(f"{path.relative_to(folder)} needs a network: {found[0]}")
