@@ -17,12 +17,12 @@ $(VENV)/.test: pyproject.toml constraints.txt
 	@$(PIP) -e ".[test]"
 	@touch $@ $(VENV)/.base
 
-demo: $(VENV)/.base          ## shards, summaries, merged, fitted: table, model and picture
+demo: $(VENV)/.base          ## shards, summaries, merged, fitted: table, model, picture, report
 	@$(BIN)/python examples/demo.py
 
 lint: $(VENV)/.test          ## style and types
-	$(BIN)/ruff check src tests benchmarks examples
-	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/ruff check src tests benchmarks examples docs
+	$(BIN)/ruff format --check src tests benchmarks examples docs
 	$(BIN)/mypy
 
 test: lint                   ## every fast test
@@ -30,11 +30,21 @@ test: lint                   ## every fast test
 
 test-all: lint               ## the long runs as well, part by part; goes on where it stood
 	$(BIN)/python tests/campaigns/run.py --jobs 2
+	$(MAKE) docs
 
 $(VENV)/.browser: pyproject.toml constraints.txt
 	@test -x $(BIN)/python || { echo "Setting up $(VENV)"; $(PYTHON) -m venv $(VENV); }
 	@$(PIP) -e ".[browser]"
 	@touch $@ $(VENV)/.test $(VENV)/.base
+
+$(VENV)/.docs: pyproject.toml constraints.txt
+	@test -x $(BIN)/python || { echo "Setting up $(VENV)"; $(PYTHON) -m venv $(VENV); }
+	@$(PIP) -e ".[docs]"
+	@touch $@ $(VENV)/.base
+
+docs: $(VENV)/.docs          ## the documentation with its gallery, offline; warnings are errors
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
 
 test-browser: $(VENV)/.browser   ## the report page in chromium, where there is one
 	$(BIN)/python -m pytest tests/browser -rs
@@ -50,4 +60,5 @@ test-oldest: $(OLDEST)/.test     ## the fast tests on the oldest versions that a
 	$(OLDEST)/bin/python -m pytest -m "not long" -n 2
 
 clean:
-	rm -rf $(VENV) $(OLDEST) .test-all .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) .test-all docs/_build docs/_generated docs/gallery \
+	  .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -113,7 +113,7 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
     mixture_ : DiagonalMixture
     result_ : FitResult
     n_features_in_ : int
-    feature_names_in_ : array of shape (n_features_in_,)
+    feature_names_in_ : array of shape (n_features,)
         Where the rows had names.
 
     Examples

@@ -17,7 +17,7 @@ from momentmix.cli.options import (
     quiet_option,
     seed_option,
 )
-from momentmix.cli.output import check_output
+from momentmix.cli.output import check_output, printable
 from momentmix.cli.progress import row_progress
 
 if TYPE_CHECKING:
@@ -128,6 +128,8 @@ def predict_command(
     if as_json:
         report = {"output": output, "n_rows": n_rows, "rows_per_component": counts.tolist()}
         click.echo(json.dumps(report))
+    elif output != "-" and not quiet:
+        click.echo(f"labels of {n_rows:,} rows written to {printable(output)}")
 
 
 @click.command("score", short_help="Log-likelihood of rows, BIC, AIC.")
@@ -202,6 +204,8 @@ def sample_command(
             write(table)
     if as_json:
         click.echo(json.dumps({"output": output, "n_rows": rows, "seed": seed}))
+    elif output != "-":
+        click.echo(f"{rows:,} rows written to {printable(output)}")
 
 
 def _drawn(mixture: DiagonalMixture, n_rows: int, seed: int, labels: bool) -> Iterator[Any]:

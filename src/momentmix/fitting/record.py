@@ -1,6 +1,6 @@
 """What a saved model remembers of its fit: the certificate, the intervals, and how it was made.
 
-The record is the optional key ``fit`` of a model file (docs/file-format.md). It holds no clock and
+The record is the optional key ``fit`` of a model file (docs/model-file.md). It holds no clock and
 no machine, so that the same fit gives the same bytes.
 """
 

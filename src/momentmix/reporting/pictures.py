@@ -101,7 +101,7 @@ def _picture(name: str, title: str, alt: str, caption: str, figure: Any) -> Pict
     with warnings.catch_warnings():
         # A name in a script that the font lacks: boxes here, the name itself in the tables.
         warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
-        figure.savefig(stream, format="svg", metadata=metadata, dpi=130, bbox_inches="tight")
+        figure.savefig(stream, format="svg", metadata=metadata, dpi=130)
     pyplot.close(figure)
     data = base64.b64encode(stream.getvalue()).decode("ascii")
     return Picture(name, title, alt, caption, f"data:image/svg+xml;base64,{data}")
