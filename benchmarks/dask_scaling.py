@@ -70,7 +70,7 @@ def measured(client, folder, order):
 
 def start(n_workers):
     cluster = LocalCluster(
-        n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=None,
+        n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0",
         host="127.0.0.1", memory_limit=0, silence_logs=40,
     )  # fmt: skip
     return Client(cluster, set_as_default=False)

@@ -245,7 +245,8 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         if hasattr(X, "dask") or hasattr(X, "__dask_graph__"):
             raise InputTypeError(
                 "X is a Dask collection, which would be pulled into memory. Use momentmix.dask: "
-                "fit_summary(momentmix.dask.summarize(X, order)), or momentmix.dask.fit(X, ...)."
+                "fit_summary(momentmix.dask.summarize(X, order)) to fit, "
+                "momentmix.dask.predict(model.mixture_, X) to predict."
             )
         if isinstance(X, np.ma.MaskedArray):
             raise InputTypeError(

@@ -37,8 +37,8 @@ def cluster():
     with dask.config.set(settings):
         get_mp_context().set_forkserver_preload(["distributed", "momentmix.dask"])
         with LocalCluster(
-            n_workers=N_WORKERS, threads_per_worker=1, processes=True, dashboard_address=None,
-            host="127.0.0.1", silence_logs=50,
+            n_workers=N_WORKERS, threads_per_worker=1, processes=True, host="127.0.0.1",
+            dashboard_address="127.0.0.1:0", silence_logs=50,
         ) as started:  # fmt: skip
             yield started
 

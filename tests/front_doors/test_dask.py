@@ -41,8 +41,8 @@ FRAME = pd.DataFrame(ROWS, columns=list("abcd"))
 def client():
     """A cluster in this process: a real scheduler and two workers, which start at once."""
     with Client(
-        processes=False, n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50,
-        set_as_default=False,
+        processes=False, n_workers=2, threads_per_worker=1, silence_logs=50,
+        dashboard_address="127.0.0.1:0", set_as_default=False,
     ) as one:  # fmt: skip
         yield one
 
