@@ -44,6 +44,7 @@ __all__ = ["MomentFit", "fit_moments", "one_component", "resolvable_variances"]
 HIGHEST_PLAIN = 4  # orders that take part in selection and polish; candidates may use more
 GOOD_MISFIT = 1.0  # ‖ρ‖² per degree of freedom; good optima sit at 0.4–0.6 since noises correlate
 DRAWS_PER_ROUND = 12
+PATIENCE = 1e-3  # share of the cost; a start that creeps is left to the next round's candidates
 NEARBY = 1e-6  # damping of a polish that starts where another with nearly the same noise ended
 
 
@@ -129,12 +130,17 @@ def fit_moments(
     if strict:
         # The standard errors are those of the minimum, so the minimum has to be reached.
         raw, noise, cost = _joint_polish(
-            full, raw, bounds, moments.n_effective, (40,), 1e-3, NEARBY
+            full, raw, bounds, moments.n_effective, _last_steps(n_parameters), 1e-3, NEARBY, 0.0
         )
         misfit = cost / max(full.size - n_parameters, 1)
     deviations = _standard_deviations(full, raw, noise)
     answer = resolvable_variances(raw, deviations, floor)
     return MomentFit(answer, raw, deviations, misfit, pool.shape[0], full, noise, history)
+
+
+def _last_steps(n_parameters: int) -> tuple[int]:
+    """Steps of the last polish at most: 40, or what half a minute of arithmetic allows."""
+    return (int(np.clip(4e11 / n_parameters**3, 8, 40)),)
 
 
 def _is_accepted(moments: StandardMoments, found: Parameters, rng: np.random.Generator) -> bool:
@@ -157,7 +163,14 @@ def _select_and_polish(
     weights, means = select_means(plain, pool, noise, r)
     start = Parameters(weights, means, np.ones_like(means))
     first = polish(
-        plain, start, bounds, noise, max_steps=40, with_variances=False, tolerance=0.5
+        plain,
+        start,
+        bounds,
+        noise,
+        max_steps=40,
+        with_variances=False,
+        tolerance=0.5,
+        patience=PATIENCE,
     ).parameters
     weights = first.weights / first.weights.sum()
     floor = float(bounds.variance_floor.max())
@@ -172,6 +185,7 @@ def _joint_polish(
     steps: tuple[int, ...],
     tolerance: float = 0.5,
     damping: float = 1e-3,
+    patience: float = PATIENCE,
 ) -> tuple[Parameters, Float, float]:
     """Rounds of Levenberg–Marquardt, each with the noise that the parameters before imply."""
     current, cost = start, np.inf
@@ -179,7 +193,7 @@ def _joint_polish(
     for max_steps in steps:
         noise = np.sqrt(full.row_variances(current) / n_effective)
         noise[0] = 1e-3 / np.sqrt(n_effective)  # the weights sum to 1: no noise in that
-        done = polish(full, current, bounds, noise, max_steps, tolerance=tolerance, damping=damping)
+        done = polish(full, current, bounds, noise, max_steps, True, tolerance, damping, patience)
         cost, damping = done.cost, NEARBY
         p = done.parameters
         current = Parameters(p.weights / p.weights.sum(), p.means, p.variances)
