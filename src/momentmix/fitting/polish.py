@@ -58,11 +58,12 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Polished:
-    """Where the iteration ended: parameters, ‖ρ‖², number of steps."""
+    """Where the iteration ended: parameters, ‖ρ‖², number of steps, damping of the next."""
 
     parameters: Parameters
     cost: float
     n_steps: int
+    damping: float
 
 
 def polish(
@@ -139,7 +140,7 @@ def polish(
         slow = slow + 1 if cost - new_cost < patience * cost else 0
         theta, current, residual, cost = trial, parameters, new_residual, new_cost
         steps += 1
-    return Polished(current, cost, steps)
+    return Polished(current, cost, steps, damping)
 
 
 def _parameters(theta: Float, order: NDArray[np.int64], n_components: int) -> Parameters:
