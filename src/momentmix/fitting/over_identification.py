@@ -37,6 +37,7 @@ Float = NDArray[np.float64]
 __all__ = ["OverIdentification", "check_conditions"]
 
 MOST_CONDITIONS = 2000
+MOST_WHERE_SCARCE = 5000  # where fewer would leave nothing to test; a second or two of arithmetic
 WITH_ORDER_4 = 1200  # conditions in all where a part of order 4 is taken in
 ORDER_4_FROM = 1e4  # rows
 BOOTSTRAP_BELOW = 3000
@@ -70,6 +71,9 @@ class OverIdentification:
         return self.degrees_of_freedom > 0
 
 
+_UNTESTABLE = OverIdentification(0.0, 0, float("nan"), float("nan"), False, float("nan"), [])
+
+
 def check_conditions(
     moments: StandardMoments,
     parameters: Parameters,
@@ -83,12 +87,10 @@ def check_conditions(
     `correlations` says whether correlations within components are looked for.
     """
     conditions = _choose_conditions(moments, parameters, rng)
+    if conditions.size < parameters.flat().size:
+        return _UNTESTABLE
     frame = WhitenedFrame(conditions, parameters)
     dof = frame.degrees_of_freedom
-    if dof <= 0:
-        return OverIdentification(
-            0.0, 0, float("nan"), float("nan"), False, frame.condition_number, []
-        )
     n = moments.n_effective
     remainder = frame.remainder(conditions.values)
     statistic = n * float(remainder @ remainder)
@@ -121,7 +123,8 @@ def _choose_conditions(
     conditions = build_conditions(moments, 3, 1, limit=limit, rng=rng)
     scarce = conditions.size - 1 < 1.1 * n_parameters + 5
     if scarce:
-        limit = int(min(MOST_CONDITIONS, max(limit, 1.5 * n_parameters)))
+        limit = int(max(limit, min(1.5 * n_parameters, MOST_CONDITIONS)))
+        limit = int(max(limit, min(1.3 * n_parameters, MOST_WHERE_SCARCE)))
     elif moments.n_effective >= ORDER_4_FROM:
         limit = min(limit, max(WITH_ORDER_4, int(1.2 * conditions.size)))
     if scarce or moments.n_effective >= ORDER_4_FROM:

@@ -58,11 +58,12 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Polished:
-    """Where the iteration ended: parameters, ‖ρ‖², number of steps."""
+    """Where the iteration ended: parameters, ‖ρ‖², number of steps, damping of the next."""
 
     parameters: Parameters
     cost: float
     n_steps: int
+    damping: float
 
 
 def polish(
@@ -74,6 +75,7 @@ def polish(
     with_variances: bool = True,
     tolerance: float = 0.01,
     damping: float = 1e-3,
+    patience: float = 0.0,
 ) -> Polished:
     """Minimise Σ ((observed − model) / noise)².
 
@@ -93,6 +95,8 @@ def polish(
         fall of 0.01 moves no parameter by more than a tenth of its standard error.
     damping : float
         Of the first step; small where the start is close to the minimum.
+    patience : float
+        Stop too when three steps one after the other lower the cost by less than this share of it.
     """
     r, d = start.means.shape
     order = by_feature(r, d)
@@ -102,8 +106,8 @@ def polish(
     current = _parameters(theta, order, r)
     residual = (conditions.values - conditions.model(current)) / noise
     cost, steps = float(residual @ residual), 0
-    resting = False
-    while steps < max_steps and not resting:
+    resting, fall, slow = False, 10.0, 0
+    while steps < max_steps and not resting and slow < 3:
         slope = derivative(conditions, current, noise)
         gradient = slope.transposed_times(residual, with_variances)
         x, lo, hi = theta[:moving], lower[:moving], upper[:moving]
@@ -111,7 +115,7 @@ def polish(
         normal = slope.normal_matrix(with_variances)
         diagonal = np.diagonal(normal).copy()
         diagonal += 1e-12 * diagonal.max()
-        accepted = False
+        accepted, before = False, damping
         for _ in range(12):
             step = _damped_step(normal, gradient, diagonal * damping, free)
             trial = theta.copy()
@@ -123,18 +127,20 @@ def polish(
                 accepted = True
                 break
             damping *= 4.0
+            fall = 4.0  # the limit is near: approach it in smaller steps from now on
         if not accepted:
             break
         # Heavy damping makes any step small; only nearly undamped ones tell that the end is near.
         resting = cost - new_cost < tolerance and damping < 1e-6
-        # Where the quadratic picture foretold the gain, less damping; where it did not, as much.
+        # Less damping where the quadratic picture foretold the gain and no try failed.
         made = trial[:moving] - x
         foretold = float(made @ (2.0 * gradient - normal @ made))
-        if cost - new_cost > 0.5 * foretold:
-            damping = max(damping / 10.0, 1e-9)
+        if damping == before and cost - new_cost > 0.5 * foretold:
+            damping = max(damping / fall, 1e-9)
+        slow = slow + 1 if cost - new_cost < patience * cost else 0
         theta, current, residual, cost = trial, parameters, new_residual, new_cost
         steps += 1
-    return Polished(current, cost, steps)
+    return Polished(current, cost, steps, damping)
 
 
 def _parameters(theta: Float, order: NDArray[np.int64], n_components: int) -> Parameters:
