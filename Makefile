@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-all test-old-sklearn lint clean
+.PHONY: demo test test-all test-old-sklearn test-torch lint clean
 .DELETE_ON_ERROR:
 
 $(VENV)/.base: pyproject.toml constraints.txt
@@ -42,5 +42,15 @@ $(OLD)/.test: pyproject.toml constraints.txt
 test-old-sklearn: $(OLD)/.test   ## the estimator on the oldest scikit-learn that is supported
 	$(OLD)/bin/python -m pytest tests/front_doors/test_estimator.py -n 2
 
+TORCH := .venv-torch
+$(TORCH)/.test: pyproject.toml constraints.txt
+	@test -x $(TORCH)/bin/python || { echo "Setting up $(TORCH)"; $(PYTHON) -m venv $(TORCH); }
+	@$(TORCH)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+	  array-api-strict hypothesis jax pytest pytest-xdist torch triton -e ".[gpu]"
+	@touch $@
+
+test-torch: $(TORCH)/.test       ## rows of torch and JAX on the CPU; the GPU kernel, interpreted
+	TRITON_INTERPRET=1 $(TORCH)/bin/python -m pytest tests/unit/arrays -n 2
+
 clean:
-	rm -rf $(VENV) $(OLD) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OLD) $(TORCH) .pytest_cache .mypy_cache .ruff_cache .hypothesis
