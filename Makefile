@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-all test-browser test-oldest docs lint clean
+.PHONY: demo test test-all test-browser test-oldest test-torch docs lint clean
 .DELETE_ON_ERROR:
 
 $(VENV)/.base: pyproject.toml constraints.txt
@@ -59,6 +59,16 @@ $(OLDEST)/.test: pyproject.toml constraints-oldest.txt
 test-oldest: $(OLDEST)/.test     ## the fast tests on the oldest versions that are supported
 	$(OLDEST)/bin/python -m pytest -m "not long" -n 2
 
+TORCH := .venv-torch
+$(TORCH)/.test: pyproject.toml constraints.txt
+	@test -x $(TORCH)/bin/python || { echo "Setting up $(TORCH)"; $(PYTHON) -m venv $(TORCH); }
+	@$(TORCH)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+	  array-api-strict hypothesis jax pytest pytest-xdist torch triton -e ".[gpu]"
+	@touch $@
+
+test-torch: $(TORCH)/.test       ## rows of torch and JAX on the CPU; the GPU kernel, interpreted
+	TRITON_INTERPRET=1 $(TORCH)/bin/python -m pytest tests/unit/arrays -n 2
+
 clean:
-	rm -rf $(VENV) $(OLDEST) .test-all docs/_build docs/_generated docs/gallery \
+	rm -rf $(VENV) $(OLDEST) $(TORCH) .test-all docs/_build docs/_generated docs/gallery \
 	  .pytest_cache .mypy_cache .ruff_cache .hypothesis

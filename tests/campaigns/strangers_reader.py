@@ -1,4 +1,4 @@
-"""A reader by someone who has only read docs/file-format.md: nothing of momentmix is used here.
+"""A reader by someone who has read docs/file-format.md and docs/model-file.md alone.
 
 It raises ``RefusedError`` for every file that deviates from the description, so that what momentmix
 accepts can be judged by another.

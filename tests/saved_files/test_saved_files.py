@@ -1,4 +1,4 @@
-"""Files of earlier releases load; a reader written from docs/file-format.md alone understands them.
+"""Files of earlier releases load; a reader written from their description understands them.
 
 ``summary_v1.mms`` was written once and must never change. Its rows are small integers, so that its
 sums are exact on every machine:  ROWS with weights WEIGHTS in the shard "part 1", one row of

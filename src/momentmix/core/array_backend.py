@@ -109,7 +109,8 @@ def as_float64(array: Any, xp: Any) -> Any:
 
 def on_device_of(values: NDArray[Any], array: Any, xp: Any) -> Any:
     """NumPy values as an array of the same library and device as `array`."""
-    return xp.asarray(np.ascontiguousarray(values), device=device_of(array))
+    values = np.require(values, requirements=["C", "W"])  # torch warns of read-only memory
+    return xp.asarray(values, device=device_of(array))
 
 
 def to_numpy(array: Any) -> NDArray[Any]:

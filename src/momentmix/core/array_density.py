@@ -65,8 +65,7 @@ class DeviceTable(NamedTuple):
 def shares_and_logs(joint: Any, xp: Any) -> tuple[Any, Any]:
     """Posterior probabilities (…, n, r) and log-densities (…, n, 1) from joint densities."""
     top = xp.max(joint, axis=-1, keepdims=True)
-    # All densities can vanish in float64; −1e300 keeps the difference finite.
-    top = xp.where(top < -1e300, xp.full_like(top, -1e300), top)
+    top = xp.where(xp.isinf(top), xp.zeros_like(top), top)  # all vanish: −inf − (−inf) is NaN
     shares = xp.exp(joint - top)
     total = xp.sum(shares, axis=-1, keepdims=True)
     return shares / total, xp.log(total) + top

@@ -27,6 +27,7 @@ __all__ = ["LogDensities", "log_sums", "most_probable", "shares"]
 _TILE_ENTRIES = 1 << 16  # doubles in one tile of log-densities: half a megabyte
 _LEAST = -700.0  # e^-700 = 1e-304; numbers below 1e-308 take processors ten times as long
 _NOTHING = 1e-303
+_LOWEST = np.finfo(np.float64).min
 
 
 class LogDensities:
@@ -65,8 +66,8 @@ class LogDensities:
 
 def _exponentials(logs: Float) -> tuple[Float, Float]:
     """exp(logs − top) in place of `logs`, and top: the largest of each column."""
-    top = np.maximum(logs.max(axis=0), -1e300)
-    logs -= top
+    top = logs.max(axis=0)
+    logs -= np.maximum(top, _LOWEST)  # rows so far away that every density is 0 have top −inf
     np.maximum(logs, _LEAST, out=logs)
     np.exp(logs, out=logs)
     return logs, top
@@ -75,8 +76,7 @@ def _exponentials(logs: Float) -> tuple[Float, Float]:
 def log_sums(logs: Float) -> Float:
     """log Σ_i exp of each column; overwrites `logs`."""
     terms, top = _exponentials(logs)
-    with np.errstate(divide="ignore"):  # rows so far away that every density is 0
-        return np.asarray(np.log(terms.sum(axis=0)) + top)
+    return np.asarray(np.log(terms.sum(axis=0)) + top)
 
 
 def shares(logs: Float) -> Float:

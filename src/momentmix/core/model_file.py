@@ -1,6 +1,6 @@
 """The file of a model: readable JSON, checked before it is believed.
 
-``docs/file-format.md`` describes it. The checksum is over the numbers, not their text, so that a
+``docs/model-file.md`` describes it. The checksum is over the numbers, not their text, so that a
 file may be laid out anew; it may be left out, and must be after editing by hand.
 """
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from momentmix.core.array_backend import (
     as_float64,
     check_real,
+    dtype_name,
     free_bytes,
     is_cuda_tensor,
     namespace,
@@ -31,7 +32,7 @@ from momentmix.moments.device_sums import slab_sums
 from momentmix.moments.frame import LARGEST_VALUE, extremes
 from momentmix.moments.layout import Layout
 from momentmix.moments.open_shard import OpenShard
-from momentmix.moments.rows import check_shape, checked_values
+from momentmix.moments.rows import check_shape, checked_values, warn_integers
 from momentmix.moments.triton_tiles import suits_triton, tiled_slab_sums
 from momentmix.moments.workers import Workers
 
@@ -57,7 +58,9 @@ def as_device_rows(rows: Any, n_features: int | None) -> Any:
     """Rows of another array library, checked for shape and kind but not yet for values."""
     check_real(rows)
     check_shape(rows, n_features)
-    return rows
+    if dtype_name(rows) == "int64":
+        warn_integers(_ends(rows, namespace(rows)))
+    return rows.detach() if hasattr(rows, "detach") else rows  # torch: no gradients of sums
 
 
 def add_device_rows(
@@ -182,11 +185,14 @@ class _Adder:
         shard.n_blocks += n_slabs
 
 
-def _ends(batch: Any, xp: Any) -> Float:
+def _ends(batch: Any, xp: Any) -> NDArray[Any]:
     """Minimum and maximum of each feature, (2, n_features), NaN where there is one."""
     if is_cuda_tensor(batch):
         return to_numpy(xp.stack(list(batch.aminmax(dim=0))))  # one pass instead of two
-    return to_numpy(xp.stack([xp.min(batch, axis=0), xp.max(batch, axis=0)]))
+    low, high = xp.min(batch, axis=0), xp.max(batch, axis=0)
+    if dtype_name(batch) == "float64":  # not every library hands NaN on from min and max
+        low = xp.where(xp.any(xp.isnan(batch), axis=0), xp.full_like(low, float("nan")), low)
+    return to_numpy(xp.stack([low, high]))
 
 
 def _slab_count(layout: Layout, n_rows: int) -> int:

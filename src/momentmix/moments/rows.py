@@ -19,7 +19,7 @@ from momentmix.moments.frame import LARGEST_VALUE
 
 __all__ = [
     "LARGEST_WEIGHT", "as_rows", "as_weights", "check_feature_names", "check_shape",
-    "checked_values", "column_label",
+    "checked_values", "column_label", "warn_integers",
 ]  # fmt: skip
 
 _SCAN = 8192  # rows looked at together
@@ -73,7 +73,7 @@ def _from_frame(names: list[Any], columns: list[Any]) -> tuple[NDArray[Any], Any
     for name, column in zip(texts, columns, strict=True):
         array = np.asarray(column)
         _check_dtype(array.dtype, f"column {name!a}")
-        _warn_integers(array)
+        warn_integers(array)
         arrays.append(array.astype(np.float64, copy=False))
     named = all(isinstance(name, str) for name in names) and len(names) > 0
     table = np.column_stack(arrays) if arrays else np.empty((0, 0))
@@ -94,7 +94,8 @@ def _check_dtype(dtype: np.dtype[Any], where: str) -> None:
     )
 
 
-def _warn_integers(array: NDArray[Any]) -> None:
+def warn_integers(array: NDArray[Any]) -> None:
+    """Warn where float64 cannot hold the integers of an array."""
     if array.dtype.kind in "iu" and array.dtype.itemsize == 8 and array.size:
         largest = max(abs(int(array.min())), abs(int(array.max())))
         if largest > 2**53:
@@ -145,7 +146,7 @@ def as_rows(rows: Any, n_features: int | None) -> tuple[NDArray[Any], tuple[str,
         if array.dtype.kind not in "fiubc":
             _check_dtype(array.dtype, _object_column(array))
         _check_dtype(array.dtype, "the array")
-        _warn_integers(array)
+        warn_integers(array)
     check_shape(array, n_features)
     return array, names
 

@@ -170,7 +170,9 @@ def tiled_slab_sums(
     return total[:, torch.from_numpy(plan.positions).to(device)]
 
 
-def _launch(plan: TilePlan, points: Any, weights: Any, indices: list[Any], settings: Settings) -> Any:
+def _launch(
+    plan: TilePlan, points: Any, weights: Any, indices: list[Any], settings: Settings
+) -> Any:
     """All tiles of some points, of shape (S, n_tiles · BLOCK²)."""
     import torch
 
