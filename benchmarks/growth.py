@@ -142,7 +142,7 @@ def run_all(axes: dict[str, list[Case]], file_rows: int) -> dict[str, list[dict[
     with tempfile.TemporaryDirectory() as folder:
         for axis, chosen in axes.items():
             click.echo(
-                f"{axis:<10}  N   d   r  m    adding  µs/row (cores)       fit      peak   loss (nats)"
+                f"{axis:<10}  N   d   r  m    adding  µs/row (cores)       fit      peak  loss"
             )
             for case in chosen:
                 if case not in done:
@@ -197,8 +197,10 @@ def draw(results: dict[str, list[dict[str, float]]], path: Path) -> None:
                 panel.set_xticks(sizes, [str(size) for size in sizes])
                 panel.xaxis.minorticks_off()
     panels[0, 0].set_ylabel("seconds")
-    panels[1, 0].set_ylabel("peak memory of the process, MB")
     panels[0, 0].legend()
+    highest = max(x["peak_bytes"] for chosen in results.values() for x in chosen) / 2**20
+    panels[1, 0].set(ylim=(50, max(1000, 1.5 * highest)), ylabel="peak memory of the process, MB")
+    panels[1, 0].yaxis.set_major_formatter("{x:,.0f}")
     base = results["features"][0]
     figure.suptitle(
         f"Fits without EM passes; unless varied N = {base['n_rows']:,}, d = 15, r = 6, order 4; "

@@ -14,6 +14,7 @@ An error leaves the shard unusable: callers update a clone and keep it on succes
 from __future__ import annotations
 
 from collections.abc import Iterator
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,11 @@ class OpenShard:
         self.waiting = np.empty((LARGEST_BLOCK, d))
         self.waiting_weights = np.empty(LARGEST_BLOCK)
         self.n_waiting = 0
+        self.spaces: SimpleQueue[Workspace] = SimpleQueue()  # of all clones, until it closes
+
+    def workers(self, n_threads: int) -> Workers:
+        """Threads that work on this shard."""
+        return Workers(self.kernel, n_threads, self.spaces)
 
     def clone(self) -> OpenShard:
         """Independent copy: an update works on one, so that an error leaves the original alone."""

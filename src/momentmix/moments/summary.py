@@ -230,7 +230,7 @@ class MomentSummary(SummaryView):
     def _workers(self, shard: OpenShard, n_rows: int) -> Workers:
         cores = self._n_threads or usable_cores()
         n_blocks = (shard.n_waiting + n_rows) // shard.block_size
-        return Workers(shard.kernel, max(1, min(cores, n_blocks)))
+        return shard.workers(max(1, min(cores, n_blocks)))
 
     def _check_names(self, names: tuple[str, ...] | None) -> None:
         if names is None or self._names == names:
@@ -275,7 +275,7 @@ class MomentSummary(SummaryView):
         if self._open is None:
             return self._closed
         if self._snapshot is None:
-            with Workers(self._open.kernel, 1) as workers:
+            with self._open.workers(1) as workers:
                 shard = self._open.clone().close(workers)
             self._snapshot = algebra.combine(self._closed, shard)
         return self._snapshot

@@ -53,11 +53,18 @@ _BLAS = _OneBlasThread()
 
 
 class Workers:
-    """Threads that sum blocks, one BLAS thread each; with one thread, the caller's own."""
+    """Threads that sum blocks, one BLAS thread each; with one thread, the caller's own.
 
-    def __init__(self, kernel: Kernel, n_threads: int) -> None:
-        self._spaces: SimpleQueue[Workspace] = SimpleQueue()
-        self._kernel, self._n_threads = kernel, n_threads
+    Parameters
+    ----------
+    kernel : Kernel
+    n_threads : int
+    spaces : queue of Workspace
+        Memory for later; empty at first.
+    """
+
+    def __init__(self, kernel: Kernel, n_threads: int, spaces: SimpleQueue[Workspace]) -> None:
+        self._kernel, self._n_threads, self._spaces = kernel, n_threads, spaces
         self._pool: ThreadPoolExecutor | None = None
         self._pending: list[Future[None]] = []
         self._limited = False
