@@ -32,12 +32,12 @@ from momentmix.fitting.conditions import Parameters
 from momentmix.fitting.device_em import DeviceRows, device_statistics
 from momentmix.fitting.em import em_pass
 from momentmix.fitting.inputs import moments_of
-from momentmix.moments import device_shard, device_sums, triton_tiles
+from momentmix.moments import device_sums, triton_tiles
 from momentmix.moments.cost import estimate
 from momentmix.moments.layout import Layout
 
 TOLERANCE = 1e-12
-SHAPES = {(15, 4): 27, (15, 6): 24, (30, 4): 25, (40, 5): 20}  # rows: 2 to this power
+SHAPES = {(15, 4): 27, (15, 6): 24, (30, 4): 25, (40, 5): 23}  # rows: 2 to this power
 
 
 def wall(torch, work, repetitions):
@@ -97,13 +97,14 @@ def accumulate(torch, d, m, power, rate, repetitions):
     gap = agreed("the summary", distance(mm.summarize(few, m, shard_id="a"), here))
     useful = 2 * estimate(layout).n_entries
     found = {"gap": gap, "n_rows": n}
+    suits = triton_tiles.suits_triton
     for name, allowed in (("summary", True), ("summary, array API only", False)):
-        if not allowed and not triton_tiles.suits_triton(layout):
+        if not allowed and not suits(layout):
             continue
-        device_shard.suits_triton = triton_tiles.suits_triton if allowed else lambda layout: False
+        triton_tiles.suits_triton = suits if allowed else lambda layout: False
         agreed(name, distance(mm.summarize(few, m, shard_id="a"), here))
         found[name] = n / wall(torch, lambda: mm.summarize(rows, m), repetitions)
-    device_shard.suits_triton = triton_tiles.suits_triton
+    triton_tiles.suits_triton = suits
     found |= kernels(torch, layout, rows, repetitions)
     for name, value in found.items():
         if name not in ("gap", "n_rows"):

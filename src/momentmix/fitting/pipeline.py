@@ -53,7 +53,9 @@ def fit(
     ----------
     data : array of shape (n_rows, n_features), data frame, source, MomentSummary or StandardMoments
         Rows, or a summary of them. A source (`open_rows`) is read block by block, once for the
-        moments and once for each pass; it never lies in memory whole.
+        moments and once for each pass; it never lies in memory whole. Arrays of torch, CuPy, JAX
+        (x64) and other libraries of the array API stay where they lie: moments and passes are
+        computed there in float64, and only sums and a sample of the rows come to the host.
     n_components : int or "auto"
         "auto" takes the smallest number that the certificate accepts.
     order : int or "auto"

@@ -1,14 +1,14 @@
 """Rows that lie on a device → the open shard: large batches there, the frame and exact sums here.
 
 The frame comes from the first block, on the host, as for NumPy rows. Then batches are summed where
-they lie; they start small and grow eightfold, so that the frame is looked at again early and seldom
-later. Only bounds, one block and the sums of a batch come to the host. A batch whose bounds put the
-frame in doubt (an outlier, a constant that varies, another scale) is halved, and at the size of a
-block it takes the way of NumPy rows. Sums of a batch are float64 sums of long slabs of rows, so
-their last bits differ from NumPy's; from there on they are exact sums like all others.
+they lie; they start small and grow sixteenfold, so that the frame is looked at again early, and
+seldom later. Only bounds, one block and the sums of a batch come to the host. A batch whose bounds
+put the frame in doubt (an outlier, a constant that varies, another scale) is halved, and at the
+size of a block it takes the way of NumPy rows. Sums of a batch are float64 sums of long slabs of
+rows, so their last bits differ from NumPy's; from there on they are exact sums like all others.
 
 A slab of n rows is wrong by about 2^−53·3^t·sqrt(n) standard errors of its sum at order t (see
-``open_shard``): below 1e-10 at the largest batches and order 4.
+``open_shard``): about 1e-10 at the largest batches and order 4.
 """
 
 from __future__ import annotations
@@ -33,16 +33,15 @@ from momentmix.moments.frame import LARGEST_VALUE, extremes
 from momentmix.moments.layout import Layout
 from momentmix.moments.open_shard import OpenShard
 from momentmix.moments.rows import check_shape, checked_values, warn_integers
-from momentmix.moments.triton_tiles import suits_triton, tiled_slab_sums
 from momentmix.moments.workers import Workers
 
 __all__ = ["Place", "add_device_rows", "as_device_rows"]
 
 Float = NDArray[np.float64]
 
-_GROWTH = 8
+_GROWTH = 16
 _FIRST_BLOCKS = 16  # blocks in the first batch
-_LARGEST = {True: 1 << 26, False: 1 << 22}  # rows of a batch, up to order 4 and beyond
+_LARGEST = {True: 1 << 27, False: 1 << 23}  # rows of a batch, up to order 4 and beyond
 _MOST_SLABS, _SLAB_ENTRIES = 1024, 1 << 24  # so many fill a device; their sums have to fit too
 _SLAB_ROWS = 1024  # fewer are not worth a product
 
@@ -164,8 +163,11 @@ class _Adder:
         if weights is not None:
             w = xp.reshape(on_device_of(weights, batch, xp), (n_slabs, -1))
         frame = self.shard.sums.frame()
-        if is_cuda_tensor(batch) and suits_triton(layout):
-            return tiled_slab_sums(layout, slabs, w, frame)
+        if is_cuda_tensor(batch):
+            from momentmix.moments import triton_tiles  # Triton takes a while to import
+
+            if triton_tiles.suits_triton(layout):
+                return triton_tiles.tiled_slab_sums(layout, slabs, w, frame)
         return slab_sums(layout, slabs, w, frame, xp)
 
     def _take(self, sums: Any, weights: Float | None, n_slabs: int, n: int) -> None:

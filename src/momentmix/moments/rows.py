@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from momentmix.core.array_backend import check_real, is_foreign, to_numpy
 from momentmix.errors import InputError, InputTypeError, PrecisionWarning
 from momentmix.moments.frame import LARGEST_VALUE
 
@@ -134,6 +135,9 @@ def as_rows(rows: Any, n_features: int | None) -> tuple[NDArray[Any], tuple[str,
             "rows must be a plain array; got a masked array. Fill or drop the masked values "
             "first, e.g. rows.filled(...), or keep complete rows only."
         )
+    if is_foreign(rows):
+        check_real(rows)
+        rows = to_numpy(rows)  # callers that compute on the device do not come here
     names = None
     table = _frame_columns(rows)
     if table is not None:

@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 
-from momentmix import MomentSummary, summarize
+from momentmix import MomentSummary, open_rows, summarize
 from momentmix.core import array_backend
 from momentmix.errors import InputError, InputTypeError, MissingDependencyError, PrecisionWarning
 from momentmix.moments import device_shard
@@ -172,6 +172,15 @@ def test_bad_rows_get_the_messages_of_numpy_rows(library, rows, filled):
     assert there.n_rows == (2_000 if filled else 0)
     if filled:
         assert there.to_bytes() == before
+
+
+def test_steps_that_need_numpy_copy_the_rows(library):
+    rows = plain(np.random.default_rng(0), 4_000)
+    summary = summarize(rows, 3, shard_id="a")
+    there = library.put(rows[:500])
+    twin = summary.copy().forget(rows[:500])
+    assert distance(summary.forget(there), twin) == 0
+    np.testing.assert_array_equal(np.concatenate(list(open_rows(there).blocks())), rows[:500])
 
 
 def test_a_device_beside_rows_that_lie_on_one_is_refused(library):
