@@ -1,4 +1,4 @@
-"""The whole job on a realistic table: shards → summaries → merged → fitted → model and picture.
+"""The whole job: shards → summaries → merged → fitted → model, picture and report.
 
 Readings of three kinds of machine arrive in shards, as CSV or NumPy files. Each shard is read once;
 after that only its moments, a small file, are needed.
@@ -66,8 +66,8 @@ def summarise_shards() -> mm.MomentSummary:
     return merged
 
 
-def draw_picture(mixture: mm.DiagonalMixture, rows: np.ndarray) -> str:
-    """Draw pairs of features, where matplotlib is installed."""
+def draw_pictures(mixture: mm.DiagonalMixture, rows: np.ndarray) -> str:
+    """Draw pairs of features and write the report, where matplotlib is installed."""
     from momentmix import displays
 
     try:
@@ -76,9 +76,10 @@ def draw_picture(mixture: mm.DiagonalMixture, rows: np.ndarray) -> str:
         matplotlib.use("Agg")
         display = displays.PairsDisplay.from_estimator(mixture, rows[::20], features=range(4))
     except (ImportError, MissingDependencyError):
-        return "no picture: matplotlib is not installed (pip install momentmix[plot])"
+        return "no pictures: matplotlib is not installed (pip install momentmix[plot])"
     display.figure_.savefig(FOLDER / "picture.png", dpi=120)
-    return f"picture  {FOLDER / 'picture.png'}"
+    mm.report(FOLDER / "model.json", FOLDER / "report.html", rows)
+    return f"picture  {FOLDER / 'picture.png'}\nreport   {FOLDER / 'report.html'}"
 
 
 def main() -> None:
@@ -99,10 +100,10 @@ def main() -> None:
     accuracy = clustering_accuracy(labels, mixture.predict(rows))
     best = clustering_accuracy(labels, truth.predict(rows))
     print(f"Rows put into the right component: {accuracy:.4f} (true parameters: {best:.4f})\n")
-    mixture.save(FOLDER / "model.json")
+    result.save(FOLDER / "model.json", FEATURES, command="make demo", seed=0)
     print(f"summary  {FOLDER / 'all.mms'}")
     print(f"model    {FOLDER / 'model.json'}")
-    print(draw_picture(mixture, rows))
+    print(draw_pictures(mixture, rows))
     if not result.certificate.passed:
         sys.exit(4)
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from hypothesis import settings
 
-sys.path.insert(0, str(Path(__file__).parent / "unit" / "fitting"))
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE / "unit" / "fitting")]
 settings.register_profile("momentmix", deadline=None)
 settings.load_profile("momentmix")

@@ -24,6 +24,7 @@ if _typing.TYPE_CHECKING:
     from momentmix.fitting.pipeline import fit
     from momentmix.fitting.result import FitResult
     from momentmix.moments.summary import MomentSummary, summarize
+    from momentmix.reporting.report import report
     from momentmix.sources.opening import open_rows
     from momentmix.tensors.approximate import approximate
     from momentmix.tensors.decompose import decompose
@@ -46,6 +47,7 @@ __all__ = [
     "fit",
     "largest_rank",
     "open_rows",
+    "report",
     "smallest_order",
     "summarize",
 ]
@@ -66,6 +68,7 @@ _HOMES = {
     "fitting.pipeline": ("fit",),
     "fitting.result": ("FitResult",),
     "moments.summary": ("MomentSummary", "summarize"),
+    "reporting.report": ("report",),
     "sources.opening": ("open_rows",),
     "tensors.approximate": ("approximate",),
     "tensors.decompose": ("decompose",),

@@ -31,6 +31,7 @@ __all__ = [
     "check_count",
     "count_monomials",
     "largest_rank",
+    "over_capacity",
     "robust_rank",
     "smallest_order",
     "splits",
@@ -148,14 +149,16 @@ def best_split(n_features: int, order: int, n_components: int = 1) -> Split:
             f"{order + 1} features. Lower the order or add features."
         )
     if candidates[0].rank < n_components:
-        raise CapacityError(_over_capacity(n_features, order, n_components, candidates[0].rank))
+        raise CapacityError(over_capacity(n_features, order, n_components, candidates[0].rank))
     return candidates[0]
 
 
-def smallest_order(n_features: int, n_components: int) -> int:
-    """Smallest order m ≥ 3 whose moments identify `n_components` components.
+def smallest_order(
+    n_features: int, n_components: int, method: Literal["paper", "robust"] = "paper"
+) -> int:
+    """Smallest order m ≥ 3 whose moments identify `n_components` components, as `largest_rank`.
 
-    Orders are scanned one by one, since the largest rank is not monotone in the order.
+    Orders are scanned one by one, since the paper's largest rank is not monotone in the order.
 
     Raises
     ------
@@ -164,31 +167,39 @@ def smallest_order(n_features: int, n_components: int) -> int:
 
     Examples
     --------
-    >>> smallest_order(15, 8)
-    4
+    >>> smallest_order(15, 8), smallest_order(15, 8, method="robust")
+    (4, 3)
     """
     n_features = check_count("n_features", n_features, 1)
     n_components = check_count("n_components", n_components, 1)
     if n_components == 1:
         return 3
-    for order in range(3, n_features):
-        if largest_rank(n_features, order) >= n_components:
+    orders = range(3, n_features + (method == "robust"))
+    for order in orders:
+        if largest_rank(n_features, order, method) >= n_components:
             return order
-    most = max((largest_rank(n_features, m) for m in range(3, n_features)), default=1)
+    most = max((largest_rank(n_features, m, method) for m in orders), default=1)
     raise CapacityError(
         f"no order identifies n_components={n_components} with {n_features} features; the most "
-        f"that any order reaches is {most}. Ask for at most {most} components or add features."
+        f"that any order reaches is {most}. Ask for at most {most}, or add features."
     )
 
 
-def _over_capacity(n_features: int, order: int, n_components: int, most: int) -> str:
+def over_capacity(
+    n_features: int,
+    order: int,
+    n_components: int,
+    most: int,
+    method: Literal["paper", "robust"] = "paper",
+) -> str:
+    """The message where an order identifies fewer components than were asked, and what helps."""
     message = (
         f"order={order} with {n_features} features identifies at most {most} component"
         f"{'s' if most > 1 else ''}; n_components={n_components} was asked. "
     )
     try:
-        enough = smallest_order(n_features, n_components)
+        enough = smallest_order(n_features, n_components, method)
     except CapacityError:
         return message + f"No other order reaches {n_components}: ask for fewer, or add features."
-    reach = largest_rank(n_features, enough)
+    reach = largest_rank(n_features, enough, method)
     return message + f"Use order={enough} (up to {reach}), or at most {most}."

@@ -6,6 +6,7 @@ from typing import Any
 
 __all__ = [
     "CapacityError",
+    "ClusterError",
     "DecompositionError",
     "FitWarning",
     "InputError",
@@ -23,6 +24,14 @@ __all__ = [
 
 class MomentmixError(Exception):
     """Base class of every error that momentmix raises on purpose."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Errors travel between processes; those with attributes cannot be made from args alone.
+        return _restored, (type(self), self.args), self.__dict__
+
+
+def _restored(kind: type[MomentmixError], arguments: tuple[Any, ...]) -> MomentmixError:
+    return kind.__new__(kind, *arguments)
 
 
 class InputError(MomentmixError, ValueError):
@@ -69,6 +78,10 @@ class OutputError(InputError):
 
 class MissingDependencyError(MomentmixError, ImportError):
     """An optional package is needed; the message says how to install it."""
+
+
+class ClusterError(MomentmixError, RuntimeError):
+    """Work on a cluster could not be finished; there is no partial answer."""
 
 
 class FitWarning(UserWarning):

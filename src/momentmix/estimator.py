@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Literal
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +15,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from momentmix.capacity import check_count
+from momentmix.core.array_backend import is_foreign, namespace
 from momentmix.core.mixture import DiagonalMixture
 from momentmix.errors import FitWarning, InputError, InputTypeError
 from momentmix.fitting.automatic import choose_order
 from momentmix.fitting.pipeline import fit
 from momentmix.fitting.result import FitResult
+from momentmix.moments.device_shard import as_device_rows
 from momentmix.moments.rows import as_weights, checked_values
 from momentmix.moments.summary import MomentSummary
 from momentmix.sources.tables import FramePiece, is_frame
@@ -25,6 +29,7 @@ from momentmix.sources.tables import FramePiece, is_frame
 __all__ = ["MomentGaussianMixture"]
 
 Float = NDArray[np.float64]
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 _FITTED = {
     "result_", "mixture_", "weights_", "means_", "covariances_", "precisions_",
@@ -42,6 +47,22 @@ def _other_names(X: Any) -> list[str] | None:
         return None
     names = FramePiece(X).column_names
     return None if names is None else list(names)
+
+
+def _keeps_state(method: Method) -> Method:
+    """The method; if it fails, the estimator is as it was before."""
+
+    @wraps(method)
+    def guarded(self: Any, *arguments: Any, **options: Any) -> Any:
+        before = dict(self.__dict__)
+        try:
+            return method(self, *arguments, **options)
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    return cast(Method, guarded)
 
 
 class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
@@ -92,7 +113,7 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
     mixture_ : DiagonalMixture
     result_ : FitResult
     n_features_in_ : int
-    feature_names_in_ : array of shape (n_features_in_,)
+    feature_names_in_ : array of shape (n_features,)
         Where the rows had names.
 
     Examples
@@ -130,6 +151,7 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     # -- fitting ------------------------------------------------------------------------------
 
+    @_keeps_state
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MomentGaussianMixture:
         """Fit to rows.
 
@@ -148,7 +170,12 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
             This estimator.
         """
         rows = self._validated(X, reset=True)
-        weights = as_weights(sample_weight, len(rows))
+        if is_foreign(rows) and sample_weight is not None:
+            raise InputError(
+                "sample_weight needs NumPy rows; X is an array of another library. Pass "
+                "MomentSummary.update(X, sample_weight) to fit_summary, or X as a NumPy array."
+            )
+        weights = as_weights(sample_weight, rows.shape[0])
         self._forget()
         summary = self._new_summary(rows.shape[1]).update(rows, weights)
         data: Any = rows
@@ -161,12 +188,13 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
                     "repeat the rows."
                 )
             data = summary
-        elif len(data) <= _FEW_ROWS:
+        elif not is_foreign(data) and len(data) <= _FEW_ROWS:
             data = data[np.lexsort(data.T)]  # few rows: their order cannot matter at all
         self._take(self._call(data))
         self.summary_ = summary
         return self
 
+    @_keeps_state
     def partial_fit(
         self, X: Any, y: Any = None, sample_weight: Any = None
     ) -> MomentGaussianMixture:
@@ -188,6 +216,7 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         self.summary_, self._pending = summary, True
         return self
 
+    @_keeps_state
     def fit_summary(self, summary: MomentSummary) -> MomentGaussianMixture:
         """Fit to a summary of rows; `partial_fit` goes on from it."""
         if not isinstance(summary, MomentSummary):
@@ -206,20 +235,28 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         self.summary_ = summary.copy()  # partial_fit adds to it; the caller's stays as it is
         return self
 
-    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> NDArray[np.int64]:
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Fit to rows, and give the most probable component of each."""
         return self.fit(X, y, sample_weight).predict(X)
 
-    def _validated(self, X: Any, reset: bool, fewest: int = 2) -> Float:
+    def _validated(self, X: Any, reset: bool, fewest: int = 2) -> Any:
+        if is_foreign(X):
+            return self._validated_there(X, reset)
         if hasattr(X, "dask") or hasattr(X, "__dask_graph__"):
             raise InputTypeError(
-                "X is a Dask collection, which would be pulled into memory. Call partial_fit on "
-                "its partitions, or pass X.compute()."
+                "X is a Dask collection, which would be pulled into memory. Use momentmix.dask: "
+                "fit_summary(momentmix.dask.summarize(X, order)) to fit, "
+                "momentmix.dask.predict(model.mixture_, X) to predict."
             )
         if isinstance(X, np.ma.MaskedArray):
             raise InputTypeError(
                 "X must be a plain array; got a masked array. Fill or drop the masked values "
                 "first, e.g. X.filled(...), or keep complete rows only."
+            )
+        if getattr(getattr(X, "dtype", None), "kind", None) in ("M", "m"):
+            raise InputTypeError(
+                f"X must hold real numbers; it has dtype {X.dtype}. Convert times to numbers in a "
+                "unit of your choice first, e.g. X / np.timedelta64(1, 's')."
             )
         options: dict[str, Any] = {
             "dtype": [np.float64, np.float32],
@@ -238,6 +275,14 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
                 self.feature_names_in_ = np.array(names, dtype=object)
         checked_values(rows, getattr(self, "feature_names_in_", None))
         return np.asarray(rows, dtype=np.float64)
+
+    def _validated_there(self, X: Any, reset: bool) -> Any:
+        """An array of another library as it is; its values are checked where they are used."""
+        rows = as_device_rows(X, None if reset else self.n_features_in_)
+        if reset:
+            self.n_features_in_ = int(rows.shape[1])
+            self.__dict__.pop("feature_names_in_", None)
+        return rows
 
     def _check_names(self, names: list[str]) -> None:
         known = self.feature_names_in_.tolist()
@@ -296,11 +341,11 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
             warnings.warn(
                 f"not converged after max_iter={self.max_iter} passes; allow more.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         for finding in result.certificate.findings:
             if finding.name in _TOLD:
-                warnings.warn(finding.text, FitWarning, stacklevel=3)
+                warnings.warn(finding.text, FitWarning, stacklevel=4)
 
     def _forget(self) -> None:
         for name in (*_FITTED, "summary_", "_pending"):
@@ -320,28 +365,33 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     # -- using --------------------------------------------------------------------------------
 
-    def _fitted(self, X: Any) -> tuple[DiagonalMixture, Float]:
+    def _fitted(self, X: Any) -> tuple[DiagonalMixture, Any]:
         check_is_fitted(self)
         return self.mixture_, self._validated(X, reset=False)
 
-    def predict(self, X: Any) -> NDArray[np.int64]:
-        """Most probable component of each row, of shape (n_samples,)."""
+    def predict(self, X: Any) -> Any:
+        """Most probable component of each row, of shape (n_samples,).
+
+        Rows of another array library (torch, CuPy, JAX, …) give an array of that library, where
+        they lie; so do `predict_proba` and `score_samples`.
+        """
         mixture, rows = self._fitted(X)
         return mixture.predict(rows)
 
-    def predict_proba(self, X: Any) -> Float:
+    def predict_proba(self, X: Any) -> Any:
         """Probability of each component, of shape (n_samples, n_components)."""
         mixture, rows = self._fitted(X)
         return mixture.responsibilities(rows)
 
-    def score_samples(self, X: Any) -> Float:
+    def score_samples(self, X: Any) -> Any:
         """Log-density of each row, of shape (n_samples,)."""
         mixture, rows = self._fitted(X)
         return mixture.log_prob(rows)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log-density of the rows."""
-        return float(self.score_samples(X).mean())
+        total, n = self._total(X)
+        return total / n
 
     def sample(self, n_samples: int = 1) -> tuple[Float, NDArray[np.int64]]:
         """Draw rows and their components, of shapes (n_samples, n_features) and (n_samples,)."""
@@ -350,18 +400,24 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError(f"n_samples must be at least 1; got {n_samples}.")
         return self.mixture_.sample(n_samples, self._seed())
 
+    def _total(self, X: Any) -> tuple[float, int]:
+        """Sum of the log-densities, and the number of rows."""
+        scores = self.score_samples(X)
+        total = namespace(scores).sum(scores) if is_foreign(scores) else scores.sum()
+        return float(total), int(scores.shape[0])
+
     def _n_parameters(self) -> int:
         r, d = self.means_.shape
         return int(r * (2 * d + 1) - 1)
 
     def bic(self, X: Any) -> float:
         """Bayesian information criterion on the rows: lower is better."""
-        scores = self.score_samples(X)
-        return float(-2 * scores.sum() + self._n_parameters() * np.log(len(scores)))
+        total, n = self._total(X)
+        return float(-2 * total + self._n_parameters() * np.log(n))
 
     def aic(self, X: Any) -> float:
         """Akaike's information criterion on the rows: lower is better."""
-        return float(-2 * self.score_samples(X).sum() + 2 * self._n_parameters())
+        return float(-2 * self._total(X)[0] + 2 * self._n_parameters())
 
     def to_sklearn(self) -> Any:
         """The same mixture as a fitted ``sklearn.mixture.GaussianMixture``."""

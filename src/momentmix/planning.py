@@ -11,8 +11,15 @@ Differs from the paper: nothing.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from typing import Literal
 
-from momentmix.capacity import best_split, check_count, largest_rank, smallest_order
+from momentmix.capacity import (
+    best_split,
+    check_count,
+    largest_rank,
+    over_capacity,
+    smallest_order,
+)
 from momentmix.errors import CapacityError
 from momentmix.moments.cost import estimate
 from momentmix.moments.layout import Layout
@@ -85,7 +92,12 @@ def _order_plan(d: int, order: int) -> OrderPlan:
     )
 
 
-def plan(n_features: int, n_components: int, order: int | None = None) -> Plan:
+def plan(
+    n_features: int,
+    n_components: int,
+    order: int | None = None,
+    method: Literal["robust", "paper"] = "robust",
+) -> Plan:
     """Choose the order for a number of components, and say what neighbouring orders would allow.
 
     Parameters
@@ -94,6 +106,9 @@ def plan(n_features: int, n_components: int, order: int | None = None) -> Plan:
     n_components : int
     order : int, optional
         Use this order, and raise where it does not identify `n_components`.
+    method : {"robust", "paper"}
+        The algorithm that the order is meant for. The robust one, the default of `fit`, is given
+        order 4 where there are enough features: it makes use of it, and it costs little more.
 
     Examples
     --------
@@ -103,7 +118,13 @@ def plan(n_features: int, n_components: int, order: int | None = None) -> Plan:
     d = check_count("n_features", n_features, 1)
     r = check_count("n_components", n_components, 1)
     if order is None:
-        order = smallest_order(d, r)
+        order = smallest_order(d, r, method)
+        if method == "robust":
+            order = max(order, min(4, d))
+    elif r > 1 and method == "robust":
+        most = largest_rank(d, check_count("order", order, 3), method)
+        if most < r:
+            raise CapacityError(over_capacity(d, order, r, most, method))
     elif r > 1:
         best_split(d, check_count("order", order, 3), r)
     near = [m for m in range(3, max(d, 4)) if m != order and abs(m - order) <= 2]

@@ -1,128 +1,150 @@
 """A process killed at any call to the operating system leaves the old file or the new one."""
 
-import errno
 import os
-import signal
+import threading
 
 import numpy as np
 import pytest
+from campaigns import saving
+from campaigns.fault_systems import Counted
 
 from momentmix import DiagonalMixture, MomentSummary
-from momentmix.core.atomic_file import System, atomic_write
-
-CALLS = ("create", "write", "sync", "close", "rename", "open_directory", "remove")
+from momentmix.core.atomic_file import System, atomic_write, replacing
 
 
-class Counted(System):
-    """Counts the calls; acts at one of them, before or after it."""
-
-    def __init__(self, at=None, action=None, before=True):
-        self.n, self.at, self.action, self.before = 0, at, action, before
-
-    def _call(self, name, *arguments):
-        here = self.n == self.at
-        self.n += 1
-        if here and self.before:
-            self.action()
-        result = getattr(super(), name)(*arguments)
-        if here and not self.before:
-            self.action()
-        return result
+def test_killed_at_every_call():
+    """Two files, two moments of each call, and all calls: the first of ten thousand."""
+    counts = saving.kills(0, 120, seed=0)
+    assert counts["kills"] >= 120
+    assert counts["temporaries left"] > 40
 
 
-for call in CALLS:
-    setattr(Counted, call, lambda self, *arguments, name=call: self._call(name, *arguments))
+def test_errors_at_every_call_until_none_is_met():
+    assert saving.write_errors(0, 12, seed=0)["write errors"] > 200
 
 
-def die():
-    os.kill(os.getpid(), signal.SIGKILL)
+def test_power_losses():
+    counts = saving.power_losses(0, 1500, seed=0)
+    assert counts["power losses"] > 700
+    assert counts["saves that had returned"] > 300
 
 
-def killed_save(path, data, at, before, chunk):
-    """Save in a child that dies at one call; True if it did die."""
-    child = os.fork()
-    if child == 0:
-        try:
-            atomic_write(path, data, Counted(at, die, before), chunk)
-        finally:
-            os._exit(0)
-    return os.waitpid(child, 0)[1] != 0
+def test_negative_control_a_disk_that_lies_is_noticed():
+    with pytest.raises(AssertionError, match="case"):
+        saving.power_losses(0, 1500, seed=0, honest=False)
 
 
-def contents(seed):
-    rows = np.random.default_rng(seed).standard_normal((60, 3))
-    return MomentSummary(3, 3, shard_id=str(seed)).update(rows).to_bytes()
+@pytest.mark.parametrize("forgotten", ["rename first", "no flush"])
+def test_negative_control_a_careless_writer_is_noticed(monkeypatch, forgotten):
+    """Renaming before flushing, or writing in place, is what the campaign must find."""
 
+    def careless(path, data, system, chunk):
+        target = saving.Path(path)
+        temporary = target.with_name(".file.00000000000000aa.tmp")
+        descriptor = system.create(temporary)
+        if forgotten == "rename first":
+            system.rename(temporary, target)
+        system.write(descriptor, memoryview(data))
+        if forgotten == "rename first":
+            system.sync(descriptor)
+        else:
+            system.rename(temporary, target)
 
-def check_every_call(tmp_path, chunk, rounds):
-    old, new = contents(0), contents(1)
-    path, kills = tmp_path / "summary.mms", 0
-    for _ in range(rounds):
-        at = 0
-        while True:
-            results = []
-            for before in (True, False):
-                atomic_write(path, old)
-                results.append(killed_save(path, new, at, before, chunk))
-                kills += results[-1]
-                assert path.read_bytes() in (old, new)
-                assert MomentSummary.load(path).n_rows == 60
-            if not any(results):
-                break
-            at += 1
-        assert path.read_bytes() == new
-    return kills
-
-
-def test_killed_at_every_call(tmp_path):
-    assert check_every_call(tmp_path, chunk=1000, rounds=1) >= 16
-
-
-@pytest.mark.long
-def test_a_thousand_kills(tmp_path):
-    assert check_every_call(tmp_path, chunk=16, rounds=3) >= 1000
+    monkeypatch.setattr(saving, "atomic_write", careless)
+    with pytest.raises(AssertionError, match="case"):
+        saving.power_losses(0, 1500, seed=0)
 
 
 def test_the_new_file_is_flushed_before_it_is_renamed(tmp_path):
-    log = []
-
-    class Logged(System):
-        pass
-
-    for name in CALLS:
-        setattr(
-            Logged,
-            name,
-            lambda self, *a, name=name: (log.append(name), getattr(System, name)(self, *a))[1],
-        )
-    atomic_write(tmp_path / "file", b"x" * 10, Logged(), chunk=4)
-    assert log == [
+    system = Counted()
+    atomic_write(tmp_path / "file", b"x" * 10, system, chunk=4)
+    assert system.log == [
+        "names",
         "create",
+        "lock",
+        "is_at",
         *["write"] * 3,
         "sync",
-        "close",
         "rename",
+        "close",
         "open_directory",
         "sync",
         "close",
     ]
 
 
-@pytest.mark.parametrize("at", range(6))
-@pytest.mark.parametrize("before", [True, False])
-def test_a_full_disk_keeps_the_old_file_and_leaves_no_litter(tmp_path, at, before):
-    def fail():
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+def test_without_locks_the_file_is_closed_before_it_is_renamed(tmp_path):
+    class NoLocks(Counted):
+        def lock(self, descriptor, wait):
+            return False
 
+    (tmp_path / ".file.0123456789abcdef.tmp").write_bytes(b"perhaps of another writer")
+    system = NoLocks()
+    atomic_write(tmp_path / "file", b"x", system)
+    assert system.log.index("close") < system.log.index("rename")
+    assert len(os.listdir(tmp_path)) == 2  # nobody can tell whether it is still in use
+
+
+def test_the_temporary_file_of_a_writer_at_work_is_left_alone(tmp_path):
     path = tmp_path / "file"
-    path.write_bytes(b"old")
-    system = Counted(at, fail, before)
-    with pytest.raises(OSError, match="No space left"):
-        atomic_write(path, b"new", system)
-    renamed = at == 5 or (at == 4 and not before)
-    assert path.read_bytes() == (b"new" if renamed else b"old")
-    if not (at == 0 and not before):  # failed inside create itself: nothing is known of a file
-        assert os.listdir(tmp_path) == ["file"]
+    foreign = tmp_path / ".file.not-ours.tmp"
+    foreign.write_bytes(b"someone else's")
+    with replacing(path) as descriptor:
+        os.write(descriptor, b"slow")
+        atomic_write(path, b"fast")
+        assert path.read_bytes() == b"fast"
+        assert len(os.listdir(tmp_path)) == 3
+    assert path.read_bytes() == b"slow"
+    assert sorted(os.listdir(tmp_path)) == [foreign.name, "file"]
+
+
+def test_many_writers_at_once_leave_one_whole_file(tmp_path):
+    path, errors = tmp_path / "file", []
+
+    def write(letter):
+        try:
+            for _ in range(60):
+                atomic_write(path, letter * 3000, chunk=1000)
+        except OSError as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=write, args=(bytes([65 + i]),)) for i in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    data = path.read_bytes()
+    assert data == data[:1] * 3000
+    atomic_write(path, b"last")
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_file_taken_for_litter_before_it_was_locked_is_made_anew(tmp_path):
+    class Swept(System):
+        swept = 0
+
+        def lock(self, descriptor, wait):
+            if wait and not self.swept:
+                self.swept += 1
+                for name in self.names(tmp_path):
+                    os.unlink(tmp_path / name)
+            return super().lock(descriptor, wait)
+
+    system = Swept()
+    atomic_write(tmp_path / "file", b"x", system)
+    assert system.swept == 1
+    assert (tmp_path / "file").read_bytes() == b"x"
+
+
+def test_a_write_that_takes_nothing_is_an_error(tmp_path):
+    class Stuck(System):
+        def write(self, descriptor, data):
+            return 0
+
+    with pytest.raises(OSError, match="no bytes were taken"):
+        atomic_write(tmp_path / "file", b"x", Stuck())
+    assert os.listdir(tmp_path) == []
 
 
 def test_an_interrupt_leaves_the_summary_and_the_file_alone(tmp_path, monkeypatch):

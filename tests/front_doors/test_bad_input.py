@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from campaigns import bad_input
 
 import momentmix as mm
 
@@ -173,6 +174,40 @@ def test_exit_codes_and_messages(folder, momentmix, arguments, code, message):
     assert (done.code, message in done.err) == (code, True), done
     assert "Traceback" not in done.err
     assert {name: os.stat(name).st_mtime_ns for name in os.listdir()} == before
+
+
+def test_every_door_of_python_with_every_defect():
+    """Problem and place or cure in the message, the same state before and after, by its hash."""
+    assert bad_input.python_doors(0, 10_000, seed=0)["bad inputs"] >= 500
+
+
+def test_every_command_with_every_bad_file():
+    assert bad_input.command_doors(0, 10_000, seed=0)["bad inputs"] >= 200
+
+
+def test_negative_control_a_door_that_changes_state_or_takes_anything_is_noticed():
+    summary, counts = bad_input._summary(), bad_input.Counter()
+
+    def careless():
+        summary.update(bad_input.GOOD)
+        raise ValueError("row 7 is NaN")
+
+    with pytest.raises(AssertionError, match="state has changed"):
+        bad_input._refused("here", summary, careless, "NaN", counts)
+    with pytest.raises(AssertionError, match="accepted"):
+        bad_input._refused("here", summary, lambda: None, "NaN", counts)
+    with pytest.raises(AssertionError, match="untyped ZeroDivisionError"):
+        bad_input._refused("here", summary, lambda: 1 // 0, "NaN", counts)
+
+
+def test_a_fit_that_fails_leaves_the_estimator_as_it_was():
+    rows = np.random.default_rng(0).standard_normal((300, 3))
+    model = mm.MomentGaussianMixture(1, order=3, random_state=0).fit(rows)
+    before = bad_input.state_of(model)
+    with pytest.raises(ValueError, match="order must be at most"):
+        model.fit(rows[:, :2])
+    assert bad_input.state_of(model) == before
+    assert model.predict(rows[:2]).tolist() == [0, 0]
 
 
 def test_a_file_that_grows_while_it_is_read(folder, momentmix, monkeypatch):

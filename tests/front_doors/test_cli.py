@@ -19,7 +19,7 @@ def run():
 
 def test_plan_prints_order_split_moments_memory_and_neighbours(run):
     text = run("plan", "-d", "15", "-r", "8").output
-    assert "order    4  identifies up to 8 components by the paper's method, 11 by the rob" in text
+    assert "order    4  identifies up to 11 components by the robust method, 8 by the pap" in text
     assert "k = 8, p = 1" in text
     assert "3,531" in text
     for order in (3, 4, 5, 6):
@@ -28,8 +28,24 @@ def test_plan_prints_order_split_moments_memory_and_neighbours(run):
 
 def test_plan_as_json(run):
     found = json.loads(run("plan", "-d", "15", "-r", "20", "--json").output)
+    assert found["chosen"]["order"] == 5
+    assert found["chosen"]["largest_rank_robust"] == 29
+    found = json.loads(run("plan", "-d", "15", "-r", "20", "--method", "paper", "--json").output)
     assert found["chosen"]["order"] == 6
     assert found["chosen"]["largest_rank"] == 20
+
+
+def test_plan_is_for_the_method_that_fits_by_default(run):
+    text = run("plan", "-d", "5", "-r", "2").output  # the paper's method cannot do it at all
+    assert (
+        "order    4  identifies up to 3 components by the robust method, 1 by the paper's" in text
+    )
+    assert "← this plan" in text
+    for d, r in ((3, 2), (4, 2), (8, 8), (15, 37)):
+        order = json.loads(run("plan", "-d", str(d), "-r", str(r), "--json").output)["chosen"][
+            "order"
+        ]
+        assert largest_rank(d, order, method="robust") >= r
 
 
 def test_plan_for_one_component(run):
@@ -39,8 +55,13 @@ def test_plan_for_one_component(run):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["plan", "-d", "15", "-r", "99"], "the most that any order reaches is 20"),
-        (["plan", "-d", "15", "-r", "9", "-m", "4"], "Use order=5"),
+        (["plan", "-d", "15", "-r", "9999"], "no order identifies n_components=9999 with 15"),
+        (
+            ["plan", "-d", "15", "-r", "99", "--method", "paper"],
+            "the most that any order reaches is 20",
+        ),
+        (["plan", "-d", "15", "-r", "12", "-m", "4"], "at most 11 components; n_components=12"),
+        (["plan", "-d", "15", "-r", "9", "-m", "4", "--method", "paper"], "Use order=5"),
         (["plan", "-d", "0", "-r", "1"], "n_features must be at least 1"),
         (["plan", "-d", "15"], "Missing option"),
         (["reproduce", "nonsense"], "nonsense"),

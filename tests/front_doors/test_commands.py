@@ -130,6 +130,12 @@ def test_predict_streams_labels(folder, momentmix, truth):
     header, *labels = done.out.split()
     assert header == "label"
     np.testing.assert_array_equal(np.array(labels, dtype=int), truth.predict(folder))
+    done = momentmix("predict", "truth.json", "part-*.parquet", "-o", "labels.csv")
+    assert done.out == "labels of 3,000 rows written to labels.csv\n"
+    again = momentmix(
+        "predict", "truth.json", "part-*.parquet", "-o", "labels.csv", "--force", "-q"
+    )
+    assert again.out == ""
 
 
 def test_predict_probabilities_to_parquet_and_csv(folder, momentmix, truth):
@@ -166,7 +172,8 @@ def test_score(folder, momentmix, truth):
 def test_sample_reads_back_as_the_same_rows(folder, momentmix, truth):
     done = momentmix("sample", "truth.json", "-n", "70000", "--labels", "-o", "x.csv", "--json")
     assert json.loads(done.out)["n_rows"] == 70000
-    momentmix("sample", "truth.json", "-n", "70000", "-o", "x.parquet")
+    done = momentmix("sample", "truth.json", "-n", "70000", "-o", "x.parquet")
+    assert done.out == "70,000 rows written to x.parquet\n"
     text, table = mm.open_rows("x.csv", columns=NAMES), mm.open_rows("x.parquet")
     assert table.feature_names == tuple(NAMES)
     np.testing.assert_array_equal(text.read_all(), table.read_all())

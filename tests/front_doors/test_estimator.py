@@ -249,7 +249,7 @@ def test_rows_of_another_kind(rows):
     with pytest.raises(ValueError, match="could not convert string to float: 'Ulm'"):
         MomentGaussianMixture(2).fit(frame)
     lazy = type("Collection", (), {"__dask_graph__": None})()
-    with pytest.raises(InputTypeError, match="partial_fit on its partitions"):
+    with pytest.raises(InputTypeError, match=r"Use momentmix\.dask: fit_summary"):
         MomentGaussianMixture(2).fit(lazy)
 
 

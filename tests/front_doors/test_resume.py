@@ -1,20 +1,19 @@
 """A killed pass goes on to the same bytes; a stopped one says so."""
 
+import hashlib
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
 import time
-import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
+from campaigns import resuming
 
 import momentmix as mm
-from momentmix.cli import main
 from momentmix.cli.checkpoint import Checkpoint
 
 COMMAND = [sys.executable, "-c", "from momentmix.cli import main; main()"]
@@ -45,54 +44,15 @@ def folder(tmp_path, monkeypatch, momentmix):
     return tmp_path
 
 
-def run_for(seconds, arguments):
-    """Run the command in a fork, which starts at once; None if it had to be killed."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of threads that a fork does not take along
-        child = os.fork()
-    if child == 0:
-        try:
-            with open(os.devnull, "w") as nothing:
-                os.dup2(nothing.fileno(), 1)
-                os.dup2(nothing.fileno(), 2)
-            main(arguments)
-        except SystemExit as stop:
-            os._exit(stop.code)
-        finally:
-            os._exit(99)
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if os.waitpid(child, os.WNOHANG)[0]:
-            return True
-        time.sleep(0.002)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return None
+def test_interrupted_passes_resume_to_the_same_bytes():
+    """The first of six hundred: killed at any time or system call, or stopped by a signal."""
+    counts = resuming.resumes(0, 6, seed=0)
+    assert counts["resumed passes"] == 6
+    assert counts["kills"] + counts["stops by a signal"] >= 3
 
 
-def kill_and_resume(run, seed):
-    """Kill a pass at random times until one gets through; gives the number of kills."""
-    chance = random.Random(seed)
-    output, state = f"{run}.mms", f"{run}.state"
-    killed = 0
-    while not os.path.exists(output) or os.path.exists(state):
-        limit = chance.uniform(0.02, 0.25) * (1 + killed / 5)
-        if run_for(limit, summarize(output, state)[len(COMMAND) :]) is None:
-            killed += 1
-            if os.path.exists(state):
-                Checkpoint.load(Path(state))  # valid after every kill
-    with open(output, "rb") as one, open("whole.mms", "rb") as other:
-        assert one.read() == other.read()
-    return killed
-
-
-def test_killed_passes_resume_to_the_same_bytes(folder):
-    assert sum(kill_and_resume(run, seed=run) for run in range(10)) >= 5
-
-
-@pytest.mark.long
-def test_two_hundred_killed_passes_resume_to_the_same_bytes(folder):
-    assert sum(kill_and_resume(run, seed=1000 + run) for run in range(200)) >= 100
+def test_a_second_writer_is_refused_while_the_first_is_at_work():
+    assert resuming.resumes(19, 20, seed=0)["second writers refused"] == 1
 
 
 def test_the_bytes_do_not_depend_on_checkpoints_and_hold_every_row(folder):
@@ -112,6 +72,7 @@ def test_signals_leave_a_valid_checkpoint(folder, number, code):
     process = subprocess.Popen(
         summarize("out.mms", "state"), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
         env=ENVIRONMENT,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # background jobs lack it
     )  # fmt: skip
     while not os.path.exists("state") and process.poll() is None:
         time.sleep(0.005)
@@ -176,6 +137,22 @@ def test_a_damaged_checkpoint_is_refused(half_done, momentmix):
         file.write(b"hello")
     done = momentmix("summarize", "a.npy", "b.npy", *half_done)
     assert (done.code, "not a momentmix checkpoint" in done.err) == (65, True)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"{}", b"[]", b"7", b"not JSON", b'{"input": 1}', b"[" * 100_000, b"\xff",
+        b'{"input": {"pieces": [], "columns": [], "missing": "error"}, "settings": {},'
+        b' "piece": -1, "row": 0, "n_dropped": 0, "finished": false}',
+    ],
+)  # fmt: skip
+def test_a_forged_checkpoint_is_refused(half_done, momentmix, head):
+    body = head + b"\n" + b"summary"
+    digest = hashlib.sha256(body).hexdigest().encode()
+    Path("state").write_bytes(b"momentmix checkpoint 1\n" + digest + b"\n" + body)
+    done = momentmix("summarize", "a.npy", "b.npy", *half_done)
+    assert (done.code, "not a checkpoint of this momentmix" in done.err) == (65, True), done.err
 
 
 def test_a_finished_checkpoint_with_its_output_is_done(folder):

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from campaigns import wrong_models
 
 import momentmix as mm
+from momentmix.errors import CapacityError, DecompositionError, InputError
 
 
 def equicorrelated(rho, d, n, seed):
@@ -53,3 +55,59 @@ def test_p_values_of_true_models_are_uniform():
         rejected += result.certificate.p_value < 0.05
     spread = np.sqrt(count * 0.05 * 0.95)
     assert rejected <= count * 0.05 + 3 * spread
+
+
+def test_generated_cases_that_cannot_be_trusted():
+    """The first of three hundred: no broken number, and an error or the certificate speaks."""
+    counts = wrong_models.untrustworthy_fits(0, 6, seed=0)
+    counts += wrong_models.untrustworthy_fits(7, 13, seed=0)
+    assert counts["untrustworthy fits"] == 12
+    assert counts["refused"] + counts["not passed"] >= 6
+
+
+@pytest.mark.parametrize("change", ["weight", "variance", "loss"])
+def test_negative_control_a_broken_number_is_noticed(change):
+    result = mm.fit(equicorrelated(0.0, 4, 2000, 0), 1, random_state=0)
+    wrong_models.check_numbers(result)
+    target = result.certificate if change == "loss" else result.mixture
+    name = {"weight": "weights", "variance": "variances", "loss": "predicted_loss"}[change]
+    object.__setattr__(target, name, getattr(target, name) * np.nan)
+    with pytest.raises(AssertionError):
+        wrong_models.check_numbers(result)
+
+
+@pytest.mark.parametrize("n_components", [1, 2, "auto"])
+@pytest.mark.parametrize("refine", [None, "auto"])
+@pytest.mark.parametrize("value", [0.0, 0.1])
+def test_nothing_but_constants_is_an_error(n_components, refine, value):
+    """SciPy's nnls brings the process down when it is handed an empty matrix."""
+    rows = np.full((300, 3), value)
+    with pytest.raises(InputError, match="all 3 columns are constant over the 300 rows"):
+        mm.fit(rows, n_components, refine=refine, random_state=0)
+
+
+def test_constant_columns_do_not_count_for_capacity():
+    rows = np.random.default_rng(0).standard_normal((300, 4))
+    rows[:, 1:3] = 7.0
+    with pytest.raises(CapacityError, match="order=2 with 2 features that vary identifies at most"):
+        mm.fit(rows, 2, refine=None, random_state=0)
+    assert mm.fit(rows, 2, random_state=0).mixture.n_components == 2
+
+
+def test_no_candidates_is_an_error(monkeypatch):
+    monkeypatch.setattr(
+        "momentmix.fitting.moment_fit.select_means", lambda *_: (np.zeros(0), np.zeros((0, 4)))
+    )
+    rows = equicorrelated(0.0, 4, 500, 0)
+    with pytest.raises(DecompositionError, match=r"500 rows gave no candidate.*Use more rows"):
+        mm.fit(rows, 2, refine=None, random_state=0)
+    assert mm.fit(rows, 2, random_state=0).mixture.n_components == 2  # rows give other starts
+
+
+def test_one_printed_component_is_tested_too():
+    rows = equicorrelated(0.5, 4, 20_000, 0)
+    result = mm.fit(rows, 1, method="paper")
+    assert result.certificate.test.testable
+    assert not result.certificate.passed
+    rows[:, 2] = 3.0
+    assert (mm.fit(rows, 1, method="paper").mixture.variances > 0).all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 import warnings
@@ -18,6 +19,7 @@ from momentmix.cli.merge import merge_command
 from momentmix.cli.plan import plan_command
 from momentmix.cli.plot import plot_command
 from momentmix.cli.predict import predict_command, sample_command, score_command
+from momentmix.cli.report import report_command
 from momentmix.cli.reproduce import reproduce_command
 from momentmix.cli.summarize import summarize_command
 
@@ -82,6 +84,7 @@ for _command in (
     score_command,
     sample_command,
     plot_command,
+    report_command,
     reproduce_command,
 ):
     cli.add_command(_command)
@@ -119,7 +122,8 @@ def _code_of(error: Exception) -> int:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    result = cli.main(list(arguments), prog_name="momentmix", standalone_mode=False)
+    line = shlex.join(["momentmix", *arguments])  # for records of how a result was made
+    result = cli.main(list(arguments), prog_name="momentmix", standalone_mode=False, obj=line)
     sys.stdout.flush()
     return result if isinstance(result, int) else 0
 

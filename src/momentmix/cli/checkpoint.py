@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from momentmix.core.atomic_file import atomic_write
+from momentmix.core.strict_json import parse_strict
 from momentmix.errors import InputError, OutputError
 from momentmix.sources.source import Fingerprint
 
@@ -68,11 +69,23 @@ class Checkpoint:
                 f"{path} is damaged: its checksum does not match. Remove it to start again."
             )
         text, _, summary = body.partition(b"\n")
-        head = json.loads(text)
+        try:
+            return cls._from(parse_strict(text.decode()), summary)
+        except (KeyError, TypeError, ValueError, RecursionError):
+            raise InputError(
+                f"{path} is not a checkpoint of this momentmix, although its checksum is right. "
+                "Remove it to start again."
+            ) from None
+
+    @classmethod
+    def _from(cls, head: Any, summary: bytes) -> Checkpoint:
         found = head["input"]
         fingerprint = Fingerprint(tuple(found["pieces"]), tuple(found["columns"]), found["missing"])
         places = (head["piece"], head["row"], head["n_dropped"])
-        return cls(fingerprint, head["settings"], *places, summary, head["finished"])
+        if not all(type(n) is int and n >= 0 for n in places):
+            raise ValueError(f"{places} is no place in the input")
+        settings: dict[str, Any] = dict(head["settings"])
+        return cls(fingerprint, settings, *places, summary, bool(head["finished"]))
 
     def check(self, path: Path, fingerprint: Fingerprint, settings: dict[str, Any]) -> None:
         """Raise unless this checkpoint belongs to the same input and settings."""

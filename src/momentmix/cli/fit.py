@@ -114,8 +114,8 @@ def fit_command(
         source = open_inputs(inputs, columns, missing, delimiter, decimal)
         data, names = _rows(source), source.feature_names
     result = fit(data, components, **options, progress=_stages(quiet))
+    result.save(output, names, command=click.get_current_context().obj, seed=seed)
     mixture = replace(result.mixture, feature_names=names)
-    mixture.save(output)
     verdict = _verdict(result, strict)
     if as_json:
         click.echo(json.dumps(_document(result, mixture, output)))
@@ -176,43 +176,6 @@ def _print(result: FitResult, mixture: DiagonalMixture, output: str) -> None:
 
 
 def _document(result: FitResult, mixture: DiagonalMixture, output: str) -> dict[str, Any]:
-    certificate = result.certificate
-    document: dict[str, Any] = {
-        "output": output,
-        "n_rows": result.n_rows,
-        "order": result.order,
-        "method": result.method,
-        "refine": result.refine,
-        "converged": bool(result.converged),
-        "log_likelihood_per_row": _finite(result.log_likelihood),
-        "certificate": {
-            "passed": bool(certificate.passed),
-            "statistic": _finite(certificate.statistic),
-            "p_value": _finite(certificate.p_value),
-            "predicted_loss": _finite(certificate.predicted_loss),
-            "reasons": list(certificate.reasons),
-            "findings": [str(finding) for finding in certificate.findings],
-        },
-        "feature_names": mixture.feature_names,
-        "weights": mixture.weights.tolist(),
-        "means": mixture.means.tolist(),
-        "variances": mixture.variances.tolist(),
-    }
-    if result.uncertainty is not None:
-        errors = result.standard_errors
-        document["standard_errors"] = {
-            name: _listed(getattr(errors, name)) for name in ("weights", "means", "variances")
-        }
-    return document
-
-
-def _finite(value: float | None) -> float | None:
-    """JSON knows no NaN."""
-    return None if value is None or value != value or abs(value) == float("inf") else float(value)
-
-
-def _listed(array: Any) -> Any:
-    values = array.tolist()
-    if array.ndim == 1:
-        return [_finite(v) for v in values]
-    return [[_finite(v) for v in row] for row in values]
+    record = result.record().to_dict()
+    record["certificate"]["reasons"] = list(result.certificate.reasons)
+    return {"output": output, **mixture.to_dict(), **record}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import click
 
@@ -24,14 +25,23 @@ def _size(n_bytes: int) -> str:
 @click.option(
     "-m", "--order", type=int, help="Use this order instead of the smallest that will do."
 )
+@click.option(
+    "--method",
+    type=click.Choice(["robust", "paper"]),
+    default="robust",
+    show_default=True,
+    help="The algorithm that will fit.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def plan_command(features: int, components: int, order: int | None, as_json: bool) -> None:
+def plan_command(
+    features: int, components: int, order: int | None, method: Any, as_json: bool
+) -> None:
     """Say which order of moments identifies a mixture, and what it costs."""
     from momentmix.errors import InputError
     from momentmix.planning import OrderPlan, plan
 
     try:
-        found = plan(features, components, order)
+        found = plan(features, components, order, method)
     except InputError as error:
         raise click.UsageError(str(error)) from None
     if as_json:
@@ -43,22 +53,23 @@ def plan_command(features: int, components: int, order: int | None, as_json: boo
         click.echo("One component is read off the mean and the variances; no order is needed.")
         return
     click.echo(
-        f"order    {chosen.order}  identifies up to {chosen.largest_rank} components by the "
-        f"paper's method, {chosen.largest_rank_robust} by the robust one"
+        f"order    {chosen.order}  identifies up to {chosen.largest_rank_robust} components by the "
+        f"robust method, {chosen.largest_rank} by the paper's"
     )
-    click.echo(f"split    k = {chosen.n_lower}, p = {chosen.degree}")
+    if chosen.n_lower is not None:
+        click.echo(f"split    k = {chosen.n_lower}, p = {chosen.degree} (the paper's)")
     click.echo(
         f"moments  {chosen.n_moments:,}; a summary takes {_size(chosen.memory)} of memory, about "
         f"{_size(chosen.file_size)} on disk"
     )
     click.echo()
-    click.echo("order  components (paper)  (robust)    k    p         moments      memory")
+    click.echo("order  components (robust)  (paper)    k    p         moments      memory")
 
     def line(one: OrderPlan) -> str:
         k, p = one.n_lower or "–", one.degree or "–"
         mark = "  ← this plan" if one.order == chosen.order else ""
         return (
-            f"{one.order:>5}  {one.largest_rank:>18}  {one.largest_rank_robust:>8}  {k:>3}  "
+            f"{one.order:>5}  {one.largest_rank_robust:>19}  {one.largest_rank:>7}  {k:>3}  "
             f"{p:>3}  {one.n_moments:>14,}  {_size(one.memory):>10}{mark}"
         )
 

@@ -17,14 +17,14 @@ from momentmix.cli.options import (
     quiet_option,
     seed_option,
 )
-from momentmix.cli.output import check_output
+from momentmix.cli.output import check_output, printable
 from momentmix.cli.progress import row_progress
 
 if TYPE_CHECKING:
     from momentmix.core.mixture import DiagonalMixture
     from momentmix.sources.source import RowSource
 
-__all__ = ["load_model", "predict_command", "sample_command", "score_command"]
+__all__ = ["load_model", "open_for", "predict_command", "sample_command", "score_command"]
 
 _BLOCK = 65536
 
@@ -39,7 +39,7 @@ def load_model(path: str) -> DiagonalMixture:
     return DiagonalMixture.load(path)
 
 
-def _open_for(
+def open_for(
     mixture: DiagonalMixture,
     inputs: tuple[str, ...],
     columns: str | None,
@@ -101,7 +101,7 @@ def predict_command(
         raise click.UsageError("--json reports on the work; give a file to --output for labels.")
     check_output(output, [model, *inputs], force)
     mixture = load_model(model)
-    source = _open_for(mixture, inputs, columns, missing, (delimiter, decimal))
+    source = open_for(mixture, inputs, columns, missing, (delimiter, decimal))
     names = ["label"]
     if probabilities:
         names += [f"probability_{i}" for i in range(mixture.n_components)]
@@ -128,6 +128,8 @@ def predict_command(
     if as_json:
         report = {"output": output, "n_rows": n_rows, "rows_per_component": counts.tolist()}
         click.echo(json.dumps(report))
+    elif output != "-" and not quiet:
+        click.echo(f"labels of {n_rows:,} rows written to {printable(output)}")
 
 
 @click.command("score", short_help="Log-likelihood of rows, BIC, AIC.")
@@ -152,7 +154,7 @@ def score_command(
     from momentmix.errors import InputError
 
     mixture = load_model(model)
-    source = _open_for(mixture, inputs, columns, missing, (delimiter, decimal))
+    source = open_for(mixture, inputs, columns, missing, (delimiter, decimal))
     total, n_rows = 0.0, 0
     with row_progress(source.total_rows, "Scoring", quiet) as on_rows:
         for block in source.blocks():
@@ -202,6 +204,8 @@ def sample_command(
             write(table)
     if as_json:
         click.echo(json.dumps({"output": output, "n_rows": rows, "seed": seed}))
+    elif output != "-":
+        click.echo(f"{rows:,} rows written to {printable(output)}")
 
 
 def _drawn(mixture: DiagonalMixture, n_rows: int, seed: int, labels: bool) -> Iterator[Any]:

@@ -2,19 +2,29 @@
 
 The bytes go to a temporary file in the same directory, which is flushed to the disk, renamed over
 the target, and the directory is flushed: after a crash at any point the target is the old file or
-the new one, complete. Every call to the operating system goes through one small object, so that a
-test can stop the process at each of them.
+the new one, complete. A writer holds a lock on its temporary file; one that nobody holds was left
+by a process that was killed, and the next write removes it. Every call to the operating system goes
+through one small object, so that a test can stop the process at each of them.
 """
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import secrets
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["SYSTEM", "System", "atomic_write"]
+if sys.platform != "win32":
+    import fcntl
+
+__all__ = ["SYSTEM", "System", "atomic_write", "replacing"]
 
 _CHUNK = 1 << 20
+_BINARY = getattr(os, "O_BINARY", 0)
 
 
 class System:
@@ -22,9 +32,23 @@ class System:
 
     def create(self, path: Path) -> int:
         """Open a new file for writing."""
-        return os.open(
-            path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666
-        )
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o666)
+
+    def lock(self, descriptor: int, wait: bool) -> bool:
+        """Take the only right to a file; False if another has it, or if there are no locks here."""
+        if sys.platform == "win32":
+            return False
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except OSError:
+            return False
+        return True
+
+    def is_at(self, descriptor: int, path: Path) -> bool:
+        """Whether an open file is still the one with this name."""
+        with suppress(FileNotFoundError):
+            return os.path.samestat(os.fstat(descriptor), os.stat(path))
+        return False
 
     def write(self, descriptor: int, data: memoryview) -> int:
         """Write some of the bytes; how many is the result."""
@@ -45,6 +69,14 @@ class System:
     def open_directory(self, path: Path) -> int | None:
         """Open a directory for flushing; None where the system cannot."""
         return os.open(path, os.O_RDONLY) if hasattr(os, "O_DIRECTORY") else None
+
+    def names(self, directory: Path) -> list[str]:
+        """Names of the files in a directory."""
+        return os.listdir(directory)
+
+    def open_again(self, path: Path) -> int:
+        """Open a file that is there, to see whether anyone holds it."""
+        return os.open(path, os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0))
 
     def remove(self, path: Path) -> None:
         """Delete a file that may be gone."""
@@ -69,28 +101,84 @@ def atomic_write(
     chunk : int
         Largest number of bytes handed over in one call.
     """
+    with replacing(path, system) as descriptor:
+        left = memoryview(data)
+        while left:
+            n_written = system.write(descriptor, left[:chunk])
+            if not n_written:
+                raise OSError(errno.EIO, "no bytes were taken", str(path))
+            left = left[n_written:]
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str], system: System = SYSTEM) -> Iterator[int]:
+    """A descriptor to write to; what was written becomes the file at `path` if no error occurs."""
     target = Path(os.path.realpath(path))
     if target.is_dir():
         raise IsADirectoryError(f"{path} is a directory; give the path of a file in it.")
-    temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.tmp")
-    descriptor: int | None = system.create(temporary)
+    _sweep(target, system)
+    temporary, descriptor, locked = _create(target, system)
+    still_open = True
     try:
-        assert descriptor is not None
-        left = memoryview(data)
-        while left:
-            left = left[system.write(descriptor, left[:chunk]) :]
+        yield descriptor
         system.sync(descriptor)
-        open_file, descriptor = descriptor, None
-        system.close(open_file)
+        if not locked:  # nothing to hold on to, and some systems rename only closed files
+            still_open = False
+            system.close(descriptor)
         system.rename(temporary, target)
     except BaseException:
-        if descriptor is not None:
-            system.close(descriptor)
-        system.remove(temporary)
+        if still_open:
+            with suppress(OSError):
+                system.close(descriptor)
+        with suppress(OSError):
+            system.remove(temporary)
         raise
+    if still_open:
+        system.close(descriptor)
     directory = system.open_directory(target.parent)
     if directory is not None:
         try:
             system.sync(directory)
         finally:
             system.close(directory)
+
+
+def _stem(target: Path) -> str:
+    return f".{target.name[:100]}."
+
+
+def _create(target: Path, system: System) -> tuple[Path, int, bool]:
+    """A new temporary file, its descriptor, and whether it is locked."""
+    while True:
+        temporary = target.with_name(f"{_stem(target)}{secrets.token_hex(8)}.tmp")
+        descriptor = system.create(temporary)
+        try:
+            locked = system.lock(descriptor, wait=True)
+            if not locked or system.is_at(descriptor, temporary):
+                return temporary, descriptor, locked
+        except BaseException:
+            with suppress(OSError):
+                system.close(descriptor)
+            with suppress(OSError):
+                system.remove(temporary)
+            raise
+        system.close(descriptor)  # another writer took it for a leftover before it was locked
+
+
+def _sweep(target: Path, system: System) -> None:
+    """Remove temporary files of writers that are no more; what cannot be removed is left."""
+    leftover = re.compile(re.escape(_stem(target)) + r"[0-9a-f]{16}\.tmp")
+    with suppress(OSError):
+        for name in system.names(target.parent):
+            if leftover.fullmatch(name):
+                with suppress(OSError):
+                    _remove_unless_held(target.with_name(name), system)
+
+
+def _remove_unless_held(path: Path, system: System) -> None:
+    descriptor = system.open_again(path)
+    try:
+        if system.lock(descriptor, wait=False):
+            system.remove(path)
+    finally:
+        system.close(descriptor)

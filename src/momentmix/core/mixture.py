@@ -14,31 +14,39 @@ Differs from the paper: nothing.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import logsumexp
 
+from momentmix.core.array_backend import is_foreign, namespace
+from momentmix.core.array_density import Kind, map_rows
 from momentmix.core.incomplete_tensor import IncompleteSymmetricTensor
 from momentmix.core.labels import sets_without
+from momentmix.core.log_densities import LogDensities, log_sums, most_probable, shares
 from momentmix.core.model_file import read_model, write_model
+from momentmix.core.threads import few_threads, map_in_order, usable_cores
 from momentmix.errors import InputError, InputTypeError, ModelFileError
 
 Float = NDArray[np.float64]
 
 __all__ = ["DiagonalMixture"]
 
-_BLOCK = 4096  # rows handled at once: bounds memory, whatever the number of rows
+_BLOCK = 16384  # rows handled by one thread at a time
 
 
-def _as_array(rows: Any) -> NDArray[Any]:
-    """Rows of any array library as a NumPy array, without a copy where they share memory."""
-    if hasattr(rows, "__array__") or not hasattr(rows, "__dlpack__"):
-        return np.asarray(rows)
-    return np.from_dlpack(rows)
+def _checked_labels(labels: Any, xp: Any) -> Any:
+    """Labels as they are; raise where one is −1: a row that no component is the best for."""
+    bad = labels < 0
+    if bool(xp.any(bad)):
+        row = int(xp.argmax(xp.astype(bad, xp.int64)))
+        raise InputError(
+            f"row {row} holds NaN or infinity, so that no component is its most probable one. "
+            "Drop incomplete rows or impute them first."
+        )
+    return labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,13 +118,11 @@ class DiagonalMixture:
 
     # -- density ------------------------------------------------------------------------------
 
-    def _blocks(self, array: NDArray[Any]) -> Iterator[tuple[slice, Float]]:
-        if array.dtype.kind not in "fiu":
-            raise InputTypeError(f"rows must be real numbers; got dtype {array.dtype}.")
+    def _check_rows(self, array: Any) -> None:
         if array.ndim != 2 or array.shape[1] != self.n_features:
             raise InputError(
                 f"rows must have shape (n_rows, {self.n_features}), one column per feature of the "
-                f"mixture; got {array.shape}."
+                f"mixture; got {tuple(array.shape)}."
             )
         if (self.variances == 0).any():
             i, j = np.argwhere(self.variances == 0)[0]
@@ -124,46 +130,55 @@ class DiagonalMixture:
                 f"component {i} has variance 0 in feature {j}, so it has no density there; fit "
                 "with a variance floor, or use with_variance_floor()."
             )
-        for start in range(0, array.shape[0], _BLOCK):
-            part = slice(start, min(start + _BLOCK, array.shape[0]))
-            yield part, array[part].astype(np.float64, copy=False)
 
-    def _weighted_log_densities(self, block: Float) -> Float:
-        """log ω_i + log N(y; μ_i, Σ_i), of shape (n_rows, n_components), by matrix products."""
-        centre = self.weights @ self.means  # the squares are expanded about it: less cancellation
-        means, rows = self.means - centre, block - centre
-        precisions = 1.0 / self.variances
-        with np.errstate(divide="ignore"):
-            constants = np.log(self.weights) - 0.5 * (
-                self.n_features * np.log(2 * np.pi)
-                + np.log(self.variances).sum(axis=1)
-                + (means**2 * precisions).sum(axis=1)
-            )
-        quadratic = (rows**2) @ precisions.T - 2.0 * rows @ (means * precisions).T
-        return np.asarray(constants - 0.5 * quadratic)
+    def _on_device(self, rows: Any, kind: Kind) -> Any:
+        self._check_rows(rows)
+        return map_rows((self.weights, self.means, self.variances), rows, kind)
 
     def _map_rows(self, rows: ArrayLike, reduce: Any, tail: tuple[int, ...], dtype: Any) -> Any:
-        array = _as_array(rows)
-        result = np.empty((len(array) if array.ndim else 0, *tail), dtype=dtype)
-        for part, block in self._blocks(array):
-            result[part] = reduce(self._weighted_log_densities(block))
+        """`reduce` of log ω_i + log N(y; μ_i, Σ_i), of shape (n_components, some rows)."""
+        array = np.asarray(rows)
+        if array.dtype.kind not in "fiu":
+            raise InputTypeError(f"rows must be real numbers; got dtype {array.dtype}.")
+        self._check_rows(array)
+        n = array.shape[0]
+        result = np.empty((n, *tail), dtype=dtype)
+        table = LogDensities(self.weights, self.means, self.variances)
+
+        def work(start: int) -> None:
+            # Tiles stay in the cache; nothing as long as the rows is made but the result.
+            stop = min(start + _BLOCK, n)
+            with np.errstate(invalid="ignore", over="ignore"):  # NaN and infinity give NaN
+                for tile in table.tiles(start, stop):
+                    result[tile] = reduce(table.of(array[tile])).T
+
+        n_threads = min(usable_cores(), -(-n // _BLOCK))
+        with few_threads(n_threads > 1):
+            for _ in map_in_order(work, range(0, n, _BLOCK), max(1, n_threads)):
+                pass
         return result
 
-    def log_prob(self, rows: ArrayLike) -> Float:
-        """Log-density of each row, of shape (n_rows,)."""
-        return np.asarray(self._map_rows(rows, lambda x: logsumexp(x, axis=1), (), np.float64))
+    def log_prob(self, rows: Any) -> Any:
+        """Log-density of each row, of shape (n_rows,).
 
-    def responsibilities(self, rows: ArrayLike) -> Float:
+        Rows of another array library (torch, CuPy, JAX, …) give an array of that library, computed
+        in float64 where the rows lie; so do `responsibilities` and `predict`.
+        """
+        if is_foreign(rows):
+            return self._on_device(rows, "log_prob")
+        return np.asarray(self._map_rows(rows, log_sums, (), np.float64))
+
+    def responsibilities(self, rows: Any) -> Any:
         """Posterior probability of each component, of shape (n_rows, n_components)."""
-        tail = (self.n_components,)
-        result = self._map_rows(
-            rows, lambda x: np.exp(x - logsumexp(x, axis=1, keepdims=True)), tail, np.float64
-        )
-        return np.asarray(result)
+        if is_foreign(rows):
+            return self._on_device(rows, "responsibilities")
+        return np.asarray(self._map_rows(rows, shares, (self.n_components,), np.float64))
 
-    def predict(self, rows: ArrayLike) -> NDArray[np.int64]:
-        """Most probable component of each row, of shape (n_rows,)."""
-        return np.asarray(self._map_rows(rows, lambda x: x.argmax(axis=1), (), np.int64))
+    def predict(self, rows: Any) -> Any:
+        """Most probable component of each row, of shape (n_rows,); rows must be finite."""
+        if is_foreign(rows):
+            return _checked_labels(self._on_device(rows, "predict"), namespace(rows))
+        return _checked_labels(self._map_rows(rows, most_probable, (), np.int64), np)
 
     def sample(
         self, n_rows: int, random_state: int | np.random.Generator | None = None
@@ -216,6 +231,10 @@ class DiagonalMixture:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the mixture as readable JSON, whole or not at all; `load` gives the same bits."""
+        write_model(path, self.to_dict())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON; ``feature_names`` only where there are any."""
         document: dict[str, Any] = {
             "weights": self.weights.tolist(),
             "means": self.means.tolist(),
@@ -223,7 +242,7 @@ class DiagonalMixture:
         }
         if self.feature_names is not None:
             document["feature_names"] = list(self.feature_names)
-        write_model(path, document)
+        return document
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> DiagonalMixture:

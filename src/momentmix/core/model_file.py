@@ -1,10 +1,17 @@
-"""The file of a model: readable JSON, checked before it is believed."""
+"""The file of a model: readable JSON, checked before it is believed.
+
+``docs/model-file.md`` describes it. The checksum is over the numbers, not their text, so that a
+file may be laid out anew; it may be left out, and must be after editing by hand.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import stat
+import struct
+from math import isfinite
 from typing import Any
 
 from momentmix.core.atomic_file import atomic_write
@@ -16,11 +23,12 @@ __all__ = ["read_model", "write_model"]
 _FORMAT, _VERSION = "momentmix.DiagonalMixture", 1
 _LARGEST = 1 << 30
 _NUMBERS = ("weights", "means", "variances")
+_KEYS = {"format", "version", *_NUMBERS, "feature_names", "fit", "sha256"}
 
 
 def write_model(path: str | os.PathLike[str], contents: dict[str, Any]) -> None:
     """Replace the file as a whole; floats are written so that they read back as the same bits."""
-    document = {"format": _FORMAT, "version": _VERSION, **contents}
+    document = {"format": _FORMAT, "version": _VERSION, **contents, "sha256": _checksum(contents)}
     text = json.dumps(document, indent=1, allow_nan=False) + "\n"
     atomic_write(path, text.encode("ascii"))
 
@@ -30,23 +38,56 @@ def read_model(path: str | os.PathLike[str]) -> dict[str, Any]:
     document = _parsed(path, _bytes(path))
     if not isinstance(document, dict) or document.get("format") != _FORMAT:
         raise ModelFileError(f'{path} is not a momentmix model: no "format": "{_FORMAT}" in it.')
-    if document.get("version") != _VERSION:
+    version = document.get("version")
+    if version != _VERSION or type(version) is not int:
         raise ModelFileError(
-            f"{path} has version {document.get('version')!r}; this momentmix reads version "
+            f"{path} has version {version!r}; this momentmix reads version "
             f"{_VERSION}. Use the release that wrote it, or a newer one."
         )
-    missing = {*_NUMBERS} - set(document)
+    missing, unknown = {*_NUMBERS} - set(document), set(document) - _KEYS
     if missing:
         raise ModelFileError(f"{path} lacks {', '.join(sorted(missing))}.")
-    for key in _NUMBERS:
-        if not _numbers(document[key]):
-            raise ModelFileError(f"{path} does not hold a mixture: {key} must be numbers in lists.")
+    if unknown:
+        listed = ", ".join(ascii(key) for key in sorted(unknown)[:5])
+        raise ModelFileError(
+            f"{path} holds unknown keys: {listed}. Use the release that wrote it, or remove them."
+        )
+    if not _is_vector(document["weights"]) or not document["weights"]:
+        raise ModelFileError(f"{path} does not hold a mixture: weights must be a list of numbers.")
+    for key in _NUMBERS[1:]:
+        if not _is_table(document[key]):
+            raise ModelFileError(
+                f"{path} does not hold a mixture: {key} must be lists of numbers, all of the same "
+                "length."
+            )
     names = document.get("feature_names")
     if names is not None and not (
         isinstance(names, list) and all(isinstance(name, str) for name in names)
     ):
         raise ModelFileError(f"{path}: feature_names must be a list of strings.")
+    if not isinstance(document.get("fit", {}), dict):
+        raise ModelFileError(f"{path}: fit, the record of the fit, must be an object.")
+    if "sha256" in document and document["sha256"] != _checksum(document):
+        raise ModelFileError(
+            f"{path}: the checksum does not match: the numbers were changed or damaged. Restore it "
+            'from a copy; if you edited it on purpose, remove the line "sha256".'
+        )
     return document
+
+
+def _checksum(contents: dict[str, Any]) -> str:
+    """SHA-256 of the numbers as doubles, row by row, then names and record of the fit as JSON."""
+    digest = hashlib.sha256()
+    tables = [[contents["weights"]], contents["means"], contents["variances"]]
+    for table in tables:
+        digest.update(struct.pack("<QQ", len(table), len(table[0])))
+        for row in table:
+            digest.update(struct.pack(f"<{len(row)}d", *row))
+    digest.update(json.dumps(contents.get("feature_names"), separators=(",", ":")).encode())
+    if "fit" in contents:
+        record = json.dumps(contents["fit"], sort_keys=True, separators=(",", ":"))
+        digest.update(record.encode())
+    return digest.hexdigest()
 
 
 def _bytes(path: str | os.PathLike[str]) -> bytes:
@@ -83,7 +124,26 @@ def _parsed(path: str | os.PathLike[str], data: bytes) -> Any:
         raise ModelFileError(f"{path} is not a momentmix model: {str(error)[:200]}.") from None
 
 
-def _numbers(value: Any) -> bool:
-    if isinstance(value, list):
-        return all(_numbers(one) for one in value)
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _is_vector(value: Any) -> bool:
+    """A list of finite doubles; an integer counts if it fits."""
+    return isinstance(value, list) and all(_is_double(one) for one in value)
+
+
+def _is_double(value: Any) -> bool:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    try:
+        return isfinite(value)
+    except OverflowError:
+        return False
+
+
+def _is_table(value: Any) -> bool:
+    """Lists of numbers of the same length, at least one of at least one number."""
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(_is_vector(row) for row in value)
+        and len({len(row) for row in value}) == 1
+        and bool(value[0])
+    )

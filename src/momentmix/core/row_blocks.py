@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from momentmix.errors import InputTypeError
+
 Float = NDArray[np.float64]
 
-__all__ = ["ArrayRows", "RowBlocks"]
+__all__ = ["ArrayRows", "RemoteRows", "RowBlocks"]
 
 
 class RowBlocks(Protocol):
@@ -49,3 +52,36 @@ class ArrayRows:
         """Consecutive blocks of rows, views where that is possible."""
         for start in range(0, self.n_rows, self.block_size):
             yield self.rows[start : start + self.block_size]
+
+
+class RemoteRows(ABC):
+    """Rows that lie elsewhere: functions go to them, and only what these give comes back."""
+
+    @property
+    @abstractmethod
+    def n_rows(self) -> int:
+        """Number of rows."""
+
+    @property
+    @abstractmethod
+    def n_features(self) -> int:
+        """Number of columns."""
+
+    @abstractmethod
+    def summary(self, order: int, squared_order: int | None, replicates: int = 0) -> Any:
+        """A MomentSummary of all rows."""
+
+    @abstractmethod
+    def sum_blocks(self, work: Callable[[Float], tuple[Any, ...]]) -> tuple[Any, ...]:
+        """``work`` of every block, a tuple, added up entry by entry in an order that is fixed."""
+
+    @abstractmethod
+    def take(self, places: NDArray[np.int64]) -> Float:
+        """The rows with these numbers, which ascend."""
+
+    def blocks(self) -> NoReturn:
+        """Refused: the rows are not brought here."""
+        raise InputTypeError(
+            "these rows lie on a cluster and are not brought here block by block; use sum_blocks() "
+            "to work on them there, or take() for a few of them."
+        )

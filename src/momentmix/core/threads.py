@@ -1,21 +1,26 @@
-"""One BLAS thread for small problems.
+"""One BLAS thread for small problems, and threads over blocks instead.
 
 Products of small matrices are slower on several threads than on one, many times so on busy cores.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache, wraps
 from typing import ParamSpec, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["few_threads", "one_thread_below"]
+__all__ = ["few_threads", "map_in_order", "one_thread_below", "usable_cores"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
+S = TypeVar("S")
+T = TypeVar("T")
 
 
 @cache
@@ -46,3 +51,25 @@ def one_thread_below(rank: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
         return limited
 
     return decorate
+
+
+def usable_cores() -> int:
+    """Number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def map_in_order(work: Callable[[S], T], items: Iterable[S], n_threads: int) -> Iterator[T]:
+    """Results in the order of the items, with at most 2·n_threads items held at once."""
+    if n_threads == 1:
+        yield from map(work, items)
+        return
+    waiting: deque[Future[T]] = deque()
+    with ThreadPoolExecutor(n_threads) as pool:
+        for item in items:
+            waiting.append(pool.submit(work, item))
+            if len(waiting) >= 2 * n_threads:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()

@@ -137,6 +137,8 @@ class PairsDisplay:
         for axis, j in (("x", x), ("y", y)):
             low = (m.means[:, j] - 2.2 * deviations[:, j]).min()
             high = (m.means[:, j] + 2.2 * deviations[:, j]).max()
+            if low == high:  # a constant feature
+                low, high = low - 0.5, high + 0.5
             getattr(ax, f"set_{axis}lim")(low, high)
 
     def _density(self, ax: Any, labels: Any) -> None:

@@ -5,7 +5,6 @@
 | E Π_{i∈I} z_i = Σ_c ω_c Π μ_ci | ``Conditions.plain`` | (n_plain, width) |
 | E z_j² z_I = Σ_c ω_c (μ_cj² + v_cj) Π μ_ci | ``Conditions.squared`` | (n_squared, 1 + width) |
 | observed means, model means | ``values``, ``model`` | (n,) |
-| ∂ model / ∂ (ω, μ, v) | ``jacobian`` | (n, r + 2rd) |
 | Var of one row's product | ``row_variances`` | (n,) |
 
 Index sets shorter than the width are filled up with index d: a feature that is the constant 1. So
@@ -18,17 +17,19 @@ to 4 take part, and the squares carry information about the means as well as the
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from momentmix.core.labels import index_sets, sets_without
 from momentmix.core.standard_moments import StandardMoments
+from momentmix.fitting.incidence import Incidence, find_incidence
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 
-__all__ = ["Conditions", "Parameters", "build_conditions", "parameters_from"]
+__all__ = ["Conditions", "Parameters", "build_conditions", "extended", "parameters_from"]
 
 
 @dataclass(frozen=True)
@@ -75,97 +76,81 @@ class Conditions:
         """Number of conditions."""
         return int(self.values.size)
 
-    @property
-    def features(self) -> Int:
-        """Features of each condition, the squared one twice, filled up with d; (n, width + 2)."""
-        width = max(self.plain.shape[1], self.squared.shape[1] + 1)
-        table = np.full((self.size, width), self.n_features)
-        n = self.plain.shape[0]
-        table[:n, : self.plain.shape[1]] = self.plain
-        table[n:, : self.squared.shape[1]] = self.squared
-        table[n:, self.squared.shape[1]] = self.squared[:, 0]
-        return table
-
     def subset(self, keep: Int) -> Conditions:
         """Some of the conditions; `keep` increases."""
         n = self.plain.shape[0]
         plain, squared = self.plain[keep[keep < n]], self.squared[keep[keep >= n] - n]
         return Conditions(self.n_features, plain, squared, self.values[keep])
 
+    @cached_property
+    def slots(self) -> Int:
+        """Features of each condition, the squared one first, filled up with d; (n, width)."""
+        width = max(self.plain.shape[1], self.squared.shape[1])
+        table = np.full((self.size, width), self.n_features)
+        n = self.plain.shape[0]
+        table[:n, : self.plain.shape[1]] = self.plain
+        table[n:, : self.squared.shape[1]] = self.squared
+        return table
+
+    @cached_property
+    def incidence(self) -> Incidence:
+        """Which conditions hold which features."""
+        return find_incidence(self.slots, self.squared[:, 0], self.n_features)
+
+    def products(self, first: Float, second: Float) -> Float:
+        """Π first_j over each condition's features, second_j for the squared one; (n, r).
+
+        Parameters
+        ----------
+        first, second : arrays of shape (r, d)
+            Values and squares of points, or first and second moments of components.
+        """
+        result = np.empty((self.size, first.shape[0]))
+        n, columns = self.plain.shape[0], np.ascontiguousarray(extended(first, 1.0).T)
+        _multiply(columns, self.plain, result[:n])
+        _multiply(columns, self.squared[:, 1:], result[n:])
+        result[n:] *= np.ascontiguousarray(second.T).take(self.squared[:, 0], axis=0)
+        return result
+
     def model(self, parameters: Parameters) -> Float:
         """Model side of each condition, of shape (n,)."""
-        weights, means = parameters.weights, _extended(parameters.means, 1.0)
-        plain = weights @ means[:, self.plain].prod(axis=2)
-        second = _extended(parameters.means**2 + parameters.variances, 1.0)
-        rest = means[:, self.squared[:, 1:]].prod(axis=2)
-        return np.concatenate([plain, weights @ (second[:, self.squared[:, 0]] * rest)])
+        p = parameters
+        return np.asarray(self.products(p.means, p.means**2 + p.variances) @ p.weights)
 
     def features_of_means(self, means: Float) -> Float:
         """Π μ_ci of the plain conditions, of shape (n_plain, r)."""
-        return np.ascontiguousarray(_extended(means, 1.0)[:, self.plain].prod(axis=2).T)
-
-    def jacobian(self, parameters: Parameters, with_variances: bool = True) -> Float:
-        """Derivative by (weights, means, variances), of shape (n, r + 2rd) or (n, r + rd)."""
-        r, d = parameters.means.shape
-        n, n_plain = self.size, self.plain.shape[0]
-        by_weight = np.empty((n, r))
-        by_mean = np.zeros((n, r, d + 1))
-        by_variance = np.zeros((n, r, d + 1)) if with_variances else None
-        means = _extended(parameters.means, 1.0).T  # (d + 1, r)
-        weights = parameters.weights
-
-        factors = means[self.plain]  # (n_plain, width, r)
-        others, product = _leave_one_out(factors)
-        by_weight[:n_plain] = product
-        place = np.arange(n_plain)
-        for t in range(self.plain.shape[1]):
-            by_mean[place, :, self.plain[:, t]] = weights * others[t]
-
-        if self.squared.size:
-            feature, sets = self.squared[:, 0], self.squared[:, 1:]
-            mean, place = means[feature], np.arange(n_plain, n)
-            second = mean**2 + _extended(parameters.variances, 0.0).T[feature]
-            others, rest = _leave_one_out(means[sets])
-            by_weight[n_plain:] = second * rest
-            for t in range(sets.shape[1]):
-                by_mean[place, :, sets[:, t]] = weights * second * others[t]
-            by_mean[place, :, feature] = 2.0 * weights * mean * rest
-            if by_variance is not None:
-                by_variance[place, :, feature] = weights * rest
-        blocks = [by_weight, by_mean[:, :, :d].reshape(n, r * d)]
-        if by_variance is not None:
-            blocks.append(by_variance[:, :, :d].reshape(n, r * d))
-        return np.concatenate(blocks, axis=1)
+        result = np.empty((self.plain.shape[0], means.shape[0]))
+        _multiply(np.ascontiguousarray(extended(means, 1.0).T), self.plain, result)
+        return result
 
     def row_variances(self, parameters: Parameters) -> Float:
         """Variance of one row's product under the product mixture, in closed form; (n,)."""
         mean2, v = parameters.means**2, parameters.variances
-        second = _extended(mean2 + v, 1.0)
-        fourth = _extended(mean2**2 + 6.0 * mean2 * v + 3.0 * v**2, 1.0)
-        weights = parameters.weights
-        plain = weights @ second[:, self.plain].prod(axis=2)
-        rest = second[:, self.squared[:, 1:]].prod(axis=2)
-        squared = weights @ (fourth[:, self.squared[:, 0]] * rest)
-        raw = np.concatenate([plain, squared])
+        fourth = mean2**2 + 6.0 * mean2 * v + 3.0 * v**2
+        raw = self.products(mean2 + v, fourth) @ parameters.weights
         return np.asarray(np.maximum(raw - self.model(parameters) ** 2, 1e-12 * (1.0 + raw)))
 
 
-def _extended(table: Float, value: float) -> Float:
+def extended(table: Float, value: float) -> Float:
+    """A table (r, d) with one more column that holds `value`."""
     return np.concatenate([table, np.full((table.shape[0], 1), value)], axis=1)
 
 
-def _leave_one_out(factors: Float) -> tuple[list[Float], Float]:
-    """Products over axis 1 with one factor left out, and the full product: no division."""
-    width = factors.shape[1]
-    before = [np.ones_like(factors[:, 0])]
-    for t in range(width):
-        before.append(before[-1] * factors[:, t])
-    after = np.ones_like(before[0])
-    others: list[Float] = []
-    for t in range(width - 1, -1, -1):
-        others.append(before[t] * after)
-        after = after * factors[:, t]
-    return others[::-1], before[-1]
+def _multiply(columns: Float, sets: Int, out: Float) -> None:
+    """Π over each index set of the rows of `columns` (d + 1, r), into `out` (n, r)."""
+    width, size = sets.shape[1], columns.shape[0]
+    if width < 3:
+        np.take(columns, sets[:, 0], axis=0, out=out)
+        if width == 2:
+            out *= columns.take(sets[:, 1], axis=0)
+        return
+    # Products of two first: half the reads and writes of the long table.
+    pairs = (columns[:, None, :] * columns).reshape(size * size, columns.shape[1])
+    np.take(pairs, sets[:, 0] * size + sets[:, 1], axis=0, out=out)
+    for t in range(2, width - 1, 2):
+        out *= pairs.take(sets[:, t] * size + sets[:, t + 1], axis=0)
+    if width % 2:
+        out *= columns.take(sets[:, -1], axis=0)
 
 
 def build_conditions(

@@ -4,7 +4,7 @@
 |---|---|---|
 | (z, z², 1) of the rows, one column each | ``features`` | (2d + 1, n) |
 | log ω_i N(z; μ_i, v_i) = coefficients · features | ``coefficients`` | (r, 2d + 1) |
-| responsibilities γ_i(z) | ``shares`` inside `e_step` | (r, n), one tile at a time |
+| responsibilities γ_i(z) | ``shares`` | (r, n), one tile at a time |
 | Σ_z γ_i(z)·(z, z², 1) | ``statistics`` | (r, 2d + 1) |
 
 The statistics are sums over rows, so passes are chunked and threaded; each tile's sums are added in
@@ -15,29 +15,30 @@ Differs from the paper: the paper has no such step; it is optional here.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import NamedTuple, TypeVar
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix.core.row_blocks import RowBlocks
+from momentmix.core.row_blocks import RemoteRows, RowBlocks
 from momentmix.core.standard_moments import StandardMoments
-from momentmix.core.threads import few_threads
+from momentmix.core.threads import few_threads, map_in_order
 from momentmix.fitting.conditions import Parameters
+from momentmix.fitting.device_em import DeviceRows, device_statistics
 
 Float = NDArray[np.float64]
-S = TypeVar("S")
-T = TypeVar("T")
 
 __all__ = [
-    "Batch", "Pass", "coefficients", "em_pass", "features_of", "log_likelihoods", "m_step",
-    "run_batch", "shares_of",
+    "Batch", "Pass", "block_sums", "coefficients", "em_pass", "features_of", "log_likelihoods",
+    "m_step", "run_batch", "shares_of", "standard_units",
 ]  # fmt: skip
 
 _TILE_ENTRIES = 1 << 16  # doubles in one tile of log-densities: half a megabyte
+# Log of the least share that is told from this one, e^-200 = 1e-87: far below what any sum can
+# hold, and far above the numbers (below 1e-308) whose products take processors ten times as long.
+_FAR = -200.0
 
 
 class Pass(NamedTuple):
@@ -60,23 +61,29 @@ class Batch(NamedTuple):
         return Parameters(self.weights[k], self.means[k], self.variances[k])
 
 
-def features_of(rows: Float, out: Float | None = None) -> Float:
+def features_of(rows: Float) -> Float:
     """(z, z², 1) of standardised rows (n, d), as columns; (2d + 1, n)."""
     n, d = rows.shape
-    features = np.empty((2 * d + 1, n)) if out is None else out
+    features = np.empty((2 * d + 1, n))
     features[:d] = rows.T
+    _complete(features)
+    return features
+
+
+def _complete(features: Float) -> None:
+    """Squares and the constant, where the rows themselves are in place."""
+    d = features.shape[0] // 2
     np.multiply(features[:d], features[:d], out=features[d : 2 * d])
     features[2 * d] = 1.0
-    return features
 
 
 def coefficients(weights: Float, means: Float, variances: Float) -> Float:
     """Log-densities as linear functions of (z, z², 1), of shape (..., r, 2d + 1)."""
     precisions = 1.0 / variances
-    with np.errstate(divide="ignore"):
-        constants = np.log(weights) - 0.5 * (
-            np.log(2 * np.pi * variances) + means**2 * precisions
-        ).sum(axis=-1)
+    # An empty component keeps a finite logarithm: products of −inf raise floating-point flags.
+    constants = np.log(np.maximum(weights, 1e-300)) - 0.5 * (
+        np.log(2 * np.pi * variances) + means**2 * precisions
+    ).sum(axis=-1)
     parts = [means * precisions, -0.5 * precisions, constants[..., None]]
     return np.concatenate(parts, axis=-1)
 
@@ -90,9 +97,10 @@ def _shares(
     top = joint.max(axis=1)
     np.maximum(top, -1e300, out=top)
     joint -= top[:, None, :]
+    np.maximum(joint, _FAR, out=joint)
     np.exp(joint, out=joint)
     total = joint.sum(axis=1)
-    joint /= total[:, None, :]
+    joint *= (1.0 / total)[:, None, :]
     return joint, np.log(total) + top
 
 
@@ -102,7 +110,7 @@ def shares_of(coefficient: Float, features: Float) -> Float:
 
 
 def _tile_width(n_rows_of_coefficients: int) -> int:
-    return max(128, _TILE_ENTRIES // n_rows_of_coefficients)
+    return max(128, min(2048, _TILE_ENTRIES // n_rows_of_coefficients))
 
 
 def _tiles(n: int, n_rows_of_coefficients: int) -> Iterator[slice]:
@@ -126,10 +134,30 @@ def m_step(statistics: Float, floor: Float) -> tuple[Float, Float, Float]:
     return weights, means, variances
 
 
-def run_batch(features: Float, start: Batch, floor: Float, n_steps: int) -> tuple[Batch, Float]:
-    """EM for several mixtures on rows in memory; log-likelihood per row before the last step."""
-    k, _ = start.weights.shape
-    d = start.means.shape[2]
+def run_batch(
+    features: Float, start: Batch, floor: Float, n_steps: int, n_threads: int = 1
+) -> tuple[Batch, Float]:
+    """EM for several mixtures on rows in memory; log-likelihood per row before the last step.
+
+    Small mixtures share their matrix products; large ones are run on threads. Which of them share
+    does not depend on the number of threads, so that neither do the bits.
+    """
+    k, r = start.weights.shape
+    n_groups = int(np.clip(k * r * features.shape[1] // _TILE_ENTRIES, 1, k))
+    edges = np.linspace(0, k, n_groups + 1).astype(int)
+    groups = [Batch(*(x[a:b] for x in start)) for a, b in pairwise(edges)]
+
+    def work(group: Batch) -> tuple[Batch, Float]:
+        return _run_group(features, group, floor, n_steps)
+
+    done = list(map_in_order(work, groups, min(n_threads, n_groups)))
+    batch = Batch(*(np.concatenate(parts) for parts in zip(*(b for b, _ in done), strict=True)))
+    return batch, np.concatenate([logs for _, logs in done])
+
+
+def _run_group(features: Float, start: Batch, floor: Float, n_steps: int) -> tuple[Batch, Float]:
+    """`run_batch` in one matrix product for all mixtures."""
+    k, d = start.weights.shape[0], start.means.shape[2]
     current = start
     mean_log = np.zeros(k)
     for _ in range(n_steps):
@@ -156,55 +184,66 @@ def log_likelihoods(features: Float, batch: Batch) -> Float:
     for tile in _tiles(features.shape[1], table.shape[0]):
         joint = (table @ features[:, tile]).reshape(k, -1, features[:, tile].shape[1])
         top = np.maximum(joint.max(axis=1), -1e300)
-        total += (np.log(np.exp(joint - top[:, None]).sum(axis=1)) + top).sum(axis=1)
+        joint -= top[:, None]
+        np.maximum(joint, _FAR, out=joint)
+        np.exp(joint, out=joint)
+        total += (np.log(joint.sum(axis=1)) + top).sum(axis=1)
     return np.asarray(total / features.shape[1])
+
+
+def standard_units(moments: StandardMoments) -> tuple[Float, Float]:
+    """Shift and reciprocal scale that standardise raw rows; constant columns become 0."""
+    return moments.shift, np.where(moments.constant, 0.0, 1.0 / moments.scale)
+
+
+def block_sums(block: Float, table: Float, shift: Float, inverse: Float) -> Pass:
+    """Sums over one block of raw rows (n, d), a pure function of its arguments.
+
+    Parameters
+    ----------
+    block : array of shape (n, d)
+    table : array of shape (r, 2d + 1)
+        `coefficients` of a mixture of standardised features.
+    shift, inverse : arrays of shape (d,)
+        As `standard_units` gives them.
+    """
+    r, d = table.shape[0], block.shape[1]
+    width = _tile_width(r)
+    statistics, total = np.zeros_like(table), 0.0
+    # Tiles stay in the cache, and buffers are reused: fresh memory costs more than arithmetic.
+    features_buffer, joint_buffer = np.empty((2 * d + 1) * width), np.empty(r * width)
+    for start in range(0, block.shape[0], width):
+        part = block[start : start + width]
+        n = part.shape[0]
+        features = features_buffer[: (2 * d + 1) * n].reshape(2 * d + 1, n)
+        np.subtract(part.T, shift[:, None], out=features[:d])
+        features[:d] *= inverse[:, None]
+        _complete(features)
+        out = joint_buffer[: r * n].reshape(r, n)
+        shares, logs = _shares(table, features, 1, out=out)
+        statistics += shares[0] @ features.T
+        total += float(logs.sum())
+    return Pass(statistics, total, block.shape[0])
 
 
 def em_pass(
     rows: RowBlocks, moments: StandardMoments, parameters: Parameters, n_threads: int = 1
 ) -> Pass:
     """One pass over all rows: statistics and log-likelihood of standardised features."""
+    if isinstance(rows, DeviceRows):
+        return Pass(*device_statistics(rows, moments, parameters))
     table = coefficients(parameters.weights, parameters.means, parameters.variances)
-    shift, inverse = moments.shift, np.where(moments.constant, 0.0, 1.0 / moments.scale)
-
-    r, d = parameters.means.shape
-    width = max(256, min(2048, _TILE_ENTRIES // r))
-
-    def block_sums(block: Float) -> tuple[Float, float, int]:
-        # Buffers are reused: fresh memory costs more than the arithmetic.
-        statistics, total = np.zeros_like(table), 0.0
-        buffer, joint = np.empty((2 * d + 1) * width), np.empty(r * width)
-        centred = np.empty((width, d))
-        for start in range(0, block.shape[0], width):
-            part = block[start : start + width]
-            n = part.shape[0]
-            z = np.subtract(part, shift, out=centred[:n])
-            z *= inverse
-            features = features_of(z, out=buffer[: (2 * d + 1) * n].reshape(2 * d + 1, n))
-            shares, logs = _shares(table, features, 1, out=joint[: r * n].reshape(r, n))
-            statistics += shares[0] @ features.T
-            total += float(logs.sum())
-        return statistics, total, block.shape[0]
-
+    shift, inverse = standard_units(moments)
     statistics, log_likelihood, count = np.zeros_like(table), 0.0, 0
+
+    def work(block: Float) -> Pass:
+        return block_sums(block, table, shift, inverse)
+
+    if isinstance(rows, RemoteRows):
+        return Pass(*rows.sum_blocks(work))
     with few_threads(True):
-        for part, logs, n in map_in_order(block_sums, rows.blocks(), n_threads):
-            statistics += part
-            log_likelihood += logs
-            count += n
+        for part in map_in_order(work, rows.blocks(), n_threads):
+            statistics += part.statistics
+            log_likelihood += part.log_likelihood
+            count += part.n_rows
     return Pass(statistics, log_likelihood, count)
-
-
-def map_in_order(work: Callable[[S], T], items: Iterable[S], n_threads: int) -> Iterator[T]:
-    """Results in the order of the items, with at most 2·n_threads items held at once."""
-    if n_threads == 1:
-        yield from map(work, items)
-        return
-    waiting: deque[Future[T]] = deque()
-    with ThreadPoolExecutor(n_threads) as pool:
-        for item in items:
-            waiting.append(pool.submit(work, item))
-            if len(waiting) >= 2 * n_threads:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()

@@ -17,13 +17,14 @@ uncertainty of the mean is added. With exact moments both corrections vanish.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.special import log_ndtr
 
 from momentmix.core.standard_moments import StandardMoments
+from momentmix.errors import DecompositionError
 from momentmix.fitting.candidates import draw_candidates
 from momentmix.fitting.conditions import (
     Conditions,
@@ -31,9 +32,11 @@ from momentmix.fitting.conditions import (
     build_conditions,
     parameters_from,
 )
+from momentmix.fitting.derivative import by_feature, derivative
 from momentmix.fitting.over_identification import check_conditions
 from momentmix.fitting.polish import Bounds, polish
 from momentmix.fitting.selection import select_means
+from momentmix.fitting.standard_errors import curvature_root
 from momentmix.fitting.variances import fit_variances
 
 Float = NDArray[np.float64]
@@ -43,6 +46,8 @@ __all__ = ["MomentFit", "fit_moments", "one_component", "resolvable_variances"]
 HIGHEST_PLAIN = 4  # orders that take part in selection and polish; candidates may use more
 GOOD_MISFIT = 1.0  # ‖ρ‖² per degree of freedom; good optima sit at 0.4–0.6 since noises correlate
 DRAWS_PER_ROUND = 12
+PATIENCE = 1e-3  # share of the cost; a start that creeps is left to the next round's candidates
+LARGE = 2000  # parameters from which a round takes most of a minute: one only
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,15 @@ class MomentFit:
     conditions: Conditions
     noise: Float
     history: list[float] = field(default_factory=list)
+
+
+class _Answer(NamedTuple):
+    """Where a joint polish ended, with the noise it used, and its last damping."""
+
+    parameters: Parameters
+    noise: Float
+    cost: float
+    damping: float
 
 
 def one_component(moments: StandardMoments, floor: float) -> Parameters:
@@ -105,36 +119,42 @@ def fit_moments(
     full = build_conditions(moments, HIGHEST_PLAIN, 2, limit=limit, rng=rng)
     bounds = Bounds.of(moments, floor)
     pool = np.zeros((0, d))
-    best: tuple[float, Parameters, Float] | None = None
+    best: _Answer | None = None
     history = []
-    for _ in range(max_rounds):
+    rounds = max_rounds if n_parameters < LARGE else 1
+    for _ in range(rounds):
         pool = np.concatenate([pool, draw_candidates(moments, r, DRAWS_PER_ROUND, rng)])
-        known = None if best is None else best[1]
+        known = None if best is None else best.parameters
         start = _select_and_polish(moments, plain, pool, bounds, r, known)
         if start.n_components < r:
             start = _filled_up(start, r, rng)
-        found, noise, cost = _joint_polish(full, start, bounds, moments.n_effective, joint_steps)
-        misfit = cost / max(full.size - n_parameters, 1)
+        found = _joint_polish(full, start, bounds, moments.n_effective, joint_steps)
+        misfit = found.cost / max(full.size - n_parameters, 1)
         history.append(misfit)
-        if best is None or misfit < best[0]:
-            best = (misfit, found, noise)
-        if not (strict or misfit > GOOD_MISFIT) or _is_accepted(moments, found, rng):
-            best = (misfit, found, noise)
+        if best is None or found.cost < best.cost:
+            best = found
+        if rounds == 1:
             break
-        pool = np.concatenate([pool, found.means])
+        if not (strict or misfit > GOOD_MISFIT) or _is_accepted(moments, found.parameters, rng):
+            best = found
+            break
+        pool = np.concatenate([pool, found.parameters.means])
     assert best is not None
-    misfit, raw, noise = best
     if strict:
         # The standard errors are those of the minimum, so the minimum has to be reached.
-        raw, noise, cost = _joint_polish(full, raw, bounds, moments.n_effective, (40,), 0.01)
-        misfit = cost / max(full.size - n_parameters, 1)
-    deviations = parameters_from(_standard_deviations(full, raw, noise), r)
+        steps = (int(np.clip(4e11 / n_parameters**3, 8, 40)),)
+        best = _joint_polish(
+            full, best.parameters, bounds, moments.n_effective, steps, 1e-3, best.damping, 0.0
+        )
+    misfit = best.cost / max(full.size - n_parameters, 1)
+    raw, noise = best.parameters, best.noise
+    deviations = _standard_deviations(full, raw, noise)
     answer = resolvable_variances(raw, deviations, floor)
     return MomentFit(answer, raw, deviations, misfit, pool.shape[0], full, noise, history)
 
 
 def _is_accepted(moments: StandardMoments, found: Parameters, rng: np.random.Generator) -> bool:
-    test = check_conditions(moments, found, rng, bootstrap=False)
+    test = check_conditions(moments, found, rng, bootstrap=False, correlations=False)
     return not test.testable or test.p_value >= 0.01
 
 
@@ -151,9 +171,22 @@ def _select_and_polish(
     spread[0] = 0.1
     noise = spread / np.sqrt(moments.n_effective)
     weights, means = select_means(plain, pool, noise, r)
+    if not weights.size:
+        raise DecompositionError(
+            f"the moments of {moments.n_rows} rows gave no candidate for {r} components. Use more "
+            "rows, fewer components, or pass the rows themselves with refine='auto'.",
+            condition="independence-basis",
+        )
     start = Parameters(weights, means, np.ones_like(means))
     first = polish(
-        plain, start, bounds, noise, max_steps=40, with_variances=False, tolerance=0.5
+        plain,
+        start,
+        bounds,
+        noise,
+        max_steps=40,
+        with_variances=False,
+        tolerance=0.5,
+        patience=PATIENCE,
     ).parameters
     weights = first.weights / first.weights.sum()
     floor = float(bounds.variance_floor.max())
@@ -167,18 +200,20 @@ def _joint_polish(
     n_effective: float,
     steps: tuple[int, ...],
     tolerance: float = 0.5,
-) -> tuple[Parameters, Float, float]:
+    damping: float = 1e-3,
+    patience: float = PATIENCE,
+) -> _Answer:
     """Rounds of Levenberg–Marquardt, each with the noise that the parameters before imply."""
     current, cost = start, np.inf
     noise = np.ones(full.size)
     for max_steps in steps:
         noise = np.sqrt(full.row_variances(current) / n_effective)
         noise[0] = 1e-3 / np.sqrt(n_effective)  # the weights sum to 1: no noise in that
-        done = polish(full, current, bounds, noise, max_steps, tolerance=tolerance)
-        cost = done.cost
+        done = polish(full, current, bounds, noise, max_steps, True, tolerance, damping, patience)
+        cost, damping = done.cost, done.damping
         p = done.parameters
         current = Parameters(p.weights / p.weights.sum(), p.means, p.variances)
-    return current, noise, cost
+    return _Answer(current, noise, cost, damping)
 
 
 def _filled_up(start: Parameters, r: int, rng: np.random.Generator) -> Parameters:
@@ -212,17 +247,11 @@ def resolvable_variances(
     return Parameters(parameters.weights, parameters.means, np.maximum(variances, floor))
 
 
-def _standard_deviations(conditions: Conditions, parameters: Parameters, noise: Float) -> Float:
-    """√diag(JᵀJ)⁻¹: standard errors as if the noise of the conditions were independent."""
-    jacobian = conditions.jacobian(parameters) / noise[:, None]
-    normal = jacobian.T @ jacobian
-    scale = np.sqrt(np.maximum(np.diagonal(normal), 1e-300))
-    normal = normal / scale[:, None] / scale
-    # A hair of prior keeps directions without information finite: a standard error of at most 1e4
-    # times what the diagonal alone would give.
-    normal[np.diag_indices_from(normal)] += 1e-8
-    try:
-        inverse = cho_solve(cho_factor(normal, lower=True), np.eye(scale.size))
-    except LinAlgError:
-        inverse = np.asarray(np.linalg.pinv(normal, hermitian=True), dtype=np.float64)
-    return np.asarray(np.sqrt(np.maximum(np.diagonal(inverse), 1e-30)) / scale)
+def _standard_deviations(
+    conditions: Conditions, parameters: Parameters, noise: Float
+) -> Parameters:
+    """Standard errors as if the noise of the conditions were independent."""
+    r, d = parameters.means.shape
+    flat = np.empty(r + 2 * r * d)
+    flat[by_feature(r, d)] = curvature_root(derivative(conditions, parameters, noise)).deviations()
+    return parameters_from(flat, r)

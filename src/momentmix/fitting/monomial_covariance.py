@@ -4,11 +4,13 @@
 |---|---|---|
 | z_j = μ_ij + √v_ij · h, h standard normal | | |
 | z_j^e in normalised Hermite polynomials of h, e = 0, 1, 2 | ``_hermite`` | (r, d + 1, 3) each |
-| coefficients of the monomials in component i | ``table`` | (n, n_basis) |
-| E[m mᵀ] = Σ_i ω_i L_i L_iᵀ | ``second`` | (n, n) |
+| √ω_i · coefficients of the monomials that hold Hermite product h | ``table`` | (some, r) |
+| E[m mᵀ] = Σ_h Σ_i ω_i L_ih L_ihᵀ | ``second`` | (n, n) |
 
-The polynomials are orthonormal in each component, so that the second moments are matrix products
-of coefficient tables with at most 2^features non-zeros a row.
+The polynomials are orthonormal in each component, so that second moments are products of
+coefficients. A Hermite product of s features occurs in a share of about d^−s of the monomials: one
+small product for each h costs about 2n²r operations in all, where tables of all n_basis products
+would cost n_basis·n²·r.
 
 Differs from the paper: the paper has no such step.
 """
@@ -21,49 +23,54 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix.fitting.conditions import Conditions, Parameters
-from momentmix.fitting.polish import gram
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 
 __all__ = ["monomial_covariance"]
 
+_LARGE = 12  # monomials that share a Hermite product; smaller groups are handled many at a time
+
 
 def monomial_covariance(conditions: Conditions, parameters: Parameters) -> Float:
     """Covariance of one row's monomials, of shape (n, n)."""
-    features, exponents = _exponents(conditions)
-    places, degrees = _expansion(features, exponents, conditions.n_features)
-    n, n_basis = features.shape[0], int(places.max()) + 1
-    second = np.zeros((n, n))
-    rows = np.broadcast_to(np.arange(n)[:, None], places.shape)
-    used = places >= 0
-    for weight, mean, variance in zip(
-        parameters.weights, parameters.means, parameters.variances, strict=True
-    ):
-        if weight <= 0:
-            continue
-        tables = _hermite(mean, variance)
-        values = np.ones(places.shape)
-        for t in range(features.shape[1]):
-            values *= tables[exponents[:, t, None], degrees[None, :, t], features[:, t, None]]
-        table = np.zeros((n_basis, n))
-        table[places[used], rows[used]] = np.sqrt(weight) * values[used]
-        second += gram(table)
-    mean_vector = conditions.model(parameters)
-    return np.asarray(second - np.outer(mean_vector, mean_vector))
-
-
-def _exponents(conditions: Conditions) -> tuple[Int, Int]:
-    """Features of each monomial, filled up with d, and the exponent of each; both (n, width)."""
-    plain, squared = conditions.plain, conditions.squared
-    width = max(plain.shape[1], squared.shape[1])
-    n_plain = plain.shape[0]
-    features = np.full((conditions.size, width), conditions.n_features)
-    features[:n_plain, : plain.shape[1]] = plain
-    features[n_plain:, : squared.shape[1]] = squared
+    features = conditions.slots
     exponents = (features < conditions.n_features).astype(np.int64)
-    exponents[n_plain:, 0] = 2
-    return features, exponents
+    exponents[conditions.plain.shape[0] :, 0] = 2
+    places, degrees = _expansion(features, exponents, conditions.n_features)
+    row, term = np.nonzero(places >= 0)
+    order = np.argsort(places[row, term], kind="stable")
+    row, term = row[order], term[order]
+    _, starts, sizes = np.unique(places[row, term], return_index=True, return_counts=True)
+    values = _coefficients(features[row], exponents[row], degrees[term], parameters)
+    n = conditions.size
+    second = np.zeros((n, n))
+    for start, size in zip(starts[sizes >= _LARGE], sizes[sizes >= _LARGE], strict=True):
+        rows, table = row[start : start + size], values[start : start + size]
+        if size == n:  # the constant, which every monomial holds; rows come in order
+            second += table @ table.T
+        else:
+            second[np.ix_(rows, rows)] += table @ table.T
+    for size in np.unique(sizes[sizes < _LARGE]):
+        places_of_size = starts[sizes == size][:, None] + np.arange(size)
+        rows, tables = row[places_of_size], values[places_of_size]  # (groups, size), (…, r)
+        flat = rows[:, :, None] * n + rows[:, None, :]
+        np.add.at(second.reshape(-1), flat, tables @ tables.transpose(0, 2, 1))
+    mean_vector = conditions.model(parameters)
+    second -= np.outer(mean_vector, mean_vector)
+    return second
+
+
+def _coefficients(features: Int, exponents: Int, degrees: Int, parameters: Parameters) -> Float:
+    """√ω_i times the coefficient of each Hermite product in each monomial, of shape (…, r)."""
+    tables = np.stack(
+        [_hermite(m, v) for m, v in zip(parameters.means, parameters.variances, strict=True)],
+        axis=-1,
+    )  # (3, 3, d + 1, r)
+    values = np.tile(np.sqrt(np.maximum(parameters.weights, 0.0)), (features.shape[0], 1))
+    for t in range(features.shape[1]):
+        values *= tables[exponents[:, t], degrees[:, t], features[:, t]]
+    return values
 
 
 def _expansion(features: Int, exponents: Int, filler: int) -> tuple[Int, Int]:

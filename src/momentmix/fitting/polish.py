@@ -3,7 +3,7 @@
 | paper symbol | name here | shape |
 |---|---|---|
 | ρ = (observed − model) / noise | ``residual`` | (n,) |
-| J = −∂ρ/∂θ | ``jacobian`` | (n, n_parameters) |
+| JᵀJ, Jᵀρ with J = −∂ρ/∂θ | ``normal``, ``gradient`` | (n_parameters, n_parameters), … |
 | ‖ρ‖² | ``Polished.cost`` | scalar |
 
 Bounds (weights ≥ 0, means within the data, variances ≥ a floor) are kept by projection: a parameter
@@ -18,11 +18,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.linalg.blas import dsyrk
+from scipy.linalg.lapack import dposv
 
 from momentmix.core.standard_moments import StandardMoments
 from momentmix.fitting.conditions import Conditions, Parameters, parameters_from
+from momentmix.fitting.derivative import by_feature, derivative
 
 Float = NDArray[np.float64]
 
@@ -57,11 +58,12 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Polished:
-    """Where the iteration ended: parameters, ‖ρ‖², number of steps."""
+    """Where the iteration ended: parameters, ‖ρ‖², number of steps, damping of the next."""
 
     parameters: Parameters
     cost: float
     n_steps: int
+    damping: float
 
 
 def polish(
@@ -72,6 +74,8 @@ def polish(
     max_steps: int = 50,
     with_variances: bool = True,
     tolerance: float = 0.01,
+    damping: float = 1e-3,
+    patience: float = 0.0,
 ) -> Polished:
     """Minimise Σ ((observed − model) / noise)².
 
@@ -89,45 +93,61 @@ def polish(
     tolerance : float
         Stop when the cost falls by less than this in a nearly undamped step. The cost is a χ²: a
         fall of 0.01 moves no parameter by more than a tenth of its standard error.
+    damping : float
+        Of the first step; small where the start is close to the minimum.
+    patience : float
+        Stop too when three steps one after the other lower the cost by less than this share of it.
     """
-    r = start.n_components
-    fixed = 0 if with_variances else start.variances.size
-    lower, upper = bounds.flat(r)
-    theta = np.clip(start.flat(), lower, upper)
-    moving = theta.size - fixed
-    current = parameters_from(theta, r)
+    r, d = start.means.shape
+    order = by_feature(r, d)
+    moving = order.size if with_variances else order.size - start.variances.size
+    lower, upper = (bound[order] for bound in bounds.flat(r))
+    theta = np.clip(start.flat()[order], lower, upper)
+    current = _parameters(theta, order, r)
     residual = (conditions.values - conditions.model(current)) / noise
-    cost, damping, steps = float(residual @ residual), 1e-3, 0
-    resting = False
-    while steps < max_steps and not resting:
-        jacobian = conditions.jacobian(current, with_variances)
-        jacobian /= noise[:, None]
-        gradient = jacobian.T @ residual
+    cost, steps = float(residual @ residual), 0
+    resting, fall, slow = False, 10.0, 0
+    while steps < max_steps and not resting and slow < 3:
+        slope = derivative(conditions, current, noise)
+        gradient = slope.transposed_times(residual, with_variances)
         x, lo, hi = theta[:moving], lower[:moving], upper[:moving]
         free = ~(((x <= lo) & (gradient < 0)) | ((x >= hi) & (gradient > 0)))
-        normal = gram(jacobian)
+        normal = slope.normal_matrix(with_variances)
         diagonal = np.diagonal(normal).copy()
         diagonal += 1e-12 * diagonal.max()
-        accepted = False
+        accepted, before = False, damping
         for _ in range(12):
             step = _damped_step(normal, gradient, diagonal * damping, free)
             trial = theta.copy()
             trial[:moving] = np.clip(x + step, lo, hi)
-            parameters = parameters_from(trial, r)
+            parameters = _parameters(trial, order, r)
             new_residual = (conditions.values - conditions.model(parameters)) / noise
             new_cost = float(new_residual @ new_residual)
             if new_cost < cost:
                 accepted = True
                 break
             damping *= 4.0
+            fall = 4.0  # the limit is near: approach it in smaller steps from now on
         if not accepted:
             break
         # Heavy damping makes any step small; only nearly undamped ones tell that the end is near.
         resting = cost - new_cost < tolerance and damping < 1e-6
+        # Less damping where the quadratic picture foretold the gain and no try failed.
+        made = trial[:moving] - x
+        foretold = float(made @ (2.0 * gradient - normal @ made))
+        if damping == before and cost - new_cost > 0.5 * foretold:
+            damping = max(damping / fall, 1e-9)
+        slow = slow + 1 if cost - new_cost < patience * cost else 0
         theta, current, residual, cost = trial, parameters, new_residual, new_cost
-        damping = max(damping / 10.0, 1e-9)
         steps += 1
-    return Polished(current, cost, steps)
+    return Polished(current, cost, steps, damping)
+
+
+def _parameters(theta: Float, order: NDArray[np.int64], n_components: int) -> Parameters:
+    """Parameters from a vector ordered by feature."""
+    flat = np.empty_like(theta)
+    flat[order] = theta
+    return parameters_from(flat, n_components)
 
 
 def gram(table: Float) -> Float:
@@ -139,10 +159,12 @@ def gram(table: Float) -> Float:
 def _damped_step(normal: Float, gradient: Float, damping: Float, free: NDArray[np.bool_]) -> Float:
     step = np.zeros_like(gradient)
     part = np.flatnonzero(free)
-    matrix = normal[np.ix_(part, part)].copy()
+    matrix = normal.copy() if part.size == free.size else normal[np.ix_(part, part)]
     matrix[np.diag_indices_from(matrix)] += damping[part]
-    try:
-        step[part] = cho_solve(cho_factor(matrix, lower=True, overwrite_a=True), gradient[part])
-    except LinAlgError:
-        step[part] = np.linalg.lstsq(matrix, gradient[part], rcond=None)[0]
+    # Symmetric, so the transpose serves, which LAPACK can overwrite.
+    _, solved, failed = dposv(matrix.T, gradient[part], lower=1, overwrite_a=1)
+    if failed:
+        matrix = normal[np.ix_(part, part)] + np.diag(damping[part])
+        solved = np.linalg.lstsq(matrix, gradient[part], rcond=None)[0]
+    step[part] = solved
     return step

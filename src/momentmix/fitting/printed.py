@@ -52,7 +52,7 @@ def fit_printed(
     r = check_count("n_components", n_components, 1)
     held = data if isinstance(data, MomentSummary) else rows_of(data)
     if r == 1:
-        order = 1
+        order = int(min(3, held.n_features))  # mean and variance need 1; the test needs more
     elif order == "auto":
         order = smallest_order(held.n_features, r)
     else:  # raises where the order does not reach r
@@ -88,7 +88,10 @@ def fit_as_printed(
     if refine == "em":
         raise InputError('refine="em" goes with method="robust"; method="paper" takes None.')
     if isinstance(n_components, str):
-        raise InputError(f'n_components="auto" needs method="robust"; got {n_components!r}.')
+        raise InputError(
+            f'method="paper" takes a number of components; got {n_components!r}. Give a number, or '
+            'use method="robust" for n_components="auto".'
+        )
     if isinstance(data, StandardMoments):
         raise InputTypeError(
             'method="paper" needs uncentred moments; pass rows or a MomentSummary, not '
@@ -99,7 +102,9 @@ def fit_as_printed(
     seconds = time.perf_counter() - start
     moments = moments_of(found.summary)
     assert moments is not None
-    standard = moments.standardise(found.mixture)
+    least = np.where(moments.constant, floor * moments.scale**2, 0.0)
+    mixture = found.mixture.with_variance_floor(least)
+    standard = moments.standardise(mixture)
     p = Parameters(standard.weights, standard.means, np.maximum(standard.variances, floor))
     test = check_conditions(moments, p, np.random.default_rng(0))
     capacity = largest_rank(moments.n_features, found.order) if found.order >= 3 else 1
@@ -107,7 +112,7 @@ def fit_as_printed(
     certificate = Certificate(test, float("nan"), findings, p.n_components)
     notes = [f"relative residual of the decomposed tensor {found.residual:.2e}"]
     return FitResult(
-        found.mixture, certificate, moments.n_rows, found.order, "paper", "none",
+        mixture, certificate, moments.n_rows, found.order, "paper", "none",
         "the printed algorithm", [], 1, found.converged, None, [("paper", seconds)], None, moments,
         notes, found.residual,
     )  # fmt: skip

@@ -21,10 +21,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix.core.row_blocks import ArrayRows, RowBlocks
+from momentmix.core.row_blocks import ArrayRows, RemoteRows, RowBlocks
 from momentmix.core.standard_moments import StandardMoments
 from momentmix.core.threads import few_threads
 from momentmix.fitting.conditions import Parameters
+from momentmix.fitting.device_em import DeviceRows
 from momentmix.fitting.em import Batch, em_pass, features_of, log_likelihoods, m_step, run_batch
 from momentmix.fitting.pooling import merge_copies, pool_components, pool_weights, reduce_pool
 from momentmix.fitting.repair import repair
@@ -98,6 +99,8 @@ def draw_sample(rows: RowBlocks, moments: StandardMoments, rng: np.random.Genera
 def _take(rows: RowBlocks, places: NDArray[np.int64]) -> Float:
     if isinstance(rows, ArrayRows):
         return np.asarray(rows.rows[places], dtype=np.float64)
+    if isinstance(rows, RemoteRows | DeviceRows):
+        return rows.take(places)
     parts, start = [], 0
     for block in rows.blocks():
         first, last = np.searchsorted(places, [start, start + block.shape[0]])
@@ -112,13 +115,14 @@ def best_candidate(
     n_components: int,
     floor: Float,
     rng: np.random.Generator,
+    n_threads: int = 1,
 ) -> list[Candidate]:
     """Candidates for the full passes, best first.
 
     A first few starts come before the rest: when the best of them is found again by another
     candidate (or by the moments), further starts would find it once more, and are left out.
     """
-    search = _Search(sample, moment_answer, n_components, floor, rng)
+    search = _Search(sample, moment_answer, n_components, floor, rng, n_threads)
     with few_threads(True):
         search.add_starts(_FIRST_STARTS)
         search.compete()
@@ -145,8 +149,9 @@ class _Search:
         n_components: int,
         floor: Float,
         rng: np.random.Generator,
+        n_threads: int,
     ) -> None:
-        self.sample, self.floor, self.rng = sample, floor, rng
+        self.sample, self.floor, self.rng, self.n_threads = sample, floor, rng, n_threads
         self.moment_answer, self.n_components = moment_answer, n_components
         self.short = sample.features if sample.is_all else sample.features[:, :SHORT_ROWS]
         self.max_steps = 400 if sample.is_all else 40
@@ -163,7 +168,8 @@ class _Search:
         """Short EM runs from both kinds of start."""
         arguments = (self.short, self.n_components, n_starts, self.floor, self.rng)
         for name, make in (("k-means++", seeded_starts), ("random", random_starts)):
-            batch, _ = run_batch(self.short, make(*arguments), self.floor, _SHORT_STEPS)
+            start = make(*arguments)
+            batch, _ = run_batch(self.short, start, self.floor, _SHORT_STEPS, self.n_threads)
             self.parts += [batch.one(k) for k in range(n_starts)]
             first = sum(n.startswith(name) for n in self.names)
             self.names += [f"{name} start {first + k + 1}" for k in range(n_starts)]
@@ -185,7 +191,7 @@ class _Search:
         if self.moment_answer is not None and "moments" not in self.going:
             new["moments"] = self.moment_answer
         filled = [_padded(p, r, features, self.rng) for p in new.values()]
-        settled = _converge(features, _batch(filled), self.floor, self.max_steps)
+        settled = self.converge(filled)
         self.going.update({name: settled.one(k) for k, name in enumerate(new)})
 
     def is_settled(self) -> bool:
@@ -204,11 +210,17 @@ class _Search:
             self.floor,
             self.n_components,
             self.rng,
+            n_threads=self.n_threads,
         )
         if swaps:
-            one = _converge(self.sample.features, _batch([fixed]), self.floor, self.max_steps)
+            one = self.converge([fixed])
             plural = "s" if swaps > 1 else ""
             self.going[f"{leader.name}, {swaps} component{plural} swapped"] = one.one(0)
+
+    def converge(self, options: list[Parameters]) -> Batch:
+        """EM on the sample to its end."""
+        features, floor, steps = self.sample.features, self.floor, self.max_steps
+        return _converge(features, _batch(options), floor, steps, self.n_threads)
 
     def judged(self) -> list[Candidate]:
         """All candidates with their likelihood on the judging rows, best first."""
@@ -251,13 +263,14 @@ def _padded(p: Parameters, r: int, features: Float, rng: np.random.Generator) ->
     )
 
 
-def _converge(features: Float, batch: Batch, floor: Float, max_steps: int) -> Batch:
+def _converge(features: Float, batch: Batch, floor: Float, max_steps: int, n_threads: int) -> Batch:
     """EM in rounds of five steps; mixtures that rest, or cannot catch up, are taken out."""
     k = batch.weights.shape[0]
     arrays = [np.array(x) for x in batch]
     active, last = np.arange(k), np.full(k, -np.inf)
     for _ in range(0, max_steps, 5):
-        part, logs = run_batch(features, Batch(*(x[active] for x in arrays)), floor, 5)
+        going = Batch(*(x[active] for x in arrays))
+        part, logs = run_batch(features, going, floor, 5, n_threads)
         for into, new in zip(arrays, part, strict=True):
             into[active] = new
         gains = logs - last[active]
@@ -309,7 +322,7 @@ def full_passes(
         slow = len(gains) > 1 and gains[-1] > 0.25 * gains[-2]
         if features is not None and scoring and (slow or scoring_first):
             with few_threads(True):
-                information = information_matrix(features, current)
+                information = information_matrix(features, current, n_threads)
                 score = mean_score(done.statistics, current)
                 current, predicted = scoring_step(current, score, information, floor)
             if predicted < 0.5 * least:
@@ -328,7 +341,8 @@ def information_rows(
 ) -> Float:
     """Rows for the outer product of scores: all, or as many as a second of arithmetic allows."""
     wanted = int(max(2 * ALL_ROWS_BELOW, 4e9 / n_parameters**2))
-    if sample.is_all or rows.n_rows <= 2 * ALL_ROWS_BELOW:
+    few = isinstance(rows, RemoteRows) or rows.n_rows <= 2 * ALL_ROWS_BELOW  # no more travel here
+    if sample.is_all or few:
         return sample.features if sample.is_all else np.hstack([sample.features, sample.judges])
     n = rows.n_rows
     places = np.arange(n) if wanted >= n else np.sort(rng.choice(n, size=wanted, replace=False))

@@ -39,17 +39,18 @@ def repair(
     rng: np.random.Generator,
     least_gain: float = 1e-4,
     n_steps: int = 10,
+    n_threads: int = 1,
 ) -> tuple[Parameters, int]:
     """Swap components while the likelihood per row grows by `least_gain`; number of swaps."""
     if current.n_components < 2:
         return current, 0
     swaps = 0
-    reference, value = _settled(features, [current], floor, n_steps)
+    reference, value = _settled(features, [current], floor, n_steps, n_threads)
     while swaps < max_swaps:
         trials = _trials(features, reference, pool, floor, rng)
         if not trials:
             break
-        best, new_value = _settled(features, trials, floor, n_steps)
+        best, new_value = _settled(features, trials, floor, n_steps, n_threads)
         if new_value < value + least_gain:
             break
         reference, value = best, new_value
@@ -58,14 +59,14 @@ def repair(
 
 
 def _settled(
-    features: Float, options: list[Parameters], floor: Float, n_steps: int
+    features: Float, options: list[Parameters], floor: Float, n_steps: int, n_threads: int
 ) -> tuple[Parameters, float]:
     batch = Batch(
         np.array([p.weights for p in options]),
         np.array([p.means for p in options]),
         np.array([p.variances for p in options]),
     )
-    batch, _ = run_batch(features, batch, floor, n_steps)
+    batch, _ = run_batch(features, batch, floor, n_steps, n_threads)
     values = log_likelihoods(features, batch)
     best = int(values.argmax())
     return batch.one(best), float(values[best])

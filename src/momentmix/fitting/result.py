@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from momentmix.core.mixture import DiagonalMixture
 from momentmix.core.standard_moments import StandardMoments
 from momentmix.errors import InputError
 from momentmix.fitting.certificate import Certificate
+from momentmix.fitting.record import FitRecord, save_fit
 from momentmix.fitting.standard_errors import (
     Intervals,
     StandardErrors,
@@ -80,6 +83,43 @@ class FitResult:
                 'method="paper" gives no standard errors; use method="robust" for them.'
             )
         return self.uncertainty
+
+    def record(self, command: str | None = None, seed: int | None = None) -> FitRecord:
+        """What a saved model remembers of this fit."""
+        known = self.uncertainty is not None
+        return FitRecord(
+            self.n_rows, self.order, self.method, self.refine, self.winner, self.n_passes,
+            self.converged, self.log_likelihood, tuple(self.notes), self.certificate,
+            self.standard_errors if known else None, self.intervals() if known else None,
+            command=command, seed=seed,
+        )  # fmt: skip
+
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        feature_names: Sequence[str] | None = None,
+        *,
+        command: str | None = None,
+        seed: int | None = None,
+    ) -> None:
+        """Write the mixture together with the record of its fit, whole or not at all.
+
+        `DiagonalMixture.load` reads the mixture, `report` and ``momentmix report`` the record too.
+
+        Parameters
+        ----------
+        path : str or path
+        feature_names : sequence of str, optional
+            By default those of the mixture.
+        command : str, optional
+            How the fit was made, for the record.
+        seed : int, optional
+            The ``random_state`` it was made with, for the record.
+        """
+        mixture = self.mixture
+        if feature_names is not None:
+            mixture = replace(mixture, feature_names=tuple(feature_names))
+        save_fit(path, mixture, self.record(command, seed))
 
     @property
     def seconds(self) -> float:

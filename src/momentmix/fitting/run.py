@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -22,7 +23,7 @@ from momentmix.capacity import check_count, robust_rank
 from momentmix.core.mixture import DiagonalMixture
 from momentmix.core.row_blocks import RowBlocks
 from momentmix.core.standard_moments import StandardMoments
-from momentmix.errors import CapacityError, InputError
+from momentmix.errors import CapacityError, DecompositionError, InputError
 from momentmix.fitting.automatic import choose_by_bic, choose_from_moments, choose_order
 from momentmix.fitting.certificate import Certificate
 from momentmix.fitting.conditions import Parameters, build_conditions
@@ -55,6 +56,21 @@ __all__ = ["Run"]
 
 MOST_COMPONENTS = 12  # cap of n_components="auto"
 ROWS_PER_PARAMETER = 5  # with fewer, moments are too noisy to be worth a candidate beside EM starts
+
+
+def capacity(moments: StandardMoments) -> int:
+    """Most components that these moments tell apart; constant features tell nothing."""
+    varying = int((~moments.constant).sum())
+    return robust_rank(varying, min(moments.order, varying))
+
+
+def check_varying(moments: StandardMoments) -> None:
+    """Raise where every feature is constant."""
+    if moments.constant.all():
+        raise InputError(
+            f"all {moments.n_features} columns are constant over the {moments.n_rows} rows, so "
+            "there is nothing to fit. Check that the right rows and columns were read."
+        )
 
 
 @dataclass
@@ -117,6 +133,7 @@ class Run:
     def fit(self, n_components: int) -> FitResult:
         """Fit a given number of components."""
         moments = self.moments_for(n_components)
+        check_varying(moments)
         if moments.n_rows < n_components:
             raise InputError(
                 f"n_components={n_components} needs at least that many rows; got "
@@ -145,7 +162,12 @@ class Run:
         uncertainty = self.timed(
             "standard errors",
             lambda: of_moment_fit(
-                answer.conditions, answer.raw, answer.noise, moments.n_effective, self.rng
+                answer.conditions,
+                answer.raw,
+                answer.noise,
+                moments.n_effective,
+                self.rng,
+                self.n_threads,
             ),
         )
 
@@ -174,16 +196,16 @@ class Run:
 
     def check_capacity(self, moments: StandardMoments, r: int) -> None:
         """Raise where moments of this order cannot tell r components apart."""
-        most = robust_rank(moments.n_features, moments.order)
+        most, d = capacity(moments), int((~moments.constant).sum())
         if r <= most:
             return
-        d = moments.n_features
         enough = [m for m in range(3, d + 1) if robust_rank(d, m) >= r]
         cure = (
             f"Use order={enough[0]} (up to {robust_rank(d, enough[0])}), or at" if enough else "At"
         )
+        kind = "features" if d == moments.n_features else "features that vary"
         raise CapacityError(
-            f"order={moments.order} with {d} features identifies at most {most} component"
+            f"order={min(moments.order, d)} with {d} {kind} identifies at most {most} component"
             f"{'s' if most > 1 else ''} from moments alone; n_components={r} was asked. "
             f'{cure} most {most}; with the rows at hand, refine="auto" fits any number.'
         )
@@ -212,7 +234,9 @@ class Run:
         features = information_rows(rows, moments, sample, p.flat().size, self.rng)
         uncertainty = self.timed(
             "standard errors",
-            lambda: after_em(p, information_matrix(features, p), moments.n_effective),
+            lambda: after_em(
+                p, information_matrix(features, p, self.n_threads), moments.n_effective
+            ),
         )
         certificate = self.certify(moments, p, uncertainty, lambda q: q, from_rows=True)
         if not done.converged:
@@ -233,11 +257,14 @@ class Run:
         """Starts for the passes, best first; the moment answer among them where it can be had."""
         known: Parameters | None = None
         enough = moments.n_rows >= ROWS_PER_PARAMETER * r * (2 * moments.n_features + 1)
-        if enough and r <= robust_rank(moments.n_features, moments.order):
-            answer = self.timed("moment fit", lambda: self.moment_answer(moments, r, strict=False))
-            known = answer.parameters
+        if enough and r <= capacity(moments):
+            with suppress(DecompositionError):  # the other candidates remain
+                known = self.timed(
+                    "moment fit", lambda: self.moment_answer(moments, r, strict=False).parameters
+                )
         found: list[Candidate] = self.timed(
-            "candidates", lambda: best_candidate(sample, known, r, floor, self.rng)
+            "candidates",
+            lambda: best_candidate(sample, known, r, floor, self.rng, self.n_threads),
         )
         return found
 
@@ -258,8 +285,8 @@ class Run:
             loss = 0.0
             if p.n_components > 1:
                 loss = predicted_loss(p, uncertainty, self.rng, finish)
-            capacity = robust_rank(moments.n_features, moments.order)
-            findings = collect_findings(moments, p, test, capacity, self.floor, from_rows)
+            most = capacity(moments)
+            findings = collect_findings(moments, p, test, most, self.floor, from_rows)
             return Certificate(test, loss, findings, p.n_components)
 
         return self.timed("certificate", work)  # type: ignore[no-any-return]
@@ -286,7 +313,8 @@ class Run:
         moments = self.given if self.given is not None else self.moments_for(8)
         if self.given is not None and self.order != "auto":
             moments = self.moments_for(2)
-        most = min(MOST_COMPONENTS, robust_rank(moments.n_features, moments.order))
+        check_varying(moments)
+        most = min(MOST_COMPONENTS, capacity(moments))
         affordable = moments.n_rows // (ROWS_PER_PARAMETER * (2 * moments.n_features + 1))
         most = max(1, min(most, affordable))
 

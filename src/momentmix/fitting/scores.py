@@ -2,8 +2,8 @@
 
 | paper symbol | name here | shape |
 |---|---|---|
-| θ = (log ω, μ, log v) | columns of a score table | r + 2rd |
-| ∂ log f(z) / ∂ log ω_i = γ_i − ω_i | first r columns | |
+| θ = (log ω, μ, log v) | order of the parameters | r + 2rd |
+| ∂ log f(z) / ∂ log ω_i = γ_i − ω_i | first r | |
 | ∂ log f(z) / ∂ μ_ij = γ_i (z_j − μ_ij) / v_ij | next rd | |
 | ∂ log f(z) / ∂ log v_ij = γ_i ((z_j − μ_ij)² / v_ij − 1) / 2 | last rd | |
 | I = mean of score scoreᵀ | ``information`` | (r + 2rd, r + 2rd) |
@@ -21,47 +21,104 @@ Differs from the paper: the paper has no such step.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from momentmix.core.threads import map_in_order
 from momentmix.fitting.conditions import Parameters
 from momentmix.fitting.em import coefficients, shares_of
-from momentmix.fitting.polish import gram
 
 Float = NDArray[np.float64]
 
-__all__ = ["information_matrix", "mean_score", "score_table", "scoring_step", "solve_information"]
+__all__ = ["information_matrix", "mean_score", "scoring_step", "solve_information"]
 
-_ROWS = 512
+_ROWS = 4096
+_NEGLIGIBLE = 1e-8  # shares below it change no entry of the information that can be seen
+_LARGE = 2000  # parameters; beyond it one table of sums is held and not several
 
 
-def score_table(features: Float, parameters: Parameters) -> Float:
-    """Scores of each row, of shape (n, r + 2rd)."""
+def information_matrix(features: Float, parameters: Parameters, n_threads: int = 1) -> Float:
+    """Mean outer product of the scores, of shape (r + 2rd, r + 2rd).
+
+    A row takes part in the blocks of those components that hold a share of it: where components
+    are apart, one block a row instead of r².
+    """
     r, d = parameters.means.shape
     n = features.shape[1]
+    # Parts do not depend on the number of threads, so that neither do the bits.
+    n_parts = 4 if r * (2 * d + 1) < _LARGE and n >= 4 * _ROWS else 1
+    edges = np.linspace(0, n, n_parts + 1).astype(int)
+    parts = [features[:, a:b] for a, b in pairwise(edges)]
+    blocks = np.zeros((r, 2 * d + 1, r, 2 * d + 1))
+    sums = np.zeros((r, 2 * d + 1))
+    for found in map_in_order(lambda part: _score_sums(part, parameters), parts, n_threads):
+        blocks += found[0]
+        sums += found[1]
+    i, k = np.triu_indices(r, 1)
+    blocks[k, :, i] = blocks[i, :, k].transpose(0, 2, 1)
+    places = _component_places(r, d).ravel()
+    information = np.empty((r * (2 * d + 1),) * 2)
+    information[np.ix_(places, places)] = blocks.reshape(information.shape) / n
+    # So far ∂/∂ log ω_i was taken as γ_i; it is γ_i − ω_i.
+    mean = np.empty(information.shape[0])
+    mean[places] = sums.ravel() / n
+    w = parameters.weights
+    information[:r] -= np.outer(w, mean)
+    information[:, :r] -= np.outer(mean, w)
+    information[:r, :r] += np.outer(w, w)
+    return information
+
+
+def _component_places(r: int, d: int) -> NDArray[np.int64]:
+    """Place of each component's weight, means and variances among all parameters; (r, 2d + 1)."""
+    own = np.arange(r)[:, None]
+    return np.hstack([own, r + own * d + np.arange(d), r + r * d + own * d + np.arange(d)])
+
+
+def _score_sums(features: Float, parameters: Parameters) -> tuple[Float, Float]:
+    """Sums of score scoreᵀ by pairs i ≤ k of components, and of scores."""
+    r, d = parameters.means.shape
     table = coefficients(parameters.weights, parameters.means, parameters.variances)
-    shares = shares_of(table, features).T  # (n, r)
-    gap = (features[:d].T[:, None, :] - parameters.means) / np.sqrt(parameters.variances)
-    scores = np.empty((n, r + 2 * r * d))
-    scores[:, :r] = shares - parameters.weights
-    by_mean = gap * (shares[:, :, None] / np.sqrt(parameters.variances))
-    scores[:, r : r + r * d] = by_mean.reshape(n, r * d)
-    gap *= gap
-    gap -= 1.0
-    gap *= 0.5 * shares[:, :, None]
-    scores[:, r + r * d :] = gap.reshape(n, r * d)
-    return scores
-
-
-def information_matrix(features: Float, parameters: Parameters) -> Float:
-    """Mean outer product of the scores, of shape (r + 2rd, r + 2rd)."""
-    size = parameters.flat().size
-    total = np.zeros((size, size))
+    blocks = np.zeros((r, 2 * d + 1, r, 2 * d + 1))
+    sums = np.zeros((r, 2 * d + 1))
     for start in range(0, features.shape[1], _ROWS):
-        scores = score_table(features[:, start : start + _ROWS], parameters)
-        total += gram(scores)
-    return np.asarray(total / features.shape[1])
+        part = features[:, start : start + _ROWS]
+        shares = shares_of(table, part)
+        held = shares > _NEGLIGIBLE
+        rows = [np.flatnonzero(mask) for mask in held]
+        scores = [_scores_of(part, shares, parameters, i, rows[i]) for i in range(r)]
+        place = np.cumsum(held, axis=1) - 1
+        together = held.astype(float) @ held.T.astype(float)
+        for i in range(r):
+            sums[i] += scores[i].sum(axis=1)
+            blocks[i, :, i] += scores[i] @ scores[i].T
+            for k in i + 1 + np.flatnonzero(together[i, i + 1 :]):
+                both = rows[i][held[k, rows[i]]]
+                first, second = scores[i][:, place[i, both]], scores[k][:, place[k, both]]
+                blocks[i, :, k] += first @ second.T
+    return blocks, sums
+
+
+def _scores_of(
+    features: Float, shares: Float, parameters: Parameters, i: int, rows: NDArray[np.int64]
+) -> Float:
+    """γ_i·(1, (z − μ_i) / v_i, ((z − μ_i)² / v_i − 1) / 2) of some rows, of shape (2d + 1, n)."""
+    d = parameters.means.shape[1]
+    deviation = np.sqrt(parameters.variances[i])[:, None]
+    scores = np.empty((2 * d + 1, rows.size))
+    scores[0] = shares[i, rows]
+    gap, squares = scores[1 : d + 1], scores[d + 1 :]
+    np.subtract(features[:d].take(rows, axis=1), parameters.means[i][:, None], out=gap)
+    gap /= deviation
+    np.multiply(gap, gap, out=squares)
+    squares -= 1.0
+    squares *= 0.5 * scores[0]
+    gap *= scores[0]
+    gap /= deviation
+    return scores
 
 
 def mean_score(statistics: Float, parameters: Parameters) -> Float:

@@ -28,6 +28,8 @@ __all__ = ["fit_weights", "merge_means", "select_means"]
 
 def fit_weights(features: Float, observed: Float) -> Float:
     """Non-negative least-squares weights, of shape (n_candidates,)."""
+    if not features.size:
+        return np.zeros(features.shape[1])  # SciPy's nnls brings the process down
     q, triangle = np.linalg.qr(features)
     weights, _ = nnls(triangle, q.T @ observed, maxiter=30 * features.shape[1])
     return np.asarray(weights)
@@ -51,28 +53,40 @@ def merge_means(
     The change is counted in units of the noise, so that a light component far from the others is
     not given up for a heavy one that was found twice. The overall mean stays.
     """
+    costs = _ward_costs(weights, means, weights, means)
+    costs[np.tril_indices_from(costs)] = np.inf
     while weights.size > n_components:
         # Far above the goal the nearest pairs are copies of each other; no need to look closer.
         n_pairs = 1 if weights.size > 3 * n_components else _SHORT_LIST
-        pairs = _nearest_pairs(weights, means, n_pairs)
-        changes = [_change(conditions, weights, means, noise, i, k) for i, k in pairs]
-        i, k = pairs[int(np.argmin(changes))]
+        pairs = _nearest_pairs(costs, n_pairs)
+        i, k = pairs[0]
+        if len(pairs) > 1:
+            changes = [_change(conditions, weights, means, noise, i, k) for i, k in pairs]
+            i, k = pairs[int(np.argmin(changes))]
         total = weights[i] + weights[k]
-        means, weights = means.copy(), weights.copy()
-        means[i] = (weights[i] * means[i] + weights[k] * means[k]) / total
-        weights[i] = total
-        weights, means = np.delete(weights, k), np.delete(means, k, axis=0)
+        merged = (weights[i] * means[i] + weights[k] * means[k]) / total
+        means, weights = np.delete(means, k, axis=0), np.delete(weights, k)  # i < k
+        means[i], weights[i] = merged, total
+        costs = np.delete(np.delete(costs, k, axis=0), k, axis=1)
+        fresh = _ward_costs(weights[i : i + 1], means[i : i + 1], weights, means)[0]
+        costs[i, i + 1 :], costs[:i, i] = fresh[i + 1 :], fresh[:i]
     return weights / weights.sum(), means
 
 
-def _nearest_pairs(weights: Float, means: Float, n_pairs: int) -> list[tuple[int, int]]:
-    """Pairs of the least Ward cost ω_i ω_k / (ω_i + ω_k)·‖Δ‖²."""
-    gaps = ((means[:, None, :] - means[None, :, :]) ** 2).sum(axis=2)
-    cost = gaps * weights[:, None] * weights / (weights[:, None] + weights)
-    cost[np.tril_indices_from(cost)] = np.inf
-    n_pairs = min(n_pairs, weights.size * (weights.size - 1) // 2)
-    order = np.argpartition(cost, n_pairs - 1, axis=None)[:n_pairs]
-    return [(int(i), int(k)) for i, k in zip(*np.unravel_index(order, cost.shape), strict=True)]
+def _ward_costs(weights: Float, means: Float, others: Float, other_means: Float) -> Float:
+    """ω_i ω_k / (ω_i + ω_k)·‖Δ‖² of each with each other."""
+    gaps = ((means[:, None, :] - other_means) ** 2).sum(axis=2)
+    return np.asarray(gaps * weights[:, None] * others / (weights[:, None] + others))
+
+
+def _nearest_pairs(costs: Float, n_pairs: int) -> list[tuple[int, int]]:
+    """Pairs i < k of the least Ward cost."""
+    if n_pairs == 1:
+        order = np.array([costs.argmin()])
+    else:
+        n_pairs = min(n_pairs, costs.shape[0] * (costs.shape[0] - 1) // 2)
+        order = np.argpartition(costs, n_pairs - 1, axis=None)[:n_pairs]
+    return [(int(i), int(k)) for i, k in zip(*np.unravel_index(order, costs.shape), strict=True)]
 
 
 def _change(

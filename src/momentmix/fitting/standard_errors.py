@@ -19,14 +19,17 @@ Differs from the paper: the paper has no such step.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh
+from scipy.linalg import cho_solve, cholesky, eigh
+from scipy.linalg.lapack import dtrtri
 
 from momentmix.core.standard_moments import StandardMoments
+from momentmix.core.threads import map_in_order
 from momentmix.fitting.conditions import Conditions, Parameters, parameters_from
-from momentmix.fitting.polish import gram
+from momentmix.fitting.derivative import Derivative, by_feature, derivative
 
 Float = NDArray[np.float64]
 
@@ -35,12 +38,14 @@ __all__ = [
     "StandardErrors",
     "Uncertainty",
     "after_em",
+    "curvature_root",
     "intervals",
     "of_moment_fit",
     "standard_errors",
 ]
 
 _DRAWS = 4000
+_AT_ONCE = 100  # draws whose products are held at once: a few megabytes
 _NORMAL_95 = 1.959963984540054
 
 
@@ -121,31 +126,59 @@ def of_moment_fit(
     noise: Float,
     n_effective: float,
     rng: np.random.Generator,
+    n_threads: int = 1,
 ) -> Uncertainty:
     """Sandwich covariance of a moment fit, bounds disregarded."""
-    r = parameters.n_components
-    scaled = conditions.jacobian(parameters) / noise[:, None]
-    normal = gram(scaled)
-    scale = np.sqrt(np.maximum(np.diagonal(normal), 1e-300))
-    normal = normal / scale[:, None] / scale
-    normal[np.diag_indices_from(normal)] += 1e-8
-    bread = np.linalg.solve(normal, (scaled / scale).T) / scale[:, None]
-    factor = np.zeros((scale.size, _DRAWS))
-    features, model = conditions.features, conditions.model(parameters)
-    variances = np.maximum(parameters.variances, 0.0)
-    for start in range(0, _DRAWS, 500):
-        labels = rng.choice(r, size=500, p=parameters.weights / parameters.weights.sum())
-        z = rng.standard_normal((500, parameters.means.shape[1]))
-        rows = parameters.means[labels] + z * np.sqrt(variances)[labels]
-        columns = np.concatenate([rows.T, np.ones((1, 500))])
-        products = columns[features[:, 0]]
-        for t in range(1, features.shape[1]):
-            products *= columns[features[:, t]]
-        products -= model[:, None]
-        products /= noise[:, None]
+    r, d = parameters.means.shape
+    labels = rng.choice(r, size=_DRAWS, p=parameters.weights / parameters.weights.sum())
+    deviations = np.sqrt(np.maximum(parameters.variances, 0.0))[labels]
+    rows = parameters.means[labels] + rng.standard_normal((_DRAWS, d)) * deviations
+    doubly = derivative(conditions, parameters, noise**2)
+
+    def influence_of(part: slice) -> Float:
+        products = conditions.products(rows[part], rows[part] ** 2)
         products[0] = 0.0  # the weights' sum is known
-        factor[:, start : start + 500] = bread @ products
-    return Uncertainty(parameters, factor / np.sqrt(_DRAWS * n_effective), False)
+        return doubly.transposed_times(products)
+
+    parts = [slice(start, start + _AT_ONCE) for start in range(0, _DRAWS, _AT_ONCE)]
+    influence = np.empty((r + 2 * r * d, _DRAWS), order="F")
+    for part, found in zip(parts, map_in_order(influence_of, parts, n_threads), strict=True):
+        influence[:, part] = found
+    model = conditions.model(parameters)
+    model[0] = 0.0
+    influence -= doubly.transposed_times(model)[:, None]
+    root = curvature_root(derivative(conditions, parameters, noise))
+    influence /= root.scale[:, None]
+    solved = cho_solve((root.triangle, True), influence, overwrite_b=True, check_finite=False)
+    solved /= root.scale[:, None] * np.sqrt(_DRAWS * n_effective)
+    return Uncertainty(parameters, solved[np.argsort(by_feature(r, d))], False)
+
+
+class CurvatureRoot(NamedTuple):
+    """JᵀJ = diag(scale) · triangle triangleᵀ · diag(scale), parameters ordered by feature."""
+
+    triangle: Float
+    scale: Float
+
+    def deviations(self) -> Float:
+        """√diag(JᵀJ)⁻¹: standard errors as if the noise of the conditions were independent."""
+        inverse, _ = dtrtri(self.triangle, lower=1)
+        spread = np.sqrt(np.einsum("ij,ij->j", inverse, inverse))
+        return np.asarray(spread / self.scale)
+
+
+def curvature_root(slope: Derivative) -> CurvatureRoot:
+    """Cholesky factor of JᵀJ, scaled to diagonal 1.
+
+    A hair of prior keeps directions without information finite: a standard error of at most 1e4
+    times what the diagonal alone would give.
+    """
+    normal = slope.normal_matrix()
+    scale = np.sqrt(np.maximum(np.diagonal(normal), 1e-300))
+    normal /= scale[:, None]
+    normal /= scale
+    normal[np.diag_indices_from(normal)] += 1e-8
+    return CurvatureRoot(cholesky(normal.T, lower=True, overwrite_a=True), scale)
 
 
 def after_em(parameters: Parameters, information: Float, n_effective: float) -> Uncertainty:

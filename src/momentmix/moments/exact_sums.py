@@ -79,15 +79,28 @@ class DigitSums:
 
     def add(self, values: Float, group: int) -> None:
         """Add a flat vector (overwritten) to a group; threads may call this at the same time."""
+        low, high = values[: self.layout.n_low], values[self.layout.n_low :]
         needed = _digits_needed(max(-float(values.min()), float(values.max())))
-        n_low, digit = self.layout.n_low, np.empty(min(_SEGMENT, len(values)))
         with self._lock:
-            self._grow(needed)
-            if self._since_carry == _MOST_ADDED:
-                self._carry()
-            self._since_carry += 1
-            _add_digits(values[:n_low], self.low[:needed, group], digit)
-            _add_digits(values[n_low:], self.high[:needed], digit)
+            self._make_room(needed)
+            _add_digits(low, self.low[:needed, group])
+            _add_digits(high, self.high[:needed])
+
+    def add_groups(self, low: Float, high: Float) -> None:
+        """Add sums of all groups at once, (n_groups, n_low), and the rest; both overwritten."""
+        needed = _digits_needed(max(float(np.abs(low).max()), float(np.abs(high).max())))
+        with self._lock:
+            self._make_room(needed)
+            for group, values in enumerate(low):
+                _add_digits(values, self.low[:needed, group])
+            _add_digits(high, self.high[:needed])
+
+    def _make_room(self, n_digits: int) -> None:
+        """Be ready to add numbers of so many digits."""
+        self._grow(n_digits)
+        if self._since_carry == _MOST_ADDED:
+            self._carry()
+        self._since_carry += 1
 
     def _grow(self, n_digits: int) -> None:
         more = n_digits - len(self.high)
@@ -110,12 +123,12 @@ class DigitSums:
         sums = {}
         for kind, size in (("distinct", 0), ("distinct", 1), ("squared", 0)):
             place = self.layout.section(kind, size).place  # type: ignore[arg-type]
-            sums[kind, size] = _join(self.low[:, :, place].sum(axis=1))
+            sums[kind, size] = _join(_whole(self.low[:, :, place]).sum(axis=1))
         return int(sums["distinct", 0][0]), sums["distinct", 1], sums["squared", 0]
 
     def fold(self) -> tuple[Sums, int]:
         """The sums of each section, and Σw², as integers in units of 2^−Q."""
-        low, high = _join(self.low), _join(self.high)
+        low, high = _join(_whole(self.low)), _join(_whole(self.high))
         sections = []
         for section in self.layout.sections:
             if section.start < self.layout.n_low:
@@ -138,10 +151,11 @@ def _rounder(k: int) -> float:
     return 1.5 * 2.0 ** (52 + _DIGIT_BITS * k - QUANTUM_BITS)
 
 
-def _add_digits(values: Float, digits: Float, scratch: Float) -> None:
+def _add_digits(values: Float, digits: Float) -> None:
     """Split values (overwritten) into digits and add these; digits of shape (K, n)."""
-    for start in range(0, len(values), len(scratch)):  # stays in the cache
-        rest = values[start : start + len(scratch)]
+    scratch = np.empty(min(_SEGMENT, len(values)))
+    for start in range(0, len(values), _SEGMENT):  # stays in the cache
+        rest = values[start : start + _SEGMENT]
         digit = scratch[: len(rest)]
         for k in range(len(digits) - 1, -1, -1):
             np.add(rest, _rounder(k), out=digit)
@@ -150,13 +164,19 @@ def _add_digits(values: Float, digits: Float, scratch: Float) -> None:
             digits[k, start : start + len(rest)] += digit
 
 
-def _join(digits: Float) -> Integers:
-    """The sum of all digits, in units of the quantum, as Python integers."""
+def _whole(digits: Float) -> NDArray[np.int64]:
+    """Sums of digits as integers, each in units of its place."""
+    return np.array(
+        [d * 2.0 ** (QUANTUM_BITS - _DIGIT_BITS * k) for k, d in enumerate(digits)], dtype=np.int64
+    )
+
+
+def _join(digits: NDArray[np.int64]) -> Integers:
+    """Σ_k digits[k]·2^(32k) as Python integers."""
     result: Integers = np.zeros(digits.shape[1:], dtype=object)
     for k in range(len(digits)):
         if digits[k].any():
-            whole = digits[k] * 2.0 ** (QUANTUM_BITS - _DIGIT_BITS * k)
-            result = result + (whole.astype(np.int64).astype(object) << (_DIGIT_BITS * k))
+            result = result + (digits[k].astype(object) << (_DIGIT_BITS * k))
     return result
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import log10
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,13 @@ from numpy.typing import NDArray
 
 from momentmix.errors import InputError
 from momentmix.moments.exact_sums import Sums
+from momentmix.moments.plausibility import impossible
 from momentmix.moments.rows import column_label
-from momentmix.moments.totals import Totals, recentred, remove
+from momentmix.moments.totals import Totals, recentred, remove, rescaled
 
 __all__ = ["check_inside", "forget"]
+
+_LOST_BITS = 32  # of 53: second moments of what is left keep a relative accuracy of about 1e-6
 
 
 def check_inside(rows: NDArray[Any], totals: Totals, feature_names: Sequence[str] | None) -> None:
@@ -53,8 +57,14 @@ def forget(totals: Totals, rows: Totals) -> Totals:
         n_forgotten=-sum(rows.n_rows),
     )
     result = remove(totals, spread)
-    _check_plausible(result, spread)
-    return recentred(result)
+    _check_digits(result, spread)
+    wrong = impossible(result)
+    if wrong:
+        raise InputError(
+            f"forgetting these rows would leave {wrong}, so they cannot all have been added. Check "
+            "the rows and the number of times each is given."
+        )
+    return result
 
 
 def _spread(sums: Sums, weights: list[int]) -> Sums:
@@ -81,13 +91,27 @@ def _spread_counts(n_rows: int, groups: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(parts)
 
 
-def _check_plausible(result: Totals, rows: Totals) -> None:
-    """A sum of squares about the mean that turns negative shows that the rows were never added."""
-    weight = result.weight
-    for j, (s, t) in enumerate(zip(result.first, result.second, strict=True)):
-        slack = (weight + rows.weight + abs(t)) >> 30
-        if t * weight - s * s < -slack * weight:
-            raise InputError(
-                f"forgetting these rows would leave column {j} with a negative variance, so they "
-                "cannot all have been added. Check the rows and the number of times each is given."
-            )
+def _check_digits(rest: Totals, rows: Totals) -> None:
+    """Refuse where the rows outweigh what is left so far that few of its digits would be true.
+
+    Rounding errors of the rows must be small beside a typical deviation, which is about a unit, or
+    beside the deviations that are left.
+    """
+    exponents = tuple(0 if e is None else e for e in rest.exponents)
+    lost = recentred(rescaled(rows, exponents), rest.shifts)
+    weight = rest.weight
+    if lost.weight > weight << _LOST_BITS:
+        raise _too_few_digits("the weights", lost.weight, weight)
+    for j, (t, s, left) in enumerate(zip(lost.second, rest.first, rest.second, strict=True)):
+        typical = max(weight, abs(left - s * s // weight))
+        if t > typical << _LOST_BITS:
+            raise _too_few_digits(f"the squares of column {j}", t, typical)
+
+
+def _too_few_digits(what: str, lost: int, left: int) -> InputError:
+    factor = (lost.bit_length() - left.bit_length()) * log10(2)
+    return InputError(
+        f"In {what} these rows are about 10^{factor:.0f} times what would be left, so that its "
+        "digits would drown in rounding errors. Summarise the rest again; or keep outliers in a "
+        "shard of their own and subtract that."
+    )

@@ -86,18 +86,23 @@ class OpenShard:
         return self.n_waiting + n_rows < self.block_size
 
     def update(
-        self, rows: NDArray[Any], weights: Float | None, workers: Workers, names: Any
+        self,
+        rows: NDArray[Any],
+        weights: Float | None,
+        workers: Workers,
+        names: Any,
+        first_row: int = 0,
     ) -> None:
-        """Add checked rows of any real dtype."""
+        """Add checked rows of any real dtype; messages count from `first_row`."""
         start = 0
         for block, block_weights, stop in self._blocks(rows, weights):
-            self._take(block, block_weights, workers, (stop - len(block), names))
+            self._take(block, block_weights, workers, (first_row + stop - len(block), names))
             start = stop
         workers.wait()
         before = self.n_waiting
         self._keep(rows[start:], None if weights is None else weights[start:])
         try:
-            self._check_waiting((len(rows) - self.n_waiting, names))
+            self._check_waiting((first_row + len(rows) - self.n_waiting, names))
         except InputError:
             self.n_waiting = before
             raise
@@ -135,12 +140,12 @@ class OpenShard:
             self.sums.check_outliers(block, ends, names)
         except InputError:
             trial = self.sums.copy()  # the frame may change before these rows are added
-            trial.adapt_frame(block, ends, self._largest(ends), True, lambda: None)
+            trial.adapt_frame(block, ends, self.largest(ends), True, lambda: None)
             trial.check_outliers(block, ends, names)
 
     # -- blocks → sums ------------------------------------------------------------------------
 
-    def _largest(self, ends: tuple[Float, Float]) -> Float:
+    def largest(self, ends: tuple[Float, Float]) -> Float:
         """Largest absolute value of each feature so far and in a block."""
         low, high = np.minimum(self.minimum, ends[0]), np.maximum(self.maximum, ends[1])
         return np.asarray(np.maximum(-low, high))
@@ -151,8 +156,8 @@ class OpenShard:
         if self.sums.known is None:
             self.sums.choose_frame(block)
             self.sums.check_outliers(block, ends, _namer(place))
-        elif examine or not self.sums.surely_fits(ends):
-            self.sums.adapt_frame(block, ends, self._largest(ends), examine, workers.wait)
+        elif examine or not self.sums.fits(ends):
+            self.sums.adapt_frame(block, ends, self.largest(ends), examine, workers.wait)
             self.sums.check_outliers(block, ends, _namer(place))
         group = (self.first_group + self.n_blocks) % self.layout.n_groups
         workers.submit(self._sum_block, block, weights, self.sums.frame(), group)

@@ -17,10 +17,14 @@ from numpy.typing import NDArray
 from momentmix.errors import InputError, InputTypeError, PrecisionWarning
 from momentmix.moments.frame import LARGEST_VALUE
 
-__all__ = ["as_rows", "as_weights", "check_feature_names", "checked_values", "column_label"]
+__all__ = [
+    "LARGEST_WEIGHT", "as_rows", "as_weights", "check_feature_names", "check_shape",
+    "checked_values", "column_label", "warn_integers",
+]  # fmt: skip
 
 _SCAN = 8192  # rows looked at together
-_SMALLEST_WEIGHT, _LARGEST_WEIGHT = 2.0**-40, 2.0**50
+LARGEST_WEIGHT = 2.0**50
+_SMALLEST_WEIGHT = 2.0**-40
 
 
 def column_label(column: int, feature_names: Sequence[str] | None) -> str:
@@ -69,7 +73,7 @@ def _from_frame(names: list[Any], columns: list[Any]) -> tuple[NDArray[Any], Any
     for name, column in zip(texts, columns, strict=True):
         array = np.asarray(column)
         _check_dtype(array.dtype, f"column {name!a}")
-        _warn_integers(array)
+        warn_integers(array)
         arrays.append(array.astype(np.float64, copy=False))
     named = all(isinstance(name, str) for name in names) and len(names) > 0
     table = np.column_stack(arrays) if arrays else np.empty((0, 0))
@@ -90,7 +94,8 @@ def _check_dtype(dtype: np.dtype[Any], where: str) -> None:
     )
 
 
-def _warn_integers(array: NDArray[Any]) -> None:
+def warn_integers(array: NDArray[Any]) -> None:
+    """Warn where float64 cannot hold the integers of an array."""
     if array.dtype.kind in "iu" and array.dtype.itemsize == 8 and array.size:
         largest = max(abs(int(array.min())), abs(int(array.max())))
         if largest > 2**53:
@@ -114,6 +119,11 @@ def _object_column(array: NDArray[Any]) -> str:
 
 def as_rows(rows: Any, n_features: int | None) -> tuple[NDArray[Any], tuple[str, ...] | None]:
     """Rows as an array of shape (n_rows, n_features) of a real dtype, and names where known."""
+    if hasattr(rows, "__dask_graph__"):
+        raise InputTypeError(
+            f"rows must lie in this process; got a Dask collection ({type(rows).__name__}), which "
+            "would be pulled into memory whole. Use momentmix.dask, or pass rows.compute()."
+        )
     if hasattr(rows, "toarray") and hasattr(rows, "nnz"):
         raise InputTypeError(
             f"rows must be dense; got a sparse {type(rows).__name__}. Pass blocks of rows as "
@@ -136,12 +146,13 @@ def as_rows(rows: Any, n_features: int | None) -> tuple[NDArray[Any], tuple[str,
         if array.dtype.kind not in "fiubc":
             _check_dtype(array.dtype, _object_column(array))
         _check_dtype(array.dtype, "the array")
-        _warn_integers(array)
-    _check_shape(array, n_features)
+        warn_integers(array)
+    check_shape(array, n_features)
     return array, names
 
 
-def _check_shape(array: NDArray[Any], n_features: int | None) -> None:
+def check_shape(array: Any, n_features: int | None) -> None:
+    """Raise unless an array of any library has shape (n_rows, n_features), with rows."""
     wanted = "n_features" if n_features is None else n_features
     if array.ndim != 2:
         cure = {
@@ -150,10 +161,10 @@ def _check_shape(array: NDArray[Any], n_features: int | None) -> None:
         }.get(array.ndim, "Flatten it to a table.")
         raise InputError(
             f"rows must have shape (n_rows, {wanted}); got {array.ndim} dimension(s), shape "
-            f"{array.shape}. {cure}"
+            f"{tuple(array.shape)}. {cure}"
         )
     if array.shape[1] == 0:
-        raise InputError(f"rows must have at least one column; got shape {array.shape}.")
+        raise InputError(f"rows must have at least one column; got shape {tuple(array.shape)}.")
     if n_features is not None and array.shape[1] != n_features:
         raise InputError(
             f"rows must have {n_features} columns, one for each feature of the summary; got "
@@ -161,11 +172,13 @@ def _check_shape(array: NDArray[Any], n_features: int | None) -> None:
         )
     if array.shape[0] == 0:
         raise InputError(
-            f"rows must hold at least one row; got shape {array.shape}. Skip empty blocks."
+            f"rows must hold at least one row; got shape {tuple(array.shape)}. Skip empty blocks."
         )
 
 
-def checked_values(array: NDArray[Any], feature_names: Sequence[str] | None) -> None:
+def checked_values(
+    array: NDArray[Any], feature_names: Sequence[str] | None, first_row: int = 0
+) -> None:
     """Raise unless every value is finite and below 2^1000, naming the first offender."""
     for start in range(0, len(array), _SCAN):
         block = array[start : start + _SCAN].astype(np.float64, copy=False)
@@ -174,7 +187,7 @@ def checked_values(array: NDArray[Any], feature_names: Sequence[str] | None) -> 
         bad = ~(np.abs(block) <= LARGEST_VALUE)
         row, column = (int(x) for x in np.argwhere(bad)[0])
         value = block[row, column]
-        where = f"row {start + row}, {column_label(column, feature_names)}"
+        where = f"row {first_row + start + row}, {column_label(column, feature_names)}"
         if np.isnan(value):
             raise InputError(
                 f"rows must not hold missing values; {where} is NaN. Drop incomplete rows "
@@ -213,7 +226,7 @@ def as_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64] | None:
     positive = weights[weights > 0]
     if not positive.size:
         raise InputError("sample_weight must not be all zero: no row would count. Skip the block.")
-    if positive.min() < _SMALLEST_WEIGHT or positive.max() > _LARGEST_WEIGHT:
+    if positive.min() < _SMALLEST_WEIGHT or positive.max() > LARGEST_WEIGHT:
         raise InputError(
             f"positive weights must lie between 2^−40 ≈ 9e-13 and 2^50 ≈ 1.1e15 (row frequencies); "
             f"got {positive.min():.6g} … {positive.max():.6g}. Multiply all weights by a constant."

@@ -24,14 +24,24 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from momentmix.capacity import check_count
+from momentmix.core.array_backend import (
+    device_of,
+    is_foreign,
+    namespace,
+    on_device_of,
+    to_numpy,
+)
 from momentmix.core.atomic_file import atomic_write
 from momentmix.errors import InputError, InputTypeError, ShardError
 from momentmix.moments import agreement, forgetting, readings, summary_file
 from momentmix.moments import totals as algebra
 from momentmix.moments.accumulate import make_kernel
 from momentmix.moments.cost import check_budget
+from momentmix.moments.device_shard import Place, add_device_rows, as_device_rows
+from momentmix.moments.host_feed import feed
 from momentmix.moments.layout import Layout
 from momentmix.moments.open_shard import OpenShard
+from momentmix.moments.plausibility import impossible
 from momentmix.moments.rows import as_rows, as_weights, check_feature_names, checked_values
 from momentmix.moments.summary_view import SummaryView
 from momentmix.moments.totals import Totals
@@ -128,43 +138,71 @@ class MomentSummary(SummaryView):
         sample_weight: ArrayLike | None = None,
         *,
         shard_id: str | bytes | None = None,
+        device: Any = None,
     ) -> MomentSummary:
         """Add rows; on an error the summary is as it was.
 
         Parameters
         ----------
         rows : array or data frame of shape (n_rows, n_features)
-            Real numbers of any dtype, without missing values.
+            Real numbers of any dtype, without missing values. Arrays of torch, CuPy, JAX (x64) and
+            other libraries of the array API are summed where they lie, in float64; the last bits
+            of their sums differ from NumPy's.
         sample_weight : array of shape (n_rows,), optional
             Frequency of each row: weight 3 stands for three such rows, weight 0 for none (the row
             is not counted).
         shard_id : str or bytes, optional
             Open a new shard with this id, unless it is the open one.
+        device : str or torch.device, optional
+            Send NumPy rows there (``"cuda"``), window by window, and sum them there.
 
         Returns
         -------
         MomentSummary
             This summary.
         """
+        digest = None if shard_id is None else _digest(shard_id)
+        if is_foreign(sample_weight):
+            sample_weight = to_numpy(sample_weight)
+        if is_foreign(rows):
+            self._add_foreign(rows, sample_weight, digest, device)
+            return self
         array, names = as_rows(rows, self.n_features)
         self._check_names(names)
         weights = as_weights(sample_weight, len(array))
-        checked_values(array, names or self._names)
+        if device is None:  # else they are checked there
+            checked_values(array, names or self._names)
         if weights is not None and not weights.all():
             array, weights = array[weights > 0], weights[weights > 0]
-        self._add(array, weights, None if shard_id is None else _digest(shard_id), names)
+        parts = [(0, array)] if device is None else feed(array, device)
+        self._add(parts, len(array), weights, digest, names)
         if names is not None:
             self._names = names
         return self
 
+    def _add_foreign(self, rows: Any, sample_weight: Any, digest: Any, device: Any) -> None:
+        """Add an array of another library."""
+        if device is not None:
+            raise InputError(
+                f"device={device!r} is for NumPy rows; these lie on {device_of(rows)} already. "
+                "Leave it out."
+            )
+        rows = as_device_rows(rows, self.n_features)
+        weights = as_weights(sample_weight, rows.shape[0])
+        if weights is not None and not weights.all():
+            xp, kept = namespace(rows), np.flatnonzero(weights)
+            rows, weights = xp.take(rows, on_device_of(kept, rows, xp), axis=0), weights[kept]
+        self._add([(0, rows)], rows.shape[0], weights, digest, None)
+
     def _add(
         self,
-        array: NDArray[Any],
+        parts: Iterable[tuple[int, Any]],
+        n_rows: int,
         weights: Float | None,
         wanted: bytes | None,
         names: Sequence[str] | None,
     ) -> None:
-        """Add checked rows to the open shard, or to a new one."""
+        """Add checked rows to the open shard, or to a new one: parts with their first row."""
         closed, shard = self._closed, self._open
         if shard is not None and wanted not in (None, shard.shard_id):
             closed, shard = self._totals(), None
@@ -177,10 +215,16 @@ class MomentSummary(SummaryView):
                     shard_ids=(digest.hex(),),
                 )
             shard = OpenShard(make_kernel(self._layout), digest)
-        elif not shard.fits_waiting(len(array)):
+        elif not shard.fits_waiting(n_rows):
             shard = shard.clone()
-        with self._workers(shard, len(array)) as workers:
-            shard.update(array, weights, workers, names or self._names)
+        with self._workers(shard, n_rows) as workers:
+            for first, array in parts:
+                w = None if weights is None else weights[first : first + array.shape[0]]
+                if is_foreign(array):
+                    place = Place(first, names or self._names)
+                    add_device_rows(shard, array, w, workers, place)
+                else:
+                    shard.update(array, w, workers, names or self._names)
         self._closed, self._open, self._snapshot, self._next_id = closed, shard, None, None
 
     def _workers(self, shard: OpenShard, n_rows: int) -> Workers:
@@ -301,6 +345,12 @@ class MomentSummary(SummaryView):
                 shard_ids=foreign,
             )
         result = algebra.remove(a, b) if b.shards else a
+        wrong = impossible(result)
+        if wrong:
+            raise InputError(
+                f"subtracting would leave {wrong}: although the shard ids agree, the summaries are "
+                "not parts of one another. Were rows forgotten in one of them?"
+            )
         self._close()
         other._close()
         return self._derived(result, names)
@@ -419,17 +469,25 @@ class MomentSummary(SummaryView):
 
 
 def summarize(
-    rows: Any, order: int, sample_weight: ArrayLike | None = None, **options: Any
+    rows: Any,
+    order: int,
+    sample_weight: ArrayLike | None = None,
+    *,
+    device: Any = None,
+    **options: Any,
 ) -> MomentSummary:
     """Moments of an array, a data frame, or several of them one after the other.
 
     Parameters
     ----------
     rows : array or data frame of shape (n_rows, n_features), or an iterator of these
+        Arrays on a device (torch, CuPy, JAX) are summed there, as in `MomentSummary.update`.
     order : int
         Highest order of the moments.
     sample_weight : array of shape (n_rows,), optional
         Frequencies; for a single array only.
+    device : str or torch.device, optional
+        Send NumPy rows to this device and sum them there.
     **options
         As for `MomentSummary`.
 
@@ -447,10 +505,13 @@ def summarize(
     summary = None
     for block in blocks:
         if summary is None:
-            array, names = as_rows(block, None)
+            if is_foreign(block):
+                array, names = as_device_rows(block, None), None
+            else:
+                array, names = as_rows(block, None)
             options = {"feature_names": names, **options}
             summary = MomentSummary(array.shape[1], order, **options)
-        summary.update(block, sample_weight)
+        summary.update(block, sample_weight, device=device)
     if summary is None:
         raise InputError("rows must hold at least one block; the iterator was empty.")
     return summary

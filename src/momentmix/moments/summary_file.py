@@ -24,6 +24,7 @@ from momentmix.core.strict_json import parse_strict
 from momentmix.errors import InputError, SummaryFileError
 from momentmix.moments.exact_sums import QUANTUM_BITS
 from momentmix.moments.layout import Layout
+from momentmix.moments.plausibility import impossible
 from momentmix.moments.totals import Totals
 
 __all__ = ["MAGIC", "VERSION", "pack", "read_file", "unpack"]
@@ -129,7 +130,7 @@ def _unpack(file: BinaryIO, size: int) -> tuple[Totals, tuple[str, ...] | None]:
         )
     raw = file.read(length)
     header = _parse_header(raw)
-    layout = _checked_layout(header)
+    layout = _checked_layout(header, size)
     expected = _PREFIX.size + length + _body_length(layout, header) + _CHECKSUM
     if size != expected:
         what = "truncated" if size < expected else "followed by foreign bytes"
@@ -146,7 +147,8 @@ def _unpack(file: BinaryIO, size: int) -> tuple[Totals, tuple[str, ...] | None]:
             "the checksum does not match: bytes were changed or lost. Restore it from a copy."
         )
     totals = _parse_body(layout, header, body)
-    _check_contents(totals)
+    wrong = impossible(totals)
+    _require(wrong is None, f"{wrong}")
     names = header["feature_names"]
     return totals, None if names is None else tuple(names)
 
@@ -195,7 +197,7 @@ def _require(condition: bool, what: str) -> None:
         raise SummaryFileError(f"impossible contents: {what}.")
 
 
-def _checked_layout(header: Header) -> Layout:
+def _checked_layout(header: Header, size: int) -> Layout:
     """The layout, after checking the type and the range of every field of the header."""
     for key in _COUNTS[:2]:
         _require(_is_integer(header[key], 1), f"{key} must be a positive integer")
@@ -211,8 +213,9 @@ def _checked_layout(header: Header) -> Layout:
         layout = Layout(d, header["order"], header["squared_order"], header["replicates"])
     except InputError as error:
         raise SummaryFileError(f"impossible contents: {error}") from None
+    _require(_fits(layout, size), f"more sums than the {size} bytes of the file can hold")
     exponents = [e for e in header["exponents"] if e is not None]
-    _require(all(_is_integer(e, -1100, 1100) for e in exponents), "a scale out of range")
+    _require(all(_is_integer(e, -1022, 1023) for e in exponents), "a scale out of range")
     _require(all(_is_decimal(k) for k in header["shifts"]), "shifts must be decimal integers")
     _require(_is_decimal(header["weight_squares"]), "weight_squares must be a decimal integer")
     _require(len(header["n_rows"]) == layout.n_groups, "one row count for each group needed")
@@ -227,6 +230,16 @@ def _checked_layout(header: Header) -> Layout:
         )
         _require(len(set(names)) == len(names) == d, f"{d} different feature names needed")
     return layout
+
+
+def _fits(layout: Layout, size: int) -> bool:
+    """Whether the file has a byte for every sum; far too many are not even counted."""
+    n_sets = 1
+    for t in range(layout.order):
+        n_sets = n_sets * (layout.n_features - t) // (t + 1)  # C(d, t + 1)
+        if n_sets > size:
+            return False
+    return True
 
 
 def _body_length(layout: Layout, header: Header) -> int:
@@ -275,32 +288,3 @@ def _parse_body(layout: Layout, header: Header, body: bytes) -> Totals:
         shards=frozenset(shards),
         n_forgotten=header["n_forgotten"],
     )
-
-
-def _check_contents(totals: Totals) -> None:
-    """Refuse sums that no rows can have."""
-    weight, n_rows = totals.weight, sum(totals.n_rows)
-    _require(bool(totals.shards) == bool(n_rows), "rows without shards, or shards without rows")
-    if not n_rows:
-        _require(
-            not any(array.any() for array in totals.sums) and not totals.weight_squares,
-            "sums without rows",
-        )
-        _require(
-            bool((totals.minimum == np.inf).all() and (totals.maximum == -np.inf).all()),
-            "bounds without rows",
-        )
-        return
-    _require(weight > 0 and totals.weight_squares > 0, "rows with no weight")
-    _require(
-        bool(np.isfinite([totals.minimum, totals.maximum]).all())
-        and bool((totals.minimum <= totals.maximum).all()),
-        "minimum above maximum, or not finite",
-    )
-    slack = weight >> 30
-    for e, k, s, t in zip(
-        totals.exponents, totals.shifts, totals.first, totals.second, strict=True
-    ):
-        _require(e is not None or (k, s, t) == (0, 0, 0), "sums of a feature that is all zero")
-        _require(t >= -slack, "a negative sum of squares")
-        _require(t * weight - s * s >= -slack * weight, "a negative variance")

@@ -98,6 +98,8 @@ def open_rows(
 
 
 def _pieces(source: Any, delimiter: str | None, decimal: str) -> list[Piece]:
+    if isinstance(source, Piece):
+        return [source]
     if isinstance(source, str | os.PathLike):
         return [_open_file(path, delimiter, decimal) for path in _expand(os.fspath(source))]
     if isinstance(source, list | tuple) and source and all(

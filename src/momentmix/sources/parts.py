@@ -21,7 +21,7 @@ from momentmix.sources.source import RowSource
 
 Float = NDArray[np.float64]
 
-__all__ = ["PART_ROWS", "Progress", "summarize_parts"]
+__all__ = ["PART_ROWS", "Progress", "cut_blocks", "summarize_parts"]
 
 PART_ROWS = 1 << 20
 
@@ -63,7 +63,7 @@ def summarize_parts(
     total, dropped, first = start.summary, start.n_dropped, start.row
     for piece in range(start.piece, len(source.pieces)):
         shard = new_shard(source.shard_id(piece, first, by_name))
-        for position, raw, kept, complete in _cut(source, piece, first, part_rows):
+        for position, raw, kept, complete in cut_blocks(source, piece, first, part_rows):
             if len(kept):
                 shard.update(kept)
             dropped += len(raw.values) - len(kept)
@@ -93,7 +93,7 @@ def _added(
         ) from error
 
 
-def _cut(
+def cut_blocks(
     source: RowSource, piece: int, start: int, part_rows: int
 ) -> Iterator[tuple[int, RawBlock, Float, bool]]:
     """Blocks that end where parts end: first row, rows as read, rows kept, whether a part ends."""

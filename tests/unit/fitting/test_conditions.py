@@ -7,7 +7,10 @@ import pytest
 from fitting_helpers import exact_moments, parameters_of, random_mixture
 
 from momentmix.fitting.conditions import Parameters, build_conditions, parameters_from
+from momentmix.fitting.correlations import find_correlations
+from momentmix.fitting.derivative import by_feature, derivative
 from momentmix.fitting.monomial_covariance import monomial_covariance
+from momentmix.fitting.whitened import WhitenedFrame
 
 
 @pytest.fixture(scope="module")
@@ -22,10 +25,11 @@ def test_exact_moments_are_met(case):
     np.testing.assert_allclose(conditions.model(parameters), conditions.values, atol=1e-12)
 
 
-def test_jacobian_matches_finite_differences(case):
+def test_derivative_matches_finite_differences(case):
     conditions, parameters = case
     flat, step = parameters.flat(), 1e-6
-    jacobian = conditions.jacobian(parameters)
+    jacobian = np.empty((conditions.size, flat.size))
+    jacobian[:, by_feature(3, 5)] = derivative(conditions, parameters).table()
     for column in range(flat.size):
         ends = []
         for sign in (1, -1):
@@ -34,8 +38,27 @@ def test_jacobian_matches_finite_differences(case):
             ends.append(conditions.model(parameters_from(moved, 3)))
         slope = (ends[0] - ends[1]) / (2 * step)
         np.testing.assert_allclose(jacobian[:, column], slope, atol=2e-8)
-    without = conditions.jacobian(parameters, with_variances=False)
-    np.testing.assert_array_equal(without, jacobian[:, : without.shape[1]])
+
+
+@pytest.mark.parametrize("limit", [None, 90])
+def test_products_with_the_derivative_match_its_explicit_table(limit):
+    truth = random_mixture(4, 7, seed=2)
+    moments = exact_moments(truth, 4)
+    rng = np.random.default_rng(0)
+    conditions = build_conditions(moments, 4, 2, limit=limit, rng=rng)
+    noise = rng.uniform(0.5, 2.0, size=conditions.size)
+    slope = derivative(conditions, parameters_of(moments.standardise(truth)), noise)
+    table = slope.table()
+    np.testing.assert_allclose(slope.normal_matrix(), table.T @ table, atol=1e-12)
+    columns = rng.normal(size=(conditions.size, 3))
+    np.testing.assert_allclose(slope.transposed_times(columns), table.T @ columns, atol=1e-12)
+    part = 4 + 4 * 7  # weights and means
+    np.testing.assert_array_equal(
+        slope.normal_matrix(with_variances=False), slope.normal_matrix()[:part, :part]
+    )
+    np.testing.assert_array_equal(
+        slope.transposed_times(noise, with_variances=False), slope.transposed_times(noise)[:part]
+    )
 
 
 def normal_moment(power, mean, variance):
@@ -48,11 +71,17 @@ def normal_moment(power, mean, variance):
     }[power]
 
 
+def powers_of(conditions):
+    d, n = conditions.n_features, conditions.plain.shape[0]
+    powers = np.array([np.bincount(f, minlength=d + 1)[:d] for f in conditions.slots])
+    powers[np.arange(n, conditions.size), conditions.squared[:, 0]] += 1
+    return powers
+
+
 def test_covariance_matches_products_of_normal_moments(case):
     conditions, parameters = case
     covariance = monomial_covariance(conditions, parameters)
-    d = conditions.n_features
-    powers = np.array([np.bincount(f, minlength=d + 1)[:d] for f in conditions.features])
+    powers = powers_of(conditions)
     rng = np.random.default_rng(0)
     pairs = rng.integers(conditions.size, size=(300, 2))
     for a, b in pairs:
@@ -84,7 +113,7 @@ def test_constant_columns_take_no_part():
     constant = np.array([False, True, False, False, False])
     moments = type(moments)(**{**vars(moments), "constant": constant})
     conditions = build_conditions(moments, 3, 1)
-    assert not (conditions.features == 1).any()
+    assert not (conditions.slots == 1).any()
 
 
 def test_parameters_survive_flattening():
@@ -97,8 +126,56 @@ def test_parameters_survive_flattening():
 
 def test_every_exponent_up_to_two_is_covered(case):
     conditions, _ = case
-    kinds = {
-        tuple(sorted(np.bincount(f, minlength=6)[:5], reverse=True)) for f in conditions.features
-    }
+    kinds = {tuple(sorted(powers, reverse=True)) for powers in powers_of(conditions)}
     wanted = {k for k in product(range(3), repeat=5) if sum(k) <= 4 and list(k).count(2) <= 1}
     assert kinds == {tuple(sorted(k, reverse=True)) for k in wanted}
+
+
+def test_products_of_points_are_the_monomials(case):
+    conditions, _ = case
+    points = np.random.default_rng(0).normal(size=(6, 5))
+    expected = [(points**powers).prod(axis=1) for powers in powers_of(conditions)]
+    np.testing.assert_allclose(conditions.products(points, points**2), expected, atol=1e-12)
+
+
+def test_projection_leaves_nothing_of_the_slopes_and_keeps_what_is_beside_them(case):
+    conditions, parameters = case
+    frame = WhitenedFrame(conditions.subset(np.arange(1, conditions.size)), parameters)
+    n_parameters = parameters.flat().size
+    assert frame.rank == n_parameters - 1
+    np.testing.assert_allclose(frame.project(frame.slopes), 0.0, atol=1e-9)
+    columns = np.random.default_rng(0).normal(size=(conditions.size - 1, 4))
+    left = frame.project(columns)
+    np.testing.assert_allclose(frame.slopes.T @ left, 0.0, atol=1e-9)
+    np.testing.assert_allclose(frame.project(left), left, atol=1e-9)
+    values = np.linalg.svd(frame.slopes, compute_uv=False)
+    assert frame.condition_number == pytest.approx(values[0] / values[-1], rel=0.05)
+
+
+def test_projection_survives_a_doubled_component(case):
+    conditions, p = case
+    twice = Parameters(
+        np.append(p.weights[:2], [p.weights[2] / 2] * 2),
+        p.means[[0, 1, 2, 2]],
+        p.variances[[0, 1, 2, 2]],
+    )
+    frame = WhitenedFrame(conditions.subset(np.arange(1, conditions.size)), twice)
+    assert frame.rank < twice.flat().size - 1
+    assert frame.condition_number > 1e6
+    np.testing.assert_allclose(frame.project(frame.slopes), 0.0, atol=1e-9)
+
+
+def test_a_correlation_within_components_is_found_and_measured(case):
+    conditions, p = case
+    conditions = conditions.subset(np.arange(1, conditions.size))
+    rng = np.random.default_rng(0)
+    n, strength = 200_000, 0.3
+    labels = rng.choice(3, size=n, p=p.weights)
+    noise = rng.standard_normal((n, 5))
+    noise[:, 3] = strength * noise[:, 1] + np.sqrt(1 - strength**2) * noise[:, 3]
+    rows = p.means[labels] + noise * np.sqrt(p.variances)[labels]
+    frame = WhitenedFrame(conditions, p)
+    values = np.mean([conditions.products(b, b**2).mean(axis=1) for b in np.split(rows, 100)], 0)
+    found = find_correlations(frame, conditions, p, frame.remainder(values), n)
+    assert (found[0].first, found[0].second) == (1, 3)
+    assert abs(found[0].value - strength) < 5 * abs(found[0].value / found[0].deviates)

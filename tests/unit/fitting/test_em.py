@@ -10,6 +10,7 @@ from momentmix.core.row_blocks import ArrayRows
 from momentmix.fitting.conditions import Parameters, parameters_from
 from momentmix.fitting.em import (
     Batch,
+    coefficients,
     em_pass,
     features_of,
     log_likelihoods,
@@ -26,7 +27,7 @@ from momentmix.fitting.pooling import (
 )
 from momentmix.fitting.refine import best_candidate, draw_sample, full_passes
 from momentmix.fitting.repair import repair
-from momentmix.fitting.scores import information_matrix, mean_score, score_table, scoring_step
+from momentmix.fitting.scores import information_matrix, mean_score, scoring_step
 from momentmix.fitting.starts import random_starts, seeded_starts
 
 FLOOR = np.full(4, 1e-6)
@@ -70,6 +71,28 @@ def test_threads_do_not_change_the_bits(case):
     one = em_pass(ArrayRows(rows, block_size=256), moments, p, n_threads=1)
     three = em_pass(ArrayRows(rows, block_size=256), moments, p, n_threads=3)
     np.testing.assert_array_equal(one.statistics, three.statistics)
+
+
+def test_threads_do_not_change_the_bits_of_a_batch(case):
+    rows, moments, _ = case
+    z = np.tile((rows - moments.shift) / moments.scale, (10, 1))
+    start = seeded_starts(features_of(z), 3, 5, FLOOR, np.random.default_rng(0))
+    one, two = (run_batch(features_of(z), start, FLOOR, 3, n_threads) for n_threads in (1, 2))
+    for a, b in zip(one[0], two[0], strict=True):
+        np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(one[1], two[1])
+
+
+def test_components_out_of_reach_take_no_rows(case):
+    rows, moments, p = case
+    far = Parameters(
+        np.append(0.5 * p.weights, 0.5), np.vstack([p.means, np.full(4, 1e3)]),
+        np.vstack([p.variances, np.ones(4)]),
+    )  # fmt: skip
+    near, both = (em_pass(ArrayRows(rows), moments, q) for q in (p, far))
+    np.testing.assert_allclose(both.statistics[:3], near.statistics, rtol=1e-12)
+    assert both.statistics[3, -1] < 1e-80
+    assert both.log_likelihood == pytest.approx(near.log_likelihood - 3000 * np.log(2), rel=1e-12)
 
 
 def test_a_batch_is_its_members_and_likelihood_never_falls(case):
@@ -148,6 +171,36 @@ def test_repair_finds_a_doubled_and_a_missed_component(case):
     assert swaps >= 1
     gaps = ((p.means[:, None] - fixed.means[None]) ** 2).sum(axis=2)
     assert gaps.min(axis=1).max() < 0.01
+
+
+def score_table(features, p):
+    """Scores of each row by (log ω, μ, log v), the slow way; (n, r + 2rd)."""
+    d = p.means.shape[1]
+    table = coefficients(p.weights, p.means, p.variances)
+    shares = np.exp(table @ features - logsumexp(table @ features, axis=0)).T[:, :, None]
+    gap = features[:d].T[:, None, :] - p.means
+    by_mean = shares * gap / p.variances
+    by_variance = 0.5 * shares * (gap**2 / p.variances - 1.0)
+    n = features.shape[1]
+    return np.hstack(
+        [shares[:, :, 0] - p.weights, by_mean.reshape(n, -1), by_variance.reshape(n, -1)]
+    )
+
+
+@pytest.mark.parametrize("spread", [1.0, 30.0])
+def test_information_is_the_mean_outer_product_of_scores(case, spread):
+    rows, moments, p = case
+    z = (np.tile(rows, (6, 1)) - moments.shift) / moments.scale
+    p = Parameters(p.weights, p.means, p.variances * spread)  # components apart, and overlapping
+    scores = score_table(features_of(z), p)
+    expected = scores.T @ scores / z.shape[0]
+    size = np.sqrt(np.diagonal(expected))
+    for n_threads in (1, 2):
+        found = information_matrix(features_of(z), p, n_threads)
+        np.testing.assert_allclose(
+            found / np.outer(size, size), expected / np.outer(size, size), atol=1e-6
+        )
+    np.testing.assert_array_equal(found, information_matrix(features_of(z), p))
 
 
 def test_scores_match_finite_differences(case):

@@ -1,23 +1,29 @@
-"""Files of earlier releases load; a reader written from docs/file-format.md alone understands them.
+"""Files of earlier releases load; a reader written from their description understands them.
 
 ``summary_v1.mms`` was written once and must never change. Its rows are small integers, so that its
 sums are exact on every machine:  ROWS with weights WEIGHTS in the shard "part 1", one row of
-ones in the shard "part 2".
+ones in the shard "part 2". ``model_v1.json`` was written once, too; its numbers are those of MODEL.
+The stranger's reader uses nothing of momentmix.
 """
 
 import hashlib
-import json
-import struct
 from fractions import Fraction
-from itertools import combinations
 from math import prod
 from pathlib import Path
 
 import numpy as np
+from campaigns.strangers_reader import read_model, read_summary
 
-from momentmix import MomentSummary
+from momentmix import DiagonalMixture, MomentSummary
 
 FILE = Path(__file__).parent / "summary_v1.mms"
+MODEL_FILE = Path(__file__).parent / "model_v1.json"
+MODEL = {
+    "weights": [0.25, 0.1, 0.65],
+    "means": [[0.0, -1.5e300], [1 / 3, 2.0**-1074], [1e22, 7.0]],
+    "variances": [[1.0, 0.0], [0.1, 1e-300], [2.5, 12345678.9]],
+    "feature_names": ["length", "δ\n"],
+}
 ROWS = np.array([[4, 0, -3, 0], [8, 2, 5, 0], [12, -7, 1, 0], [9, 1, 1, 0]], dtype=float)
 WEIGHTS = [1, 2, 1, 0.5]
 
@@ -48,44 +54,8 @@ def test_writing_it_again_gives_the_same_bytes():
     assert remade().to_bytes() == FILE.read_bytes()
 
 
-# -- a reader by someone who has only read the description ------------------------------------
-
-
-def colex(n, size):
-    return sorted(combinations(range(n), size), key=lambda members: members[::-1])
-
-
-def strangers_reading(data):
-    """Header, shard ids, and exact sums {(j or None, set): fraction} about the shift."""
-    magic, version, length = struct.unpack("<8sII", data[:16])
-    assert (magic, version) == (bytes.fromhex("894D4D530D0A1A0A"), 1)
-    assert hashlib.sha256(data[:-32]).digest() == data[-32:]
-    header, at = json.loads(data[16 : 16 + length]), 16 + length
-    shards = [data[at + 16 * i : at + 16 * (i + 1)] for i in range(header["n_shards"])]
-    d, m, q = header["n_features"], header["order"], header["squared_order"]
-    at += 16 * len(shards) + 16 * d
-    groups = header["replicates"] or 1
-    low = [("S", t) for t in range(min(3, m) + 1)] + [("T", s) for s in range(min(1, q) + 1)]
-    high = [("S", t) for t in range(4, m + 1)] + [("T", s) for s in range(2, q + 1)]
-    sums = {}
-    for (kind, size), width in zip(low + high, header["widths"], strict=True):
-        keys = [(None, c) for c in colex(d, size)]
-        if kind == "T":
-            others = [[i for i in range(d) if i != j] for j in range(d)]
-            keys = [
-                (j, tuple(others[j][i] for i in c)) for j in range(d) for c in colex(d - 1, size)
-            ]
-        for _ in range(groups if (kind, size) in low else 1):
-            for key in keys:
-                value = int.from_bytes(data[at : at + width], "little", signed=True)
-                sums[key] = sums.get(key, 0) + Fraction(value, 2**96)
-                at += width
-    assert at == len(data) - 32
-    return header, shards, sums
-
-
 def test_a_stranger_can_read_it():
-    header, shards, sums = strangers_reading(FILE.read_bytes())
+    header, shards, bounds, sums = read_summary(FILE.read_bytes())
     expected = sorted(
         hashlib.sha256(b"momentmix shard\0" + name).digest()[:16] for name in (b"part 1", b"part 2")
     )
@@ -100,6 +70,34 @@ def test_a_stranger_can_read_it():
             exact += (
                 Fraction(weight) * prod(z[i] for i in members) * (1 if j is None else z[j] ** 2)
             )
-        assert value == exact
+        assert Fraction(value, 2**96) == exact
     assert header["exponents"][3] is None
+    assert bounds == [1, -7, -3, 0, 12, 2, 5, 0]
     assert Fraction(int(header["weight_squares"]), 2**96) == Fraction(29, 4)
+
+
+def test_the_first_model_format_loads():
+    model = DiagonalMixture.load(MODEL_FILE)
+    for name in ("weights", "means", "variances"):
+        assert getattr(model, name).tolist() == MODEL[name]
+    assert model.feature_names == tuple(MODEL["feature_names"])
+
+
+def test_writing_the_model_again_gives_the_same_bytes(tmp_path):
+    DiagonalMixture.load(MODEL_FILE).save(tmp_path / "again.json")
+    assert (tmp_path / "again.json").read_bytes() == MODEL_FILE.read_bytes()
+    DiagonalMixture(**MODEL).save(tmp_path / "made.json")
+    assert (tmp_path / "made.json").read_bytes() == MODEL_FILE.read_bytes()
+
+
+def test_a_stranger_can_read_the_model():
+    assert read_model(MODEL_FILE.read_bytes()) == tuple(MODEL.values())
+
+
+def test_a_model_without_checksum_loads(tmp_path):
+    """Written by hand, or before there was one."""
+    text = MODEL_FILE.read_text(encoding="ascii")
+    at = text.index(',\n "sha256"')
+    path = tmp_path / "by-hand.json"
+    path.write_text(text[:at] + "\n}\n", encoding="ascii")
+    assert DiagonalMixture.load(path).weights.tolist() == MODEL["weights"]

@@ -1,0 +1,268 @@
+"""Rates on an NVIDIA device with torch: moments, passes of EM, prediction, rows from the host.
+
+    python benchmarks/gpu.py [--quick] [--json FILE]
+
+*Method.* Rows are float64 and lie on the device (but for the last table). Each figure is the best
+of some repetitions after one that warms up; the clock is the host's, from a synchronised device to
+a synchronised device, so that everything a user waits for is counted: bounds and checks of the
+values, the frame, the sums, their way to the host and into exact integers. *kernel* times the sums
+of the same rows alone, by events on the device, for each way to form them. A figure is printed only
+after the same call on the first rows agreed with NumPy to 1e-12: sums relative to Σ|z_I| of
+standardised rows, log-densities relative to the largest.
+
+*Share of dgemm* is 2 flops for each row and each moment that is kept (distinct indices up to the
+order, and y_j²·y_I with |I| ≤ 2), against a product of two 8192 × 8192 matrices in the same run.
+The tensor cores do more than these, since moments of order 4 are formed several times over.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+import time
+from importlib.metadata import PackageNotFoundError, version
+
+import numpy as np
+
+import momentmix as mm
+from momentmix.core.row_blocks import ArrayRows
+from momentmix.fitting.conditions import Parameters
+from momentmix.fitting.device_em import DeviceRows, device_statistics
+from momentmix.fitting.em import em_pass
+from momentmix.fitting.inputs import moments_of
+from momentmix.moments import device_shard, device_sums, triton_tiles
+from momentmix.moments.cost import estimate
+from momentmix.moments.layout import Layout
+
+TOLERANCE = 1e-12
+SHAPES = {(15, 4): 27, (15, 6): 24, (30, 4): 25, (40, 5): 20}  # rows: 2 to this power
+
+
+def wall(torch, work, repetitions):
+    """Best time of some repetitions."""
+    work()
+    best = np.inf
+    for _ in range(repetitions):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        work()
+        torch.cuda.synchronize()
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def on_device(torch, work, repetitions):
+    """Best time of some repetitions by events of the device."""
+    work()
+    best = np.inf
+    for _ in range(repetitions):
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        work()
+        end.record()
+        torch.cuda.synchronize()
+        best = min(best, begin.elapsed_time(end) / 1e3)
+    return best
+
+
+def dgemm(torch, size=8192):
+    a, b = (torch.randn((size, size), dtype=torch.float64, device="cuda") for _ in range(2))
+    out = torch.empty_like(a)
+    return 2 * size**3 / on_device(torch, lambda: torch.matmul(a, b, out=out), 3)
+
+
+def distance(one, other):
+    """Largest difference of standardised moments, relative to the mean of |z_I| (at most 1)."""
+    a, b = one.moments(), other.moments()
+    pairs = [*zip(a.distinct, b.distinct, strict=True), *zip(a.squared, b.squared, strict=True)]
+    gaps = [np.abs(x - y).max() for x, y in pairs]
+    gaps.append(np.abs(one.mean - other.mean).max())
+    return max(gaps)
+
+
+def agreed(name, gap):
+    if not gap <= TOLERANCE:
+        raise AssertionError(f"{name} differs from NumPy by {gap:.2e}")
+    return gap
+
+
+def accumulate(torch, d, m, power, rate, repetitions):
+    layout = Layout(d, m, min(2, m - 1), 16)
+    n = 1 << power
+    rows = torch.randn((n, d), dtype=torch.float64, device="cuda") * 2.0 + 1.0
+    few = rows[: 1 << (16 if m < 5 else 14)]
+    here = mm.summarize(few.cpu().numpy(), m, shard_id="a")
+    gap = agreed("the summary", distance(mm.summarize(few, m, shard_id="a"), here))
+    useful = 2 * estimate(layout).n_entries
+    found = {"gap": gap, "n_rows": n}
+    for name, allowed in (("summary", True), ("summary, array API only", False)):
+        if not allowed and not triton_tiles.suits_triton(layout):
+            continue
+        device_shard.suits_triton = triton_tiles.suits_triton if allowed else lambda layout: False
+        agreed(name, distance(mm.summarize(few, m, shard_id="a"), here))
+        found[name] = n / wall(torch, lambda: mm.summarize(rows, m), repetitions)
+    device_shard.suits_triton = triton_tiles.suits_triton
+    found |= kernels(torch, layout, rows, repetitions)
+    for name, value in found.items():
+        if name not in ("gap", "n_rows"):
+            share = value * useful / rate
+            print(f"({d:2d},{m})  {name:34s} {value:10.3e} rows/s  {share:6.1%} of dgemm")
+    print(f"({d:2d},{m})  {n:,} rows; agreement with NumPy {gap:.1e}", flush=True)
+    return found
+
+
+def kernels(torch, layout, rows, repetitions):
+    import array_api_compat.torch as xp
+
+    d = layout.n_features
+    frame = (np.full(d, 0.5), np.ones(d))
+    ways = {"kernel, array API": lambda s: device_sums.slab_sums(layout, s, None, frame, xp)}
+    if triton_tiles.suits_triton(layout):
+        ways["kernel, Triton"] = lambda s: triton_tiles.tiled_slab_sums(layout, s, None, frame)
+    n = min(len(rows), 1 << 24)
+    slabs = rows[:n].reshape(512, -1, d)
+    return {name: n / on_device(torch, lambda w=way: w(slabs), repetitions) for name, way in
+            ways.items()}  # fmt: skip
+
+
+def mixture_of(d, r):
+    rng = np.random.default_rng(r)
+    weights = rng.uniform(0.5, 1.0, r)
+    return mm.DiagonalMixture(
+        weights / weights.sum(), 2 * rng.standard_normal((r, d)), rng.uniform(0.5, 2.0, (r, d))
+    )
+
+
+def passes(torch, d, r, power, repetitions):
+    mixture, n = mixture_of(d, r), 1 << power
+    few, _ = mixture.sample(1 << 15, random_state=0)
+    there = torch.from_numpy(few).cuda()
+    moments = moments_of(mm.summarize(few, 2))
+    parameters = Parameters(
+        mixture.weights, (mixture.means - moments.shift) / moments.scale,
+        mixture.variances / moments.scale**2,
+    )  # fmt: skip
+    here = em_pass(ArrayRows(few), moments, parameters)
+    statistics, logs, _ = device_statistics(DeviceRows(there), moments, parameters)
+    gap = np.abs(statistics - here.statistics).max() / len(few)
+    gap = agreed("the EM pass", max(gap, abs(logs / here.log_likelihood - 1)))
+    rows = there.repeat(n // len(few), 1)
+    found = {"gap": gap, "n_rows": n}
+    found["EM pass"] = n / wall(
+        torch, lambda: device_statistics(DeviceRows(rows), moments, parameters), repetitions
+    )
+    for name in ("log_prob", "predict", "responsibilities"):
+        work = getattr(mixture, name)
+        a, b = work(few), work(there).cpu().numpy()
+        agreed(name, np.abs(a - b).max() / np.abs(a).max())
+        found[name] = n / wall(torch, lambda w=work: w(rows), repetitions)
+    for name, value in found.items():
+        if name not in ("gap", "n_rows"):
+            print(f"d={d}, r={r}  {name:30s} {value:10.3e} rows/s")
+    print(f"d={d}, r={r}  {n:,} rows; agreement with NumPy {gap:.1e}", flush=True)
+    return found
+
+
+def stream(torch, d, m, power, repetitions):
+    n = 1 << power
+    found = {"n_rows": n}
+    for dtype in (np.float64, np.float32):
+        rows = np.random.default_rng(0).standard_normal((1 << 20, d)).astype(dtype)
+        few = rows[: 1 << 16]
+        gap = distance(mm.summarize(few, m, device="cuda"), mm.summarize(few, m))
+        rows = np.tile(rows, (n >> 20, 1))
+        name = f"from the host, {np.dtype(dtype).name}"
+        found[name] = n / wall(torch, lambda r=rows: mm.summarize(r, m, device="cuda"), repetitions)
+        size = found[name] * rows.itemsize * d / 1e9
+        print(f"({d},{m})  {name:30s} {found[name]:10.3e} rows/s, {size:.1f} GB/s; "
+              f"agreement {agreed(name, gap):.1e}", flush=True)  # fmt: skip
+    return found
+
+
+def libraries():
+    """Agreement of the other libraries on this device."""
+    rows = np.random.default_rng(0).standard_normal((50_000, 8))
+    here, mixture, found = mm.summarize(rows, 5, shard_id="a"), mixture_of(8, 4), {}
+
+    def compare(name, there, back):
+        gap = distance(mm.summarize(there, 5, shard_id="a"), here)
+        logs = mixture.log_prob(there)
+        assert type(logs) is type(there)
+        a, b = mixture.log_prob(rows), back(logs)
+        found[name] = max(agreed(name, gap), agreed(name, np.abs(a - b).max() / np.abs(a).max()))
+        print(f"{name}: agreement with NumPy {found[name]:.1e}", flush=True)
+
+    def cupy_rows():
+        import cupy
+
+        compare("CuPy", cupy.asarray(rows), cupy.asnumpy)
+
+    def jax_rows():
+        import jax
+
+        jax.config.update("jax_enable_x64", True)
+        compare(f"JAX on {jax.devices()[0].platform}", jax.numpy.asarray(rows), np.asarray)
+
+    for work in (cupy_rows, jax_rows):
+        attempt(work.__name__, work)
+    return found
+
+
+def attempt(name, work):
+    """Result of `work`; a failure is printed, and the rest goes on."""
+    try:
+        return work()
+    except Exception as error:
+        print(f"{name} FAILED: {type(error).__name__}: {str(error)[:300]}", flush=True)
+        return {"failed": str(error)[:300]}
+
+
+def installed(name):
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="an eighth of the rows")
+    parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--json", help="write the figures here")
+    options = parser.parse_args()
+    try:
+        import torch
+    except ImportError:
+        sys.exit("this benchmark needs torch: pip install momentmix[gpu]")
+    if not torch.cuda.is_available():
+        sys.exit("this benchmark needs an NVIDIA device that torch can use; there is none.")
+    less, repetitions = (3 if options.quick else 0), options.repetitions
+    rate = dgemm(torch)
+    names = ("momentmix", "torch", "triton", "numpy", "cupy", "jax", "array-api-compat")
+    found = {
+        "device": torch.cuda.get_device_name(), "dgemm": rate, "python": platform.python_version(),
+        "versions": {name: installed(name) for name in names},
+    }  # fmt: skip
+    print(f"{found['device']}: dgemm {rate / 1e12:.1f} TFLOP/s", flush=True)
+    for (d, m), power in SHAPES.items():
+        found[f"moments {d},{m}"] = attempt(
+            f"({d},{m})",
+            lambda d=d, m=m, p=power - less: accumulate(torch, d, m, p, rate, repetitions),
+        )
+        torch.cuda.empty_cache()
+    for r in (8, 20):
+        found[f"mixture 15,{r}"] = attempt(
+            f"r={r}", lambda r=r: passes(torch, 15, r, 25 - less, repetitions)
+        )
+        torch.cuda.empty_cache()
+    found["stream"] = attempt("stream", lambda: stream(torch, 15, 4, 25 - less, repetitions))
+    found["libraries"] = attempt("libraries", libraries)
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump(found, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()

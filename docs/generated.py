@@ -1,0 +1,98 @@
+"""Pages that are made from the source at build time, so that they stay true.
+
+`notation.md` gathers the tables *paper symbol | name here* of the module docstrings,
+`differences.md` their paragraphs "Differs from the paper", `commands.md` the help texts of the
+command.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[1] / "src" / "momentmix"
+GALLERY = (
+    "how_it_works", "local_optimum", "choice_of_r", "certificate", "error_against_rows",
+    "sharded_fit", "sliding_window", "cytometry", "image_segmentation", "real_data", "paper_tables",
+)  # fmt: skip
+ORDER = ("capacity", "planning", "core", "moments", "tensors", "fitting")
+
+
+def gallery_order(name):
+    """Place of an example in the gallery: from how it works to the paper."""
+    return GALLERY.index(name.removeprefix("plot_").removesuffix(".py"))
+
+
+def documented_modules():
+    """(name, docstring) of the modules that have a table of notation, in the order of the data."""
+    found = []
+    for path in sorted(SOURCE.rglob("*.py")):
+        parts = path.relative_to(SOURCE).with_suffix("").parts
+        text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+        if parts[0] in ORDER and "| paper symbol |" in text:
+            found.append((ORDER.index(parts[0]), ".".join(parts), text))
+    return [(name, text) for _, name, text in sorted(found)]
+
+
+def table_of(text):
+    """The notation table of a docstring, as lines of Markdown."""
+    return [line for line in text.splitlines() if line.startswith("|")]
+
+
+def difference_of(text):
+    """The paragraph "Differs from the paper" of a docstring, as one line."""
+    _, _, rest = text.partition("Differs from the paper")
+    paragraph = rest.split("\n\n")[0].lstrip(":").strip()
+    return " ".join(paragraph.split()).replace("``", "`")
+
+
+def commands():
+    """Help texts of all commands, as lines of Markdown."""
+    import click
+
+    from momentmix.cli import cli
+
+    lines = []
+    parent = click.Context(cli, info_name="momentmix", terminal_width=88)
+    for name in cli.list_commands(parent):
+        context = click.Context(cli.commands[name], parent, name, terminal_width=88)
+        lines += [
+            f"## momentmix {name}",
+            "",
+            "```text",
+            cli.commands[name].get_help(context),
+            "```",
+            "",
+        ]
+    return lines
+
+
+def write(folder):
+    """Write the pages where they have changed."""
+    folder.mkdir(exist_ok=True)
+    notation, differences = [], []
+    for name, text in documented_modules():
+        title = text.splitlines()[0].replace("``", "`")
+        table = [line.replace("``", "`") for line in table_of(text)]
+        notation += [f"## `{name}`", "", title, "", *table, ""]
+        sentence = difference_of(text)
+        if sentence and not sentence.lower().startswith(("nothing", "the paper has no", "see the")):
+            differences += [f"`{name}`", f": {sentence}", ""]
+    pages = {"notation.md": notation, "differences.md": differences, "commands.md": commands()}
+    for file, lines in pages.items():
+        content = "\n".join(lines) + "\n"
+        path = folder / file
+        if not path.exists() or path.read_text(encoding="utf-8") != content:
+            path.write_text(content, encoding="utf-8")
+
+
+def check(folder):
+    """Raise if a page would fetch anything from elsewhere when it is opened."""
+    foreign = re.compile(r"""<(?:script|img|iframe|source)[^>]*\ssrc=["'](?:https?:)?//[^"']*""")
+    sheets = re.compile(r"""<link[^>]*rel=["']stylesheet["'][^>]*href=["'](?:https?:)?//""")
+    for path in sorted(folder.rglob("*.html")):
+        text = path.read_text(encoding="utf-8")
+        found = foreign.search(text) or sheets.search(text)
+        if found:
+            raise RuntimeError(f"{path.relative_to(folder)} needs a network: {found[0]}")

@@ -1,0 +1,40 @@
+"""
+Choosing the number of components
+=================================
+
+One summary, any number of components: no row is read again. The misfit of the moments falls until
+the number is right and is nothing but chance from there on.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import momentmix as mm
+from momentmix import displays
+
+rng = np.random.default_rng(8)
+truth = mm.DiagonalMixture(
+    [0.3, 0.25, 0.2, 0.15, 0.1], 1.5 * rng.standard_normal((5, 12)), rng.uniform(0.5, 1.5, (5, 12))
+)
+rows, _ = truth.sample(50_000, random_state=0)
+summary = mm.summarize(rows, order=4)
+
+# %%
+# The certificate of every number from 1 to 7.
+
+results = [mm.fit(summary, r, random_state=0) for r in range(1, 8)]
+display = displays.ChoiceDisplay.from_results(results)
+for result in results:
+    c = result.certificate
+    verdict = "passed" if c.passed else "not passed"
+    print(
+        f"r = {result.mixture.n_components}: p-value {c.p_value:8.2g}, effect size "
+        f"{c.effect_size:.4f}, predicted loss {c.predicted_loss:.3f}: {verdict}"
+    )
+
+# %%
+# ``n_components="auto"`` does this by itself: the smallest number that the certificate accepts.
+
+automatic = mm.fit(summary, "auto", random_state=0)
+print("automatic choice:", automatic.mixture.n_components)
+plt.show()

@@ -1,0 +1,63 @@
+"""``momentmix report``: a model as one HTML page."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from momentmix.cli.options import data_options, force_option, json_option
+from momentmix.cli.output import check_output, printable
+
+__all__ = ["report_command"]
+
+
+@click.command("report", short_help="A model as one HTML page.")
+@click.argument("model")
+@click.option(
+    "--data",
+    multiple=True,
+    help="Data files, folders, globs, or summaries (.mms): rows in the pictures, residuals, and "
+    "the quality of the data. May be given more than once.",
+)
+@click.option("-o", "--output", required=True, help="File of the page (.html).")
+@data_options
+@force_option
+@json_option
+def report_command(
+    model: str,
+    data: tuple[str, ...],
+    output: str,
+    columns: str | None,
+    missing: str,
+    delimiter: str | None,
+    decimal: str,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Write a report on a model: certificate, parameters with intervals, pictures, data quality.
+
+    One file that needs no network and no scripts. The certificate and the intervals are those that
+    `momentmix fit` saved with the model.
+    """
+    from momentmix.cli.predict import load_model, open_for
+    from momentmix.cli.summaries import add_up, are_summaries, load_summaries
+
+    if output == "-":
+        raise click.UsageError("a report is a page of its own; give a file to --output.")
+    check_output(output, [model, *data], force)
+    mixture = load_model(model)
+    given: Any = None
+    if data and are_summaries(data):
+        given = add_up(load_summaries(data), data)
+    elif data:
+        given = open_for(mixture, data, columns, missing, (delimiter, decimal))
+    from momentmix.reporting.report import report
+
+    line = click.get_current_context().obj
+    report(model, output, given, command=line, data_name=", ".join(data) or None)
+    if as_json:
+        click.echo(json.dumps({"output": output, "model": model, "data": list(data)}))
+    else:
+        click.echo(f"report written to {printable(output)}")

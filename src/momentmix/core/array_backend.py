@@ -1,0 +1,135 @@
+"""Arrays of other libraries (torch, CuPy, JAX, …): who owns them, and how to talk to them.
+
+An array that is not NumPy's is computed on where it lies, by its own library through the array API
+standard. Nothing here imports such a library; the array brings it along. torch and CuPy differ from
+the standard in places, which `array_api_compat` (extra ``gpu``) evens out.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix.errors import InputError, InputTypeError, MissingDependencyError
+
+__all__ = [
+    "as_float64", "check_real", "device_of", "dtype_name", "free_bytes", "is_cuda_tensor",
+    "is_foreign", "namespace", "on_device_of", "to_numpy",
+]  # fmt: skip
+
+Float = NDArray[np.float64]
+
+_UNEVEN = ("torch", "cupy")  # libraries whose arrays need the compatibility layer
+_BYTES = 1 << 28  # for temporaries, where a device does not say how much memory is free
+
+
+def _library(array: Any) -> str:
+    return type(array).__module__.partition(".")[0]
+
+
+def is_foreign(array: Any) -> bool:
+    """Whether this is an array of a library other than NumPy that follows the array API."""
+    if isinstance(array, np.ndarray | np.generic | list | tuple):
+        return False
+    if _library(array) in _UNEVEN:
+        return hasattr(array, "ndim") and hasattr(array, "shape")
+    return hasattr(array, "__array_namespace__")
+
+
+def namespace(array: Any) -> Any:
+    """The functions of the array API for this array."""
+    if _library(array) not in _UNEVEN:
+        return array.__array_namespace__()
+    try:
+        from array_api_compat import array_namespace
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"rows of {_library(array)} need array-api-compat, which is not installed. Run pip "
+            "install momentmix[gpu], or pass the rows as a NumPy array."
+        ) from error
+    return array_namespace(array)
+
+
+def device_of(array: Any) -> Any:
+    """The device that the array lies on, in the terms of its library."""
+    device = array.device
+    return device() if callable(device) else device
+
+
+def is_cuda_tensor(array: Any) -> bool:
+    """Whether this is a torch tensor on an NVIDIA device."""
+    return _library(array) == "torch" and bool(array.is_cuda)
+
+
+def dtype_name(array: Any) -> str:
+    """The dtype as NumPy would call it: torch.float32 → float32."""
+    name = getattr(array.dtype, "name", None) or str(array.dtype)
+    return str(name).rpartition(".")[2]
+
+
+def check_real(array: Any) -> None:
+    """Raise unless the array holds real numbers."""
+    name = dtype_name(array)
+    if name.startswith("complex"):
+        raise InputTypeError(
+            f"rows must be real numbers; the array is complex ({name}). Pass the real and the "
+            "imaginary part as separate columns."
+        )
+    if not name.startswith(("float", "bfloat", "int", "uint", "bool")):
+        raise InputTypeError(
+            f"rows must be real numbers; the array has dtype {name}. Convert it to float64, or "
+            "encode it as numbers first."
+        )
+
+
+def as_float64(array: Any, xp: Any) -> Any:
+    """The array as float64 of its library; the array itself where it is that already."""
+    if dtype_name(array) == "float64":
+        return array
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # JAX warns that it truncates; said below
+            result = xp.astype(array, xp.float64)
+    except (TypeError, ValueError, RuntimeError) as error:  # a device without float64
+        raise InputError(
+            f"rows on {device_of(array)} cannot be cast to float64: {error}. Pass them as a NumPy "
+            "array."
+        ) from error
+    if dtype_name(result) != "float64":
+        raise InputError(
+            f"moments need float64, and {_library(array)} computes in {dtype_name(result)} here. "
+            'Call jax.config.update("jax_enable_x64", True) before the rows are made, or pass '
+            "them as a NumPy array."
+        )
+    return result
+
+
+def on_device_of(values: NDArray[Any], array: Any, xp: Any) -> Any:
+    """NumPy values as an array of the same library and device as `array`."""
+    values = np.require(values, requirements=["C", "W"])  # torch warns of read-only memory
+    return xp.asarray(values, device=device_of(array))
+
+
+def to_numpy(array: Any) -> NDArray[Any]:
+    """A copy on the host, or a view where the memory is shared."""
+    if _library(array) == "torch":
+        return np.asarray(array.detach().cpu())
+    if hasattr(array, "get") and _library(array) == "cupy":
+        return np.asarray(array.get())
+    if hasattr(array, "__array__") and not hasattr(array, "_array"):
+        return np.asarray(array)
+    return np.from_dlpack(array)
+
+
+def free_bytes(array: Any) -> int:
+    """Memory for temporaries beside this array: an eighth of what its device has free."""
+    if is_cuda_tensor(array):
+        import torch
+
+        return max(_BYTES, int(torch.cuda.mem_get_info(array.device)[0]) // 8)
+    if _library(array) == "cupy":
+        return max(_BYTES, int(array.device.mem_info[0]) // 8)
+    return _BYTES

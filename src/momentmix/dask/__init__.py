@@ -1,0 +1,144 @@
+"""The same over a cluster: summaries, fits and lazy predictions of Dask collections.
+
+A front door: rows stay where they are, functions go to them, and what comes back is a summary, the
+sums of an EM pass, or a sample of at most 40,000 rows. It adds no mathematics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+
+from momentmix.errors import MissingDependencyError
+
+try:
+    import dask.array
+    import dask.dataframe  # noqa: F401
+    import distributed  # noqa: F401
+except ImportError as error:
+    raise MissingDependencyError(
+        f"momentmix.dask needs dask and distributed, which are not installed ({error}): "
+        "pip install momentmix[dask]"
+    ) from None
+
+from momentmix.dask.inputs import partitions_of
+from momentmix.dask.prediction import predict, predict_proba, score_samples
+from momentmix.dask.rows import DaskRows
+from momentmix.dask.schedule import Schedule
+from momentmix.fitting import pipeline
+from momentmix.fitting.result import FitResult
+from momentmix.moments.summary import MomentSummary
+from momentmix.sources.source import Missing
+
+__all__ = ["fit", "predict", "predict_proba", "score_samples", "summarize"]
+
+
+def summarize(
+    data: Any,
+    order: int,
+    *,
+    columns: Sequence[str | int] | None = None,
+    missing: Missing = "error",
+    squared_order: int | None = None,
+    replicates: int = 16,
+    shard_id: str | None = None,
+    client: Any = None,
+    retries: int = 2,
+    progress: bool = False,
+) -> MomentSummary:
+    """Moments of rows on a cluster, in one pass.
+
+    Each partition becomes one shard of the summary. Merging is exact, so the bytes depend on the
+    partitions alone: not on the number of workers, on which of them did what, or on those that
+    were lost on the way. A single process that summarises the same partitions under the same
+    shard ids gets the same bytes, given the same processor and BLAS.
+
+    Parameters
+    ----------
+    data : dask.array, dask.dataframe, path, or list
+        A dask.array of shape (n_rows, n_features), in any chunks; a dask.dataframe of numbers; a
+        path, folder, glob or list of paths to files that every worker sees (as for `open_rows`:
+        the bytes are then those of ``momentmix summarize``); or a list of Delayed or Future
+        objects, each a block of rows.
+    order : int
+        Highest order of the moments.
+    columns : sequence of str or int, optional
+        Columns to take, in this order; by default all.
+    missing : {"error", "drop"}
+        What to do with rows that hold missing, NaN or infinite values.
+    squared_order, replicates : int, optional
+        As for `MomentSummary`.
+    shard_id : str, optional
+        Name of the data: partition i becomes the shard ``f"{shard_id}/{i}"``. By default Dask's
+        token of the collection, which is the same for the same data and version of Dask; in a list
+        each block goes by its own key.
+    client : distributed.Client, optional
+        By default the current one; without any, Dask's local threads.
+    retries : int
+        How often a task that raised is tried again. Lost workers do not count.
+    progress : bool
+        Show a bar on standard error, where that is a terminal.
+
+    Returns
+    -------
+    MomentSummary
+
+    Examples
+    --------
+    >>> import dask.array, numpy as np
+    >>> rows = np.arange(12.0).reshape(6, 2) ** 2
+    >>> lazy = dask.array.from_array(rows, chunks=(2, 1))
+    >>> summary = summarize(lazy, order=2, shard_id="squares")
+    >>> summary.n_rows, summary.mean.tolist() == rows.mean(axis=0).tolist()
+    (6, True)
+    """
+    schedule = Schedule(client, retries, progress)
+    partitions = partitions_of(data, columns, missing, shard_id, schedule)
+    return DaskRows(partitions, schedule).summary(order, squared_order, replicates)
+
+
+def fit(
+    data: Any,
+    n_components: int | Literal["auto"],
+    order: int | Literal["auto"] = "auto",
+    method: Literal["robust", "paper"] = "robust",
+    refine: Literal["auto", "em"] | None = "auto",
+    random_state: int | np.random.Generator | None = None,
+    *,
+    columns: Sequence[str | int] | None = None,
+    missing: Missing = "error",
+    variance_floor: float = 1e-6,
+    max_passes: int = 100,
+    client: Any = None,
+    retries: int = 2,
+    progress: bool = False,
+) -> FitResult:
+    """Fit a mixture of diagonal Gaussians to rows on a cluster.
+
+    The steps are those of `momentmix.fit`: the moments in one pass, the moment fit in this process,
+    then passes over the rows where `refine` asks for them. Each pass computes the collection again;
+    ``persist()`` it first where the cluster's memory holds it.
+
+    Parameters
+    ----------
+    data, columns, missing, client, retries, progress
+        As for `summarize`.
+    n_components, order, method, refine, random_state, variance_floor, max_passes
+        As for `momentmix.fit`.
+
+    Returns
+    -------
+    FitResult
+        The mixture has the names of a data frame's columns. Standard errors after passes over the
+        rows come from the sample of at most 40,000 rows.
+    """
+    schedule = Schedule(client, retries, progress)
+    rows = DaskRows(partitions_of(data, columns, missing, None, schedule), schedule)
+    result = pipeline.fit(
+        rows, n_components, order, method, refine, random_state,
+        variance_floor=variance_floor, max_passes=max_passes,
+    )  # fmt: skip
+    return replace(result, mixture=replace(result.mixture, feature_names=rows.feature_names))

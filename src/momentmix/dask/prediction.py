@@ -1,0 +1,155 @@
+"""Components and densities of rows, as lazy collections cut like the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from momentmix.core.mixture import DiagonalMixture
+from momentmix.dask.inputs import whole_rows
+from momentmix.dask.parts import piece_of
+from momentmix.errors import InputError, InputTypeError
+from momentmix.fitting.result import FitResult
+from momentmix.sources.opening import open_rows
+
+__all__ = ["predict", "predict_proba", "score_samples"]
+
+Rows = Callable[[NDArray[np.float64]], NDArray[Any]]
+
+
+def predict(mixture: DiagonalMixture | FitResult, data: Any) -> Any:
+    """Most probable component of each row, lazily.
+
+    Parameters
+    ----------
+    mixture : DiagonalMixture or FitResult
+    data : dask.array of shape (n_rows, n_features), or dask.dataframe
+        Columns of a data frame are taken by the mixture's names, where it has any. Missing
+        values raise when the answer is computed, with partition and row.
+
+    Returns
+    -------
+    dask.array of shape (n_rows,) or dask.dataframe.Series
+        int64, in the chunks of the rows, or with the index and divisions of the data frame under
+        the name "label".
+    """
+    known = _mixture(mixture)
+    return _lazy(known, data, known.predict, np.dtype(np.int64), ["label"], False)
+
+
+def predict_proba(mixture: DiagonalMixture | FitResult, data: Any) -> Any:
+    """Posterior probability of each component, lazily.
+
+    Parameters
+    ----------
+    mixture, data
+        As for `predict`.
+
+    Returns
+    -------
+    dask.array of shape (n_rows, n_components) or dask.dataframe
+        float64; the columns of a data frame are probability_0, probability_1, …
+    """
+    known = _mixture(mixture)
+    names = [f"probability_{i}" for i in range(known.n_components)]
+    return _lazy(known, data, known.responsibilities, np.dtype(np.float64), names, True)
+
+
+def score_samples(mixture: DiagonalMixture | FitResult, data: Any) -> Any:
+    """Log-density of each row, lazily.
+
+    Parameters
+    ----------
+    mixture, data
+        As for `predict`.
+
+    Returns
+    -------
+    dask.array of shape (n_rows,) or dask.dataframe.Series
+        float64, under the name "log_density".
+    """
+    known = _mixture(mixture)
+    return _lazy(known, data, known.log_prob, np.dtype(np.float64), ["log_density"], False)
+
+
+def _mixture(mixture: Any) -> DiagonalMixture:
+    found = mixture.mixture if isinstance(mixture, FitResult) else mixture
+    if not isinstance(found, DiagonalMixture):
+        raise InputTypeError(
+            f"mixture must be a DiagonalMixture or a FitResult; got {type(mixture).__name__}."
+        )
+    return found
+
+
+def _lazy(
+    mixture: DiagonalMixture,
+    data: Any,
+    function: Rows,
+    dtype: np.dtype[Any],
+    names: list[str],
+    wide: bool,
+) -> Any:
+    """``function`` of the rows of each partition, a table where `wide`."""
+    if isinstance(data, da.Array):
+        array = whole_rows(data)
+        if array.shape[1] != mixture.n_features:
+            raise InputError(
+                f"rows must have {mixture.n_features} columns, one for each feature of the "
+                f"mixture; the dask.array has {array.shape[1]}. Select them."
+            )
+        shape = {"chunks": (array.chunks[0], (len(names),))} if wide else {"drop_axis": 1}
+        meta = np.empty((0, 0) if wide else (0,), dtype=dtype)
+        return array.map_blocks(_of_array, function, meta=meta, dtype=dtype, **shape)
+    if isinstance(data, dd.DataFrame):
+        columns = _columns(mixture, data)
+        plain = pd.DataFrame({name: pd.Series(dtype=dtype) for name in names})
+        meta = plain.set_axis(data._meta.index, axis=0)
+        return data.map_partitions(
+            _of_frame, function, columns, names, wide, meta=meta if wide else meta[names[0]]
+        )
+    raise InputTypeError(
+        f"rows must be a dask.array or a dask.dataframe; got {type(data).__name__}. Load files "
+        "with dask.dataframe.read_parquet(...), and use the mixture itself for rows in memory."
+    )
+
+
+def _columns(mixture: DiagonalMixture, data: Any) -> list[str | int]:
+    """Columns of a data frame that the mixture wants, checked before any work."""
+    columns: list[str | int] = list(mixture.feature_names or range(len(data.columns)))
+    source = open_rows(piece_of(data._meta, "the collection"), columns)
+    if source.n_features != mixture.n_features:
+        raise InputError(
+            f"rows must have {mixture.n_features} columns, one for each feature of the mixture; "
+            f"the dask.dataframe has {source.n_features}. Select them."
+        )
+    return columns
+
+
+def _rows(block: Any, columns: list[str | int] | None, number: int) -> NDArray[np.float64]:
+    """Checked rows of a partition; an error names it."""
+    return open_rows(piece_of(block, f"partition {number}"), columns).read_all()
+
+
+def _of_array(block: Any, function: Rows, block_id: tuple[int, ...] = (0,)) -> Any:
+    return function(_rows(block, None, block_id[0]) if len(block) else np.asarray(block))
+
+
+def _of_frame(
+    frame: Any,
+    function: Rows,
+    columns: list[str | int],
+    names: list[str],
+    wide: bool,
+    partition_info: dict[str, int] | None = None,
+) -> Any:
+    number = 0 if partition_info is None else partition_info["number"]
+    values = function(_rows(frame, columns, number))
+    if wide:
+        return pd.DataFrame(values, columns=names, index=frame.index)
+    return pd.Series(values, name=names[0], index=frame.index)

@@ -1,0 +1,196 @@
+"""Rows on a cluster, as the stages of a fit want them: functions go there, sums come back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix.core.row_blocks import RemoteRows
+from momentmix.core.threads import few_threads
+from momentmix.dask.inputs import Partitions
+from momentmix.dask.parts import Part
+from momentmix.dask.schedule import Schedule
+from momentmix.errors import InputError, ShardError
+from momentmix.moments.summary import MomentSummary
+
+Float = NDArray[np.float64]
+
+__all__ = ["DaskRows"]
+
+
+# -- what runs on workers ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Which moments to keep of every part."""
+
+    n_features: int
+    order: int
+    feature_names: tuple[str, ...] | None
+    squared_order: int | None
+    replicates: int
+
+    def new_shard(self, shard_id: str | None) -> MomentSummary:
+        """An empty summary. A worker runs as many tasks as it has threads, so one thread each."""
+        return MomentSummary(
+            self.n_features,
+            self.order,
+            self.feature_names,
+            self.squared_order,
+            replicates=self.replicates,
+            shard_id=shard_id,
+            n_threads=1,
+        )
+
+
+class Share(NamedTuple):
+    """Summary of some parts, and the number of rows of each, in their order."""
+
+    summary: MomentSummary
+    counts: tuple[int, ...]
+
+
+def summarize_part(part: Part, moments: Moments, block: Any) -> Share:
+    """Summary of one part; closed, so that nothing touches it any more."""
+    summary = part.summary(block, moments.new_shard).copy()
+    return Share(summary, (summary.n_rows,))
+
+
+def merge_summaries(shares: list[Share]) -> Share:
+    """Summary of neighbouring parts: exact, so the bytes do not depend on the tree."""
+    total = shares[0].summary
+    for share in shares[1:]:
+        try:
+            total = total + share.summary
+        except ShardError as error:
+            raise InputError(
+                f"the same rows are given twice ({error}) Leave out the second file or partition; "
+                "equal files that are different data can be passed as a Dask collection."
+            ) from None
+    return Share(total, sum((share.counts for share in shares), ()))
+
+
+def sum_part(part: Part, work: Callable[[Float], tuple[Any, ...]], block: Any) -> Any:
+    """``work`` added up over the blocks of a part; None if it has no rows."""
+    with few_threads(True):
+        return add_up([work(rows) for rows in part.blocks(block)])
+
+
+def add_up(sums: list[Any]) -> Any:
+    """Tuples added entry by entry, from left to right; None stands for nothing."""
+    total: tuple[Any, ...] | None = None
+    for one in sums:
+        if one is not None:
+            total = one if total is None else tuple(a + b for a, b in zip(total, one, strict=True))
+    return total
+
+
+class Places(NamedTuple):
+    """Rows to take of each part, and how many rows it has."""
+
+    places: list[NDArray[np.int64]]
+    counts: tuple[int, ...]
+
+
+def take_rows(part: Part, wanted: Places, block: Any) -> list[Float]:
+    """Some rows of a part, by their numbers in it."""
+    places, expected = wanted.places[part.number], wanted.counts[part.number]
+    if not len(places):
+        return []
+    taken, start = [], 0
+    for rows in part.blocks(block):
+        first, last = np.searchsorted(places, [start, start + len(rows)])
+        taken.append(rows[places[first:last] - start])
+        start += len(rows)
+    if start != expected:
+        raise InputError(
+            f"partition {part.number} had {expected} rows in the first pass and has {start} now; "
+            "its rows are not the same each time they are computed. Fix the seed of the step that "
+            "makes them, or persist() the collection first."
+        )
+    return taken
+
+
+def join_rows(parts: list[list[Float]]) -> list[Float]:
+    """Lists of rows one after the other."""
+    return [rows for part in parts for rows in part]
+
+
+# -- what runs on the client ------------------------------------------------------------------
+
+
+class DaskRows(RemoteRows):
+    """Rows in partitions, and the schedule that works on them.
+
+    Parameters
+    ----------
+    partitions : Partitions
+    schedule : Schedule
+    """
+
+    def __init__(self, partitions: Partitions, schedule: Schedule) -> None:
+        self.partitions, self.schedule = partitions, schedule
+        self._counts: tuple[int, ...] | None = None
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns taken."""
+        return self.partitions.n_features
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names of the columns taken."""
+        return self.partitions.feature_names
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Rows of each part, as the summary found them."""
+        if self._counts is None:
+            self.summary(1, 0)
+        assert self._counts is not None
+        return self._counts
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows; costs a pass if there was none so far."""
+        return sum(self.counts)
+
+    def summary(self, order: int, squared_order: int | None, replicates: int = 0) -> MomentSummary:
+        """Summary of all rows: map to parts, then a tree of merges."""
+        moments = Moments(self.n_features, order, self.feature_names, squared_order, replicates)
+        moments.new_shard(None)  # what is wrong with the orders shows here, before any work
+        found: Share = self.schedule.reduce(
+            summarize_part, merge_summaries, moments, self.partitions.parts, "Summarising"
+        )
+        if not found.summary.n_rows:
+            raise InputError(
+                f"rows must hold at least one row; all {len(found.counts)} partition(s) are empty."
+            )
+        self._counts = found.counts
+        return found.summary
+
+    def sum_blocks(self, work: Callable[[Float], tuple[Any, ...]]) -> tuple[Any, ...]:
+        """``work`` of each block, added up in a fixed order."""
+        found: tuple[Any, ...] = self.schedule.reduce(
+            sum_part, add_up, work, self.partitions.parts, "Pass over rows"
+        )
+        return found
+
+    def take(self, places: NDArray[np.int64]) -> Float:
+        """Rows by their numbers, which must ascend."""
+        ends = np.cumsum(self.counts)
+        cuts = np.searchsorted(places, ends)[:-1]
+        local = [
+            some - (end - n)
+            for some, end, n in zip(np.split(places, cuts), ends, self.counts, strict=True)
+        ]
+        wanted = Places(local, self.counts)
+        rows = self.schedule.reduce(
+            take_rows, join_rows, wanted, self.partitions.parts, "Sampling rows"
+        )
+        return np.concatenate(rows)

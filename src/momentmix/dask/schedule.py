@@ -1,0 +1,184 @@
+"""Work on parts → a tree of sums → one small answer, on a cluster or on local threads.
+
+Every leaf of the tree takes one part and every other node a fixed group of neighbours, so that
+the tree, and with it every bit of a floating-point sum, is a function of the partitions alone.
+Nodes are pure: a lost worker costs time, never a row and never a row counted twice.
+"""
+
+from __future__ import annotations
+
+import sys
+import uuid
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
+from dataclasses import dataclass
+from typing import Any
+
+import click
+import dask
+from dask.callbacks import Callback
+from dask.delayed import Delayed, delayed
+from distributed import Client, as_completed, default_client
+from distributed.scheduler import KilledWorker
+
+from momentmix.capacity import check_count
+from momentmix.errors import ClusterError, InputTypeError, MomentmixError
+
+__all__ = ["FAN_IN", "Schedule"]
+
+FAN_IN = 8
+
+# A part, what all tasks of a pass share, and the part's rows where Dask holds them.
+Leaf = Callable[[Any, Any, Any], Any]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Where tasks run, and how often one that raised is tried again.
+
+    Parameters
+    ----------
+    client : distributed.Client or None
+        None takes the current one, or Dask's local threads where there is none.
+    retries : int
+        Tries after the first, for tasks that raise (storage that answers now and then). Lost
+        workers are not counted here but by the scheduler (``allowed-failures``).
+    progress : bool
+        Show a bar on standard error, where that is a terminal.
+    """
+
+    client: Any = None
+    retries: int = 2
+    progress: bool = False
+
+    def __post_init__(self) -> None:
+        check_count("retries", self.retries, 0)
+        if self.client is not None and not isinstance(self.client, Client):
+            raise InputTypeError(
+                f"client must be a distributed.Client; got {type(self.client).__name__}. Use "
+                "Client(address_of_the_scheduler)."
+            )
+        if getattr(self.client, "asynchronous", False):
+            raise InputTypeError(
+                "client must not be asynchronous; its results could not be waited for here. Use "
+                "Client(..., asynchronous=False)."
+            )
+
+    def reduce(
+        self,
+        leaf: Leaf,
+        merge: Callable[[list[Any]], Any],
+        shared: Any,
+        parts: Sequence[tuple[Any, Any]],
+        label: str,
+    ) -> Any:
+        """``merge`` over ``leaf(part, shared, block)`` of all parts, in a tree of fixed shape.
+
+        Parameters
+        ----------
+        leaf, merge : callable
+            Pure functions.
+        shared : object
+            Travels to each worker once, not once for each task.
+        parts : sequence of (part, block)
+            The block is a Delayed or Future that holds the rows of the part, or None.
+        label : str
+            What the bar says.
+        """
+        run = uuid.uuid4().hex
+        common = delayed(shared, name=f"momentmix-shared-{run}", traverse=False)
+        leaves = [
+            delayed(leaf)(part, common, block, dask_key_name=f"momentmix-{leaf.__name__}-{run}-{i}")
+            for i, (part, block) in enumerate(parts)
+        ]
+        root = _tree(leaves, merge, run)
+        client = self._client()
+        try:
+            with self._bar(len(leaves), label) as bar:
+                if client is None:
+                    return _run_here(leaves, root, bar)
+                return self._run_there(client, leaves, root, bar)
+        except MomentmixError:
+            raise
+        except KilledWorker as error:
+            n_lost = 1 + error.allowed_failures
+            raise ClusterError(_LOST.format(task=error.task, n_lost=n_lost)) from error
+        except CancelledError as error:
+            raise ClusterError(_CANCELLED.format(error=error)) from error
+        except Exception as error:
+            if client is not None and client.status != "running":
+                raise ClusterError(
+                    f"the connection to the scheduler is {client.status}. {_NOTHING} Connect "
+                    "again: Client(address_of_the_scheduler)."
+                ) from error
+            tries = 1 if client is None else 1 + self.retries
+            raise ClusterError(
+                f"a task failed {tries} time{'s' if tries > 1 else ''} with "
+                f"{type(error).__name__}: {error}. {_NOTHING} Mend what the task reports, or raise "
+                "retries= if the storage answers only now and then."
+            ) from error
+
+    def _client(self) -> Any:
+        if self.client is not None:
+            return self.client
+        try:
+            return default_client()
+        except ValueError:
+            return None
+
+    def _bar(self, length: int, label: str) -> Any:
+        hidden = not (self.progress and sys.stderr.isatty())
+        return click.progressbar(length=length, label=label, file=sys.stderr, hidden=hidden)
+
+    def _run_there(self, client: Any, leaves: list[Delayed], root: Delayed, bar: Any) -> Any:
+        if not self.progress:
+            return client.compute(root, retries=self.retries).result()
+        *watched, future = client.compute([*leaves, root], retries=self.retries)
+        finished = as_completed(watched, loop=client.loop)
+        del watched  # a result that was counted may leave its worker once it is merged
+        for one in finished:
+            if one.status != "finished":
+                break  # the root says why
+            bar.update(1)
+        del finished
+        return future.result()
+
+
+_NOTHING = "No part of an answer is given."
+_LOST = (
+    "{n_lost} worker(s) were lost while they ran {task!r}, one after the other, and the scheduler "
+    "gave the task up. "
+    + _NOTHING
+    + " Look at the workers' logs; if they ran out of memory use smaller partitions or larger "
+    "workers, and where machines come and go raise the setting "
+    "distributed.scheduler.allowed-failures."
+)
+_CANCELLED = (
+    "a task or the rows it needs were cancelled or lost ({error}). "
+    + _NOTHING
+    + " Rows that were scattered exist on their worker alone and are gone with it; pass a "
+    "collection that Dask can compute again, or files."
+)
+
+
+def _tree(leaves: list[Delayed], merge: Callable[[list[Any]], Any], run: str) -> Delayed:
+    level, height = leaves, 0
+    while len(level) > 1 or not height:
+        groups = [level[i : i + FAN_IN] for i in range(0, len(level), FAN_IN)]
+        level = [
+            delayed(merge)(group, dask_key_name=f"momentmix-{merge.__name__}-{run}-{height}-{i}")
+            for i, group in enumerate(groups)
+        ]
+        height += 1
+    return level[0]
+
+
+def _run_here(leaves: list[Delayed], root: Delayed, bar: Any) -> Any:
+    counted = {one.key for one in leaves}
+
+    def count(key: Any, *_: Any) -> None:
+        if key in counted:
+            bar.update(1)
+
+    with Callback(posttask=count):
+        return dask.compute(root)[0]

@@ -1,0 +1,99 @@
+"""Whitening of moment conditions, and projection away from what the parameters can explain.
+
+| paper symbol | name here | shape |
+|---|---|---|
+| C: covariance of one row's monomials | by ``scale``, ``triangle`` | (n,), (n, n) |
+| W = C^{-1/2} ∂ model / ∂ θ within Σ ω = 1, unit columns | ``slopes`` | (n, n_parameters − 1) |
+| I − W (WᵀW)⁻¹ Wᵀ | ``project`` | |
+
+Differs from the paper: the paper has no such step.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, cho_solve, cholesky, helmert, solve_triangular
+
+from momentmix.fitting.conditions import Conditions, Parameters
+from momentmix.fitting.derivative import derivative
+from momentmix.fitting.monomial_covariance import monomial_covariance
+from momentmix.fitting.polish import gram
+
+Float = NDArray[np.float64]
+
+__all__ = ["WhitenedFrame"]
+
+_SAFE_CONDITION = 1e5  # beyond it the normal equations lose too many digits: singular values then
+_ITERATIONS = 20
+
+
+class WhitenedFrame:
+    """Whitening and projection for one set of conditions and parameters."""
+
+    def __init__(self, conditions: Conditions, parameters: Parameters) -> None:
+        covariance = monomial_covariance(conditions, parameters)
+        self.model = conditions.model(parameters)
+        self.scale = np.sqrt(np.maximum(np.diagonal(covariance), 1e-12))
+        covariance /= self.scale[:, None]
+        covariance /= self.scale
+        covariance[np.diag_indices_from(covariance)] += 1e-9
+        # Symmetric, so its transpose serves, which LAPACK can overwrite.
+        self.triangle = cholesky(covariance.T, lower=True, overwrite_a=True, check_finite=False)
+        self.slopes = self.whiten(_tangent(derivative(conditions, parameters).table(), parameters))
+        self.slopes /= np.maximum(np.linalg.norm(self.slopes, axis=0), 1e-300)
+        self._prepare_projection()
+        self.degrees_of_freedom = conditions.size - self.rank
+
+    def _prepare_projection(self) -> None:
+        self.rank = self.slopes.shape[1]
+        self._root: Float | None = None
+        if self.rank < self.slopes.shape[0]:
+            normal = gram(self.slopes)
+            try:
+                root = cholesky(normal, lower=True, check_finite=False)
+                self.condition_number = _condition(normal, root)
+            except LinAlgError:
+                self.condition_number = np.inf
+            if self.condition_number < _SAFE_CONDITION:
+                self._root = root
+                return
+        left, values, _ = np.linalg.svd(self.slopes, full_matrices=False)
+        kept = values > 1e-6 * values[0]
+        self.slopes, self.rank = left[:, kept], int(kept.sum())
+        self.condition_number = float(values[0] / max(values[-1], 1e-300))
+
+    def whiten(self, columns: Float) -> Float:
+        """C^{-1/2}·columns."""
+        scaled = (columns.T / self.scale).T
+        return np.asarray(solve_triangular(self.triangle, scaled, lower=True, check_finite=False))
+
+    def project(self, whitened: Float) -> Float:
+        """What is left of whitened columns beside the span of the slopes."""
+        along = self.slopes.T @ whitened
+        if self._root is not None:
+            along = cho_solve((self._root, True), along, check_finite=False)
+        return np.asarray(whitened - self.slopes @ along)
+
+    def remainder(self, values: Float) -> Float:
+        """Whitened residual of observed means, parameters projected out."""
+        return self.project(self.whiten(values - self.model))
+
+
+def _tangent(table: Float, parameters: Parameters) -> Float:
+    """Derivatives with the weights moving within Σ ω = 1: one column less."""
+    r = parameters.n_components
+    if r == 1:
+        return table[:, 1:]
+    return np.concatenate([table[:, :r] @ helmert(r).T, table[:, r:]], axis=1)
+
+
+def _condition(normal: Float, root: Float) -> float:
+    """√ of the condition number of a positive definite matrix, by power and inverse iteration."""
+    start = np.random.default_rng(0).standard_normal((normal.shape[0],))
+    largest, smallest = start, start
+    for _ in range(_ITERATIONS):
+        largest = normal @ (largest / np.linalg.norm(largest))
+        unit: Float = smallest / np.linalg.norm(smallest)
+        smallest = np.asarray(cho_solve((root, True), unit, check_finite=False))
+    return float(np.sqrt(np.linalg.norm(largest) * np.linalg.norm(smallest)))

@@ -1,0 +1,1 @@
+"""A fit as one HTML file that needs no network: `report`."""

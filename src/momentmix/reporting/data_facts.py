@@ -1,0 +1,151 @@
+"""What one pass over the data says beside a model: columns, components, rows that do not belong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix.core.mixture import DiagonalMixture
+from momentmix.displays import thinned
+from momentmix.errors import InputError
+from momentmix.moments.summary import MomentSummary
+from momentmix.sources.opening import open_rows
+
+Float = NDArray[np.float64]
+
+__all__ = ["DataFacts", "gather"]
+
+_MOST_SHOWN = 4000
+_MOST_ORDER = 4
+_DRAWN, _RARE = 20_000, 1e-3
+_FAR, _NEARLY_ONE = 8.0, 0.999
+
+
+@dataclass(frozen=True)
+class DataFacts:
+    """Facts about the data that a report was given.
+
+    Attributes
+    ----------
+    summary : MomentSummary
+        Moments of orders up to 4.
+    shown : array of shape (n_shown, n_features) or None
+        Rows for pictures; None where only a summary was given.
+    counts : array of shape (n_components,) or None
+        Rows in each component.
+    log_likelihood : float or None
+        Per row.
+    rare : float or None
+        Share of rows less probable than all but one in a thousand of the model's own.
+    n_dropped : int
+        Rows with missing values.
+    """
+
+    summary: MomentSummary
+    shown: Float | None = None
+    counts: NDArray[np.int64] | None = None
+    log_likelihood: float | None = None
+    rare: float | None = None
+    n_dropped: int = 0
+
+    def findings(self, names: list[str]) -> list[str]:
+        """What is worth knowing about the columns and rows, in sentences."""
+        s = self.summary
+        found = []
+        if self.n_dropped:
+            found.append(f"{self.n_dropped:,} rows with missing or infinite values were left out.")
+        constant = np.flatnonzero(s.variance == 0)
+        if constant.size:
+            listed = ", ".join(names[j] for j in constant[:8])
+            found.append(f"Columns with one value only: {listed}. Leave them out.")
+        found += self._copies(names)
+        scale = np.sqrt(np.where(s.variance > 0, s.variance, np.inf))
+        farthest = np.maximum(s.mean - s.minimum, s.maximum - s.mean) / scale
+        for j in np.flatnonzero(farthest > _FAR)[:8]:
+            found.append(
+                f"{names[j]} has a value {farthest[j]:.3g} standard deviations from its mean; "
+                "check it."
+            )
+        if self.rare is not None and self.rare > 10 * _RARE:
+            found.append(
+                f"{self.rare:.1%} of the rows are less probable than all but {_RARE:.1%} of rows "
+                "drawn from the model: these data are not, or no longer, what was fitted."
+            )
+        return found
+
+    def _copies(self, names: list[str]) -> list[str]:
+        s = self.summary
+        if s.order < 2 or s.n_features < 2:
+            return []
+        scale = np.sqrt(np.where(s.variance > 0, s.variance, 1.0))
+        values = s.tensor(2, s.mean, scale).values
+        pairs = [(i, k) for k in range(s.n_features) for i in range(k)]
+        return [
+            f"{names[i]} and {names[k]} are copies of each other up to shift and scale. Keep one."
+            for (i, k), value in zip(pairs, values, strict=True)
+            if abs(value) > _NEARLY_ONE
+        ][:8]
+
+
+def gather(mixture: DiagonalMixture, data: Any) -> DataFacts:
+    """One pass over rows, or a look at a summary.
+
+    Parameters
+    ----------
+    mixture : DiagonalMixture
+    data : MomentSummary, RowSource, or anything that `open_rows` takes
+    """
+    if isinstance(data, MomentSummary):
+        _check_width(mixture, data.n_features)
+        if not data.n_rows:
+            raise InputError("the summary holds no rows; give one that does.")
+        return DataFacts(data.truncate(min(data.order, _MOST_ORDER), min(data.squared_order, 2)))
+    source = data
+    if not (hasattr(source, "blocks") and hasattr(source, "n_features")):
+        source = open_rows(data, expected=mixture.feature_names)
+    _check_width(mixture, source.n_features)
+    order = min(_MOST_ORDER, mixture.n_features)
+    return _pass(mixture, source, MomentSummary(mixture.n_features, order, replicates=0))
+
+
+def _check_width(mixture: DiagonalMixture, n_features: int) -> None:
+    if n_features != mixture.n_features:
+        raise InputError(
+            f"the model has {mixture.n_features} features, the data {n_features}. Give the data "
+            "that it was fitted to, or select its columns."
+        )
+
+
+def _pass(mixture: DiagonalMixture, source: Any, summary: MomentSummary) -> DataFacts:
+    dense = bool((mixture.variances > 0).all())
+    counts = np.zeros(mixture.n_components, dtype=np.int64)
+    total, n_rare = 0.0, 0
+    rare_below = _rare_below(mixture) if dense else 0.0
+
+    def blocks() -> Iterator[Float]:
+        nonlocal total, n_rare
+        for block in source.blocks():
+            summary.update(block)
+            if dense:
+                scores = mixture.log_prob(block)
+                total += float(scores.sum())
+                n_rare += int((scores < rare_below).sum())
+                counts[:] += np.bincount(mixture.predict(block), minlength=len(counts))
+            yield block
+
+    shown = thinned(blocks(), _MOST_SHOWN)
+    dropped = int(getattr(source, "n_dropped", 0))
+    if not dense:
+        return DataFacts(summary, shown, n_dropped=dropped)
+    n = summary.n_rows
+    return DataFacts(summary, shown, counts, total / n, n_rare / n, dropped)
+
+
+def _rare_below(mixture: DiagonalMixture) -> float:
+    """Log-density that all but one in a thousand of the model's own rows exceed."""
+    drawn = mixture.sample(_DRAWN, random_state=0)[0]
+    return float(np.quantile(mixture.log_prob(drawn), _RARE))

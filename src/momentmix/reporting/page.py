@@ -1,0 +1,296 @@
+"""The page: sections in the order in which a reader asks."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+
+import numpy as np
+
+from momentmix.core.mixture import DiagonalMixture
+from momentmix.fitting.findings import Severity
+from momentmix.fitting.record import FitRecord, versions
+from momentmix.fitting.standard_errors import Intervals
+from momentmix.reporting.data_facts import DataFacts
+from momentmix.reporting.markup import (
+    Cell,
+    definition_table,
+    escaped,
+    items,
+    section,
+    sortable_table,
+)
+from momentmix.reporting.pictures import Picture
+from momentmix.reporting.words import answers, verdict
+
+__all__ = ["Contents", "page"]
+
+_NO_RECORD = (
+    "This model file holds no record of a fit, so there are no certificate and no intervals. "
+    "momentmix fit, and FitResult.save in Python, write one."
+)
+_SECTIONS = (
+    ("summary", "Summary"),
+    ("certificate", "Can this fit be trusted?"),
+    ("components", "Components"),
+    ("parameters", "Parameters with 95 % intervals"),
+    ("pictures", "Pictures"),
+    ("data", "Quality of the data"),
+    ("made", "How this was made"),
+)
+
+
+@dataclass(frozen=True)
+class Contents:
+    """All that a report shows.
+
+    Attributes
+    ----------
+    mixture : DiagonalMixture
+    record : FitRecord or None
+    facts : DataFacts or None
+        Of the data, where data were given.
+    pictures : sequence of Picture
+    model_name, data_name : str or None
+        Names of files.
+    command : str or None
+        That made the report.
+    """
+
+    mixture: DiagonalMixture
+    record: FitRecord | None
+    facts: DataFacts | None
+    pictures: Sequence[Picture]
+    model_name: str | None = None
+    data_name: str | None = None
+    command: str | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the features."""
+        known = self.mixture.feature_names
+        return list(known or (f"feature {j}" for j in range(self.mixture.n_features)))
+
+    @property
+    def intervals(self) -> Intervals | None:
+        """95 % intervals, where the fit is recorded and has any."""
+        return None if self.record is None else self.record.intervals
+
+
+def page(c: Contents) -> str:
+    """The whole file as text."""
+    style, script = (
+        files("momentmix.reporting").joinpath(name).read_text(encoding="utf-8")
+        for name in ("style.css", "sort.js")
+    )
+    m = c.mixture
+    title = (
+        f"Mixture of {m.n_components} component{'s' if m.n_components > 1 else ''}, "
+        f"{m.n_features} feature{'s' if m.n_features > 1 else ''}"
+    )
+    makers = (_summary, _certificate, _components, _parameters, _pictures, _data, _made)
+    body = "\n".join(
+        section(name, heading, *make(c))
+        for (name, heading), make in zip(_SECTIONS, makers, strict=True)
+    )
+    links = "".join(f'<li><a href="#{name}">{heading}</a></li>' for name, heading in _SECTIONS)
+    lead = f"Report on {c.model_name}." if c.model_name else "Report on a fitted mixture."
+    # Only what is written here may run, and nothing may be fetched.
+    policy = (
+        f"default-src 'none'; img-src data:; style-src '{_digest(style)}'; "
+        f"script-src '{_digest(script)}'; base-uri 'none'; form-action 'none'"
+    )
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{escaped(title)} – momentmix report</title>
+<link rel="icon" href="data:,">
+<style>{style}</style>
+</head>
+<body>
+<a class="skip" href="#main">To the contents</a>
+<header>
+<h1>{escaped(title)}</h1>
+<p>{escaped(lead)}</p>
+<nav aria-label="Sections"><ul>{links}</ul></nav>
+</header>
+<main id="main">
+{body}
+</main>
+<script>{script}</script>
+</body>
+</html>
+"""
+
+
+def _digest(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+# -- sections ---------------------------------------------------------------------------------
+
+
+def _summary(c: Contents) -> list[str]:
+    m, record, facts = c.mixture, c.record, c.facts
+    entries: list[tuple[str, object]] = [
+        ("Components", m.n_components),
+        ("Features", m.n_features),
+    ]
+    if record is not None:
+        refined = (
+            f"EM, {record.n_passes} passes over the rows in all"
+            + ("" if record.converged else ", not converged")
+            if record.refine == "em"
+            else "none: the answer comes from the moments alone"
+        )
+        entries += [
+            ("Rows fitted", f"{record.n_rows:,}"),
+            ("Method", f"{record.method}, moments up to order {record.order}"),
+            ("Refinement", refined),
+            ("Answer from", record.winner),
+        ]
+        if record.log_likelihood is not None:
+            entries.append(("Log-likelihood per row", f"{record.log_likelihood:.6g}"))
+        entries += [("Note", note) for note in record.notes]
+    if facts is not None and facts.log_likelihood is not None:
+        label = "Log-likelihood per row of the data given here"
+        entries.append((label, f"{facts.log_likelihood:.6g}"))
+    return [_banner(record), definition_table("summary-table", "The fit at a glance", entries)]
+
+
+def _banner(record: FitRecord | None) -> str:
+    if record is None:
+        return f'<p class="verdict plain"><strong>No certificate</strong> {escaped(_NO_RECORD)}</p>'
+    passed = record.certificate.passed
+    kind, word = ("good", "✓ Passed") if passed else ("bad", "✗ Not passed")
+    text = escaped(verdict(record.certificate))
+    return f'<p class="verdict {kind}"><strong>Certificate: {word}</strong> {text}</p>'
+
+
+def _certificate(c: Contents) -> list[str]:
+    if c.record is None:
+        return [f"<p>{escaped(_NO_RECORD)}</p>"]
+    certificate = c.record.certificate
+    parts = []
+    for answer in answers(certificate):
+        parts.append(f"<h3>{escaped(answer.question)}</h3>")
+        short = f'<span class="answer">{escaped(answer.short)}.</span>'
+        parts.append(f"<p>{short} {escaped(answer.text)}</p>")
+    if certificate.reasons:
+        parts += ["<h3>Reasons against it</h3>", items(certificate.reasons)]
+    others = [f for f in certificate.findings if f.severity is not Severity.FATAL]
+    if others:
+        parts += ["<h3>Also found</h3>", items(str(f) for f in others)]
+    if c.mixture.feature_names is not None and "column" in str(certificate):
+        listed = ", ".join(f"{j} {name}" for j, name in enumerate(c.names))
+        parts.append(f'<p class="soft">Columns are numbered from 0: {escaped(listed)}.</p>')
+    return parts
+
+
+def _components(c: Contents) -> list[str]:
+    m, ends = c.mixture, c.intervals
+    counts = None if c.facts is None else c.facts.counts
+    headings = ["Component", "Weight"]
+    headings += ["Rows"] if counts is not None else []
+    headings += [f"Mean of {name}" for name in c.names]
+    rows = []
+    for i in range(m.n_components):
+        low, high = (None, None) if ends is None else (ends.weights[0][i], ends.weights[1][i])
+        row = [Cell(str(i), float(i)), Cell.number(m.weights[i], low, high)]
+        if counts is not None:
+            row.append(Cell(f"{counts[i]:,}", float(counts[i])))
+        row += [Cell.number(x) for x in m.means[i]]
+        rows.append(row)
+    hint = '<p class="soft hint">Headings sort the table where scripts may run.</p>'
+    return [hint, sortable_table("component-table", "One line for each component", headings, rows)]
+
+
+def _parameters(c: Contents) -> list[str]:
+    m, ends = c.mixture, c.intervals
+    headings = ["Component", "Feature", "Mean", "Standard deviation", "Variance"]
+    rows = []
+    for i in range(m.n_components):
+        for j, name in enumerate(c.names):
+            mean, variance = float(m.means[i, j]), float(m.variances[i, j])
+            cells = [Cell.number(mean), Cell.number(variance**0.5), Cell.number(variance)]
+            if ends is not None:
+                low, high = (float(end[i, j]) for end in ends.means)
+                least, most = (float(end[i, j]) for end in ends.variances)
+                cells = [
+                    Cell.number(mean, low, high),
+                    Cell.number(variance**0.5, least**0.5, most**0.5),
+                    Cell.number(variance, least, most),
+                ]
+            rows.append([Cell(str(i), float(i)), Cell(name, name), *cells])
+    note = (
+        "Behind each number stands its 95 % interval."
+        if ends is not None
+        else "No intervals are recorded for this model."
+    )
+    caption = "Means and spreads of every feature in every component"
+    return [
+        f'<p class="soft">{note}</p>',
+        sortable_table("parameter-table", caption, headings, rows),
+    ]
+
+
+def _pictures(c: Contents) -> list[str]:
+    parts = [
+        f"<h3>{escaped(p.title)}</h3>\n"
+        f'<figure id="picture-{p.name}">'
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escaped(p.title)}">'
+        f'<img src="{p.address}" alt="{escaped(p.alt)}"></div>'
+        f"<figcaption>{escaped(p.caption)}</figcaption></figure>"
+        for p in c.pictures
+    ]
+    if c.facts is None:
+        text = "Give the data (--data) for rows in the pictures and the residuals of the moments."
+        parts.append(f'<p class="soft">{text}</p>')
+    return parts
+
+
+def _data(c: Contents) -> list[str]:
+    if c.facts is None:
+        text = "No data were given to this report (--data), so it says nothing of them."
+        return [f"<p>{text}</p>"]
+    s = c.facts.summary
+    found = c.facts.findings(c.names)
+    parts = [
+        items(found) if found else "<p>Nothing unusual was found.</p>",
+        f'<p class="soft">{s.n_rows:,} rows were looked at: constant columns, copies of columns, '
+        "values far out, rows that the model finds improbable.</p>",
+    ]
+    headings = ["Feature", "Least", "Mean", "Greatest", "Standard deviation"]
+    columns = (s.minimum, s.mean, s.maximum, np.sqrt(s.variance))
+    rows = [
+        [Cell(c.names[j], c.names[j]), *(Cell.number(column[j]) for column in columns)]
+        for j in range(s.n_features)
+    ]
+    return [*parts, sortable_table("data-table", "Columns of the data", headings, rows)]
+
+
+def _made(c: Contents) -> list[str]:
+    entries: list[tuple[str, object]] = []
+    if c.record is not None:
+        if c.record.command is not None:
+            entries.append(("Fitted by", c.record.command))
+        seed = "not recorded" if c.record.seed is None else c.record.seed
+        entries.append(("Seed", seed))
+        made = ", ".join(f"{name} {number}" for name, number in c.record.versions.items())
+        entries.append(("Fitted with", made))
+    if c.model_name is not None:
+        entries.append(("Model", c.model_name))
+    if c.data_name is not None:
+        entries.append(("Data", c.data_name))
+    if c.command is not None:
+        entries.append(("Report by", c.command))
+    now = ", ".join(f"{name} {number}" for name, number in versions().items())
+    entries.append(("Report with", now))
+    note = '<p class="soft">The same model and data give the same report, byte for byte.</p>'
+    return [definition_table("made-table", "Versions, commands and seed", entries), note]

@@ -1,0 +1,107 @@
+"""Pictures of a report, as SVG in data addresses: sharp in print, and the same bytes every time."""
+
+from __future__ import annotations
+
+import base64
+import io
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+from momentmix.core.mixture import DiagonalMixture
+from momentmix.displays import MeansDisplay, MomentResidualsDisplay, PairsDisplay, need_matplotlib
+from momentmix.displays.style import names_of
+from momentmix.fitting.standard_errors import Intervals
+from momentmix.reporting.data_facts import DataFacts
+
+__all__ = ["Picture", "draw"]
+
+_FEW_COMPONENTS = 8
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture with what it shows in words.
+
+    Attributes
+    ----------
+    name : str
+        For the address within the page.
+    title, alt, caption : str
+    address : str
+        ``data:image/svg+xml;base64,…``
+    """
+
+    name: str
+    title: str
+    alt: str
+    caption: str
+    address: str
+
+
+def draw(
+    mixture: DiagonalMixture, ends: Intervals | None, facts: DataFacts | None
+) -> list[Picture]:
+    """The pictures that the model and the data allow."""
+    need_matplotlib()
+    from matplotlib import style
+
+    settings = {"svg.hashsalt": "momentmix", "svg.fonttype": "path", "font.size": 10.0}
+    with style.context(["default", settings]):
+        pictures = [_pairs(mixture, facts), _means(mixture, ends)]
+        if facts is not None:
+            pictures.append(_residuals(mixture, facts))
+    return pictures
+
+
+def _pairs(mixture: DiagonalMixture, facts: DataFacts | None) -> Picture:
+    rows = None if facts is None or facts.counts is None else facts.shown
+    display = PairsDisplay.from_estimator(mixture, rows)
+    shown = len(display.names)
+    what = "one feature" if shown == 1 else f"each pair of {shown} features"
+    caption = "Ellipses at one and two standard deviations; the number marks the centre."
+    if mixture.n_features == 1:
+        caption = "Density of the mixture and of its components."
+    if shown < mixture.n_features:
+        caption += f" Shown are the {shown} features that tell the components apart best."
+    if rows is not None:
+        caption += f" Points are {len(rows):,} rows, in the colour of their component."
+    alt = f"Components over {what}" + (", with rows as points." if rows is not None else ".")
+    return _picture("pairs", "Pairs of features", alt, caption, display.figure_)
+
+
+def _means(mixture: DiagonalMixture, ends: Intervals | None) -> Picture:
+    low, high = (None, None) if ends is None else ends.means
+    kind = "lines" if mixture.n_components <= _FEW_COMPONENTS else "heat map"
+    display = MeansDisplay(mixture, names_of(mixture, mixture), low, high)
+    caption = "Means as deviations from the overall mean, in overall standard deviations."
+    if ends is not None:
+        caption += " Bars are 95 % intervals." if kind == "lines" else ""
+    alt = f"Means of {mixture.n_components} components over {mixture.n_features} features."
+    return _picture("means", "Means", alt, caption, display.plot(kind).figure_)
+
+
+def _residuals(mixture: DiagonalMixture, facts: DataFacts) -> Picture:
+    display = MomentResidualsDisplay.from_estimator(mixture, facts.summary)
+    caption = (
+        "Each point is the mean of a product of features. Left: those of the data against those of "
+        "the model, which lie on the line where the model is right. Right: the differences, order "
+        "by order; they scatter about zero by chance, and one that stands out names a misfit. "
+        "“Squared”: one feature of the product occurs twice."
+    )
+    alt = "Moments of the data against those of the model, and their differences by order."
+    return _picture("residuals", "Residuals of the moments", alt, caption, display.figure_)
+
+
+def _picture(name: str, title: str, alt: str, caption: str, figure: Any) -> Picture:
+    from matplotlib import pyplot
+
+    stream = io.BytesIO()
+    metadata = {"Date": None, "Creator": None}
+    with warnings.catch_warnings():
+        # A name in a script that the font lacks: boxes here, the name itself in the tables.
+        warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
+        figure.savefig(stream, format="svg", metadata=metadata, dpi=130)
+    pyplot.close(figure)
+    data = base64.b64encode(stream.getvalue()).decode("ascii")
+    return Picture(name, title, alt, caption, f"data:image/svg+xml;base64,{data}")

@@ -1,0 +1,170 @@
+"""Up to 1e10 rows: exact counts, and moments that do not drift; and twins of other dtypes."""
+
+import hashlib
+from collections import Counter
+from fractions import Fraction
+
+import numpy as np
+
+from campaigns.mutated_files import Pieces
+from campaigns.part import campaign
+from campaigns.strangers_reader import read_summary
+from momentmix.moments.summary import MomentSummary
+
+LIMIT = Fraction(1, 10**9)
+
+
+def repeated_shard(data, times, shard_id):
+    """The file of a shard that holds every row of another one `times` times, made by a stranger."""
+    pieces = Pieces(data)
+    pieces.sections = [[v * times for v in values] for values in pieces.sections]
+    pieces.header["n_rows"] = [n * times for n in pieces.header["n_rows"]]
+    pieces.header["weight_squares"] = str(int(pieces.header["weight_squares"]) * times)
+    pieces.shards = [hashlib.sha256(shard_id.encode()).digest()[:16]]
+    return pieces.pack(None)
+
+
+def exact_moments(parts):
+    """E[z_I] and E[z_j²] of the union about the shift of its own summary, as fractions.
+
+    `parts` are (rows, times); rows are float64 numbers, so that fractions hold them exactly.
+    """
+    n = sum(len(rows) * times for rows, times in parts)
+
+    def mean(function):
+        return sum(times * sum(function(row) for row in rows) for rows, times in parts) / n
+
+    return n, mean
+
+
+def check_drift(summary, parts):
+    """Every moment of order ≤ 2 within 1e-9 of its own standard error of the exact one."""
+    rows_as_fractions = [([[Fraction(x) for x in row] for row in rows], t) for rows, t in parts]
+    n, mean = exact_moments(rows_as_fractions)
+    assert summary.n_rows == n, f"{summary.n_rows} rows instead of {n}"
+    assert summary.sum_weights == n
+    moments = summary.moments()
+    shift = [Fraction(float(x)) for x in moments.shift]
+    scale = [Fraction(float(x)) for x in moments.scale]
+
+    def product(row, members):
+        value = Fraction(1)
+        for i in members:
+            value *= (row[i] - shift[i]) / scale[i]
+        return value
+
+    found = [((0, 1), moments.distinct[2][0]), ((0, 2), moments.distinct[2][1])]
+    found += [((j, j), moments.squared[0][j, 0]) for j in range(3)]
+    found += [((0, 1, 2), moments.distinct[3][0])]
+    for members, value in found:
+        exact = mean(lambda row, m=members: product(row, m))
+        square = mean(lambda row, m=members: product(row, m) ** 2) - exact**2
+        # |error| ≤ 1e-9·sqrt(square / n), without a root
+        assert (Fraction(float(value)) - exact) ** 2 * n <= LIMIT**2 * square, members
+
+
+def drift(start, stop, seed):
+    """A case: shards of up to 1e7 rows each, 1e6 to 1e10 rows in all, merged in random order."""
+    counts = Counter()
+    for number in range(start, stop):
+        rng = np.random.default_rng([seed, 6, number])
+        n_shards = int(rng.integers(2, 12))
+        largest = 10 ** rng.uniform(6, 10)
+        shards, parts = [], []
+        for i in range(n_shards):
+            rows = rng.standard_normal((12, 3)) * 10.0 ** rng.uniform(-2, 2, 3) + rng.uniform(-9, 9)
+            times = max(1, int(largest / n_shards / 12))
+            base = MomentSummary(3, 3, shard_id="x", replicates=2, n_threads=1).update(rows)
+            data = repeated_shard(base.to_bytes(), times, f"{number}/{i}")
+            read_summary(data)  # a valid file, says the stranger
+            shards.append(MomentSummary.from_bytes(data))
+            parts.append((rows.tolist(), times))
+        total = shards[0]
+        for i in rng.permutation(np.arange(1, n_shards)):
+            total = total + shards[i]
+        check_drift(total, parts)
+        once = sum(shards[::-1]).to_bytes()
+        assert once == total.to_bytes(), f"case {number}: the order shows"
+        counts += Counter({"drift tests": 1, "rows of drift tests": total.n_rows})
+    return counts
+
+
+def ten_billion(start, stop, seed):
+    """A case: a thousand shards of 1e7 rows with ids of their own, one after the other."""
+    counts = Counter()
+    for number in range(start, stop):
+        rng = np.random.default_rng([seed, 7, number])
+        total, parts = None, []
+        bases = [rng.standard_normal((10, 3)) + rng.uniform(-3, 3, 3) for _ in range(8)]
+        files = [
+            MomentSummary(3, 3, shard_id="x", replicates=0, n_threads=1).update(rows).to_bytes()
+            for rows in bases
+        ]
+        for i in range(1000):
+            data = repeated_shard(files[i % 8], 10**6, f"{number}/{i}")
+            shard = MomentSummary.from_bytes(data)
+            if total is None:
+                total = shard
+            else:
+                total += shard
+        parts = [(rows.tolist(), 125 * 10**6) for rows in bases]
+        check_drift(total, parts)
+        assert total.n_rows == 10**10
+        assert len(total.shard_ids) == 1000
+        counts += Counter({"drift tests": 1, "rows of drift tests": total.n_rows})
+    return counts
+
+
+# -- twins ------------------------------------------------------------------------------------
+
+KINDS = [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.float16]
+KINDS += [np.float32, np.longdouble, ">f8", ">f4", ">i4", "<i2"]
+
+
+def layouts(rows):
+    """The same numbers in other places: Fortran order, strides, read-only, reversed, unaligned."""
+    yield "C", rows
+    yield "Fortran", np.asfortranarray(rows)
+    wide = np.zeros((2 * len(rows), 2 * rows.shape[1]), rows.dtype)
+    wide[::2, ::2] = rows
+    yield "strided", wide[::2, ::2]
+    yield "reversed", np.ascontiguousarray(rows[::-1])[::-1]
+    frozen = rows.copy()
+    frozen.setflags(write=False)
+    yield "read-only", frozen
+    raw = np.zeros(rows.nbytes + 1, np.uint8)
+    odd = raw[1:].view(rows.dtype).reshape(rows.shape)
+    odd[...] = rows
+    yield "unaligned", odd
+
+
+def twins(start, stop, seed):
+    """A case: numbers of one dtype in every layout, against float64 in C order, by their bytes."""
+    counts = Counter()
+    for number in range(start, stop):
+        rng = np.random.default_rng([seed, 8, number])
+        kind = np.dtype(KINDS[number % len(KINDS)])
+        d, n = int(rng.integers(1, 5)), int(10 ** rng.uniform(0, 3.7))
+        if kind.kind == "f":
+            rows = (rng.standard_normal((n, d)) * 10.0 ** rng.uniform(-3, 3)).astype(kind)
+            rows = rows.astype(np.float64).astype(kind)  # what a double holds
+        else:
+            low, high = max(np.iinfo(kind).min, -(2**40)), min(np.iinfo(kind).max, 2**40)
+            rows = rng.integers(low, high, (n, d)).astype(kind)
+        expected = _bytes_of(rows.astype(np.float64))
+        for name, twin in layouts(rows):
+            assert _bytes_of(twin) == expected, f"case {number}: {kind} {name}"
+            counts["twins"] += 1
+    return counts
+
+
+def _bytes_of(rows):
+    summary = MomentSummary(rows.shape[1], min(3, rows.shape[1]), shard_id="a", n_threads=1)
+    return summary.update(rows).to_bytes()
+
+
+PARTS = [
+    campaign(drift, 300, 10, {"drift tests": 300}),
+    campaign(ten_billion, 1, 1, {"rows of drift tests": 10**10}),
+    campaign(twins, 1_000, 50, {"twins": 6_000}),
+]

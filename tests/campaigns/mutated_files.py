@@ -1,0 +1,479 @@
+"""Files that were changed with their structure in mind: what is accepted must be valid.
+
+The judge is the stranger's reader, which shares no code with momentmix: both must accept the same
+files. Whatever is accepted must then be readable without an untyped error.
+"""
+
+import hashlib
+import json
+import random
+import resource
+import struct
+import tempfile
+import time
+from collections import Counter
+from copy import deepcopy
+from functools import lru_cache
+from math import comb
+from pathlib import Path
+
+import numpy as np
+
+from campaigns.part import campaign
+from campaigns.strangers_reader import RefusedError, read_model, read_summary
+from momentmix.core.mixture import DiagonalMixture
+from momentmix.errors import InputError, ModelFileError, SummaryFileError
+from momentmix.moments.summary import MomentSummary
+
+SECONDS, MEGABYTES = 2.0, 200  # of processor time for one file, of memory in a batch
+
+
+# -- the files --------------------------------------------------------------------------------
+
+
+def _made(d, order, squared, replicates, n, **options):
+    rng = np.random.default_rng(d * 100 + order)
+    rows = rng.standard_normal((n, d)) * 3 + np.arange(d) * 1000
+    rows[:, options.pop("zero", [])] = 0.0
+    summary = MomentSummary(d, order, None, squared, replicates=replicates, shard_id="a", **options)
+    return summary.update(rows) if n else summary
+
+
+@lru_cache
+def small_summaries():
+    """Summaries of every shape that the format has: empty, merged, forgotten, with names …"""
+    rng = np.random.default_rng(0)
+    merged = _made(2, 2, 1, 2, 9)
+    merged += MomentSummary(2, 2, None, 1, replicates=2, shard_id="b").update(np.eye(2))
+    forgotten = _made(2, 1, 0, 0, 9).copy()
+    forgotten.forget(np.random.default_rng(201).standard_normal((9, 2))[:2] * 3 + [0, 1000])
+    weighted = MomentSummary(1, 1, shard_id="w", replicates=0)
+    weighted.update(rng.standard_normal((5, 1)) * 1e-30, rng.uniform(0.1, 3, 5))
+    named = _made(3, 3, 2, 0, 7, zero=[1]).to_bytes()
+    again = MomentSummary(3, 3, ["a", "ü\n", ""], 2, replicates=0, shard_id="n")
+    again.update(np.arange(12.0).reshape(4, 3) ** 2)
+    empty = [_made(2, 2, 0, 0, 0), _made(1, 1, 0, 2, 0)]
+    summaries = [_made(2, 2, 1, 0, 20), _made(1, 1, 0, 2, 5), merged, forgotten, weighted, again]
+    return (*[s.to_bytes() for s in (*summaries, *empty)], named)
+
+
+@lru_cache
+def small_models():
+    """Models with and without names and checksum."""
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.json"
+        DiagonalMixture([1.0], [[0.5]], [[2.0]]).save(path)
+        found.append(path.read_bytes())
+        mixture = DiagonalMixture([0.25, 0.75], [[1, -2.5e-300], [3, 4e99]], [[1, 0], [0.1, 7]])
+        mixture.save(path)
+        found.append(path.read_bytes())
+        names = DiagonalMixture(mixture.weights, mixture.means, mixture.variances, ["x", "é\n"])
+        names.save(path)
+        found.append(path.read_bytes())
+    document = json.loads(found[2])
+    del document["sha256"]
+    return (*found, json.dumps(document).encode())
+
+
+# -- judging ----------------------------------------------------------------------------------
+
+
+def attempt(load, kind, place):
+    """What was loaded, or the message of the refusal; any other error is a failure."""
+    try:
+        return load(), None
+    except kind as error:
+        return None, str(error)
+    except Exception as error:
+        raise AssertionError(f"{place}: untyped {type(error).__name__}: {error}") from error
+
+
+def judge_summary(data, deep, place):
+    """Count one summary; raises if the two readers differ or a reading fails."""
+    try:
+        read_summary(data)
+        valid = True
+    except RefusedError:
+        valid = False
+    begin = time.process_time()
+    summary, refusal = attempt(lambda: MomentSummary.from_bytes(data), SummaryFileError, place)
+    assert time.process_time() - begin < SECONDS, f"{place}: took too long"
+    if refusal is not None:
+        assert not valid, f"{place}: valid but refused: {refusal}"
+        assert len(refusal) < 1000, f"{place}: a message of {len(refusal)} characters"
+        return "refused"
+    assert valid, f"{place}: accepted but invalid"
+    assert summary.to_bytes() == data, f"{place}: accepted but not canonical"
+    use_summary(summary, deep)
+    return "accepted"
+
+
+def use_summary(summary, deep):
+    """Read everything that a summary tells; only typed errors are allowed."""
+    repr(summary)
+    for name in ("minimum", "maximum", "shift", "scale", "sum_weights", "effective_rows"):
+        assert not np.isnan(getattr(summary, name)).any(), name
+    if not summary.n_rows:
+        return
+    assert np.isfinite(summary.mean).all()
+    assert (summary.variance >= 0).all()
+    if deep:
+        try:
+            moments = summary.moments()
+            assert all(np.isfinite(x).all() for x in moments.distinct + moments.squared)
+            summary.noise()
+            summary.truncate(1, 0, 0) + MomentSummary(summary.n_features, 1, replicates=0)
+            assert summary.recentre() == summary
+        except InputError:
+            pass
+
+
+def judge_model(data, path, place):
+    """Count one model; raises if the two readers differ."""
+    try:
+        read_model(data)
+        valid = True
+    except RefusedError:
+        valid = False
+    path.write_bytes(data)
+    begin = time.process_time()
+    model, refusal = attempt(lambda: DiagonalMixture.load(path), ModelFileError, place)
+    assert time.process_time() - begin < SECONDS, f"{place}: took too long"
+    if refusal is not None:
+        assert not valid, f"{place}: valid but refused: {refusal}"
+        assert len(refusal) < 1000, f"{place}: a message of {len(refusal)} characters"
+        return "refused"
+    assert valid, f"{place}: accepted but invalid"
+    repr(model)
+    return "accepted"
+
+
+# -- mutations of summaries -------------------------------------------------------------------
+
+INTEGERS = [0, 1, -1, 2, 3, 7, 95, 96, 255, 4096, 4097, 10**6, 2**31, 2**62, 2**63, 2**64, 10**40]
+STRANGE = [None, True, False, 0.5, 1e308, "", "0", "1", "-0", "00", "1e3", " 1", "9" * 400, [], {}]
+STRANGE += [[0], [None], ["0"], "\ud800", "é", "\x00", ["a", "a"], {"a": 1}, -0.0, 1.0, [[]]]
+DOUBLES = [0.0, -0.0, 1.0, -1.0, 5e-324, 1e-308, 1e300, -1e300, 1.8e308, -1.8e308]
+DOUBLES += [float("nan"), float("inf"), float("-inf"), 2.0**1000, 2.0**1001, 1e9, -1e9]
+
+
+class Pieces:
+    """A summary file taken apart: header, shard ids, bounds, sections of integers."""
+
+    def __init__(self, data):
+        length = struct.unpack("<I", data[12:16])[0]
+        self.magic, self.version, self.extra = data[:8], 1, b""
+        self.header, at = json.loads(data[16 : 16 + length]), 16 + length
+        n, d = self.header["n_shards"], self.header["n_features"]
+        self.shards = [data[at + 16 * i : at + 16 * (i + 1)] for i in range(n)]
+        at += 16 * n
+        self.bounds = list(struct.unpack(f"<{2 * d}d", data[at : at + 16 * d]))
+        counts = read_lengths(self.header)
+        at += 16 * d
+        self.sections = []
+        for count, width in zip(counts, self.header["widths"], strict=True):
+            raw = [data[at + width * i : at + width * (i + 1)] for i in range(count)]
+            self.sections.append([int.from_bytes(x, "little", signed=True) for x in raw])
+            at += width * count
+        self.widths = None  # as narrow as can be
+
+    def pack(self, rng):
+        """The file again, with a checksum that is right."""
+        narrow = [max(_bytes(v) for v in values) if values else 1 for values in self.sections]
+        widths = self.widths or narrow
+        if self.widths is None and isinstance(self.header.get("widths"), list):
+            self.header["widths"] = narrow
+        raw = json.dumps(self.header, sort_keys=True, separators=(",", ":")).encode()
+        body = b"".join(self.shards) + struct.pack(f"<{len(self.bounds)}d", *self.bounds)
+        for values, width in zip(self.sections, widths, strict=False):
+            body += b"".join(_packed(v, width) for v in values)
+        data = struct.pack("<8sII", self.magic, self.version, len(raw)) + raw + body + self.extra
+        return data + hashlib.sha256(data).digest()
+
+
+def _bytes(v):
+    return (v if v >= 0 else ~v).bit_length() // 8 + 1
+
+
+def _packed(v, width):
+    return (v & ((1 << 8 * width) - 1)).to_bytes(width, "little")
+
+
+def read_lengths(header):
+    """Number of integers in each section, from the layout of the description."""
+    d, m, q = header["n_features"], header["order"], header["squared_order"]
+    groups = header["replicates"] or 1
+    low = [comb(d, t) * groups for t in range(min(3, m) + 1)]
+    low += [d * comb(d - 1, s) * groups for s in range(min(1, q) + 1)]
+    high = [comb(d, t) for t in range(4, m + 1)] + [d * comb(d - 1, s) for s in range(2, q + 1)]
+    return low + high
+
+
+def _value(rng):
+    chance = rng.random()
+    if chance < 0.5:
+        return rng.choice(INTEGERS) * rng.choice([1, 1, -1])
+    return deepcopy(rng.choice(STRANGE)) if chance < 0.9 else rng.randrange(-(2**70), 2**70)
+
+
+def _header_field(p, rng):
+    p.header[rng.choice(list(p.header))] = _value(rng)
+
+
+def _header_entry(p, rng):
+    lists = [v for v in p.header.values() if isinstance(v, list) and v]
+    if lists:
+        chosen = rng.choice(lists)
+        place = rng.randrange(len(chosen))
+        old = chosen[place]
+        chosen[place] = _value(rng)
+        if rng.random() < 0.5 and isinstance(old, str) and old.lstrip("-").isdigit():
+            chosen[place] = str(int(old) + rng.choice([1, -1, 1 << 20, -(10**30)]))
+        elif rng.random() < 0.5 and isinstance(old, int):
+            chosen[place] = old + rng.choice([1, -1, 2, -5])
+
+
+def _header_shape(p, rng):
+    key = rng.choice(list(p.header))
+    way = rng.randrange(4)
+    if way == 0:
+        del p.header[key]
+    elif way == 1:
+        p.header[rng.choice(["extra", "", "Order", "order "])] = _value(rng)
+    elif isinstance(p.header[key], list):
+        p.header[key] = p.header[key][:-1] if way == 2 else p.header[key] * 2
+
+
+def _integer(p, rng):
+    values = rng.choice(p.sections)
+    if values:
+        place, old = rng.randrange(len(values)), None
+        old = values[place]
+        change = [
+            lambda: -old,
+            lambda: old + rng.choice([1, -1, 2**20, -(2**20), 2**90, -(2**90)]),
+            lambda: old ^ (1 << rng.randrange(max(8, old.bit_length() + 8))),
+            lambda: 0,
+            lambda: values[rng.randrange(len(values))],
+            lambda: old * rng.choice([2, 3, -1, 1000]),
+            lambda: rng.randrange(-(2**200), 2**200),
+            lambda: old * 2**600,
+        ]
+        values[place] = rng.choice(change)()
+
+
+def _whole_section(p, rng):
+    place, factor = rng.randrange(len(p.sections)), rng.choice([-1, 0, 2, 3, 10**6])
+    p.sections[place] = [v * factor for v in p.sections[place]]
+
+
+def _repeated_rows(p, rng):
+    """All rows as often again: valid, if everything is multiplied."""
+    factor = rng.choice([2, 3, 1000, 2**40])
+    p.sections = [[v * factor for v in values] for values in p.sections]
+    if rng.random() < 0.9 and isinstance(p.header.get("n_rows"), list):
+        p.header["n_rows"] = [n * factor for n in p.header["n_rows"] if isinstance(n, int)]
+    if rng.random() < 0.9 and str(p.header.get("weight_squares")).isdigit():
+        p.header["weight_squares"] = str(int(p.header["weight_squares"]) * factor)
+
+
+def _bound(p, rng):
+    if p.bounds:
+        place = rng.randrange(len(p.bounds))
+        old = p.bounds[place]
+        near = [old + 1, old - 1, old * 2, old * (1 + 1e-16), -old]
+        p.bounds[place] = rng.choice(DOUBLES) if rng.random() < 0.5 else rng.choice(near)
+        if rng.random() < 0.1:
+            p.bounds.reverse()
+
+
+def _shards(p, rng):
+    ways = [
+        lambda s: [*s, rng.randbytes(16)],
+        lambda s: sorted([*s, rng.randbytes(16)]),
+        lambda s: s + s[-1:],
+        lambda s: s[::-1],
+        lambda s: s[1:],
+        lambda s: [],
+    ]
+    p.shards = rng.choice(ways)(p.shards)
+    if rng.random() < 0.8:
+        p.header["n_shards"] = len(p.shards)
+
+
+def _shift(p, rng):
+    """Move the shift of a feature without its sums, or only its sums."""
+    shifts = p.header.get("shifts")
+    if isinstance(shifts, list) and shifts:
+        place = rng.randrange(len(shifts))
+        if str(shifts[place]).lstrip("-").isdigit():
+            shifts[place] = str(int(shifts[place]) + rng.choice([1, -1, 10**9, -(10**300)]))
+
+
+def _exponent(p, rng):
+    exponents = p.header.get("exponents")
+    if isinstance(exponents, list) and exponents:
+        place = rng.randrange(len(exponents))
+        exponents[place] = rng.choice([None, 0, 1, -1, 1022, 1023, 1024, -1022, -1023, -44])
+
+
+def _container(p, rng):
+    way = rng.randrange(5)
+    if way == 0:
+        p.version = rng.choice([0, 2, 2**31])
+    elif way == 1:
+        p.magic = bytes([p.magic[0] ^ (1 << rng.randrange(8))]) + p.magic[1:]
+    elif way == 2:
+        p.extra = rng.randbytes(rng.randrange(1, 40))
+    else:
+        narrow = [max(map(_bytes, values), default=1) for values in p.sections]
+        place = rng.randrange(len(narrow))
+        narrow[place] = max(1, narrow[place] + rng.choice([1, -1, 8]))
+        p.widths, p.header["widths"] = narrow, list(narrow)
+
+
+MUTATIONS = [_header_field, _header_entry, _header_shape, _integer, _integer, _integer]
+MUTATIONS += [_whole_section, _repeated_rows, _bound, _bound, _shards, _shift, _exponent]
+MUTATIONS += [_container]
+
+
+def mutated_summary(rng):
+    """A changed summary file; now and then its text instead of its pieces."""
+    data = rng.choice(small_summaries())
+    if rng.random() < 0.1:
+        return _changed_text(data, rng)
+    pieces = Pieces(data)
+    for _ in range(rng.choice([1, 1, 1, 2, 3])):
+        rng.choice(MUTATIONS)(pieces, rng)
+    return pieces.pack(rng)
+
+
+def _changed_text(data, rng):
+    """The header as text with something put in, taken out or replaced, its length put right."""
+    length = struct.unpack("<I", data[12:16])[0]
+    raw = _edited(data[16 : 16 + length], rng)
+    rest = data[16 + length : -32]
+    body = data[:12] + struct.pack("<I", len(raw)) + raw + rest
+    return body + hashlib.sha256(body).digest()
+
+
+FRAGMENTS = [b" ", b"\n", b",", b"[", b"]", b"{", b"}", b'"', b"0", b"-", b"1e5", b"NaN", b"null"]
+FRAGMENTS += [b"Infinity", b"true", b"\\u0000", b"\xff", b"\xc3\xa9", b"[" * 2000, b"9" * 5000]
+FRAGMENTS += [b'"order":1,', b'"sha256":"",', b'"weights":[1.0],', b"/**/", b"\x00", b"1.0", b"\t"]
+
+
+def _edited(text, rng):
+    at, fragment = rng.randrange(len(text) + 1), rng.choice(FRAGMENTS)
+    way = rng.randrange(3)
+    if way == 0:
+        return text[:at] + fragment + text[at:]
+    stop = at + rng.choice([1, 1, 2, 5, 30])
+    return text[:at] + (fragment if way == 1 else b"") + text[stop:]
+
+
+# -- mutations of models ----------------------------------------------------------------------
+
+NUMBERS = [0, 1, -1, 0.5, 1e308, -1e308, 5e-324, 2**53, 10**308, 10**309, 10**400, True, None]
+NUMBERS += ["1", [], [1.0], {}, 1 + 5e-10, 1 - 2e-9, -1e-300, -0.0]
+
+
+def mutated_model(rng):
+    """A changed model file, the checksum put right or left out more often than not."""
+    data = rng.choice(small_models())
+    if rng.random() < 0.3:
+        return _edited(data, rng)
+    m = json.loads(data)
+    for _ in range(rng.choice([1, 1, 2, 3])):
+        key = rng.choice(list(m))
+        way = rng.randrange(6)
+        if way == 0:
+            m[key] = deepcopy(rng.choice([*NUMBERS, *STRANGE]))
+        elif way == 1 and len(m) > 1:
+            del m[key]
+        elif isinstance(m[key], list) and m[key]:
+            place = rng.randrange(len(m[key]))
+            if isinstance(m[key][place], list) and m[key][place] and way < 5:
+                m[key][place][rng.randrange(len(m[key][place]))] = deepcopy(rng.choice(NUMBERS))
+            elif way == 5:
+                m[key] = m[key][:-1] if rng.random() < 0.5 else m[key] + m[key][:1]
+            else:
+                m[key][place] = deepcopy(rng.choice([*NUMBERS, *STRANGE]))
+    if rng.random() < 0.6:
+        m.pop("sha256", None)
+    return json.dumps(m).encode()
+
+
+# -- campaigns --------------------------------------------------------------------------------
+
+
+def _memory():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def summary_mutations(start, stop, seed):
+    """A case: a summary changed with its structure in mind, the checksum right."""
+    counts, before = Counter(), None
+    for number in range(start, stop):
+        rng = random.Random(f"{seed} summary {number}")
+        counts[judge_summary(mutated_summary(rng), number % 16 == 0, f"case {number}")] += 1
+        before = before or _memory()
+    assert _memory() - before < MEGABYTES, f"memory grew to {_memory():.0f} MB"
+    return counts + Counter({"mutations": stop - start})
+
+
+def model_mutations(start, stop, seed):
+    """A case: a model changed with its structure in mind."""
+    counts, before = Counter(), None
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as tmp:
+        for number in range(start, stop):
+            rng = random.Random(f"{seed} model {number}")
+            data, path = mutated_model(rng), Path(tmp) / "model.json"
+            counts[judge_model(data, path, f"case {number}")] += 1
+            before = before or _memory()
+    assert _memory() - before < MEGABYTES, f"memory grew to {_memory():.0f} MB"
+    return counts + Counter({"mutations": stop - start})
+
+
+def flips(start, stop, seed):
+    """A case: one small file, every single bit of it flipped, and every length it can be cut to."""
+    counts = Counter()
+    files = [("summary", data) for data in small_summaries()]
+    files += [("model", data) for data in small_models()]
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as tmp:
+        for number in range(start, stop):
+            kind, data = files[number]
+            for place in range(8 * len(data)):
+                broken = bytearray(data)
+                broken[place // 8] ^= 1 << place % 8
+                counts[f"flipped bits, {_judged(kind, bytes(broken), tmp, place)}"] += 1
+            for length in range(len(data)):
+                counts[f"truncations, {_judged(kind, data[:length], tmp, length)}"] += 1
+    return counts
+
+
+def _judged(kind, data, folder, place):
+    """A summary must be refused; a model may pass if it says the same as before."""
+    if kind == "summary":
+        result = judge_summary(data, False, place)
+        assert result == "refused", f"accepted: {place}"
+        return result
+    path = Path(folder) / "model.json"
+    result = judge_model(data, path, place)
+    if result == "refused":
+        return result
+    known = [_values(read_model(original)) for original in small_models()[:3]]
+    mended = "sha256" not in json.loads(data)  # the name of the checksum was hit, or it has none
+    assert mended or _values(read_model(data)) in known, f"accepted: {place}"
+    return "harmless"
+
+
+def _values(model):
+    return json.dumps(model)
+
+
+PARTS = [
+    campaign(flips, 13, 1, {"flipped bits, refused": 40_000}, "flips-and-truncations"),
+    campaign(summary_mutations, 800_000, 5_000, {"mutations": 800_000}),
+    campaign(model_mutations, 250_000, 5_000, {"mutations": 250_000}),
+]

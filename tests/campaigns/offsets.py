@@ -1,0 +1,96 @@
+"""Moments against a one-pass reference in extended precision, in units of their standard error."""
+
+from collections import Counter
+
+import numpy as np
+
+from campaigns.part import campaign
+from momentmix.core.labels import index_sets, sets_without
+from momentmix.moments.summary import MomentSummary
+
+LIMIT = 1e-9
+long_double = np.longdouble
+
+
+def worst_error(summary, rows, weights=None):
+    """Largest error of any moment in units of its own standard error."""
+    moments, d = summary.moments(), rows.shape[1]
+    points = (rows.astype(long_double) - moments.shift) / moments.scale
+    w = np.ones(len(rows), long_double) if weights is None else weights.astype(long_double)
+
+    def error(values, products):
+        mean = (w * products).sum() / w.sum()
+        spread = np.sqrt((w * (products - mean) ** 2).sum() / w.sum() / len(rows))
+        return float(abs(values - mean) / spread) if spread > 0 else float(abs(values - mean))
+
+    worst = 0.0
+    for t in range(2, summary.order + 1):
+        for value, s in zip(moments.distinct[t], index_sets(d, t), strict=True):
+            worst = max(worst, error(value, points[:, s].prod(axis=1)))
+    for s in range(summary.squared_order + 1):
+        for j in range(d):
+            for value, c in zip(moments.squared[s][j], sets_without(d, s, j), strict=True):
+                products = points[:, j] ** 2 * points[:, c].prod(axis=1)
+                worst = max(worst, error(value, products))
+    return worst
+
+
+def strange_column(rng, n):
+    """A column of some unpleasant kind, in some unit."""
+    values = rng.standard_normal(n)
+    kinds = [
+        lambda: np.full(n, rng.choice([0, 1, 0.1, 3.7])),
+        lambda: np.where(np.arange(n) < rng.integers(n), rng.choice([0, 1, 0.1]), values),
+        lambda: values * (rng.random(n) < 0.02),
+        lambda: rng.standard_cauchy(n),
+        lambda: np.exp(5 * values),
+        lambda: values + 10.0 ** rng.uniform(0, 11),
+        lambda: np.where(np.arange(n) == rng.integers(n), 10.0 ** rng.uniform(3, 20), values),
+        lambda: np.sort(values),
+        lambda: np.round(values * 2),
+        lambda: values * np.where(np.arange(n) < n // 3, 10.0 ** rng.uniform(-30, 30), 1),
+        lambda: np.where(rng.random(n) < 0.6, 1 + 1e-16 * np.round(values * 3), values),
+        lambda: 10.0 ** rng.uniform(-250, 0, n),
+    ]
+    unit = 10.0 ** (rng.uniform(-60, 60) if rng.random() < 0.3 else rng.uniform(-4, 4))
+    return kinds[rng.integers(len(kinds))]() * unit
+
+
+def offset_rows(rng, n, d):
+    """Normal columns, each about an offset of up to 1e12 deviations, all in one unit."""
+    offsets = 10.0 ** rng.uniform(-2, 12, d) * rng.choice([-1, 1], d)
+    return (rng.standard_normal((n, d)) + offsets) * 10.0 ** rng.uniform(-50, 50)
+
+
+def offsets(start, stop, seed):
+    """A case: rows in one shard cut into calls, and in two shards that are merged."""
+    counts = Counter()
+    for number in range(start, stop):
+        rng = np.random.default_rng([seed, 2, number])
+        d, n = int(rng.integers(1, 5)), int(8 + 2500 * rng.random() ** 3)
+        order = int(rng.integers(1, d + 1))
+        strange = number % 2
+        rows = (
+            np.column_stack([strange_column(rng, n) for _ in range(d)])
+            if strange
+            else offset_rows(rng, n, d)
+        )
+        whole = MomentSummary(d, order, shard_id="a", replicates=2, n_threads=1)
+        for part in np.array_split(rows, int(rng.integers(1, min(4, n + 1)))):
+            whole.update(part)
+        cut = int(rng.integers(1, n))
+        parts = [
+            MomentSummary(d, order, shard_id=str(i), replicates=2, n_threads=1).update(part)
+            for i, part in enumerate((rows[:cut], rows[cut:]))
+        ]
+        union = parts[0] + parts[1]
+        assert union - parts[1] == parts[0], f"case {number}: subtracting does not undo adding"
+        for summary in (whole, union):
+            assert MomentSummary.from_bytes(summary.to_bytes()) == summary, number
+            error = worst_error(summary, rows)
+            assert error < LIMIT, f"case {number}: {error:.2g} standard errors"
+        counts += Counter({"offsets": 1, "strange tables": strange, "rows": n})
+    return counts
+
+
+PARTS = [campaign(offsets, 10_000, 100, {"offsets": 10_000})]

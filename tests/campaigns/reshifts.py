@@ -1,0 +1,97 @@
+"""Re-shifting and re-scaling against sums of integers, exactly."""
+
+from collections import Counter
+from math import prod
+
+import numpy as np
+
+from campaigns.part import campaign
+from momentmix.core.labels import index_sets, sets_without
+from momentmix.moments.exact_sums import QUANTUM_BITS, coarser, finer, move, zeros
+from momentmix.moments.layout import Layout
+from momentmix.moments.summary import MomentSummary
+
+
+def exact_sums(layout, points, groups):
+    """Sums of products, in quanta, group by group, straight from their definition."""
+    sums = zeros(layout)
+    for point, group in zip(points, groups, strict=True):
+        for section, array in zip(layout.sections, sums, strict=True):
+            g = group if section.n_groups > 1 else 0
+            if section.kind == "distinct":
+                for place, s in enumerate(index_sets(layout.n_features, section.size).tolist()):
+                    array[g, place] += prod(point[i] for i in s) * 2**QUANTUM_BITS
+                continue
+            for j in range(layout.n_features):
+                sets = sets_without(layout.n_features, section.size, j).tolist()
+                for place, s in enumerate(sets):
+                    array[g, j, place] += (
+                        point[j] ** 2 * prod(point[i] for i in s) * 2**QUANTUM_BITS
+                    )
+    return sums
+
+
+def equal(left, right):
+    return all((a == b).all() for a, b in zip(left, right, strict=True))
+
+
+def draw(d, m, q, groups, rng, n=8):
+    """A layout, points of large integers and their groups."""
+    points = [[int(x) for x in row] for row in rng.integers(-(10**6), 10**6, (n, d))]
+    return Layout(d, m, q, groups), points, [int(g) for g in rng.integers(0, max(1, groups), n)]
+
+
+def check_maps(layout, points, group, rng):
+    """Moving and refining exact sums is moving and refining the points, and can be undone."""
+    d, start = layout.n_features, exact_sums(layout, points, group)
+    deltas = [int(x) * 10 ** int(rng.integers(0, 25)) + 7 for x in rng.integers(-9, 10, d)]
+    moved = [[z - delta for z, delta in zip(point, deltas, strict=True)] for point in points]
+    result = move(layout, start, deltas)
+    assert equal(result, exact_sums(layout, moved, group))
+    assert equal(move(layout, result, [-delta for delta in deltas]), start)
+    bits = [int(x) for x in rng.integers(0, 60, d)]
+    scaled = [[z << a for z, a in zip(point, bits, strict=True)] for point in points]
+    result = finer(layout, start, bits)
+    assert equal(result, exact_sums(layout, scaled, group))
+    for j, a in enumerate(bits):
+        result = coarser(layout, result, j, a) if a else result
+    assert equal(result, start)
+
+
+def check_hops(rng):
+    """A summary that is moved about comes back to the same bytes; gives the number of hops."""
+    d = int(rng.integers(1, 5))
+    rows = rng.standard_normal((int(rng.integers(2, 60)), d)) * 10.0 ** rng.integers(-5, 5, d)
+    summary = MomentSummary(d, d, shard_id="a", replicates=2, n_threads=1)
+    start = summary.update(rows + rng.standard_normal(d)).to_bytes()
+    steps = rng.integers(-(10**6), 10**6, (3, d))
+    here = summary
+    for step in [*steps, *-rng.permutation(steps)]:
+        here = here.recentre(here.shift + step * here.scale)
+        assert here == summary
+        assert here.n_rows == len(rows)
+    assert here.to_bytes() == start
+    away = summary.recentre(summary.shift + 3 * summary.scale)
+    assert away.to_bytes() != start
+    assert away.recentre().to_bytes() == start
+    return 2 * len(steps) + 2
+
+
+def reshifts(start, stop, seed):
+    """A case: a map of exact sums and its inverse, and a walk of a summary."""
+    counts = Counter()
+    for number in range(start, stop):
+        rng = np.random.default_rng([seed, 3, number])
+        d = int(rng.integers(1, 6))
+        m = int(rng.integers(1, min(d, 4) + 1))
+        q, groups = int(rng.integers(0, m)), int(rng.choice([0, 2, 3]))
+        try:
+            check_maps(*draw(d, m, q, groups, rng, n=5), rng)
+            hops = check_hops(rng)
+        except AssertionError as error:
+            raise AssertionError(f"case {number}: {error}") from error
+        counts += Counter({"re-shifts": 1, "hops": hops})
+    return counts
+
+
+PARTS = [campaign(reshifts, 10_000, 100, {"re-shifts": 10_000, "hops": 80_000})]

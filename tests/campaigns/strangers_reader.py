@@ -1,0 +1,203 @@
+"""A reader by someone who has read docs/file-format.md and docs/model-file.md alone.
+
+It raises ``RefusedError`` for every file that deviates from the description, so that what momentmix
+accepts can be judged by another.
+"""
+
+import hashlib
+import json
+import re
+import struct
+from fractions import Fraction
+from itertools import combinations, pairwise
+from math import comb, inf, isfinite
+
+KEYS = ["exact_bounds", "exponents", "feature_names", "n_features", "n_forgotten", "n_rows"]
+KEYS += ["n_shards", "order", "quantum_bits", "replicates", "shifts", "squared_order"]
+KEYS += ["weight_squares", "widths"]
+MODEL_KEYS = ["format", "version", "weights", "means", "variances", "feature_names"]
+MODEL_KEYS += ["fit", "sha256"]
+EPSILON = Fraction(1, 2**16)
+
+
+class RefusedError(Exception):
+    """The file is not what the description says."""
+
+
+def need(condition):
+    if not condition:
+        raise RefusedError
+
+
+def parsed(text):
+    def unique(pairs):
+        need(len(dict(pairs)) == len(pairs))
+        return dict(pairs)
+
+    def no_constant(_):
+        raise RefusedError
+
+    try:
+        return json.loads(text.decode(), object_pairs_hook=unique, parse_constant=no_constant)
+    except (ValueError, RecursionError):
+        raise RefusedError from None
+
+
+def whole(value, low, high):
+    return type(value) is int and low <= value <= high
+
+
+def listed(value, length, check):
+    need(isinstance(value, list) and len(value) == length and all(check(one) for one in value))
+
+
+def decimal(value):
+    return isinstance(value, str) and len(value) <= 1000 and re.fullmatch("0|-?[1-9][0-9]*", value)
+
+
+def check_names(names, d):
+    if names is not None:
+        listed(names, d, lambda name: isinstance(name, str))
+        need(len(set(names)) == d)
+
+
+# -- summaries --------------------------------------------------------------------------------
+
+
+def check_header(raw):
+    """The header as a dictionary, and its sections as (kind, size, entries, groups)."""
+    h = parsed(raw)
+    need(isinstance(h, dict) and sorted(h) == KEYS)
+    need(json.dumps(h, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode() == raw)
+    d, m, q, g = (h[key] for key in ("n_features", "order", "squared_order", "replicates"))
+    need(whole(d, 1, 2**62) and whole(m, 1, d) and whole(q, 0, m - 1))
+    need(whole(g, 0, 4096) and g != 1)
+    need(type(h["exact_bounds"]) is bool and whole(h["quantum_bits"], 96, 96))
+    need(whole(h["n_shards"], 0, 2**62) and whole(h["n_forgotten"], 0, 2**62))
+    listed(h["exponents"], d, lambda e: e is None or whole(e, -1022, 1023))
+    listed(h["shifts"], d, decimal)
+    need(decimal(h["weight_squares"]))
+    listed(h["n_rows"], max(g, 1), lambda n: whole(n, 0, 2**62))
+    check_names(h["feature_names"], d)
+    low = [("S", t) for t in range(min(3, m) + 1)] + [("T", s) for s in range(min(1, q) + 1)]
+    high = [("S", t) for t in range(4, m + 1)] + [("T", s) for s in range(2, q + 1)]
+    listed(h["widths"], len(low + high), lambda width: whole(width, 1, 4096))
+    entries = {"S": lambda t: comb(d, t), "T": lambda s: d * comb(d - 1, s)}
+    sections = [(*x, entries[x[0]](x[1]), max(g, 1) if x in low else 1) for x in low + high]
+    return h, sections
+
+
+def check_contents(h, bounds, sums, groups):
+    """Nothing that no rows can have."""
+    d, n, weight = h["n_features"], sum(h["n_rows"]), sum(groups)
+    squares = int(h["weight_squares"])
+    need(bool(h["n_shards"]) == bool(n))
+    if not n:
+        need(not any(sums.values()) and not any(groups) and not squares)
+        need(h["exponents"] == [None] * d and h["shifts"] == ["0"] * d)
+        need(h["exact_bounds"] and not h["n_forgotten"])
+        return need(bounds == [inf] * d + [-inf] * d)
+    need(weight > 0 and squares > 0)
+    need(all(w >= 0 and (w or not rows) for w, rows in zip(groups, h["n_rows"], strict=True)))
+    ever = n + h["n_forgotten"]
+    need(weight <= ever * 2**50 * 2**96)
+    need(weight**2 * (1 - EPSILON) <= ever * squares * 2**96)
+    need(h["n_forgotten"] or squares * 2**96 <= weight**2 * (1 + EPSILON))
+    need(all(isfinite(bound) and abs(bound) <= 2.0**1000 for bound in bounds))
+    for j in range(d):
+        a, b = Fraction(bounds[j]), Fraction(bounds[d + j])
+        e, k, s, t = h["exponents"][j], int(h["shifts"][j]), sums[None, (j,)], sums[j, ()]
+        need(a <= b)
+        if e is None:
+            need((k, s, t, a, b) == (0, 0, 0, 0, 0))
+            continue
+        unit, reach = Fraction(2) ** e, b - a + max(abs(a), abs(b)) / 2**40
+        need(abs(k) * unit <= Fraction(1.7976931348623157e308))
+        mean = unit * (k + Fraction(s, weight))
+        variance = unit**2 * (Fraction(t, weight) - Fraction(s, weight) ** 2)
+        need(a - EPSILON * reach <= mean <= b + EPSILON * reach)
+        need(-EPSILON * reach**2 <= variance <= (b - mean) * (mean - a) + EPSILON * reach**2)
+    return None
+
+
+def read_summary(data):
+    """Header, shard ids, bounds, and the integer sums {(j or None, set): total} of a summary."""
+    need(len(data) >= 48)
+    magic, version, length = struct.unpack("<8sII", data[:16])
+    need((magic, version) == (bytes.fromhex("894D4D530D0A1A0A"), 1))
+    need(length <= min(2**22, len(data) - 48))
+    h, sections = check_header(data[16 : 16 + length])
+    d, at = h["n_features"], 16 + length
+    sizes = [n * g * w for (*_, n, g), w in zip(sections, h["widths"], strict=True)]
+    need(len(data) == at + 16 * h["n_shards"] + 16 * d + sum(sizes) + 32)
+    need(hashlib.sha256(data[:-32]).digest() == data[-32:])
+    shards = [data[at + 16 * i : at + 16 * (i + 1)] for i in range(h["n_shards"])]
+    need(all(one < other for one, other in pairwise(shards)))
+    at += 16 * len(shards)
+    bounds = list(struct.unpack(f"<{2 * d}d", data[at : at + 16 * d]))
+    at += 16 * d
+    sums, groups = {}, []
+    for (kind, size, _, n_groups), width in zip(sections, h["widths"], strict=True):
+        keys, values = names_of(kind, size, d), []
+        for key in keys * n_groups:
+            values.append(int.from_bytes(data[at : at + width], "little", signed=True))
+            sums[key] = sums.get(key, 0) + values[-1]
+            at += width
+        need(width == max((v if v >= 0 else -v - 1).bit_length() for v in values) // 8 + 1)
+        groups = values if (kind, size) == ("S", 0) else groups
+    check_contents(h, bounds, sums, groups)
+    return h, shards, bounds, sums
+
+
+def names_of(kind, size, d):
+    """The sums of a section in their order: (None, set) or (squared feature, set)."""
+
+    def colex(members):
+        return sorted(combinations(members, size), key=lambda chosen: chosen[::-1])
+
+    if kind == "S":
+        return [(None, chosen) for chosen in colex(range(d))]
+    return [(j, c) for j in range(d) for c in colex([i for i in range(d) if i != j])]
+
+
+# -- models -----------------------------------------------------------------------------------
+
+
+def read_model(data):
+    """Weights, means, variances and names of a model."""
+    need(len(data) <= 2**30)
+    m = parsed(data)
+    need(isinstance(m, dict) and m.get("format") == "momentmix.DiagonalMixture")
+    need(type(m.get("version")) is int and m["version"] == 1)
+    need(set(m) <= {*MODEL_KEYS} and isinstance(m.get("fit", {}), dict))
+    need(isinstance(m.get("weights"), list) and m["weights"])
+    r = len(m["weights"])
+    listed(m["weights"], r, lambda w: number(w) and w >= 0)
+    need(abs(sum(Fraction(w) for w in m["weights"]) - 1) <= Fraction(1, 10**9))
+    for key, low in (("means", -inf), ("variances", 0)):
+        listed(m.get(key), r, lambda row: isinstance(row, list))
+        for row in m[key]:
+            listed(row, len(m["means"][0]), lambda x, low=low: number(x) and x >= low)
+    need(m["means"][0])
+    check_names(m.get("feature_names"), len(m["means"][0]))
+    need("sha256" not in m or m["sha256"] == checksum(m))
+    return m["weights"], m["means"], m["variances"], m.get("feature_names")
+
+
+def checksum(m):
+    """Of the numbers as doubles with their counts, of the names, of the record of the fit."""
+    data = b""
+    for table in ([m["weights"]], m["means"], m["variances"]):
+        data += struct.pack("<QQ", len(table), len(table[0]))
+        data += b"".join(struct.pack("<d", x) for row in table for x in row)
+    text = json.dumps(m.get("feature_names"), separators=(",", ":"))
+    if "fit" in m:
+        text += json.dumps(m["fit"], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(data + text.encode()).hexdigest()
+
+
+def number(value):
+    """A finite double."""
+    if type(value) is int:
+        return abs(value) < 2**1024 - 2**970  # rounds to a finite double
+    return type(value) is float and isfinite(value)

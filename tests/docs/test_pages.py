@@ -1,0 +1,126 @@
+"""The pages do what they say: code is run, and its output is what the page shows.
+
+Run are ``>>>`` lines in blocks marked python, and lines after ``$`` in blocks marked console;
+``...`` stands for anything. In README.md the plain blocks are run as well. A page that begins with
+``<!-- needs: package -->`` is skipped where that package is missing.
+"""
+
+import doctest
+import os
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from momentmix import errors
+
+ROOT = Path(__file__).parents[2]
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.IGNORE_EXCEPTION_DETAIL
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.S | re.M)
+
+
+def runnable(path):
+    text = path.read_text(encoding="utf-8")
+    return any(kind == "console" or ">>>" in body for kind, body in BLOCK.findall(text))
+
+
+PAGES = [path for path in sorted((ROOT / "docs").rglob("*.md")) if runnable(path)]
+
+
+def run_python(body, name, values):
+    test = doctest.DocTestParser().get_doctest(body, values, name, None, 0)
+    report = []
+    runner = doctest.DocTestRunner(optionflags=FLAGS)
+    failed = runner.run(test, out=report.append, clear_globs=False).failed
+    assert not failed, "".join(report)
+    values.update(test.globs)
+
+
+def run_shell(command):
+    paths = [str(Path(sys.executable).parent), os.environ["PATH"]]
+    done = subprocess.run(
+        ["bash", "-c", command],
+        env={**os.environ, "PATH": os.pathsep.join(paths), "OPENBLAS_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return done.returncode, done.stdout
+
+
+def run_console(body):
+    for part in re.split(r"^\$ ", body, flags=re.M)[1:]:
+        command, _, wanted = part.partition("\n")
+        found = run_shell(command)[1]
+        if wanted.strip():
+            checker = doctest.OutputChecker()
+            message = f"$ {command}\nexpected:\n{wanted}\ngot:\n{found}"
+            assert checker.check_output(wanted, found, FLAGS), message
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT / "docs").as_posix())
+def test_page(path, tmp_path, monkeypatch):
+    text = path.read_text(encoding="utf-8")
+    needs = re.match(r"<!-- needs: (.*?) -->", text)
+    for package in needs[1].split(", ") if needs else []:
+        pytest.importorskip(package)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    values = {}
+    for kind, body in BLOCK.findall(text):
+        if kind == "python" and ">>>" in body:
+            run_python(body, path.name, values)
+        elif kind == "console":
+            run_console(body)
+
+
+def test_the_pages_were_found():
+    assert {"tutorial.md", "shards.md", "forgetting.md"} <= {path.name for path in PAGES}
+
+
+def test_readme(tmp_path, monkeypatch):
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    values = {}
+    for body in [body for kind, body in BLOCK.findall(text) if kind == "python"]:
+        exec(body, values)
+    assert values["result"].certificate.passed
+    demo = runpy.run_path(str(ROOT / "examples" / "demo.py"))
+    demo["make_shards"]()
+    (block,) = [body for kind, body in BLOCK.findall(text) if kind == "bash"]
+    lines = block.splitlines()
+    assert len(lines) == 5
+    for line in lines:
+        code, output = run_shell(line)
+        assert code == 0, output
+    assert Path("report.html").stat().st_size > 10_000
+
+
+def test_every_finding_and_error_is_explained():
+    page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    source = ROOT / "src" / "momentmix" / "fitting" / "findings.py"
+    names = re.findall(r'Finding\(\s*"([a-z-]+)"', source.read_text(encoding="utf-8"))
+    assert len(names) >= 10
+    for name in [*names, *errors.__all__]:
+        assert f"`{name}`" in page, name
+
+
+def test_links_between_pages_exist():
+    for path in [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]:
+        if "_build" in path.parts or "_generated" in path.parts:
+            continue
+        text = BLOCK.sub("", path.read_text(encoding="utf-8"))
+        for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
+            if target.startswith("http"):
+                continue
+            there = path.parent / target
+            if "gallery/plot_" in target:  # made by the build, from a script of the same name
+                there = ROOT / "examples" / "gallery" / Path(target).with_suffix(".py").name
+            elif target.endswith("gallery/index.rst") or "gallery/images" in target:
+                continue
+            assert there.exists(), f"{path.name}: {target}"

@@ -1,0 +1,50 @@
+"""Forgetting rows: exact on integers, loadable on anything, refused where digits are lost."""
+
+import numpy as np
+import pytest
+from campaigns import forgetting
+
+from momentmix import MomentSummary
+from momentmix.errors import InputError
+
+
+def test_forgetting_anywhere_in_a_tree():
+    assert forgetting.forgetting(0, 40, seed=0)["forgettings"] == 40
+
+
+def test_what_is_left_loads_again():
+    counts = forgetting.forgetting_files(0, 150, seed=0)
+    assert counts["forgettings saved and loaded"] > 60
+    assert counts["forgettings refused"] > 10
+
+
+def test_digits_that_would_drown_are_not_believed():
+    rows = np.random.default_rng(0).standard_normal((200, 2))
+    rows[7, 1] = 1e12
+    summary = MomentSummary(2, 2, shard_id="a").update(rows)
+    before = summary.to_bytes()
+    with pytest.raises(InputError, match=r"squares of column 1 these rows are about 10\^17 times"):
+        summary.forget(rows[7:8])
+    assert summary.to_bytes() == before
+    outlier = MomentSummary(2, 2, shard_id="outlier").update(rows[7:8])
+    rest = MomentSummary(2, 2, shard_id="rest").update(np.delete(rows, 7, axis=0))
+    assert (rest + outlier) - outlier == rest  # the cure that the message names
+
+
+def test_weights_that_would_drown_are_not_believed():
+    rows = np.random.default_rng(1).standard_normal((5, 2))
+    weights = np.array([1e-4, 1e8, 1e8, 1e8, 1e8])
+    summary = MomentSummary(2, 2, shard_id="a").update(rows, weights)
+    with pytest.raises(InputError, match=r"In the weights these rows are about 10\^13 times"):
+        summary.forget(rows[1:], weights[1:])
+
+
+def test_subtracting_a_shard_whose_rows_were_forgotten_is_refused():
+    rng = np.random.default_rng(2)
+    one, other = rng.standard_normal((40, 2)) * 100, rng.standard_normal((50, 2))
+    a = MomentSummary(2, 2, shard_id="a", replicates=0).update(one)
+    b = MomentSummary(2, 2, shard_id="b", replicates=0).update(other)
+    both = a + b
+    both.forget(one[:20])
+    with pytest.raises(InputError, match=r"would leave a .*not parts of one another"):
+        both - a

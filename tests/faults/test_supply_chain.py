@@ -1,0 +1,132 @@
+"""What comes with momentmix: few dependencies, no code at build time, nothing hidden in a wheel."""
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from importlib import metadata
+from pathlib import Path
+
+import momentmix
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+BASE = {"numpy", "scipy", "scikit-learn", "threadpoolctl", "click"}
+
+
+def name_of(requirement):
+    return re.match(r"[A-Za-z0-9_.-]+", requirement).group().lower()
+
+
+def pins(file):
+    lines = (ROOT / file).read_text(encoding="utf-8").splitlines()
+    return dict(line.lower().split("==") for line in lines if line and line[0] != "#")
+
+
+def test_base_dependencies_are_these_five():
+    requirements = PROJECT["project"]["dependencies"]
+    assert {name_of(one) for one in requirements} == BASE
+    assert all(re.fullmatch(r"[a-z-]+>=[0-9.]+", one) for one in requirements)
+
+
+def test_both_ends_of_every_range_are_tested():
+    """The oldest versions are the lower bounds; the newest are those of constraints.txt."""
+    extras = PROJECT["project"]["optional-dependencies"]
+    oldest, newest = pins("constraints-oldest.txt"), pins("constraints.txt")
+    for requirement in PROJECT["project"]["dependencies"] + extras["data"] + extras["plot"]:
+        name, bound = re.match(r"([a-z-]+)>=([0-9.]+)", requirement).groups()
+        assert (oldest[name] + ".").startswith(bound + "."), requirement
+        assert name in newest
+
+
+def test_building_runs_no_code_of_ours():
+    """A static back end: no hooks, no setup.py, and the version is read from a text file."""
+    assert PROJECT["build-system"] == {
+        "requires": ["hatchling>=1.21"], "build-backend": "hatchling.build"
+    }  # fmt: skip
+    hatch = PROJECT["tool"]["hatch"]
+    assert hatch["version"] == {"path": "src/momentmix/_version.py"}  # by a regular expression
+    assert hatch["build"] == {"targets": {"wheel": {"packages": ["src/momentmix"]}}}
+    for name in ("setup.py", "setup.cfg", "hatch_build.py", "MANIFEST.in"):
+        assert not (ROOT / name).exists()
+    version = (ROOT / "src/momentmix/_version.py").read_text(encoding="utf-8")
+    assert re.search(r'^__version__ = "[0-9.a-z]+"$', version, re.MULTILINE)
+    assert "import" not in version.split('"""')[2]
+
+
+def test_the_package_holds_sources_and_data_only():
+    kinds = {p.suffix for p in Path(momentmix.__file__).parent.rglob("*") if p.is_file()}
+    assert kinds - {".pyc"} <= {".py", ".json", ".typed", ""}
+
+
+def distributions(roots):
+    """The distributions that these need, themselves included, extras left out."""
+    found, waiting = set(), list(roots)
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            needs = metadata.requires(name) or []
+            waiting += [name_of(need) for need in needs if "extra ==" not in need]
+    return found
+
+
+def modules(roots):
+    """Top-level modules of these distributions and of what they need."""
+    wanted = {name.replace("_", "-") for name in distributions(roots)}
+    return {
+        module
+        for module, owners in metadata.packages_distributions().items()
+        if wanted & {owner.lower().replace("_", "-") for owner in owners}
+    }
+
+
+BLOCKER = """
+import importlib, json, pkgutil, sys
+allowed = {"momentmix", *sys.argv[1].split()}
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        top = name.partition(".")[0]
+        if top not in allowed and top not in sys.stdlib_module_names and top[0] != "_":
+            raise ModuleNotFoundError(f"blocked: {name}", name=name)
+
+sys.meta_path.insert(0, Finder())
+import momentmix
+missing, names = {}, list(momentmix.__all__)
+for module in pkgutil.walk_packages(momentmix.__path__, "momentmix.", onerror=lambda _: None):
+    names.append(module.name)
+for name in names:
+    try:
+        importlib.import_module(name) if "." in name else getattr(momentmix, name)
+    except ImportError as error:
+        missing[name] = str(error)
+print(json.dumps([len(names), missing]))
+"""
+
+
+def imported(allowed):
+    """How many names and modules there are, and the errors of those that could not be imported."""
+    done = subprocess.run(
+        [sys.executable, "-c", BLOCKER, " ".join(sorted(allowed))],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-800:]
+    return json.loads(done.stdout)
+
+
+def test_everything_imports_with_the_base_dependencies_but_what_names_its_extra():
+    n_names, missing = imported(modules(BASE))
+    assert n_names > 100
+    extras = PROJECT["project"]["optional-dependencies"]
+    known = {name_of(one) for name, needs in extras.items() if name != "test" for one in needs}
+    for name, error in missing.items():
+        blocked = re.search(r"blocked: (\w+)", error)
+        assert "pip install" in error or (blocked and blocked.group(1) in known), (name, error)
+    assert len(missing) < n_names / 5
+
+
+def test_negative_control_a_missing_base_dependency_is_noticed():
+    _, missing = imported(modules(BASE - {"click"}) - {"click"})
+    assert any("blocked: click" in error for error in missing.values())

@@ -1,0 +1,372 @@
+"""The report page, parsed: what it says is what the model holds, and nothing in it can do harm."""
+
+import base64
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import momentmix as mm
+from momentmix.errors import InputError, InputTypeError, ModelFileError
+from momentmix.fitting.certificate import Certificate
+from momentmix.fitting.findings import Finding, Severity
+from momentmix.fitting.over_identification import OverIdentification
+from momentmix.fitting.record import load_fit
+from momentmix.reporting.data_facts import gather
+from momentmix.reporting.words import answers
+
+NAMES = ["height", "<script>alert(1)</script>", 'a"b\x1b', "$x_1$"]
+VOID = {"meta", "link", "img", "br"}
+
+
+class Page(HTMLParser):
+    """Elements with their attributes and text, and whether every tag is closed in order."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.open = [], []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        element = {"tag": tag, "text": "", **dict(attributes)}
+        self.elements.append(element)
+        if tag not in VOID:
+            self.open.append(element)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop()["tag"] == tag
+
+    def handle_data(self, data):
+        for element in self.open:
+            element["text"] += data
+
+    def all(self, *tags):
+        return [e for e in self.elements if e["tag"] in tags]
+
+    def table(self, name):
+        found = re.search(rf'<table class="sortable" id="{name}">.*?</table>', self.rawdata_, re.S)
+        rows = re.findall(r"<tr>(.*?)</tr>", found[0], re.S)[1:]
+        return [re.findall(r'data-value="([^"]*)"', row) for row in rows]
+
+
+def parsed(path):
+    text = path.read_text(encoding="utf-8")
+    page = Page(text)
+    page.rawdata_ = text
+    return page
+
+
+@pytest.fixture(scope="module")
+def truth():
+    rng = np.random.default_rng(3)
+    return mm.DiagonalMixture([0.7, 0.3], 3 * rng.standard_normal((2, 4)), np.ones((2, 4)), NAMES)
+
+
+@pytest.fixture(scope="module")
+def rows(truth):
+    return truth.sample(3000, random_state=0)[0]
+
+
+@pytest.fixture(scope="module")
+def result(rows):
+    return mm.fit(rows, 2, random_state=0)
+
+
+@pytest.fixture
+def model(result, tmp_path):
+    path = tmp_path / "model.json"
+    result.save(path, NAMES, command="by hand", seed=0)
+    return path
+
+
+@pytest.fixture(scope="module")
+def page(result, rows, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("report")
+    result.save(folder / "model.json", NAMES, command="by hand", seed=0)
+    mm.report(folder / "model.json", folder / "r.html", pd.DataFrame(rows, columns=NAMES))
+    return parsed(folder / "r.html")
+
+
+def test_the_numbers_are_those_of_the_model(page, result, rows):
+    table = page.table("component-table")
+    assert [float(row[1]) for row in table] == result.mixture.weights.tolist()
+    assert [[float(x) for x in row[3:]] for row in table] == result.mixture.means.tolist()
+    counts = np.bincount(result.mixture.predict(rows), minlength=2)
+    assert [float(row[2]) for row in table] == counts.tolist()
+    table = page.table("parameter-table")
+    assert [float(row[2]) for row in table] == result.mixture.means.ravel().tolist()
+    assert [float(row[4]) for row in table] == result.mixture.variances.ravel().tolist()
+    low, high = result.intervals().means
+    assert f"({low[0, 0]:.5g} … {high[0, 0]:.5g})" in page.rawdata_
+    assert [float(row[2]) for row in page.table("data-table")] == pytest.approx(rows.mean(axis=0))
+    for words in ("Certificate: ✓ Passed", "by hand", "3,000", f"numpy {np.__version__}"):
+        assert words in page.rawdata_
+
+
+def test_headings_pictures_and_tables_are_accessible(page):
+    assert page.all("html")[0]["lang"] == "en"
+    levels = [int(e["tag"][1]) for e in page.all("h1", "h2", "h3")]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(b - a <= 1 for a, b in pairwise(levels))
+    assert len(page.all("img")) == 3
+    assert all(len(image["alt"]) > 20 for image in page.all("img"))
+    assert all(cell["scope"] in ("row", "col") for cell in page.all("th"))
+    assert len(page.all("caption")) == len(page.all("table")) == 5
+    names = [e["id"] for e in page.elements if "id" in e]
+    assert len(set(names)) == len(names)
+    for link in page.all("a"):
+        assert link["href"][1:] in names
+    assert "width=device-width" in page.rawdata_
+
+
+def test_nothing_is_fetched_and_only_our_script_may_run(page):
+    for element in page.elements:
+        for key in ("src", "href", "action", "srcset", "data"):
+            assert element.get(key, "#").startswith(("#", "data:")), element
+        assert not any(key.startswith("on") or key == "style" for key in element)
+    assert "url(" not in page.all("style")[0]["text"]
+    assert "@import" not in page.all("style")[0]["text"]
+    policy = page.all("meta")[1]["content"]
+    assert policy.startswith("default-src 'none'")
+    for tag in ("style", "script"):
+        (element,) = page.all(tag)
+        digest = hashlib.sha256(element["text"].encode()).digest()
+        assert f"sha256-{base64.b64encode(digest).decode()}" in policy
+
+
+def test_names_are_shown_as_they_are_and_do_nothing(page):
+    assert len(page.all("script")) == 1
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page.rawdata_
+    assert "\x1b" not in page.rawdata_
+    cells = [e["text"] for e in page.all("td") if e.get("class") == "text"]
+    assert cells[:4] == ["height", NAMES[1], r'a"b\x1b', "$x_1$"]
+
+
+def test_the_same_inputs_give_the_same_bytes(rows, tmp_path):
+    small = mm.fit(rows[:, :2], 2, random_state=0)
+    for name in ("a.html", "b.html"):
+        mm.report(small, tmp_path / name, rows[:, :2])
+    assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
+
+
+def test_pictures_of_others_stay_open(result, tmp_path):
+    from matplotlib import pyplot
+
+    figure = pyplot.figure()
+    mm.report(result, tmp_path / "r.html")
+    assert pyplot.get_fignums() == [figure.number]
+    pyplot.close(figure)
+
+
+def test_a_fit_that_failed_says_why(rows, tmp_path):
+    wrong = mm.fit(rows, 1, random_state=0)
+    mm.report(wrong, tmp_path / "r.html")
+    page = parsed(tmp_path / "r.html")
+    assert "Certificate: ✗ Not passed" in page.rawdata_
+    items = [e["text"] for e in page.all("li")]
+    assert all(reason in items for reason in wrong.certificate.reasons)
+    assert "No data were given" in page.rawdata_
+    assert len(page.all("img")) == 2
+
+
+def test_a_bare_mixture_an_estimator_and_a_summary(truth, rows, tmp_path):
+    path = tmp_path / "r.html"
+    mm.report(truth, path)
+    assert "holds no record of a fit" in path.read_text()
+    frame = pd.DataFrame(rows, columns=list("abcd"))
+    estimator = mm.MomentGaussianMixture(2, random_state=7).fit(frame)
+    mm.report(estimator, path)
+    page = parsed(path)
+    assert [row[0] for row in page.table("data-table")] == list("abcd")
+    assert "Rows</th>" not in page.rawdata_
+    assert re.search(r"Seed</th><td[^>]*>7<", page.rawdata_)
+    with pytest.raises(InputTypeError, match="not fitted yet"):
+        mm.report(mm.MomentGaussianMixture(2), path)
+    with pytest.raises(InputTypeError, match=r"needs the path of a model.*got ndarray"):
+        mm.report(rows, path)
+    with pytest.raises(InputError, match="the model has 4 features, the data 3"):
+        mm.report(truth, path, rows[:, :3])
+    with pytest.raises(InputError, match="the summary holds no rows"):
+        mm.report(truth, path, mm.MomentSummary(4, 3))
+
+
+def test_what_is_wrong_with_the_data_is_said(truth, rows):
+    bad = rows.copy()
+    bad[:, 1] = 5.0
+    bad[:, 3] = 2 * bad[:, 0] + 1
+    bad[7, 2] = 1e6
+    source = mm.open_rows(np.vstack([bad, np.full((2, 4), np.nan)]), missing="drop")
+    text = " ".join(gather(truth, source).findings(NAMES))
+    assert "2 rows with missing or infinite values" in text
+    assert "one value only: <script>alert(1)</script>." in text
+    assert "height and $x_1$ are copies" in text
+    assert "standard deviations from its mean" in text
+    assert re.search(r"\d% of the rows are less probable", text)
+    assert gather(truth, rows).findings(NAMES) == []
+
+
+def test_one_feature_many_components_and_no_density(tmp_path):
+    one = mm.DiagonalMixture([1.0], [[0.0]], [[1.0]])
+    rng = np.random.default_rng(0)
+    mm.report(one, tmp_path / "r.html", rng.standard_normal((50, 1)))
+    many = mm.DiagonalMixture(np.full(20, 0.05), rng.standard_normal((20, 3)), np.ones((20, 3)))
+    mm.report(many, tmp_path / "r.html")
+    assert len(parsed(tmp_path / "r.html").table("parameter-table")) == 60
+    flat = mm.DiagonalMixture([1.0], [[0.0, 1.0]], [[1.0, 0.0]])
+    mm.report(flat, tmp_path / "r.html", rng.standard_normal((50, 2)))
+    assert "Rows</th>" not in (tmp_path / "r.html").read_text()
+
+
+# -- the certificate in words -----------------------------------------------------------------
+
+
+def certificate(p=0.4, effect=0.0, dof=100, statistic=100.0, loss=0.001, r=2, findings=()):
+    test = OverIdentification(statistic, dof, p, effect, False, 2.0, [])
+    return Certificate(test, loss, list(findings), r)
+
+
+@pytest.mark.parametrize(
+    ("changes", "shorts", "words"),
+    [
+        ({}, ("No", "Yes"), "40 % of samples"),
+        ({"p": 1e-5, "effect": 1e-4}, ("Not by much", "Yes"), "too small to matter"),
+        ({"p": 1e-5, "effect": 0.1}, ("Yes", "Yes"), "by more than chance"),
+        ({"statistic": 1.0, "p": 1.0}, ("Cannot be said", "Yes"), "no power"),
+        ({"dof": 0, "p": np.nan}, ("Not tested", "Yes"), "no more moments"),
+        ({"dof": 0, "p": np.nan, "r": 1}, ("Not tested", "Yes"), "One component"),
+        ({"loss": 0.05}, ("No", "No"), "about 5 % of the rows"),
+        ({"loss": 0.0}, ("No", "Yes"), "put less than 0.01 %"),
+        ({"loss": np.nan}, ("No", "Unknown"), "no standard errors"),
+    ],
+)
+def test_the_certificate_in_words(changes, shorts, words):
+    found = answers(certificate(**changes))
+    assert tuple(answer.short for answer in found) == shorts
+    assert words in " ".join(answer.text for answer in found)
+
+
+# -- the record in the file -------------------------------------------------------------------
+
+
+def test_the_record_comes_back_as_it_was(model, result):
+    mixture, record = load_fit(model)
+    assert mixture.means.tolist() == result.mixture.means.tolist()
+    assert record.to_dict() == result.record("by hand", 0).to_dict()
+    assert str(record.certificate) == str(result.certificate)
+    again = mm.DiagonalMixture.load(model)
+    assert again.feature_names == tuple(NAMES)
+
+
+def test_the_printed_method_has_no_intervals(rows, tmp_path):
+    result = mm.fit(rows, 1, method="paper", random_state=0)
+    result.save(tmp_path / "m.json")
+    record = load_fit(tmp_path / "m.json")[1]
+    assert record.intervals is None
+    assert np.isnan(record.certificate.predicted_loss)
+    mm.report(tmp_path / "m.json", tmp_path / "r.html")
+    assert "No intervals are recorded" in (tmp_path / "r.html").read_text()
+
+
+def damage(*path, value):
+    def change(fit):
+        for key in path[:-1]:
+            fit = fit[key]
+        if value is None:
+            del fit[path[-1]]
+        else:
+            fit[path[-1]] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (damage("version", value=2), "fit has version 2; this momentmix reads version 1"),
+        (damage("n_rows", value=True), "fit.n_rows must be an integer"),
+        (damage("n_rows", value=0), "fit.n_rows is 0, out of range"),
+        (damage("method", value=3), "fit.method must be a string"),
+        (damage("converged", value=1), "fit.converged must be true or false"),
+        (damage("notes", value=[1]), "fit.notes must be a list of strings"),
+        (damage("versions", value={"a": 1}), "fit.versions must hold strings"),
+        (damage("seed", value=None), "fit lacks seed"),
+        (damage("more", value=1), "fit holds unknown keys: 'more'"),
+        (damage("log_likelihood_per_row", value="x"), "must be a number or null"),
+        (damage("certificate", value=1), "fit.certificate must be an object"),
+        (damage("certificate", "p_value", value=1.5), "p_value is 1.5, out of range"),
+        (damage("certificate", "statistic", value=1.5), None),
+        (damage("certificate", "passed", value=False), "passed=False, its numbers say True"),
+        (damage("certificate", "findings", value=[{}]), "findings lacks severity"),
+        (damage("intervals", "means", value=[[1.0]]), "must be numbers or null in lists"),
+        (damage("standard_errors", "weights", value=[-1.0, 1.0]), "must not be negative"),
+        (damage("intervals", "weights", value=[[0.9, 0.9], [0.1, 0.1]]), "lower ends first"),
+    ],
+)
+def test_a_damaged_record_is_refused_and_the_mixture_is_not(model, change, message):
+    document = json.loads(model.read_text())
+    change(document["fit"])
+    model.write_text(json.dumps(document))
+    with pytest.raises(ModelFileError, match="the checksum does not match"):
+        mm.DiagonalMixture.load(model)
+    del document["sha256"]  # as the message says
+    model.write_text(json.dumps(document))
+    assert mm.DiagonalMixture.load(model).n_components == 2
+    if message is None:  # a number that changes no verdict is as good as another
+        assert load_fit(model)[1].certificate.statistic == 1.5
+        return
+    with pytest.raises(InputError, match=message):
+        load_fit(model)
+
+
+def test_severity_of_a_finding_is_checked(model):
+    document = json.loads(model.read_text())
+    document["fit"]["certificate"]["findings"] = [{"name": "x", "severity": "y", "text": "z"}]
+    del document["sha256"]
+    model.write_text(json.dumps(document))
+    with pytest.raises(InputError, match=r"record of the fit is damaged.*'y' is not a valid"):
+        load_fit(model)
+    assert str(Finding("x", Severity.NOTE, "z")) == "[note] z"
+
+
+# -- the command ------------------------------------------------------------------------------
+
+
+def test_report_command(momentmix, rows, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pd.DataFrame(rows[:, :3], columns=list("abc")).to_csv("rows.csv", index=False)
+    assert momentmix("fit", "rows.csv", "-r", "2", "-o", "m.json").code == 0
+    assert momentmix("summarize", "rows.csv", "-o", "rows.mms").code == 0
+    done = momentmix("report", "m.json", "--data", "rows.csv", "-o", "r.html")
+    assert (done.code, done.out) == (0, "report written to r.html\n")
+    page = parsed(tmp_path / "r.html")
+    for words in (
+        "momentmix fit rows.csv -r 2 -o m.json",
+        "momentmix report m.json --data rows.csv",
+    ):
+        assert words in page.rawdata_
+    done = momentmix("report", "m.json", "--data", "rows.mms", "-o", "s.html", "--json")
+    assert json.loads(done.out) == {"output": "s.html", "model": "m.json", "data": ["rows.mms"]}
+    assert len(parsed(tmp_path / "s.html").all("img")) == 3
+    done = momentmix("report", "m.json", "-o", "r.html")
+    assert done.code == 73
+    assert "exists; pass --force" in done.err
+    done = momentmix("report", "m.json", "-o", "-")
+    assert done.code == 2
+    assert "give a file to --output" in done.err
+    assert momentmix("report", "none.json", "-o", "x.html").code == 66
+    done = momentmix("report", "m.json", "--data", "rows.csv", "--columns", "a", "-o", "x.html")
+    assert done.code == 65
+    assert "the model has 3 features" in done.err
+    assert not (tmp_path / "x.html").exists()

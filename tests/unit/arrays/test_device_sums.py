@@ -1,0 +1,81 @@
+"""Sums of slabs against products written out, in each library; plans against the same."""
+
+import numpy as np
+import pytest
+
+from momentmix.core.array_backend import namespace
+from momentmix.core.labels import index_sets, sets_without
+from momentmix.moments import device_sums
+from momentmix.moments.device_plan import device_plan
+from momentmix.moments.device_sums import slab_sums
+from momentmix.moments.layout import Layout
+from momentmix.moments.tile_plan import n_factors, tile_plan
+
+SHAPES = [
+    (1, 1, 0), (2, 1, 0), (2, 2, 1), (3, 3, 2), (5, 4, 2), (5, 4, 3), (6, 5, 2), (7, 6, 5),
+    (8, 7, 2), (16, 4, 2), (65, 2, 1),
+]  # fmt: skip
+
+
+def written_out(layout, points, weights):
+    """The moments of a layout, one product at a time."""
+    flat = np.empty(layout.n_entries)
+    for section in layout.sections:
+        if section.kind == "distinct":
+            sets = index_sets(layout.n_features, section.size)
+            values = [weights @ points[:, list(s)].prod(axis=1) for s in sets]
+        else:
+            values = [
+                weights @ (points[:, j] ** 2 * points[:, list(s)].prod(axis=1))
+                for j in range(layout.n_features)
+                for s in sets_without(layout.n_features, section.size, j)
+            ]
+        flat[section.place] = values
+    return flat
+
+
+def example(d, n=3 * 40):
+    rng = np.random.default_rng(d)
+    frame = (2.0 ** rng.integers(-3, 3, d), rng.integers(-2, 3, d).astype(float))
+    return rng.standard_normal((n, d)), rng.random(n), frame
+
+
+@pytest.mark.parametrize(("d", "m", "q"), SHAPES)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_slab_sums_match_products_written_out(prompt_library, d, m, q, weighted, monkeypatch):
+    library = prompt_library
+    layout = Layout(d, m, q, 0)
+    rows, weights, frame = example(d)
+    slabs = library.put(rows.reshape(3, 40, d))
+    given = library.put(weights.reshape(3, 40)) if weighted else None
+    # Memory for the tables of 17 rows of each slab: three chunks, the last one short.
+    room = 3 * 17 * 32 * device_plan(layout).n_monomials
+    monkeypatch.setattr(device_sums, "free_bytes", lambda array: room)
+    found = library.back(slab_sums(layout, slabs, given, frame, namespace(slabs)))
+    points = rows * frame[0] - frame[1]
+    for slab in range(3):
+        part = slice(40 * slab, 40 * slab + 40)
+        w = weights[part] if weighted else np.ones(40)
+        expected = written_out(layout, points[part], w)
+        size = written_out(layout, np.abs(points[part]), w)
+        assert (np.abs(found[slab] - expected) <= 1e-13 * size + 1e-300).all()
+
+
+@pytest.mark.parametrize(("d", "m", "q"), [shape for shape in SHAPES if shape[1] < 7])
+@pytest.mark.parametrize("block", [16, 64])
+def test_tiles_hold_every_moment(d, m, q, block):
+    layout = Layout(d, m, q, 0)
+    plan = tile_plan(layout, block)
+    rows, weights, frame = example(d)
+    points = np.concatenate([(rows * frame[0] - frame[1]).T, np.ones((1, 120)), np.zeros((1, 120))])
+    lefts, rights = points[plan.lefts].prod(axis=0), points[plan.rights].prod(axis=0)
+    assert len(plan.lefts) == n_factors(layout)
+    tiles = [
+        (lefts[a * block : (a + 1) * block] * weights) @ rights[b * block : (b + 1) * block].T
+        for a, b in plan.tiles
+    ]
+    assert all(a == b for a, b in plan.tiles[: plan.n_same])
+    found = np.stack(tiles).ravel()[plan.positions]
+    expected = written_out(layout, points[:d].T, weights)
+    size = written_out(layout, np.abs(points[:d].T), weights)
+    np.testing.assert_array_less(np.abs(found - expected), 1e-13 * size + 1e-300)

@@ -1,0 +1,124 @@
+"""Densities, passes and fits of rows of other array libraries agree with NumPy's to 1e-12."""
+
+import numpy as np
+import pytest
+
+from momentmix import DiagonalMixture, MomentGaussianMixture, fit, summarize
+from momentmix.core import array_density
+from momentmix.core.row_blocks import ArrayRows
+from momentmix.errors import InputError, InputTypeError
+from momentmix.fitting import device_em
+from momentmix.fitting.conditions import Parameters
+from momentmix.fitting.em import em_pass
+from momentmix.fitting.inputs import moments_of, rows_of
+
+
+@pytest.fixture(scope="module")
+def mixture():
+    rng = np.random.default_rng(0)
+    means = 2 * rng.standard_normal((3, 8))
+    return DiagonalMixture([0.2, 0.3, 0.5], means, rng.uniform(0.5, 2.0, (3, 8)))
+
+
+@pytest.fixture(scope="module")
+def rows(mixture):
+    return mixture.sample(9_001, random_state=1)[0]
+
+
+@pytest.mark.parametrize("name", ["log_prob", "responsibilities", "predict"])
+@pytest.mark.parametrize("room", [1 << 28, 8 * 6 * 11 * 1_000])
+def test_densities_agree_and_stay_where_they_are(library, mixture, rows, name, room, monkeypatch):
+    monkeypatch.setattr(array_density, "free_bytes", lambda array: room)
+    here, there = getattr(mixture, name)(rows), getattr(mixture, name)(library.put(rows))
+    assert isinstance(there, library.kind)
+    found = library.back(there)
+    assert found.dtype == here.dtype
+    np.testing.assert_allclose(found, here, rtol=1e-12, atol=1e-12)
+
+
+def test_float32_rows_give_float64_densities(library, mixture, rows):
+    single = rows.astype(np.float32)
+    found = library.back(mixture.log_prob(library.put(single)))
+    np.testing.assert_allclose(found, mixture.log_prob(single), rtol=1e-12)
+
+
+def test_rows_far_from_every_component(library, mixture):
+    far = np.full((2, 8), 1e150)
+    found = library.back(mixture.log_prob(library.put(far)))
+    assert (found < -1e300).all()
+    np.testing.assert_allclose(found, mixture.log_prob(far), rtol=1e-12)
+
+
+def test_bad_rows(library, mixture):
+    with pytest.raises(InputError, match=r"shape \(n_rows, 8\).*got \(2, 3\)"):
+        mixture.predict(library.put(np.ones((2, 3))))
+    with pytest.raises(InputTypeError, match=r"complex \(complex128\).*separate columns"):
+        mixture.log_prob(library.put(np.ones((2, 8)) * 1j))
+    assert library.back(mixture.log_prob(library.put(np.empty((0, 8))))).shape == (0,)
+
+
+@pytest.mark.parametrize(("slab", "room"), [(4096, 1 << 28), (64, 8 * 6 * 19 * 1_000)])
+def test_em_statistics_agree(library, mixture, rows, slab, room, monkeypatch):
+    monkeypatch.setattr(device_em, "_SLAB", slab)
+    monkeypatch.setattr(device_em, "free_bytes", lambda array: room)
+    moments = moments_of(summarize(rows, 2))
+    parameters = Parameters(
+        mixture.weights,
+        (mixture.means - moments.shift) / moments.scale,
+        mixture.variances / moments.scale**2,
+    )
+    here = em_pass(ArrayRows(rows), moments, parameters)
+    there = em_pass(rows_of(library.put(rows)), moments, parameters)
+    assert there.n_rows == here.n_rows
+    assert abs(there.log_likelihood / here.log_likelihood - 1) <= 1e-12
+    size = np.abs(here.statistics).max()
+    np.testing.assert_allclose(there.statistics, here.statistics, rtol=1e-12, atol=1e-12 * size)
+
+
+@pytest.mark.parametrize("options", [{}, {"refine": None}, {"method": "paper"}])
+def test_fits_agree(library, rows, options):
+    here = fit(rows, 3, random_state=0, **options).mixture
+    there = fit(library.put(rows), 3, random_state=0, **options).mixture
+    # Starts and steps are the same; what rounding differs by grows a little from pass to pass.
+    for name in ("weights", "means", "variances"):
+        np.testing.assert_allclose(getattr(there, name), getattr(here, name), rtol=1e-8, atol=1e-8)
+
+
+def test_sampled_rows_are_the_same(prompt_library, mixture):
+    library = prompt_library
+    rows = mixture.sample(50_000, random_state=2)[0]
+    here = fit(rows, 3, random_state=0).mixture
+    there = fit(library.put(rows), 3, random_state=0).mixture
+    np.testing.assert_allclose(there.means, here.means, rtol=1e-8, atol=1e-8)
+
+
+def test_blocks_come_to_the_host(library, rows):
+    there = device_em.DeviceRows(library.put(rows), block_size=4_000)
+    np.testing.assert_array_equal(np.concatenate(list(there.blocks())), rows)
+
+
+def test_estimator(library, rows):
+    there = library.put(rows)
+    model = MomentGaussianMixture(3, random_state=0).fit(there)
+    twin = MomentGaussianMixture(3, random_state=0).fit(rows)
+    np.testing.assert_allclose(np.sort(model.weights_), np.sort(twin.weights_), rtol=1e-4)
+    for name in ("predict", "predict_proba", "score_samples"):
+        found = getattr(model, name)(there)
+        assert isinstance(found, library.kind)
+        np.testing.assert_allclose(
+            library.back(found), getattr(model, name)(rows), rtol=1e-12, atol=1e-12
+        )
+    for name in ("score", "bic", "aic"):
+        assert getattr(model, name)(there) == pytest.approx(getattr(model, name)(rows), rel=1e-12)
+    assert isinstance(MomentGaussianMixture(2).fit_predict(there), library.kind)
+
+
+def test_estimator_refuses(library, rows):
+    there = library.put(rows)
+    model = MomentGaussianMixture(2, random_state=0)
+    with pytest.raises(InputError, match=r"sample_weight needs NumPy rows.*fit_summary"):
+        model.fit(there, sample_weight=np.ones(len(rows)))
+    model.partial_fit(there).partial_fit(rows)
+    assert model.summary_.n_rows == 2 * len(rows)
+    with pytest.raises(InputError, match=r"must have 8 columns.*got 3"):
+        model.predict(library.put(np.ones((4, 3))))

@@ -1,0 +1,226 @@
+"""Summaries of rows of other array libraries: the same moments, frame, bounds and messages."""
+
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+from momentmix import MomentSummary, summarize
+from momentmix.core import array_backend
+from momentmix.errors import InputError, InputTypeError, MissingDependencyError, PrecisionWarning
+from momentmix.moments import device_shard
+
+
+def distance(one, other):
+    """Largest difference of standardised moments, of means and of standard deviations."""
+    a, b = one.moments(), other.moments()
+    pairs = [*zip(a.distinct, b.distinct, strict=True), *zip(a.squared, b.squared, strict=True)]
+    gaps = [np.abs(x - y).max() for x, y in pairs]
+    deviations = np.sqrt(np.maximum(one.variance, other.variance))
+    safe = np.where(deviations > 0, deviations, 1.0)
+    gaps.append((np.abs(one.mean - other.mean) / safe).max())
+    gaps.append((np.abs(one.variance - other.variance) / safe**2).max())
+    return max(gaps)
+
+
+def same(one, other, tolerance=1e-12):
+    assert one.n_rows == other.n_rows
+    np.testing.assert_array_equal(one.minimum, other.minimum)
+    np.testing.assert_array_equal(one.maximum, other.maximum)
+    assert distance(one, other) <= tolerance
+
+
+def plain(rng, n, d=5):
+    return rng.standard_normal((n, d)) * 10.0 ** np.arange(-3, d - 3) + np.arange(d)
+
+
+def with_outlier(rng, n):
+    rows = plain(rng, n)
+    rows[n // 2, 1] = 1e12
+    return rows
+
+
+def with_constant(rng, n):
+    rows = plain(rng, n)
+    rows[: n // 2, 3], rows[:, 4] = 7.0, 0.0
+    return rows
+
+
+def with_other_scale(rng, n):
+    rows = plain(rng, n)
+    rows[n // 3 :, 2] *= 2.0**18
+    rows[2 * n // 3 :, 0] *= 2.0**-20
+    return rows
+
+
+def drifting(rng, n):
+    return plain(rng, n) + np.linspace(0, 50, n)[:, None]
+
+
+def offset(rng, n):
+    return rng.standard_normal((n, 5)) + 1e9
+
+
+DATA = [plain, with_outlier, with_constant, with_other_scale, drifting, offset]
+
+
+@pytest.mark.parametrize("data", DATA)
+@pytest.mark.parametrize("n", [300, 5_000, 60_000])
+def test_moments_agree_with_numpy(prompt_library, data, n):
+    library = prompt_library
+    rows = data(np.random.default_rng(1), n)
+    # With an offset of 1e9 deviations the mean itself has no more digits than 1e-7 of them.
+    tolerance = 1e-6 if data is offset else 1e-12
+    here = summarize(rows, 4, shard_id="a")
+    same(summarize(library.put(rows), 4, shard_id="a"), here, tolerance)
+    fewer = summarize(rows[:-1], 4, shard_id="a")
+    assert distance(here, fewer) > 1e-12  # the tolerance would notice one row
+
+
+@pytest.mark.parametrize(("order", "squared"), [(1, 0), (2, 1), (3, 2), (5, 3), (6, 2)])
+def test_orders(prompt_library, order, squared):
+    library = prompt_library
+    rows = np.random.default_rng(0).gamma(2.0, size=(9_000, 7))
+    options = {"squared_order": squared, "shard_id": "a"}
+    same(summarize(library.put(rows), order, **options), summarize(rows, order, **options))
+
+
+def test_weights(library):
+    rng = np.random.default_rng(0)
+    rows, weights = plain(rng, 20_000), rng.integers(0, 4, 20_000)
+    here = summarize(rows, 4, weights, shard_id="a")
+    there = summarize(library.put(rows), 4, library.put(weights), shard_id="a")
+    same(there, here)
+    assert there.effective_rows == here.effective_rows
+
+
+def test_replicate_groups_share_the_rows(library):
+    rows = plain(np.random.default_rng(0), 40_000)
+    summary = summarize(library.put(rows), 4, replicates=5, shard_id="a")
+    counts = np.array(summary._totals().n_rows)
+    assert counts.sum() == 40_000
+    assert counts.min() > 0.8 * counts.max()
+
+
+def test_updates_of_both_kinds_go_on_in_one_shard(prompt_library):
+    library = prompt_library
+    rows = plain(np.random.default_rng(0), 30_000)
+    summary = MomentSummary(5, 4, shard_id="a")
+    for start, stop, there in [
+        (0, 10, True), (10, 2_000, False), (2_000, 12_345, True), (12_345, 12_350, True),
+        (12_350, 20_000, False), (20_000, 30_000, True),
+    ]:  # fmt: skip
+        part = rows[start:stop]
+        summary.update(library.put(part) if there else part)
+    same(summary, summarize(rows, 4, shard_id="a"))
+
+
+def test_summaries_of_both_kinds_merge_and_part_exactly(library):
+    rows = plain(np.random.default_rng(0), 30_000)
+    here = summarize(rows[:10_000], 4, shard_id="a")
+    there = summarize(library.put(rows[10_000:]), 4, shard_id="b")
+    same(here + there, summarize(rows, 4, shard_id="c"))
+    assert here + there - there == here
+    assert MomentSummary.from_bytes((here + there).to_bytes()) == there + here
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "bool"])
+def test_other_dtypes_equal_their_float64_twins(library, dtype):
+    rows = (3 * plain(np.random.default_rng(0), 6_000)).astype(dtype)
+    if dtype == "bool":
+        rows = np.random.default_rng(0).random((6_000, 5)) < 0.3
+    there = summarize(library.put(rows), 4, shard_id="a")
+    assert there == summarize(library.put(rows.astype(float)), 4, shard_id="a")
+
+
+def test_large_integers_warn(library):
+    rows = np.arange(12).reshape(4, 3)
+    rows[1, 1] = 2**60
+    with pytest.warns(PrecisionWarning, match=r"integers up to 1152921504606846976"):
+        summarize(library.put(rows), 2)
+
+
+def bad(row, column, value, n=3_000):
+    rows = plain(np.random.default_rng(0), n, 3)
+    rows[row, column] = value
+    return rows
+
+
+REFUSED = [
+    bad(4, 1, np.nan), bad(2_500, 2, np.nan), bad(2_000, 0, -np.inf), bad(1_500, 1, 1e305),
+    bad(2_999, 1, np.nan), bad(2_000, 2, 1e120), np.ones(3), np.ones((2, 3, 1)), np.ones((4, 2)),
+    np.empty((0, 3)), np.ones((4, 3)) * 1j,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("rows", REFUSED)
+@pytest.mark.parametrize("filled", [False, True])
+def test_bad_rows_get_the_messages_of_numpy_rows(library, rows, filled):
+    good = plain(np.random.default_rng(1), 2_000, 3)
+    here, there = MomentSummary(3, 3, shard_id="a"), MomentSummary(3, 3, shard_id="a")
+    if filled:
+        here.update(good)
+        there.update(good)
+    before = there.to_bytes() if filled else None
+    with pytest.raises((InputError, InputTypeError)) as expected:
+        here.update(rows)
+    with pytest.raises((InputError, InputTypeError)) as found:
+        there.update(library.put(rows))
+    assert str(found.value) == str(expected.value)
+    assert type(found.value) is type(expected.value)
+    assert there.n_rows == (2_000 if filled else 0)
+    if filled:
+        assert there.to_bytes() == before
+
+
+def test_a_device_beside_rows_that_lie_on_one_is_refused(library):
+    with pytest.raises(InputError, match=r"device='cuda' is for NumPy rows; these lie on .*Leave"):
+        summarize(library.put(np.eye(3)), 2, device="cuda")
+
+
+def test_missing_libraries_are_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(MissingDependencyError, match=r"needs torch.*pip install momentmix\[gpu\]"):
+        summarize(np.eye(3), 2, device="cuda")
+    monkeypatch.setitem(sys.modules, "array_api_compat", None)
+    tensor = type("Tensor", (), {"__module__": "torch", "ndim": 2, "shape": (3, 3)})()
+    with pytest.raises(MissingDependencyError, match=r"array-api-compat.*momentmix\[gpu\]"):
+        array_backend.namespace(tensor)
+
+
+def test_a_library_without_float64_is_refused():
+    class Half:
+        dtype, device = "float32", "small"
+
+        @staticmethod
+        def astype(array, dtype):
+            warnings.warn("truncated", stacklevel=1)
+            return array
+
+        float64 = "float64"
+
+    with pytest.raises(InputError, match=r"moments need float64.*computes in float32.*enable_x64"):
+        array_backend.as_float64(Half(), Half)
+
+    class Less(Half):
+        @staticmethod
+        def astype(array, dtype):
+            raise TypeError("no float64 here")
+
+    with pytest.raises(InputError, match=r"rows on small cannot be cast to float64: no float64"):
+        array_backend.as_float64(Less(), Less)
+
+
+def test_batches_stay_within_the_memory(library, monkeypatch):
+    rows, longest = plain(np.random.default_rng(0), 20_000), []
+    work = device_shard.slab_sums
+
+    def watched(layout, slabs, *rest):
+        longest.append(slabs.shape[0] * slabs.shape[1])
+        return work(layout, slabs, *rest)
+
+    monkeypatch.setattr(device_shard, "slab_sums", watched)
+    monkeypatch.setattr(device_shard, "free_bytes", lambda array: 16 * 5 * 3_000)
+    same(summarize(library.put(rows), 4), summarize(rows, 4))
+    assert 2_000 < max(longest) <= 3_000

@@ -1,0 +1,73 @@
+"""What only torch has: windows of rows from the host, the kernel for NVIDIA devices, gradients."""
+
+import os
+
+import numpy as np
+import pytest
+
+from momentmix import DiagonalMixture, summarize
+from momentmix.core.array_backend import namespace
+from momentmix.errors import InputError
+from momentmix.moments import summary as summary_module
+from momentmix.moments.device_sums import slab_sums
+from momentmix.moments.host_feed import feed
+from momentmix.moments.layout import Layout
+from momentmix.moments.triton_tiles import Settings, suits_triton, tiled_slab_sums
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.mark.parametrize("kind", ["float64", "float32", "int64", "fortran", "reversed", "frozen"])
+def test_rows_from_the_host_in_windows(kind, monkeypatch):
+    rows = 20 * np.random.default_rng(0).standard_normal((20_000, 4))
+    rows = {
+        "fortran": np.asfortranarray(rows),
+        "reversed": rows[::-1],
+        "frozen": rows,
+    }.get(kind) if kind in ("fortran", "reversed", "frozen") else rows.astype(kind)  # fmt: skip
+    rows.setflags(write=kind != "frozen")
+    weights = np.random.default_rng(1).integers(0, 3, 20_000)
+    monkeypatch.setattr(summary_module, "feed", lambda r, device: feed(r, device, 100_000))
+    for w in (None, weights):
+        here = summarize(rows, 4, w, shard_id="a")
+        there = summarize(rows, 4, w, shard_id="a", device="cpu")
+        assert there.n_rows == here.n_rows
+        np.testing.assert_allclose(there.variance, here.variance, rtol=1e-12)
+        gap = np.abs(there.tensor(4).values - here.tensor(4).values).max()
+        assert gap <= 1e-12
+
+
+def test_bad_rows_in_a_later_window_are_named():
+    rows = np.ones((5_000, 3)) + np.arange(5_000)[:, None] % 7
+    rows[4_000, 2] = np.nan
+    with pytest.raises(InputError, match="row 4000, column 2 is NaN"):
+        summarize(rows, 2, device="cpu")
+
+
+@pytest.mark.parametrize("device", ["nonsense", "cuda:99"])
+def test_unusable_devices_are_refused(device):
+    with pytest.raises(InputError, match=rf"device='{device}' cannot be used by torch here"):
+        summarize(np.eye(3), 2, device=device)
+
+
+@pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") != "1", reason="needs TRITON_INTERPRET=1")
+@pytest.mark.parametrize(("d", "m", "q"), [(2, 2, 1), (5, 4, 2), (16, 4, 2), (7, 6, 2), (6, 5, 4)])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_kernel_agrees_with_plain_array_operations(d, m, q, weighted):
+    layout = Layout(d, m, q, 0)
+    assert suits_triton(layout)
+    rng = np.random.default_rng(d)
+    frame = (np.full(d, 0.5), rng.integers(-2, 3, d).astype(float))
+    slabs = torch.from_numpy(rng.standard_normal((2, 45, d)))  # not whole steps of 16 rows
+    weights = torch.from_numpy(rng.random((2, 45))) if weighted else None
+    expected = slab_sums(layout, slabs, weights, frame, namespace(slabs))
+    found = tiled_slab_sums(layout, slabs, weights, frame, Settings(64, 16, 4))
+    assert float((found - expected).abs().max() / expected.abs().max()) <= 1e-14
+
+
+def test_gradients_stop_at_sums_but_not_at_densities():
+    rows = torch.randn((2_000, 3), dtype=torch.float64, requires_grad=True)
+    assert summarize(rows, 2).n_rows == 2_000
+    mixture = DiagonalMixture([1.0], [[1.0, 2.0, 3.0]], np.ones((1, 3)))
+    mixture.log_prob(rows).sum().backward()
+    np.testing.assert_allclose(rows.grad, mixture.means - rows.detach().numpy(), atol=1e-12)
