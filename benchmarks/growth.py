@@ -201,6 +201,7 @@ def draw(results: dict[str, list[dict[str, float]]], path: Path) -> None:
     highest = max(x["peak_bytes"] for chosen in results.values() for x in chosen) / 2**20
     panels[1, 0].set(ylim=(50, max(1000, 1.5 * highest)), ylabel="peak memory of the process, MB")
     panels[1, 0].yaxis.set_major_formatter("{x:,.0f}")
+    panels[1, 0].yaxis.set_minor_formatter("")
     base = results["features"][0]
     figure.suptitle(
         f"Fits without EM passes; unless varied N = {base['n_rows']:,}, d = 15, r = 6, order 4; "

@@ -123,12 +123,12 @@ class DigitSums:
         sums = {}
         for kind, size in (("distinct", 0), ("distinct", 1), ("squared", 0)):
             place = self.layout.section(kind, size).place  # type: ignore[arg-type]
-            sums[kind, size] = _join(self.low[:, :, place].sum(axis=1))
+            sums[kind, size] = _join(_whole(self.low[:, :, place]).sum(axis=1))
         return int(sums["distinct", 0][0]), sums["distinct", 1], sums["squared", 0]
 
     def fold(self) -> tuple[Sums, int]:
         """The sums of each section, and Σw², as integers in units of 2^−Q."""
-        low, high = _join(self.low), _join(self.high)
+        low, high = _join(_whole(self.low)), _join(_whole(self.high))
         sections = []
         for section in self.layout.sections:
             if section.start < self.layout.n_low:
@@ -164,13 +164,19 @@ def _add_digits(values: Float, digits: Float) -> None:
             digits[k, start : start + len(rest)] += digit
 
 
-def _join(digits: Float) -> Integers:
-    """The sum of all digits, in units of the quantum, as Python integers."""
+def _whole(digits: Float) -> NDArray[np.int64]:
+    """Sums of digits as integers, each in units of its place."""
+    return np.array(
+        [d * 2.0 ** (QUANTUM_BITS - _DIGIT_BITS * k) for k, d in enumerate(digits)], dtype=np.int64
+    )
+
+
+def _join(digits: NDArray[np.int64]) -> Integers:
+    """Σ_k digits[k]·2^(32k) as Python integers."""
     result: Integers = np.zeros(digits.shape[1:], dtype=object)
     for k in range(len(digits)):
         if digits[k].any():
-            whole = digits[k] * 2.0 ** (QUANTUM_BITS - _DIGIT_BITS * k)
-            result = result + (whole.astype(np.int64).astype(object) << (_DIGIT_BITS * k))
+            result = result + (digits[k].astype(object) << (_DIGIT_BITS * k))
     return result
 
 

@@ -97,8 +97,8 @@ class MovingSums:
             self._frame = np.where(varies, factor, 0.0), np.where(varies, shift, 0.0)
         return self._frame
 
-    def surely_fits(self, extremes: tuple[Float, Float]) -> bool:
-        """Whether a quick look shows that a block leaves the frame alone; most do.
+    def _surely_fits(self, extremes: tuple[Float, Float]) -> bool:
+        """Whether a quick look shows that rows leave the frame alone; most do.
 
         By half of what `adapt_frame` and `check_outliers` allow, so that rounding cannot matter.
         """
@@ -176,9 +176,16 @@ class MovingSums:
     def fits(self, extremes: tuple[Float, Float]) -> bool:
         """Whether rows with these bounds need no change of the frame, nor a look at each of them.
 
-        They stay within 2^20 units, far below the range of the sums.
+        They stay within 2^20 units and the range of the sums.
         """
+        if self._surely_fits(extremes):
+            return True
         low, high = extremes
+        factor, shift = self.frame()
+        with np.errstate(over="ignore"):
+            reach = max(float(np.abs(x * factor - shift).max()) for x in extremes)
+        if not reach <= min(_WIDE, reach_allowed(self.layout.order)):
+            return False
         constant = ~np.isnan(self.known)
         varies = constant & ((low != self.known) | (high != self.known))
         return not (varies | (self._doubtful(low, high, False) & ~constant)).any()

@@ -1,7 +1,8 @@
 """The shard that is being filled: rows → blocks → exact sums, in a frame that may still move.
 
-Rows are gathered into blocks of fixed size across calls, so that the sums depend on the sequence
-of rows alone, not on how it was cut into calls, nor on the number of threads.
+Rows are gathered across calls into blocks whose sizes follow from their numbers, so that the sums
+depend on the sequence of rows alone, not on how it was cut into calls, nor on the number of
+threads.
 
 *Accuracy.* A block's float64 sum of monomials of order t is wrong by a few 2^−53·Σ|z_I|, and the
 standard error of that sum is about sqrt(Σ z_I²) about the mean; since the shift stays within about
@@ -155,7 +156,7 @@ class OpenShard:
         if self.sums.known is None:
             self.sums.choose_frame(block)
             self.sums.check_outliers(block, ends, _namer(place))
-        elif examine or not self.sums.surely_fits(ends):
+        elif examine or not self.sums.fits(ends):
             self.sums.adapt_frame(block, ends, self.largest(ends), examine, workers.wait)
             self.sums.check_outliers(block, ends, _namer(place))
         group = (self.first_group + self.n_blocks) % self.layout.n_groups

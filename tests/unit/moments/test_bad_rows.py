@@ -192,3 +192,13 @@ def test_summarize_refuses_nothing_at_all():
     with pytest.raises(InputError, match="single array"):
         summarize(iter([table()]), 2, [1] * 6)
     assert summarize(iter([table(), table()]), 2).n_rows == 12
+
+
+def test_a_whole_block_far_away_is_refused():
+    """It spans nothing, so that only its distance shows that it does not fit."""
+    rows = np.random.default_rng(0).standard_normal((8 * 1024, 3))
+    rows[5 * 1024 : 6 * 1024, 1] = 1e200
+    summary = MomentSummary(3, 2, n_threads=1)
+    with pytest.raises(InputError, match=r"row 5\d+, column 1, is 1e\+200.*outlier"):
+        summary.update(rows)
+    assert summary.n_rows == 0
