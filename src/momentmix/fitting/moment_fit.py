@@ -142,7 +142,7 @@ def fit_moments(
     assert best is not None
     if strict:
         # The standard errors are those of the minimum, so the minimum has to be reached.
-        steps = (int(np.clip(4e11 / n_parameters**3, 8, 40)),)
+        steps = (int(np.clip(2e11 / n_parameters**3, 5, 40)),)
         best = _joint_polish(
             full, best.parameters, bounds, moments.n_effective, steps, 1e-3, best.damping, 0.0
         )

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_solve, cholesky, helmert, solve_triangular
+from scipy.linalg import cho_solve, cholesky, helmert, solve_triangular
+from scipy.linalg.lapack import dpstrf
 
 from momentmix.fitting.conditions import Conditions, Parameters
 from momentmix.fitting.derivative import derivative
@@ -24,7 +25,7 @@ Float = NDArray[np.float64]
 
 __all__ = ["WhitenedFrame"]
 
-_SAFE_CONDITION = 1e5  # beyond it the normal equations lose too many digits: singular values then
+_DEPENDENT = 1e-11  # squared length of what a slope adds to those before it; its own length is 1
 _ITERATIONS = 20
 
 
@@ -46,22 +47,16 @@ class WhitenedFrame:
         self.degrees_of_freedom = conditions.size - self.rank
 
     def _prepare_projection(self) -> None:
-        self.rank = self.slopes.shape[1]
-        self._root: Float | None = None
-        if self.rank < self.slopes.shape[0]:
-            normal = gram(self.slopes)
-            try:
-                root = cholesky(normal, lower=True, check_finite=False)
-                self.condition_number = _condition(normal, root)
-            except LinAlgError:
-                self.condition_number = np.inf
-            if self.condition_number < _SAFE_CONDITION:
-                self._root = root
-                return
-        left, values, _ = np.linalg.svd(self.slopes, full_matrices=False)
-        kept = values > 1e-6 * values[0]
-        self.slopes, self.rank = left[:, kept], int(kept.sum())
-        self.condition_number = float(values[0] / max(values[-1], 1e-300))
+        """Cholesky factor of WᵀW, the most independent slopes first; dependent ones are dropped."""
+        normal = gram(self.slopes)
+        factor, pivots, rank, _ = dpstrf(normal, tol=_DEPENDENT, lower=1)
+        self.rank = int(rank)
+        kept = pivots[: self.rank] - 1
+        self.slopes = self.slopes[:, kept]
+        self._root = np.tril(factor[: self.rank, : self.rank])
+        self.condition_number = np.inf
+        if self.rank == normal.shape[0]:
+            self.condition_number = _condition(normal[np.ix_(kept, kept)], self._root)
 
     def whiten(self, columns: Float) -> Float:
         """C^{-1/2}·columns."""
@@ -70,9 +65,7 @@ class WhitenedFrame:
 
     def project(self, whitened: Float) -> Float:
         """What is left of whitened columns beside the span of the slopes."""
-        along = self.slopes.T @ whitened
-        if self._root is not None:
-            along = cho_solve((self._root, True), along, check_finite=False)
+        along = cho_solve((self._root, True), self.slopes.T @ whitened, check_finite=False)
         return np.asarray(whitened - self.slopes @ along)
 
     def remainder(self, values: Float) -> Float:

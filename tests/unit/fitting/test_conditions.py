@@ -162,7 +162,8 @@ def test_projection_survives_a_doubled_component(case):
     frame = WhitenedFrame(conditions.subset(np.arange(1, conditions.size)), twice)
     assert frame.rank < twice.flat().size - 1
     assert frame.condition_number > 1e6
-    np.testing.assert_allclose(frame.project(frame.slopes), 0.0, atol=1e-9)
+    # Slopes of relative size √1e-11 are kept, so that 1e-16 / 1e-11 may be left of them.
+    np.testing.assert_allclose(frame.project(frame.slopes), 0.0, atol=1e-5)
 
 
 def test_a_correlation_within_components_is_found_and_measured(case):
