@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from campaigns.part import campaign
+from campaigns.part import RAM, campaign
 from campaigns.strangers_reader import RefusedError, read_model, read_summary
 from momentmix.core.mixture import DiagonalMixture
 from momentmix.errors import InputError, ModelFileError, SummaryFileError
@@ -425,7 +425,7 @@ def summary_mutations(start, stop, seed):
 def model_mutations(start, stop, seed):
     """A case: a model changed with its structure in mind."""
     counts, before = Counter(), None
-    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as tmp:
+    with tempfile.TemporaryDirectory(dir=RAM) as tmp:
         for number in range(start, stop):
             rng = random.Random(f"{seed} model {number}")
             data, path = mutated_model(rng), Path(tmp) / "model.json"
@@ -440,7 +440,7 @@ def flips(start, stop, seed):
     counts = Counter()
     files = [("summary", data) for data in small_summaries()]
     files += [("model", data) for data in small_models()]
-    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as tmp:
+    with tempfile.TemporaryDirectory(dir=RAM) as tmp:
         for number in range(start, stop):
             kind, data = files[number]
             for place in range(8 * len(data)):

@@ -93,4 +93,42 @@ def offsets(start, stop, seed):
     return counts
 
 
-PARTS = [campaign(offsets, 10_000, 100, {"offsets": 10_000})]
+def extreme_rows(rng, n):
+    """Hardly varying rows of any size that doubles have, denormal ones included."""
+    size = 10.0 ** (rng.uniform(-323, -295) if rng.random() < 0.5 else rng.uniform(-323, 290))
+    kinds = [
+        lambda: np.full((n, 2), size),
+        lambda: size * rng.standard_normal((n, 2)),
+        lambda: size * (np.arange(2 * n).reshape(n, 2) > 1),
+        lambda: size * rng.choice([1, -1, 2], (n, 2)),
+        lambda: size * (1 + 1e-16 * rng.integers(0, 3, (n, 2))),
+    ]
+    return kinds[rng.integers(len(kinds))]()
+
+
+def extremes(start, stop, seed):
+    """A case: whatever can be summed, with weights of any size, loads again."""
+    counts = Counter()
+    for number in range(start, stop):
+        rng = np.random.default_rng([seed, 9, number])
+        n, groups = int(rng.integers(1, 40)), int(rng.choice([0, 2]))
+        rows = extreme_rows(rng, n)
+        weights = 10.0 ** rng.uniform(-11, 14, n) if number % 3 else rng.uniform(0.1, 3, n)
+        one = MomentSummary(2, 2, shard_id="a", replicates=groups, n_threads=1)
+        one.update(rows, weights)
+        other = MomentSummary(2, 2, shard_id="b", replicates=groups, n_threads=1)
+        other.update(rows[:1] * rng.choice([1, 0, 1e-10, 3]))
+        union = one + other
+        assert union - other == one, f"case {number}"
+        for summary in (one, other, union, union - other):
+            again = MomentSummary.from_bytes(summary.to_bytes())
+            assert again == summary, f"case {number}"
+            assert np.isfinite(again.mean).all()
+        counts["extreme tables saved and loaded"] += 4
+    return counts
+
+
+PARTS = [
+    campaign(offsets, 10_000, 100, {"offsets": 10_000}),
+    campaign(extremes, 5_000, 250, {"extreme tables saved and loaded": 20_000}),
+]

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from campaigns.fault_systems import Counted
-from campaigns.part import campaign
+from campaigns.part import RAM, campaign
 from momentmix.cli import main
 from momentmix.cli.checkpoint import Checkpoint
 from momentmix.core.atomic_file import SYSTEM
@@ -139,7 +139,7 @@ def second_writer_is_refused(number, counts):
 def resumes(start_, stop, seed):
     """A case: one pass with its interruptions, or two writers; the bytes are those of `whole`."""
     counts, here = Counter(), os.getcwd()
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=RAM) as folder:
         os.chdir(folder)
         try:
             n_rows = make_data()

@@ -29,15 +29,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from campaigns.part import PACKAGE, ROOT, Part, digest
 
 STATE = ROOT / ".test-all"
-MODULES = [
-    "merge_trees",
-    "forgetting",
-    "offsets",
-    "reshifts",
-    "saving",
-    "mutated_files",
-    "wrong_models",
-]
+MODULES = ["merge_trees", "forgetting", "offsets", "reshifts", "many_rows", "saving", "resuming"]
+MODULES += ["mutated_files", "bad_input", "wrong_models"]
 
 
 # -- the parts --------------------------------------------------------------------------------

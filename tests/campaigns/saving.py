@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from campaigns.fault_systems import Counted, Crash, Disk, ShortWrites
-from campaigns.part import campaign
+from campaigns.part import RAM, campaign
 from momentmix.core.atomic_file import atomic_write
 from momentmix.core.mixture import DiagonalMixture
 from momentmix.moments.summary import MomentSummary
@@ -29,7 +29,7 @@ def contents(kind, seed):
     if kind == "summary":
         rows = rng.standard_normal((60, 3))
         return MomentSummary(3, 3, shard_id=str(seed), replicates=0).update(rows).to_bytes()
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=RAM) as folder:
         path = Path(folder) / "model.json"
         DiagonalMixture([0.25, 0.75], rng.random((2, 3)), rng.random((2, 3))).save(path)
         return path.read_bytes()
@@ -68,7 +68,7 @@ def killed_save(path, data, at, before):
 def kills(start, stop, seed):
     """A case: one call of a save, killed before or after it; then perhaps another; then a save."""
     counts = Counter()
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=RAM) as folder:
         for number in range(start, stop):
             chance = random.Random(f"{seed} kills {number}")
             kind = ("summary", "model")[number % 2]
@@ -100,7 +100,7 @@ def kills(start, stop, seed):
 @lru_cache
 def _n_calls(kind):
     """Calls of a save that finds nothing to clean up."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=RAM) as folder:
         system = Counted()
         atomic_write(Path(folder) / "file", contents(kind, 1), system, CHUNK)
         return system.n
@@ -120,7 +120,7 @@ def write_errors(start, stop, seed):
         code, (before, on), kind, litter = ways[number % len(ways)]
         at, fired = 0, True
         while fired:
-            with tempfile.TemporaryDirectory() as folder:
+            with tempfile.TemporaryDirectory(dir=RAM) as folder:
                 fired = _failed_save(Path(folder) / kind, kind, (at, code, before, on), litter)
             counts["write errors"] += fired
             at += 1
@@ -187,7 +187,7 @@ def power_losses(start, stop, seed, honest=True):
 
 
 PARTS = [
-    campaign(kills, 10_000, 200, {"kills": 10_000}),
+    campaign(kills, 8_300, 100, {"kills": 10_000}),
     campaign(write_errors, 72, 6, {"write errors": 1000}, "write-errors"),
     campaign(power_losses, 100_000, 5_000, {"power losses": 50_000}, "power-losses"),
 ]

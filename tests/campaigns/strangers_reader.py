@@ -111,7 +111,8 @@ def check_contents(h, bounds, sums, groups):
         if e is None:
             need((k, s, t, a, b) == (0, 0, 0, 0, 0))
             continue
-        unit, reach = Fraction(2) ** e, b - a + max(abs(a), abs(b)) / 2**40
+        unit = Fraction(2) ** e
+        reach = b - a + max(abs(a), abs(b)) / 2**40 + unit / 2**16
         need(abs(k) * unit <= Fraction(1.7976931348623157e308))
         mean = unit * (k + Fraction(s, weight))
         variance = unit**2 * (Fraction(t, weight) - Fraction(s, weight) ** 2)

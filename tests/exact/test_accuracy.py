@@ -151,6 +151,10 @@ def test_random_offsets_and_strange_columns_in_one_shard_and_in_two():
     assert offsets.offsets(0, 60, seed=0)["strange tables"] == 30
 
 
+def test_numbers_of_any_size_load_again():
+    assert offsets.extremes(0, 100, seed=0)["extreme tables saved and loaded"] == 400
+
+
 def test_negative_control_a_moment_that_is_off_is_noticed():
     """The same reference finds a sum that lost its lowest 20 bits."""
     rows = np.random.default_rng(12).standard_normal((500, 3))

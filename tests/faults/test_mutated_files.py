@@ -18,11 +18,11 @@ def test_every_flip_and_truncation_of_small_files():
 
 
 def test_structured_mutations():
-    counts = mutated_files.summary_mutations(0, 2500, seed=0)
-    counts += mutated_files.model_mutations(0, 4000, seed=0)
-    assert counts["mutations"] == 6500
+    counts = mutated_files.summary_mutations(0, 1500, seed=0)
+    counts += mutated_files.model_mutations(0, 3000, seed=0)
+    assert counts["mutations"] == 4500
     assert counts["accepted"] > 800
-    assert counts["refused"] > 3000
+    assert counts["refused"] > 2000
 
 
 @pytest.mark.parametrize("check", ["_impossible_weights", "_impossible_bounds", "_features"])

@@ -66,8 +66,11 @@ def distributions(roots):
     while waiting:
         name = waiting.pop()
         if name not in found:
+            try:
+                needs = metadata.requires(name) or []
+            except metadata.PackageNotFoundError:
+                continue  # for another version of Python
             found.add(name)
-            needs = metadata.requires(name) or []
             waiting += [name_of(need) for need in needs if "extra ==" not in need]
     return found
 

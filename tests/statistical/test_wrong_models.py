@@ -104,6 +104,16 @@ def test_no_candidates_is_an_error(monkeypatch):
     assert mm.fit(rows, 2, random_state=0).mixture.n_components == 2  # rows give other starts
 
 
+def test_weights_that_are_not_found_are_an_error(monkeypatch):
+    def endless(*_, **__):
+        raise RuntimeError("Maximum number of iterations reached.")
+
+    monkeypatch.setattr("momentmix.fitting.selection.nnls", endless)
+    rows = equicorrelated(0.0, 4, 500, 0)
+    with pytest.raises(DecompositionError, match=r"weights of \d+ candidates were not found.*Use"):
+        mm.fit(rows, 2, refine=None, random_state=0)
+
+
 def test_one_printed_component_is_tested_too():
     rows = equicorrelated(0.5, 4, 20_000, 0)
     result = mm.fit(rows, 1, method="paper")

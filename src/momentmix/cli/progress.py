@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import click
@@ -16,8 +16,9 @@ def progress_bar(
     steps: Iterable[Any], length: int, label: str
 ) -> AbstractContextManager[Iterable[Any]]:
     """A bar over a number of steps."""
-    hidden = not sys.stderr.isatty()
-    return click.progressbar(steps, length=length, label=label, file=sys.stderr, hidden=hidden)
+    if not sys.stderr.isatty():
+        return nullcontext(steps)
+    return click.progressbar(steps, length=length, label=label, file=sys.stderr)
 
 
 @contextmanager

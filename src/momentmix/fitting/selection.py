@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
+from momentmix.errors import DecompositionError
 from momentmix.fitting.conditions import Conditions
 
 Float = NDArray[np.float64]
@@ -31,7 +32,14 @@ def fit_weights(features: Float, observed: Float) -> Float:
     if not features.size:
         return np.zeros(features.shape[1])  # SciPy's nnls brings the process down
     q, triangle = np.linalg.qr(features)
-    weights, _ = nnls(triangle, q.T @ observed, maxiter=30 * features.shape[1])
+    try:
+        weights, _ = nnls(triangle, q.T @ observed, maxiter=30 * features.shape[1])
+    except RuntimeError:
+        raise DecompositionError(
+            f"the weights of {features.shape[1]} candidates were not found: non-negative least "
+            "squares did not converge. Use more rows, fewer components, or another random_state.",
+            condition="residual",
+        ) from None
     return np.asarray(weights)
 
 

@@ -5,8 +5,9 @@
 | Σw, Σw², Σwz_j, Σwz_j² in quanta | ``weight``, ``weight_squares``, ``first``, ``second`` |
 | mean m and variance v of a feature in [a, b] | a ≤ m ≤ b and 0 ≤ v ≤ (b − m)(m − a) |
 
-Sums come from float64 numbers, so each inequality holds up to a small part of the range (b − a, and
-of the largest value, for features that hardly vary).
+Sums come from float64 numbers, rounded to the quantum, so that each inequality holds up to a small
+part of the range: b − a, a little of the largest value for features that hardly vary, and of the
+unit for values near the smallest numbers.
 
 Differs from the paper: the paper has no files.
 """
@@ -90,17 +91,17 @@ def _features(totals: Totals) -> str | None:
             return "a shift out of range"
         mean = (k + Fraction(s, weight)) * unit
         variance = Fraction(t * weight - s * s, weight * weight) * unit * unit
-        wrong = _impossible_moments(mean, variance, low, high)
+        reach = high - low + max(abs(low), abs(high)) / (1 << 40) + unit * _TOLERANCE
+        wrong = _impossible_moments(mean, variance, (low, high), reach)
         if wrong:
             return wrong
     return None
 
 
 def _impossible_moments(
-    mean: Fraction, variance: Fraction, low: Fraction, high: Fraction
+    mean: Fraction, variance: Fraction, bounds: tuple[Fraction, Fraction], reach: Fraction
 ) -> str | None:
-    reach = high - low + max(abs(low), abs(high)) / (1 << 40)
-    slack = _TOLERANCE * reach
+    (low, high), slack = bounds, _TOLERANCE * reach
     if not low - slack <= mean <= high + slack:
         return "a mean outside the bounds"
     if variance < -slack * reach:
