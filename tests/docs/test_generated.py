@@ -28,6 +28,9 @@ def test_differences_are_sentences(generated):
     found = [generated["difference_of"](t) for _, t in generated["documented_modules"]()]
     assert sum(sentence.endswith(".") for sentence in found) == len(found)
     assert generated["difference_of"]("x\n\nDiffers from the paper: a\nb.\n\nmore") == "a b."
+    assert (
+        generated["difference_of"]("Differs from the paper:\n\n* A\n  b.\n* C.\n\nx") == "A b. C."
+    )
 
 
 def test_pages_are_written_once(generated, tmp_path):
