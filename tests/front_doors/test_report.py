@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import re
+import sys
 from html.parser import HTMLParser
 from itertools import pairwise
 
@@ -16,7 +17,7 @@ import pandas as pd
 import pytest
 
 import momentmix as mm
-from momentmix.errors import InputError, InputTypeError
+from momentmix.errors import InputError, InputTypeError, MissingDependencyError
 from momentmix.fitting.certificate import Certificate
 from momentmix.fitting.findings import Finding, Severity
 from momentmix.fitting.over_identification import OverIdentification
@@ -198,6 +199,9 @@ def test_a_bare_mixture_an_estimator_and_a_summary(truth, rows, tmp_path):
         mm.report(rows, path)
     with pytest.raises(InputError, match="the model has 4 features, the data 3"):
         mm.report(truth, path, rows[:, :3])
+    other = mm.MomentSummary(4, 3, list("abcd")).update(rows)
+    with pytest.raises(InputError, match=r"features are 'height'.*the data's 'a', 'b'"):
+        mm.report(truth, path, other)
     with pytest.raises(InputError, match="the summary holds no rows"):
         mm.report(truth, path, mm.MomentSummary(4, 3))
 
@@ -227,6 +231,13 @@ def test_one_feature_many_components_and_no_density(tmp_path):
     flat = mm.DiagonalMixture([1.0], [[0.0, 1.0]], [[1.0, 0.0]])
     mm.report(flat, tmp_path / "r.html", rng.standard_normal((50, 2)))
     assert "Rows</th>" not in (tmp_path / "r.html").read_text()
+
+
+def test_without_matplotlib_the_message_says_what_to_install(truth, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingDependencyError, match=r"pip install momentmix\[plot\]"):
+        mm.report(truth, tmp_path / "r.html")
+    assert not (tmp_path / "r.html").exists()
 
 
 # -- the certificate in words -----------------------------------------------------------------
