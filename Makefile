@@ -43,6 +43,7 @@ $(VENV)/.docs: pyproject.toml constraints.txt
 	@touch $@ $(VENV)/.base
 
 docs: $(VENV)/.docs          ## the documentation with its gallery, offline; warnings are errors
+	@rm -rf docs/_build/html
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 

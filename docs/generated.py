@@ -41,10 +41,11 @@ def table_of(text):
 
 
 def difference_of(text):
-    """The paragraph "Differs from the paper" of a docstring, as one line."""
+    """The paragraph or list "Differs from the paper" of a docstring, as one line."""
     _, _, rest = text.partition("Differs from the paper")
-    paragraph = rest.split("\n\n")[0].lstrip(":").strip()
-    return " ".join(paragraph.split()).replace("``", "`")
+    paragraph = rest.lstrip(":\n ").split("\n\n")[0]
+    sentences = [line.strip().removeprefix("* ") for line in paragraph.splitlines()]
+    return " ".join(sentences).replace("``", "`")
 
 
 def commands():

@@ -64,10 +64,10 @@ found = result.mixture.predict(cells[::60])
 figure, axes = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
 for ax, (x, y) in zip(axes, ((2, 5), (2, 8)), strict=True):
     ax.scatter(cells[::60, x], cells[::60, y], s=3, c=[COLOURS[k % 6] for k in found])
-    rare = result.mixture.means[result.mixture.weights.argmin()]
-    ax.annotate(
-        "rare", rare[[x, y]], xytext=(18, 22), textcoords="offset points", fontsize=9,
-        arrowprops={"arrowstyle": "->"},
-    )  # fmt: skip
     ax.set(xlabel=f"log10 {MARKERS[x]}", ylabel=f"log10 {MARKERS[y]}")
+rare = result.mixture.means[result.mixture.weights.argmin()]
+axes[1].annotate(
+    "rare", rare[[2, 8]], xytext=(18, 22), textcoords="offset points", fontsize=9,
+    arrowprops={"arrowstyle": "->"},
+)  # fmt: skip
 plt.show()

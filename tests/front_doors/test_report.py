@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import re
+import sys
 from html.parser import HTMLParser
 from itertools import pairwise
 
@@ -16,7 +17,12 @@ import pandas as pd
 import pytest
 
 import momentmix as mm
-from momentmix.errors import InputError, InputTypeError, ModelFileError
+from momentmix.errors import (
+    InputError,
+    InputTypeError,
+    MissingDependencyError,
+    ModelFileError,
+)
 from momentmix.fitting.certificate import Certificate
 from momentmix.fitting.findings import Finding, Severity
 from momentmix.fitting.over_identification import OverIdentification
@@ -198,6 +204,9 @@ def test_a_bare_mixture_an_estimator_and_a_summary(truth, rows, tmp_path):
         mm.report(rows, path)
     with pytest.raises(InputError, match="the model has 4 features, the data 3"):
         mm.report(truth, path, rows[:, :3])
+    other = mm.MomentSummary(4, 3, list("abcd")).update(rows)
+    with pytest.raises(InputError, match=r"features are 'height'.*the data's 'a', 'b'"):
+        mm.report(truth, path, other)
     with pytest.raises(InputError, match="the summary holds no rows"):
         mm.report(truth, path, mm.MomentSummary(4, 3))
 
@@ -229,6 +238,13 @@ def test_one_feature_many_components_and_no_density(tmp_path):
     assert "Rows</th>" not in (tmp_path / "r.html").read_text()
 
 
+def test_without_matplotlib_the_message_says_what_to_install(truth, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingDependencyError, match=r"pip install momentmix\[plot\]"):
+        mm.report(truth, tmp_path / "r.html")
+    assert not (tmp_path / "r.html").exists()
+
+
 # -- the certificate in words -----------------------------------------------------------------
 
 
@@ -247,7 +263,7 @@ def certificate(p=0.4, effect=0.0, dof=100, statistic=100.0, loss=0.001, r=2, fi
         ({"dof": 0, "p": np.nan}, ("Not tested", "Yes"), "no more moments"),
         ({"dof": 0, "p": np.nan, "r": 1}, ("Not tested", "Yes"), "One component"),
         ({"loss": 0.05}, ("No", "No"), "about 5 % of the rows"),
-        ({"loss": 0.0}, ("No", "Yes"), "put less than 0.01 %"),
+        ({"loss": 0.0}, ("No", "Yes"), "put less than 0.1 %"),
         ({"loss": np.nan}, ("No", "Unknown"), "no standard errors"),
     ],
 )

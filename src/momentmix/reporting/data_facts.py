@@ -100,23 +100,31 @@ def gather(mixture: DiagonalMixture, data: Any) -> DataFacts:
     data : MomentSummary, RowSource, or anything that `open_rows` takes
     """
     if isinstance(data, MomentSummary):
-        _check_width(mixture, data.n_features)
+        _check_columns(mixture, data.n_features, data.feature_names)
         if not data.n_rows:
             raise InputError("the summary holds no rows; give one that does.")
         return DataFacts(data.truncate(min(data.order, _MOST_ORDER), min(data.squared_order, 2)))
     source = data
     if not (hasattr(source, "blocks") and hasattr(source, "n_features")):
         source = open_rows(data, expected=mixture.feature_names)
-    _check_width(mixture, source.n_features)
+    _check_columns(mixture, source.n_features, getattr(source, "feature_names", None))
     order = min(_MOST_ORDER, mixture.n_features)
     return _pass(mixture, source, MomentSummary(mixture.n_features, order, replicates=0))
 
 
-def _check_width(mixture: DiagonalMixture, n_features: int) -> None:
+def _check_columns(
+    mixture: DiagonalMixture, n_features: int, names: tuple[str, ...] | None
+) -> None:
     if n_features != mixture.n_features:
         raise InputError(
             f"the model has {mixture.n_features} features, the data {n_features}. Give the data "
             "that it was fitted to, or select its columns."
+        )
+    known = mixture.feature_names
+    if known is not None and names is not None and known != names:
+        raise InputError(
+            f"the model's features are {', '.join(map(ascii, known[:8]))}, the data's "
+            f"{', '.join(map(ascii, names[:8]))}. Select or rename them in the model's order."
         )
 
 

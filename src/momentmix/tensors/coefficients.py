@@ -4,7 +4,7 @@
 |---|---|---|
 | w̃_i | ``upper`` | (r, n−k) |
 | ṽ_i | ``lower_coordinates(…)`` | (r, k) |
-| [w̃_i]_{J_3} | ``table`` | (|J_2|, r) |
+| [w̃_i]_{J_3} | ``table`` | (#J_2, r) |
 | γ̃_i (coef-1) | ``products`` | (r, C(k, p)) |
 | λ_i (coef-lambda) | ``solve_weights(…)`` | (r,) |
 | η_i (eq:q) | inside ``nearest_real`` | (r,) |
@@ -47,7 +47,7 @@ __all__ = ["finish", "lower_coordinates", "nearest_real", "solve_weights"]
 def lower_coordinates(blocks: SubTensors, split: Split, upper: Array) -> Array | None:
     """ṽ_i from (coef-1) and its twin one degree higher, of shape (r, k); None if undetermined."""
     k, p = split.n_lower, split.degree
-    table = monomials(upper.T, blocks.co_degree)[-1]  # (|J_2|, r)  [w̃]_{J_3}
+    table = monomials(upper.T, blocks.co_degree)[-1]  # (#J_2, r)  [w̃]_{J_3}
     both = np.concatenate([blocks.base, blocks.raised_lower]).T
     solution, condition = scaled_least_squares(table, both)
     if not np.isfinite(condition):
