@@ -16,7 +16,7 @@ from momentmix import DiagonalMixture
 from momentmix.core.row_blocks import ArrayRows
 from momentmix.fitting.automatic import choose_order
 from momentmix.fitting.candidates import draw_candidates
-from momentmix.fitting.conditions import Parameters, build_conditions, parameters_from
+from momentmix.fitting.conditions import Parameters, build_conditions
 from momentmix.fitting.em import Batch, log_likelihoods, run_batch
 from momentmix.fitting.inputs import summarised
 from momentmix.fitting.moment_fit import (
@@ -49,15 +49,14 @@ def moment_steps(moments, r, rng):
     polished = _select_and_polish(moments, plain, pool, bounds, r)
     yield "pool, polish of means", polished, full, n
     if polished.n_components == r:
-        joint, _, _ = _joint_polish(full, polished, bounds, n, (25, 15), 0.1)
-        yield "pool, joint polish", joint, full, n
+        joint = _joint_polish(full, polished, bounds, n, (25, 15), 0.1)
+        yield "pool, joint polish", joint.parameters, full, n
 
 
 def resolved(full, p, n):
     noise = np.sqrt(full.row_variances(p) / n)
     noise[0] = 1e-3 / np.sqrt(n)
-    deviations = parameters_from(_standard_deviations(full, p, noise), p.n_components)
-    return resolvable_variances(p, deviations, FLOOR)
+    return resolvable_variances(p, _standard_deviations(full, p, noise), FLOOR)
 
 
 def em_steps(rows, moments, r, answer, rng):
