@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from importlib.util import find_spec
 from math import comb
 from typing import Any
 
@@ -19,6 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from momentmix import MomentSummary
 from momentmix.core.labels import colex_unrank
+from momentmix.moments.accumulate import make_kernel
 from momentmix.moments.exact_sums import DigitSums
 from momentmix.moments.frame import extremes
 from momentmix.moments.half_split import Fill
@@ -72,8 +74,9 @@ def check(summary: MomentSummary, rows: np.ndarray) -> None:
                 raise SystemExit(f"wrong moment at {members}: off by {error}")
 
 
-def rates(rows: int, repeats: int, threads: list[int]) -> None:
-    """The table of µs a row and shares of dgemm."""
+def rates(rows: int, repeats: int, threads: list[int], compiled: bool) -> None:
+    """The table of µs a row and shares of dgemm, by compiled code from the first block or never."""
+    click.echo("Compiled code (extra fast), as in long streams:" if compiled else "NumPy alone:")
     click.echo("                            wall-clock            |       core seconds")
     click.echo(
         "   d  m  threads     rows   µs/row  share of dgemm |   µs/row  share of dgemm | speed-up"
@@ -85,8 +88,9 @@ def rates(rows: int, repeats: int, threads: list[int]) -> None:
         works: dict[object, Callable[[], object]] = {}
         with ThreadPoolExecutor(max(threads)) as pool:
             for n_threads in threads:
-                summary = MomentSummary(d, m, n_threads=n_threads).update(data[:8192])
-                check(summary, data[:8192])
+                summary = MomentSummary(d, m, n_threads=n_threads)
+                make_kernel(Layout(d, m, 2, 16)).compiled_from = 0 if compiled else None
+                check(summary.update(data[:8192]), data[:8192])
                 works["dgemm", n_threads] = dgemm(n_threads, pool)
                 works["rows", n_threads] = partial(summary.update, data)
             best = in_turns(works, repeats)
@@ -195,7 +199,8 @@ def main(rows: int, repeats: int, threads: str, by_stage: bool) -> None:
     if by_stage:
         stages(5 * repeats)
     else:
-        rates(rows, repeats, [int(n) for n in threads.split(",")])
+        for compiled in (False, True) if find_spec("numba") else (False,):
+            rates(rows, repeats, [int(n) for n in threads.split(",")], compiled)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from momentmix.moments.compiled import first_compiled_block, program, sum_rows
 from momentmix.moments.half_split import TILE, Fill, HalfSplit, table_places
 from momentmix.moments.layout import Layout
 
@@ -23,6 +24,7 @@ Call = tuple[Any, Any, Any, Any]  # of a function: two operands and the result
 
 CHUNK = 512  # rows; a tile of that length is what OpenBLAS multiplies best
 _PART = 1 << 15  # entries of products before they are added to the sums
+_MANY_MOMENTS = 1 << 15  # calls long enough for threads to share the interpreter
 _ALIGNMENT = 64  # bytes of a cache line; elementwise products off it take twice the time
 
 
@@ -33,6 +35,11 @@ def table_rows(layout: Layout) -> int:
 
 class Kernel:
     """Sums blocks for one layout.
+
+    Attributes
+    ----------
+    compiled_from : int or None
+        Number of the block of a shard from which on compiled code is used; None for NumPy alone.
 
     Examples
     --------
@@ -45,9 +52,25 @@ class Kernel:
 
     def __init__(self, layout: Layout, chunk: int = CHUNK) -> None:
         self.layout, self.plan, self.chunk = layout, HalfSplit(layout), chunk
+        self.compiled_from = first_compiled_block(layout)
+        self._program = program(self.plan)
+
+    def is_compiled(self, number: int) -> bool:
+        """Whether compiled code sums the block of this number."""
+        return self.compiled_from is not None and number >= self.compiled_from
+
+    def gains_by_threads(self, number: int) -> bool:
+        """Whether several threads sum blocks faster than one: not by many short NumPy calls."""
+        return self.is_compiled(number) or self.layout.n_entries >= _MANY_MOMENTS
 
     def block_sums(
-        self, rows: Float, weights: Float, inverse_scale: Float, shift: Float, space: Workspace
+        self,
+        rows: Float,
+        weights: Float,
+        inverse_scale: Float,
+        shift: Float,
+        space: Workspace,
+        number: int = 0,
     ) -> Float:
         """Σ over the rows of w·z_I and w·z_j²·z_I with z = rows·inverse_scale − shift.
 
@@ -59,6 +82,8 @@ class Kernel:
             The frame: powers of two and integers.
         space : Workspace
             Overwritten.
+        number : int
+            Of the block in its shard.
 
         Returns
         -------
@@ -68,15 +93,30 @@ class Kernel:
         half, weighted = self.plan.half, bool((weights != 1.0).any())
         scales = np.concatenate((inverse_scale[:half], [1.0], inverse_scale[half:]))
         shifts = np.concatenate((shift[:half], [0.0], shift[half:]))
-        frame = scales[:, None], shifts[:, None]
+        frame = np.stack([scales, shifts])
         space.sums.fill(0.0)
-        for start in range(0, len(rows), self.chunk):
-            part = slice(start, start + self.chunk)
-            work = space.work(len(rows[part]), weighted)
-            work.run(rows[part], weights[part], frame)
+        if self.is_compiled(number):
+            self._sum_compiled(rows, weights, weighted, frame, space)
+        else:
+            for start in range(0, len(rows), self.chunk):
+                part = slice(start, start + self.chunk)
+                work = space.work(len(rows[part]), weighted)
+                work.run(rows[part], weights[part], frame[:, :, None])
         np.take(space.sums, self.plan.pick, out=space.flat[:-1], mode="clip")
         space.flat[-1] = weights @ weights
         return space.flat
+
+    def _sum_compiled(
+        self, rows: Float, weights: Float, weighted: bool, frame: Float, space: Workspace
+    ) -> None:
+        steps, n_fills = self._program
+        table = space.rows("table", self.chunk)
+        right = space.rows("weighted", self.chunk) if weighted else table[:0]
+        first = self.plan.places["lower", 1].start
+        sum_rows(
+            np.ascontiguousarray(rows), np.ascontiguousarray(weights), weighted, frame,
+            steps, n_fills, table, right, first, space.part, space.sums,
+        )  # fmt: skip
 
 
 class Work:
@@ -127,8 +167,8 @@ class Work:
         add()
         return calls
 
-    def run(self, rows: Float, weights: Float, frame: tuple[Float, Float]) -> None:
-        """Add up n rows; the frame as columns, 1 and 0 for the constant."""
+    def run(self, rows: Float, weights: Float, frame: Float) -> None:
+        """Add up n rows; the frame as two columns, 1 and 0 for the constant."""
         half = len(self._lower)
         self._lower[:], self._upper[:] = rows[:, :half].T, rows[:, half:].T
         self._constant.fill(1.0)

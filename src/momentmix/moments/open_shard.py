@@ -160,7 +160,10 @@ class OpenShard:
             self.sums.adapt_frame(block, ends, self.largest(ends), examine, workers.wait)
             self.sums.check_outliers(block, ends, _namer(place))
         group = (self.first_group + self.n_blocks) % self.layout.n_groups
-        workers.submit(self._sum_block, block, weights, self.sums.frame(), group)
+        arguments = block, weights, self.sums.frame(), group, self.n_blocks
+        workers.submit(
+            self._sum_block, *arguments, alone=not self.kernel.gains_by_threads(self.n_blocks)
+        )
         self.n_blocks += 1
         self.n_rows[group] += len(block)
         np.minimum(self.minimum, ends[0], out=self.minimum)
@@ -175,9 +178,10 @@ class OpenShard:
         weights: Float,
         frame: tuple[Float, Float],
         group: int,
+        number: int,
         space: Workspace,
     ) -> None:
-        self.sums.digits.add(self.kernel.block_sums(block, weights, *frame, space), group)
+        self.sums.digits.add(self.kernel.block_sums(block, weights, *frame, space, number), group)
 
     def close(self, workers: Workers) -> Totals:
         """The sums of the shard in its canonical frame. Call it on a clone to go on adding."""

@@ -32,6 +32,7 @@ from momentmix.core.array_backend import (
     to_numpy,
 )
 from momentmix.core.atomic_file import atomic_write
+from momentmix.core.threads import usable_cores
 from momentmix.errors import InputError, InputTypeError, ShardError
 from momentmix.moments import agreement, forgetting, readings, summary_file
 from momentmix.moments import totals as algebra
@@ -45,7 +46,7 @@ from momentmix.moments.plausibility import impossible
 from momentmix.moments.rows import as_rows, as_weights, check_feature_names, checked_values
 from momentmix.moments.summary_view import SummaryView
 from momentmix.moments.totals import Totals
-from momentmix.moments.workers import Workers, usable_cores
+from momentmix.moments.workers import Workers
 
 __all__ = ["MomentSummary", "summarize"]
 

@@ -6,7 +6,6 @@ whole process while blocks are summed.
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import Future, ThreadPoolExecutor
 from queue import Empty, SimpleQueue
 from threading import Lock
@@ -15,16 +14,10 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
+from momentmix.moments.compiled import load_blas
 from momentmix.moments.kernel import Kernel, Workspace
 
-__all__ = ["Workers", "usable_cores"]
-
-
-def usable_cores() -> int:
-    """Number of cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+__all__ = ["Workers"]
 
 
 class _OneBlasThread:
@@ -38,6 +31,7 @@ class _OneBlasThread:
         with self._lock:
             if self._users == 0:
                 if self._controller is None:
+                    load_blas()
                     self._controller = ThreadpoolController()
                 self._limiter = self._controller.limit(limits=1, user_api="blas")
             self._users += 1
@@ -83,12 +77,12 @@ class Workers:
         if self._limited:
             _BLAS.leave()
 
-    def submit(self, task: Any, *arguments: Any) -> None:
-        """Run ``task(*arguments, workspace)`` on a thread."""
+    def submit(self, task: Any, *arguments: Any, alone: bool = False) -> None:
+        """Run ``task(*arguments, workspace)`` on a thread; `alone`: on the caller's, at once."""
         if not self._limited:  # only now: an update that completes no block costs nothing here
             _BLAS.enter()
             self._limited = True
-        if self._n_threads == 1:
+        if alone or self._n_threads == 1:
             self._run(task, *arguments)
             return
         if self._pool is None:

@@ -5,6 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from momentmix import MomentSummary
 from momentmix.core.labels import index_sets, sets_without
 from momentmix.moments import exact_sums
 from momentmix.moments.accumulate import block_rows, make_kernel
@@ -48,6 +49,40 @@ def test_kernel_matches_products_written_out(d, m, q):
     expected = written_out(layout, points, weights)
     size = written_out(layout, np.abs(points), weights)
     assert (np.abs(sums - expected) <= 1e-14 * size).all()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("d", "m", "q"), [*SHAPES, (30, 4, 2)])
+def test_compiled_code_does_what_numpy_does(d, m, q, weighted):
+    pytest.importorskip("numba")
+    rng = np.random.default_rng(d * 100 + m)
+    layout = Layout(d, m, q, 16)
+    kernel = Kernel(layout, chunk=64)
+    kernel.compiled_from = 7
+    rows = np.asfortranarray(rng.standard_normal((300, d)))
+    rows.flags.writeable = False
+    weights = rng.random(300) if weighted else np.ones(300)
+    frame, space = (2.0 ** rng.integers(-3, 4, d), rng.integers(-2, 3, d) * 1.0), Workspace(kernel)
+    by_numpy = kernel.block_sums(rows, weights, *frame, space, 6).copy()
+    compiled = kernel.block_sums(rows, weights, *frame, space, 7)
+    size = written_out(layout, np.abs(rows * frame[0] - frame[1]), weights)
+    assert (np.abs(compiled - by_numpy) <= 1e-14 * size).all()
+
+
+def test_a_shard_changes_to_compiled_code_at_a_fixed_block(monkeypatch):
+    """However the rows are cut into calls, and on any number of threads."""
+    pytest.importorskip("numba")
+    kernel = make_kernel(Layout(5, 3, 2, 16))
+    monkeypatch.setattr(kernel, "compiled_from", 3)
+    taken = []
+    monkeypatch.setattr(
+        "momentmix.moments.kernel.sum_rows", lambda rows, *_: taken.append(len(rows))
+    )
+    rows = np.random.default_rng(0).standard_normal((5 * 1024 + 100, 5))
+    summary = MomentSummary(5, 3, n_threads=2)
+    for part in np.array_split(rows, 9):
+        summary.update(part)
+    assert taken == [1024, 1024]
 
 
 @pytest.mark.parametrize(("d", "m", "q"), [*SHAPES, (30, 4, 2), (21, 5, 1)])
