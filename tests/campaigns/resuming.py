@@ -88,15 +88,15 @@ def die_at(call):
 def interrupted_run(number, chance, duration, counts):
     """Interrupt a pass until one gets through: by time, at a system call, or by a signal."""
     output, state = f"{number}.mms", f"{number}.state"
-    n_killed = 0
+    n_killed, enough = 0, chance.randrange(2, 5)
     while True:
-        way = chance.choice([0, 1, 2, 2, 3]) if n_killed < 4 else 3
-        limit = chance.uniform(0, duration) * (1 + n_killed / 2)
+        way = chance.choice(["time", "call", "call", "signal"]) if n_killed < enough else "none"
+        limit = chance.uniform(0, 0.4 * duration)
         before = Checkpoint.load(Path(state)) if os.path.exists(state) else None
-        prepare = die_at(chance.randrange(300)) if way == 1 else None
+        prepare = die_at(chance.randrange(80)) if way == "call" else None
         child = start(arguments(output, state), prepare)
-        status = wait(child, None if way in (1, 3) and n_killed else limit)
-        number_of = chance.choice([signal.SIGTERM, signal.SIGINT]) if way == 2 else signal.SIGKILL
+        status = wait(child, None if way in ("call", "none") else limit)
+        number_of = signal.SIGKILL if way != "signal" else chance.choice(list(STOPS))
         if status is None:
             os.kill(child, number_of)
             status = wait(child)
@@ -145,9 +145,7 @@ def resumes(start_, stop, seed):
             n_rows = make_data()
             assert wait(start(arguments("whole.mms", "none"))) == 0
             _warm()
-            begin = time.monotonic()
-            assert wait(start([*arguments("whole.mms", "none"), "--force"])) == 0
-            duration = time.monotonic() - begin
+            duration = min(_seconds_of_a_pass() for _ in range(3))
             whole = Path("whole.mms").read_bytes()
             assert MomentSummary.load("whole.mms").n_rows == n_rows
             for number in range(start_, stop):
@@ -169,6 +167,12 @@ def resumes(start_, stop, seed):
     return counts
 
 
+def _seconds_of_a_pass():
+    begin = time.monotonic()
+    assert wait(start([*arguments("whole.mms", "none"), "--force"])) == 0
+    return time.monotonic() - begin
+
+
 def _warm():
     """Import in this process what the command imports, so that forks start at once."""
     import momentmix.cli.checkpoint
@@ -179,4 +183,4 @@ def _warm():
     assert momentmix.sources.opening.open_rows(["data"]).n_features == 6
 
 
-PARTS = [campaign(resumes, 600, 20, {"kills": 500, "stops by a signal": 50})]
+PARTS = [campaign(resumes, 300, 5, {"kills": 500, "stops by a signal": 50})]
