@@ -248,7 +248,7 @@ class DiagonalMixture:
         try:
             return cls(found["weights"], found["means"], found["variances"], names)
         except (TypeError, ValueError) as error:
-            raise ModelFileError(f"{path} does not hold a mixture: {error}") from error
+            raise ModelFileError(f"{path} does not hold a mixture: {str(error)[:400]}") from error
 
     def __repr__(self) -> str:
         return f"DiagonalMixture(n_components={self.n_components}, n_features={self.n_features})"

@@ -110,6 +110,15 @@ def test_bad_files(tmp_path, text, message):
         DiagonalMixture.load(path)
 
 
+@pytest.mark.parametrize("changes", [{"version": "9" * 5000}, {"feature_names": ["x" * 9999] * 9}])
+def test_messages_stay_short_whatever_the_file_holds(tmp_path, changes):
+    path = tmp_path / "model.json"
+    path.write_text(changed(**changes))
+    with pytest.raises(ModelFileError) as caught:
+        DiagonalMixture.load(path)
+    assert len(str(caught.value)) < 900
+
+
 def test_places_that_are_no_model(tmp_path, mixture):
     with pytest.raises(ModelFileError, match="not a regular file"):
         DiagonalMixture.load(tmp_path)
