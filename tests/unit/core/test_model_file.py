@@ -95,6 +95,7 @@ BAD = [
     (changed(means=[[1e999]]), "Infinity is not a number"),
     (changed().replace("0.0", "1e999"), "1e999 is beyond the range of numbers"),
     (changed(weights=[0.5]), "sum 1"),
+    (changed(weights=[1e308, 1e308], means=[[0], [0]], variances=[[1], [1]]), "the sum inf"),
     (changed(variances=[[-1.0]]), "non-negative"),
     (changed(feature_names="x"), "list of strings"),
     (changed(feature_names=["x", "y"]), "1 different strings"),
