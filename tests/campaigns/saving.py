@@ -3,6 +3,7 @@
 import errno
 import os
 import random
+import shutil
 import signal
 import tempfile
 import warnings
@@ -51,7 +52,7 @@ def leftovers(path):
 
 
 def killed_save(path, data, at, before):
-    """Save in a fork that kills itself at one call; True if it did."""
+    """Start a save in a fork that kills itself at one call; gives the process id."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of threads that a fork does not take along
         child = os.fork()
@@ -61,40 +62,70 @@ def killed_save(path, data, at, before):
             atomic_write(path, data, Counted(at, action, before), CHUNK)
         finally:
             os._exit(0)
+    return child
+
+
+def was_killed(child):
     status = os.waitpid(child, 0)[1]
     return os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
 
 
 def kills(start, stop, seed):
-    """A case: one call of a save, killed before or after it; then perhaps another; then a save."""
+    """A case: one call of a save, killed before or after it; then perhaps another; then a save.
+
+    Every other case begins with the litter of an earlier writer, whose removal can be killed, too.
+    Sixteen cases run side by side, each in a folder of its own.
+    """
     counts = Counter()
     with tempfile.TemporaryDirectory(dir=RAM) as folder:
-        for number in range(start, stop):
-            chance = random.Random(f"{seed} kills {number}")
-            kind = ("summary", "model")[number % 2]
-            path = Path(folder) / f"{kind}.file"
-            old, new = contents(kind, 0), contents(kind, 1)
-            atomic_write(path, old)
-            at, died = number // 4, False
-            while not died:  # the number of calls is found by going round
-                died = killed_save(path, new, at, before=bool(number // 2 % 2))
-                at -= 0 if died else _n_calls(kind)
-                found = check_whole(kind, path, [old, new])
-                assert died or found == new, f"case {number}: a save that got through has no effect"
-                if not died:
-                    atomic_write(path, old)
-            counts["kills"] += 1
-            assert len(leftovers(path)) <= 1, f"case {number}: {leftovers(path)}"
-            counts["temporaries left"] += len(leftovers(path))
-            if chance.random() < 0.3 and killed_save(path, new, chance.randrange(30), True):
-                counts["kills"] += 1
-                check_whole(kind, path, [old, new])
-                assert len(leftovers(path)) <= 1, f"case {number}: {leftovers(path)}"
-            atomic_write(path, new)
-            assert path.read_bytes() == new
-            assert not leftovers(path), f"case {number}: the next save left {leftovers(path)}"
-            path.unlink()
+        for first in range(start, stop, 16):
+            cases = [KillCase(Path(folder), n, seed) for n in range(first, min(first + 16, stop))]
+            children = [case.kill(case.at, case.before) for case in cases]
+            for case, child in zip(cases, children, strict=True):
+                assert was_killed(child), f"case {case.number}: call {case.at} was not met"
+                case.check(counts)
+            again = [case for case in cases if case.chance.random() < 0.3]
+            children = [case.kill(case.chance.randrange(case.n_calls), True) for case in again]
+            for case, child in zip(again, children, strict=True):
+                if was_killed(child):
+                    case.check(counts)
+            for case in cases:
+                case.save_and_leave()
     return counts
+
+
+class KillCase:
+    """A file in a folder of its own, and where its writer dies."""
+
+    def __init__(self, folder, number, seed):
+        self.number, self.chance = number, random.Random(f"{seed} kills {number}")
+        self.kind = ("summary", "model")[number % 2]
+        self.before, litter = bool(number // 2 % 2), bool(number // 4 % 2)
+        self.n_calls = _n_calls(self.kind) + (4 if litter else 0)  # open, lock, remove, close
+        self.at = number // 8 % self.n_calls
+        self.old, self.new = contents(self.kind, 0), contents(self.kind, 1)
+        self.path = folder / str(number) / "file"
+        self.path.parent.mkdir()
+        self.path.write_bytes(self.old)
+        if litter:
+            self.path.with_name(".file.0123456789abcdef.tmp").write_bytes(self.new[:40])
+
+    def kill(self, at, before):
+        return killed_save(self.path, self.new, at, before)
+
+    def check(self, counts):
+        try:
+            check_whole(self.kind, self.path, [self.old, self.new])
+            assert len(leftovers(self.path)) <= 1, f"{leftovers(self.path)}"
+        except AssertionError as error:
+            raise AssertionError(f"case {self.number}: {error}") from error
+        counts += Counter({"kills": 1, "temporaries left": len(leftovers(self.path))})
+
+    def save_and_leave(self):
+        atomic_write(self.path, self.new)
+        assert self.path.read_bytes() == self.new
+        assert not leftovers(self.path), f"case {self.number}: {leftovers(self.path)} stayed"
+        shutil.rmtree(self.path.parent)
 
 
 @lru_cache
@@ -187,7 +218,7 @@ def power_losses(start, stop, seed, honest=True):
 
 
 PARTS = [
-    campaign(kills, 8_300, 100, {"kills": 10_000}),
+    campaign(kills, 8_000, 160, {"kills": 10_000}),
     campaign(write_errors, 72, 6, {"write errors": 1000}, "write-errors"),
     campaign(power_losses, 100_000, 5_000, {"power losses": 50_000}, "power-losses"),
 ]

@@ -13,9 +13,9 @@ from momentmix.core.atomic_file import System, atomic_write, replacing
 
 
 def test_killed_at_every_call():
-    """Two files, two moments of each call, and all calls: the first of ten thousand."""
-    counts = saving.kills(0, 120, seed=0)
-    assert counts["kills"] >= 120
+    """Two files, with litter and without, before and after each call: the first of ten thousand."""
+    counts = saving.kills(0, 320, seed=0)
+    assert counts["kills"] >= 320
     assert counts["temporaries left"] > 40
 
 

@@ -89,10 +89,12 @@ class DiagonalMixture:
                 "weights, means and variances must have shapes (r,), (r, d), (r, d) with r ≥ 1; "
                 f"got {self.weights.shape}, {self.means.shape}, {self.variances.shape}."
             )
-        if (self.weights < 0).any() or abs(self.weights.sum() - 1) > 1e-9:
+        with np.errstate(over="ignore"):
+            total = self.weights.sum()
+        if (self.weights < 0).any() or abs(total - 1) > 1e-9:
             raise InputError(
                 f"weights must be non-negative with sum 1; the least is {self.weights.min():.4g}, "
-                f"the sum {self.weights.sum():.12g}."
+                f"the sum {total:.12g}."
             )
         if (self.variances < 0).any():
             raise InputError(f"variances must be non-negative; got {self.variances.min():.4g}.")
@@ -252,7 +254,7 @@ class DiagonalMixture:
         try:
             return cls(found["weights"], found["means"], found["variances"], names)
         except (TypeError, ValueError) as error:
-            raise ModelFileError(f"{path} does not hold a mixture: {error}") from error
+            raise ModelFileError(f"{path} does not hold a mixture: {str(error)[:400]}") from error
 
     def __repr__(self) -> str:
         return f"DiagonalMixture(n_components={self.n_components}, n_features={self.n_features})"

@@ -41,7 +41,7 @@ def read_model(path: str | os.PathLike[str]) -> dict[str, Any]:
     version = document.get("version")
     if version != _VERSION or type(version) is not int:
         raise ModelFileError(
-            f"{path} has version {version!r}; this momentmix reads version "
+            f"{path} has version {repr(version)[:40]}; this momentmix reads version "
             f"{_VERSION}. Use the release that wrote it, or a newer one."
         )
     missing, unknown = {*_NUMBERS} - set(document), set(document) - _KEYS

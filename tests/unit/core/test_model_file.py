@@ -95,6 +95,7 @@ BAD = [
     (changed(means=[[1e999]]), "Infinity is not a number"),
     (changed().replace("0.0", "1e999"), "1e999 is beyond the range of numbers"),
     (changed(weights=[0.5]), "sum 1"),
+    (changed(weights=[1e308, 1e308], means=[[0], [0]], variances=[[1], [1]]), "the sum inf"),
     (changed(variances=[[-1.0]]), "non-negative"),
     (changed(feature_names="x"), "list of strings"),
     (changed(feature_names=["x", "y"]), "1 different strings"),
@@ -110,6 +111,15 @@ def test_bad_files(tmp_path, text, message):
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(ModelFileError, match=message):
         DiagonalMixture.load(path)
+
+
+@pytest.mark.parametrize("changes", [{"version": "9" * 5000}, {"feature_names": ["x" * 9999] * 9}])
+def test_messages_stay_short_whatever_the_file_holds(tmp_path, changes):
+    path = tmp_path / "model.json"
+    path.write_text(changed(**changes))
+    with pytest.raises(ModelFileError) as caught:
+        DiagonalMixture.load(path)
+    assert len(str(caught.value)) < 900
 
 
 def test_places_that_are_no_model(tmp_path, mixture):
