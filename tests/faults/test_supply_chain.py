@@ -34,7 +34,9 @@ def test_both_ends_of_every_range_are_tested():
     """The oldest versions are the lower bounds; the newest are those of constraints.txt."""
     extras = PROJECT["project"]["optional-dependencies"]
     oldest, newest = pins("constraints-oldest.txt"), pins("constraints.txt")
-    for requirement in PROJECT["project"]["dependencies"] + extras["data"] + extras["plot"]:
+    for requirement in PROJECT["project"]["dependencies"] + [
+        one for name in ("data", "plot", "fast") for one in extras[name]
+    ]:
         name, bound = re.match(r"([a-z-]+)>=([0-9.]+)", requirement).groups()
         assert (oldest[name] + ".").startswith(bound + "."), requirement
         assert name in newest
@@ -56,8 +58,9 @@ def test_building_runs_no_code_of_ours():
 
 
 def test_the_package_holds_sources_and_data_only():
-    kinds = {p.suffix for p in Path(momentmix.__file__).parent.rglob("*") if p.is_file()}
-    assert kinds - {".pyc"} <= {".py", ".json", ".typed", ""}
+    files = [p for p in Path(momentmix.__file__).parent.rglob("*") if p.is_file()]
+    kinds = {p.suffix for p in files if p.parent.name != "__pycache__"}
+    assert kinds <= {".py", ".json", ".typed", ""}
 
 
 def distributions(roots):
