@@ -15,7 +15,9 @@ from typing import ParamSpec, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["few_threads", "map_in_order", "one_thread_below", "usable_cores"]
+__all__ = ["all_threads", "few_threads", "map_in_order", "one_thread_below", "usable_cores"]
+
+_LARGE = 2000
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -35,6 +37,16 @@ def few_threads(small: bool) -> Iterator[None]:
         yield
         return
     with _controller().limit(limits=1, user_api="blas"):
+        yield
+
+
+@contextmanager
+def all_threads(size: int) -> Iterator[None]:
+    """Let BLAS use every core for a factorisation of so many unknowns, if they are many."""
+    if size < _LARGE:
+        yield
+        return
+    with _controller().limit(limits=usable_cores(), user_api="blas"):
         yield
 
 

@@ -22,6 +22,7 @@ from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dposv
 
 from momentmix.core.standard_moments import StandardMoments
+from momentmix.core.threads import all_threads
 from momentmix.fitting.conditions import Conditions, Parameters, parameters_from
 from momentmix.fitting.derivative import by_feature, derivative
 
@@ -161,8 +162,9 @@ def _damped_step(normal: Float, gradient: Float, damping: Float, free: NDArray[n
     part = np.flatnonzero(free)
     matrix = normal.copy() if part.size == free.size else normal[np.ix_(part, part)]
     matrix[np.diag_indices_from(matrix)] += damping[part]
-    # Symmetric, so the transpose serves, which LAPACK can overwrite.
-    _, solved, failed = dposv(matrix.T, gradient[part], lower=1, overwrite_a=1)
+    with all_threads(part.size):
+        # Symmetric, so the transpose serves, which LAPACK can overwrite.
+        _, solved, failed = dposv(matrix.T, gradient[part], lower=1, overwrite_a=1)
     if failed:
         matrix = normal[np.ix_(part, part)] + np.diag(damping[part])
         solved = np.linalg.lstsq(matrix, gradient[part], rcond=None)[0]

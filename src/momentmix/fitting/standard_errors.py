@@ -27,7 +27,7 @@ from scipy.linalg import cho_solve, cholesky, eigh
 from scipy.linalg.lapack import dtrtri
 
 from momentmix.core.standard_moments import StandardMoments
-from momentmix.core.threads import map_in_order
+from momentmix.core.threads import all_threads, map_in_order
 from momentmix.fitting.conditions import Conditions, Parameters, parameters_from
 from momentmix.fitting.derivative import Derivative, by_feature, derivative
 
@@ -147,9 +147,10 @@ def of_moment_fit(
     model = conditions.model(parameters)
     model[0] = 0.0
     influence -= doubly.transposed_times(model)[:, None]
-    root = curvature_root(derivative(conditions, parameters, noise))
-    influence /= root.scale[:, None]
-    solved = cho_solve((root.triangle, True), influence, overwrite_b=True, check_finite=False)
+    with all_threads(len(influence)):
+        root = curvature_root(derivative(conditions, parameters, noise))
+        influence /= root.scale[:, None]
+        solved = cho_solve((root.triangle, True), influence, overwrite_b=True, check_finite=False)
     solved /= root.scale[:, None] * np.sqrt(_DRAWS * n_effective)
     return Uncertainty(parameters, solved[np.argsort(by_feature(r, d))], False)
 

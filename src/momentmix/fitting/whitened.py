@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky, helmert, solve_triangular
 from scipy.linalg.lapack import dpstrf
 
+from momentmix.core.threads import all_threads
 from momentmix.fitting.conditions import Conditions, Parameters
 from momentmix.fitting.derivative import derivative
 from momentmix.fitting.monomial_covariance import monomial_covariance
@@ -33,6 +34,10 @@ class WhitenedFrame:
     """Whitening and projection for one set of conditions and parameters."""
 
     def __init__(self, conditions: Conditions, parameters: Parameters) -> None:
+        with all_threads(2 * parameters.means.size):
+            self._prepare(conditions, parameters)
+
+    def _prepare(self, conditions: Conditions, parameters: Parameters) -> None:
         covariance = monomial_covariance(conditions, parameters)
         self.model = conditions.model(parameters)
         self.scale = np.sqrt(np.maximum(np.diagonal(covariance), 1e-12))
