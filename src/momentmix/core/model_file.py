@@ -48,7 +48,7 @@ def read_model(path: str | os.PathLike[str]) -> dict[str, Any]:
     if missing:
         raise ModelFileError(f"{path} lacks {', '.join(sorted(missing))}.")
     if unknown:
-        listed = ", ".join(ascii(key) for key in sorted(unknown)[:5])
+        listed = ", ".join(ascii(key)[:60] for key in sorted(unknown)[:5])
         raise ModelFileError(
             f"{path} holds unknown keys: {listed}. Use the release that wrote it, or remove them."
         )

@@ -147,3 +147,12 @@ def test_marginal_by_name_and_number(mixture):
         mixture.marginal([2])
     with pytest.raises(InputError, match="numbers in 0…1"):
         mixture.marginal([])
+
+
+def test_messages_about_long_keys_are_short(tmp_path):
+    path = tmp_path / "model.json"
+    DiagonalMixture([1.0], [[0.0]], [[1.0]]).save(path)
+    path.write_text(path.read_text().replace("{", '{"' + "k" * 5000 + '": 1,', 1))
+    with pytest.raises(ModelFileError, match="holds unknown keys: 'kkk") as caught:
+        DiagonalMixture.load(path)
+    assert len(str(caught.value)) < 500
