@@ -1,5 +1,6 @@
 """`summarize` killed or stopped at any time goes on to the same bytes."""
 
+import fcntl
 import os
 import random
 import signal
@@ -123,18 +124,33 @@ def interrupted_run(number, chance, duration, counts):
             return output
 
 
+def _is_held(path):
+    """Whether another process holds the lock: the file alone may be older or newer than that."""
+    if not os.path.exists(path):
+        return False
+    with open(path, "rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
 def second_writer_is_refused(number, counts):
     """A second run on the same checkpoint leaves with 73 while the first one is at work."""
     state = f"{number}.state"
     child = start(arguments(f"{number}.mms", state))
-    while not os.path.exists(f"{state}.lock") and wait(child, 0) is None:
-        time.sleep(0.0005)
     os.kill(child, signal.SIGSTOP)
-    if os.path.exists(f"{state}.lock"):
-        status = wait(start(arguments("other.mms", state)))
-        assert os.WEXITSTATUS(status) == 73, f"exit code {os.WEXITSTATUS(status)}"
-        assert not os.path.exists("other.mms")
-        counts["second writers refused"] += 1
+    while not _is_held(f"{state}.lock"):  # asked only while the first stands still
+        os.kill(child, signal.SIGCONT)
+        if (status := wait(child, 0.0005)) is not None:  # it was done before it could be stopped
+            assert status == 0
+            return f"{number}.mms"
+        os.kill(child, signal.SIGSTOP)
+    status = wait(start(arguments("other.mms", state)))
+    assert os.WEXITSTATUS(status) == 73, f"exit code {os.WEXITSTATUS(status)}"
+    assert not os.path.exists("other.mms")
+    counts["second writers refused"] += 1
     os.kill(child, signal.SIGCONT)
     assert wait(child) == 0
     return f"{number}.mms"
