@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections import Counter
 from copy import deepcopy
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import comb
 from pathlib import Path
 
@@ -89,21 +89,30 @@ def attempt(load, kind, place):
         raise AssertionError(f"{place}: untyped {type(error).__name__}: {error}") from error
 
 
-def judge_summary(data, deep, place):
-    """Count one summary; raises if the two readers differ or a reading fails."""
+def agreed(data, read, load, kind, place):
+    """What `load` gives, None where it refuses; raises if the stranger's reader differs."""
     try:
-        read_summary(data)
+        read(data)
         valid = True
     except RefusedError:
         valid = False
     begin = time.process_time()
-    summary, refusal = attempt(lambda: MomentSummary.from_bytes(data), SummaryFileError, place)
+    found, refusal = attempt(load, kind, place)
     assert time.process_time() - begin < SECONDS, f"{place}: took too long"
     if refusal is not None:
         assert not valid, f"{place}: valid but refused: {refusal}"
         assert len(refusal) < 1000, f"{place}: a message of {len(refusal)} characters"
-        return "refused"
+        return None
     assert valid, f"{place}: accepted but invalid"
+    return found
+
+
+def judge_summary(data, deep, place):
+    """Count one summary; raises if the two readers differ or a reading fails."""
+    load = partial(MomentSummary.from_bytes, data)
+    summary = agreed(data, read_summary, load, SummaryFileError, place)
+    if summary is None:
+        return "refused"
     assert summary.to_bytes() == data, f"{place}: accepted but not canonical"
     use_summary(summary, deep)
     return "accepted"
@@ -131,20 +140,10 @@ def use_summary(summary, deep):
 
 def judge_model(data, path, place):
     """Count one model; raises if the two readers differ."""
-    try:
-        read_model(data)
-        valid = True
-    except RefusedError:
-        valid = False
     path.write_bytes(data)
-    begin = time.process_time()
-    model, refusal = attempt(lambda: DiagonalMixture.load(path), ModelFileError, place)
-    assert time.process_time() - begin < SECONDS, f"{place}: took too long"
-    if refusal is not None:
-        assert not valid, f"{place}: valid but refused: {refusal}"
-        assert len(refusal) < 1000, f"{place}: a message of {len(refusal)} characters"
+    model = agreed(data, read_model, partial(DiagonalMixture.load, path), ModelFileError, place)
+    if model is None:
         return "refused"
-    assert valid, f"{place}: accepted but invalid"
     repr(model)
     return "accepted"
 

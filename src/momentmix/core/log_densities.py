@@ -22,12 +22,17 @@ from numpy.typing import NDArray
 
 Float = NDArray[np.float64]
 
-__all__ = ["LogDensities", "log_sums", "most_probable", "shares"]
+__all__ = ["TILE_ENTRIES", "LogDensities", "log_sums", "most_probable", "shares", "tile_width"]
 
-_TILE_ENTRIES = 1 << 16  # doubles in one tile of log-densities: half a megabyte
+TILE_ENTRIES = 1 << 16  # doubles in one tile of log-densities: half a megabyte
 _LEAST = -700.0  # e^-700 = 1e-304; numbers below 1e-308 take processors ten times as long
 _NOTHING = 1e-303
 _LOWEST = np.finfo(np.float64).min
+
+
+def tile_width(n_densities: int) -> int:
+    """Rows of a tile that holds so many log-densities of each."""
+    return max(128, min(2048, TILE_ENTRIES // n_densities))
 
 
 class LogDensities:
@@ -49,7 +54,7 @@ class LogDensities:
 
     def tiles(self, start: int, stop: int) -> Iterator[slice]:
         """Slices from start to stop whose log-densities fit the cache."""
-        width = max(128, min(2048, _TILE_ENTRIES // self.n_components))
+        width = tile_width(self.n_components)
         for first in range(start, stop, width):
             yield slice(first, min(first + width, stop))
 

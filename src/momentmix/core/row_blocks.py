@@ -13,7 +13,7 @@ from momentmix.errors import InputTypeError
 
 Float = NDArray[np.float64]
 
-__all__ = ["ArrayRows", "RemoteRows", "RowBlocks"]
+__all__ = ["ArrayRows", "HeldRows", "RemoteRows", "RowBlocks"]
 
 
 class RowBlocks(Protocol):
@@ -31,12 +31,10 @@ class RowBlocks(Protocol):
         """Consecutive blocks of rows, each of shape (some, n_features)."""
 
 
-class ArrayRows:
-    """Rows of an array in memory, in blocks that fit a processor's cache a few times over."""
+class HeldRows:
+    """Rows of an array of any library, held as it is."""
 
-    def __init__(self, rows: Float, block_size: int = 16384) -> None:
-        self.rows = rows
-        self.block_size = block_size
+    rows: Any
 
     @property
     def n_rows(self) -> int:
@@ -47,6 +45,14 @@ class ArrayRows:
     def n_features(self) -> int:
         """Number of columns."""
         return int(self.rows.shape[1])
+
+
+class ArrayRows(HeldRows):
+    """Rows of an array in memory, in blocks that fit a processor's cache a few times over."""
+
+    def __init__(self, rows: Float, block_size: int = 16384) -> None:
+        self.rows = rows
+        self.block_size = block_size
 
     def blocks(self) -> Iterator[Float]:
         """Consecutive blocks of rows, views where that is possible."""

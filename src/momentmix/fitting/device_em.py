@@ -26,6 +26,7 @@ from momentmix.core.array_backend import (
     to_numpy,
 )
 from momentmix.core.array_density import DeviceTable, shares_and_logs
+from momentmix.core.row_blocks import HeldRows
 from momentmix.core.standard_moments import StandardMoments
 from momentmix.fitting.conditions import Parameters
 
@@ -37,7 +38,7 @@ _COPIES = 6  # of the features and the joint densities at once
 _SLAB = 4096  # rows of one matrix of a batched product: tall thin products are slow
 
 
-class DeviceRows:
+class DeviceRows(HeldRows):
     """Rows of an array on a device, as blocks of NumPy rows where a step needs them here.
 
     Parameters
@@ -47,16 +48,6 @@ class DeviceRows:
 
     def __init__(self, rows: Any, block_size: int = 1 << 20) -> None:
         self.rows, self.block_size = rows, block_size
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return int(self.rows.shape[0])
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns."""
-        return int(self.rows.shape[1])
 
     def blocks(self) -> Iterator[Float]:
         """Consecutive blocks of rows, copied to the host."""

@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from momentmix.core.log_densities import TILE_ENTRIES, tile_width
 from momentmix.core.row_blocks import RemoteRows, RowBlocks
 from momentmix.core.standard_moments import StandardMoments
 from momentmix.core.threads import few_threads, map_in_order
@@ -35,7 +36,6 @@ __all__ = [
     "m_step", "run_batch", "shares_of", "standard_units",
 ]  # fmt: skip
 
-_TILE_ENTRIES = 1 << 16  # doubles in one tile of log-densities: half a megabyte
 # Log of the least share that is told from this one, e^-200 = 1e-87: far below what any sum can
 # hold, and far above the numbers (below 1e-308) whose products take processors ten times as long.
 _FAR = -200.0
@@ -109,12 +109,8 @@ def shares_of(coefficient: Float, features: Float) -> Float:
     return np.asarray(_shares(coefficient, features, 1)[0][0])
 
 
-def _tile_width(n_rows_of_coefficients: int) -> int:
-    return max(128, min(2048, _TILE_ENTRIES // n_rows_of_coefficients))
-
-
 def _tiles(n: int, n_rows_of_coefficients: int) -> Iterator[slice]:
-    width = _tile_width(n_rows_of_coefficients)
+    width = tile_width(n_rows_of_coefficients)
     for start in range(0, n, width):
         yield slice(start, start + width)
 
@@ -143,7 +139,7 @@ def run_batch(
     does not depend on the number of threads, so that neither do the bits.
     """
     k, r = start.weights.shape
-    n_groups = int(np.clip(k * r * features.shape[1] // _TILE_ENTRIES, 1, k))
+    n_groups = int(np.clip(k * r * features.shape[1] // TILE_ENTRIES, 1, k))
     edges = np.linspace(0, k, n_groups + 1).astype(int)
     groups = [Batch(*(x[a:b] for x in start)) for a, b in pairwise(edges)]
 
@@ -164,7 +160,7 @@ def _run_group(features: Float, start: Batch, floor: Float, n_steps: int) -> tup
         table = coefficients(*current).reshape(-1, 2 * d + 1)
         statistics = np.zeros_like(table)
         mean_log = np.zeros(k)
-        buffer = np.empty(table.shape[0] * _tile_width(table.shape[0]))
+        buffer = np.empty(table.shape[0] * tile_width(table.shape[0]))
         for tile in _tiles(features.shape[1], table.shape[0]):
             part = features[:, tile]
             out = buffer[: table.shape[0] * part.shape[1]].reshape(table.shape[0], -1)
@@ -208,7 +204,7 @@ def block_sums(block: Float, table: Float, shift: Float, inverse: Float) -> Pass
         As `standard_units` gives them.
     """
     r, d = table.shape[0], block.shape[1]
-    width = _tile_width(r)
+    width = tile_width(r)
     statistics, total = np.zeros_like(table), 0.0
     # Tiles stay in the cache, and buffers are reused: fresh memory costs more than arithmetic.
     features_buffer, joint_buffer = np.empty((2 * d + 1) * width), np.empty(r * width)
