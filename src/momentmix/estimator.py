@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from momentmix.capacity import check_count
 from momentmix.core.array_backend import is_foreign, namespace
-from momentmix.core.containers import has_mask, plain_array
+from momentmix.core.containers import check_dtype, has_mask, plain_array
 from momentmix.core.mixture import DiagonalMixture
 from momentmix.core.row_blocks import ArrayRows
 from momentmix.errors import FitWarning, InputError, InputTypeError
@@ -252,6 +252,8 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
             )
         if has_mask(X):
             X = plain_array(X)  # NaN where a number is masked; refused below
+        if getattr(getattr(X, "dtype", None), "kind", None) == "V":
+            check_dtype(X.dtype, "X")  # scikit-learn takes the values of a single field
         if getattr(getattr(X, "dtype", None), "kind", None) in ("M", "m"):
             raise InputTypeError(
                 f"X must hold real numbers; it has dtype {X.dtype}. Convert times to numbers in a "

@@ -72,7 +72,7 @@ DEFECTS = {
     "masked": (
         [np.float64, np.int64],
         lambda t: np.ma.masked_where(np.isnan(at(np.nan)), GOOD.astype(t)),
-        PLACE + r" is NaN or masked" + NOT_FINITE,
+        PLACE + r" is NaN" + NOT_FINITE,
     ),
     "ragged": ([list], lambda t: [[1.0, 2.0, 3.0], [1.0]], r"rectangular|inhomogeneous|sequence"),
     "nothing": ([None], lambda t: None, r"real numbers|2D array|NoneType|dimension"),

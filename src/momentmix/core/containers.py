@@ -47,7 +47,8 @@ def check_feature_names(names: Any, n_features: int | None = None) -> tuple[str,
     if len(set(names)) != len(names):
         twice = sorted({ascii(name) for name in names if names.count(name) > 1})
         raise InputError(
-            f"feature_names must differ from each other; repeated: {', '.join(twice)}."
+            f"feature_names must differ from each other; repeated: {', '.join(twice)}. Rename the "
+            "columns, or pass a plain array, whose columns go by position."
         )
     return tuple(str(name) for name in names)
 
@@ -69,9 +70,10 @@ def match_names(known: Sequence[str], given: Sequence[str], owner: str) -> list[
         return [places[name] for name in known]
     parts = [f"{_listed(lacking)} missing"] if lacking else []
     parts += [f"{_listed(extra)} not among them"] if extra else []
+    cure = ("Rename" if extra else "Add or rename") if lacking else "Drop"
     raise InputError(
         f"the columns must be the features of {owner}, in any order; {' and '.join(parts)}. "
-        f"{'Rename' if lacking else 'Drop'} columns so that the names are "
+        f"{cure} columns so that the names are "
         f"{', '.join(map(ascii, known[:_NAMES_IN_MESSAGES]))}"
         f"{', …' if len(known) > _NAMES_IN_MESSAGES else ''}; a plain array goes by position."
     )
@@ -180,6 +182,11 @@ def rows_for(rows: Any, feature_names: Sequence[str] | None) -> NDArray[Any]:
 
     A data frame is matched by name (`names_for`).
     """
+    if hasattr(rows, "__dask_graph__") and hasattr(rows, "columns"):
+        raise InputTypeError(
+            f"rows must lie in this process; got a Dask collection ({type(rows).__name__}). Use "
+            "the functions of momentmix.dask, or pass rows.compute()."
+        )
     if not is_frame(rows):
         return plain_array(rows)
     known = names_for(feature_names, frame_names(rows, feature_names))
@@ -203,10 +210,11 @@ def plain_array(rows: Any) -> NDArray[Any]:
     if not has_mask(rows):
         return np.asarray(rows)
     rows = np.ma.asarray(rows)  # of a list, np.asarray would forget the masks
-    if rows.dtype.kind not in "fiub" or not np.ma.is_masked(rows):
+    if rows.dtype.kind in "VMm" or not np.ma.is_masked(rows):  # fields and times: no NaN
         return np.asarray(rows.data)
-    dtype = rows.dtype if rows.dtype.kind == "f" else np.dtype(np.float64)
-    return np.asarray(rows.astype(dtype).filled(np.nan))
+    if rows.dtype.kind in "iub":
+        rows = rows.astype(np.float64)
+    return np.asarray(rows.filled(np.nan))
 
 
 def check_dtype(dtype: np.dtype[Any], where: str) -> None:

@@ -153,8 +153,8 @@ def checked_values(
         where = f"row {first_row + start + row}, {column_label(column, feature_names)}"
         if np.isnan(value):
             raise InputError(
-                f"rows must not hold missing values; {where} is NaN or masked. Drop incomplete "
-                "rows (missing='drop' where offered) or impute them first."
+                f"rows must not hold missing values (NaN, masked cells); {where} is NaN. Drop "
+                "incomplete rows (missing='drop' where offered) or impute them first."
             )
         if np.isinf(value):
             raise InputError(

@@ -48,14 +48,14 @@ REFUSED = [
     (np.zeros((2, 3), dtype="M8[D]"), InputTypeError, r"datetime64"),
     ([[1.0, 2.0, 3.0], [1.0, 2.0]], InputError, r"rectangular"),
     (sparse.eye(3).tocsr(), InputTypeError, r"sparse.*toarray\(\)"),
-    (masked(), InputError, r"row 4, column 1 is NaN or masked.*missing"),
-    (masked(np.int64), InputError, r"row 4, column 1 is NaN or masked.*missing"),
-    (masked(np.float32), InputError, r"row 4, column 1 is NaN or masked.*missing"),
-    (masked(bool), InputError, r"row 4, column 1 is NaN or masked.*missing"),
-    (list(masked(row=2, column=0)), InputError, r"row 2, column 0 is NaN or masked.*missing"),
+    (masked(), InputError, r"row 4, column 1 is NaN\."),
+    (masked(np.int64), InputError, r"row 4, column 1 is NaN\."),
+    (masked(np.float32), InputError, r"row 4, column 1 is NaN\."),
+    (masked(bool), InputError, r"row 4, column 1 is NaN\."),
+    (list(masked(row=2, column=0)), InputError, r"row 2, column 0 is NaN\."),
     (masked(complex), InputTypeError, r"complex"),
     (masked(object), InputTypeError, r"dtype object"),
-    (np.ma.masked_all((4, 3)), InputError, r"row 0, column 0 is NaN or masked"),
+    (np.ma.masked_all((4, 3)), InputError, r"row 0, column 0 is NaN"),
     (np.ma.masked_all(3, dtype=[("a", float), ("b", int)]), InputTypeError, r"dtype \[\('a'"),
     (
         mrecords.fromarrays([np.ones(4)] * 3, names="a,b,c"),
@@ -115,7 +115,7 @@ def test_masked_arrays_that_hide_nothing_are_plain_arrays(dtype):
 def test_masked_numbers_cannot_be_forgotten():
     summary = MomentSummary(3, 2, shard_id="a").update(table())
     before = summary.to_bytes()
-    with pytest.raises(InputError, match="row 4, column 1 is NaN or masked"):
+    with pytest.raises(InputError, match="row 4, column 1 is NaN"):
         summary.forget(masked())
     with pytest.raises(InputError, match="row 5 has nan"):
         summary.forget(table(), np.ma.MaskedArray([1] * 6, mask=[0, 0, 0, 0, 0, 1]))
@@ -124,7 +124,7 @@ def test_masked_numbers_cannot_be_forgotten():
 
 def test_integers_behind_a_mask_do_not_warn():
     rows = np.ma.MaskedArray(np.full((4, 3), 2**60), mask=True)
-    with pytest.raises(InputError, match="row 0, column 0 is NaN or masked"):
+    with pytest.raises(InputError, match="row 0, column 0 is NaN"):
         MomentSummary(3, 2).update(rows)
     rows.mask[1] = False
     with pytest.warns(PrecisionWarning, match=r"beyond 2\^53"), pytest.raises(InputError):

@@ -242,7 +242,7 @@ def test_data_frames_bring_names(frame):
             InputError, match=r"of the summary.*'b' is missing and 'b\\n' is not.*'a', 'b', 'c'"
         ):
             refused(frame(other))
-        with pytest.raises(InputError, match=r"'b' is missing\. Rename"):
+        with pytest.raises(InputError, match=r"'b' is missing\. Add or rename"):
             refused(frame({"a": columns["a"], "c": columns["c"]}))
         with pytest.raises(InputError, match=r"'x', 'y' are not among them\. Drop"):
             refused(frame({"x": ["no number"] * 30, **columns, "y": columns["a"]}))
