@@ -116,8 +116,8 @@ def frame_names(frame: Any, known: Sequence[str] | None = None) -> tuple[str, ..
 
 
 def names_for(
-    feature_names: Sequence[str] | None, given: Sequence[str] | None
-) -> Sequence[str] | None:
+    feature_names: tuple[str, ...] | None, given: Sequence[str] | None
+) -> tuple[str, ...] | None:
     """Names that the columns of rows for a mixture go by; None: they go by position.
 
     A mixture without names has its features numbered, so columns that are labelled with the numbers
@@ -126,7 +126,7 @@ def names_for(
     """
     if feature_names is not None or given is None:
         return feature_names
-    numbers = [str(i) for i in range(len(given))]
+    numbers = tuple(str(i) for i in range(len(given)))
     if set(given) == set(numbers):
         return numbers
     warnings.warn(
@@ -177,7 +177,7 @@ def _frame_column(frame: Any, i: int) -> NDArray[Any]:
     return array
 
 
-def rows_for(rows: Any, feature_names: Sequence[str] | None) -> NDArray[Any]:
+def rows_for(rows: Any, feature_names: tuple[str, ...] | None) -> NDArray[Any]:
     """Rows as an array with the columns of a mixture's features; shape and values unchecked.
 
     A data frame is matched by name (`names_for`).

@@ -123,16 +123,16 @@ def _lazy(
 def _columns(mixture: DiagonalMixture, data: Any) -> list[str | int]:
     """Columns of a data frame that the mixture wants, checked before any work."""
     piece = piece_of(data._meta, "the collection")
-    known = names_for(mixture.feature_names, piece.column_names)
-    if piece.column_names is None:
-        known = None  # labels 0, 1, 2, …: by position, like a plain array
-    columns: list[str | int] = list(known or piece.column_names or range(piece.n_columns))
-    source = open_rows(piece, columns)
-    if source.n_features != mixture.n_features:
-        raise InputError(
-            f"rows must have {mixture.n_features} columns, one for each feature of the mixture; "
-            f"the dask.dataframe has {source.n_features}. Select them."
-        )
+    known, given = mixture.feature_names, piece.column_names
+    if known is None or given is None:  # labels 0, 1, 2, … go by position, like a plain array
+        if piece.n_columns != mixture.n_features:
+            raise InputError(
+                f"rows must have {mixture.n_features} columns, one for each feature of the "
+                f"mixture; the dask.dataframe has {piece.n_columns}. Select them."
+            )
+        known = None if given is None else names_for(None, given)
+    columns: list[str | int] = list(known or given or range(piece.n_columns))
+    open_rows(piece, columns)
     return columns
 
 
