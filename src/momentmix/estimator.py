@@ -16,7 +16,9 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from momentmix.capacity import check_count
 from momentmix.core.array_backend import is_foreign, namespace
+from momentmix.core.containers import check_dtype, has_mask, plain_array
 from momentmix.core.mixture import DiagonalMixture
+from momentmix.core.row_blocks import ArrayRows
 from momentmix.errors import FitWarning, InputError, InputTypeError
 from momentmix.fitting.automatic import choose_order
 from momentmix.fitting.pipeline import fit
@@ -248,11 +250,10 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
                 "fit_summary(momentmix.dask.summarize(X, order)) to fit, "
                 "momentmix.dask.predict(model.mixture_, X) to predict."
             )
-        if isinstance(X, np.ma.MaskedArray):
-            raise InputTypeError(
-                "X must be a plain array; got a masked array. Fill or drop the masked values "
-                "first, e.g. X.filled(...), or keep complete rows only."
-            )
+        if has_mask(X):
+            X = plain_array(X)  # NaN where a number is masked; refused below
+        if getattr(getattr(X, "dtype", None), "kind", None) == "V":
+            check_dtype(X.dtype, "X")  # scikit-learn takes the values of a single field
         if getattr(getattr(X, "dtype", None), "kind", None) in ("M", "m"):
             raise InputTypeError(
                 f"X must hold real numbers; it has dtype {X.dtype}. Convert times to numbers in a "
@@ -313,6 +314,9 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         return np.repeat(rows, weights.astype(np.int64), axis=0)
 
     def _call(self, data: Any) -> FitResult:
+        names = getattr(self, "feature_names_in_", None)
+        if names is not None and isinstance(data, np.ndarray):
+            data = ArrayRows(data, feature_names=tuple(names))
         return fit(
             data, self.n_components, self.order, self.method, self.refine, self._seed(),
             variance_floor=self.variance_floor, max_passes=self.max_iter,

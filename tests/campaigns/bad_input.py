@@ -69,7 +69,11 @@ DEFECTS = {
         lambda t: getattr(sparse, t)(GOOD),
         r"dense|toarray|obj",
     ),
-    "masked": ([np.float64], lambda t: np.ma.masked_less(GOOD, -2), r"masked array"),
+    "masked": (
+        [np.float64, np.int64],
+        lambda t: np.ma.masked_where(np.isnan(at(np.nan)), GOOD.astype(t)),
+        PLACE + r" is NaN" + NOT_FINITE,
+    ),
     "ragged": ([list], lambda t: [[1.0, 2.0, 3.0], [1.0]], r"rectangular|inhomogeneous|sequence"),
     "nothing": ([None], lambda t: None, r"real numbers|2D array|NoneType|dimension"),
     "a name": ([str], lambda t: "rows.csv", r"real numbers|convert string"),
@@ -140,7 +144,7 @@ DOORS = {
     "mixture.predict": Door(lambda: _estimators().mixture_, lambda m, x: m.predict(x)),
 }
 # What a mixture, the value behind the models, takes: it judges numbers, not containers.
-MIXTURE_TAKES = {"too large", "too small", "no rows", "masked"}
+MIXTURE_TAKES = {"too large", "too small", "no rows"}
 
 
 def state_of(thing):

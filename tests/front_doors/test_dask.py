@@ -291,8 +291,8 @@ def test_predictions_of_frames(lazily, at_once, client):
 
 
 def test_predictions_take_a_result_and_empty_partitions():
-    result = mmd.fit(ARRAY, 2, random_state=0)
     frame = dd.from_pandas(FRAME, npartitions=3)
+    result = mmd.fit(frame, 2, random_state=0)
     none = frame[frame["a"] > 1e9]
     assert mmd.predict(result, none).compute().empty
     assert mmd.predict_proba(result, none).compute().shape == (0, 2)

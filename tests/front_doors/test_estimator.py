@@ -243,8 +243,6 @@ def test_bad_rows(rows, make, message):
 def test_rows_of_another_kind(rows):
     with pytest.raises(TypeError, match="toarray"):
         MomentGaussianMixture(2).fit(sparse.csr_array(rows))
-    with pytest.raises(InputTypeError, match="masked array"):
-        MomentGaussianMixture(2).fit(np.ma.masked_array(rows))
     frame = pd.DataFrame(rows, columns=NAMES).assign(city="Ulm")
     with pytest.raises(ValueError, match="could not convert string to float: 'Ulm'"):
         MomentGaussianMixture(2).fit(frame)

@@ -75,6 +75,7 @@ NO_MATHEMATICS = {
     "__init__",
     "array_backend",
     "atomic_file",
+    "containers",
     "findings",
     "inputs",
     "model_file",

@@ -161,7 +161,7 @@ def test_integers_beyond_2_to_53_warn(tmp_path):
         (np.array([["a", "b"]]), InputTypeError, "column 0"),
         (np.array([[1.0, None]], dtype=object), InputTypeError, "column 1"),
         (sparse.eye(3).tocsr(), InputTypeError, "toarray"),
-        (np.ma.masked_array(np.zeros((2, 2))), InputTypeError, "masked"),
+        (np.ma.masked_all(4, dtype=[("a", float)]), InputTypeError, "dtype"),
         ((row for row in [[1.0]]), InputTypeError, "more than once"),
     ],
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,8 +20,8 @@ from momentmix.cli.options import (
 from momentmix.cli.output import check_output, printable
 
 if TYPE_CHECKING:
-    from momentmix.core.mixture import DiagonalMixture
     from momentmix.fitting.result import FitResult
+    from momentmix.moments.summary import MomentSummary
     from momentmix.sources.source import RowSource
 
 __all__ = ["fit_command"]
@@ -109,18 +108,16 @@ def fit_command(
         "max_passes": max_passes,
     }
     if are_summaries(inputs):
-        data, names = _from_summaries(inputs, columns)
+        data = _from_summaries(inputs, columns)
     else:
-        source = open_inputs(inputs, columns, missing, delimiter, decimal)
-        data, names = _rows(source), source.feature_names
+        data = _rows(open_inputs(inputs, columns, missing, delimiter, decimal))
     result = fit(data, components, **options, progress=_stages(quiet))
-    result.save(output, names, command=click.get_current_context().obj, seed=seed)
-    mixture = replace(result.mixture, feature_names=names)
+    result.save(output, command=click.get_current_context().obj, seed=seed)
     verdict = _verdict(result, strict)
     if as_json:
-        click.echo(json.dumps(_document(result, mixture, output)))
+        click.echo(json.dumps(_document(result, output)))
     else:
-        _print(result, mixture, output)
+        _print(result, output)
     if verdict:
         click.get_current_context().exit(verdict)
 
@@ -133,6 +130,7 @@ def _stages(quiet: bool) -> Callable[[str], None] | None:
 
 def _rows(source: RowSource) -> Any:
     """All rows where they fit in memory with ease; otherwise the source, read for each pass."""
+    from momentmix.core.row_blocks import ArrayRows
     from momentmix.moments.cost import physical_memory
 
     if source.total_rows is not None:
@@ -140,10 +138,10 @@ def _rows(source: RowSource) -> Any:
     else:
         size = sum(int(str(piece.stamp().get("bytes", 0))) for piece in source.pieces)
     fits = size <= SHARE_IN_MEMORY * physical_memory()
-    return source.read_all() if fits else source
+    return ArrayRows(source.read_all(), feature_names=source.feature_names) if fits else source
 
 
-def _from_summaries(inputs: tuple[str, ...], columns: str | None) -> tuple[Any, Any]:
+def _from_summaries(inputs: tuple[str, ...], columns: str | None) -> MomentSummary:
     from momentmix.cli.options import parse_columns
     from momentmix.cli.summaries import add_up, load_summaries
 
@@ -151,7 +149,7 @@ def _from_summaries(inputs: tuple[str, ...], columns: str | None) -> tuple[Any, 
     wanted = parse_columns(columns)
     if wanted is not None:
         summary = summary.truncate(min(summary.order, len(wanted))).select(wanted)
-    return summary, summary.feature_names
+    return summary
 
 
 def _verdict(result: FitResult, strict: bool) -> int:
@@ -166,16 +164,16 @@ def _verdict(result: FitResult, strict: bool) -> int:
 # -- what is printed --------------------------------------------------------------------------
 
 
-def _print(result: FitResult, mixture: DiagonalMixture, output: str) -> None:
+def _print(result: FitResult, output: str) -> None:
     from momentmix.cli.fitted_table import fitted_table
 
     click.echo(str(result))
     click.echo()
-    click.echo(fitted_table(mixture, result))
+    click.echo(fitted_table(result.mixture, result))
     click.echo(f"\nmodel written to {printable(output)}")
 
 
-def _document(result: FitResult, mixture: DiagonalMixture, output: str) -> dict[str, Any]:
+def _document(result: FitResult, output: str) -> dict[str, Any]:
     record = result.record().to_dict()
     record["certificate"]["reasons"] = list(result.certificate.reasons)
-    return {"output": output, **mixture.to_dict(), **record}
+    return {"output": output, **result.mixture.to_dict(), **record}

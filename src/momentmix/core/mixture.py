@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from momentmix.core.array_backend import is_foreign, namespace
 from momentmix.core.array_density import Kind, map_rows
+from momentmix.core.containers import plain_array, rows_for
 from momentmix.core.incomplete_tensor import IncompleteSymmetricTensor
 from momentmix.core.labels import sets_without
 from momentmix.core.log_densities import LogDensities, log_sums, most_probable, shares
@@ -61,6 +62,8 @@ class DiagonalMixture:
     variances : array of shape (n_components, n_features)
         Non-negative. A density needs them positive.
     feature_names : sequence of str, optional
+        Data frames are matched by name: their columns may stand in another order, but not have
+        other names. Plain arrays go by position.
 
     Examples
     --------
@@ -76,7 +79,7 @@ class DiagonalMixture:
 
     def __post_init__(self) -> None:
         for name, ndim in (("weights", 1), ("means", 2), ("variances", 2)):
-            array = np.array(getattr(self, name), dtype=np.float64)
+            array = np.array(plain_array(getattr(self, name)), dtype=np.float64)
             if array.ndim != ndim:
                 raise InputError(f"{name} must have {ndim} dimension(s); got {array.ndim}.")
             if not np.isfinite(array).all():
@@ -128,18 +131,19 @@ class DiagonalMixture:
             )
         if (self.variances == 0).any():
             i, j = np.argwhere(self.variances == 0)[0]
+            feature = j if self.feature_names is None else ascii(self.feature_names[j])
             raise InputError(
-                f"component {i} has variance 0 in feature {j}, so it has no density there; fit "
-                "with a variance floor, or use with_variance_floor()."
+                f"component {i} has variance 0 in feature {feature}, so it has no density there; "
+                "fit with a variance floor, or use with_variance_floor()."
             )
 
     def _on_device(self, rows: Any, kind: Kind) -> Any:
         self._check_rows(rows)
         return map_rows((self.weights, self.means, self.variances), rows, kind)
 
-    def _map_rows(self, rows: ArrayLike, reduce: Any, tail: tuple[int, ...], dtype: Any) -> Any:
+    def _map_rows(self, rows: Any, reduce: Any, tail: tuple[int, ...], dtype: Any) -> Any:
         """`reduce` of log ω_i + log N(y; μ_i, Σ_i), of shape (n_components, some rows)."""
-        array = np.asarray(rows)
+        array = rows_for(rows, self.feature_names)
         if array.dtype.kind not in "fiu":
             raise InputTypeError(f"rows must be real numbers; got dtype {array.dtype}.")
         self._check_rows(array)
@@ -162,6 +166,9 @@ class DiagonalMixture:
 
     def log_prob(self, rows: Any) -> Any:
         """Log-density of each row, of shape (n_rows,).
+
+        The columns of a data frame are matched by name, and NaN stands for masked numbers, which
+        give NaN; so for `responsibilities`. `predict` refuses NaN.
 
         Rows of another array library (torch, CuPy, JAX, …) give an array of that library, computed
         in float64 where the rows lie; so do `responsibilities` and `predict`.

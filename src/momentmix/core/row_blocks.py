@@ -17,7 +17,10 @@ __all__ = ["ArrayRows", "HeldRows", "RemoteRows", "RowBlocks"]
 
 
 class RowBlocks(Protocol):
-    """What a pass over the rows needs; every call of `blocks` starts from the first row again."""
+    """What a pass over the rows needs; every call of `blocks` starts from the first row again.
+
+    ``feature_names``, a tuple of strings, may come with it.
+    """
 
     @property
     def n_rows(self) -> int:
@@ -35,6 +38,7 @@ class HeldRows:
     """Rows of an array of any library, held as it is."""
 
     rows: Any
+    feature_names: tuple[str, ...] | None = None
 
     @property
     def n_rows(self) -> int:
@@ -50,9 +54,15 @@ class HeldRows:
 class ArrayRows(HeldRows):
     """Rows of an array in memory, in blocks that fit a processor's cache a few times over."""
 
-    def __init__(self, rows: Float, block_size: int = 16384) -> None:
+    def __init__(
+        self,
+        rows: Float,
+        block_size: int = 16384,
+        feature_names: tuple[str, ...] | None = None,
+    ) -> None:
         self.rows = rows
         self.block_size = block_size
+        self.feature_names = feature_names
 
     def blocks(self) -> Iterator[Float]:
         """Consecutive blocks of rows, views where that is possible."""

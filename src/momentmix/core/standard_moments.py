@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from momentmix.core.containers import check_feature_names
 from momentmix.core.mixture import DiagonalMixture
 from momentmix.errors import InputError
 
@@ -52,6 +53,8 @@ class StandardMoments:
         Bounds of the raw columns.
     constant : array of bool of shape (n_features,)
         Columns that hold one value only; their z is 0 and their `scale` 1.
+    feature_names : sequence of str, optional
+        Names of the columns; a mixture that is fitted to the moments has them too.
     """
 
     n_features: int
@@ -65,6 +68,7 @@ class StandardMoments:
     minimum: Float
     maximum: Float
     constant: Any = None
+    feature_names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "orders", tuple(np.asarray(x, float) for x in self.orders))
@@ -93,6 +97,9 @@ class StandardMoments:
             object.__setattr__(self, name, values)
         constant = np.zeros(d, bool) if self.constant is None else np.asarray(self.constant, bool)
         object.__setattr__(self, "constant", constant)
+        if self.feature_names is not None:
+            names = check_feature_names(self.feature_names, d)
+            object.__setattr__(self, "feature_names", names)
 
     def truncated(self, order: int) -> StandardMoments:
         """The same moments up to a lower order."""
@@ -106,9 +113,10 @@ class StandardMoments:
     def standardise(self, mixture: DiagonalMixture) -> DiagonalMixture:
         """A mixture of raw features as one of standardised features."""
         means = (mixture.means - self.shift) / self.scale
-        return DiagonalMixture(mixture.weights, means, mixture.variances / self.scale**2)
+        return replace(mixture, means=means, variances=mixture.variances / self.scale**2)
 
     def restore(self, mixture: DiagonalMixture) -> DiagonalMixture:
-        """A mixture of standardised features as one of raw features."""
+        """A mixture of standardised features as one of raw features, with their names."""
         means = mixture.means * self.scale + self.shift
-        return DiagonalMixture(mixture.weights, means, mixture.variances * self.scale**2)
+        variances = mixture.variances * self.scale**2
+        return DiagonalMixture(mixture.weights, means, variances, self.feature_names)

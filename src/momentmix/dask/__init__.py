@@ -7,7 +7,6 @@ sums of an EM pass, or a sample of at most 40,000 rows. It adds no mathematics.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -137,8 +136,7 @@ def fit(
     """
     schedule = Schedule(client, retries, progress)
     rows = DaskRows(partitions_of(data, columns, missing, None, schedule), schedule)
-    result = pipeline.fit(
+    return pipeline.fit(
         rows, n_components, order, method, refine, random_state,
         variance_floor=variance_floor, max_passes=max_passes,
     )  # fmt: skip
-    return replace(result, mixture=replace(result.mixture, feature_names=rows.feature_names))

@@ -139,7 +139,10 @@ def _held(
 ) -> Partitions:
     piece = piece_of(sample, "the collection")
     source = open_rows(piece, columns, missing)  # refuses columns that are not there, or no numbers
-    chosen = None if columns is None else tuple(columns)
+    chosen: tuple[str | int, ...] = tuple(source.columns[0])
+    labels = piece.column_names
+    if labels is not None and len(set(labels)) == len(labels):
+        chosen = tuple(labels[i] for i in source.columns[0])  # in any order within a partition
     reading = Reading(piece.column_names, piece.n_columns, chosen, missing)
     parts: list[tuple[Part, Any]] = [
         (HeldPart(i, shard_id, reading), block) for i, (shard_id, block) in enumerate(blocks)

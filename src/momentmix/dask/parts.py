@@ -38,14 +38,14 @@ class Reading:
         Names of all columns, where they have any.
     n_columns : int
         Number of all columns.
-    columns : tuple of str or int, or None
-        Those to take; None for all.
+    columns : tuple of str or int
+        Those to take.
     missing : {"error", "drop"}
     """
 
     labels: tuple[str, ...] | None
     n_columns: int
-    columns: tuple[str | int, ...] | None
+    columns: tuple[str | int, ...]
     missing: Missing
 
 
@@ -91,8 +91,7 @@ class HeldPart:
                 f"{_listed(piece.column_names, piece.n_columns)}, the collection "
                 f"{_listed(reading.labels, reading.n_columns)}. Mend the step that makes it."
             )
-        columns = reading.columns if reading.columns is not None else reading.labels
-        return open_rows(piece, columns, reading.missing)
+        return open_rows(piece, reading.columns, reading.missing)
 
 
 def _differ(found: tuple[str, ...] | None, wanted: tuple[str, ...] | None) -> bool:

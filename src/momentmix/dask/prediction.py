@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from momentmix.core.containers import names_for
 from momentmix.core.mixture import DiagonalMixture
 from momentmix.dask.inputs import whole_rows
 from momentmix.dask.parts import piece_of
@@ -30,8 +31,8 @@ def predict(mixture: DiagonalMixture | FitResult, data: Any) -> Any:
     ----------
     mixture : DiagonalMixture or FitResult
     data : dask.array of shape (n_rows, n_features), or dask.dataframe
-        Columns of a data frame are taken by the mixture's names, where it has any. Missing
-        values raise when the answer is computed, with partition and row.
+        Columns of a data frame are taken by the mixture's names, where both have any; others are
+        left out. Missing values raise when the answer is computed, with partition and row.
 
     Returns
     -------
@@ -121,13 +122,17 @@ def _lazy(
 
 def _columns(mixture: DiagonalMixture, data: Any) -> list[str | int]:
     """Columns of a data frame that the mixture wants, checked before any work."""
-    columns: list[str | int] = list(mixture.feature_names or range(len(data.columns)))
-    source = open_rows(piece_of(data._meta, "the collection"), columns)
-    if source.n_features != mixture.n_features:
-        raise InputError(
-            f"rows must have {mixture.n_features} columns, one for each feature of the mixture; "
-            f"the dask.dataframe has {source.n_features}. Select them."
-        )
+    piece = piece_of(data._meta, "the collection")
+    known, given = mixture.feature_names, piece.column_names
+    if known is None or given is None:  # labels 0, 1, 2, … go by position, like a plain array
+        if piece.n_columns != mixture.n_features:
+            raise InputError(
+                f"rows must have {mixture.n_features} columns, one for each feature of the "
+                f"mixture; the dask.dataframe has {piece.n_columns}. Select them."
+            )
+        known = None if given is None else names_for(None, given)
+    columns: list[str | int] = list(known or given or range(piece.n_columns))
+    open_rows(piece, columns)
     return columns
 
 

@@ -56,7 +56,7 @@ class MeansDisplay:
         mixture = mixture_of(model)
         found = intervals_of(model)
         low, high = (None, None) if found is None else found.means
-        display = cls(mixture, names_of(model, mixture), low, high)
+        display = cls(mixture, names_of(mixture), low, high)
         if kind == "auto":
             kind = "lines" if mixture.n_components <= 8 else "heat map"
         return display.plot(kind, ax)

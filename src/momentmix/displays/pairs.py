@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from momentmix.core.containers import rows_for
 from momentmix.core.mixture import DiagonalMixture
 from momentmix.displays.style import (
     component_styles,
@@ -54,7 +55,7 @@ class PairsDisplay:
         Parameters
         ----------
         model : MomentGaussianMixture, FitResult or DiagonalMixture
-        rows : array of shape (n_rows, n_features), optional
+        rows : array or data frame of shape (n_rows, n_features), optional
             Shown as points in the colour of their component, at most 5,000.
         features : sequence of int or str, optional
             Features to show; by default the six that tell components apart best,
@@ -62,18 +63,17 @@ class PairsDisplay:
         """
         need_matplotlib()
         mixture = mixture_of(model)
-        names = names_of(model, mixture)
+        names = names_of(mixture)
         if features is None:
             few = mixture.n_components <= _FEW_COMPONENTS
             chosen = _telling_features(mixture, _MOST_FEATURES if few else _LESS_FEATURES)
         else:
-            known = [str(n) for n in (mixture.feature_names or names)]
-            chosen = [_feature(f, known) for f in features]
+            chosen = [_feature(f, list(mixture.feature_names or names)) for f in features]
         part = mixture.marginal(chosen)
         shown = None
         labels = None
         if rows is not None:
-            table = np.asarray(rows, dtype=np.float64)
+            table = rows_for(rows, mixture.feature_names).astype(np.float64, copy=False)
             table = table[:: max(1, -(-len(table) // 5000))]
             labels = mixture.predict(table)
             shown = table[:, chosen]

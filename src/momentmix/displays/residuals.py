@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from momentmix.core.containers import match_names
 from momentmix.core.mixture import DiagonalMixture
 from momentmix.displays.style import (
     COLOURS,
+    in_order_of,
     mixture_of,
     need_matplotlib,
 )
@@ -59,6 +61,9 @@ class MomentResidualsDisplay:
                 f"the mixture has {mixture.n_features} features, the summary "
                 f"{summary.n_features}. Use the summary that it was fitted to."
             )
+        summary = in_order_of(mixture, summary)
+        if mixture.feature_names is not None and summary.feature_names is not None:
+            match_names(mixture.feature_names, summary.feature_names, "the mixture")
         shift = summary.mean
         scale = np.sqrt(np.where(summary.variance > 0, summary.variance, 1.0))
         scaled = DiagonalMixture(

@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 from momentmix.core.mixture import DiagonalMixture
 from momentmix.errors import InputError, InputTypeError, MissingDependencyError
 from momentmix.fitting.result import FitResult
+from momentmix.moments.summary import MomentSummary
 
 __all__ = [
     "COLOURS",
     "component_styles",
     "error_bars",
+    "in_order_of",
     "intervals_of",
     "mixture_of",
     "names_of",
@@ -85,6 +87,14 @@ def mixture_of(model: Any) -> DiagonalMixture:
     return found
 
 
+def in_order_of(mixture: DiagonalMixture, summary: MomentSummary) -> MomentSummary:
+    """The summary with its features in the mixture's order, where both have the same names."""
+    known, given = mixture.feature_names, summary.feature_names
+    if known is None or given is None or known == given or sorted(known) != sorted(given):
+        return summary
+    return summary.select(known)
+
+
 def intervals_of(model: Any) -> Any:
     """95 % intervals where the model has them, else None."""
     result = model if isinstance(model, FitResult) else getattr(model, "result_", None)
@@ -93,14 +103,11 @@ def intervals_of(model: Any) -> Any:
     return None
 
 
-def names_of(model: Any, mixture: DiagonalMixture) -> list[str]:
+def names_of(mixture: DiagonalMixture) -> list[str]:
     """Names of the features, short and safe to print."""
-    names = getattr(model, "feature_names_in_", None)
-    if names is None:
-        names = mixture.feature_names
-    if names is None:
+    if mixture.feature_names is None:
         return [f"feature {j}" for j in range(mixture.n_features)]
-    return [_short(str(name)) for name in names]
+    return [_short(name) for name in mixture.feature_names]
 
 
 def _short(name: str, most: int = 16) -> str:

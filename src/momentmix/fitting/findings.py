@@ -137,10 +137,15 @@ def _about_components(moments: StandardMoments, p: Parameters, floor: float) -> 
     return found
 
 
+def _column(moments: StandardMoments, j: int) -> str:
+    """A column as findings name it: by its name, escaped, or by its number."""
+    return str(j) if moments.feature_names is None else ascii(moments.feature_names[j])
+
+
 def _about_columns(moments: StandardMoments, test: OverIdentification) -> list[Finding]:
     found = []
     if moments.constant.any():
-        columns = ", ".join(str(j) for j in np.flatnonzero(moments.constant)[:8])
+        columns = ", ".join(_column(moments, j) for j in np.flatnonzero(moments.constant)[:8])
         found.append(
             Finding(
                 "constant-column",
@@ -154,12 +159,13 @@ def _about_columns(moments: StandardMoments, test: OverIdentification) -> list[F
         pairs = [(i, k) for k in range(d) for i in range(k)]
         copies = [q for q, c in zip(pairs, moments.orders[2], strict=True) if abs(c) > 0.999]
         if copies:
+            first, second = (_column(moments, j) for j in copies[0])
             found.append(
                 Finding(
                     "duplicate-columns",
                     Severity.WARNING,
-                    f"columns {copies[0][0]} and {copies[0][1]} are copies of each other up to "
-                    "shift and scale: this is no mixture of independent features. Keep one.",
+                    f"columns {first} and {second} are copies of each other up to shift and "
+                    "scale: this is no mixture of independent features. Keep one.",
                 )
             )
     strong = [
@@ -168,7 +174,10 @@ def _about_columns(moments: StandardMoments, test: OverIdentification) -> list[F
         if abs(c.value) > CORRELATION_THAT_MATTERS and abs(c.deviates) > 6
     ]
     if strong and test.testable and test.p_value < 0.01:
-        listed = "; ".join(f"{c.first} and {c.second} (about {c.value:+.2f})" for c in strong[:3])
+        listed = "; ".join(
+            f"{_column(moments, c.first)} and {_column(moments, c.second)} (about {c.value:+.2f})"
+            for c in strong[:3]
+        )
         found.append(
             Finding(
                 "correlated-columns",
@@ -193,8 +202,9 @@ def _about_outliers(moments: StandardMoments) -> list[Finding]:
             Finding(
                 "outlier-influence",
                 Severity.WARNING,
-                f"column {j} has a value {farthest[j]:.3g} standard deviations from its mean; that "
-                f"one row moves third moments by {influence[j]:.2g} times their noise. Check it.",
+                f"column {_column(moments, j)} has a value {farthest[j]:.3g} standard deviations "
+                f"from its mean; that one row moves third moments by {influence[j]:.2g} times "
+                "their noise. Check it.",
             )
         ]
     return []

@@ -28,7 +28,7 @@ def moments_of(data: object) -> StandardMoments | None:
     return StandardMoments(
         found.n_features, found.order, found.distinct, found.squared, found.n_rows,
         data.effective_rows, found.shift, found.scale, data.minimum, data.maximum,
-        np.asarray(data.variance == 0),
+        np.asarray(data.variance == 0), data.feature_names,
     )  # fmt: skip
 
 
@@ -44,7 +44,7 @@ def rows_of(data: Any) -> RowBlocks:
         return DeviceRows(as_device_rows(data, None))
     array, names = as_rows(data, None)
     checked_values(array, names)
-    return ArrayRows(np.asarray(array, dtype=np.float64))
+    return ArrayRows(np.asarray(array, dtype=np.float64), feature_names=names)
 
 
 def summary_of(rows: RowBlocks, order: int, squared_order: int, n_threads: int) -> MomentSummary:
@@ -52,8 +52,9 @@ def summary_of(rows: RowBlocks, order: int, squared_order: int, n_threads: int) 
     if isinstance(rows, RemoteRows):
         found: MomentSummary = rows.summary(order, squared_order)
         return found
+    names = getattr(rows, "feature_names", None)
     summary = MomentSummary(
-        rows.n_features, order, squared_order=squared_order, replicates=0, n_threads=n_threads
+        rows.n_features, order, names, squared_order, replicates=0, n_threads=n_threads
     )
     for block in [rows.rows] if isinstance(rows, ArrayRows | DeviceRows) else rows.blocks():
         summary.update(block)

@@ -33,6 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
+from momentmix.core.containers import column_label
 from momentmix.core.incomplete_tensor import IncompleteSymmetricTensor, power_sum
 from momentmix.core.labels import sets_without
 from momentmix.core.mixture import DiagonalMixture
@@ -135,8 +136,9 @@ def _warn_of_offsets(summary: MomentSummary) -> None:
     offsets = np.abs(summary.mean) / spread
     worst = int(offsets.argmax())
     if offsets[worst] > _HOPELESS_OFFSET:
+        label = column_label(worst, summary.feature_names)
         warnings.warn(
-            f'method="paper" works on uncentred moments, and column {worst} lies '
+            f'method="paper" works on uncentred moments, and {label} lies '
             f"{offsets[worst]:.3g} standard deviations from zero: the components drown in the "
             "offset. Subtract a constant near the mean from that column before summarising.",
             PrecisionWarning,

@@ -56,6 +56,7 @@ def fit(
         moments and once for each pass; it never lies in memory whole. Arrays of torch, CuPy, JAX
         (x64) and other libraries of the array API stay where they lie: moments and passes are
         computed there in float64, and only sums and a sample of the rows come to the host.
+        Names of columns become those of the mixture; labels 0, 1, 2, … of a frame are no names.
     n_components : int or "auto"
         "auto" takes the smallest number that the certificate accepts.
     order : int or "auto"

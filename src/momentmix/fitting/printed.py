@@ -12,6 +12,7 @@ Differs from the paper: nothing here; see `paper`.
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -103,7 +104,7 @@ def fit_as_printed(
     moments = moments_of(found.summary)
     assert moments is not None
     least = np.where(moments.constant, floor * moments.scale**2, 0.0)
-    mixture = found.mixture.with_variance_floor(least)
+    mixture = replace(found.mixture.with_variance_floor(least), feature_names=moments.feature_names)
     standard = moments.standardise(mixture)
     p = Parameters(standard.weights, standard.means, np.maximum(standard.variances, floor))
     test = check_conditions(moments, p, np.random.default_rng(0))

@@ -15,6 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix.core.array_backend import check_real, is_foreign, to_numpy
+from momentmix.core.containers import (
+    check_dtype,
+    check_feature_names,
+    column_label,
+    frame_arrays,
+    has_mask,
+    is_frame,
+    plain_array,
+)
 from momentmix.errors import InputError, InputTypeError, PrecisionWarning
 from momentmix.moments.frame import LARGEST_VALUE
 
@@ -26,73 +35,6 @@ __all__ = [
 _SCAN = 8192  # rows looked at together
 LARGEST_WEIGHT = 2.0**50
 _SMALLEST_WEIGHT = 2.0**-40
-
-
-def column_label(column: int, feature_names: Sequence[str] | None) -> str:
-    """A column as messages name it: number, and name where there is one (escaped)."""
-    if feature_names is None:
-        return f"column {column}"
-    return f"column {column} ({feature_names[column]!a})"
-
-
-def check_feature_names(names: Any, n_features: int | None = None) -> tuple[str, ...]:
-    """Feature names as a tuple of distinct strings."""
-    if isinstance(names, str) or not isinstance(names, Sequence | np.ndarray):
-        raise InputTypeError(f"feature_names must be a sequence of strings; got {names!r}.")
-    names = tuple(names)
-    for name in names:
-        if not isinstance(name, str):
-            raise InputTypeError(f"feature_names must be strings; got {name!r}.")
-    if n_features is not None and len(names) != n_features:
-        raise InputError(
-            f"feature_names must name each of the {n_features} features; got {len(names)} names."
-        )
-    if len(set(names)) != len(names):
-        twice = sorted({ascii(name) for name in names if names.count(name) > 1})
-        raise InputError(
-            f"feature_names must differ from each other; repeated: {', '.join(twice)}."
-        )
-    return tuple(str(name) for name in names)
-
-
-def _frame_columns(rows: Any) -> tuple[list[Any], list[Any]] | None:
-    """Names and columns of a data frame, or None."""
-    if hasattr(rows, "column_names") and hasattr(rows, "column"):  # Arrow
-        names = list(rows.column_names)
-        return names, [rows.column(i).to_numpy() for i in range(len(names))]
-    if hasattr(rows, "columns") and hasattr(rows, "to_numpy"):  # pandas, polars, …
-        names = list(rows.columns)
-        if hasattr(rows, "iloc"):
-            return names, [rows.iloc[:, i].to_numpy() for i in range(len(names))]
-        return names, [rows[name].to_numpy() for name in names]
-    return None
-
-
-def _from_frame(names: list[Any], columns: list[Any]) -> tuple[NDArray[Any], Any]:
-    texts = [str(name) for name in names]
-    arrays = []
-    for name, column in zip(texts, columns, strict=True):
-        array = np.asarray(column)
-        _check_dtype(array.dtype, f"column {name!a}")
-        warn_integers(array)
-        arrays.append(array.astype(np.float64, copy=False))
-    named = all(isinstance(name, str) for name in names) and len(names) > 0
-    table = np.column_stack(arrays) if arrays else np.empty((0, 0))
-    return table, (check_feature_names(texts) if named else None)
-
-
-def _check_dtype(dtype: np.dtype[Any], where: str) -> None:
-    if dtype.kind in "fiub":
-        return
-    if dtype.kind == "c":
-        raise InputTypeError(
-            f"rows must be real numbers; {where} is complex ({dtype}). Pass the real and the "
-            "imaginary part as separate columns."
-        )
-    raise InputTypeError(
-        f"rows must be real numbers; {where} has dtype {dtype}. Convert it to float64, or encode "
-        "it as numbers first."
-    )
 
 
 def warn_integers(array: NDArray[Any]) -> None:
@@ -118,8 +60,14 @@ def _object_column(array: NDArray[Any]) -> str:
     return "the array"
 
 
-def as_rows(rows: Any, n_features: int | None) -> tuple[NDArray[Any], tuple[str, ...] | None]:
-    """Rows as an array of shape (n_rows, n_features) of a real dtype, and names where known."""
+def as_rows(
+    rows: Any, n_features: int | None, feature_names: Sequence[str] | None = None
+) -> tuple[NDArray[Any], tuple[str, ...] | None]:
+    """Rows as an array of shape (n_rows, n_features) of a real dtype, and names where known.
+
+    The columns of a data frame are put in the order of `feature_names`, where given. Masked
+    numbers become NaN.
+    """
     if hasattr(rows, "__dask_graph__"):
         raise InputTypeError(
             f"rows must lie in this process; got a Dask collection ({type(rows).__name__}), which "
@@ -130,29 +78,40 @@ def as_rows(rows: Any, n_features: int | None) -> tuple[NDArray[Any], tuple[str,
             f"rows must be dense; got a sparse {type(rows).__name__}. Pass blocks of rows as "
             "rows.toarray()."
         )
-    if isinstance(rows, np.ma.MaskedArray):
-        raise InputTypeError(
-            "rows must be a plain array; got a masked array. Fill or drop the masked values "
-            "first, e.g. rows.filled(...), or keep complete rows only."
-        )
     if is_foreign(rows):
         check_real(rows)
         rows = to_numpy(rows)  # callers that compute on the device do not come here
     names = None
-    table = _frame_columns(rows)
-    if table is not None:
-        array, names = _from_frame(*table)
+    if is_frame(rows):
+        array, names = _from_frame(rows, feature_names)
     else:
-        try:
-            array = np.asarray(rows)
-        except ValueError as error:
-            raise InputError(f"rows must form a rectangular array: {error}.") from error
-        if array.dtype.kind not in "fiubc":
-            _check_dtype(array.dtype, _object_column(array))
-        _check_dtype(array.dtype, "the array")
-        warn_integers(array)
+        array = _from_array(rows)
     check_shape(array, n_features)
     return array, names
+
+
+def _from_frame(
+    frame: Any, feature_names: Sequence[str] | None
+) -> tuple[NDArray[Any], tuple[str, ...] | None]:
+    columns, names = frame_arrays(frame, feature_names, "the summary")
+    for column in columns:
+        warn_integers(column)
+    if not columns:
+        return np.empty((0, 0)), None
+    return np.column_stack([x.astype(np.float64, copy=False) for x in columns]), names
+
+
+def _from_array(rows: Any) -> NDArray[Any]:
+    try:
+        array = plain_array(rows)
+    except ValueError as error:
+        raise InputError(f"rows must form a rectangular array: {error}.") from error
+    if array.dtype.kind not in "fiubc":
+        check_dtype(array.dtype, _object_column(array))
+    check_dtype(array.dtype, "the array")
+    # Masked integers were cast to make room for NaN; what the mask hides does not count.
+    warn_integers(np.ma.asarray(rows).compressed() if has_mask(rows) else array)
+    return array
 
 
 def check_shape(array: Any, n_features: int | None) -> None:
@@ -194,8 +153,8 @@ def checked_values(
         where = f"row {first_row + start + row}, {column_label(column, feature_names)}"
         if np.isnan(value):
             raise InputError(
-                f"rows must not hold missing values; {where} is NaN. Drop incomplete rows "
-                "(missing='drop' where offered) or impute them first."
+                f"rows must not hold missing values (NaN, masked cells); {where} is NaN. Drop "
+                "incomplete rows (missing='drop' where offered) or impute them first."
             )
         if np.isinf(value):
             raise InputError(
@@ -212,7 +171,7 @@ def as_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64] | None:
     """Frequency weights as float64 of shape (n_rows,), or None for all one."""
     if sample_weight is None:
         return None
-    weights = np.asarray(sample_weight)
+    weights = plain_array(sample_weight)
     if weights.dtype.kind not in "fiub":
         raise InputTypeError(f"sample_weight must be real numbers; got dtype {weights.dtype}.")
     if weights.shape != (n_rows,):
@@ -223,9 +182,11 @@ def as_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64] | None:
     weights = weights.astype(np.float64)
     bad = np.flatnonzero(~(weights >= 0) | np.isinf(weights))
     if bad.size:
+        value = weights[bad[0]]
+        missing = " (NaN or masked)" if np.isnan(value) else ""
         raise InputError(
-            f"sample_weight must be finite and not negative; row {bad[0]} has {weights[bad[0]]}. "
-            "Use forget() to take rows away."
+            f"sample_weight must be finite and not negative; row {bad[0]} has {value}{missing}. "
+            "Use weight 0 for a row that does not count, forget() to take rows away."
         )
     positive = weights[weights > 0]
     if not positive.size:

@@ -74,7 +74,8 @@ class MomentSummary(SummaryView):
     order : int
         Highest order m of the moments with distinct indices; at most n_features.
     feature_names : sequence of str, optional
-        Checked against data frames; taken from the first one otherwise.
+        By default those of the first data frame. Data frames are matched by name: their columns
+        may stand in another order, but not have other names.
     squared_order : int, optional
         Moments y_j²·y_I are kept for all I of at most this many further features; by default
         min(2, order − 1), at most order − 1. ``method="paper"`` needs order − 2.
@@ -146,9 +147,10 @@ class MomentSummary(SummaryView):
         Parameters
         ----------
         rows : array or data frame of shape (n_rows, n_features)
-            Real numbers of any dtype, without missing values. Arrays of torch, CuPy, JAX (x64) and
-            other libraries of the array API are summed where they lie, in float64; the last bits
-            of their sums differ from NumPy's.
+            Real numbers of any dtype, without missing values (NaN, masked). The columns of a data
+            frame are matched by name. Arrays of torch, CuPy, JAX (x64) and other libraries of the
+            array API are summed where they lie, in float64; the last bits of their sums differ
+            from NumPy's.
         sample_weight : array of shape (n_rows,), optional
             Frequency of each row: weight 3 stands for three such rows, weight 0 for none (the row
             is not counted).
@@ -168,7 +170,7 @@ class MomentSummary(SummaryView):
         if is_foreign(rows):
             self._add_foreign(rows, sample_weight, digest, device)
             return self
-        array, names = as_rows(rows, self.n_features)
+        array, names = as_rows(rows, self.n_features, self._names)
         self._check_names(names)
         weights = as_weights(sample_weight, len(array))
         if device is None:  # else they are checked there
@@ -234,16 +236,11 @@ class MomentSummary(SummaryView):
         return shard.workers(max(1, min(cores, n_blocks)))
 
     def _check_names(self, names: tuple[str, ...] | None) -> None:
-        if names is None or self._names == names:
-            return
-        if self._names is None:
-            if self.n_rows:
-                raise InputError(
-                    "rows have feature names but the summary was filled without any; pass "
-                    "feature_names at construction, or plain arrays throughout."
-                )
-            return
-        raise InputError(agreement.names_differ(self._names, names))
+        if names is not None and self._names is None and self.n_rows:
+            raise InputError(
+                "rows have feature names but the summary was filled without any; pass "
+                "feature_names at construction, or plain arrays throughout."
+            )
 
     def forget(self, rows: Any, sample_weight: ArrayLike | None = None) -> MomentSummary:
         """Take away rows that were added before, in whatever shard.
@@ -251,7 +248,7 @@ class MomentSummary(SummaryView):
         Unlike ``−`` this needs no shard of exactly these rows, but cannot prove that they were
         added: it checks the count, the bounds and the variances. Minimum and maximum become bounds.
         """
-        array, names = as_rows(rows, self.n_features)
+        array, names = as_rows(rows, self.n_features, self._names)
         self._check_names(names)
         weights = as_weights(sample_weight, len(array))
         checked_values(array, names or self._names)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from momentmix.core.mixture import DiagonalMixture
 from momentmix.displays import thinned
+from momentmix.displays.style import in_order_of
 from momentmix.errors import InputError
 from momentmix.moments.summary import MomentSummary
 from momentmix.sources.opening import open_rows
@@ -100,6 +101,7 @@ def gather(mixture: DiagonalMixture, data: Any) -> DataFacts:
     data : MomentSummary, RowSource, or anything that `open_rows` takes
     """
     if isinstance(data, MomentSummary):
+        data = in_order_of(mixture, data)
         _check_columns(mixture, data.n_features, data.feature_names)
         if not data.n_rows:
             raise InputError("the summary holds no rows; give one that does.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -28,6 +29,7 @@ from momentmix.reporting.words import answers, verdict
 
 __all__ = ["Contents", "page"]
 
+_NUMBERED = re.compile(r"\bcolumns? (correlated within components: )?\d")
 _NO_RECORD = (
     "This model file holds no record of a fit, so there are no certificate and no intervals. "
     "momentmix fit, and FitResult.save in Python, write one."
@@ -187,7 +189,8 @@ def _certificate(c: Contents) -> list[str]:
     others = [f for f in certificate.findings if f.severity is not Severity.FATAL]
     if others:
         parts += ["<h3>Also found</h3>", items(str(f) for f in others)]
-    if c.mixture.feature_names is not None and "column" in str(certificate):
+    numbered = any(_NUMBERED.search(f.text) for f in certificate.findings)
+    if c.mixture.feature_names is not None and numbered:  # a model of rows without names
         listed = ", ".join(f"{j} {name}" for j, name in enumerate(c.names))
         parts.append(f'<p class="soft">Columns are numbered from 0: {escaped(listed)}.</p>')
     return parts

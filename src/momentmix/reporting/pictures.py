@@ -73,7 +73,7 @@ def _pairs(mixture: DiagonalMixture, facts: DataFacts | None) -> Picture:
 def _means(mixture: DiagonalMixture, ends: Intervals | None) -> Picture:
     low, high = (None, None) if ends is None else ends.means
     kind = "lines" if mixture.n_components <= _FEW_COMPONENTS else "heat map"
-    display = MeansDisplay(mixture, names_of(mixture, mixture), low, high)
+    display = MeansDisplay(mixture, names_of(mixture), low, high)
     caption = "Means as deviations from the overall mean, in overall standard deviations."
     if ends is not None:
         caption += " Bars are 95 % intervals." if kind == "lines" else ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from typing import Any
 
 from momentmix.core.atomic_file import atomic_write
@@ -78,9 +77,6 @@ def _known(model: Any) -> tuple[DiagonalMixture, FitRecord | None]:
             raise InputTypeError("this MomentGaussianMixture is not fitted yet; call fit first.")
         seed = model.random_state if isinstance(model.random_state, int) else None
         mixture, record = result.mixture, result.record(seed=seed)
-        names = getattr(model, "feature_names_in_", None)
-        if names is not None:
-            mixture = replace(mixture, feature_names=tuple(names))
     else:
         raise InputTypeError(
             "a report needs the path of a model, a FitResult, a fitted MomentGaussianMixture or a "

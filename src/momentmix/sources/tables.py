@@ -9,16 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from momentmix.core.containers import frame_labels, frame_names, is_frame
 from momentmix.errors import InputError
 from momentmix.moments.rows import as_rows
 from momentmix.sources.piece import Piece, RawBlock, rows_from
 
 __all__ = ["ArrayPiece", "FramePiece", "is_frame"]
-
-
-def is_frame(data: Any) -> bool:
-    """Whether `data` is a table with named columns (pandas, polars, Arrow)."""
-    return _arrow(data) or (hasattr(data, "columns") and hasattr(data, "to_numpy"))
 
 
 def _arrow(data: Any) -> bool:
@@ -72,10 +68,8 @@ class FramePiece(_MemoryPiece):
     def __init__(self, frame: Any, name: str = "the table") -> None:
         super().__init__(name)
         self.frame = frame
-        labels = list(frame.column_names if _arrow(frame) else frame.columns)
-        named = all(isinstance(label, str) for label in labels)
-        self.column_names = tuple(labels) if named else None
-        self.n_columns, self.n_rows = len(labels), int(frame.shape[0])
+        self.column_names = frame_names(frame)
+        self.n_columns, self.n_rows = len(frame_labels(frame)), int(frame.shape[0])
         if not self.n_columns:
             raise InputError(f"{name} has no columns; pass one with numbers.")
         self._cache: tuple[tuple[int, ...], NDArray[Any]] | None = None

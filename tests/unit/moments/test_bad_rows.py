@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from numpy.ma import mrecords
 from scipy import sparse
 
 from momentmix import MomentSummary, summarize
@@ -18,8 +19,10 @@ def table(change=None, n=6, d=3):
     return rows
 
 
-def masked():
-    return np.ma.MaskedArray(table(), mask=np.zeros((6, 3), bool))
+def masked(dtype=float, row=4, column=1):
+    rows = np.ma.MaskedArray(table().astype(dtype), mask=np.zeros((6, 3), bool))
+    rows[row, column] = np.ma.masked
+    return rows
 
 
 REFUSED = [
@@ -45,7 +48,20 @@ REFUSED = [
     (np.zeros((2, 3), dtype="M8[D]"), InputTypeError, r"datetime64"),
     ([[1.0, 2.0, 3.0], [1.0, 2.0]], InputError, r"rectangular"),
     (sparse.eye(3).tocsr(), InputTypeError, r"sparse.*toarray\(\)"),
-    (masked(), InputTypeError, r"masked array.*filled"),
+    (masked(), InputError, r"row 4, column 1 is NaN\."),
+    (masked(np.int64), InputError, r"row 4, column 1 is NaN\."),
+    (masked(np.float32), InputError, r"row 4, column 1 is NaN\."),
+    (masked(bool), InputError, r"row 4, column 1 is NaN\."),
+    (list(masked(row=2, column=0)), InputError, r"row 2, column 0 is NaN\."),
+    (masked(complex), InputTypeError, r"complex"),
+    (masked(object), InputTypeError, r"dtype object"),
+    (np.ma.masked_all((4, 3)), InputError, r"row 0, column 0 is NaN"),
+    (np.ma.masked_all(3, dtype=[("a", float), ("b", int)]), InputTypeError, r"dtype \[\('a'"),
+    (
+        mrecords.fromarrays([np.ones(4)] * 3, names="a,b,c"),
+        InputTypeError,
+        r"real numbers.*dtype",
+    ),
 ]
 
 
@@ -68,6 +84,8 @@ def test_bad_rows_are_refused_and_change_nothing(rows, error, message, filled):
     [
         ([1, 1, -1, 1, 1, 1], r"not negative; row 2 has -1.*forget"),
         ([1, np.nan, 1, 1, 1, 1], r"finite.*row 1 has nan"),
+        (np.ma.MaskedArray([1.0] * 6, mask=[0, 0, 1, 0, 1, 0]), r"row 2 has nan \(NaN or masked\)"),
+        (np.ma.MaskedArray([1] * 6, mask=[0, 0, 0, 1, 0, 0]), r"row 3 has nan \(NaN or masked\)"),
         ([1, np.inf, 1, 1, 1, 1], r"finite.*row 1 has inf"),
         ([0] * 6, r"all zero"),
         ([1] * 5, r"shape \(6,\).*\(5,\)"),
@@ -81,6 +99,36 @@ def test_bad_weights_are_refused(weights, message):
     with pytest.raises(InputError, match=message):
         summary.update(table(), weights)
     assert summary.n_rows == 0
+
+
+@pytest.mark.parametrize("dtype", [float, np.float32, np.int64])
+def test_masked_arrays_that_hide_nothing_are_plain_arrays(dtype):
+    rows, weights = table().astype(dtype), np.arange(1, 7)
+    plain = MomentSummary(3, 2, shard_id="a").update(rows, weights)
+    for mask in (np.ma.nomask, np.zeros((6, 3), bool)):
+        summary = MomentSummary(3, 2, shard_id="a").update(
+            np.ma.MaskedArray(rows, mask=mask), np.ma.MaskedArray(weights)
+        )
+        assert summary.to_bytes() == plain.to_bytes()
+
+
+def test_masked_numbers_cannot_be_forgotten():
+    summary = MomentSummary(3, 2, shard_id="a").update(table())
+    before = summary.to_bytes()
+    with pytest.raises(InputError, match="row 4, column 1 is NaN"):
+        summary.forget(masked())
+    with pytest.raises(InputError, match="row 5 has nan"):
+        summary.forget(table(), np.ma.MaskedArray([1] * 6, mask=[0, 0, 0, 0, 0, 1]))
+    assert summary.to_bytes() == before
+
+
+def test_integers_behind_a_mask_do_not_warn():
+    rows = np.ma.MaskedArray(np.full((4, 3), 2**60), mask=True)
+    with pytest.raises(InputError, match="row 0, column 0 is NaN"):
+        MomentSummary(3, 2).update(rows)
+    rows.mask[1] = False
+    with pytest.warns(PrecisionWarning, match=r"beyond 2\^53"), pytest.raises(InputError):
+        MomentSummary(3, 2).update(np.ma.MaskedArray(rows.data, mask=rows.mask))
 
 
 def test_text_weights_are_refused():

@@ -232,8 +232,20 @@ def test_data_frames_bring_names(frame):
     values = np.column_stack(list(columns.values()))
     assert summary.to_bytes() == made(values, order=2, feature_names=["a", "b", "c"]).to_bytes()
     swapped = {name: columns[name] for name in "acb"}
-    with pytest.raises(InputError, match=r"column 1 is 'b' in one and 'c' .*another order"):
-        summary.update(frame(swapped))
+    again = MomentSummary(3, 2, shard_id="a").update(frame(columns)).update(frame(swapped))
+    both = np.concatenate([values, values])
+    assert again.to_bytes() == made(both, order=2, feature_names=["a", "b", "c"]).to_bytes()
+    assert again.forget(frame(swapped)).n_rows == 30
+    other = {"a": columns["a"], "b\n": columns["b"], "c": columns["c"]}
+    for refused in (summary.update, summary.forget):
+        with pytest.raises(
+            InputError, match=r"of the summary.*'b' is missing and 'b\\n' is not.*'a', 'b', 'c'"
+        ):
+            refused(frame(other))
+        with pytest.raises(InputError, match=r"'b' is missing\. Add or rename"):
+            refused(frame({"a": columns["a"], "c": columns["c"]}))
+        with pytest.raises(InputError, match=r"'x', 'y' are not among them\. Drop"):
+            refused(frame({"x": ["no number"] * 30, **columns, "y": columns["a"]}))
     with pytest.raises(InputTypeError, match=r"column 'b' has dtype <U1"):
         summary.update(frame({**columns, "b": ["x"] * 30}))
     assert summary.n_rows == 30
