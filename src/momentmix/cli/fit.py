@@ -86,6 +86,7 @@ def fit_command(
     missing: str,
     delimiter: str | None,
     decimal: str,
+    thousands: str | None,
     force: bool,
     quiet: bool,
     as_json: bool,
@@ -111,7 +112,7 @@ def fit_command(
     if are_summaries(inputs):
         data, names = _from_summaries(inputs, columns)
     else:
-        source = open_inputs(inputs, columns, missing, delimiter, decimal)
+        source = open_inputs(inputs, columns, missing, delimiter, decimal, thousands)
         data, names = _rows(source), source.feature_names
     result = fit(data, components, **options, progress=_stages(quiet))
     result.save(output, names, command=click.get_current_context().obj, seed=seed)

@@ -45,6 +45,7 @@ def plot_command(
     missing: str,
     delimiter: str | None,
     decimal: str,
+    thousands: str | None,
     force: bool,
     as_json: bool,
 ) -> None:
@@ -72,7 +73,7 @@ def plot_command(
     elif kind == "pairs":
         rows = None
         if inputs:
-            source = open_inputs(inputs, columns, missing, delimiter, decimal)
+            source = open_inputs(inputs, columns, missing, delimiter, decimal, thousands)
             rows = displays.thinned(source.blocks(), _MOST_ROWS)
         display = displays.PairsDisplay.from_estimator(mixture, rows, features=chosen)
     elif kind == "means":

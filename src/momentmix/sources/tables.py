@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix.errors import InputError
-from momentmix.moments.rows import as_rows
-from momentmix.sources.piece import Piece, RawBlock, rows_from
+from momentmix.moments.rows import as_rows, warn_integers
+from momentmix.sources.piece import Piece, RawBlock, column_name, rows_from
 
 __all__ = ["ArrayPiece", "FramePiece", "is_frame"]
 
@@ -80,12 +80,18 @@ class FramePiece(_MemoryPiece):
             raise InputError(f"{name} has no columns; pass one with numbers.")
         self._cache: tuple[tuple[int, ...], NDArray[Any]] | None = None
 
-    def _column(self, i: int) -> NDArray[Any]:
+    def _own_column(self, i: int) -> Any:
+        """A column as the library has it."""
         if _arrow(self.frame):
-            return np.asarray(self.frame.column(i).to_numpy())
+            return self.frame.column(i)
         if not hasattr(self.frame, "iloc"):
-            return np.asarray(self.frame[self.frame.columns[i]].to_numpy())
-        column = self.frame.iloc[:, i]
+            return self.frame[self.frame.columns[i]]
+        return self.frame.iloc[:, i]
+
+    def _column(self, i: int) -> NDArray[Any]:
+        column = self._own_column(i)
+        if not hasattr(self.frame, "iloc"):
+            return np.asarray(column.to_numpy())
         kind = getattr(column.dtype, "kind", "O")
         if not isinstance(column.dtype, np.dtype) and kind in "iufb":  # pandas' nullable numbers
             return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
@@ -104,10 +110,10 @@ class FramePiece(_MemoryPiece):
     def _array(self, columns: Sequence[int]) -> NDArray[Any]:
         key = tuple(columns)
         if self._cache is None or self._cache[0] != key:
+            for i in key:  # before nulls make floats of them
+                label = column_name(i, self.column_names)
+                warn_integers(self._own_column(i), f"{self.name}, {label} holds")
             arrays = [self._column(i) for i in key]
-            for array in arrays:
-                if array.dtype.kind in "iu" and array.dtype.itemsize == 8 and array.size:
-                    as_rows(array[:, None], None)  # warns beyond 2^53
             self._cache = key, np.column_stack([a.astype(np.float64, copy=False) for a in arrays])
         return self._cache[1]
 
