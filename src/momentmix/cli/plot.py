@@ -11,7 +11,6 @@ from momentmix.cli.options import (
     data_options,
     force_option,
     json_option,
-    open_inputs,
 )
 from momentmix.cli.output import check_output, output_stream, printable
 
@@ -50,7 +49,7 @@ def plot_command(
     as_json: bool,
 ) -> None:
     """Draw a model: pairs of features, means, weights, or residuals of moments."""
-    from momentmix.cli.predict import load_model
+    from momentmix.cli.predict import load_model, open_for
 
     ending = output.rpartition(".")[2].lower()
     if ending not in ("png", "svg", "pdf"):
@@ -73,7 +72,8 @@ def plot_command(
     elif kind == "pairs":
         rows = None
         if inputs:
-            source = open_inputs(inputs, columns, missing, delimiter, decimal, thousands)
+            csv = (delimiter, decimal, thousands)
+            source = open_for(mixture, inputs, columns, missing, csv)
             rows = displays.thinned(source.blocks(), _MOST_ROWS)
         display = displays.PairsDisplay.from_estimator(mixture, rows, features=chosen)
     elif kind == "means":

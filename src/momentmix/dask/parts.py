@@ -38,14 +38,14 @@ class Reading:
         Names of all columns, where they have any.
     n_columns : int
         Number of all columns.
-    columns : tuple of str or int, or None
-        Those to take; None for all.
+    columns : tuple of str or int
+        Those to take: by name, or by number where there is no name, or one that others share.
     missing : {"error", "drop"}
     """
 
     labels: tuple[str, ...] | None
     n_columns: int
-    columns: tuple[str | int, ...] | None
+    columns: tuple[str | int, ...]
     missing: Missing
 
 
@@ -91,13 +91,14 @@ class HeldPart:
                 f"{_listed(piece.column_names, piece.n_columns)}, the collection "
                 f"{_listed(reading.labels, reading.n_columns)}. Mend the step that makes it."
             )
-        columns = reading.columns if reading.columns is not None else reading.labels
-        return open_rows(piece, columns, reading.missing)
+        return open_rows(piece, reading.columns, reading.missing)
 
 
 def _differ(found: tuple[str, ...] | None, wanted: tuple[str, ...] | None) -> bool:
-    """Whether names differ, whatever their order; no names match any."""
-    return found is not None and wanted is not None and set(found) != set(wanted)
+    """Whether names differ, whatever their order unless some are shared; no names match any."""
+    if found is None or wanted is None:
+        return False
+    return found != wanted if len(set(wanted)) < len(wanted) else set(found) != set(wanted)
 
 
 def _listed(labels: tuple[str, ...] | None, n_columns: int) -> str:
@@ -117,7 +118,7 @@ class FilePart:
     stamp: dict[str, object]
     start: int
     whole: bool
-    columns: tuple[str | int, ...]
+    columns: tuple[int, ...]
     missing: Missing
 
     def blocks(self, block: None) -> Iterator[Float]:

@@ -50,7 +50,8 @@ def check_feature_names(names: Any, n_features: int | None = None) -> tuple[str,
     if len(set(names)) != len(names):
         twice = sorted({ascii(name) for name in names if names.count(name) > 1})
         raise InputError(
-            f"feature_names must differ from each other; repeated: {', '.join(twice)}."
+            f"feature_names must differ from each other; repeated: {', '.join(twice)}. Rename "
+            "them, or select others."
         )
     return tuple(str(name) for name in names)
 

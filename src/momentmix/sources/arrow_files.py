@@ -157,7 +157,8 @@ class IpcPiece(_ArrowPiece):
             file.seek(0)
             with self._reader(file) as reader:
                 self.schema = reader.schema
-        if not self._streamed:
+        shared = len(set(self.schema.names)) < len(self.schema.names)
+        if not self._streamed and not shared:  # a dataset refuses names that columns share
             from pyarrow import dataset
 
             self.n_rows = dataset.dataset(

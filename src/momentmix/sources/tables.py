@@ -110,12 +110,16 @@ class FramePiece(_MemoryPiece):
     def _array(self, columns: Sequence[int]) -> NDArray[Any]:
         key = tuple(columns)
         if self._cache is None or self._cache[0] != key:
-            for i in key:  # before nulls make floats of them
-                label = column_name(i, self.column_names)
-                warn_integers(self._own_column(i), f"{self.name}, {label} holds")
+            self.warn_of_integers(key)
             arrays = [self._column(i) for i in key]
             self._cache = key, np.column_stack([a.astype(np.float64, copy=False) for a in arrays])
         return self._cache[1]
+
+    def warn_of_integers(self, columns: Sequence[int]) -> None:
+        """Warn where float64 rounds integers, which nulls may turn into floats later on."""
+        for i in columns:
+            label = column_name(i, self.column_names)
+            warn_integers(self._own_column(i), f"{self.name}, {label} holds")
 
     def table(self) -> NDArray[Any]:
         """All columns as one array; an error names those that are not numbers."""
