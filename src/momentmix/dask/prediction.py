@@ -16,6 +16,7 @@ from momentmix.dask.inputs import whole_rows
 from momentmix.dask.parts import piece_of
 from momentmix.errors import InputError, InputTypeError
 from momentmix.fitting.result import FitResult
+from momentmix.sources.columns import column_keys
 from momentmix.sources.opening import open_rows
 
 __all__ = ["predict", "predict_proba", "score_samples"]
@@ -128,7 +129,7 @@ def _columns(mixture: DiagonalMixture, data: Any) -> list[str | int]:
             f"rows must have {mixture.n_features} columns, one for each feature of the mixture; "
             f"the dask.dataframe has {source.n_features}. Select them."
         )
-    return columns
+    return column_keys(source.pieces[0], source.columns[0])
 
 
 def _rows(block: Any, columns: list[str | int] | None, number: int) -> NDArray[np.float64]:
