@@ -24,7 +24,12 @@ from momentmix.fitting.automatic import choose_order
 from momentmix.fitting.pipeline import fit
 from momentmix.fitting.result import FitResult
 from momentmix.moments.device_shard import as_device_rows
-from momentmix.moments.rows import as_weights, checked_values
+from momentmix.moments.rows import (
+    as_weights,
+    check_feature_names,
+    checked_values,
+    warn_integers,
+)
 from momentmix.moments.summary import MomentSummary
 from momentmix.sources.tables import FramePiece, is_frame
 
@@ -49,6 +54,18 @@ def _other_names(X: Any) -> list[str] | None:
         return None
     names = FramePiece(X).column_names
     return None if names is None else list(names)
+
+
+def _check_columns(X: Any) -> None:
+    """Refuse names that several columns have; warn of integers, which scikit-learn casts."""
+    if isinstance(X, np.ndarray):
+        warn_integers(X)
+    elif is_frame(X) and len(X.columns):
+        frame = FramePiece(X, "X")
+        if frame.column_names is not None:
+            check_feature_names(frame.column_names)
+        if hasattr(X, "iloc"):  # of others `table` warns
+            frame.warn_of_integers(range(frame.n_columns))
 
 
 def _keeps_state(method: Method) -> Method:
@@ -264,6 +281,7 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
             "ensure_all_finite": False,
             "ensure_min_samples": fewest if reset else 1,
         }
+        _check_columns(X)
         names = _other_names(X)
         if names is not None:
             X = FramePiece(X).table()

@@ -72,6 +72,8 @@ BAD_DATA = {
     "ragged": (lambda: text("x.csv", "a,b\n1,2\n3\n"), "x.csv, line 3 has 1 field(s)"),
     "header again": (lambda: text("x.csv", "a,b\n1,2\na,b\n"), "line 3 repeats the header"),
     "decimal commas": (lambda: text("x.csv", "a;b\n1,5;2,5\n"), "--decimal ,"),
+    "thousands": (lambda: text("x.csv", 'a,b\n"17,405",2\n'), "(--thousands ,)"),
+    "same names": (lambda: text("x.csv", "a,b,a\n1,2,3\n"), "repeated: 'a' (columns 0, 2)"),
     "UTF-16": (lambda: text("x.csv", "a,b\n1,2\n".encode("utf-16")), "UTF-16"),
     "open quote": (lambda: text("x.csv", 'a,b\n1,"2\n3,4\n'), "a quote opens in line 2"),
     "empty": (lambda: text("x.csv", ""), "is empty"),
@@ -142,6 +144,16 @@ OTHER = [
     (["summarize", "good.npy", "-o", "-"], 2, "binary file"),
     (["summarize", "good.npy", "-o", "x.mms", "--delimiter", ";;"], 2, "one character"),
     (["summarize", "good.npy", "-o", "x.mms", "--decimal", ","], 2, "must differ"),
+    (["summarize", "good.npy", "-o", "x.mms", "--delimiter", "€"], 2, "an ASCII character"),
+    (["summarize", "-", "-o", "x.mms", "--decimal", "٫"], 2, "an ASCII character"),
+    (["predict", "good.json", "good.npy", "--thousands", "."], 2, "must differ"),
+    (["score", "good.json", "good.npy", "--thousands", "x"], 2, "must not be a digit"),
+    (["fit", "good.npy", "-r", "1", "-o", "m.json", "--delimiter", '"'], 2, "not be a quote"),
+    (["summarize", "https://x.org/a.csv", "-o", "x.mms"], 66, "is an address; momentmix reads"),
+    (["summarize", "s3://x/*.parquet", "-o", "x.mms"], 66, "is an address"),
+    (["fit", "gs://x/all.mms", "-r", "1", "-o", "m.json"], 66, "is an address"),
+    (["merge", "file:///x/all.mms", "-o", "x.mms"], 66, "without file://"),
+    (["predict", "https://x.org/m.json", "good.npy"], 66, "is an address"),
     (["summarize", "good.parquet", "-o", "x.mms", "--columns", "z"], 65, "no column 'z'"),
     (["fit", "good.npy", "-r", "0", "-o", "m.json"], 2, "expected at least 1; got 0"),
     (["fit", "good.npy", "-r", "2.5", "-o", "m.json"], 2, "expected a number or 'auto'"),
@@ -226,6 +238,46 @@ def test_a_file_that_grows_while_it_is_read(folder, momentmix, monkeypatch):
     done = momentmix("summarize", "x.csv", "-o", "out.mms")
     assert (done.code, "x.csv changed while it was being read" in done.err) == (65, True)
     assert not os.path.exists("out.mms")
+
+
+def test_columns_of_one_name_are_chosen_by_number(folder, momentmix):
+    values = [pa.array(v, pa.float64()) for v in ([1, 2, 3], [10, 20, 30], [100, 200, 300])]
+    table = pa.Table.from_arrays(values, names=["a", "b", "a"])
+    pa.parquet.write_table(table, "x.parquet")
+    text("x.csv", "a,b,a\n1,10,100\n2,20,200\n3,30,300\n")
+    for name in ("x.parquet", "x.csv"):
+        for columns, mean in (("0", [2]), ("2", [200]), ("b,2", [20, 200]), ("0,2", [2, 200])):
+            done = momentmix("summarize", name, "--columns", columns, "-o", "x.mms", "--force")
+            assert done.code == 0, done
+            assert mm.MomentSummary.load("x.mms").mean.tolist() == mean
+        done = momentmix("summarize", name, "--columns", "b,a", "-o", "x.mms", "--force")
+        assert (done.code, "repeated: 'a' (columns 0, 2)" in done.err) == (65, True)
+
+
+def test_a_model_does_not_take_the_first_of_two_columns(folder, momentmix):
+    text("x.csv", "a,b,c\n" + "".join(f"{i},{i * i},{i % 3}\n" for i in range(9)))
+    text("y.csv", "a,b,c,b\n1,2,3,4\n")
+    assert momentmix("fit", "x.csv", "-r", "1", "-o", "m.json", "-q").code == 0
+    for command in (["predict", "m.json", "y.csv"], ["score", "m.json", "y.csv"],
+                    ["report", "m.json", "--data", "y.csv", "-o", "r.html"],
+                    ["plot", "m.json", "y.csv", "-o", "p.svg"]):  # fmt: skip
+        done = momentmix(*command)
+        assert (done.code, "repeated: 'b' (columns 1, 3)" in done.err) == (65, True), done
+    assert momentmix("predict", "m.json", "y.csv", "--columns", "0,1,2").code == 0
+    assert momentmix("predict", "m.json", "y.csv", "--columns", "1,3,2").code == 65
+
+
+def test_thousands_are_read(folder, momentmix):
+    text("x.csv", 'a,b\n"17,405",2\n"1,000",4\n')
+    assert momentmix("summarize", "x.csv", "--thousands", ",", "-o", "x.mms").code == 0
+    assert mm.MomentSummary.load("x.mms").mean.tolist() == [9202.5, 3]
+
+
+def test_line_ends_from_standard_input(folder, momentmix):
+    for end in ("\n", "\r\n", "\r"):
+        data = end.join(["a,b", "1,2", "3,4", "5,9"]).encode()
+        done = momentmix("summarize", "-", "-o", "x.mms", "--force", "--json", stdin=data)
+        assert '"n_rows": 3' in done.out, done
 
 
 def test_byte_order_mark_is_read(folder, momentmix):

@@ -10,6 +10,8 @@ import dask.array as da
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 from dask.delayed import delayed
 from distributed import Client
@@ -83,6 +85,33 @@ def test_frames_keep_names_and_bytes(client):
     few = mmd.summarize(frame, 2, columns=["d", "a"])
     assert few.feature_names == ("d", "a")
     np.testing.assert_allclose(few.mean, ROWS[:, [3, 0]].mean(axis=0), rtol=1e-12)
+
+
+def test_numbers_are_those_of_the_collection_in_every_partition():
+    frame = frame_of(FRAME[:5], FRAME[5:9][["d", "b", "a", "c"]])
+    found = mmd.summarize(frame, 2, columns=[0, 3])
+    assert found.feature_names == ("a", "d")
+    np.testing.assert_allclose(found.mean, ROWS[:9, [0, 3]].mean(axis=0), rtol=1e-12)
+    mixture = mm.fit(ROWS[:50], 1).mixture
+    labels = mmd.score_samples(mixture, frame).compute()
+    np.testing.assert_allclose(labels, mixture.log_prob(ROWS[:9]), rtol=1e-12)
+
+
+def test_columns_that_share_a_name_are_taken_by_number(tmp_path):
+    shared = FRAME.set_axis(["a", "b", "a", "c"], axis=1)
+    parts = [delayed(shared[:5]), delayed(shared[5:9])]
+    with pytest.raises(InputError, match=r"repeated: 'a' \(columns 0, 2\)"):
+        mmd.summarize(parts, 2)
+    found = mmd.summarize(parts, 2, columns=[2, "b"])
+    np.testing.assert_allclose(found.mean, ROWS[:9, [2, 1]].mean(axis=0), rtol=1e-12)
+    other = delayed(shared[5:9].iloc[:, [2, 0, 1, 3]])
+    with pytest.raises(InputError, match="every partition must have the same columns"):
+        mmd.summarize([parts[0], other], 2, columns=[2, "b"])
+    table = pa.Table.from_arrays(list(ROWS.T), names=list(shared.columns))
+    pa.parquet.write_table(table, tmp_path / "x.parquet")
+    found = mmd.summarize(tmp_path / "x.parquet", 2, columns=[2, 0])
+    np.testing.assert_allclose(found.mean, ROWS[:, [2, 0]].mean(axis=0), rtol=1e-12)
+    assert found.feature_names == ("a [2]", "a [0]")
 
 
 def test_the_default_shard_ids_are_the_same_for_the_same_data():

@@ -1,6 +1,7 @@
 import gzip
 import struct
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,7 @@ import pyarrow.parquet
 import pytest
 from scipy import sparse
 
-from momentmix import open_rows
+from momentmix import MomentGaussianMixture, open_rows
 from momentmix.core.atomic_file import atomic_write
 from momentmix.errors import (
     InputError,
@@ -150,6 +151,66 @@ def test_integers_beyond_2_to_53_warn(tmp_path):
         open_rows(tmp_path / "x.parquet").read_all()
 
 
+BIG = 2**53 + 1
+WIDE = {
+    "pandas": lambda n: pd.DataFrame({"n": pd.array(n, dtype="Int64")}),
+    "pandas unsigned": lambda n: pd.DataFrame({"n": pd.array(n, dtype="UInt64")}),
+    "pandas on Arrow": lambda n: pd.DataFrame({"n": pd.array(n, dtype="int64[pyarrow]")}),
+    "polars": lambda n: pl.DataFrame({"n": n}),
+    "polars unsigned": lambda n: pl.DataFrame({"n": pl.Series(n, dtype=pl.UInt64)}),
+    "Arrow": lambda n: pa.table({"n": n}),
+    "parquet": lambda n: pa.parquet.write_table(pa.table({"n": n}), "x.parquet"),
+    "unsigned parquet": lambda n: pa.parquet.write_table(
+        pa.table({"n": pa.array(n, pa.uint64())}), "x.parquet"
+    ),
+    "feather": lambda n: pa.feather.write_feather(pa.table({"n": n}), "x.feather"),
+    "csv": lambda n: Path("x.csv").write_text(
+        "n,m\n" + "".join(f"{'' if v is None else v},1\n" for v in n)
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", WIDE)
+@pytest.mark.parametrize("nulls", [True, False])
+def test_integers_beyond_2_to_53_warn_also_beside_nulls(tmp_path, monkeypatch, kind, nulls):
+    monkeypatch.chdir(tmp_path)
+    for values, warned in (([1, BIG], True), ([1, 2**53], False)):
+        for path in tmp_path.iterdir():
+            path.unlink()
+        table = WIDE[kind]([*values, None] if nulls else values)
+        source = open_rows(
+            table if hasattr(table, "shape") else tmp_path, columns=["n"], missing="drop"
+        )
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            assert len(source.read_all()) == 2
+        assert [w.category for w in found] == [PrecisionWarning] * warned
+        assert all(f"column 'n' holds integers up to {BIG}" in str(w.message) for w in found)
+
+
+def test_columns_of_nulls_warn_of_nothing():
+    for kind in ("pandas", "pandas on Arrow"):
+        assert open_rows(WIDE[kind]([None, None]), missing="drop").read_all().shape == (0, 1)
+    for values in (pa.table({"n": pa.array([None], pa.int64())}), pl.DataFrame({"n": [1]})[:0]):
+        assert open_rows(values, missing="drop").read_all().shape == (0, 1)
+
+
+def test_integers_in_csv_are_those_without_point_or_exponent(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text(f"id,x,y\n{BIG},1e17,{BIG}.0\n7,inf,1\n")
+    with pytest.warns(PrecisionWarning, match="line 2, column 'id' holds") as found:
+        open_rows(path, missing="drop").read_all()
+    assert len(found) == 1
+    assert open_rows(path, columns=["x", "y"], missing="drop").n_rows == 1
+
+
+def test_estimators_warn_of_integers():
+    values = np.array([[1], [BIG]])
+    for table in (values, pd.DataFrame({"n": values[:, 0]}), WIDE["pandas"](values[:, 0])):
+        with pytest.warns(PrecisionWarning, match="integers up to"):
+            MomentGaussianMixture().fit(table)
+
+
 @pytest.mark.parametrize(
     ("rows", "kind", "message"),
     [
@@ -240,6 +301,12 @@ def test_shards_with_different_columns_are_found_at_once(tmp_path, first, second
         ("empty", NoInputError, "folder without data files"),
         ("x.docx", InputError, "it reads .npy"),
         (["a.npy", "a.npy"], InputError, "given twice"),
+        ("https://x.org/a.csv", NoInputError, "is an address; .* files on this machine. Download"),
+        ("s3://bucket/*.parquet", NoInputError, "is an address"),
+        ("gs://bucket/folder/", NoInputError, "is an address"),
+        (["a.npy", "hdfs://host/a.npy"], NoInputError, "is an address"),
+        (Path("https://x.org/a.csv"), NoInputError, "is an address"),
+        ("file:///tmp/a.csv", NoInputError, "give the path alone, without file://"),
     ],
 )
 def test_no_input(tmp_path, monkeypatch, source, kind, message):

@@ -85,6 +85,7 @@ def fit_command(
     missing: str,
     delimiter: str | None,
     decimal: str,
+    thousands: str | None,
     force: bool,
     quiet: bool,
     as_json: bool,
@@ -110,7 +111,7 @@ def fit_command(
     if are_summaries(inputs):
         data = _from_summaries(inputs, columns)
     else:
-        data = _rows(open_inputs(inputs, columns, missing, delimiter, decimal))
+        data = _rows(open_inputs(inputs, columns, missing, delimiter, decimal, thousands))
     result = fit(data, components, **options, progress=_stages(quiet))
     result.save(output, command=click.get_current_context().obj, seed=seed)
     verdict = _verdict(result, strict)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -49,6 +50,7 @@ def data_options(command: Command) -> Command:
         click.option(
             "--decimal", default=".", show_default=True, help="Decimal character of CSV."
         ),
+        click.option("--thousands", help="Between groups of digits in CSV, as in 17,405."),
     ]  # fmt: skip
     for option in reversed(options):
         command = option(command)
@@ -63,13 +65,17 @@ def parse_columns(text: str | None) -> list[str | int] | None:
     return [int(part) if part.isascii() and part.isdigit() else part for part in parts if part]
 
 
-def _character(name: str, text: str | None) -> str | None:
-    if text is None:
-        return None
-    text = {"\\t": "\t", "tab": "\t"}.get(text, text)
-    if len(text) != 1:
-        raise click.BadParameter(f"expected one character; got {text!r}.", param_hint=name)
-    return text
+def _dialect(delimiter: str | None, decimal: str, thousands: str | None) -> dict[str, Any]:
+    """Options for CSV as `open_rows` takes them; an impossible one is wrong use."""
+    from momentmix.errors import InputError
+    from momentmix.sources.dialect import Dialect
+
+    if delimiter in ("\\t", "tab"):
+        delimiter = "\t"
+    try:
+        return asdict(Dialect(delimiter, decimal, thousands))
+    except InputError as error:
+        raise click.UsageError(str(error)) from None
 
 
 def open_inputs(
@@ -78,6 +84,7 @@ def open_inputs(
     missing: Any,
     delimiter: str | None,
     decimal: str,
+    thousands: str | None,
     expected: tuple[str, ...] | None = None,
 ) -> RowSource:
     """The rows that a command's arguments name; ``-`` is standard input.
@@ -92,11 +99,5 @@ def open_inputs(
             raise click.UsageError("standard input (-) cannot be combined with files.")
         source = sys.stdin.buffer
     wanted = parse_columns(columns)
-    delimiter, point = _character("--delimiter", delimiter), _character("--decimal", decimal)
-    if point == (delimiter or ","):
-        raise click.UsageError(
-            f"--delimiter and --decimal must differ; both are {point!r}. Pass --delimiter ';'."
-        )
-    return open_rows(
-        source, wanted, missing, expected=expected, delimiter=delimiter, decimal=point or "."
-    )
+    dialect = _dialect(delimiter, decimal, thousands)
+    return open_rows(source, wanted, missing, expected=expected, **dialect)

@@ -44,6 +44,7 @@ def plot_command(
     missing: str,
     delimiter: str | None,
     decimal: str,
+    thousands: str | None,
     force: bool,
     as_json: bool,
 ) -> None:
@@ -71,7 +72,8 @@ def plot_command(
     elif kind == "pairs":
         rows = None
         if inputs:
-            source = open_for(mixture, inputs, columns, missing, (delimiter, decimal))
+            csv = (delimiter, decimal, thousands)
+            source = open_for(mixture, inputs, columns, missing, csv)
             rows = displays.thinned(source.blocks(), _MOST_ROWS)
         display = displays.PairsDisplay.from_estimator(mixture, rows, features=chosen)
     elif kind == "means":

@@ -32,10 +32,10 @@ _BLOCK = 65536
 def load_model(path: str) -> DiagonalMixture:
     """Load a model; a missing file is no input."""
     from momentmix.core.mixture import DiagonalMixture
-    from momentmix.errors import NoInputError
+    from momentmix.sources.opening import missing_input
 
     if not Path(path).exists():
-        raise NoInputError(f"{path} does not exist; check the path.")
+        raise missing_input(path)
     return DiagonalMixture.load(path)
 
 
@@ -44,7 +44,7 @@ def open_for(
     inputs: tuple[str, ...],
     columns: str | None,
     missing: str,
-    csv: tuple[str | None, str],
+    csv: tuple[str | None, str, str | None],
 ) -> RowSource:
     """Rows with the model's features: by name where both have names."""
     from momentmix.errors import InputError
@@ -85,6 +85,7 @@ def predict_command(
     missing: str,
     delimiter: str | None,
     decimal: str,
+    thousands: str | None,
     force: bool,
     quiet: bool,
     as_json: bool,
@@ -101,7 +102,7 @@ def predict_command(
         raise click.UsageError("--json reports on the work; give a file to --output for labels.")
     check_output(output, [model, *inputs], force)
     mixture = load_model(model)
-    source = open_for(mixture, inputs, columns, missing, (delimiter, decimal))
+    source = open_for(mixture, inputs, columns, missing, (delimiter, decimal, thousands))
     names = ["label"]
     if probabilities:
         names += [f"probability_{i}" for i in range(mixture.n_components)]
@@ -145,6 +146,7 @@ def score_command(
     missing: str,
     delimiter: str | None,
     decimal: str,
+    thousands: str | None,
     quiet: bool,
     as_json: bool,
 ) -> None:
@@ -154,7 +156,7 @@ def score_command(
     from momentmix.errors import InputError
 
     mixture = load_model(model)
-    source = open_for(mixture, inputs, columns, missing, (delimiter, decimal))
+    source = open_for(mixture, inputs, columns, missing, (delimiter, decimal, thousands))
     total, n_rows = 0.0, 0
     with row_progress(source.total_rows, "Scoring", quiet) as on_rows:
         for block in source.blocks():

@@ -33,6 +33,7 @@ def report_command(
     missing: str,
     delimiter: str | None,
     decimal: str,
+    thousands: str | None,
     force: bool,
     as_json: bool,
 ) -> None:
@@ -52,7 +53,7 @@ def report_command(
     if data and are_summaries(data):
         given = add_up(load_summaries(data), data)
     elif data:
-        given = open_for(mixture, data, columns, missing, (delimiter, decimal))
+        given = open_for(mixture, data, columns, missing, (delimiter, decimal, thousands))
     from momentmix.reporting.report import report
 
     line = click.get_current_context().obj

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from momentmix.errors import InputError, NoInputError, ShardError
+from momentmix.errors import InputError, ShardError
 
 if TYPE_CHECKING:
     from momentmix.moments.summary import MomentSummary
@@ -38,10 +38,11 @@ def are_summaries(paths: Sequence[str]) -> bool:
 def load_summaries(paths: Sequence[str]) -> list[MomentSummary]:
     """Load summaries; a missing file is no input."""
     from momentmix.moments.summary import MomentSummary
+    from momentmix.sources.opening import missing_input
 
     for path in paths:
         if not Path(path).exists():
-            raise NoInputError(f"{path} does not exist; check the path.")
+            raise missing_input(path)
     return [MomentSummary.load(path) for path in paths]
 
 

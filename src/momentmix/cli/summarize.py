@@ -83,6 +83,7 @@ def summarize_command(
     missing: str,
     delimiter: str | None,
     decimal: str,
+    thousands: str | None,
     checkpoint: Path | None,
     every: float,
     by_name: bool,
@@ -108,7 +109,7 @@ def summarize_command(
     with locked(checkpoint) if checkpoint is not None else nullcontext():
         resumable = checkpoint is not None and checkpoint.exists()
         check_output(output, inputs, force or resumable)
-        source = open_inputs(inputs, columns, missing, delimiter, decimal)
+        source = open_inputs(inputs, columns, missing, delimiter, decimal, thousands)
         check_output(output, [piece.name for piece in source.pieces], force or resumable)
         job = _Job(source, _settings(source, order, by_name, part_rows), threads)
         job.settings |= {"replicates": replicates, "squared_order": squared_order}

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from momentmix.errors import InputError, InputTypeError
 
 __all__ = [
-    "check_dtype", "check_feature_names", "column_label", "frame_arrays", "frame_labels",
-    "frame_names", "has_mask", "is_frame", "match_names", "names_for", "plain_array", "rows_for",
+    "check_dtype", "check_feature_names", "column_array", "column_label", "frame_arrays",
+    "frame_column", "frame_labels", "frame_names", "has_mask", "is_frame", "match_names",
+    "names_for", "plain_array", "rows_for",
 ]  # fmt: skip
 
 _NAMES_IN_MESSAGES = 8
@@ -160,19 +161,22 @@ def frame_arrays(
             names = tuple(known)
     arrays = []
     for i in order:
-        arrays.append(_frame_column(frame, i))
+        arrays.append(column_array(frame_column(frame, i)))
         check_dtype(arrays[-1].dtype, f"column {str(labels[i])!a}")
     return arrays, names
 
 
-def _frame_column(frame: Any, i: int) -> NDArray[Any]:
+def frame_column(frame: Any, i: int) -> Any:
+    """A column as its library has it."""
     if _is_arrow(frame):
-        return plain_array(frame.column(i).to_numpy())
-    if not hasattr(frame, "iloc"):
-        return plain_array(frame[frame.columns[i]].to_numpy())
-    column = frame.iloc[:, i]
+        return frame.column(i)
+    return frame.iloc[:, i] if hasattr(frame, "iloc") else frame[frame.columns[i]]
+
+
+def column_array(column: Any) -> NDArray[Any]:
+    """A column as an array, with NaN for nulls."""
     array = plain_array(column.to_numpy())
-    if array.dtype == object and getattr(column.dtype, "kind", "O") in "iufb":
+    if array.dtype == object and getattr(getattr(column, "dtype", None), "kind", "O") in "iufb":
         return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))  # nullable numbers
     return array
 

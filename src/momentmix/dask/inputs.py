@@ -20,6 +20,7 @@ from momentmix.dask.parts import FilePart, HeldPart, Part, Reading, piece_of, st
 from momentmix.dask.schedule import Schedule
 from momentmix.errors import InputError, InputTypeError
 from momentmix.moments.summary import MomentSummary
+from momentmix.sources.columns import column_keys
 from momentmix.sources.opening import open_rows
 from momentmix.sources.parts import PART_ROWS
 from momentmix.sources.source import Missing
@@ -139,10 +140,7 @@ def _held(
 ) -> Partitions:
     piece = piece_of(sample, "the collection")
     source = open_rows(piece, columns, missing)  # refuses columns that are not there, or no numbers
-    chosen: tuple[str | int, ...] = tuple(source.columns[0])
-    labels = piece.column_names
-    if labels is not None and len(set(labels)) == len(labels):
-        chosen = tuple(labels[i] for i in source.columns[0])  # in any order within a partition
+    chosen = tuple(column_keys(piece, source.columns[0]))  # partitions may be in another order
     reading = Reading(piece.column_names, piece.n_columns, chosen, missing)
     parts: list[tuple[Part, Any]] = [
         (HeldPart(i, shard_id, reading), block) for i, (shard_id, block) in enumerate(blocks)
@@ -158,14 +156,13 @@ def _of_files(data: Any, columns: Sequence[str | int] | None, missing: Missing) 
                 "dask.dataframe.read_parquet(...) for remote storage."
             )
     source = open_rows(data, columns, missing)
-    names: tuple[str | int, ...] = source.feature_names or tuple(source.columns[0])
     parts: list[tuple[Part, Any]] = []
-    for piece in source.pieces:
+    for piece, numbers in zip(source.pieces, source.columns, strict=True):
         starts = [0] if not piece.n_rows else range(0, piece.n_rows, PART_ROWS)
         for start in starts:
             part = FilePart(
                 len(parts), os.path.abspath(piece.name), stamp_of(piece), start,
-                piece.n_rows is None, names, missing,
+                piece.n_rows is None, tuple(numbers), missing,
             )  # fmt: skip
             parts.append((part, None))
     return Partitions(parts, source.n_features, source.feature_names)

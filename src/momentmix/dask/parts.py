@@ -39,7 +39,7 @@ class Reading:
     n_columns : int
         Number of all columns.
     columns : tuple of str or int
-        Those to take.
+        Those to take: by name, or by number where there is no name, or one that others share.
     missing : {"error", "drop"}
     """
 
@@ -95,8 +95,10 @@ class HeldPart:
 
 
 def _differ(found: tuple[str, ...] | None, wanted: tuple[str, ...] | None) -> bool:
-    """Whether names differ, whatever their order; no names match any."""
-    return found is not None and wanted is not None and set(found) != set(wanted)
+    """Whether names differ, whatever their order unless some are shared; no names match any."""
+    if found is None or wanted is None:
+        return False
+    return found != wanted if len(set(wanted)) < len(wanted) else set(found) != set(wanted)
 
 
 def _listed(labels: tuple[str, ...] | None, n_columns: int) -> str:
@@ -116,7 +118,7 @@ class FilePart:
     stamp: dict[str, object]
     start: int
     whole: bool
-    columns: tuple[str | int, ...]
+    columns: tuple[int, ...]
     missing: Missing
 
     def blocks(self, block: None) -> Iterator[Float]:

@@ -17,6 +17,7 @@ from momentmix.dask.inputs import whole_rows
 from momentmix.dask.parts import piece_of
 from momentmix.errors import InputError, InputTypeError
 from momentmix.fitting.result import FitResult
+from momentmix.sources.columns import column_keys
 from momentmix.sources.opening import open_rows
 
 __all__ = ["predict", "predict_proba", "score_samples"]
@@ -132,8 +133,7 @@ def _columns(mixture: DiagonalMixture, data: Any) -> list[str | int]:
             )
         known = None if given is None else names_for(None, given)
     columns: list[str | int] = list(known or given or range(piece.n_columns))
-    open_rows(piece, columns)
-    return columns
+    return column_keys(piece, open_rows(piece, columns).columns[0])
 
 
 def _rows(block: Any, columns: list[str | int] | None, number: int) -> NDArray[np.float64]:

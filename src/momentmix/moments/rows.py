@@ -20,6 +20,7 @@ from momentmix.core.containers import (
     check_feature_names,
     column_label,
     frame_arrays,
+    frame_column,
     has_mask,
     is_frame,
     plain_array,
@@ -29,7 +30,7 @@ from momentmix.moments.frame import LARGEST_VALUE
 
 __all__ = [
     "LARGEST_WEIGHT", "as_rows", "as_weights", "check_feature_names", "check_shape",
-    "checked_values", "column_label", "warn_integers",
+    "checked_values", "column_label", "warn_beyond", "warn_integers",
 ]  # fmt: skip
 
 _SCAN = 8192  # rows looked at together
@@ -37,17 +38,38 @@ LARGEST_WEIGHT = 2.0**50
 _SMALLEST_WEIGHT = 2.0**-40
 
 
-def warn_integers(array: NDArray[Any]) -> None:
-    """Warn where float64 cannot hold the integers of an array."""
-    if array.dtype.kind in "iu" and array.dtype.itemsize == 8 and array.size:
-        largest = max(abs(int(array.min())), abs(int(array.max())))
-        if largest > 2**53:
-            warnings.warn(
-                f"rows hold integers up to {largest}, beyond 2^53; float64 rounds these. Subtract "
-                "a common offset before passing them if the last digits matter.",
-                PrecisionWarning,
-                stacklevel=5,
-            )
+def _largest_integer(column: Any) -> int:
+    """Largest size in a column of 64-bit integers of any library, nulls left out; else 0."""
+    dtype = getattr(column, "dtype", None)
+    kind = getattr(dtype, "kind", None)  # NumPy and pandas have one
+    name = str(column.type if dtype is None else dtype).lower()
+    if kind not in ("i", "u") and name not in ("int64", "uint64", "int128", "uint128"):
+        return 0
+    try:
+        if dtype is None:  # Arrow
+            from pyarrow import compute
+
+            return max(abs(int(end)) for end in compute.min_max(column).as_py().values())
+        return max(abs(int(column.min())), abs(int(column.max())))
+    except (TypeError, ValueError):  # no values, or nulls only
+        return 0
+
+
+def warn_integers(column: Any, what: str = "rows hold", stacklevel: int = 5) -> None:
+    """Warn where float64 cannot hold the integers of an array, or of a column of any library."""
+    largest = _largest_integer(column)
+    if largest > 2**53:
+        warn_beyond(what, largest, stacklevel + 1)
+
+
+def warn_beyond(what: str, integer: int, stacklevel: int) -> None:
+    """Warn that an integer beyond 2^53 is there, what = "rows hold" or the like."""
+    warnings.warn(
+        f"{what} integers up to {integer}, beyond 2^53; float64 rounds these. Subtract a common "
+        "offset before passing them if the last digits matter.",
+        PrecisionWarning,
+        stacklevel=stacklevel,
+    )
 
 
 def _object_column(array: NDArray[Any]) -> str:
@@ -94,8 +116,8 @@ def _from_frame(
     frame: Any, feature_names: Sequence[str] | None
 ) -> tuple[NDArray[Any], tuple[str, ...] | None]:
     columns, names = frame_arrays(frame, feature_names, "the summary")
-    for column in columns:
-        warn_integers(column)
+    for i in range(len(columns)):
+        warn_integers(frame_column(frame, i))  # nulls have turned the integers of others to floats
     if not columns:
         return np.empty((0, 0)), None
     return np.column_stack([x.astype(np.float64, copy=False) for x in columns]), names

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-import warnings
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from momentmix.errors import InputError, MissingDependencyError, PrecisionWarning
-from momentmix.sources.piece import FilePiece, RawBlock, rows_from
+from momentmix.errors import InputError, MissingDependencyError
+from momentmix.moments.rows import warn_integers
+from momentmix.sources.piece import FilePiece, RawBlock, column_name, rows_from
 
 __all__ = ["IpcPiece", "ParquetPiece", "need_pyarrow"]
 
@@ -61,7 +62,10 @@ class _ArrowPiece(FilePiece):
 
     @abstractmethod
     def _batches(self, columns: Sequence[int], start: int, block_rows: int) -> Iterator[Any]:
-        """Pairs of first row and record batch; rows before `start` may be left out."""
+        """Pairs of first row and record batch with the columns in this order, and no others.
+
+        Rows before `start` may be left out.
+        """
 
     def unusable(self, columns: Sequence[int]) -> list[str]:
         """Columns that are nested, decimal, null, text and the like."""
@@ -75,39 +79,26 @@ class _ArrowPiece(FilePiece):
 
     def read(self, columns: Sequence[int], start: int, block_rows: int) -> Iterator[RawBlock]:
         """Blocks cast to float64, NaN for nulls."""
-        names = [self.schema.names[i] for i in columns]
         try:
             for first, batch in self._batches(columns, start, block_rows):
                 skip = max(start - first, 0)
                 for i in range(skip, batch.num_rows, block_rows):
                     part = batch.slice(i, block_rows)
-                    yield RawBlock(self._values(part, names), rows_from(first + i))
+                    yield RawBlock(self._values(part, columns), rows_from(first + i))
         except (self._arrow.ArrowException, OSError) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise
             raise InputError(self._unreadable(error)) from None
 
-    def _values(self, batch: Any, names: list[str]) -> Any:
-        values = np.empty((batch.num_rows, len(names)))
-        for j, name in enumerate(names):
-            column = batch.column(batch.schema.get_field_index(name))
+    def _values(self, batch: Any, columns: Sequence[int]) -> Any:
+        values = np.empty((batch.num_rows, len(columns)))
+        for j, (number, column) in enumerate(zip(columns, batch.columns, strict=True)):
             if self._arrow.types.is_boolean(column.type):
                 column = column.cast(self._arrow.int8())
-            array = column.to_numpy(zero_copy_only=False)
-            if array.dtype.kind in "iu" and array.dtype.itemsize == 8 and array.size:
-                self._check_integers(array, name)
-            values[:, j] = array
+            name = column_name(number, self.column_names)
+            warn_integers(column, f"{self.name}, {name} holds", stacklevel=3)
+            values[:, j] = column.to_numpy(zero_copy_only=False)
         return values
-
-    def _check_integers(self, array: Any, name: str) -> None:
-        largest = max(abs(int(array.min())), abs(int(array.max())))
-        if largest > 2**53:
-            warnings.warn(
-                f"{self.name}, column {name!a} holds integers up to {largest}, beyond 2^53; "
-                "float64 rounds these. Subtract a common offset if the last digits matter.",
-                PrecisionWarning,
-                stacklevel=2,
-            )
 
 
 class ParquetPiece(_ArrowPiece):
@@ -126,7 +117,9 @@ class ParquetPiece(_ArrowPiece):
         return parquet.ParquetFile(self.path, memory_map=False, pre_buffer=False)
 
     def _batches(self, columns: Sequence[int], start: int, block_rows: int) -> Iterator[Any]:
-        names = [self.schema.names[i] for i in columns]
+        known = _told_apart(self.schema.names)
+        wanted = [known[i] for i in columns]
+        names = [name for name, _ in wanted]
         ends = np.cumsum([0, *self._sizes])
         groups = [i for i in range(len(self._sizes)) if ends[i + 1] > start]
         if not groups:
@@ -134,8 +127,20 @@ class ParquetPiece(_ArrowPiece):
         position = int(ends[groups[0]])
         with self._file() as file:
             for batch in file.iter_batches(block_rows, row_groups=groups, columns=names):
-                yield position, batch
+                # pyarrow gives all columns of a name, and parts of nested ones, in file order.
+                found = {key: i for i, key in enumerate(_told_apart(batch.schema.names))}
+                yield position, batch.select([found[key] for key in wanted])
                 position += batch.num_rows
+
+
+def _told_apart(names: Sequence[str]) -> list[tuple[str, int]]:
+    """Each name with the number of columns before it that have the same name."""
+    seen: Counter[str] = Counter()
+    found = []
+    for name in names:
+        found.append((name, seen[name]))
+        seen[name] += 1
+    return found
 
 
 class IpcPiece(_ArrowPiece):
@@ -152,7 +157,8 @@ class IpcPiece(_ArrowPiece):
             file.seek(0)
             with self._reader(file) as reader:
                 self.schema = reader.schema
-        if not self._streamed:
+        shared = len(set(self.schema.names)) < len(self.schema.names)
+        if not self._streamed and not shared:  # a dataset refuses names that columns share
             from pyarrow import dataset
 
             self.n_rows = dataset.dataset(
@@ -167,12 +173,12 @@ class IpcPiece(_ArrowPiece):
         return opener(file, options=options)
 
     def _batches(self, columns: Sequence[int], start: int, block_rows: int) -> Iterator[Any]:
-        position = 0
+        position, order = 0, np.argsort(np.argsort(columns)).tolist()
         with self._arrow.memory_map(str(self.path)) as file, self._reader(file, columns) as reader:
             if self._streamed:
                 batches = iter(reader)
             else:
                 batches = (reader.get_batch(i) for i in range(reader.num_record_batches))
             for batch in batches:
-                yield position, batch
+                yield position, batch.select(order)
                 position += batch.num_rows

@@ -12,16 +12,19 @@ import csv
 import gzip
 import io
 import os
-import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from momentmix.errors import InputError
+from momentmix.moments.rows import warn_beyond
+from momentmix.sources.csv_lines import LineFinder, count_lines, end_of_line
+from momentmix.sources.csv_numbers import parsed_fast
+from momentmix.sources.dialect import Dialect
 from momentmix.sources.piece import FilePiece, Piece, RawBlock, column_name
 
 __all__ = ["CsvFile", "CsvStream", "CsvText"]
@@ -30,23 +33,7 @@ Float = NDArray[np.float64]
 Chunk = tuple[int, bytes]  # number of its first line, text
 
 CHUNK, LONGEST = 1 << 22, 1 << 25
-_NULLS = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NAN", "null", "NULL", "None")
-_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
-
-
-def _number(text: str, decimal: str) -> float | None:
-    """The number a field holds, NaN where it is missing, None where it is something else."""
-    text = text.strip()
-    if text in _NULLS:
-        return float("nan")
-    if decimal != ".":
-        if "." in text:
-            return None
-        text = text.replace(decimal, ".")
-    try:
-        return None if "_" in text else float(text)
-    except ValueError:
-        return None
+_LINE_ENDS = b"\r\n"
 
 
 class CsvText(Piece):
@@ -57,18 +44,17 @@ class CsvText(Piece):
     name : str
     opener : callable
         Gives the stream, from its first byte.
-    delimiter, decimal : str
-        Single characters.
+    dialect : Dialect
     """
 
-    def __init__(
-        self, name: str, opener: Callable[[], BinaryIO], delimiter: str = ",", decimal: str = "."
-    ) -> None:
+    def __init__(self, name: str, opener: Callable[[], BinaryIO], dialect: Dialect) -> None:
         self.name, self._opener = name, opener
-        self.delimiter, self.decimal = delimiter, decimal
+        self.dialect = dialect.separated_by(",")
+        self.delimiter = str(self.dialect.delimiter)
+        self._judged: set[int] = set()  # columns whose first large number was looked at
         chunks = self._chunks()
         first = next(chunks, None)
-        if first is None or not first[1].strip():
+        if first is None:
             raise InputError(f"{name} is empty; it needs at least one line of numbers.")
         self._read_header(first[1])
         self._keep(first, chunks)
@@ -92,9 +78,9 @@ class CsvText(Piece):
             raise InputError(
                 f"{self.name} is not UTF-8 in its first line; convert it: iconv -t utf-8."
             )
-        self.n_columns, self._header_end = len(fields), reader.line_num
+        self.n_columns, self._header_lines = len(fields), reader.line_num
         self._fields = [field.strip() for field in fields]
-        named = any(_number(field, self.decimal) is None for field in fields)
+        named = any(self.dialect.number(field) is None for field in fields)
         self.column_names = tuple(self._fields) if named else None
         if named and len(fields) == 1:
             for other in (";", "\t", "|"):
@@ -108,29 +94,37 @@ class CsvText(Piece):
     # -- chunks of whole lines ----------------------------------------------------------------
 
     def _chunks(self) -> Iterator[Chunk]:
-        line, rest, first = 1, b"", True
+        line, start = 1, 0
+        held: list[bytes] = []  # text from `start` on, without the end of a line
+        finder = LineFinder(self.delimiter)
+        for text in self._stretches():
+            cut = finder.feed(text)
+            if cut:
+                chunk = b"".join([*held, text[:cut]])
+                if chunk.strip(_LINE_ENDS):
+                    yield line, chunk
+                line, start, held = line + count_lines(chunk), start + len(chunk), []
+            held.append(text[cut:])
+            if finder.length - start > LONGEST:
+                self._refuse_length(b"".join(held), line, finder, start)
+        rest = b"".join(held)
+        if finder.inside:
+            self._unterminated(rest[: finder.opened - start], line)
+        if rest.strip(_LINE_ENDS):
+            yield line, rest
+
+    def _stretches(self) -> Iterator[bytes]:
+        """The text in stretches, none of which ends between CR and LF."""
+        start, carried = True, b""
         with self._opener() as stream:
-            while True:
-                data = self._bytes(stream)
-                if first:
-                    data, first = self._checked_start(data), False
-                text = rest + data
-                cut = self._cut(text) if data else len(text)
-                if not data and text.count(b'"') % 2:
-                    self._unterminated(text, line)
-                if cut:
-                    yield line, text[:cut]
-                    line += text.count(b"\n", 0, cut)
-                rest = text[cut:]
-                if not data:
-                    return
-                if len(rest) > LONGEST:
-                    if b'"' in rest:
-                        self._unterminated(rest, line)
-                    raise InputError(
-                        f"{self.name}, line {line} has more than {LONGEST >> 20} MiB and no end; "
-                        "is it CSV with lines?"
-                    )
+            while data := self._bytes(stream):
+                text = carried + (self._checked_start(data) if start else data)
+                start, carried = False, b"\r" if text.endswith(b"\r") else b""
+                text = text.removesuffix(b"\r")
+                if text:
+                    yield text
+            if carried:
+                yield carried
 
     def _bytes(self, stream: BinaryIO) -> bytes:
         try:
@@ -148,18 +142,18 @@ class CsvText(Piece):
             )
         return data.removeprefix(b"\xef\xbb\xbf")
 
-    def _cut(self, text: bytes) -> int:
-        """End of the last line that is not inside quotes."""
-        cut = text.rfind(b"\n") + 1
-        while cut and text.count(b'"', 0, cut) % 2:
-            cut = text.rfind(b"\n", 0, text.rfind(b'"', 0, cut)) + 1
-        return cut
-
-    def _unterminated(self, text: bytes, line: int) -> None:
-        line += text.count(b"\n", 0, text.index(b'"'))
+    def _refuse_length(self, text: bytes, line: int, finder: LineFinder, start: int) -> None:
+        if finder.inside:
+            self._unterminated(text[: finder.opened - start], line)
         raise InputError(
-            f"{self.name}: a quote opens in line {line} or soon after and is not closed again. "
-            'Close it, or remove the stray ".'
+            f"{self.name}, line {line} has more than {LONGEST >> 20} MiB and no end; is it CSV "
+            "with lines?"
+        )
+
+    def _unterminated(self, before: bytes, line: int) -> None:
+        raise InputError(
+            f"{self.name}: a quote opens in line {line + count_lines(before)} and is not closed "
+            'again. Close it, or remove the stray ".'
         )
 
     # -- chunks → numbers ---------------------------------------------------------------------
@@ -171,9 +165,10 @@ class CsvText(Piece):
             if header:
                 line, chunk = self._without_header(line, chunk)
                 header = False
-            values = self._parsed(chunk, line, columns) if chunk.strip() else None
-            if values is None:
+            if not chunk.strip(_LINE_ENDS):
                 continue
+            values = self._parsed(chunk, line, columns)
+            self._warn_of_integers(values, chunk, line, columns)
             if skip >= len(values):
                 skip -= len(values)
                 continue
@@ -183,12 +178,8 @@ class CsvText(Piece):
             skip = 0
 
     def _without_header(self, line: int, chunk: bytes) -> Chunk:
-        end = 0
-        for _ in range(self._header_end):
-            end = chunk.find(b"\n", end) + 1
-            if not end:
-                return line, b""
-        return line + self._header_end, chunk[end:]
+        end = end_of_line(chunk, self._header_lines)
+        return line + self._header_lines, chunk[end:]
 
     def _places(self, chunk: bytes, line: int, first: int) -> Callable[[int], str]:
         def place(row: int) -> str:
@@ -198,6 +189,28 @@ class CsvText(Piece):
             raise AssertionError
 
         return place
+
+    def _warn_of_integers(
+        self, values: Float, chunk: bytes, line: int, columns: Sequence[int]
+    ) -> None:
+        """Warn once for each column that holds integers which float64 rounds.
+
+        The first large number of a column decides: "1e17" is not meant to the last digit.
+        """
+        for j, column in enumerate(columns):
+            large = (np.abs(values[:, j]) >= 2**53) & np.isfinite(values[:, j])
+            if column in self._judged or not large.any():
+                continue
+            row = int(large.argmax())
+            number, fields = next(islice(self._lines(chunk, line), row, None))
+            text = self.dialect.plain(fields[column].strip()).lstrip("+-0")
+            integer = int(text) if text.isascii() and text.isdigit() else None
+            if integer == 2**53:
+                continue
+            self._judged.add(column)
+            if integer is not None:
+                label = column_name(column, self.column_names)
+                warn_beyond(f"{self.name}, line {number}, {label} holds", integer, stacklevel=4)
 
     def _lines(self, chunk: bytes, line: int) -> Iterator[tuple[int, list[str]]]:
         """Fields of every line that is not blank, and the number of the line."""
@@ -214,55 +227,15 @@ class CsvText(Piece):
 
     def _parsed(self, chunk: bytes, line: int, columns: Sequence[int]) -> Float:
         try:
-            from pyarrow import ArrowInvalid
-        except ImportError:
-            try:
-                return self._parsed_by_numpy(chunk, columns)
-            except ValueError:
-                return self._parsed_slowly(chunk, line, columns)
-        try:
-            return self._parsed_by_arrow(chunk, columns)
-        except ArrowInvalid:
+            return parsed_fast(chunk, columns, self.n_columns, self.dialect)
+        except ValueError:
             return self._parsed_slowly(chunk, line, columns)
-
-    def _parsed_by_arrow(self, chunk: bytes, columns: Sequence[int]) -> Float:
-        import pyarrow
-        from pyarrow import csv as arrow_csv
-
-        wanted, every = [str(i) for i in columns], [str(i) for i in range(self.n_columns)]
-        table = arrow_csv.read_csv(
-            pyarrow.BufferReader(chunk),
-            read_options=arrow_csv.ReadOptions(column_names=every),
-            parse_options=arrow_csv.ParseOptions(
-                delimiter=self.delimiter, newlines_in_values=b'"' in chunk
-            ),
-            convert_options=arrow_csv.ConvertOptions(
-                include_columns=wanted,
-                column_types=dict.fromkeys(wanted, pyarrow.float64()),
-                null_values=list(_NULLS),
-                decimal_point=self.decimal,
-            ),
-        )  # fmt: skip
-        values = np.empty((table.num_rows, len(wanted)))
-        for j in range(len(wanted)):
-            values[:, j] = table.column(j).to_numpy()
-        return values
-
-    def _parsed_by_numpy(self, chunk: bytes, columns: Sequence[int]) -> Float:
-        if self.decimal != ".":
-            raise ValueError
-        values = np.loadtxt(
-            io.BytesIO(chunk), delimiter=self.delimiter, quotechar='"', ndmin=2, comments=None
-        )
-        if values.shape[1] != self.n_columns:
-            raise ValueError
-        return np.ascontiguousarray(values[:, list(columns)])
 
     def _parsed_slowly(self, chunk: bytes, line: int, columns: Sequence[int]) -> Float:
         rows = []
         for number, fields in self._lines(chunk, line):
             self._check_line(number, fields)
-            values = [_number(fields[i], self.decimal) for i in columns]
+            values = [self.dialect.number(fields[i]) for i in columns]
             if None in values:
                 self._refuse_field(number, fields, columns[values.index(None)])
             rows.append(values)
@@ -285,9 +258,9 @@ class CsvText(Piece):
 
     def _refuse_field(self, number: int, fields: list[str], column: int) -> None:
         text, label = fields[column].strip(), column_name(column, self.column_names)
-        cure = "Select numeric columns (--columns), or repair the line."
-        if _DECIMAL_COMMA.fullmatch(text):
-            cure = "It has a decimal comma: pass decimal=',' (--decimal ,)."
+        cures = self.dialect.cures(text)
+        cure = " ".join(f"{'If it' if len(cures) > 1 else 'It'} {cure}." for cure in cures)
+        cure = cure or "Select numeric columns (--columns), or repair the line."
         raise InputError(
             f"{self.name}, line {number}, {label}: {text[:60]!a} is not a number. {cure}"
         )
@@ -296,13 +269,11 @@ class CsvText(Piece):
 class CsvFile(CsvText, FilePiece):
     """A CSV file, perhaps compressed by gzip."""
 
-    def __init__(
-        self, path: str | os.PathLike[str], delimiter: str | None = None, decimal: str = "."
-    ) -> None:
+    def __init__(self, path: str | os.PathLike[str], dialect: Dialect) -> None:
         FilePiece.__init__(self, path)
         name = self.path.name.lower().removesuffix(".gz")
-        delimiter = delimiter or ("\t" if name.endswith(".tsv") else ",")
-        CsvText.__init__(self, self.name, self._open, delimiter, decimal)
+        separator = "\t" if name.endswith(".tsv") else ","
+        CsvText.__init__(self, self.name, self._open, dialect.separated_by(separator))
 
     def _open(self) -> Any:
         if self.path.name.lower().endswith(".gz"):
@@ -313,9 +284,9 @@ class CsvFile(CsvText, FilePiece):
 class CsvStream(CsvText):
     """CSV that can be read once, such as standard input."""
 
-    def __init__(self, stream: BinaryIO, delimiter: str | None = None, decimal: str = ".") -> None:
+    def __init__(self, stream: BinaryIO, dialect: Dialect) -> None:
         self._waiting: Iterator[Chunk] | None = None
-        super().__init__("standard input", lambda: stream, delimiter or ",", decimal)
+        super().__init__("standard input", lambda: stream, dialect)
 
     def _keep(self, first: Chunk, rest: Iterator[Chunk]) -> None:
         self._waiting = chain([first], rest)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 import stat
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,10 +12,12 @@ from typing import Any, BinaryIO
 
 from momentmix.capacity import check_count
 from momentmix.errors import InputError, InputTypeError, NoInputError
+from momentmix.sources.columns import choose_columns, match_columns
+from momentmix.sources.dialect import Dialect
 from momentmix.sources.piece import Piece
 from momentmix.sources.source import Missing, RowSource
 
-__all__ = ["open_rows"]
+__all__ = ["missing_input", "open_rows"]
 
 _SUFFIXES = (
     ".npy",
@@ -26,6 +29,7 @@ _SUFFIXES = (
     ".arrow",
     ".feather",
 )
+_ADDRESS = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")  # Path() keeps one slash; C:/ is a path
 
 
 def open_rows(
@@ -37,6 +41,7 @@ def open_rows(
     expected: Sequence[str] | None = None,
     delimiter: str | None = None,
     decimal: str = ".",
+    thousands: str | None = None,
 ) -> RowSource:
     """Open rows wherever they are, to read them in blocks as often as needed.
 
@@ -47,7 +52,8 @@ def open_rows(
         .arrow, .feather, .csv, .tsv and these two with .gz; folders and globs of such files, in
         the order of their names. A stream can be read once only.
     columns : sequence of str or int, optional
-        Names or numbers of the columns to take, in this order; by default all.
+        Names or numbers of the columns to take, in this order; by default all. A name that several
+        columns have is an error: take these by number.
     missing : {"error", "drop"}
         What to do with rows that hold missing, NaN or infinite values.
     block_rows : int
@@ -55,7 +61,9 @@ def open_rows(
     expected : sequence of str, optional
         Names to take, in this order, where `columns` is not given and the source has names.
     delimiter, decimal : str
-        For CSV; by default a comma (a tab for .tsv) and a point.
+        For CSV; by default a comma (a tab for .tsv) and a point. ASCII characters.
+    thousands : str, optional
+        For CSV: the character between groups of digits, as the comma in "17,405".
 
     Returns
     -------
@@ -71,19 +79,14 @@ def open_rows(
     """
     if missing not in ("error", "drop"):
         raise InputError(f"missing must be 'error' or 'drop'; got {missing!r}.")
-    for name, value in (("delimiter", delimiter), ("decimal", decimal)):
-        if value is not None and (not isinstance(value, str) or len(value) != 1):
-            raise InputError(f"{name} must be one character; got {value!r}.")
-    if decimal == (delimiter or ","):
-        raise InputError(
-            f"delimiter and decimal must differ; both are {decimal!r}. Pass delimiter=';'."
-        )
+    dialect = Dialect(delimiter, decimal, thousands)
     check_count("block_rows", block_rows, 1)
-    pieces = _pieces(source, delimiter, decimal)
+    pieces = _pieces(source, dialect)
     if columns is None and expected is not None and pieces[0].column_names is not None:
         columns = list(expected)
-    chosen = _choose(pieces[0], columns)
-    placed = [_matched(pieces[0], chosen, piece, columns is None) for piece in pieces]
+    chosen = choose_columns(pieces[0], columns)
+    others = [match_columns(pieces[0], chosen, piece, columns is None) for piece in pieces[1:]]
+    placed = [chosen, *others]
     for piece, numbers in zip(pieces, placed, strict=True):
         unusable = piece.unusable(numbers)
         if unusable:
@@ -97,11 +100,11 @@ def open_rows(
 # -- what there is ----------------------------------------------------------------------------
 
 
-def _pieces(source: Any, delimiter: str | None, decimal: str) -> list[Piece]:
+def _pieces(source: Any, dialect: Dialect) -> list[Piece]:
     if isinstance(source, Piece):
         return [source]
     if isinstance(source, str | os.PathLike):
-        return [_open_file(path, delimiter, decimal) for path in _expand(os.fspath(source))]
+        return [_open_file(path, dialect) for path in _expand(os.fspath(source))]
     if isinstance(source, list | tuple) and source and all(
         isinstance(one, str | os.PathLike) for one in source
     ):  # fmt: skip
@@ -109,9 +112,9 @@ def _pieces(source: Any, delimiter: str | None, decimal: str) -> list[Piece]:
         twice = {str(path) for path in paths if paths.count(path) > 1}
         if twice:
             raise InputError(f"the same file is given twice: {', '.join(sorted(twice))}.")
-        return [_open_file(path, delimiter, decimal) for path in paths]
+        return [_open_file(path, dialect) for path in paths]
     if hasattr(source, "read") and not hasattr(source, "to_numpy"):
-        return [_open_stream(source, delimiter, decimal)]
+        return [_open_stream(source, dialect)]
     if hasattr(source, "__next__"):
         raise InputTypeError(
             "rows must be readable more than once; an iterator is not. Pass an array or a file."
@@ -133,12 +136,26 @@ def _expand(text: str) -> list[Path]:
         return found
     if path.exists():
         return [path]
+    if _ADDRESS.match(text):
+        raise missing_input(text)
     if glob.has_magic(text):
         found = sorted(Path(p) for p in glob.glob(text, recursive=True) if Path(p).is_file())
         if not found:
             raise NoInputError(f"no file matches {text!a}; check the pattern, and its quotes.")
         return found
-    raise NoInputError(f"{text} does not exist; check the path.")
+    raise missing_input(text)
+
+
+def missing_input(path: str) -> NoInputError:
+    """The error for a path at which there is no file; an address is told from a path."""
+    if not _ADDRESS.match(path):
+        return NoInputError(f"{path} does not exist; check the path.")
+    if path.startswith("file:"):
+        return NoInputError(f"{path} is an address; give the path alone, without file://.")
+    return NoInputError(
+        f"{path} is an address; momentmix reads files on this machine. Download it first, or pipe "
+        "its CSV to '-', e.g. curl -s https://… | momentmix summarize - -o x.mms."
+    )
 
 
 def _readable(relative: Path) -> bool:
@@ -146,7 +163,7 @@ def _readable(relative: Path) -> bool:
     return not hidden and relative.name.lower().endswith(_SUFFIXES)
 
 
-def _open_file(path: Path, delimiter: str | None, decimal: str) -> Piece:
+def _open_file(path: Path, dialect: Dialect) -> Piece:
     name = path.name.lower()
     if not stat.S_ISREG(path.stat().st_mode):
         raise InputError(f"{path} is not a regular file; give a file, or pipe CSV to '-'.")
@@ -161,80 +178,14 @@ def _open_file(path: Path, delimiter: str | None, decimal: str) -> Piece:
     if name.endswith((".csv", ".csv.gz", ".tsv", ".tsv.gz")):
         from momentmix.sources.csv_text import CsvFile
 
-        return CsvFile(path, delimiter, decimal)
+        return CsvFile(path, dialect)
     raise InputError(
         f"{path} has no name that momentmix knows; it reads {', '.join(_SUFFIXES)}. Rename or "
         "convert it."
     )
 
 
-def _open_stream(stream: BinaryIO, delimiter: str | None, decimal: str) -> Piece:
+def _open_stream(stream: BinaryIO, dialect: Dialect) -> Piece:
     from momentmix.sources.csv_text import CsvStream
 
-    return CsvStream(stream, delimiter, decimal)
-
-
-# -- which columns ----------------------------------------------------------------------------
-
-
-def _choose(piece: Piece, columns: Sequence[str | int] | None) -> list[int]:
-    if not piece.n_columns:
-        raise InputError(f"{piece.name} must have at least one column; it has none.")
-    if columns is None:
-        numbers = list(range(piece.n_columns))
-    else:
-        if isinstance(columns, str):
-            raise InputTypeError(f"columns must be a list of names or numbers; got {columns!r}.")
-        numbers = [_column(piece, column) for column in columns]
-        if not numbers or len(set(numbers)) != len(numbers):
-            raise InputError(f"columns must be different, and at least one; got {list(columns)!a}.")
-    if piece.column_names is not None:
-        from momentmix.moments.rows import check_feature_names
-
-        check_feature_names([piece.column_names[i] for i in numbers])
-    return numbers
-
-
-def _column(piece: Piece, column: str | int) -> int:
-    names = piece.column_names
-    if isinstance(column, str):
-        if names is None or column not in names:
-            known = "no names" if names is None else ", ".join(ascii(name) for name in names[:20])
-            raise InputError(f"{piece.name} has no column {column!a}; it has {known}.")
-        return names.index(column)
-    number = check_count("column", column, 0)
-    if number >= piece.n_columns:
-        raise InputError(
-            f"{piece.name} has {piece.n_columns} columns, numbered from 0; column {number} was "
-            "asked for."
-        )
-    return number
-
-
-def _matched(first: Piece, chosen: list[int], piece: Piece, all_columns: bool) -> list[int]:
-    """The chosen columns of the first piece in another one: by name where there are names."""
-    if piece is first:
-        return chosen
-    if (first.column_names is None) != (piece.column_names is None):
-        raise InputError(
-            f"{first.name} and {piece.name} must have the same columns; one has names and the "
-            "other has none."
-        )
-    if first.column_names is None or piece.column_names is None:
-        if piece.n_columns != first.n_columns:
-            raise InputError(
-                f"all inputs must have the same columns; {first.name} has {first.n_columns}, "
-                f"{piece.name} has {piece.n_columns}."
-            )
-        return chosen
-    wanted = [first.column_names[i] for i in chosen]
-    lacking = [name for name in wanted if name not in piece.column_names]
-    extra = [name for name in piece.column_names if name not in wanted] if all_columns else []
-    if lacking or extra:
-        parts = [f"{piece.name} lacks {', '.join(map(ascii, lacking[:5]))}"] if lacking else []
-        parts += [f"{piece.name} also has {', '.join(map(ascii, extra[:5]))}"] if extra else []
-        raise InputError(
-            f"all inputs must have the same columns; compared with {first.name}, "
-            f"{' and '.join(parts)}. Select common ones with columns= (--columns)."
-        )
-    return [piece.column_names.index(name) for name in wanted]
+    return CsvStream(stream, dialect)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix.errors import InputError
+from momentmix.sources.columns import column_keys, feature_names
 from momentmix.sources.piece import Piece, RawBlock, column_name
 
 Float = NDArray[np.float64]
@@ -83,8 +84,7 @@ class RowSource:
     ) -> None:
         self.pieces, self.columns = list(pieces), columns
         self.missing, self.block_rows = missing, block_rows
-        names = pieces[0].column_names
-        self.feature_names = None if names is None else tuple(names[i] for i in columns[0])
+        self.feature_names = feature_names(pieces[0], columns[0])
         counts = [piece.n_rows for piece in pieces]
         self.total_rows = None if None in counts else sum(n for n in counts if n is not None)
         self.n_dropped = 0
@@ -175,8 +175,8 @@ class RowSource:
     def fingerprint(self) -> Fingerprint:
         """Names, sizes, times and digests of the pieces, the columns and the policy."""
         pieces = tuple({**piece.stamp(), "mark": piece.mark()} for piece in self.pieces)
-        columns: tuple[str | int, ...] = self.feature_names or tuple(self.columns[0])
-        return Fingerprint(pieces, columns, self.missing)
+        columns = column_keys(self.pieces[0], self.columns[0])
+        return Fingerprint(pieces, tuple(columns), self.missing)
 
     def shard_id(self, piece: int, first_row: int, by_name: bool = False) -> str:
         """Name of the shard that starts at a row of a piece: contents, columns, policy, place.
@@ -191,8 +191,8 @@ class RowSource:
             Let the name of the file count too, so that equal files are different shards.
         """
         source = self.pieces[piece]
-        columns = self.feature_names or self.columns[piece]
-        text = [source.mark(), list(columns), self.missing, first_row]
+        columns = column_keys(source, self.columns[piece])
+        text = [source.mark(), columns, self.missing, first_row]
         return json.dumps([*text, source.name] if by_name else text)
 
     def __repr__(self) -> str:

@@ -9,16 +9,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix.core.containers import frame_labels, frame_names, is_frame
+from momentmix.core.containers import (
+    column_array,
+    frame_column,
+    frame_labels,
+    frame_names,
+    is_frame,
+)
 from momentmix.errors import InputError
-from momentmix.moments.rows import as_rows
-from momentmix.sources.piece import Piece, RawBlock, rows_from
+from momentmix.moments.rows import as_rows, warn_integers
+from momentmix.sources.piece import Piece, RawBlock, column_name, rows_from
 
 __all__ = ["ArrayPiece", "FramePiece", "is_frame"]
-
-
-def _arrow(data: Any) -> bool:
-    return hasattr(data, "column_names") and hasattr(data, "column")
 
 
 class _MemoryPiece(Piece):
@@ -75,15 +77,7 @@ class FramePiece(_MemoryPiece):
         self._cache: tuple[tuple[int, ...], NDArray[Any]] | None = None
 
     def _column(self, i: int) -> NDArray[Any]:
-        if _arrow(self.frame):
-            return np.asarray(self.frame.column(i).to_numpy())
-        if not hasattr(self.frame, "iloc"):
-            return np.asarray(self.frame[self.frame.columns[i]].to_numpy())
-        column = self.frame.iloc[:, i]
-        kind = getattr(column.dtype, "kind", "O")
-        if not isinstance(column.dtype, np.dtype) and kind in "iufb":  # pandas' nullable numbers
-            return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
-        return np.asarray(column.to_numpy())
+        return column_array(frame_column(self.frame, i))
 
     def unusable(self, columns: Sequence[int]) -> list[str]:
         """Columns that are not numbers."""
@@ -98,12 +92,16 @@ class FramePiece(_MemoryPiece):
     def _array(self, columns: Sequence[int]) -> NDArray[Any]:
         key = tuple(columns)
         if self._cache is None or self._cache[0] != key:
+            self.warn_of_integers(key)
             arrays = [self._column(i) for i in key]
-            for array in arrays:
-                if array.dtype.kind in "iu" and array.dtype.itemsize == 8 and array.size:
-                    as_rows(array[:, None], None)  # warns beyond 2^53
             self._cache = key, np.column_stack([a.astype(np.float64, copy=False) for a in arrays])
         return self._cache[1]
+
+    def warn_of_integers(self, columns: Sequence[int]) -> None:
+        """Warn where float64 rounds integers, which nulls may turn into floats later on."""
+        for i in columns:
+            label = column_name(i, self.column_names)
+            warn_integers(frame_column(self.frame, i), f"{self.name}, {label} holds")
 
     def table(self) -> NDArray[Any]:
         """All columns as one array; an error names those that are not numbers."""

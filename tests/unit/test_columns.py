@@ -1,0 +1,154 @@
+"""Columns that share a name: an error, unless they are chosen by number. Never another column."""
+
+import io
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+import momentmix as mm
+from momentmix import open_rows
+from momentmix.errors import InputError
+
+DATA = {"a": [1.0, 2, 3], "b": [10.0, 20, 30], "c": [100.0, 200, 300], "d": [7.0, 8, 9]}
+KINDS = ["parquet", "feather", "arrow", "csv", "tsv", "stream", "pandas", "pyarrow", "batch"]
+
+
+def made(folder, names, kind, file="x", values="abcd"):
+    """A table whose columns have these names, in any form."""
+    arrays = [pa.array(DATA[key]) for key in values[: len(names)]]
+    table = pa.Table.from_arrays(arrays, names=list(names))
+    path = folder / f"{file}.{kind}"
+    if kind == "pyarrow":
+        return table
+    if kind == "batch":
+        return table.to_batches()[0]
+    if kind == "pandas":
+        frame = pd.DataFrame({i: DATA[key] for i, key in enumerate(values[: len(names)])})
+        return frame.set_axis(list(names), axis=1)
+    if kind in ("csv", "tsv", "stream"):
+        separator = "\t" if kind == "tsv" else ","
+        rows = [names, *zip(*(map(str, DATA[key]) for key in values[: len(names)]), strict=True)]
+        text = "".join(separator.join(row) + "\n" for row in rows).encode()
+        if kind == "stream":
+            return io.BytesIO(text)
+        path.write_bytes(text)
+    elif kind == "parquet":
+        pa.parquet.write_table(table, path, row_group_size=2)
+    else:
+        writer = pa.ipc.new_file if kind == "feather" else pa.ipc.new_stream
+        with writer(path, table.schema) as file:
+            file.write_table(table, max_chunksize=2)
+    return path
+
+
+def columns(*keys):
+    return np.column_stack([DATA[key] for key in keys])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("chosen", "keys", "names"),
+    [
+        ([0], "a", ["x"]),
+        ([2], "c", ["x"]),
+        ([3, 1], "db", ["z", "y"]),
+        ([2, 1, 0], "cba", ["x [2]", "y", "x [0]"]),
+        (["y", 2], "bc", ["y", "x"]),
+    ],
+)
+def test_numbers_take_the_column_at_that_place(tmp_path, kind, chosen, keys, names):
+    source = open_rows(made(tmp_path, ["x", "y", "x", "z"], kind), chosen, block_rows=2)
+    np.testing.assert_array_equal(source.read_all(), columns(*keys))
+    assert source.feature_names == tuple(names)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("names", "options"),
+    [
+        ("aba", {}),
+        ("abb", {"columns": ["a", "b"]}),
+        ("abb", {"columns": ["b"]}),
+        ("abb", {"columns": [0, "b"]}),
+        ("abb", {"expected": ["a", "b"]}),
+        ("aab", {"expected": ["b", "a"]}),
+    ],
+)
+def test_a_shared_name_is_refused(tmp_path, kind, names, options):
+    message = r"repeated: '[ab]' \(columns \d, \d\)\. Choose columns by number.*--columns"
+    with pytest.raises(InputError, match=message):
+        open_rows(made(tmp_path, names, kind), **options)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_other_columns_may_share_a_name(tmp_path, kind):
+    source = open_rows(made(tmp_path, "abb", kind), expected=["a"])
+    np.testing.assert_array_equal(source.read_all(), columns("a"))
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow", "csv"])
+@pytest.mark.parametrize(
+    ("first", "second", "options", "message"),
+    [
+        ("ab", "aba", {}, r"matched by name; repeated in .*2\.\w+: 'a' \(columns 0, 2\)"),
+        ("ab", "abb", {}, r"repeated in .*2\.\w+: 'b' \(columns 1, 2\)"),
+        ("ab", "bb", {}, r"lacks 'a'"),
+        ("ab", "abb", {"columns": ["b"]}, r"repeated in .*2\.\w+: 'b'"),
+        ("ab", "abb", {"columns": [1]}, r"repeated in .*2\.\w+: 'b'"),
+        ("aba", "ab", {"columns": [0]}, r"repeated in .*1\.\w+: 'a' \(columns 0, 2\)"),
+        ("aba", "aab", {"columns": [2]}, r"repeated in .*1\.\w+: 'a'"),
+        ("aba", "ab", {}, r"repeated: 'a'"),
+    ],
+)
+def test_files_are_not_matched_by_a_shared_name(tmp_path, kind, first, second, options, message):
+    made(tmp_path, first, kind, "1")
+    made(tmp_path, second, kind, "2")
+    with pytest.raises(InputError, match=message):
+        open_rows(tmp_path, **options)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow", "csv"])
+def test_files_with_the_same_list_of_names_are_matched_by_number(tmp_path, kind):
+    made(tmp_path, "aba", kind, "1")
+    made(tmp_path, "aba", kind, "2", values="dcba")
+    found = open_rows(tmp_path, columns=[2, 0]).read_all()
+    np.testing.assert_array_equal(found, np.vstack([columns("c", "a"), columns("b", "d")]))
+    found = open_rows(tmp_path, columns=["b"]).read_all()
+    np.testing.assert_array_equal(found, np.vstack([columns("b"), columns("c")]))
+
+
+def test_different_columns_of_one_name_are_different_shards(tmp_path):
+    path = made(tmp_path, "aba", "parquet")
+    first, third = (open_rows(path, columns=[i]) for i in (0, 2))
+    assert first.feature_names == third.feature_names == ("a",)
+    assert first.shard_id(0, 0) != third.shard_id(0, 0)
+    assert "columns: [0] there, [2] here" in first.fingerprint().difference(third.fingerprint())
+
+
+def test_names_with_dots_beside_nested_columns(tmp_path):
+    table = pa.Table.from_arrays(
+        [pa.array([{"b": 5.0}]), pa.array([1.0]), pa.array([2.0]), pa.array([3.0])],
+        names=["a", "a.b", "a", "b"],
+    )
+    pa.parquet.write_table(table, tmp_path / "x.parquet")
+    found = open_rows(tmp_path / "x.parquet", columns=[2, 1, 3]).read_all()
+    assert found.tolist() == [[2, 1, 3]]
+
+
+@pytest.mark.parametrize("kind", ["pandas", "pyarrow"])
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda table: mm.fit(table, 1),
+        lambda table: mm.summarize(table, 2),
+        lambda table: mm.MomentSummary(3, 2).update(table),
+        lambda table: mm.MomentGaussianMixture().fit(table),
+        lambda table: mm.MomentGaussianMixture().partial_fit(table),
+    ],
+)
+def test_frames_in_memory(tmp_path, kind, use):
+    with pytest.raises(InputError, match=r"must differ from each other; repeated: 'a'\. Rename"):
+        use(made(tmp_path, "aba", kind))
