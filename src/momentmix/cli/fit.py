@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from momentmix.cli.options import (
+    by_name_option,
     data_options,
     force_option,
     json_option,
@@ -69,6 +70,7 @@ def _components(context: click.Context, parameter: click.Parameter, text: str) -
 @click.option("--strict", is_flag=True, help="Exit with 4 whenever the certificate did not pass.")
 @seed_option
 @data_options
+@by_name_option
 @force_option
 @quiet_option
 @json_option
@@ -86,6 +88,7 @@ def fit_command(
     missing: str,
     delimiter: str | None,
     decimal: str,
+    by_name: bool,
     force: bool,
     quiet: bool,
     as_json: bool,
@@ -111,7 +114,7 @@ def fit_command(
     if are_summaries(inputs):
         data, names = _from_summaries(inputs, columns)
     else:
-        source = open_inputs(inputs, columns, missing, delimiter, decimal)
+        source = open_inputs(inputs, columns, missing, delimiter, decimal, by_name=by_name)
         data, names = _rows(source), source.feature_names
     result = fit(data, components, **options, progress=_stages(quiet))
     result.save(output, names, command=click.get_current_context().obj, seed=seed)
@@ -134,13 +137,13 @@ def _stages(quiet: bool) -> Callable[[str], None] | None:
 def _rows(source: RowSource) -> Any:
     """All rows where they fit in memory with ease; otherwise the source, read for each pass."""
     from momentmix.moments.cost import physical_memory
+    from momentmix.sources.piece import FilePiece
 
-    if source.total_rows is not None:
-        size = 8 * source.total_rows * source.n_features
-    else:
-        size = sum(int(str(piece.stamp().get("bytes", 0))) for piece in source.pieces)
-    fits = size <= SHARE_IN_MEMORY * physical_memory()
-    return source.read_all() if fits else source
+    if not all(isinstance(piece, FilePiece) for piece in source.pieces):
+        return source.read_all()  # a stream cannot be read again
+    # The size of a file does not tell: it may be compressed.
+    rows = source.read_within(SHARE_IN_MEMORY * physical_memory())
+    return source if rows is None else rows
 
 
 def _from_summaries(inputs: tuple[str, ...], columns: str | None) -> tuple[Any, Any]:

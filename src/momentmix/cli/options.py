@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from momentmix.sources.source import RowSource
 
 __all__ = [
+    "by_name_option",
     "data_options",
     "force_option",
     "json_option",
@@ -25,6 +26,9 @@ Command = Callable[..., Any]
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 force_option = click.option("--force", is_flag=True, help="Replace the output if it exists.")
+by_name_option = click.option(
+    "--by-name", is_flag=True, help="Files with equal contents are different data."
+)
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="No progress, no notes.")
 seed_option = click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Same seed, same bits."
@@ -79,17 +83,21 @@ def open_inputs(
     delimiter: str | None,
     decimal: str,
     expected: tuple[str, ...] | None = None,
+    by_name: bool = False,
 ) -> RowSource:
     """The rows that a command's arguments name; ``-`` is standard input.
 
     Without `columns` the expected names are taken where the input has names.
     """
+    from momentmix.errors import NoInputError
     from momentmix.sources.opening import open_rows
 
     source: Any = list(inputs)
     if "-" in inputs:
         if len(inputs) > 1:
             raise click.UsageError("standard input (-) cannot be combined with files.")
+        if sys.stdin is None:
+            raise NoInputError("standard input is closed; give a file, or pipe rows to -.")
         source = sys.stdin.buffer
     wanted = parse_columns(columns)
     delimiter, point = _character("--delimiter", delimiter), _character("--decimal", decimal)
@@ -98,5 +106,6 @@ def open_inputs(
             f"--delimiter and --decimal must differ; both are {point!r}. Pass --delimiter ';'."
         )
     return open_rows(
-        source, wanted, missing, expected=expected, delimiter=delimiter, decimal=point or "."
-    )
+        source, wanted, missing, expected=expected, delimiter=delimiter, decimal=point or ".",
+        by_name=by_name,
+    )  # fmt: skip

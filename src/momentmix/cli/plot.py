@@ -72,7 +72,7 @@ def plot_command(
     elif kind == "pairs":
         rows = None
         if inputs:
-            source = open_inputs(inputs, columns, missing, delimiter, decimal)
+            source = open_inputs(inputs, columns, missing, delimiter, decimal, by_name=True)
             rows = displays.thinned(source.blocks(), _MOST_ROWS)
         display = displays.PairsDisplay.from_estimator(mixture, rows, features=chosen)
     elif kind == "means":

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from momentmix.cli.options import data_options, force_option, json_option
+from momentmix.cli.options import by_name_option, data_options, force_option, json_option
 from momentmix.cli.output import check_output, printable
 
 __all__ = ["report_command"]
@@ -23,6 +23,7 @@ __all__ = ["report_command"]
 )
 @click.option("-o", "--output", required=True, help="File of the page (.html).")
 @data_options
+@by_name_option
 @force_option
 @json_option
 def report_command(
@@ -33,6 +34,7 @@ def report_command(
     missing: str,
     delimiter: str | None,
     decimal: str,
+    by_name: bool,
     force: bool,
     as_json: bool,
 ) -> None:
@@ -52,7 +54,7 @@ def report_command(
     if data and are_summaries(data):
         given = add_up(load_summaries(data), data)
     elif data:
-        given = open_for(mixture, data, columns, missing, (delimiter, decimal))
+        given = open_for(mixture, data, columns, missing, (delimiter, decimal), by_name)
     from momentmix.reporting.report import report
 
     line = click.get_current_context().obj
