@@ -166,7 +166,7 @@ def replacing(path: str | os.PathLike[str], system: System = SYSTEM) -> Iterator
 
 def check_writable(path: str | os.PathLike[str]) -> None:
     """Raise OSError unless the temporary file of a write to `path` can be made."""
-    temporary, descriptor, _ = _create(Path(os.path.realpath(path)), True, SYSTEM)
+    temporary, descriptor, _ = _create(Path(os.path.realpath(path)), True, System())
     os.unlink(temporary)
     os.close(descriptor)
 
