@@ -15,7 +15,7 @@ import numpy as np
 from campaigns.fault_systems import Counted
 from campaigns.part import RAM, campaign
 from momentmix.cli import main
-from momentmix.cli.checkpoint import Checkpoint
+from momentmix.cli.checkpoint import Checkpoint, lock_path
 from momentmix.core.atomic_file import SYSTEM
 from momentmix.moments.summary import MomentSummary
 
@@ -120,7 +120,7 @@ def interrupted_run(number, chance, duration, counts):
             return output
         n_killed += 1
         if os.path.exists(output) and not os.path.exists(state):  # it was done, but for its exit
-            Path(f"{state}.lock").unlink(missing_ok=True)
+            lock_path(Path(state)).unlink(missing_ok=True)
             return output
 
 
@@ -141,7 +141,7 @@ def second_writer_is_refused(number, counts):
     state = f"{number}.state"
     child = start(arguments(f"{number}.mms", state))
     os.kill(child, signal.SIGSTOP)
-    while not _is_held(f"{state}.lock"):  # asked only while the first stands still
+    while not _is_held(lock_path(Path(state))):  # asked only while the first stands still
         os.kill(child, signal.SIGCONT)
         if (status := wait(child, 0.0005)) is not None:  # it was done before it could be stopped
             assert status == 0

@@ -121,7 +121,23 @@ def _code_of(error: Exception) -> int:
     return next((code for kind, code in kinds if isinstance(error, kind)), 70)
 
 
+def _check_streams() -> None:
+    """Make sure that no file is opened in the place of a closed standard stream."""
+    from momentmix.errors import OutputError
+
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    if sys.stdout is None:
+        raise OutputError("standard output is closed; send it to a file or to /dev/null.")
+
+
 def _run(arguments: Sequence[str]) -> int:
+    _check_streams()
     line = shlex.join(["momentmix", *arguments])  # for records of how a result was made
     result = cli.main(list(arguments), prog_name="momentmix", standalone_mode=False, obj=line)
     sys.stdout.flush()

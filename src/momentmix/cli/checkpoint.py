@@ -5,18 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from momentmix.core.atomic_file import atomic_write
+from momentmix.core.atomic_file import atomic_write, short_name
 from momentmix.core.strict_json import parse_strict
 from momentmix.errors import InputError, OutputError
 from momentmix.sources.source import Fingerprint
 
-__all__ = ["Checkpoint", "locked"]
+__all__ = ["Checkpoint", "lock_path", "locked"]
 
 _MAGIC = b"momentmix checkpoint 1\n"
 
@@ -34,6 +35,8 @@ class Checkpoint:
     piece, row : int
         The first row that is not in the summary.
     n_dropped : int
+    read : str
+        Digest of the rows before that place.
     summary : bytes
     finished : bool
         Whether every row is in the summary.
@@ -44,6 +47,7 @@ class Checkpoint:
     piece: int
     row: int
     n_dropped: int
+    read: str
     summary: bytes
     finished: bool = False
 
@@ -52,6 +56,7 @@ class Checkpoint:
         head = {
             "input": self.fingerprint.to_dict(),
             "settings": self.settings,
+            "read": self.read,
             **{k: v for k, v in asdict(self).items() if isinstance(v, int | bool)},
         }
         body = json.dumps(head, sort_keys=True).encode() + b"\n" + self.summary
@@ -80,12 +85,18 @@ class Checkpoint:
     @classmethod
     def _from(cls, head: Any, summary: bytes) -> Checkpoint:
         found = head["input"]
-        fingerprint = Fingerprint(tuple(found["pieces"]), tuple(found["columns"]), found["missing"])
-        places = (head["piece"], head["row"], head["n_dropped"])
-        if not all(type(n) is int and n >= 0 for n in places):
-            raise ValueError(f"{places} is no place in the input")
-        settings: dict[str, Any] = dict(head["settings"])
-        return cls(fingerprint, settings, *places, summary, bool(head["finished"]))
+        pieces, columns = _checked(found["pieces"], list), _checked(found["columns"], list)
+        fingerprint = Fingerprint(
+            tuple(_checked(piece, dict) for piece in pieces),
+            tuple(columns),
+            _checked(found["missing"], str),
+        )
+        piece, row, n_dropped = (_checked(head[key], int) for key in ("piece", "row", "n_dropped"))
+        if min(piece, row, n_dropped) < 0:
+            raise ValueError("no place in the input")
+        settings, read = _checked(head["settings"], dict), _checked(head["read"], str)
+        finished = _checked(head["finished"], bool)
+        return cls(fingerprint, settings, piece, row, n_dropped, read, summary, finished)
 
     def check(self, path: Path, fingerprint: Fingerprint, settings: dict[str, Any]) -> None:
         """Raise unless this checkpoint belongs to the same input and settings."""
@@ -104,6 +115,20 @@ class Checkpoint:
                 )
 
 
+def _checked(value: Any, kind: type) -> Any:
+    if type(value) is not kind:
+        raise TypeError(f"{value!r} is not of type {kind.__name__}")
+    return value
+
+
+def lock_path(path: Path) -> Path:
+    """The file whose lock stands for the right to write a checkpoint; no other program's name."""
+    name = short_name(path.name)
+    if name != path.name:
+        name += hashlib.sha256(os.fsencode(path.name)).hexdigest()[:16]
+    return path.with_name(f".{name}.momentmix.lock")
+
+
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Hold the only right to write the checkpoint; the system drops it if the process dies."""
@@ -112,12 +137,19 @@ def locked(path: Path) -> Iterator[None]:
     except ImportError:  # no such locks on this system
         yield
         return
-    lock = path.with_name(path.name + ".lock")
+    lock = lock_path(path)
     while True:
         try:
-            descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+            descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         except OSError as error:
             raise OutputError(f"cannot write {lock}: {error.strerror}.") from None
+        found = os.fstat(descriptor)
+        if found.st_size or not stat.S_ISREG(found.st_mode):  # ours are empty files
+            os.close(descriptor)
+            raise OutputError(
+                f"{lock} is not a lock of momentmix, which is an empty file. Move it away, or give "
+                "another --checkpoint."
+            )
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from momentmix.cli.options import (
+    by_name_option,
     data_options,
     force_option,
     json_option,
@@ -68,6 +69,7 @@ def _components(context: click.Context, parameter: click.Parameter, text: str) -
 @click.option("--strict", is_flag=True, help="Exit with 4 whenever the certificate did not pass.")
 @seed_option
 @data_options
+@by_name_option
 @force_option
 @quiet_option
 @json_option
@@ -86,6 +88,7 @@ def fit_command(
     delimiter: str | None,
     decimal: str,
     thousands: str | None,
+    by_name: bool,
     force: bool,
     quiet: bool,
     as_json: bool,
@@ -111,7 +114,10 @@ def fit_command(
     if are_summaries(inputs):
         data = _from_summaries(inputs, columns)
     else:
-        data = _rows(open_inputs(inputs, columns, missing, delimiter, decimal, thousands))
+        source = open_inputs(
+            inputs, columns, missing, delimiter, decimal, thousands, by_name=by_name
+        )
+        data = _rows(source)
     result = fit(data, components, **options, progress=_stages(quiet))
     result.save(output, command=click.get_current_context().obj, seed=seed)
     verdict = _verdict(result, strict)
@@ -133,13 +139,14 @@ def _rows(source: RowSource) -> Any:
     """All rows where they fit in memory with ease; otherwise the source, read for each pass."""
     from momentmix.core.row_blocks import ArrayRows
     from momentmix.moments.cost import physical_memory
+    from momentmix.sources.piece import FilePiece
 
-    if source.total_rows is not None:
-        size = 8 * source.total_rows * source.n_features
+    if not all(isinstance(piece, FilePiece) for piece in source.pieces):
+        rows: Any = source.read_all()  # a stream cannot be read again
     else:
-        size = sum(int(str(piece.stamp().get("bytes", 0))) for piece in source.pieces)
-    fits = size <= SHARE_IN_MEMORY * physical_memory()
-    return ArrayRows(source.read_all(), feature_names=source.feature_names) if fits else source
+        # The size of a file does not tell: it may be compressed.
+        rows = source.read_within(SHARE_IN_MEMORY * physical_memory())
+    return source if rows is None else ArrayRows(rows, feature_names=source.feature_names)
 
 
 def _from_summaries(inputs: tuple[str, ...], columns: str | None) -> MomentSummary:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from momentmix.sources.source import RowSource
 
 __all__ = [
+    "by_name_option",
     "data_options",
     "force_option",
     "json_option",
@@ -26,6 +27,9 @@ Command = Callable[..., Any]
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 force_option = click.option("--force", is_flag=True, help="Replace the output if it exists.")
+by_name_option = click.option(
+    "--by-name", is_flag=True, help="Files with equal contents are different data."
+)
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="No progress, no notes.")
 seed_option = click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Same seed, same bits."
@@ -86,18 +90,22 @@ def open_inputs(
     decimal: str,
     thousands: str | None,
     expected: tuple[str, ...] | None = None,
+    by_name: bool = False,
 ) -> RowSource:
     """The rows that a command's arguments name; ``-`` is standard input.
 
     Without `columns` the expected names are taken where the input has names.
     """
+    from momentmix.errors import NoInputError
     from momentmix.sources.opening import open_rows
 
     source: Any = list(inputs)
     if "-" in inputs:
         if len(inputs) > 1:
             raise click.UsageError("standard input (-) cannot be combined with files.")
+        if sys.stdin is None:
+            raise NoInputError("standard input is closed; give a file, or pipe rows to -.")
         source = sys.stdin.buffer
     wanted = parse_columns(columns)
     dialect = _dialect(delimiter, decimal, thousands)
-    return open_rows(source, wanted, missing, expected=expected, **dialect)
+    return open_rows(source, wanted, missing, expected=expected, by_name=by_name, **dialect)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from momentmix.core.atomic_file import replacing
-from momentmix.errors import OutputError
+from momentmix.core.atomic_file import check_writable, replacing
+from momentmix.errors import NoInputError, OutputError
 
 __all__ = ["check_output", "output_stream", "printable"]
 
@@ -21,20 +21,37 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
-def check_output(path: str, inputs: Iterable[Any] = (), force: bool = False) -> None:
-    """Raise unless a file can be written at `path`: before hours of reading, not after."""
+def check_output(
+    path: str, inputs: Iterable[str] = (), force: bool = False, outputs: Iterable[str] = ()
+) -> None:
+    """Raise unless a file can be written at `path`: before hours of reading, not after.
+
+    Parameters
+    ----------
+    path : str
+        "-" is standard output.
+    inputs : iterable of str
+        What the command reads: paths, folders, patterns, "-". None of it is ever replaced.
+    force : bool
+        Whether a file that exists, and is no input, may be replaced.
+    outputs : iterable of str
+        What the command writes besides.
+    """
+    _check_not_among(path, inputs, outputs)
     if path == "-":
         return
+    try:
+        _check_place(path, force)
+    except OSError as error:
+        raise OutputError(
+            f"cannot write {path}: {error.strerror}. Give another name or place."
+        ) from None
+
+
+def _check_place(path: str, force: bool) -> None:
     target = Path(path)
     if target.is_dir():
         raise OutputError(f"{path} is a directory; give the path of a file in it.")
-    for one in inputs:
-        same = os.path.realpath(target) == os.path.realpath(one)
-        if same or (target.exists() and os.path.exists(one) and os.path.samefile(target, one)):
-            raise OutputError(
-                f"{path} is an input as well, or another output; writing there would destroy it. "
-                "Give another name."
-            )
     if target.exists():
         if not target.is_file():
             raise OutputError(f"{path} is not a regular file; give another output.")
@@ -44,12 +61,45 @@ def check_output(path: str, inputs: Iterable[Any] = (), force: bool = False) -> 
     if not folder.is_dir():
         raise OutputError(f"{folder} is not a directory; create it first (mkdir -p).")
     try:
-        with tempfile.TemporaryFile(dir=folder, prefix=".momentmix-"):
-            pass
+        check_writable(target)
     except OSError as error:
         raise OutputError(
             f"cannot write in {folder}: {error.strerror}. Give another place for {path}."
         ) from None
+
+
+def _check_not_among(path: str, inputs: Iterable[str], outputs: Iterable[str]) -> None:
+    found = _regular(path, sys.stdout)
+    read = (file for one in inputs for file in _files(one))
+    same = any(
+        found is not None and there is not None and os.path.samestat(found, there)
+        for there in (_regular(file, sys.stdin) for file in (*read, *outputs))
+    )
+    # Files that do not exist yet: some systems do not tell capitals from small letters.
+    real = os.path.realpath(path).casefold()
+    if same or any(real == os.path.realpath(other).casefold() for other in outputs):
+        raise OutputError(
+            f"{'standard output' if path == '-' else path} is an input as well, or another output; "
+            "writing there would destroy it. Give another name."
+        )
+
+
+def _files(text: str) -> list[str]:
+    """The files that an argument stands for; the argument itself where there are none."""
+    from momentmix.sources.opening import expand
+
+    with suppress(NoInputError, OSError):
+        return ["-"] if text == "-" else [str(file) for file in expand(text)]
+    return [text]
+
+
+def _regular(path: str, stream: Any) -> os.stat_result | None:
+    """What identifies a file, or the one behind a stream; None if it is none that can be lost."""
+    try:
+        found = os.fstat(stream.fileno()) if path == "-" else os.stat(path)
+    except (AttributeError, OSError, ValueError):  # no such file, no stream, or none of a file
+        return None
+    return found if stat.S_ISREG(found.st_mode) else None
 
 
 @contextmanager

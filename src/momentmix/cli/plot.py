@@ -73,7 +73,7 @@ def plot_command(
         rows = None
         if inputs:
             csv = (delimiter, decimal, thousands)
-            source = open_for(mixture, inputs, columns, missing, csv)
+            source = open_for(mixture, inputs, columns, missing, csv, by_name=True)
             rows = displays.thinned(source.blocks(), _MOST_ROWS)
         display = displays.PairsDisplay.from_estimator(mixture, rows, features=chosen)
     elif kind == "means":

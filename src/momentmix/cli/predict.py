@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from momentmix.cli.options import (
+    by_name_option,
     data_options,
     force_option,
     json_option,
@@ -45,12 +46,13 @@ def open_for(
     columns: str | None,
     missing: str,
     csv: tuple[str | None, str, str | None],
+    by_name: bool = False,
 ) -> RowSource:
     """Rows with the model's features: by name where both have names."""
     from momentmix.errors import InputError
 
     names = mixture.feature_names
-    source = open_inputs(inputs, columns, missing, *csv, expected=names)
+    source = open_inputs(inputs, columns, missing, *csv, expected=names, by_name=by_name)
     if source.n_features != mixture.n_features:
         raise InputError(
             f"the model has {mixture.n_features} features, {source.pieces[0].name} has "
@@ -137,6 +139,7 @@ def predict_command(
 @click.argument("model")
 @click.argument("inputs", nargs=-1, required=True)
 @data_options
+@by_name_option
 @quiet_option
 @json_option
 def score_command(
@@ -147,6 +150,7 @@ def score_command(
     delimiter: str | None,
     decimal: str,
     thousands: str | None,
+    by_name: bool,
     quiet: bool,
     as_json: bool,
 ) -> None:
@@ -156,7 +160,8 @@ def score_command(
     from momentmix.errors import InputError
 
     mixture = load_model(model)
-    source = open_for(mixture, inputs, columns, missing, (delimiter, decimal, thousands))
+    csv = (delimiter, decimal, thousands)
+    source = open_for(mixture, inputs, columns, missing, csv, by_name)
     total, n_rows = 0.0, 0
     with row_progress(source.total_rows, "Scoring", quiet) as on_rows:
         for block in source.blocks():

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from momentmix.cli.options import data_options, force_option, json_option
+from momentmix.cli.options import by_name_option, data_options, force_option, json_option
 from momentmix.cli.output import check_output, printable
 
 __all__ = ["report_command"]
@@ -23,6 +23,7 @@ __all__ = ["report_command"]
 )
 @click.option("-o", "--output", required=True, help="File of the page (.html).")
 @data_options
+@by_name_option
 @force_option
 @json_option
 def report_command(
@@ -34,6 +35,7 @@ def report_command(
     delimiter: str | None,
     decimal: str,
     thousands: str | None,
+    by_name: bool,
     force: bool,
     as_json: bool,
 ) -> None:
@@ -53,7 +55,8 @@ def report_command(
     if data and are_summaries(data):
         given = add_up(load_summaries(data), data)
     elif data:
-        given = open_for(mixture, data, columns, missing, (delimiter, decimal, thousands))
+        csv = (delimiter, decimal, thousands)
+        given = open_for(mixture, data, columns, missing, csv, by_name)
     from momentmix.reporting.report import report
 
     line = click.get_current_context().obj

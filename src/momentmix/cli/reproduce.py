@@ -9,7 +9,9 @@ from typing import Any
 import click
 
 from momentmix._version import __version__
+from momentmix.cli.output import check_output
 from momentmix.cli.progress import progress_bar
+from momentmix.core.atomic_file import atomic_write
 
 __all__ = ["reproduce_command"]
 
@@ -58,6 +60,8 @@ def reproduce_command(
     """
     from momentmix.reproduce.tables import TABLES, Options, format_row
 
+    if json_file is not None:
+        check_output(str(json_file), force=True)
     chosen = TABLES[table]
     wanted = _choose_rows(chosen.rows(), rows)
     options = Options(instances, seed, samples, 50.0 if means == "large" else 1.0)
@@ -69,7 +73,7 @@ def reproduce_command(
         results.append(row)
     if json_file is not None:
         document = {"table": table, "seed": seed, "version": __version__, "rows": results}
-        json_file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        atomic_write(json_file, (json.dumps(document, indent=1) + "\n").encode())
 
 
 def _choose_rows(available: list[dict[str, Any]], asked: tuple[str, ...]) -> list[dict[str, Any]]:

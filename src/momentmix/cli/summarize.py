@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from momentmix.cli.options import (
+    by_name_option,
     data_options,
     force_option,
     json_option,
@@ -67,7 +68,7 @@ _DEFAULT_ORDER = 4
     show_default=True,
     help="Seconds between checkpoints, at least.",
 )
-@click.option("--by-name", is_flag=True, help="Files with equal contents are different data.")
+@by_name_option
 @click.option("--part-rows", type=click.IntRange(min=1), hidden=True)
 @click.option("--threads", type=click.IntRange(min=1), help="Threads; by default all cores.")
 @force_option
@@ -105,13 +106,14 @@ def summarize_command(
     if checkpoint is not None and "-" in inputs:
         raise click.UsageError("standard input cannot be read again; --checkpoint needs files.")
     if checkpoint is not None:
-        check_output(str(checkpoint), [*inputs, output], force=True)
+        check_output(str(checkpoint), inputs, force=True, outputs=[output])
     with locked(checkpoint) if checkpoint is not None else nullcontext():
         resumable = checkpoint is not None and checkpoint.exists()
         check_output(output, inputs, force or resumable)
-        source = open_inputs(inputs, columns, missing, delimiter, decimal, thousands)
-        check_output(output, [piece.name for piece in source.pieces], force or resumable)
-        job = _Job(source, _settings(source, order, by_name, part_rows), threads)
+        source = open_inputs(
+            inputs, columns, missing, delimiter, decimal, thousands, by_name=by_name
+        )
+        job = _Job(source, _settings(source, order, part_rows), threads)
         job.settings |= {"replicates": replicates, "squared_order": squared_order}
         job.output, job.force = Path(output), force
         job.checkpoint, job.every = checkpoint, every
@@ -119,9 +121,7 @@ def summarize_command(
         _report(job, summary, as_json)
 
 
-def _settings(
-    source: RowSource, order: int | None, by_name: bool, part_rows: int | None
-) -> dict[str, Any]:
+def _settings(source: RowSource, order: int | None, part_rows: int | None) -> dict[str, Any]:
     from momentmix.errors import InputError
     from momentmix.sources.parts import PART_ROWS
 
@@ -133,7 +133,7 @@ def _settings(
     return {
         "order": min(_DEFAULT_ORDER, d) if order is None else order,
         "part_rows": part_rows or PART_ROWS,
-        "by_name": by_name,
+        "by_name": source.by_name,
     }
 
 
@@ -175,21 +175,15 @@ class _Job:
             fingerprint = self.source.fingerprint()
             state = self._resumed(state, fingerprint)
         begin = last = time.monotonic()
-        stamps = [piece.stamp() for piece in self.source.pieces]
         self.resumed_at = state.summary.n_rows + state.n_dropped
         with row_progress(self.source.total_rows, "Summarising", quiet) as on_rows:
-            on_rows(self.resumed_at)
-            options = (self.settings["part_rows"], on_rows, self.settings["by_name"])
+            options = (self.settings["part_rows"], on_rows)
             for state in summarize_parts(self.source, state, self.new_shard, *options):  # noqa: B020
                 if self.checkpoint is not None and time.monotonic() - last >= self.every:
                     self._state(state, fingerprint).save(self.checkpoint)
                     last = time.monotonic()
-        for piece, stamp in zip(self.source.pieces, stamps, strict=True):
-            if piece.stamp() != stamp:
-                raise InputError(
-                    f"{piece.name} changed while it was being read ({stamp} before, "
-                    f"{piece.stamp()} after). Run again when it is complete."
-                )
+        for piece in self.source.pieces:
+            piece.check_unchanged()
         summary, self.n_dropped = state.summary, state.n_dropped
         if not summary.n_rows:
             raise InputError(
@@ -208,7 +202,7 @@ class _Job:
         from momentmix.cli.checkpoint import Checkpoint
 
         data = state.summary.to_bytes()
-        place = (state.piece, state.row, state.n_dropped)
+        place = (state.piece, state.row, state.n_dropped, state.read)
         return Checkpoint(fingerprint, self.settings, *place, data, finished)
 
     def _resumed(self, state: Progress, fingerprint: Any) -> Progress:
@@ -224,8 +218,8 @@ class _Job:
         written = found.finished and self.output.exists()
         if not (written and self.output.read_bytes() == found.summary):
             check_output(str(self.output), (), self.force)
-        summary = MomentSummary.from_bytes(found.summary)
-        return Progress(summary, found.piece, found.row, found.n_dropped)
+        summary = state.summary + MomentSummary.from_bytes(found.summary)
+        return Progress(summary, found.piece, found.row, found.n_dropped, found.read)
 
 
 def _report(job: _Job, summary: MomentSummary, as_json: bool) -> None:

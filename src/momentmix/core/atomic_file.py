@@ -3,8 +3,9 @@
 The bytes go to a temporary file in the same directory, which is flushed to the disk, renamed over
 the target, and the directory is flushed: after a crash at any point the target is the old file or
 the new one, complete. A writer holds a lock on its temporary file; one that nobody holds was left
-by a process that was killed, and the next write removes it. Every call to the operating system goes
-through one small object, so that a test can stop the process at each of them.
+by a process that was killed, and the next write removes it. The new file has the permissions of the
+one it replaces; where there was none, those that the umask allows. Every call to the operating
+system goes through one small object, so that a test can stop the process at each of them.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import errno
 import os
 import re
 import secrets
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -21,7 +23,7 @@ from pathlib import Path
 if sys.platform != "win32":
     import fcntl
 
-__all__ = ["SYSTEM", "System", "atomic_write", "replacing"]
+__all__ = ["SYSTEM", "System", "atomic_write", "check_writable", "replacing", "short_name"]
 
 _CHUNK = 1 << 20
 _BINARY = getattr(os, "O_BINARY", 0)
@@ -30,9 +32,25 @@ _BINARY = getattr(os, "O_BINARY", 0)
 class System:
     """The calls to the operating system that a write makes."""
 
-    def create(self, path: Path) -> int:
+    def create(self, path: Path, mode: int = 0o666) -> int:
         """Open a new file for writing."""
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o666)
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, mode)
+
+    def take_over(self, descriptor: int, old: os.stat_result) -> None:
+        """Give a new file the owner and the permissions of an old one, or fewer permissions."""
+        if sys.platform == "win32":
+            return
+        mode, new = stat.S_IMODE(old.st_mode) & 0o777, os.fstat(descriptor)
+        if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
+            try:
+                os.fchown(descriptor, old.st_uid, old.st_gid)
+            except OSError:
+                with suppress(OSError):
+                    os.fchown(descriptor, -1, old.st_gid)
+            if os.fstat(descriptor).st_gid != old.st_gid:
+                mode &= ~0o070 | (mode & 0o007) << 3  # another group: what all others may do
+        with suppress(OSError):
+            os.fchmod(descriptor, mode)
 
     def lock(self, descriptor: int, wait: bool) -> bool:
         """Take the only right to a file; False if another has it, or if there are no locks here."""
@@ -117,9 +135,12 @@ def replacing(path: str | os.PathLike[str], system: System = SYSTEM) -> Iterator
     if target.is_dir():
         raise IsADirectoryError(f"{path} is a directory; give the path of a file in it.")
     _sweep(target, system)
-    temporary, descriptor, locked = _create(target, system)
+    old = _found(target)
+    temporary, descriptor, locked = _create(target, old is not None, system)
     still_open = True
     try:
+        if old is not None:
+            system.take_over(descriptor, old)
         yield descriptor
         system.sync(descriptor)
         if not locked:  # nothing to hold on to, and some systems rename only closed files
@@ -143,15 +164,37 @@ def replacing(path: str | os.PathLike[str], system: System = SYSTEM) -> Iterator
             system.close(directory)
 
 
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Raise OSError unless the temporary file of a write to `path` can be made."""
+    temporary, descriptor, _ = _create(Path(os.path.realpath(path)), True, System())
+    os.unlink(temporary)
+    os.close(descriptor)
+
+
+def short_name(name: str) -> str:
+    """As much of a name as leaves room for additions: systems count bytes, not characters."""
+    name = name[:100]
+    while len(os.fsencode(name)) > 100:
+        name = name[:-1]
+    return name
+
+
 def _stem(target: Path) -> str:
-    return f".{target.name[:100]}."
+    return f".{short_name(target.name)}."
 
 
-def _create(target: Path, system: System) -> tuple[Path, int, bool]:
+def _found(target: Path) -> os.stat_result | None:
+    try:
+        return os.stat(target)
+    except FileNotFoundError:
+        return None
+
+
+def _create(target: Path, private: bool, system: System) -> tuple[Path, int, bool]:
     """A new temporary file, its descriptor, and whether it is locked."""
     while True:
         temporary = target.with_name(f"{_stem(target)}{secrets.token_hex(8)}.tmp")
-        descriptor = system.create(temporary)
+        descriptor = system.create(temporary, 0o600) if private else system.create(temporary)
         try:
             locked = system.lock(descriptor, wait=True)
             if not locked or system.is_at(descriptor, temporary):

@@ -157,11 +157,11 @@ def _of_files(data: Any, columns: Sequence[str | int] | None, missing: Missing) 
             )
     source = open_rows(data, columns, missing)
     parts: list[tuple[Part, Any]] = []
-    for piece, numbers in zip(source.pieces, source.columns, strict=True):
+    for number, (piece, numbers) in enumerate(zip(source.pieces, source.columns, strict=True)):
         starts = [0] if not piece.n_rows else range(0, piece.n_rows, PART_ROWS)
         for start in starts:
             part = FilePart(
-                len(parts), os.path.abspath(piece.name), stamp_of(piece), start,
+                len(parts), number, os.path.abspath(piece.name), stamp_of(piece), start,
                 piece.n_rows is None, tuple(numbers), missing,
             )  # fmt: skip
             parts.append((part, None))

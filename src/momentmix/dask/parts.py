@@ -17,7 +17,14 @@ from numpy.typing import NDArray
 from momentmix.errors import InputError, InputTypeError
 from momentmix.moments.summary import MomentSummary
 from momentmix.sources.opening import open_rows
-from momentmix.sources.parts import PART_ROWS, Progress, cut_blocks, summarize_parts
+from momentmix.sources.parts import (
+    PART_ROWS,
+    PartMark,
+    Progress,
+    cut_blocks,
+    read_parts,
+    summarize_parts,
+)
 from momentmix.sources.piece import Piece
 from momentmix.sources.source import Missing, RowSource
 from momentmix.sources.tables import ArrayPiece, FramePiece, is_frame
@@ -70,12 +77,12 @@ class HeldPart:
         source = self._opened(block)
         return iter(()) if source is None else source.blocks()
 
-    def summary(self, block: Any, new_shard: NewShard) -> MomentSummary:
+    def summary(self, block: Any, new_shard: NewShard) -> tuple[MomentSummary, None]:
         """Summary of the partition, one shard."""
         shard = new_shard(self.shard_id)
         for rows in self.blocks(block):
             shard.update(rows)
-        return shard
+        return shard, None
 
     def _opened(self, block: Any) -> RowSource | None:
         """The rows of the partition; None if it has none."""
@@ -111,9 +118,15 @@ class FilePart:
     """Rows of a file from `start` on: one part of fixed size, or all where `whole`.
 
     The parts and their shard ids are those of ``momentmix summarize``, and so are the bytes.
+
+    Attributes
+    ----------
+    number, piece : int
+        Numbers of the part and of its file.
     """
 
     number: int
+    piece: int
     path: str
     stamp: dict[str, object]
     start: int
@@ -131,16 +144,22 @@ class FilePart:
                 break
         self._check_unchanged(source)
 
-    def summary(self, block: None, new_shard: NewShard) -> MomentSummary:
-        """Summary of the rows, one shard for each part of the file."""
-        source = self._opened()
-        states = summarize_parts(source, Progress(new_shard(None), 0, self.start, 0), new_shard)
-        state = next(states)  # after the first part
+    def summary(self, block: None, new_shard: NewShard) -> tuple[MomentSummary, PartMark | None]:
+        """Summary of the rows, one shard for each part of the file.
+
+        Where this is one part of several, its shard gets its id when all of them are known; the
+        mark tells what goes into it.
+        """
+        source, summary, mark = self._opened(), new_shard(None), None
         if self.whole:
-            for state in states:  # noqa: B007
-                continue
+            for state in summarize_parts(source, Progress(summary, 0, 0, 0), new_shard):
+                summary = state.summary
+        else:
+            part = next(read_parts(source, 0, self.start, new_shard, number=self.piece), None)
+            if part is not None:
+                summary, mark = part.summary(), part.mark()
         self._check_unchanged(source)
-        return state.summary
+        return summary, mark
 
     def _opened(self) -> RowSource:
         if not os.path.exists(self.path):

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from momentmix.core.row_blocks import RemoteRows
 from momentmix.core.threads import few_threads
 from momentmix.dask.inputs import Partitions
-from momentmix.dask.parts import Part
+from momentmix.dask.parts import FilePart, Part
 from momentmix.dask.schedule import Schedule
 from momentmix.errors import InputError, ShardError
 from momentmix.moments.summary import MomentSummary
+from momentmix.sources.parts import PartMark, name_shards
 
 Float = NDArray[np.float64]
 
@@ -49,16 +50,17 @@ class Moments:
 
 
 class Share(NamedTuple):
-    """Summary of some parts, and the number of rows of each, in their order."""
+    """Summary of some parts, and the number of rows and the mark of each, in their order."""
 
     summary: MomentSummary
     counts: tuple[int, ...]
+    marks: tuple[PartMark | None, ...]
 
 
 def summarize_part(part: Part, moments: Moments, block: Any) -> Share:
     """Summary of one part; closed, so that nothing touches it any more."""
-    summary = part.summary(block, moments.new_shard).copy()
-    return Share(summary, (summary.n_rows,))
+    summary, mark = part.summary(block, moments.new_shard)
+    return Share(summary.copy(), (summary.n_rows,), (mark,))
 
 
 def merge_summaries(shares: list[Share]) -> Share:
@@ -68,11 +70,16 @@ def merge_summaries(shares: list[Share]) -> Share:
         try:
             total = total + share.summary
         except ShardError as error:
-            raise InputError(
-                f"the same rows are given twice ({error}) Leave out the second file or partition; "
-                "equal files that are different data can be passed as a Dask collection."
-            ) from None
-    return Share(total, sum((share.counts for share in shares), ()))
+            raise _twice(error) from None
+    counts = sum((share.counts for share in shares), ())
+    return Share(total, counts, sum((share.marks for share in shares), ()))
+
+
+def _twice(error: ShardError) -> InputError:
+    return InputError(
+        f"the same rows are given twice ({error}) Leave out the second file or partition; equal "
+        "files that are different data can be passed as a Dask collection."
+    )
 
 
 def sum_part(part: Part, work: Callable[[Float], tuple[Any, ...]], block: Any) -> Any:
@@ -172,7 +179,21 @@ class DaskRows(RemoteRows):
                 f"rows must hold at least one row; all {len(found.counts)} partition(s) are empty."
             )
         self._counts = found.counts
-        return found.summary
+        return self._named(found)
+
+    def _named(self, found: Share) -> MomentSummary:
+        """The summary with the ids of files that were read in several parts."""
+        files: dict[int, list[PartMark]] = {}
+        for (part, _), mark in zip(self.partitions.parts, found.marks, strict=True):
+            if mark is not None and isinstance(part, FilePart):
+                files.setdefault(part.piece, []).append(mark)
+        summary = found.summary
+        for marks in files.values():
+            try:
+                summary = name_shards(summary, marks)
+            except ShardError as error:
+                raise _twice(error) from None
+        return summary
 
     def sum_blocks(self, work: Callable[[Float], tuple[Any, ...]]) -> tuple[Any, ...]:
         """``work`` of each block, added up in a fixed order."""

@@ -17,7 +17,8 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,7 @@ from momentmix.moments.summary_view import SummaryView
 from momentmix.moments.totals import Totals
 from momentmix.moments.workers import Workers
 
-__all__ = ["MomentSummary", "summarize"]
+__all__ = ["MomentSummary", "rename_shards", "summarize"]
 
 Float = NDArray[np.float64]
 
@@ -464,6 +465,24 @@ class MomentSummary(SummaryView):
         if self.n_forgotten:
             parts.append(f"{self.n_forgotten:,} forgotten")
         return f"MomentSummary({', '.join(parts)})"
+
+
+def rename_shards(summary: MomentSummary, names: Mapping[str, str]) -> MomentSummary:
+    """The same sums under other shard ids: those in `names`, where the summary holds them.
+
+    For callers who know what a shard is only when its rows have been read.
+    """
+    totals = summary._totals()
+    digests = {_digest(old): _digest(new) for old, new in names.items()}
+    shards = frozenset(digests.get(shard, shard) for shard in totals.shards)
+    if len(shards) < len(totals.shards):
+        common = tuple(sorted(x.hex() for x in totals.shards & set(digests.values())))
+        raise ShardError(
+            f"{agreement.listed(common)} in the summary already: the rows would count twice. Leave "
+            "one of them out.",
+            shard_ids=common,
+        )
+    return summary._derived(replace(totals, shards=shards), summary._names)
 
 
 def summarize(

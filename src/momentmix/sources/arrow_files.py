@@ -147,7 +147,7 @@ class IpcPiece(_ArrowPiece):
     """An Arrow file: the file format (Feather version 2) or the stream format."""
 
     def _open(self) -> None:
-        with self._arrow.memory_map(str(self.path)) as file:
+        with self._file() as file:
             start = file.read(6)
             if start[:4] == b"FEA1":
                 raise InputError(
@@ -165,6 +165,10 @@ class IpcPiece(_ArrowPiece):
                 str(self.path), format="ipc"
             ).count_rows()  # metadata only
 
+    def _file(self) -> Any:
+        # Not a memory map: a mapped file that is truncated by another program kills the process.
+        return self._arrow.OSFile(str(self.path))
+
     def _reader(self, file: Any, columns: Sequence[int] | None = None) -> Any:
         ipc = self._arrow.ipc
         chosen = None if columns is None else sorted(columns)
@@ -174,7 +178,7 @@ class IpcPiece(_ArrowPiece):
 
     def _batches(self, columns: Sequence[int], start: int, block_rows: int) -> Iterator[Any]:
         position, order = 0, np.argsort(np.argsort(columns)).tolist()
-        with self._arrow.memory_map(str(self.path)) as file, self._reader(file, columns) as reader:
+        with self._file() as file, self._reader(file, columns) as reader:
             if self._streamed:
                 batches = iter(reader)
             else:

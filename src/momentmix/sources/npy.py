@@ -1,11 +1,14 @@
-"""NPY files by memory map. The header is checked before NumPy allocates anything for it."""
+"""NPY files. The header is checked before NumPy allocates anything for it.
+
+Rows are read, not mapped: a mapped file that is truncated by another program kills the process.
+"""
 
 from __future__ import annotations
 
 import os
 import struct
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -16,6 +19,7 @@ __all__ = ["NpyPiece"]
 
 _MAGIC = b"\x93NUMPY"
 _LONGEST_HEADER = 1 << 14
+_READ_BYTES = 1 << 24  # at a time, however wide the rows
 
 
 class NpyPiece(FilePiece):
@@ -49,11 +53,7 @@ class NpyPiece(FilePiece):
                 f"file has {actual}. Copy it again."
             )
         self.n_rows, self.n_columns = shape
-        self._array: Any = None
-        if n_values:
-            self._array = np.memmap(
-                self.path, dtype, "r", offset, shape, order="F" if fortran else "C"
-            )
+        self._fortran, self._dtype, self._offset = fortran, dtype, offset
 
     def _header(self) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
         size = self.path.stat().st_size
@@ -88,7 +88,41 @@ class NpyPiece(FilePiece):
 
     def read(self, columns: Sequence[int], start: int, block_rows: int) -> Iterator[RawBlock]:
         """Blocks cast to float64."""
-        chosen: Any = slice(None) if list(columns) == list(range(self.n_columns)) else list(columns)
-        for first in range(start, self.n_rows or 0, block_rows):
-            part = self._array[first : first + block_rows][:, chosen]
-            yield RawBlock(np.array(part, dtype=np.float64, order="C"), rows_from(first))
+        read = self._columns if self._fortran else self._rows
+        end = self.n_rows or 0
+        with self.path.open("rb", buffering=0) as file:
+            for first in range(start, end, block_rows):
+                values = np.empty((min(block_rows, end - first), len(columns)))
+                read(file, list(columns), first, values)
+                yield RawBlock(values, rows_from(first))
+
+    def _rows(self, file: Any, columns: list[int], first: int, values: Any) -> None:
+        """Fill `values` from an array that is stored row by row."""
+        if columns == list(range(self.n_columns)) and self._dtype == values.dtype:
+            self._fill(file, first * self.n_columns, values)
+            return
+        step = max(1, _READ_BYTES // (self.n_columns * self._dtype.itemsize))
+        for i in range(0, len(values), step):
+            part = np.empty((min(step, len(values) - i), self.n_columns), self._dtype)
+            self._fill(file, (first + i) * self.n_columns, part)
+            values[i : i + step] = part[:, columns]
+
+    def _columns(self, file: Any, columns: list[int], first: int, values: Any) -> None:
+        """Fill `values` from an array that is stored column by column."""
+        part = np.empty(len(values), self._dtype)
+        for j, column in enumerate(columns):
+            self._fill(file, column * (self.n_rows or 0) + first, part)
+            values[:, j] = part
+
+    def _fill(self, file: BinaryIO, position: int, array: Any) -> None:
+        """Read consecutive values from a position in the array that the file holds."""
+        left = memoryview(array.reshape(-1).view(np.uint8))
+        file.seek(self._offset + position * self._dtype.itemsize)
+        while left:
+            n_read = file.readinto(left)  # type: ignore[attr-defined]
+            if not n_read:
+                raise InputError(
+                    f"{self.name} is truncated: it ended while it was being read, {len(left)} "
+                    "bytes before the next rows did. Copy it again."
+                )
+            left = left[n_read:]

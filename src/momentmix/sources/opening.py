@@ -6,6 +6,7 @@ import glob
 import os
 import re
 import stat
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -17,7 +18,7 @@ from momentmix.sources.dialect import Dialect
 from momentmix.sources.piece import Piece
 from momentmix.sources.source import Missing, RowSource
 
-__all__ = ["missing_input", "open_rows"]
+__all__ = ["expand", "missing_input", "open_rows"]
 
 _SUFFIXES = (
     ".npy",
@@ -42,15 +43,16 @@ def open_rows(
     delimiter: str | None = None,
     decimal: str = ".",
     thousands: str | None = None,
+    by_name: bool = False,
 ) -> RowSource:
     """Open rows wherever they are, to read them in blocks as often as needed.
 
     Parameters
     ----------
     source : array, data frame, path, glob, folder, list of paths, or binary stream of CSV
-        Arrays and pandas, polars or Arrow tables in memory; files .npy (memory map), .parquet,
-        .arrow, .feather, .csv, .tsv and these two with .gz; folders and globs of such files, in
-        the order of their names. A stream can be read once only.
+        Arrays and pandas, polars or Arrow tables in memory; files .npy, .parquet, .arrow, .feather,
+        .csv, .tsv and these two with .gz; folders and globs of such files, in the order of their
+        names. A stream can be read once only.
     columns : sequence of str or int, optional
         Names or numbers of the columns to take, in this order; by default all. A name that several
         columns have is an error: take these by number.
@@ -64,6 +66,9 @@ def open_rows(
         For CSV; by default a comma (a tab for .tsv) and a point. ASCII characters.
     thousands : str, optional
         For CSV: the character between groups of digits, as the comma in "17,405".
+    by_name : bool
+        Files with equal contents are different data. By default a pass over both is an error,
+        because the rows would count twice.
 
     Returns
     -------
@@ -94,7 +99,7 @@ def open_rows(
                 f"{piece.name}: columns must hold real numbers; these do not: "
                 f"{', '.join(unusable)}. Select others with columns= (--columns), or convert them."
             )
-    return RowSource(pieces, placed, missing, block_rows)
+    return RowSource(pieces, placed, missing, block_rows, by_name)
 
 
 # -- what there is ----------------------------------------------------------------------------
@@ -104,14 +109,14 @@ def _pieces(source: Any, dialect: Dialect) -> list[Piece]:
     if isinstance(source, Piece):
         return [source]
     if isinstance(source, str | os.PathLike):
-        return [_open_file(path, dialect) for path in _expand(os.fspath(source))]
+        return [_open_file(path, dialect) for path in expand(os.fspath(source))]
     if isinstance(source, list | tuple) and source and all(
         isinstance(one, str | os.PathLike) for one in source
     ):  # fmt: skip
-        paths = [path for one in source for path in _expand(os.fspath(one))]
-        twice = {str(path) for path in paths if paths.count(path) > 1}
+        paths = [path for one in source for path in expand(os.fspath(one))]
+        twice = sorted(str(path) for path, times in Counter(paths).items() if times > 1)
         if twice:
-            raise InputError(f"the same file is given twice: {', '.join(sorted(twice))}.")
+            raise InputError(f"the same file is given twice: {', '.join(twice[:5])}.")
         return [_open_file(path, dialect) for path in paths]
     if hasattr(source, "read") and not hasattr(source, "to_numpy"):
         return [_open_stream(source, dialect)]
@@ -124,7 +129,7 @@ def _pieces(source: Any, dialect: Dialect) -> list[Piece]:
     return [FramePiece(source) if is_frame(source) else ArrayPiece(source)]
 
 
-def _expand(text: str) -> list[Path]:
+def expand(text: str) -> list[Path]:
     """The files that a path, folder or pattern stands for."""
     path = Path(text)
     if path.is_dir():

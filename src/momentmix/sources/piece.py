@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from momentmix.errors import InputError
+
 Float = NDArray[np.float64]
 
 __all__ = ["FilePiece", "Piece", "RawBlock", "column_name"]
@@ -72,7 +74,11 @@ class Piece(ABC):
 
     @abstractmethod
     def mark(self) -> str:
-        """A digest of what is in the piece."""
+        """A digest that is known before the rows are read; equal pieces have the same one."""
+
+    def check_unchanged(self) -> None:
+        """Raise unless the piece is as it was when it was opened."""
+        return  # what is in memory does not change by itself
 
     def stamp(self) -> dict[str, object]:
         """Name, size and time, to tell in words how an input has changed."""
@@ -86,12 +92,13 @@ class FilePiece(Piece):
         self.path = Path(path)
         self.name = str(path)
         self._mark: str | None = None
+        self._opened = self.stamp()
 
     def mark(self) -> str:
         """Digest of the size and of samples spread over the file, its ends among them.
 
-        Not of the name or the time: a copy of a file is the same file. Reading all of it twice
-        would double the cost of a pass.
+        Not of the name or the time: a copy of a file is the same file. Different files may have
+        the same mark; what tells them apart is a digest of their rows, made while they are read.
         """
         if self._mark is None:
             self._mark = self._sampled()
@@ -108,6 +115,15 @@ class FilePiece(Piece):
                 if last == 0:
                     break
         return digest.hexdigest()
+
+    def check_unchanged(self) -> None:
+        """Raise unless size and time are those of the file that was opened."""
+        found = self.stamp()
+        if found != self._opened:
+            raise InputError(
+                f"{self.name} changed while it was being read ({self._opened} before, {found} "
+                "after). Run again when it is complete."
+            )
 
     def stamp(self) -> dict[str, object]:
         """Name, size and time of change."""

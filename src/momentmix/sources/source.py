@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -18,16 +19,17 @@ from momentmix.sources.piece import Piece, RawBlock, column_name
 Float = NDArray[np.float64]
 Missing = Literal["error", "drop"]
 
-__all__ = ["Fingerprint", "Missing", "RowSource"]
+__all__ = ["Fingerprint", "Missing", "RowDigest", "RowSource", "counted_twice"]
 
 _LARGEST = 2.0**1000  # as for summaries: powers of a scaled value stay finite
 
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """What was read: files (name, size, time, digest of samples), columns, policy.
+    """What is to be read: files (name, size, time, digest of samples), columns, policy.
 
-    Two fingerprints are equal where resuming a pass over one with the other is safe.
+    It shows at once, before any row is read, that an input is another one. Where two are equal, a
+    pass that is resumed still compares the rows that it has read.
     """
 
     pieces: tuple[dict[str, Any], ...]
@@ -66,6 +68,29 @@ class Fingerprint:
         return ""
 
 
+class RowDigest:
+    """A digest of rows, made while they are read."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.blake2b(digest_size=16)
+
+    def update(self, rows: Float) -> None:
+        """Add rows; other threads may run meanwhile."""
+        self._hash.update(np.ascontiguousarray(rows).data)
+
+    def hexdigest(self) -> str:
+        """The digest of the rows so far."""
+        return self._hash.hexdigest()
+
+
+def counted_twice(name: str) -> str:
+    """What is wrong with an input that holds the same rows as another one."""
+    return (
+        f"{name} holds the same bytes as an input before it; its rows would count twice. Leave it "
+        "out, or pass by_name=True (--by-name) if equal files are different data."
+    )
+
+
 class RowSource:
     """Blocks of rows, as often as they are asked for; `open_rows` makes it.
 
@@ -77,18 +102,26 @@ class RowSource:
         Rows before any are dropped, where the formats know; for progress bars.
     n_dropped : int
         Rows with missing values that the last complete pass dropped.
+    by_name : bool
+        Whether pieces with equal contents are different data; else the second one is an error.
     """
 
     def __init__(
-        self, pieces: Sequence[Piece], columns: list[list[int]], missing: Missing, block_rows: int
+        self,
+        pieces: Sequence[Piece],
+        columns: list[list[int]],
+        missing: Missing,
+        block_rows: int,
+        by_name: bool = False,
     ) -> None:
         self.pieces, self.columns = list(pieces), columns
-        self.missing, self.block_rows = missing, block_rows
+        self.missing, self.block_rows, self.by_name = missing, block_rows, by_name
         self.feature_names = feature_names(pieces[0], columns[0])
         counts = [piece.n_rows for piece in pieces]
         self.total_rows = None if None in counts else sum(n for n in counts if n is not None)
         self.n_dropped = 0
         self._n_rows: int | None = None
+        self._suspects: frozenset[int] | None = None
 
     @property
     def n_features(self) -> int:
@@ -108,24 +141,64 @@ class RowSource:
     def blocks(self) -> Iterator[Float]:
         """Consecutive blocks of rows, each of shape (some, n_features), from the first row on."""
         dropped = n_rows = 0
-        for i in range(len(self.pieces)):
+        seen: set[tuple[str, str]] = set()
+        for i, piece in enumerate(self.pieces):
+            digest = RowDigest() if i in self._may_be_equal() else None
             for _, raw, kept in self.numbered_blocks(i):
                 dropped += len(raw.values) - len(kept)
                 n_rows += len(kept)
+                if digest is not None:
+                    digest.update(kept)
                 if len(kept):
                     yield kept
+            if digest is not None:
+                contents = piece.mark(), digest.hexdigest()
+                if contents in seen:
+                    raise InputError(counted_twice(piece.name))
+                seen.add(contents)
         self.n_dropped, self._n_rows = dropped, n_rows
+        self._suspects = frozenset()  # compared once, not in every pass
+
+    def _may_be_equal(self) -> frozenset[int]:
+        """Pieces that share their mark with another one, where that matters."""
+        if self._suspects is None:
+            several = len(self.pieces) > 1 and not self.by_name
+            marks = [piece.mark() for piece in self.pieces] if several else []
+            times = Counter(marks)
+            self._suspects = frozenset(i for i, mark in enumerate(marks) if times[mark] > 1)
+        return self._suspects
 
     def numbered_blocks(self, piece: int, start: int = 0) -> Iterator[tuple[int, RawBlock, Float]]:
-        """Blocks of one piece: number of the first row, the rows as read, and the rows kept."""
-        position = start
-        for raw in self.pieces[piece].read(self.columns[piece], start, self.block_rows):
-            yield position, raw, self._checked(raw, piece)
-            position += len(raw.values)
+        """Blocks of one piece: number of the first row, the rows as read, and the rows kept.
+
+        A file that is not as it was when the source was opened is an error.
+        """
+        position, source = start, self.pieces[piece]
+        source.check_unchanged()
+        try:
+            for raw in source.read(self.columns[piece], start, self.block_rows):
+                yield position, raw, self._checked(raw, piece)
+                position += len(raw.values)
+        except (InputError, OSError):
+            source.check_unchanged()  # a better reason, where it is one
+            raise
+        source.check_unchanged()
 
     def read_all(self) -> Float:
         """All rows as one array of shape (n_rows, n_features), in memory."""
         blocks = list(self.blocks())
+        return np.concatenate(blocks) if blocks else np.empty((0, self.n_features))
+
+    def read_within(self, n_bytes: float) -> Float | None:
+        """All rows as one array, or None if they take more than so many bytes."""
+        if self.total_rows is not None and 8 * self.total_rows * self.n_features > n_bytes:
+            return None
+        size, blocks = 0, []
+        for block in self.blocks():
+            size += block.nbytes
+            if size > n_bytes:
+                return None
+            blocks.append(block)
         return np.concatenate(blocks) if blocks else np.empty((0, self.n_features))
 
     def kept(self, raw: RawBlock, piece: int) -> Float:
@@ -178,8 +251,10 @@ class RowSource:
         columns = column_keys(self.pieces[0], self.columns[0])
         return Fingerprint(pieces, tuple(columns), self.missing)
 
-    def shard_id(self, piece: int, first_row: int, by_name: bool = False) -> str:
-        """Name of the shard that starts at a row of a piece: contents, columns, policy, place.
+    def shard_id(self, piece: int, first_row: int, by_name: bool | None = None) -> str:
+        """Name of the shard that starts at a row of a piece: mark, columns, policy, place.
+
+        All that is known before the rows are read; `summarize_parts` adds a digest of them.
 
         Parameters
         ----------
@@ -187,13 +262,14 @@ class RowSource:
             Number of the piece.
         first_row : int
             First row of the shard in the piece.
-        by_name : bool
-            Let the name of the file count too, so that equal files are different shards.
+        by_name : bool, optional
+            Let the name of the file count too, so that equal files are different shards; by
+            default as the source was opened.
         """
         source = self.pieces[piece]
-        columns = column_keys(source, self.columns[piece])
-        text = [source.mark(), columns, self.missing, first_row]
-        return json.dumps([*text, source.name] if by_name else text)
+        text = [source.mark(), column_keys(source, self.columns[piece]), self.missing, first_row]
+        named = self.by_name if by_name is None else by_name
+        return json.dumps([*text, source.name] if named else text)
 
     def __repr__(self) -> str:
         rows = "unknown" if self.total_rows is None else f"{self.total_rows:,}"
