@@ -9,7 +9,6 @@ import json
 import random
 import resource
 import struct
-import tempfile
 import time
 from collections import Counter
 from copy import deepcopy
@@ -19,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from campaigns.part import RAM, campaign
+from campaigns.part import campaign, temporary_folder
 from campaigns.strangers_reader import RefusedError, read_model, read_summary
 from momentmix.core.mixture import DiagonalMixture
 from momentmix.errors import InputError, ModelFileError, SummaryFileError
@@ -61,7 +60,7 @@ def small_summaries():
 def small_models():
     """Models with and without names and checksum."""
     found = []
-    with tempfile.TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
         path = Path(folder) / "model.json"
         DiagonalMixture([1.0], [[0.5]], [[2.0]]).save(path)
         found.append(path.read_bytes())
@@ -424,7 +423,7 @@ def summary_mutations(start, stop, seed):
 def model_mutations(start, stop, seed):
     """A case: a model changed with its structure in mind."""
     counts, before = Counter(), None
-    with tempfile.TemporaryDirectory(dir=RAM) as tmp:
+    with temporary_folder() as tmp:
         for number in range(start, stop):
             rng = random.Random(f"{seed} model {number}")
             data, path = mutated_model(rng), Path(tmp) / "model.json"
@@ -439,7 +438,7 @@ def flips(start, stop, seed):
     counts = Counter()
     files = [("summary", data) for data in small_summaries()]
     files += [("model", data) for data in small_models()]
-    with tempfile.TemporaryDirectory(dir=RAM) as tmp:
+    with temporary_folder() as tmp:
         for number in range(start, stop):
             kind, data = files[number]
             for place in range(8 * len(data)):

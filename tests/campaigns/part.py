@@ -2,6 +2,7 @@
 
 import ast
 import hashlib
+import tempfile
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,8 +10,17 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "momentmix"
-# Where flushing costs nothing: a kill is a kill on any file system. None: the usual place.
-RAM = "/dev/shm" if Path("/dev/shm").is_dir() else None
+
+
+def temporary_folder():
+    """A temporary folder where flushing costs nothing, if there is such a place and it is writable.
+
+    A kill is a kill on any file system.
+    """
+    try:
+        return tempfile.TemporaryDirectory(dir="/dev/shm")
+    except OSError:
+        return tempfile.TemporaryDirectory()
 
 
 @dataclass(frozen=True)
