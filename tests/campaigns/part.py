@@ -6,6 +6,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -67,7 +68,12 @@ def sources_of(file):
     return digest(seen)
 
 
+@cache
 def _imports(path):
+    return tuple(_imported_names(path))
+
+
+def _imported_names(path):
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -76,6 +82,7 @@ def _imports(path):
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
+@cache
 def _files(name):
     """Files of a module of ours; of the whole package where its lazy front door is imported."""
     if name == "momentmix":
