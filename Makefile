@@ -64,7 +64,7 @@ TORCH := .venv-torch
 $(TORCH)/.test: pyproject.toml constraints.txt
 	@test -x $(TORCH)/bin/python || { echo "Setting up $(TORCH)"; $(PYTHON) -m venv $(TORCH); }
 	@$(TORCH)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
-	  array-api-strict hypothesis jax pytest pytest-xdist torch triton -e ".[gpu]"
+	  array-api-strict hypothesis jax pytest pytest-timeout pytest-xdist torch triton -e ".[gpu]"
 	@touch $@
 
 test-torch: $(TORCH)/.test       ## rows of torch and JAX on the CPU; the GPU kernel, interpreted

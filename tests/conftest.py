@@ -1,11 +1,19 @@
-"""Helper modules importable; Hypothesis without deadlines, since a busy machine is no failure."""
+"""Helper modules importable; time limits that a busy machine keeps."""
 
 import sys
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE / "unit" / "fitting")]
 settings.register_profile("momentmix", deadline=None)
 settings.load_profile("momentmix")
+
+
+def pytest_collection_modifyitems(items):
+    """Tests that take minutes get hours; the limit of all others is in pyproject.toml."""
+    for item in items:
+        if item.get_closest_marker("long") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(2 * 3600))

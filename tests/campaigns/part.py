@@ -2,15 +2,26 @@
 
 import ast
 import hashlib
+import tempfile
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "momentmix"
-# Where flushing costs nothing: a kill is a kill on any file system. None: the usual place.
-RAM = "/dev/shm" if Path("/dev/shm").is_dir() else None
+
+
+def temporary_folder():
+    """A temporary folder where flushing costs nothing, if there is such a place and it is writable.
+
+    A kill is a kill on any file system.
+    """
+    try:
+        return tempfile.TemporaryDirectory(dir="/dev/shm")
+    except OSError:
+        return tempfile.TemporaryDirectory()
 
 
 @dataclass(frozen=True)
@@ -57,7 +68,12 @@ def sources_of(file):
     return digest(seen)
 
 
+@cache
 def _imports(path):
+    return tuple(_imported_names(path))
+
+
+def _imported_names(path):
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -66,6 +82,7 @@ def _imports(path):
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
+@cache
 def _files(name):
     """Files of a module of ours; of the whole package where its lazy front door is imported."""
     if name == "momentmix":

@@ -1,36 +1,43 @@
 """`summarize` killed or stopped at any time goes on to the same bytes."""
 
-import fcntl
 import os
 import random
+import re
 import signal
-import tempfile
-import time
-import warnings
+import sys
 from collections import Counter
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from campaigns.fault_systems import Counted
-from campaigns.part import RAM, campaign
-from momentmix.cli import main
-from momentmix.cli.checkpoint import Checkpoint, lock_path
+from campaigns.fault_systems import Counted, write_in_place
+from campaigns.forks import Forks, hold, job
+from campaigns.part import campaign, temporary_folder
+from momentmix.cli import checkpoint, main
+from momentmix.cli.app import _Terminated
 from momentmix.core.atomic_file import SYSTEM
+from momentmix.errors import InputError
 from momentmix.moments.summary import MomentSummary
+from momentmix.sources import parts
 
+# What the forks are to find imported: all that a pass over NPY and CSV files imports.
+MODULES = (__name__, "momentmix.sources.opening", "momentmix.moments.compiled")
+MODULES += ("pyarrow.csv", "pyarrow.compute", "pandas", "scipy.linalg.cython_blas")
 STOPS = {signal.SIGTERM: 143, signal.SIGINT: 130}
 
 
-def make_data():
-    """A folder of files of three kinds in the working directory; gives the number of rows."""
-    Path("data").mkdir()
+def make_data(folder):
+    """Files of two kinds in the folder "data"; gives the number of rows that are kept."""
+    data = Path(folder, "data")
+    data.mkdir()
     rng = np.random.default_rng(0)
     for name, n_rows in (("a.npy", 3_530), ("c.npy", 2_101)):
-        np.save(f"data/{name}", rng.standard_normal((n_rows, 6)))
+        np.save(data / name, rng.standard_normal((n_rows, 6)))
     rows = rng.standard_normal((1_345, 6)).tolist()
     rows[1000][2] = float("nan")
-    Path("data/b.csv").write_text("\n".join(",".join(map(repr, row)) for row in rows))
+    (data / "b.csv").write_text("\n".join(",".join(map(repr, row)) for row in rows))
     return 3_530 + 2_101 + 1_344
 
 
@@ -41,166 +48,181 @@ def arguments(output, state):
     ]  # fmt: skip
 
 
-def start(command, prepare=None):
-    """Run the command in a fork, which finds everything imported; gives its process id."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of threads that a fork does not take along
-        child = os.fork()
-    if child:
-        return child
-    try:
-        with open(os.devnull, "w") as nothing:
-            os.dup2(nothing.fileno(), 1)
-            os.dup2(nothing.fileno(), 2)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        if prepare is not None:
-            prepare()
-        main(command)
-    except SystemExit as stop:
-        os._exit(stop.code)
-    except BaseException as error:  # a signal before or after the command's own handlers
-        names = {"KeyboardInterrupt": 130, "_Terminated": 143}
-        os._exit(names.get(type(error).__name__, 99))
-    os._exit(99)
+# -- in a fork --------------------------------------------------------------------------------
 
 
-def wait(child, seconds=None):
-    """The status of the process; None if it is still at work after so many seconds."""
-    if seconds is None:
-        return os.waitpid(child, 0)[1]
-    end = time.monotonic() + seconds
-    while True:
-        found, status = os.waitpid(child, os.WNOHANG)
-        if found:
-            return status
-        if time.monotonic() >= end:
-            return None
-        time.sleep(0.001)
+def run_command(command, action=None, call=None, event=None, fault=None):
+    """Run the command; act at a call of the save path or at an event of the interpreter.
 
-
-def die_at(call):
-    """Let this process kill itself at a call of the save path."""
-
-    def prepare():
+    An event is a call or a return of any function, so that every number is a place in the program
+    and the same one in every run. Actions are "hold" or the number of a signal to this process.
+    """
+    act = hold if action == "hold" else lambda: os.kill(os.getpid(), action)
+    if fault is not None:
+        FAULTS[fault]()
+    if call is not None:
         SYSTEM.__class__ = Counted
-        SYSTEM.__init__(call, lambda: os.kill(os.getpid(), signal.SIGKILL))
+        SYSTEM.__init__(call, act)
+    left = -1 if event is None else event
 
-    return prepare
+    def count(*_):
+        nonlocal left
+        left -= 1
+        if left == -1:
+            act()
+
+    try:
+        if event is not None:
+            sys.setprofile(count)
+        main(command)
+    except (KeyboardInterrupt, _Terminated) as error:  # before or after the command's own handlers
+        sys.exit(STOPS[signal.SIGTERM if isinstance(error, _Terminated) else signal.SIGINT])
+    finally:
+        sys.setprofile(None)
 
 
-def interrupted_run(number, chance, duration, counts):
-    """Interrupt a pass until one gets through: by time, at a system call, or by a signal."""
-    output, state = f"{number}.mms", f"{number}.state"
-    n_killed, enough = 0, chance.randrange(2, 5)
+def count_events(command):
+    """Run the command, and write the number of events that there were."""
+    n = 0
+
+    def count(*_):
+        nonlocal n
+        n += 1
+
+    sys.setprofile(count)
+    try:
+        main(command)
+    finally:
+        sys.setprofile(None)
+        print(f"{n} events")
+
+
+def _write_in_place():
+    """A fault: checkpoints are written over the old one."""
+    checkpoint.atomic_write = lambda path, data: write_in_place(path, data, SYSTEM, 1 << 10)
+
+
+def _lock_nothing():
+    """A fault: nobody asks whether another process is at work."""
+    checkpoint.locked = lambda path: nullcontext()
+
+
+def _skip_a_part():
+    """A fault: a pass goes on one row too late."""
+    summarize_parts = parts.summarize_parts
+
+    def late(source, start, *rest):
+        return summarize_parts(source, replace(start, row=start.row + bool(start.row)), *rest)
+
+    parts.summarize_parts = late
+
+
+FAULTS = {"write in place": _write_in_place, "no lock": _lock_nothing, "a row late": _skip_a_part}
+
+
+# -- the cases --------------------------------------------------------------------------------
+
+
+class Pass:
+    """Passes over one folder of data, and what is known of a whole one."""
+
+    def __init__(self, forks, folder, fault=None):
+        self.forks, self.folder, self.fault = forks, Path(folder), fault
+        self.n_rows = make_data(self.folder)
+        (whole,) = forks.run(
+            job(f"{__name__}:count_events", {"command": arguments("whole", "none")}, folder=folder)
+        )
+        assert whole.code == 0, whole
+        self.whole = (self.folder / "whole").read_bytes()
+        assert MomentSummary.from_bytes(self.whole).n_rows == self.n_rows
+        self.n_events = int(re.search(r"(\d+) events", whole.text)[1])
+
+    def job(self, output, state, *, more=(), holds=False, signalled=None, **interruption):
+        """A pass in a fork."""
+        command = [*arguments(output, state), *more]
+        given = {"command": command, "fault": self.fault, **interruption}
+        return job(
+            f"{__name__}:run_command", given, folder=self.folder, holds=holds, signalled=signalled
+        )
+
+    def place_of(self, state):
+        """Where a checkpoint stands, which is valid whatever happened; nowhere if there is none."""
+        if not (self.folder / state).exists():
+            return (0, 0)
+        found = checkpoint.Checkpoint.load(self.folder / state)
+        MomentSummary.from_bytes(found.summary)
+        return found.piece, found.row
+
+    def check(self, number, output):
+        """The output is that of a whole pass, and nothing else of this case is left."""
+        assert (self.folder / output).read_bytes() == self.whole, "other bytes"
+        names = os.listdir(self.folder)
+        left = [name for name in names if name.startswith((f"{number}.", f".{number}."))]
+        assert left == [output], f"left: {left}"
+        (self.folder / output).unlink()
+
+
+def _interruption(chance, n_events):
+    """Where the next pass is interrupted, and by which signal."""
+    if chance.random() < 0.4:
+        return {"action": signal.SIGKILL, "call": chance.randrange(80)}
+    action = chance.choice([signal.SIGKILL, *STOPS])
+    return {"action": action, "event": chance.randrange(2 * n_events // 5)}
+
+
+def interrupted_run(a_pass, number, chance, counts):
+    """Interrupt a pass until one gets through: by a kill or a signal, anywhere."""
+    output, state, folder = f"{number}.mms", f"{number}.state", a_pass.folder
+    n_stopped, enough = 0, chance.randrange(2, 5)
     while True:
-        way = chance.choice(["time", "call", "call", "signal"]) if n_killed < enough else "none"
-        limit = chance.uniform(0, 0.4 * duration)
-        before = Checkpoint.load(Path(state)) if os.path.exists(state) else None
-        prepare = die_at(chance.randrange(80)) if way == "call" else None
-        child = start(arguments(output, state), prepare)
-        status = wait(child, None if way in ("call", "none") else limit)
-        number_of = signal.SIGKILL if way != "signal" else chance.choice(list(STOPS))
-        if status is None:
-            os.kill(child, number_of)
-            status = wait(child)
-        if os.path.exists(state):
-            after = Checkpoint.load(Path(state))  # valid whatever happened
-            MomentSummary.from_bytes(after.summary)
-            assert before is None or (after.piece, after.row) >= (before.piece, before.row)
-        if os.WIFSIGNALED(status):
-            by_hand = os.WTERMSIG(status) == number_of  # SIGTERM may come before its handler
-            assert by_hand or os.WTERMSIG(status) == signal.SIGKILL
-            counts["kills"] += 1
-        elif os.WEXITSTATUS(status) in STOPS.values():
-            assert number_of in STOPS
-            assert os.WEXITSTATUS(status) == STOPS[number_of]
-            counts["stops by a signal"] += 1
-        else:
-            assert os.WEXITSTATUS(status) == 0, f"exit code {os.WEXITSTATUS(status)}"
+        how = _interruption(chance, a_pass.n_events) if n_stopped < enough else {}
+        before = a_pass.place_of(state)
+        (done,) = a_pass.forks.run(a_pass.job(output, state, **how))
+        assert "Traceback" not in done.text, done.text
+        if (folder / state).exists():
+            assert a_pass.place_of(state) >= before, "the checkpoint went back"
+        if done.code == 0:
             return output
-        n_killed += 1
-        if os.path.exists(output) and not os.path.exists(state):  # it was done, but for its exit
-            lock_path(Path(state)).unlink(missing_ok=True)
+        # SIGTERM may come before its handler.
+        expected = {-how["action"], STOPS.get(how["action"])} if how else {}
+        assert done.code in expected, f"{how}: exit code {done.code}: {done.text}"
+        counts["kills" if done.code < 0 else "stops by a signal"] += 1
+        n_stopped += 1
+        if (folder / output).exists() and not (folder / state).exists():
+            checkpoint.lock_path(folder / state).unlink(missing_ok=True)  # done, but for its exit
             return output
 
 
-def _is_held(path):
-    """Whether another process holds the lock: the file alone may be older or newer than that."""
-    if not os.path.exists(path):
-        return False
-    with open(path, "rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
-
-
-def second_writer_is_refused(number, counts):
+def second_writer_is_refused(a_pass, number, chance, counts):
     """A second run on the same checkpoint leaves with 73 while the first one is at work."""
-    state = f"{number}.state"
-    child = start(arguments(f"{number}.mms", state))
-    os.kill(child, signal.SIGSTOP)
-    while not _is_held(lock_path(Path(state))):  # asked only while the first stands still
-        os.kill(child, signal.SIGCONT)
-        if (status := wait(child, 0.0005)) is not None:  # it was done before it could be stopped
-            assert status == 0
-            return f"{number}.mms"
-        os.kill(child, signal.SIGSTOP)
-    status = wait(start(arguments("other.mms", state)))
-    assert os.WEXITSTATUS(status) == 73, f"exit code {os.WEXITSTATUS(status)}"
-    assert not os.path.exists("other.mms")
+    output, state = f"{number}.mms", f"{number}.state"
+    first, second = a_pass.forks.run(
+        a_pass.job(output, state, holds=True, action="hold", call=chance.randrange(250)),
+        a_pass.job("other.mms", state),
+    )
+    assert first.held, first
+    assert second.code == 73, f"exit code {second.code}: {second.text}"
+    assert "another process is writing" in second.text, second.text
+    assert not (a_pass.folder / "other.mms").exists()
+    assert first.code == 0, first
     counts["second writers refused"] += 1
-    os.kill(child, signal.SIGCONT)
-    assert wait(child) == 0
-    return f"{number}.mms"
+    return output
 
 
-def resumes(start_, stop, seed):
+def resumes(start, stop, seed, fault=None):
     """A case: one pass with its interruptions, or two writers; the bytes are those of `whole`."""
-    counts, here = Counter(), os.getcwd()
-    with tempfile.TemporaryDirectory(dir=RAM) as folder:
-        os.chdir(folder)
-        try:
-            n_rows = make_data()
-            assert wait(start(arguments("whole.mms", "none"))) == 0
-            _warm()
-            duration = min(_seconds_of_a_pass() for _ in range(3))
-            whole = Path("whole.mms").read_bytes()
-            assert MomentSummary.load("whole.mms").n_rows == n_rows
-            for number in range(start_, stop):
-                chance = random.Random(f"{seed} resume {number}")
-                try:
-                    if number % 20 == 19:
-                        output = second_writer_is_refused(number, counts)
-                    else:
-                        output = interrupted_run(number, chance, duration, counts)
-                    assert Path(output).read_bytes() == whole, "other bytes"
-                    left = [x for x in os.listdir() if x.startswith((f"{number}.", f".{number}."))]
-                    assert left == [output], f"left: {left}"
-                except AssertionError as error:
-                    raise AssertionError(f"case {number}: {error}") from error
-                os.unlink(output)
-                counts["resumed passes"] += 1
-        finally:
-            os.chdir(here)
+    counts = Counter()
+    with temporary_folder() as folder, Forks(*MODULES) as forks:
+        a_pass = Pass(forks, folder, fault)
+        for number in range(start, stop):
+            chance = random.Random(f"{seed} resume {number}")
+            case = second_writer_is_refused if number % 20 == 19 else interrupted_run
+            try:
+                a_pass.check(number, case(a_pass, number, chance, counts))
+            except (AssertionError, InputError) as error:
+                raise AssertionError(f"case {number}: {error}") from error
+            counts["resumed passes"] += 1
     return counts
-
-
-def _seconds_of_a_pass():
-    begin = time.monotonic()
-    assert wait(start([*arguments("whole.mms", "none"), "--force"])) == 0
-    return time.monotonic() - begin
-
-
-def _warm():
-    """Import in this process what the command imports, so that forks start at once."""
-    import momentmix.cli.checkpoint
-    import momentmix.sources.opening
-    import momentmix.sources.parts
-
-    assert momentmix.sources.parts
-    assert momentmix.sources.opening.open_rows(["data"]).n_features == 6
 
 
 PARTS = [campaign(resumes, 300, 5, {"kills": 500, "stops by a signal": 50})]

@@ -5,8 +5,6 @@ import os
 import random
 import shutil
 import signal
-import tempfile
-import warnings
 from collections import Counter
 from functools import lru_cache
 from itertools import product
@@ -14,8 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from campaigns.fault_systems import Counted, Crash, Disk, ShortWrites
-from campaigns.part import RAM, campaign
+from campaigns.fault_systems import Counted, Crash, Disk, ShortWrites, write_in_place
+from campaigns.forks import Forks, job
+from campaigns.part import campaign, temporary_folder
 from momentmix.core.atomic_file import atomic_write
 from momentmix.core.mixture import DiagonalMixture
 from momentmix.moments.summary import MomentSummary
@@ -30,7 +29,7 @@ def contents(kind, seed):
     if kind == "summary":
         rows = rng.standard_normal((60, 3))
         return MomentSummary(3, 3, shard_id=str(seed), replicates=0).update(rows).to_bytes()
-    with tempfile.TemporaryDirectory(dir=RAM) as folder:
+    with temporary_folder() as folder:
         path = Path(folder) / "model.json"
         DiagonalMixture([0.25, 0.75], rng.random((2, 3)), rng.random((2, 3))).save(path)
         return path.read_bytes()
@@ -51,43 +50,37 @@ def leftovers(path):
 # -- killed -----------------------------------------------------------------------------------
 
 
-def killed_save(path, data, at, before):
-    """Start a save in a fork that kills itself at one call; gives the process id."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of threads that a fork does not take along
-        child = os.fork()
-    if child == 0:
-        try:
-            action = lambda: os.kill(os.getpid(), signal.SIGKILL)  # noqa: E731
-            atomic_write(path, data, Counted(at, action, before), CHUNK)
-        finally:
-            os._exit(0)
-    return child
+WRITERS = {"atomic": atomic_write, "in place": write_in_place}
 
 
-def was_killed(child):
-    status = os.waitpid(child, 0)[1]
-    return os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+def save_job(path, data, at, before, writer):
+    """A save that kills its process at one of the calls."""
+    system = Counted(at, lambda: os.kill(os.getpid(), signal.SIGKILL), before)
+    WRITERS[writer](path, bytes.fromhex(data), system, CHUNK)
 
 
-def kills(start, stop, seed):
+def kills(start, stop, seed, writer="atomic"):
     """A case: one call of a save, killed before or after it; then perhaps another; then a save.
 
     Every other case begins with the litter of an earlier writer, whose removal can be killed, too.
     Sixteen cases run side by side, each in a folder of its own.
     """
     counts = Counter()
-    with tempfile.TemporaryDirectory(dir=RAM) as folder:
+    with temporary_folder() as folder, Forks(__name__) as forks:
         for first in range(start, stop, 16):
-            cases = [KillCase(Path(folder), n, seed) for n in range(first, min(first + 16, stop))]
-            children = [case.kill(case.at, case.before) for case in cases]
-            for case, child in zip(cases, children, strict=True):
-                assert was_killed(child), f"case {case.number}: call {case.at} was not met"
+            numbers = range(first, min(first + 16, stop))
+            cases = [KillCase(Path(folder), number, seed, writer) for number in numbers]
+            outcomes = forks.run(*[case.kill(case.at, case.before) for case in cases])
+            for case, outcome in zip(cases, outcomes, strict=True):
+                assert outcome.code == -signal.SIGKILL, f"case {case.number}: {outcome}"
                 case.check(counts)
             again = [case for case in cases if case.chance.random() < 0.3]
-            children = [case.kill(case.chance.randrange(case.n_calls), True) for case in again]
-            for case, child in zip(again, children, strict=True):
-                if was_killed(child):
+            places = [case.chance.randrange(case.n_calls) for case in again]
+            jobs = [case.kill(at, True) for case, at in zip(again, places, strict=True)]
+            for case, outcome in zip(again, forks.run(*jobs), strict=True):
+                # With less litter there are fewer calls: the save may get through.
+                assert outcome.code in (-signal.SIGKILL, 0), f"case {case.number}: {outcome}"
+                if outcome.code:
                     case.check(counts)
             for case in cases:
                 case.save_and_leave()
@@ -97,11 +90,14 @@ def kills(start, stop, seed):
 class KillCase:
     """A file in a folder of its own, and where its writer dies."""
 
-    def __init__(self, folder, number, seed):
+    def __init__(self, folder, number, seed, writer):
+        self.writer = writer
         self.number, self.chance = number, random.Random(f"{seed} kills {number}")
         self.kind = ("summary", "model")[number % 2]
         self.before, litter = bool(number // 2 % 2), bool(number // 4 % 2)
-        self.n_calls = _n_calls(self.kind) + (4 if litter else 0)  # open, lock, remove, close
+        self.n_calls = _n_calls(self.kind, writer)
+        if litter and writer == "atomic":
+            self.n_calls += 4  # open, lock, remove, close
         self.at = number // 8 % self.n_calls
         self.old, self.new = contents(self.kind, 0), contents(self.kind, 1)
         self.path = folder / str(number) / "file"
@@ -111,7 +107,8 @@ class KillCase:
             self.path.with_name(".file.0123456789abcdef.tmp").write_bytes(self.new[:40])
 
     def kill(self, at, before):
-        return killed_save(self.path, self.new, at, before)
+        save = {"path": str(self.path), "data": self.new.hex(), "writer": self.writer}
+        return job(f"{__name__}:save_job", {**save, "at": at, "before": before})
 
     def check(self, counts):
         try:
@@ -129,11 +126,11 @@ class KillCase:
 
 
 @lru_cache
-def _n_calls(kind):
+def _n_calls(kind, writer):
     """Calls of a save that finds nothing to clean up."""
-    with tempfile.TemporaryDirectory(dir=RAM) as folder:
+    with temporary_folder() as folder:
         system = Counted()
-        atomic_write(Path(folder) / "file", contents(kind, 1), system, CHUNK)
+        WRITERS[writer](Path(folder) / "file", contents(kind, 1), system, CHUNK)
         return system.n
 
 
@@ -151,7 +148,7 @@ def write_errors(start, stop, seed):
         code, (before, on), kind, litter = ways[number % len(ways)]
         at, fired = 0, True
         while fired:
-            with tempfile.TemporaryDirectory(dir=RAM) as folder:
+            with temporary_folder() as folder:
                 fired = _failed_save(Path(folder) / kind, kind, (at, code, before, on), litter)
             counts["write errors"] += fired
             at += 1
@@ -169,8 +166,7 @@ def _failed_save(path, kind, fault, litter):
     path.write_bytes(old)
     if litter:
         path.with_name(f".{kind}.0123456789abcdef.tmp").write_bytes(b"left by a killed writer")
-    system, n_open = Counted(at, fail, before, on), len(os.listdir("/proc/self/fd"))
-    error = None
+    system, error = Counted(at, fail, before, on), None
     try:
         atomic_write(path, new, system, CHUNK)
     except OSError as found:
@@ -181,7 +177,7 @@ def _failed_save(path, kind, fault, litter):
     assert error is None or error.errno == code, f"{fault}: {error!r}"
     assert renamed == (data == new), fault
     assert len(leftovers(path)) <= 1 + (litter and on), f"{fault}: {leftovers(path)}"
-    assert len(os.listdir("/proc/self/fd")) == n_open, f"{fault}: a file stays open"
+    assert not system.open, f"{fault}: a file stays open"
     atomic_write(path, old, ShortWrites())
     assert path.read_bytes() == old
     assert not leftovers(path), f"{fault}: the next save left {leftovers(path)}"

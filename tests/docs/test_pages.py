@@ -47,7 +47,6 @@ def run_shell(command):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=120,
         check=False,
     )
     return done.returncode, done.stdout

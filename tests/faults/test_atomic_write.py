@@ -19,6 +19,11 @@ def test_killed_at_every_call():
     assert counts["temporaries left"] > 40
 
 
+def test_negative_control_a_writer_in_place_is_noticed():
+    with pytest.raises(AssertionError, match="case 0: file is neither the old file nor the new"):
+        saving.kills(0, 320, seed=0, writer="in place")
+
+
 def test_errors_at_every_call_until_none_is_met():
     assert saving.write_errors(0, 12, seed=0)["write errors"] > 200
 

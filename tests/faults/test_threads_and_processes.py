@@ -2,8 +2,9 @@
 
 import multiprocessing
 import os
+import subprocess
+import sys
 import threading
-import warnings
 
 import numpy as np
 import pytest
@@ -74,40 +75,71 @@ def test_saving_one_file_from_many_threads_leaves_one_of_them(tmp_path):
     assert os.listdir(tmp_path) == ["s.mms"]
 
 
-def test_a_fork_goes_on_by_itself():
-    """A child finds a half-filled summary, with no threads of its parent's, and fills it up."""
-    summary = MomentSummary(4, 3, shard_id="0", n_threads=2)
-    parts = np.array_split(ROWS, 7)
-    for part in parts[:4]:
-        summary.update(part)
-    reader, writer = os.pipe()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        child = os.fork()
-    if child == 0:
-        try:
-            for part in parts[4:]:
-                summary.update(part)
-            with os.fdopen(writer, "wb") as pipe:
-                pipe.write(summary.to_bytes())
-        finally:
-            os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader, "rb") as pipe:
-        data = pipe.read()
-    assert os.waitpid(child, 0)[1] == 0
+FORK = """
+import os, sys, traceback
+import numpy as np
+from momentmix import MomentSummary
+
+rows = np.random.default_rng(0).standard_normal((12_000, 4))
+parts = np.array_split(rows, 7)
+summary = MomentSummary(4, 3, shard_id="0", n_threads=2)
+for part in parts[:4]:
+    summary.update(part)
+child = os.fork()
+status = 1
+try:
     for part in parts[4:]:
         summary.update(part)
-    assert data == summary.to_bytes() == filled(0)
+    with open("parent" if child else "child", "wb") as file:
+        file.write(summary.to_bytes())
+    status = 0
+except BaseException:
+    traceback.print_exc()
+finally:
+    if not child:
+        os._exit(status)
+sys.exit(status or os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def run_fork(folder, script=FORK):
+    command = [sys.executable, "-W", "ignore", "-c", script]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_a_fork_goes_on_by_itself(tmp_path):
+    """A child finds a half-filled summary, with no threads of its parent's, and fills it up."""
+    done = run_fork(tmp_path)
+    assert done.returncode == 0, done.stderr
+    expected = MomentSummary(4, 3, shard_id="0", n_threads=2).update(ROWS).to_bytes()
+    assert (tmp_path / "child").read_bytes() == expected
+    assert (tmp_path / "parent").read_bytes() == expected
+
+
+@pytest.mark.parametrize("end", ["raise ValueError('broken')", "os.kill(os.getpid(), 9)"])
+def test_negative_control_a_child_that_fails_is_noticed(tmp_path, end):
+    spoilt = f"    if not child: {end}\n    for part in parts[4:]:"
+    done = run_fork(tmp_path, FORK.replace("    for part in parts[4:]:", spoilt))
+    assert done.returncode != 0
+    assert not (tmp_path / "child").exists()
+    assert (tmp_path / "parent").exists()
+
+
+def send_twins(connection, files):
+    connection.send([MomentSummary.from_bytes(data) for data in files])
+    connection.close()
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_summaries_travel_between_processes(method):
     """What a worker sends is merged here to the bytes that this process makes alone."""
-    context = multiprocessing.get_context(method)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with context.Pool(2) as pool:
-            parts = pool.map(MomentSummary.from_bytes, [filled(seed) for seed in range(4)])
-    expected = sum(MomentSummary.from_bytes(filled(seed)) for seed in range(4))
-    assert sum(parts).to_bytes() == expected.to_bytes()
+    context = multiprocessing.get_context(method)  # no pool: its locks need more of the system
+    files = [filled(seed) for seed in range(4)]
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=send_twins, args=(sender, files))
+    process.start()
+    sender.close()
+    parts = receiver.recv()
+    process.join()
+    assert process.exitcode == 0
+    assert sum(parts).to_bytes() == sum(map(MomentSummary.from_bytes, files)).to_bytes()

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 from campaigns import run
@@ -76,6 +77,15 @@ def test_a_goal_that_is_missed_is_a_failure(ran):
     assert "FAILED" in "\n".join(run.table([part], 0))
 
 
+def test_a_part_whose_process_dies_is_reported(ran, monkeypatch, capsys):
+    options = SimpleNamespace(seed=0, jobs=2)
+    ended = SimpleNamespace(returncode=-9)
+    monkeypatch.setattr(run.subprocess, "run", lambda *_, **__: ended)
+    part = run.all_parts()["made up"]
+    run._run_apart(part, options)
+    assert "made up: status -9" in capsys.readouterr().out
+
+
 def test_sources_are_found_through_imports(tmp_path):
     """A campaign depends on what it imports, and on what that imports; not on other rooms."""
     here = ROOT / "tests" / "campaigns"
@@ -105,9 +115,10 @@ def test_the_command_line_lists_every_part():
     assert len(done.stdout.splitlines()) > 18
     for name in ("merge-trees", "kills", "resumes", "summary-mutations", "tests"):
         assert any(line.startswith(name) for line in done.stdout.splitlines())
-    done = subprocess.run(
-        [sys.executable, "tests/campaigns/run.py", "nonsense"],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 2
-    assert "no part nonsense; there are tests" in done.stderr
+
+
+def test_an_unknown_part_is_wrong_use(ran, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["run.py", "nonsense"])
+    with pytest.raises(SystemExit, match="2"):
+        run.main()
+    assert "no part nonsense; there are made up" in capsys.readouterr().err
