@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from momentmix.core.labels import colex_rank, index_sets, sets_without
 from momentmix.core.mixture import DiagonalMixture
 from momentmix.errors import InputError
 
@@ -51,7 +52,9 @@ class StandardMoments:
     minimum, maximum : arrays of shape (n_features,)
         Bounds of the raw columns.
     constant : array of bool of shape (n_features,)
-        Columns that hold one value only; their z is 0 and their `scale` 1.
+        Columns that hold one value only; their z is 0 and their `scale` the size of that value.
+    columns : array of int of shape (n_features,)
+        Which columns of the rows the features are; all of them by default.
     """
 
     n_features: int
@@ -65,6 +68,7 @@ class StandardMoments:
     minimum: Float
     maximum: Float
     constant: Any = None
+    columns: Any = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "orders", tuple(np.asarray(x, float) for x in self.orders))
@@ -93,6 +97,8 @@ class StandardMoments:
             object.__setattr__(self, name, values)
         constant = np.zeros(d, bool) if self.constant is None else np.asarray(self.constant, bool)
         object.__setattr__(self, "constant", constant)
+        columns = np.arange(d) if self.columns is None else np.asarray(self.columns)
+        object.__setattr__(self, "columns", columns)
 
     def truncated(self, order: int) -> StandardMoments:
         """The same moments up to a lower order."""
@@ -102,6 +108,32 @@ class StandardMoments:
                 f"the rows again with order={order}, or fit with order={self.order}."
             )
         return replace(self, order=order, orders=self.orders[: order + 1])
+
+    def varying(self) -> StandardMoments:
+        """The moments of those features that are not constant; raise where all are."""
+        if not self.constant.any():
+            return self
+        if self.constant.all():
+            raise InputError(
+                f"all {self.n_features} columns are constant over the {self.n_rows} rows, so there "
+                "is nothing to fit. Check that the right rows and columns were read."
+            )
+        live, d = np.flatnonzero(~self.constant), self.n_features
+        order = min(self.order, live.size)
+        orders = [
+            values[colex_rank(live[index_sets(live.size, s)])]
+            for s, values in enumerate(self.orders[: order + 1])
+        ]
+        squared = []
+        for q, values in enumerate(self.squared[: live.size]):
+            kept = [~self.constant[sets_without(d, q, j)].any(axis=1) for j in live.tolist()]
+            chosen = [values[j][keep] for j, keep in zip(live, kept, strict=True)]
+            squared.append(np.array(chosen))
+        return StandardMoments(
+            live.size, order, tuple(orders), tuple(squared), self.n_rows, self.n_effective,
+            self.shift[live], self.scale[live], self.minimum[live], self.maximum[live],
+            columns=self.columns[live],
+        )  # fmt: skip
 
     def standardise(self, mixture: DiagonalMixture) -> DiagonalMixture:
         """A mixture of raw features as one of standardised features."""

@@ -60,7 +60,7 @@ class MomentResidualsDisplay:
                 f"{summary.n_features}. Use the summary that it was fitted to."
             )
         shift = summary.mean
-        scale = np.sqrt(np.where(summary.variance > 0, summary.variance, 1.0))
+        scale = np.where(summary.deviation > 0, summary.deviation, 1.0)
         scaled = DiagonalMixture(
             mixture.weights, (mixture.means - shift) / scale, mixture.variances / scale**2
         )

@@ -11,7 +11,7 @@ from momentmix.core.standard_moments import StandardMoments
 from momentmix.fitting.conditions import Parameters
 from momentmix.fitting.over_identification import OverIdentification
 
-__all__ = ["Finding", "Severity", "collect_findings"]
+__all__ = ["Finding", "Severity", "collect_findings", "find_constants"]
 
 MANY_ROWS_PER_COMPONENT = 50
 CORRELATION_THAT_MATTERS = 0.1
@@ -123,8 +123,7 @@ def _about_components(moments: StandardMoments, p: Parameters, floor: float) -> 
                 "variances are rough.",
             )
         )
-    live = ~moments.constant
-    at_floor = (p.variances[:, live] <= 1.01 * floor).sum()
+    at_floor = (p.variances <= 1.01 * floor).sum()
     if at_floor:
         found.append(
             Finding(
@@ -137,28 +136,32 @@ def _about_components(moments: StandardMoments, p: Parameters, floor: float) -> 
     return found
 
 
+def find_constants(moments: StandardMoments) -> list[Finding]:
+    """What to say of columns that hold one value only, which the fit leaves out."""
+    columns = np.flatnonzero(moments.constant)
+    if not columns.size:
+        return []
+    listed = ", ".join(str(j) for j in columns[:8]) + ", …" * (columns.size > 8)
+    text = f"columns {listed} hold one value only; they take no part in the fit and get"
+    if columns.size == 1:
+        text = f"column {listed} holds one value only; it takes no part in the fit and gets"
+    text += f" the variance floor. Leave {'it' if columns.size == 1 else 'them'} out."
+    return [Finding("constant-column", Severity.WARNING, text)]
+
+
 def _about_columns(moments: StandardMoments, test: OverIdentification) -> list[Finding]:
     found = []
-    if moments.constant.any():
-        columns = ", ".join(str(j) for j in np.flatnonzero(moments.constant)[:8])
-        found.append(
-            Finding(
-                "constant-column",
-                Severity.WARNING,
-                f"column {columns} holds one value only; it takes no part in the fit and gets the "
-                "variance floor. Leave it out.",
-            )
-        )
     if moments.order >= 2 and moments.n_features >= 2:
         d = moments.n_features
         pairs = [(i, k) for k in range(d) for i in range(k)]
         copies = [q for q, c in zip(pairs, moments.orders[2], strict=True) if abs(c) > 0.999]
         if copies:
+            first, second = moments.columns[list(copies[0])]
             found.append(
                 Finding(
                     "duplicate-columns",
                     Severity.WARNING,
-                    f"columns {copies[0][0]} and {copies[0][1]} are copies of each other up to "
+                    f"columns {first} and {second} are copies of each other up to "
                     "shift and scale: this is no mixture of independent features. Keep one.",
                 )
             )
@@ -189,12 +192,13 @@ def _about_outliers(moments: StandardMoments) -> list[Finding]:
     influence = farthest**3 / np.sqrt(moments.n_effective)
     j = int(influence.argmax())
     if influence[j] > 10 and farthest[j] > 8:
+        column = moments.columns[j]
         return [
             Finding(
                 "outlier-influence",
                 Severity.WARNING,
-                f"column {j} has a value {farthest[j]:.3g} standard deviations from its mean; that "
-                f"one row moves third moments by {influence[j]:.2g} times their noise. Check it.",
+                f"column {column} has a value {farthest[j]:.3g} standard deviations from its mean; "
+                f"that row moves third moments by {influence[j]:.2g} times their noise. Check it.",
             )
         ]
     return []
