@@ -32,9 +32,9 @@ from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
 
 import momentmix as mm
+from momentmix.capacity import choose_order
 from momentmix.core.row_blocks import ArrayRows
 from momentmix.fitting import em
-from momentmix.fitting.automatic import choose_order
 from momentmix.fitting.conditions import Parameters
 from momentmix.fitting.inputs import summarised
 

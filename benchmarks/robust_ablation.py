@@ -13,8 +13,8 @@ import numpy as np
 from robust_fit import draw
 
 from momentmix import DiagonalMixture
+from momentmix.capacity import choose_order
 from momentmix.core.row_blocks import ArrayRows
-from momentmix.fitting.automatic import choose_order
 from momentmix.fitting.candidates import draw_candidates
 from momentmix.fitting.conditions import Parameters, build_conditions
 from momentmix.fitting.em import Batch, log_likelihoods, run_batch

@@ -13,7 +13,8 @@ of p lower and m−p−1 upper coordinates and needs at least r of each.
 Differs from the paper: (max-r) is evaluated as the maximum it is, over every admissible (k, p). The
 closed form (rmax) and Table 1 hold only for n ≥ max(2m−1, m²/4−1); below that they are too small
 (d=11, m=7: 4 printed, 5 true), and the largest rank is not monotone in m. The range of k is
-p ≤ k ≤ n−m+p; the paper prints n−m−p in one place. One component never needs a decomposition.
+p ≤ k ≤ n−m+p; the paper prints n−m−p in one place. One component never needs a decomposition. The
+paper leaves the order to the reader; `choose_order` is the rule of every interface here.
 """
 
 from __future__ import annotations
@@ -29,13 +30,22 @@ __all__ = [
     "Split",
     "best_split",
     "check_count",
+    "check_order",
+    "choose_order",
     "count_monomials",
     "largest_rank",
     "over_capacity",
     "robust_rank",
     "smallest_order",
     "splits",
+    "usual_order",
 ]
+
+_USUAL_ORDER = 4  # orders up to 4 cost about one EM pass, and the polish uses them all
+_HIGHEST_ORDER = 7  # higher ones are noisy, and their number grows like d^m / m!
+_FEW_FEATURES = 16  # all orders together have at most 2^16 moments, so that none is dear
+_MARGIN = 13, 10  # capacity to components: at capacity the answer is unique, but sensitive to noise
+_AUTO_COMPONENTS = 8  # components that the order allows for where their number is not known yet
 
 
 class Split(NamedTuple):
@@ -183,6 +193,65 @@ def smallest_order(
         f"no order identifies n_components={n_components} with {n_features} features; the most "
         f"that any order reaches is {most}. Ask for at most {most}, or add features."
     )
+
+
+def usual_order(n_features: int) -> int:
+    """The order where nothing asks for more: 4, or the number of features if that is less."""
+    return min(_USUAL_ORDER, n_features)
+
+
+def check_order(order: object, n_features: int) -> int:
+    """An order that was asked for, as an int; raise where there are not as many features."""
+    number = check_count("order", order, min(3, n_features))
+    if number > n_features:
+        raise InputError(
+            f"order={number} needs that many features; there are {n_features}. Use "
+            f'order="auto" or at most {n_features}.'
+        )
+    return number
+
+
+def choose_order(
+    n_features: int,
+    n_components: int | Literal["auto"],
+    available: int | None = None,
+    method: Literal["paper", "robust"] = "robust",
+) -> int:
+    """The order for a number of components, where none was asked for.
+
+    method="robust": the smallest order from 4 to 7 whose capacity exceeds `n_components` by 30 %,
+    else the one of the largest capacity. Orders above 7 are taken where no lower one identifies
+    `n_components` and there are at most 16 features. method="paper": the smallest order that
+    identifies `n_components`; 3 for one component.
+
+    Parameters
+    ----------
+    n_features : int
+    n_components : int or "auto"
+        "auto" allows for 8.
+    available : int, optional
+        Highest order that a summary holds; no higher one is taken.
+    method : {"robust", "paper"}
+
+    Examples
+    --------
+    >>> choose_order(15, 8), choose_order(15, 9), choose_order(15, 9, available=4)
+    (4, 5, 4)
+    """
+    r = _AUTO_COMPONENTS if n_components == "auto" else check_count("n_components", n_components, 1)
+    held = n_features if available is None else min(n_features, available)
+    if method == "paper":
+        return min(3, held) if r == 1 else smallest_order(n_features, r)
+    highest = min(_HIGHEST_ORDER, held)
+    for order in range(usual_order(highest), highest + 1):
+        if _MARGIN[1] * robust_rank(n_features, order) >= _MARGIN[0] * r:
+            return order
+    reach = [robust_rank(n_features, order) for order in range(1, highest + 1)]
+    if max(reach) < r and n_features <= _FEW_FEATURES:
+        for order in range(highest + 1, held + 1):
+            if robust_rank(n_features, order) >= r:
+                return order
+    return max(usual_order(highest), 1 + reach.index(max(reach)))
 
 
 def over_capacity(

@@ -14,17 +14,19 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from momentmix.capacity import check_count
+from momentmix.capacity import choose_order
 from momentmix.core.array_backend import is_foreign, namespace
 from momentmix.core.containers import check_dtype, has_mask, plain_array
 from momentmix.core.mixture import DiagonalMixture
-from momentmix.core.row_blocks import ArrayRows
+from momentmix.core.row_blocks import ArrayRows, HeldRows
 from momentmix.errors import FitWarning, InputError, InputTypeError
-from momentmix.fitting.automatic import choose_order
+from momentmix.fitting.device_em import DeviceRows
 from momentmix.fitting.pipeline import fit
 from momentmix.fitting.result import FitResult
 from momentmix.moments.device_shard import as_device_rows
+from momentmix.moments.frame import LARGEST_VALUE
 from momentmix.moments.rows import (
+    LARGEST_TO_FIT,
     as_weights,
     check_feature_names,
     checked_values,
@@ -44,8 +46,7 @@ _FITTED = {
     "standard_errors_",
 }  # fmt: skip
 _TOLD = {"constant-column", "duplicate-columns", "outlier-influence"}  # findings that warn
-_FEW_ROWS = 10_000
-_AUTOMATIC = 8  # components that the order of a summary allows for, where "auto" was asked
+_FEW_REPEATED = 10_000  # rows, beyond ten times those given
 
 
 def _other_names(X: Any) -> list[str] | None:
@@ -128,7 +129,7 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
     standard_errors_ : StandardErrors or None
         Of weights, means and variances; None for method="paper".
     summary_ : MomentSummary
-        Of the rows seen.
+        Of the rows seen; a row of whole weight 3 counts as three rows after `fit`.
     mixture_ : DiagonalMixture
     result_ : FitResult
     n_features_in_ : int
@@ -146,6 +147,8 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
     >>> model.predict([[3.0, 3.0, 3.0, 3.0]]).tolist()
     [0]
     """
+
+    summary_: MomentSummary
 
     def __init__(
         self,
@@ -188,7 +191,7 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         MomentGaussianMixture
             This estimator.
         """
-        rows = self._validated(X, reset=True)
+        rows = self._validated(X, reset=True, largest=LARGEST_TO_FIT)
         if is_foreign(rows) and sample_weight is not None:
             raise InputError(
                 "sample_weight needs NumPy rows; X is an array of another library. Pass "
@@ -196,22 +199,32 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
             )
         weights = as_weights(sample_weight, rows.shape[0])
         self._forget()
+        repeated = rows if weights is None else self._repeated(rows, weights)
+        if repeated is not None:
+            self._take(*self._fit_rows(repeated))
+            return self
+        if self.refine == "em":
+            raise InputError(
+                'refine="em" needs weights that are whole numbers. Use refine="auto", or repeat '
+                "the rows."
+            )
         summary = self._new_summary(rows.shape[1]).update(rows, weights)
-        data: Any = rows
-        if weights is not None:
-            data = self._repeated(rows, weights)
-        if data is None:
-            if self.refine == "em":
-                raise InputError(
-                    'refine="em" needs weights that are whole numbers. Use refine="auto", or '
-                    "repeat the rows."
-                )
-            data = summary
-        elif not is_foreign(data) and len(data) <= _FEW_ROWS:
-            data = data[np.lexsort(data.T)]  # few rows: their order cannot matter at all
-        self._take(self._call(data))
-        self.summary_ = summary
+        self._take(self._call(summary), summary)
         return self
+
+    def _fit_rows(self, rows: Any) -> tuple[FitResult, MomentSummary]:
+        """The fit of rows, and the summary that its one pass for the moments made."""
+        made: list[MomentSummary] = []
+
+        def new_summary(order: int, squared_order: int) -> MomentSummary:
+            made.append(self._summary_of_order(rows.shape[1], order, squared_order))
+            return made[-1]
+
+        held: HeldRows = DeviceRows(rows) if is_foreign(rows) else ArrayRows(rows)
+        held.new_summary = new_summary
+        result = self._call(held)
+        (summary,) = made
+        return result, summary
 
     @_keeps_state
     def partial_fit(
@@ -228,8 +241,8 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
             Frequencies.
         """
         first = not hasattr(self, "summary_")
-        rows = self._validated(X, reset=first, fewest=1)
-        summary = self._new_summary(rows.shape[1]) if first else self.summary_
+        rows = self._validated(X, reset=first, fewest=1, largest=LARGEST_TO_FIT)
+        summary: MomentSummary = self._new_summary(rows.shape[1]) if first else self.summary_
         summary.update(rows, sample_weight)
         self._forget()
         self.summary_, self._pending = summary, True
@@ -250,15 +263,16 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
             self.feature_names_in_ = np.array(summary.feature_names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        self._take(result)
-        self.summary_ = summary.copy()  # partial_fit adds to it; the caller's stays as it is
+        self._take(result, summary.copy())  # partial_fit adds to it; the caller's stays as it is
         return self
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Fit to rows, and give the most probable component of each."""
         return self.fit(X, y, sample_weight).predict(X)
 
-    def _validated(self, X: Any, reset: bool, fewest: int = 2) -> Any:
+    def _validated(
+        self, X: Any, reset: bool, fewest: int = 2, largest: float = LARGEST_VALUE
+    ) -> Any:
         if is_foreign(X):
             return self._validated_there(X, reset)
         if hasattr(X, "dask") or hasattr(X, "__dask_graph__"):
@@ -292,7 +306,7 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
             rows = validate_data(self, X, reset=reset, **options)
             if names is not None and reset:
                 self.feature_names_in_ = np.array(names, dtype=object)
-        checked_values(rows, getattr(self, "feature_names_in_", None))
+        checked_values(rows, getattr(self, "feature_names_in_", None), largest=largest)
         return np.asarray(rows, dtype=np.float64)
 
     def _validated_there(self, X: Any, reset: bool) -> Any:
@@ -314,12 +328,12 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
     def _new_summary(self, n_features: int) -> MomentSummary:
         order = self.order
         if order == "auto":
-            r = _AUTOMATIC
-            if self.n_components != "auto":
-                r = check_count("n_components", self.n_components, 1)
-            order = choose_order(n_features, r, None)
-        names = getattr(self, "feature_names_in_", None)
+            order = choose_order(n_features, self.n_components, method=self.method)
         squared = max(order - 2, 0) if self.method == "paper" else None
+        return self._summary_of_order(n_features, order, squared)
+
+    def _summary_of_order(self, n_features: int, order: int, squared: int | None) -> MomentSummary:
+        names = getattr(self, "feature_names_in_", None)
         return MomentSummary(
             n_features, order, None if names is None else list(names), squared,
             n_threads=self.n_threads,
@@ -327,14 +341,11 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     def _repeated(self, rows: Float, weights: Float) -> Float | None:
         """Rows repeated as often as their weights say, if these are whole and not many."""
-        if (weights != np.floor(weights)).any() or weights.sum() > 10 * len(rows) + _FEW_ROWS:
+        if (weights != np.floor(weights)).any() or weights.sum() > 10 * len(rows) + _FEW_REPEATED:
             return None
         return np.repeat(rows, weights.astype(np.int64), axis=0)
 
     def _call(self, data: Any) -> FitResult:
-        names = getattr(self, "feature_names_in_", None)
-        if names is not None and isinstance(data, np.ndarray):
-            data = ArrayRows(data, feature_names=tuple(names))
         return fit(
             data, self.n_components, self.order, self.method, self.refine, self._seed(),
             variance_floor=self.variance_floor, max_passes=self.max_iter,
@@ -347,9 +358,10 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
             return state
         return int(check_random_state(state).randint(2**31 - 1))
 
-    def _take(self, result: FitResult) -> None:
+    def _take(self, result: FitResult, summary: MomentSummary) -> None:
         mixture = result.mixture
         self.result_, self.mixture_ = result, mixture
+        self.summary_ = summary
         self.weights_, self.means_ = mixture.weights, mixture.means
         self.covariances_ = mixture.variances
         with np.errstate(divide="ignore"):
@@ -378,7 +390,7 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         if name in _FITTED and self.__dict__.get("_pending"):
             self._pending = False
             try:
-                self._take(self._call(self.summary_))
+                self._take(self._call(self.summary_), self.summary_)
             except BaseException:
                 self._pending = True
                 raise

@@ -16,6 +16,8 @@ from typing import Literal
 from momentmix.capacity import (
     best_split,
     check_count,
+    check_order,
+    choose_order,
     largest_rank,
     over_capacity,
     smallest_order,
@@ -72,18 +74,21 @@ class Plan:
         return asdict(self)
 
 
+def _reach(d: int, order: int, method: Literal["robust", "paper"]) -> int:
+    """Largest rank; an order below 3, where there are fewer features, identifies 1 component."""
+    return largest_rank(d, order, method) if order >= 3 else 1
+
+
 def _order_plan(d: int, order: int) -> OrderPlan:
-    try:
+    lower, degree = None, None
+    if d > order >= 3:
         split = best_split(d, order)
         lower, degree = split.n_lower, split.degree
-    except CapacityError:
-        lower, degree = None, None
-    stored = min(order, d)
-    cost = estimate(Layout(d, stored, min(2, stored - 1), _REPLICATES))
+    cost = estimate(Layout(d, order, min(2, order - 1), _REPLICATES))
     return OrderPlan(
         order,
-        largest_rank(d, order),
-        largest_rank(d, order, method="robust"),
+        _reach(d, order, "paper"),
+        _reach(d, order, "robust"),
         lower,
         degree,
         cost.n_entries,
@@ -105,10 +110,14 @@ def plan(
     n_features : int
     n_components : int
     order : int, optional
-        Use this order, and raise where it does not identify `n_components`.
+        Use this order; by default the one that `fit` takes with ``order="auto"``.
     method : {"robust", "paper"}
-        The algorithm that the order is meant for. The robust one, the default of `fit`, is given
-        order 4 where there are enough features: it makes use of it, and it costs little more.
+        The algorithm that the order is meant for.
+
+    Raises
+    ------
+    CapacityError
+        Where moments of this order do not identify `n_components`.
 
     Examples
     --------
@@ -117,15 +126,13 @@ def plan(
     """
     d = check_count("n_features", n_features, 1)
     r = check_count("n_components", n_components, 1)
-    if order is None:
-        order = smallest_order(d, r, method)
-        if method == "robust":
-            order = max(order, min(4, d))
-    elif r > 1 and method == "robust":
-        most = largest_rank(d, check_count("order", order, 3), method)
-        if most < r:
-            raise CapacityError(over_capacity(d, order, r, most, method))
-    elif r > 1:
-        best_split(d, check_count("order", order, 3), r)
-    near = [m for m in range(3, max(d, 4)) if m != order and abs(m - order) <= 2]
+    if order is not None:
+        order = check_order(order, d)
+    else:
+        smallest_order(d, r, method)  # raises where no order identifies r
+        order = choose_order(d, r, method=method)
+    most = _reach(d, order, method)
+    if most < r:
+        raise CapacityError(over_capacity(d, order, r, most, method))
+    near = [m for m in range(3, d + 1) if m != order and abs(m - order) <= 2]
     return Plan(d, r, _order_plan(d, order), tuple(_order_plan(d, m) for m in near))

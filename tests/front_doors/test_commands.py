@@ -197,3 +197,35 @@ def test_shell_completion_script():
         check=False,
     )
     assert "#compdef momentmix" in done.stdout
+
+
+def test_values_beyond_the_squares_of_float64(folder, momentmix):
+    np.save("large.npy", folder * 1e200)
+    for inputs in (["large.npy"], ["large.mms"]):
+        if inputs == ["large.mms"]:
+            assert momentmix("summarize", "large.npy", "-o", "large.mms").code == 0
+        done = momentmix("fit", *inputs, "-r", "2", "-o", "m.json")
+        assert done.code == 65
+        assert "must stay below 1e+154 in size" in done.err
+        assert "Rescale the column" in done.err
+    np.save("small.npy", folder * 1e-200)
+    done = momentmix("fit", "small.npy", "-r", "2", "-o", "m.json")
+    assert done.code == 65
+    assert "standard deviation of at least 1e-151" in done.err
+
+
+def test_predict_names_a_row_that_no_component_is_the_best_for(folder, momentmix):
+    lines = ["a,b,c,d,e", "1,2,3,4,5", ",2,3,4,5", "1,2,3,-1e200,5"]
+    with open("far.csv", "w") as file:
+        file.write("\n".join(lines) + "\n")
+    done = momentmix("predict", "truth.json", "far.csv", "--missing", "drop", "-o", "labels.csv")
+    assert done.code == 65
+    assert "far.csv, line 4 lies more than 1e154 standard deviations away" in done.err
+
+
+def test_summarize_and_plan_follow_one_rule_for_the_order(folder, momentmix):
+    done = momentmix("summarize", "part-0.parquet", "-o", "x.mms", "--json")
+    assert json.loads(done.out)["order"] == 4
+    plan = json.loads(momentmix("plan", "-d", "5", "-r", "3", "--json").out)
+    fitted = momentmix("fit", "part-0.parquet", "-r", "3", "-o", "m.json", "--json")
+    assert json.loads(fitted.out)["order"] == plan["chosen"]["order"] == 5

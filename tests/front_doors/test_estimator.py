@@ -337,3 +337,94 @@ def test_rows_that_must_work(rows, change):
     changed.setflags(write=False)
     fitted = MomentGaussianMixture(2, random_state=0).fit(changed)
     np.testing.assert_allclose(fitted.weights_, [0.7, 0.3], atol=0.03)
+
+
+# -- the same as fit --------------------------------------------------------------------------
+
+
+def assert_same_fit(fitted, result):
+    """The same bits in mixture, certificate and record."""
+    for name in ("weights", "means", "variances"):
+        np.testing.assert_array_equal(
+            getattr(fitted.mixture_, name), getattr(result.mixture, name), strict=True
+        )
+    assert fitted.result_.record().to_dict() == result.record().to_dict()
+    assert fitted.result_.candidates == result.candidates
+    assert str(fitted.certificate_) == str(result.certificate)
+    assert fitted.summary_.order == result.order
+    assert fitted.summary_.n_rows == result.n_rows
+
+
+@pytest.mark.parametrize("n_rows", [60, 3000, 9_999, 10_001, 21_000])
+@pytest.mark.parametrize(
+    "change",
+    [
+        np.asarray,
+        np.asfortranarray,
+        lambda x: x.astype(np.float32),
+        lambda x: np.round(10 * x).astype(np.int64),
+        lambda x: pd.DataFrame(x, columns=NAMES),
+    ],
+)
+def test_the_same_bits_as_fit(truth, n_rows, change):
+    rows = change(truth.sample(n_rows, random_state=n_rows)[0])
+    fitted = MomentGaussianMixture(2, random_state=4).fit(rows)
+    assert_same_fit(fitted, mm.fit(rows, 2, random_state=4))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"n_components": 1},
+        {"n_components": 3, "refine": None},
+        {"n_components": "auto"},
+        {"n_components": 2, "order": 3, "variance_floor": 1e-3},
+        {"n_components": 2, "method": "paper"},
+    ],
+)
+def test_the_same_bits_as_fit_with_options(rows, options):
+    part = rows[:1500] + 20.0
+    fitted = MomentGaussianMixture(**options, random_state=1).fit(part)
+    assert_same_fit(fitted, mm.fit(part, **options, random_state=1))
+
+
+@pytest.mark.parametrize("n_rows", [500, 12_000])
+def test_whole_weights_give_the_bits_of_repeated_rows(truth, n_rows):
+    rows = truth.sample(n_rows, random_state=7)[0]
+    weights = np.random.default_rng(1).integers(0, 4, n_rows)
+    fitted = MomentGaussianMixture(2, random_state=0).fit(rows, sample_weight=weights)
+    assert_same_fit(fitted, mm.fit(np.repeat(rows, weights, axis=0), 2, random_state=0))
+
+
+@pytest.mark.parametrize("shuffled", [200, 3000])
+def test_few_rows_may_come_in_any_order(rows, shuffled):
+    part = rows[:shuffled]
+    other = np.random.default_rng(3).permutation(part)
+    a, b = (mm.fit(x, 3, random_state=0) for x in (part, other))
+    np.testing.assert_allclose(a.mixture.means, b.mixture.means, rtol=1e-9)
+    assert a.winner == b.winner
+
+
+@pytest.mark.parametrize("weights", [None, "whole", "other"])
+@pytest.mark.parametrize("method", ["robust", "paper"])
+def test_rows_are_summed_once(rows, monkeypatch, weights, method):
+    part, rng = rows[:1000] + 20.0, np.random.default_rng(0)
+    given = {"whole": rng.integers(1, 3, 1000), "other": rng.uniform(0.5, 1.5, 1000)}.get(weights)
+    summed, update = [], mm.MomentSummary.update
+
+    def counting(self, rows, *arguments, **options):
+        summed.append(len(rows))
+        return update(self, rows, *arguments, **options)
+
+    monkeypatch.setattr(mm.MomentSummary, "update", counting)
+    MomentGaussianMixture(2, method=method, random_state=0).fit(part, sample_weight=given)
+    assert summed == [int(given.sum()) if weights == "whole" else 1000]
+
+
+def test_the_summary_of_a_fit_has_names_and_groups_and_goes_on(rows):
+    frame = pd.DataFrame(rows, columns=NAMES)
+    fitted = MomentGaussianMixture(2, random_state=0).fit(frame[:2000])
+    assert fitted.summary_.feature_names == tuple(NAMES)
+    assert fitted.summary_.replicates == 16
+    fitted.partial_fit(frame[2000:])
+    assert fitted.summary_.n_rows == 3000

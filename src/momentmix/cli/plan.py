@@ -23,7 +23,7 @@ def _size(n_bytes: int) -> str:
 @click.option("-d", "--features", required=True, type=int, help="Number of features.")
 @click.option("-r", "--components", required=True, type=int, help="Number of components.")
 @click.option(
-    "-m", "--order", type=int, help="Use this order instead of the smallest that will do."
+    "-m", "--order", type=int, help="Use this order instead of the one that `fit` chooses."
 )
 @click.option(
     "--method",

@@ -23,6 +23,8 @@ from momentmix.cli.progress import row_progress
 
 if TYPE_CHECKING:
     from momentmix.core.mixture import DiagonalMixture
+    from momentmix.errors import InputError
+    from momentmix.sources.piece import RawBlock
     from momentmix.sources.source import RowSource
 
 __all__ = ["load_model", "open_for", "predict_command", "sample_command", "score_command"]
@@ -122,6 +124,8 @@ def predict_command(
                 whole: Any = slice(None)
                 if len(kept) != len(raw.values):
                     whole = np.isfinite(raw.values).all(axis=1)
+                if np.isnan(shares).any():
+                    raise _too_far(source.pieces[piece].name, raw, shares, whole)
                 table[whole, 0] = labels
                 if probabilities:
                     table[whole, 1:] = shares
@@ -133,6 +137,20 @@ def predict_command(
         click.echo(json.dumps(report))
     elif output != "-" and not quiet:
         click.echo(f"labels of {n_rows:,} rows written to {printable(output)}")
+
+
+def _too_far(name: str, raw: RawBlock, shares: Any, whole: Any) -> InputError:
+    """The error for the first row that is finite, while its squares are not."""
+    import numpy as np
+
+    from momentmix.errors import InputError
+
+    row = int(np.arange(len(raw.values))[whole][np.isnan(shares).any(axis=1)][0])
+    return InputError(
+        f"{name}, {raw.where(row)} lies more than 1e154 standard deviations away from the model, "
+        "so that no component is its most probable one. Drop the row, or bring the columns to the "
+        "units of the model."
+    )
 
 
 @click.command("score", short_help="Log-likelihood of rows, BIC, AIC.")

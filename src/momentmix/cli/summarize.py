@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = ["summarize_command"]
 
-_DEFAULT_ORDER = 4
-
 
 @click.command("summarize", short_help="Rows to moments, in one pass.")
 @click.argument("inputs", nargs=-1, required=True)
@@ -40,8 +38,8 @@ _DEFAULT_ORDER = 4
     "-m",
     "--order",
     type=click.IntRange(min=1),
-    help=f"Highest order of the moments; by default {_DEFAULT_ORDER}, or the number of features "
-    "if that is less. `momentmix plan` tells which order a number of components needs.",
+    help="Highest order of the moments; by default 4, or the number of features if that is less. "
+    "`momentmix plan` tells which order a number of components needs.",
 )
 @click.option(
     "--squared-order",
@@ -122,6 +120,7 @@ def summarize_command(
 
 
 def _settings(source: RowSource, order: int | None, part_rows: int | None) -> dict[str, Any]:
+    from momentmix.capacity import usual_order
     from momentmix.errors import InputError
     from momentmix.sources.parts import PART_ROWS
 
@@ -131,7 +130,7 @@ def _settings(source: RowSource, order: int | None, part_rows: int | None) -> di
             f"order={order} needs that many features; there are {d}. Use at most --order {d}."
         )
     return {
-        "order": min(_DEFAULT_ORDER, d) if order is None else order,
+        "order": usual_order(d) if order is None else order,
         "part_rows": part_rows or PART_ROWS,
         "by_name": source.by_name,
     }

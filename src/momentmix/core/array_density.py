@@ -97,10 +97,12 @@ def map_rows(
     parts = []
     for start in range(0, max(n_rows, 1), step):
         block = as_float64(rows[start : min(start + step, n_rows), :], xp)
-        joint = table.joint(block, xp)[2]
+        with np.errstate(over="ignore", invalid="ignore"):  # libraries that rest on NumPy
+            joint = table.joint(block, xp)[2]
         if kind == "predict":
             labels = xp.argmax(joint, axis=1)
-            missing = xp.any(xp.isnan(joint), axis=1)  # no label for NaN
+            missing = xp.any(xp.isnan(joint), axis=1)  # no label for NaN, nor where all vanish
+            missing = missing | xp.all(joint == -xp.inf, axis=1)
             parts.append(xp.where(missing, xp.full_like(labels, -1), labels))
             continue
         shares, logs = shares_and_logs(joint, xp)

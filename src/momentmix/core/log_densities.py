@@ -93,7 +93,7 @@ def shares(logs: Float) -> Float:
 
 
 def most_probable(logs: Float) -> NDArray[np.int64]:
-    """Place of the largest entry of each column; −1 where an entry is NaN."""
+    """Place of the largest entry of each column; −1 where one is NaN, or all are −inf."""
     places = logs.argmax(axis=0)  # the first NaN, if there is one
     largest = np.take_along_axis(logs, places[None, :], axis=0)[0]
-    return np.asarray(np.where(np.isnan(largest), -1, places))
+    return np.asarray(np.where(np.isnan(largest) | (largest == -np.inf), -1, places))

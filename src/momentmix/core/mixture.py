@@ -44,8 +44,9 @@ def _checked_labels(labels: Any, xp: Any) -> Any:
     if bool(xp.any(bad)):
         row = int(xp.argmax(xp.astype(bad, xp.int64)))
         raise InputError(
-            f"row {row} holds NaN or infinity, so that no component is its most probable one. "
-            "Drop incomplete rows or impute them first."
+            f"row {row} holds NaN or infinity, or lies more than 1e154 standard deviations away, "
+            "so that no component is its most probable one. Drop or impute such rows, or bring "
+            "them to the units of the model."
         )
     return labels
 

@@ -35,10 +35,18 @@ class RowBlocks(Protocol):
 
 
 class HeldRows:
-    """Rows of an array of any library, held as it is."""
+    """Rows of an array of any library, held as it is.
+
+    Attributes
+    ----------
+    rows : array of shape (n_rows, n_features)
+    new_summary : callable (order, squared_order) → empty MomentSummary, or None
+        For callers that want to keep the summary of the one pass over the rows.
+    """
 
     rows: Any
     feature_names: tuple[str, ...] | None = None
+    new_summary: Callable[[int, int], Any] | None = None
 
     @property
     def n_rows(self) -> int:

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix.core.containers import check_feature_names
+from momentmix.core.labels import colex_rank, index_sets, sets_without
 from momentmix.core.mixture import DiagonalMixture
 from momentmix.errors import InputError
 
@@ -52,9 +53,11 @@ class StandardMoments:
     minimum, maximum : arrays of shape (n_features,)
         Bounds of the raw columns.
     constant : array of bool of shape (n_features,)
-        Columns that hold one value only; their z is 0 and their `scale` 1.
+        Columns that hold one value only; their z is 0 and their `scale` the size of that value.
     feature_names : sequence of str, optional
         Names of the columns; a mixture that is fitted to the moments has them too.
+    columns : array of int of shape (n_features,)
+        Which columns of the rows the features are; all of them by default.
     """
 
     n_features: int
@@ -69,6 +72,7 @@ class StandardMoments:
     maximum: Float
     constant: Any = None
     feature_names: tuple[str, ...] | None = None
+    columns: Any = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "orders", tuple(np.asarray(x, float) for x in self.orders))
@@ -100,6 +104,8 @@ class StandardMoments:
         if self.feature_names is not None:
             names = check_feature_names(self.feature_names, d)
             object.__setattr__(self, "feature_names", names)
+        columns = np.arange(d) if self.columns is None else np.asarray(self.columns)
+        object.__setattr__(self, "columns", columns)
 
     def truncated(self, order: int) -> StandardMoments:
         """The same moments up to a lower order."""
@@ -109,6 +115,33 @@ class StandardMoments:
                 f"the rows again with order={order}, or fit with order={self.order}."
             )
         return replace(self, order=order, orders=self.orders[: order + 1])
+
+    def varying(self) -> StandardMoments:
+        """The moments of those features that are not constant; raise where all are."""
+        if not self.constant.any():
+            return self
+        if self.constant.all():
+            raise InputError(
+                f"all {self.n_features} columns are constant over the {self.n_rows} rows, so there "
+                "is nothing to fit. Check that the right rows and columns were read."
+            )
+        live, d, names = np.flatnonzero(~self.constant), self.n_features, self.feature_names
+        order = min(self.order, live.size)
+        orders = [
+            values[colex_rank(live[index_sets(live.size, s)])]
+            for s, values in enumerate(self.orders[: order + 1])
+        ]
+        squared = []
+        for q, values in enumerate(self.squared[: live.size]):
+            kept = [~self.constant[sets_without(d, q, j)].any(axis=1) for j in live.tolist()]
+            chosen = [values[j][keep] for j, keep in zip(live, kept, strict=True)]
+            squared.append(np.array(chosen))
+        return StandardMoments(
+            live.size, order, tuple(orders), tuple(squared), self.n_rows, self.n_effective,
+            self.shift[live], self.scale[live], self.minimum[live], self.maximum[live],
+            feature_names=None if names is None else tuple(names[j] for j in live),
+            columns=self.columns[live],
+        )  # fmt: skip
 
     def standardise(self, mixture: DiagonalMixture) -> DiagonalMixture:
         """A mixture of raw features as one of standardised features."""

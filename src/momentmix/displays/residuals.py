@@ -65,7 +65,7 @@ class MomentResidualsDisplay:
         if mixture.feature_names is not None and summary.feature_names is not None:
             match_names(mixture.feature_names, summary.feature_names, "the mixture")
         shift = summary.mean
-        scale = np.sqrt(np.where(summary.variance > 0, summary.variance, 1.0))
+        scale = np.where(summary.deviation > 0, summary.deviation, 1.0)
         scaled = DiagonalMixture(
             mixture.weights, (mixture.means - shift) / scale, mixture.variances / scale**2
         )

@@ -1,8 +1,7 @@
-"""Automatic order and number of components.
+"""Automatic number of components.
 
 | paper symbol | name here |
 |---|---|
-| smallest m whose capacity exceeds r by a margin | ``choose_order`` |
 | singular values of E[φ_A φ_Bᵀ] above their noise | ``least_components`` |
 
 Differs from the paper: the paper has no such step.
@@ -11,11 +10,10 @@ Differs from the paper: the paper has no such step.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import ceil, log
+from math import log
 
 import numpy as np
 
-from momentmix.capacity import robust_rank
 from momentmix.core.row_blocks import RowBlocks
 from momentmix.core.standard_moments import StandardMoments
 from momentmix.fitting.candidates import cross_moments, layouts
@@ -25,38 +23,19 @@ from momentmix.fitting.refine import best_candidate, draw_sample
 __all__ = [
     "choose_by_bic",
     "choose_from_moments",
-    "choose_order",
     "elbow",
     "least_components",
 ]
 
-_MARGIN = 1.3
-_HIGHEST = 7
-
-
-def choose_order(n_features: int, n_components: int, available: int | None = None) -> int:
-    """Smallest order ≥ 4 with a margin of capacity, clamped by features and what is available.
-
-    Orders up to 4 cost about one EM pass, and the polish uses them all; higher ones are taken only
-    where capacity asks for them.
-    """
-    highest = min(_HIGHEST, n_features, available or _HIGHEST)
-    for order in range(min(4, highest), highest + 1):
-        if robust_rank(n_features, order) >= ceil(_MARGIN * n_components):
-            return order
-    reach = [robust_rank(n_features, order) for order in range(1, highest + 1)]
-    return max(min(4, highest), 1 + int(np.argmax(reach)))
-
 
 def least_components(moments: StandardMoments, rng: np.random.Generator) -> int:
     """Number of components that the moments need at least: singular values far above noise."""
-    live = np.flatnonzero(~moments.constant)
-    choices = layouts(live.size, min(moments.order, live.size), 1)
+    choices = layouts(moments.n_features, moments.order, 1)
     if not choices:
         return 1
     counts = []
     for _ in range(8):
-        cross = cross_moments(moments, rng.permutation(live), choices[0])
+        cross = cross_moments(moments, rng.permutation(moments.n_features), choices[0])
         values = np.linalg.svd(cross, compute_uv=False)
         # Entries have a noise of about 2/√N each, products of heavy columns a little more.
         noise = 2.0 * (np.sqrt(cross.shape[0]) + np.sqrt(cross.shape[1]))

@@ -70,8 +70,7 @@ def draw_candidates(
     Candidates outside the range of the data are moved to its edge; those that are not finite are
     left out.
     """
-    live = np.flatnonzero(~moments.constant)
-    choices = layouts(live.size, min(moments.order, live.size), n_components)
+    choices = layouts(moments.n_features, moments.order, n_components)
     if not choices:
         return np.zeros((0, moments.n_features))
     top = choices[0].rank
@@ -81,7 +80,8 @@ def draw_candidates(
     found = []
     for _ in range(n_draws):
         layout = roomy[int(rng.integers(len(roomy)))]
-        found.append(_one_partition(moments, rng.permutation(live), layout, n_components, rng))
+        features = rng.permutation(moments.n_features)
+        found.append(_one_partition(moments, features, layout, n_components, rng))
     candidates = np.concatenate(found)
     candidates = candidates[np.isfinite(candidates).all(axis=1)]
     return np.clip(candidates, low, high)

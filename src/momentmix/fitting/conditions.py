@@ -49,6 +49,15 @@ class Parameters:
         """All parameters in one vector of length r + 2rd."""
         return np.concatenate([self.weights, self.means.ravel(), self.variances.ravel()])
 
+    def embedded(self, columns: Int, n_features: int, variance: float) -> Parameters:
+        """The same with further features of mean 0 and `variance`; these ones become `columns`."""
+        if columns.size == n_features:
+            return self
+        means = np.zeros((self.n_components, n_features))
+        variances = np.full_like(means, variance)
+        means[:, columns], variances[:, columns] = self.means, self.variances
+        return Parameters(self.weights, means, variances)
+
     def chosen(self, keep: Int) -> Parameters:
         """Some of the components, weights as they are."""
         return Parameters(self.weights[keep], self.means[keep], self.variances[keep])

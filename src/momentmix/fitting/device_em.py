@@ -68,7 +68,7 @@ def device_statistics(
     """One pass: statistics (r, 2d + 1), total log-likelihood of standardised rows, their number."""
     array = rows.rows
     xp = namespace(array)
-    frame = (moments.shift, np.where(moments.constant, 0.0, 1.0 / moments.scale))
+    frame = (moments.shift, 1.0 / moments.scale)
     table = DeviceTable.of(
         parameters.weights, parameters.means, parameters.variances, frame, array, xp
     )
@@ -78,6 +78,8 @@ def device_statistics(
     statistics, log_likelihood = np.zeros((r, 2 * d + 1)), 0.0
     for start in range(0, rows.n_rows, step):
         block = as_float64(array[start : min(start + step, rows.n_rows), :], xp)
+        if d < rows.n_features:
+            block = xp.take(block, on_device_of(moments.columns, array, xp), axis=1)
         whole = block.shape[0] // _SLAB * _SLAB
         pieces = [(block[:whole, :], whole // _SLAB), (block[whole:, :], 1)]
         for piece, n_slabs in pieces:

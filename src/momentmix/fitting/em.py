@@ -33,7 +33,7 @@ Float = NDArray[np.float64]
 
 __all__ = [
     "Batch", "Pass", "block_sums", "coefficients", "em_pass", "features_of", "log_likelihoods",
-    "m_step", "run_batch", "shares_of", "standard_units",
+    "m_step", "run_batch", "shares_of",
 ]  # fmt: skip
 
 # Log of the least share that is told from this one, e^-200 = 1e-87: far below what any sum can
@@ -187,29 +187,30 @@ def log_likelihoods(features: Float, batch: Batch) -> Float:
     return np.asarray(total / features.shape[1])
 
 
-def standard_units(moments: StandardMoments) -> tuple[Float, Float]:
-    """Shift and reciprocal scale that standardise raw rows; constant columns become 0."""
-    return moments.shift, np.where(moments.constant, 0.0, 1.0 / moments.scale)
-
-
-def block_sums(block: Float, table: Float, shift: Float, inverse: Float) -> Pass:
-    """Sums over one block of raw rows (n, d), a pure function of its arguments.
+def block_sums(
+    block: Float, table: Float, shift: Float, inverse: Float, columns: NDArray[np.int64]
+) -> Pass:
+    """Sums over one block of raw rows, a pure function of its arguments.
 
     Parameters
     ----------
-    block : array of shape (n, d)
+    block : array of shape (n, n_columns)
     table : array of shape (r, 2d + 1)
         `coefficients` of a mixture of standardised features.
     shift, inverse : arrays of shape (d,)
-        As `standard_units` gives them.
+        z = (y − shift)·inverse.
+    columns : array of shape (d,)
+        Which columns of the block the features are.
     """
-    r, d = table.shape[0], block.shape[1]
+    r, d = table.shape[0], columns.size
     width = tile_width(r)
     statistics, total = np.zeros_like(table), 0.0
     # Tiles stay in the cache, and buffers are reused: fresh memory costs more than arithmetic.
     features_buffer, joint_buffer = np.empty((2 * d + 1) * width), np.empty(r * width)
     for start in range(0, block.shape[0], width):
         part = block[start : start + width]
+        if d < block.shape[1]:
+            part = part[:, columns]
         n = part.shape[0]
         features = features_buffer[: (2 * d + 1) * n].reshape(2 * d + 1, n)
         np.subtract(part.T, shift[:, None], out=features[:d])
@@ -229,11 +230,11 @@ def em_pass(
     if isinstance(rows, DeviceRows):
         return Pass(*device_statistics(rows, moments, parameters))
     table = coefficients(parameters.weights, parameters.means, parameters.variances)
-    shift, inverse = standard_units(moments)
+    frame = (moments.shift, 1.0 / moments.scale, moments.columns)
     statistics, log_likelihood, count = np.zeros_like(table), 0.0, 0
 
     def work(block: Float) -> Pass:
-        return block_sums(block, table, shift, inverse)
+        return block_sums(block, table, *frame)
 
     if isinstance(rows, RemoteRows):
         return Pass(*rows.sum_blocks(work))

@@ -11,7 +11,7 @@ from momentmix.core.standard_moments import StandardMoments
 from momentmix.fitting.conditions import Parameters
 from momentmix.fitting.over_identification import OverIdentification
 
-__all__ = ["Finding", "Severity", "collect_findings"]
+__all__ = ["Finding", "Severity", "collect_findings", "find_constants"]
 
 MANY_ROWS_PER_COMPONENT = 50
 CORRELATION_THAT_MATTERS = 0.1
@@ -123,8 +123,7 @@ def _about_components(moments: StandardMoments, p: Parameters, floor: float) -> 
                 "variances are rough.",
             )
         )
-    live = ~moments.constant
-    at_floor = (p.variances[:, live] <= 1.01 * floor).sum()
+    at_floor = (p.variances <= 1.01 * floor).sum()
     if at_floor:
         found.append(
             Finding(
@@ -138,22 +137,27 @@ def _about_components(moments: StandardMoments, p: Parameters, floor: float) -> 
 
 
 def _column(moments: StandardMoments, j: int) -> str:
-    """A column as findings name it: by its name, escaped, or by its number."""
-    return str(j) if moments.feature_names is None else ascii(moments.feature_names[j])
+    """A column of the rows as findings name it: by its name, escaped, or by its number."""
+    if moments.feature_names is None:
+        return str(moments.columns[j])
+    return ascii(moments.feature_names[j])
+
+
+def find_constants(moments: StandardMoments) -> list[Finding]:
+    """What to say of columns that hold one value only, which the fit leaves out."""
+    columns = np.flatnonzero(moments.constant)
+    if not columns.size:
+        return []
+    listed = ", ".join(_column(moments, j) for j in columns[:8]) + ", …" * (columns.size > 8)
+    text = f"columns {listed} hold one value only; they take no part in the fit and get"
+    if columns.size == 1:
+        text = f"column {listed} holds one value only; it takes no part in the fit and gets"
+    text += f" the variance floor. Leave {'it' if columns.size == 1 else 'them'} out."
+    return [Finding("constant-column", Severity.WARNING, text)]
 
 
 def _about_columns(moments: StandardMoments, test: OverIdentification) -> list[Finding]:
     found = []
-    if moments.constant.any():
-        columns = ", ".join(_column(moments, j) for j in np.flatnonzero(moments.constant)[:8])
-        found.append(
-            Finding(
-                "constant-column",
-                Severity.WARNING,
-                f"column {columns} holds one value only; it takes no part in the fit and gets the "
-                "variance floor. Leave it out.",
-            )
-        )
     if moments.order >= 2 and moments.n_features >= 2:
         d = moments.n_features
         pairs = [(i, k) for k in range(d) for i in range(k)]
@@ -174,8 +178,10 @@ def _about_columns(moments: StandardMoments, test: OverIdentification) -> list[F
         if abs(c.value) > CORRELATION_THAT_MATTERS and abs(c.deviates) > 6
     ]
     if strong and test.testable and test.p_value < 0.01:
+        places = {column: j for j, column in enumerate(moments.columns.tolist())}
         listed = "; ".join(
-            f"{_column(moments, c.first)} and {_column(moments, c.second)} (about {c.value:+.2f})"
+            f"{_column(moments, places[c.first])} and {_column(moments, places[c.second])} "
+            f"(about {c.value:+.2f})"
             for c in strong[:3]
         )
         found.append(

@@ -1,7 +1,13 @@
-"""What `fit` accepts: rows, a summary of rows, or standardised moments. One adapter for all."""
+"""What `fit` accepts: rows, a summary of rows, or standardised moments. One adapter for all.
+
+Summaries hold numbers up to 2^1000, and as small as they come. The variances of a mixture are
+squares of such numbers, so that a fit needs units in which squares are float64 numbers too: what is
+beyond is refused here, before any work that depends on it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,24 +18,57 @@ from momentmix.core.standard_moments import StandardMoments
 from momentmix.errors import InputError
 from momentmix.fitting.device_em import DeviceRows
 from momentmix.moments.device_shard import as_device_rows
-from momentmix.moments.rows import as_rows, checked_values
+from momentmix.moments.rows import (
+    LARGEST_TO_FIT,
+    as_rows,
+    check_sizes,
+    checked_values,
+    column_label,
+)
 from momentmix.moments.summary import MomentSummary
 
 __all__ = ["moments_of", "rows_of", "summarised", "summary_of"]
+
+_SMALLEST_DEVIATION = 1e-151  # its square, times the usual variance floor, is a float64 number
 
 
 def moments_of(data: object) -> StandardMoments | None:
     """The standardised moments that `data` is or holds; None if it is rows."""
     if isinstance(data, StandardMoments):
+        check_sizes(data.minimum, data.maximum)
+        _check_spread(data, None)
         return data
     if not isinstance(data, MomentSummary):
         return None
+    if data.n_rows:
+        check_sizes(data.minimum, data.maximum, data.feature_names)
     found = data.moments()
-    return StandardMoments(
+    constant = (data.deviation == 0) | (data.minimum == data.maximum)
+    scale = np.where(constant & (found.scale < _SMALLEST_DEVIATION), 1.0, found.scale)
+    moments = StandardMoments(
         found.n_features, found.order, found.distinct, found.squared, found.n_rows,
-        data.effective_rows, found.shift, found.scale, data.minimum, data.maximum,
-        np.asarray(data.variance == 0), data.feature_names,
+        data.effective_rows, found.shift, scale, data.minimum, data.maximum, constant,
+        data.feature_names,
     )  # fmt: skip
+    _check_spread(moments, data.feature_names)
+    return moments
+
+
+def _check_spread(moments: StandardMoments, feature_names: Sequence[str] | None) -> None:
+    """Raise where a column varies so little that its variance is no float64 number."""
+    # Below about 1e-316 the exact sums see no spread; the bounds do.
+    spread = np.where(moments.constant, moments.maximum - moments.minimum, moments.scale)
+    small = np.flatnonzero((spread > 0) & (spread < _SMALLEST_DEVIATION))
+    if small.size:
+        column = int(small[0])
+        size = max(abs(moments.minimum[column]), abs(moments.maximum[column]))
+        unit = 10.0 ** min(300, -int(np.log10(spread[column])))
+        raise InputError(
+            f"columns to be fitted must have a standard deviation of at least "
+            f"{_SMALLEST_DEVIATION:g}, since variances are its square; "
+            f"{column_label(column, feature_names)} has {spread[column]:.3g}, and values up to "
+            f"{size:.3g}. Rescale the column: multiply it by a constant such as {unit:g}."
+        )
 
 
 def rows_of(data: Any) -> RowBlocks:
@@ -43,20 +82,27 @@ def rows_of(data: Any) -> RowBlocks:
     if is_foreign(data):
         return DeviceRows(as_device_rows(data, None))
     array, names = as_rows(data, None)
-    checked_values(array, names)
+    checked_values(array, names, largest=LARGEST_TO_FIT)
     return ArrayRows(np.asarray(array, dtype=np.float64), feature_names=names)
 
 
 def summary_of(rows: RowBlocks, order: int, squared_order: int, n_threads: int) -> MomentSummary:
-    """Summary of rows without replicate groups, in one pass."""
+    """Summary of rows in one pass; without replicate groups, unless the rows bring their own."""
     if isinstance(rows, RemoteRows):
         found: MomentSummary = rows.summary(order, squared_order)
         return found
     names = getattr(rows, "feature_names", None)
-    summary = MomentSummary(
-        rows.n_features, order, names, squared_order, replicates=0, n_threads=n_threads
-    )
-    for block in [rows.rows] if isinstance(rows, ArrayRows | DeviceRows) else rows.blocks():
+    new_summary = getattr(rows, "new_summary", None)
+    if new_summary is not None:
+        summary: MomentSummary = new_summary(order, squared_order)
+    else:
+        summary = MomentSummary(
+            rows.n_features, order, names, squared_order, replicates=0, n_threads=n_threads
+        )
+    if isinstance(rows, ArrayRows | DeviceRows):
+        return summary.update(rows.rows)
+    for block in rows.blocks():
+        checked_values(block, names, summary.n_rows, LARGEST_TO_FIT)
         summary.update(block)
     if not summary.n_rows:
         raise InputError("rows must hold at least one row; the source gave none.")

@@ -21,7 +21,7 @@ Differs from the paper: the paper has no such step.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,7 +102,11 @@ def check_conditions(
     effect = float(np.sqrt(max(statistic - centre, 0.0) / (dof * n)))
     found = []
     if correlations:
-        found = find_correlations(frame, conditions, parameters, remainder, n)
+        columns = moments.columns.tolist()
+        found = [
+            replace(c, first=columns[c.first], second=columns[c.second])
+            for c in find_correlations(frame, conditions, parameters, remainder, n)
+        ]
     return OverIdentification(
         statistic, dof, p_value, effect, bootstrapped, frame.condition_number, found
     )

@@ -26,6 +26,7 @@ Data must not be centred: centring makes M_1 zero and the means linearly depende
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from math import comb
 from typing import Any, NamedTuple, Protocol
 
@@ -74,10 +75,10 @@ class PaperFit(NamedTuple):
 
 
 class RawMoments:
-    """Uncentred moments of a summary: shift 0, scale 1."""
+    """Uncentred moments of a summary in one unit for all features: shift 0, scale `unit`."""
 
-    def __init__(self, summary: MomentSummary) -> None:
-        self.summary = summary
+    def __init__(self, summary: MomentSummary, unit: float = 1.0) -> None:
+        self.summary, self.unit = summary, unit
 
     @property
     def n_features(self) -> int:
@@ -86,11 +87,11 @@ class RawMoments:
 
     def moment_tensor(self, order: int) -> IncompleteSymmetricTensor:
         """E[y_I] on Ω_order."""
-        return self.summary.tensor(order, shift=0.0, scale=1.0)
+        return self.summary.tensor(order, shift=0.0, scale=self.unit)
 
     def squared_moments(self, feature: int, order: int) -> Array:
         """E[y_j² y_I] for all I of `order` features other than j, in colex order."""
-        return self.summary.squared(feature, order, shift=0.0, scale=1.0)
+        return self.summary.squared(feature, order, shift=0.0, scale=self.unit)
 
 
 def fit_paper(
@@ -122,8 +123,10 @@ def fit_paper(
             f"squared_order={order - 2}."
         )
     _warn_of_offsets(summary)
-    found = learn_mixture(RawMoments(summary), n_components, order, random_state)
+    unit = _unit(summary)
+    found = learn_mixture(RawMoments(summary, unit), n_components, order, random_state)
     mixture = found.mixture
+    mixture = replace(mixture, means=mixture.means * unit, variances=mixture.variances * unit**2)
     centred = mixture.means - mixture.weights @ mixture.means
     within = summary.variance - mixture.weights @ centred**2
     least = np.maximum(1e-6 * summary.variance, np.finfo(float).tiny)
@@ -131,9 +134,15 @@ def fit_paper(
     return found._replace(mixture=floored)
 
 
+def _unit(summary: MomentSummary) -> float:
+    """1, or a power of two next to the largest value where its powers would leave float64."""
+    size = float(np.maximum(np.abs(summary.minimum), np.abs(summary.maximum)).max())
+    return 1.0 if 1e-20 < size < 1e20 or size == 0.0 else 2.0 ** int(np.frexp(size)[1])
+
+
 def _warn_of_offsets(summary: MomentSummary) -> None:
-    spread = np.sqrt(np.maximum(summary.variance, np.finfo(float).tiny))
-    offsets = np.abs(summary.mean) / spread
+    spread = summary.deviation
+    offsets = np.abs(summary.mean) / np.where(spread > 0, spread, np.inf)
     worst = int(offsets.argmax())
     if offsets[worst] > _HOPELESS_OFFSET:
         label = column_label(worst, summary.feature_names)

@@ -17,13 +17,19 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from momentmix.capacity import best_split, check_count, largest_rank, smallest_order
+from momentmix.capacity import (
+    best_split,
+    check_count,
+    check_order,
+    choose_order,
+    largest_rank,
+)
 from momentmix.core.mixture import DiagonalMixture
 from momentmix.core.standard_moments import StandardMoments
 from momentmix.errors import InputError, InputTypeError
 from momentmix.fitting.certificate import Certificate
 from momentmix.fitting.conditions import Parameters
-from momentmix.fitting.findings import collect_findings
+from momentmix.fitting.findings import collect_findings, find_constants
 from momentmix.fitting.inputs import moments_of, rows_of, summary_of
 from momentmix.fitting.over_identification import check_conditions
 from momentmix.fitting.paper import fit_paper
@@ -34,10 +40,10 @@ __all__ = ["Printed", "fit_as_printed", "fit_printed"]
 
 
 class Printed(NamedTuple):
-    """The mixture, the summary it came from, and how the decomposition went."""
+    """The mixture, the moments of the rows, and how the decomposition went."""
 
     mixture: DiagonalMixture
-    summary: MomentSummary
+    moments: StandardMoments
     order: int
     residual: float
     converged: bool
@@ -52,10 +58,11 @@ def fit_printed(
     """Algorithm 5.1 on uncentred moments; "auto" takes the smallest order that identifies r."""
     r = check_count("n_components", n_components, 1)
     held = data if isinstance(data, MomentSummary) else rows_of(data)
-    if r == 1:
-        order = int(min(3, held.n_features))  # mean and variance need 1; the test needs more
-    elif order == "auto":
-        order = smallest_order(held.n_features, r)
+    if order == "auto":
+        available = held.order if isinstance(held, MomentSummary) else None
+        order = choose_order(held.n_features, r, available, method="paper")
+    elif r == 1:
+        order = check_order(order, held.n_features)
     else:  # raises where the order does not reach r
         best_split(held.n_features, check_count("order", order, 3), r)
     if isinstance(held, MomentSummary):
@@ -64,13 +71,15 @@ def fit_printed(
         summary = summary_of(held, order, max(order - 2, 0), 1)
     if summary.n_rows < r:
         raise InputError(f"{r} components need at least {r} rows; got {summary.n_rows}.")
+    moments = moments_of(summary)
+    assert moments is not None
     if r == 1:
         mixture = DiagonalMixture(np.ones(1), summary.mean[None], summary.variance[None])
-        return Printed(mixture, summary, order, 0.0, True)
+        return Printed(mixture, moments, order, 0.0, True)
     found = fit_paper(summary, r, order, random_state)
     return Printed(
         found.mixture,
-        summary,
+        moments,
         order,
         found.approximation.residual,
         found.approximation.converged and found.polish.converged,
@@ -101,15 +110,14 @@ def fit_as_printed(
     start = time.perf_counter()
     found = fit_printed(data, n_components, order, random_state)
     seconds = time.perf_counter() - start
-    moments = moments_of(found.summary)
-    assert moments is not None
+    moments, varying = found.moments, found.moments.varying()
     least = np.where(moments.constant, floor * moments.scale**2, 0.0)
     mixture = replace(found.mixture.with_variance_floor(least), feature_names=moments.feature_names)
-    standard = moments.standardise(mixture)
+    standard = varying.standardise(mixture.marginal(varying.columns))
     p = Parameters(standard.weights, standard.means, np.maximum(standard.variances, floor))
-    test = check_conditions(moments, p, np.random.default_rng(0))
+    test = check_conditions(varying, p, np.random.default_rng(0))
     capacity = largest_rank(moments.n_features, found.order) if found.order >= 3 else 1
-    findings = collect_findings(moments, p, test, capacity, floor)
+    findings = collect_findings(varying, p, test, capacity, floor) + find_constants(moments)
     certificate = Certificate(test, float("nan"), findings, p.n_components)
     notes = [f"relative residual of the decomposed tensor {found.residual:.2e}"]
     return FitResult(

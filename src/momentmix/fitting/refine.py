@@ -29,7 +29,12 @@ from momentmix.fitting.device_em import DeviceRows
 from momentmix.fitting.em import Batch, em_pass, features_of, log_likelihoods, m_step, run_batch
 from momentmix.fitting.pooling import merge_copies, pool_components, pool_weights, reduce_pool
 from momentmix.fitting.repair import repair
-from momentmix.fitting.scores import information_matrix, mean_score, scoring_step
+from momentmix.fitting.scores import (
+    information_matrix,
+    mean_score,
+    scoring_step,
+    settle_floored,
+)
 from momentmix.fitting.starts import random_starts, seeded_starts
 
 Float = NDArray[np.float64]
@@ -81,19 +86,30 @@ class Refined:
 
 
 def draw_sample(rows: RowBlocks, moments: StandardMoments, rng: np.random.Generator) -> Sample:
-    """All rows if they are few; otherwise one sample to work on and one to judge by."""
+    """All rows if they are few; otherwise one sample to work on and one to judge by.
+
+    Few rows are sorted before they are shuffled, so that the order they come in does not matter.
+    """
     n = rows.n_rows
-    inverse = np.where(moments.constant, 0.0, 1.0 / moments.scale)
     wanted = n if n <= ALL_ROWS_BELOW else min(2 * ALL_ROWS_BELOW, n)
     places = np.arange(n) if wanted == n else np.sort(rng.choice(n, size=wanted, replace=False))
-    chosen = _take(rows, places)
-    standard = (chosen - moments.shift) * inverse
+    standard = _standard_rows(rows, moments, places)
+    if n <= ALL_ROWS_BELOW:
+        standard = standard[np.lexsort(standard.T)]
+    standard = standard[rng.permutation(wanted)]
     if n <= ALL_ROWS_BELOW:
         features = features_of(standard)
         return Sample(features, features, True)
-    standard = standard[rng.permutation(wanted)]
     work = features_of(standard[: wanted // 2])
     return Sample(work, features_of(standard[wanted // 2 :]), False)
+
+
+def _standard_rows(rows: RowBlocks, moments: StandardMoments, places: NDArray[np.int64]) -> Float:
+    """Rows with these numbers, as standardised features."""
+    chosen = _take(rows, places)
+    if moments.n_features < chosen.shape[1]:
+        chosen = chosen[:, moments.columns]
+    return np.asarray((chosen - moments.shift) * (1.0 / moments.scale))
 
 
 def _take(rows: RowBlocks, places: NDArray[np.int64]) -> Float:
@@ -323,6 +339,7 @@ def full_passes(
         if features is not None and scoring and (slow or scoring_first):
             with few_threads(True):
                 information = information_matrix(features, current, n_threads)
+                settle_floored(information, current, floor)
                 score = mean_score(done.statistics, current)
                 current, predicted = scoring_step(current, score, information, floor)
             if predicted < 0.5 * least:
@@ -346,8 +363,7 @@ def information_rows(
         return sample.features if sample.is_all else np.hstack([sample.features, sample.judges])
     n = rows.n_rows
     places = np.arange(n) if wanted >= n else np.sort(rng.choice(n, size=wanted, replace=False))
-    inverse = np.where(moments.constant, 0.0, 1.0 / moments.scale)
-    return features_of((_take(rows, places) - moments.shift) * inverse)
+    return features_of(_standard_rows(rows, moments, places))
 
 
 def _information_rows(sample: Sample, n_parameters: int) -> Float | None:

@@ -19,15 +19,15 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix.capacity import check_count, robust_rank
+from momentmix.capacity import check_order, choose_order, robust_rank
 from momentmix.core.mixture import DiagonalMixture
 from momentmix.core.row_blocks import RowBlocks
 from momentmix.core.standard_moments import StandardMoments
 from momentmix.errors import CapacityError, DecompositionError, InputError
-from momentmix.fitting.automatic import choose_by_bic, choose_from_moments, choose_order
+from momentmix.fitting.automatic import choose_by_bic, choose_from_moments
 from momentmix.fitting.certificate import Certificate
 from momentmix.fitting.conditions import Parameters, build_conditions
-from momentmix.fitting.findings import collect_findings
+from momentmix.fitting.findings import collect_findings, find_constants
 from momentmix.fitting.inputs import summarised
 from momentmix.fitting.moment_fit import (
     MomentFit,
@@ -46,7 +46,7 @@ from momentmix.fitting.refine import (
     information_rows,
 )
 from momentmix.fitting.result import FitResult
-from momentmix.fitting.scores import information_matrix
+from momentmix.fitting.scores import information_matrix, settle_floored
 from momentmix.fitting.standard_errors import Uncertainty, after_em, of_moment_fit
 
 Float = NDArray[np.float64]
@@ -59,23 +59,17 @@ ROWS_PER_PARAMETER = 5  # with fewer, moments are too noisy to be worth a candid
 
 
 def capacity(moments: StandardMoments) -> int:
-    """Most components that these moments tell apart; constant features tell nothing."""
-    varying = int((~moments.constant).sum())
-    return robust_rank(varying, min(moments.order, varying))
-
-
-def check_varying(moments: StandardMoments) -> None:
-    """Raise where every feature is constant."""
-    if moments.constant.all():
-        raise InputError(
-            f"all {moments.n_features} columns are constant over the {moments.n_rows} rows, so "
-            "there is nothing to fit. Check that the right rows and columns were read."
-        )
+    """Most components that these moments tell apart."""
+    return robust_rank(moments.n_features, moments.order)
 
 
 @dataclass
 class Run:
-    """One call of `fit`: what is known, and the clock."""
+    """One call of `fit`: what is known, and the clock.
+
+    Constant columns take no part: the moments of all columns are `whole`, every step works with
+    `varying`, those of the features that vary, and `result` puts the constants back.
+    """
 
     rows: RowBlocks | None
     given: StandardMoments | None
@@ -86,6 +80,8 @@ class Run:
     max_passes: int
     n_threads: int
     progress: Callable[[str], None] | None
+    whole: StandardMoments = field(init=False)
+    varying: StandardMoments = field(init=False)
     stages: list[tuple[str, float]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -106,25 +102,24 @@ class Run:
         assert self.rows is not None
         return self.rows.n_features
 
-    def moments_for(self, n_components: int) -> StandardMoments:
-        """Moments up to the order that was asked or that `n_components` needs."""
-        available = None if self.given is None else self.given.order
-        order = self.order
-        if order == "auto":
-            order = choose_order(self.n_features, n_components, available)
-        else:
-            order = check_count("order", order, min(3, self.n_features))
-            if order > self.n_features:
-                raise InputError(
-                    f"order={order} needs that many features; there are {self.n_features}. Use "
-                    f'order="auto" or at most {self.n_features}.'
-                )
+    def moments_for(self, n_components: int | Auto) -> StandardMoments:
+        """Moments of the features that vary, up to the order asked for or chosen."""
+        self.whole = self.moments_of_all(n_components)
+        self.varying = self.whole.varying()
+        if self.order != "auto" or n_components == "auto":
+            return self.varying
+        available = self.varying.order
+        order = choose_order(self.varying.n_features, n_components, available)
+        return self.varying.truncated(order)
+
+    def moments_of_all(self, n_components: int | Auto) -> StandardMoments:
+        """Moments of all columns: those given, or from a pass over the rows."""
+        order = None if self.order == "auto" else check_order(self.order, self.n_features)
         if self.given is not None:
-            return self.given.truncated(order)
-        rows = self.rows
-        assert rows is not None
+            return self.given if order is None else self.given.truncated(order)
+        rows, chosen = self.rows, order or choose_order(self.n_features, n_components)
         found: StandardMoments = self.timed(
-            "moments", lambda: summarised(rows, order, self.n_threads)
+            "moments", lambda: summarised(rows, chosen, self.n_threads)
         )
         return found
 
@@ -133,7 +128,6 @@ class Run:
     def fit(self, n_components: int) -> FitResult:
         """Fit a given number of components."""
         moments = self.moments_for(n_components)
-        check_varying(moments)
         if moments.n_rows < n_components:
             raise InputError(
                 f"n_components={n_components} needs at least that many rows; got "
@@ -147,9 +141,8 @@ class Run:
         """The pure moment answer; the order is raised while the certificate asks for it."""
         self.check_capacity(moments, r)
         result = self.moment_result(moments, r)
-        held = self.given.order if self.given is not None else moments.order
-        while self.order == "auto" and not result.certificate.passed and moments.order < held:
-            moments = self.given.truncated(moments.order + 1)  # type: ignore[union-attr]
+        while not result.certificate.passed and moments.order < self.varying.order:
+            moments = self.varying.truncated(moments.order + 1)
             self.notes.append(f"order raised to {moments.order}: the certificate did not pass")
             again = self.moment_result(moments, r)
             if again.certificate.passed or again.certificate.p_value > result.certificate.p_value:
@@ -196,16 +189,16 @@ class Run:
 
     def check_capacity(self, moments: StandardMoments, r: int) -> None:
         """Raise where moments of this order cannot tell r components apart."""
-        most, d = capacity(moments), int((~moments.constant).sum())
+        most, d = capacity(moments), moments.n_features
         if r <= most:
             return
         enough = [m for m in range(3, d + 1) if robust_rank(d, m) >= r]
         cure = (
             f"Use order={enough[0]} (up to {robust_rank(d, enough[0])}), or at" if enough else "At"
         )
-        kind = "features" if d == moments.n_features else "features that vary"
+        kind = "features" if d == self.n_features else "features that vary"
         raise CapacityError(
-            f"order={min(moments.order, d)} with {d} {kind} identifies at most {most} component"
+            f"order={moments.order} with {d} {kind} identifies at most {most} component"
             f"{'s' if most > 1 else ''} from moments alone; n_components={r} was asked. "
             f'{cure} most {most}; with the rows at hand, refine="auto" fits any number.'
         )
@@ -232,18 +225,19 @@ class Run:
         )
         p = done.parameters
         features = information_rows(rows, moments, sample, p.flat().size, self.rng)
-        uncertainty = self.timed(
-            "standard errors",
-            lambda: after_em(
-                p, information_matrix(features, p, self.n_threads), moments.n_effective
-            ),
-        )
+
+        def standard_errors() -> Uncertainty:
+            information = information_matrix(features, p, self.n_threads)
+            settle_floored(information, p, self.floor)
+            return after_em(p, information, moments.n_effective)
+
+        uncertainty = self.timed("standard errors", standard_errors)
         certificate = self.certify(moments, p, uncertainty, lambda q: q, from_rows=True)
         if not done.converged:
             self.notes.append(f"stopped after max_passes={self.max_passes} passes, not converged")
-        units = float(
-            np.log(moments.scale).sum()
-        )  # densities of raw rows, not of standardised ones
+        # Densities of raw rows, not of standardised ones, and of all columns.
+        units = float(np.log(self.whole.scale).sum())
+        units += 0.5 * float(np.log(2 * np.pi * self.floor)) * int(self.whole.constant.sum())
         candidates = [(c.name, c.score - units) for c in found] if r > 1 else []
         value = done.log_likelihood - units
         return self.result(
@@ -287,6 +281,7 @@ class Run:
                 loss = predicted_loss(p, uncertainty, self.rng, finish)
             most = capacity(moments)
             findings = collect_findings(moments, p, test, most, self.floor, from_rows)
+            findings += find_constants(self.whole)
             return Certificate(test, loss, findings, p.n_components)
 
         return self.timed("certificate", work)  # type: ignore[no-any-return]
@@ -296,24 +291,24 @@ class Run:
         uncertainty: Uncertainty, refine: str, winner: str, candidates: list[tuple[str, float]],
         n_passes: int, converged: bool, value: float | None,
     ) -> FitResult:  # fmt: skip
-        """Everything in the units of the data, heaviest component first."""
+        """Everything in the units of the data, all columns, heaviest component first."""
+        whole = self.whole.truncated(moments.order)
+        place = (moments.columns, whole.n_features, self.floor)
+        p, uncertainty = p.embedded(*place), uncertainty.embedded(*place)
         weights = p.weights / p.weights.sum()
         order = np.argsort(-weights, kind="stable")
         mixture = DiagonalMixture(weights[order], p.means[order], p.variances[order])
         return FitResult(
-            moments.restore(mixture), certificate, moments.n_rows, moments.order, "robust", refine,
+            whole.restore(mixture), certificate, whole.n_rows, moments.order, "robust", refine,
             winner, candidates, n_passes, converged, value, list(self.stages),
-            uncertainty.reordered(order), moments, list(self.notes),
+            uncertainty.reordered(order), whole, list(self.notes),
         )  # fmt: skip
 
     # -- n_components="auto" ------------------------------------------------------------------
 
     def fit_automatic(self) -> FitResult:
         """Smallest number of components that the moments accept; else BIC, or an elbow."""
-        moments = self.given if self.given is not None else self.moments_for(8)
-        if self.given is not None and self.order != "auto":
-            moments = self.moments_for(2)
-        check_varying(moments)
+        moments = self.moments_for("auto")
         most = min(MOST_COMPONENTS, capacity(moments))
         affordable = moments.n_rows // (ROWS_PER_PARAMETER * (2 * moments.n_features + 1))
         most = max(1, min(most, affordable))

@@ -33,10 +33,17 @@ from momentmix.fitting.em import coefficients, shares_of
 
 Float = NDArray[np.float64]
 
-__all__ = ["information_matrix", "mean_score", "scoring_step", "solve_information"]
+__all__ = [
+    "information_matrix",
+    "mean_score",
+    "scoring_step",
+    "settle_floored",
+    "solve_information",
+]
 
 _ROWS = 4096
 _NEGLIGIBLE = 1e-8  # shares below it change no entry of the information that can be seen
+_AT_FLOOR = 1.001
 _LARGE = 2000  # parameters; beyond it one table of sums is held and not several
 
 
@@ -70,6 +77,25 @@ def information_matrix(features: Float, parameters: Parameters, n_threads: int =
     information[:, :r] -= np.outer(mean, w)
     information[:r, :r] += np.outer(w, w)
     return information
+
+
+def settle_floored(information: Float, parameters: Parameters, floor: float | Float) -> None:
+    """Put the model's own information in place where a variance is at its floor; in place.
+
+    There the rows of the component spread less than the model says, perhaps not at all. Their
+    scores then hold no information about the mean, and those of several such variances are the
+    same, although the parameters are known very well. The model's own values are ω/v for the mean
+    and ω/2 for log v, apart from all other parameters.
+    """
+    p, places = parameters, _component_places(*parameters.means.shape)
+    d = p.means.shape[1]
+    i, j = np.nonzero(p.variances <= _AT_FLOOR * floor)
+    means, variances = places[i, 1 + j], places[i, 1 + d + j]
+    floored = np.concatenate([means, variances])
+    information[floored] = 0.0
+    information[:, floored] = 0.0
+    information[means, means] = p.weights[i] / p.variances[i, j]
+    information[variances, variances] = p.weights[i] / 2
 
 
 def _component_places(r: int, d: int) -> NDArray[np.int64]:
@@ -164,7 +190,7 @@ def scoring_step(
     below it takes no part.
     """
     r, d = parameters.means.shape
-    at_floor = (parameters.variances <= 1.001 * floor) & (score[r + r * d :].reshape(r, d) < 0)
+    at_floor = (parameters.variances <= _AT_FLOOR * floor) & (score[r + r * d :].reshape(r, d) < 0)
     free = np.concatenate([np.ones(r + r * d, bool), ~at_floor.ravel()])
     step = np.zeros_like(score)
     part = np.flatnonzero(free)

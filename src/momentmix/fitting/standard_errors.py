@@ -82,6 +82,21 @@ class Uncertainty:
         chosen = Parameters(e.weights[order], e.means[order], e.variances[order])
         return Uncertainty(chosen, self.factor[rows], self.on_log_scale)
 
+    def embedded(self, columns: NDArray[np.int64], n_features: int, variance: float) -> Uncertainty:
+        """The same with further features, known without error, as `Parameters.embedded`."""
+        e = self.estimate
+        r, d = e.means.shape
+        if columns.size == n_features:
+            return self
+        factor = np.zeros((r + 2 * r * n_features, self.factor.shape[1]))
+        factor[:r] = self.factor[:r]
+        own = (np.arange(r)[:, None] * n_features + columns).ravel()
+        for block in range(2):
+            old, new = r + block * r * d, r + block * r * n_features
+            factor[new + own] = self.factor[old : old + r * d]
+        estimate = e.embedded(columns, n_features, variance)
+        return Uncertainty(estimate, factor, self.on_log_scale)
+
     def draw(self, rng: np.random.Generator) -> Parameters:
         """Parameters drawn from the covariance, weights and variances kept positive."""
         r = self.estimate.n_components
@@ -201,7 +216,8 @@ def after_em(parameters: Parameters, information: Float, n_effective: float) -> 
 def standard_errors(uncertainty: Uncertainty, moments: StandardMoments) -> StandardErrors:
     """Standard errors in the units of the data."""
     s = uncertainty.deviations()
-    return StandardErrors(s.weights, s.means * moments.scale, s.variances * moments.scale**2)
+    with np.errstate(over="ignore"):  # squares of the largest units may be infinite
+        return StandardErrors(s.weights, s.means * moments.scale, s.variances * moments.scale**2)
 
 
 def intervals(uncertainty: Uncertainty, moments: StandardMoments) -> Intervals:
@@ -231,8 +247,9 @@ def intervals(uncertainty: Uncertainty, moments: StandardMoments) -> Intervals:
     if e.n_components == 1:
         weights = (np.ones(1), np.ones(1))
     scale, shift = moments.scale, moments.shift
-    return Intervals(
-        weights,
-        (means[0] * scale + shift, means[1] * scale + shift),
-        (variances[0] * scale**2, variances[1] * scale**2),
-    )
+    with np.errstate(over="ignore"):
+        return Intervals(
+            weights,
+            (means[0] * scale + shift, means[1] * scale + shift),
+            (variances[0] * scale**2, variances[1] * scale**2),
+        )

@@ -29,11 +29,12 @@ from momentmix.errors import InputError, InputTypeError, PrecisionWarning
 from momentmix.moments.frame import LARGEST_VALUE
 
 __all__ = [
-    "LARGEST_WEIGHT", "as_rows", "as_weights", "check_feature_names", "check_shape",
-    "checked_values", "column_label", "warn_beyond", "warn_integers",
+    "LARGEST_TO_FIT", "LARGEST_WEIGHT", "as_rows", "as_weights", "check_feature_names",
+    "check_shape", "check_sizes", "checked_values", "column_label", "warn_beyond", "warn_integers",
 ]  # fmt: skip
 
 _SCAN = 8192  # rows looked at together
+LARGEST_TO_FIT = 1e154  # its square is a float64 number, as variances have to be
 LARGEST_WEIGHT = 2.0**50
 _SMALLEST_WEIGHT = 2.0**-40
 
@@ -161,15 +162,33 @@ def check_shape(array: Any, n_features: int | None) -> None:
         )
 
 
+def check_sizes(minimum: Any, maximum: Any, feature_names: Sequence[str] | None = None) -> None:
+    """Raise where a column reaches beyond what can be fitted, though it can be summarised."""
+    largest = np.maximum(np.abs(minimum), np.abs(maximum))
+    column = int(largest.argmax())
+    if largest[column] > LARGEST_TO_FIT:
+        unit = 10.0 ** int(np.log10(largest[column]))
+        raise InputError(
+            f"values to be fitted must stay below {LARGEST_TO_FIT:g} in size, since variances are "
+            f"their squares; {column_label(column, feature_names)} reaches {largest[column]:.6g}. "
+            f"Rescale the column: divide it by a constant such as {unit:g}."
+        )
+
+
 def checked_values(
-    array: NDArray[Any], feature_names: Sequence[str] | None, first_row: int = 0
+    array: NDArray[Any],
+    feature_names: Sequence[str] | None,
+    first_row: int = 0,
+    largest: float = LARGEST_VALUE,
 ) -> None:
-    """Raise unless every value is finite and below 2^1000, naming the first offender."""
+    """Raise unless every value is finite and at most `largest`, naming the first offender."""
     for start in range(0, len(array), _SCAN):
         block = array[start : start + _SCAN].astype(np.float64, copy=False)
-        if block.min() >= -LARGEST_VALUE and block.max() <= LARGEST_VALUE:
+        if block.min() >= -largest and block.max() <= largest:
             continue  # the usual case, without another array; false for NaN
         bad = ~(np.abs(block) <= LARGEST_VALUE)
+        if not bad.any():
+            check_sizes(np.fmin.reduce(array), np.fmax.reduce(array), feature_names)
         row, column = (int(x) for x in np.argwhere(bad)[0])
         value = block[row, column]
         where = f"row {first_row + start + row}, {column_label(column, feature_names)}"

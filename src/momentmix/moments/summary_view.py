@@ -133,6 +133,11 @@ class SummaryView:
         """Variance of each feature (divisor Σ w)."""
         return readings.variance(self._filled())
 
+    @property
+    def deviation(self) -> Float:
+        """Standard deviation of each feature (divisor Σ w); holds where the variance underflows."""
+        return readings.deviation(self._filled())
+
     def _filled(self) -> Totals:
         return readings.require_rows(self._totals())
 

@@ -59,12 +59,12 @@ class DataFacts:
         found = []
         if self.n_dropped:
             found.append(f"{self.n_dropped:,} rows with missing or infinite values were left out.")
-        constant = np.flatnonzero(s.variance == 0)
+        constant = np.flatnonzero(s.deviation == 0)
         if constant.size:
             listed = ", ".join(names[j] for j in constant[:8])
             found.append(f"Columns with one value only: {listed}. Leave them out.")
         found += self._copies(names)
-        scale = np.sqrt(np.where(s.variance > 0, s.variance, np.inf))
+        scale = np.where(s.deviation > 0, s.deviation, np.inf)
         farthest = np.maximum(s.mean - s.minimum, s.maximum - s.mean) / scale
         for j in np.flatnonzero(farthest > _FAR)[:8]:
             found.append(
@@ -82,7 +82,7 @@ class DataFacts:
         s = self.summary
         if s.order < 2 or s.n_features < 2:
             return []
-        scale = np.sqrt(np.where(s.variance > 0, s.variance, 1.0))
+        scale = np.where(s.deviation > 0, s.deviation, 1.0)
         values = s.tensor(2, s.mean, scale).values
         pairs = [(i, k) for k in range(s.n_features) for i in range(k)]
         return [

@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
-import numpy as np
-
 from momentmix.core.mixture import DiagonalMixture
 from momentmix.fitting.findings import Severity
 from momentmix.fitting.record import FitRecord, versions
@@ -270,7 +268,7 @@ def _data(c: Contents) -> list[str]:
         "values far out, rows that the model finds improbable.</p>",
     ]
     headings = ["Feature", "Least", "Mean", "Greatest", "Standard deviation"]
-    columns = (s.minimum, s.mean, s.maximum, np.sqrt(s.variance))
+    columns = (s.minimum, s.mean, s.maximum, s.deviation)
     rows = [
         [Cell(c.names[j], c.names[j]), *(Cell.number(column[j]) for column in columns)]
         for j in range(s.n_features)

@@ -122,3 +122,22 @@ def test_estimator_refuses(library, rows):
     assert model.summary_.n_rows == 2 * len(rows)
     with pytest.raises(InputError, match=r"must have 8 columns.*got 3"):
         model.predict(library.put(np.ones((4, 3))))
+
+
+def test_constant_columns_take_no_part_in_a_fit(library, rows):
+    wide = np.insert(rows, [0, 5], [3.0, 0.0], axis=1)
+    here, there = (fit(x, 3, order=4, random_state=0) for x in (rows, library.put(wide)))
+    own = [1, 2, 3, 4, 5, 7, 8, 9]
+    np.testing.assert_allclose(there.mixture.means[:, own], here.mixture.means, rtol=1e-7)
+    assert there.certificate.passed == here.certificate.passed
+    assert there.certificate.predicted_loss == here.certificate.predicted_loss
+    assert (there.mixture.means[:, [0, 6]] == [3.0, 0.0]).all()
+
+
+def test_values_beyond_the_squares_of_float64(library, mixture, rows):
+    large = rows.copy()
+    large[3, 2] = -3e200
+    with pytest.raises(InputError, match=r"column 2 reaches 3e\+200.*Rescale the column"):
+        fit(library.put(large), 2)
+    with pytest.raises(InputError, match=r"row 3 .*more than 1e154 standard deviations away"):
+        mixture.predict(library.put(large))

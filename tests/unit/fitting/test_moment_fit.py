@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from fitting_helpers import exact_moments, matched, random_mixture
 
-from momentmix.capacity import count_monomials, largest_rank, robust_rank
+from momentmix.capacity import choose_order, count_monomials, largest_rank, robust_rank
 from momentmix.errors import InputError
-from momentmix.fitting.automatic import choose_order, elbow, least_components
+from momentmix.fitting.automatic import elbow, least_components
 from momentmix.fitting.candidates import draw_candidates, layouts
 from momentmix.fitting.conditions import Parameters, build_conditions
 from momentmix.fitting.moment_fit import fit_moments, one_component, resolvable_variances
