@@ -1,6 +1,7 @@
 """A process killed at any call to the operating system leaves the old file or the new one."""
 
 import os
+import stat
 import threading
 
 import numpy as np
@@ -9,7 +10,7 @@ from campaigns import saving
 from campaigns.fault_systems import Counted
 
 from momentmix import DiagonalMixture, MomentSummary
-from momentmix.core.atomic_file import System, atomic_write, replacing
+from momentmix.core.atomic_file import System, atomic_write, check_writable, replacing, short_name
 
 
 def test_killed_at_every_call():
@@ -140,6 +141,85 @@ def test_a_file_taken_for_litter_before_it_was_locked_is_made_anew(tmp_path):
     atomic_write(tmp_path / "file", b"x", system)
     assert system.swept == 1
     assert (tmp_path / "file").read_bytes() == b"x"
+
+
+def mode_of(path):
+    return stat.S_IMODE(os.stat(path).st_mode)
+
+
+def test_a_new_file_follows_the_umask_and_a_replaced_one_keeps_its_mode(tmp_path):
+    path = tmp_path / "file"
+    old = os.umask(0o027)
+    try:
+        atomic_write(path, b"new")
+        assert mode_of(path) == 0o640
+        for mode in (0o600, 0o604, 0o666, 0o400):
+            os.chmod(path, mode)
+            with replacing(path) as descriptor:
+                (temporary,) = tmp_path.glob(".file.*")
+                assert not mode_of(temporary) & ~mode & 0o777  # at no time more than before
+                os.write(descriptor, b"text")
+            assert mode_of(path) == mode
+    finally:
+        os.umask(old)
+
+
+def test_a_link_is_kept_and_so_is_the_mode_of_the_file_behind_it(tmp_path):
+    path, link = tmp_path / "file", tmp_path / "link"
+    path.write_bytes(b"old")
+    path.chmod(0o600)
+    link.symlink_to(path)
+    atomic_write(link, b"new")
+    assert link.is_symlink()
+    assert (path.read_bytes(), mode_of(path)) == (b"new", 0o600)
+
+
+@pytest.mark.parametrize(("mode", "narrower"), [(0o664, 0o644), (0o640, 0o600), (0o666, 0o666)])
+def test_where_the_group_cannot_be_kept_it_gets_no_more_than_all_others(
+    tmp_path, monkeypatch, mode, narrower
+):
+    """A member of the new group had the permissions of all others before."""
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    path.chmod(mode)
+
+    def refuse(*_):
+        raise PermissionError(1, "not permitted")
+
+    class OfAnotherGroup(System):
+        def take_over(self, descriptor, old):
+            fields = list(old)
+            fields[stat.ST_GID] += 1
+            super().take_over(descriptor, os.stat_result(fields))
+
+    monkeypatch.setattr(os, "fchown", refuse)
+    atomic_write(path, b"new", OfAnotherGroup())
+    assert (path.read_bytes(), mode_of(path)) == (b"new", narrower)
+
+
+def test_owner_and_group_are_asked_for(tmp_path, monkeypatch):
+    path, asked = tmp_path / "file", []
+    path.write_bytes(b"old")
+
+    class OfAnotherUser(System):
+        def take_over(self, descriptor, old):
+            fields = list(old)
+            fields[stat.ST_UID] += 1
+            super().take_over(descriptor, os.stat_result(fields))
+
+    monkeypatch.setattr(os, "fchown", lambda descriptor, *owner: asked.append(owner))
+    atomic_write(path, b"new", OfAnotherUser())
+    assert asked == [(os.stat(path).st_uid + 1, os.stat(path).st_gid)]
+
+
+def test_names_are_cut_by_bytes_not_by_characters(tmp_path):
+    for letter in ("a", "ä", "日", "😀"):
+        path = tmp_path / (letter * (255 // len(letter.encode())))
+        path.with_name(f".{short_name(path.name)}.0123456789abcdef.tmp").write_bytes(b"litter")
+        check_writable(path)
+        atomic_write(path, b"x")
+        assert os.listdir(tmp_path) == [path.name]
+        path.unlink()
 
 
 def test_a_write_that_takes_nothing_is_an_error(tmp_path):

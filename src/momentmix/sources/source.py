@@ -177,10 +177,11 @@ class RowSource:
         source.check_unchanged()
         try:
             for raw in source.read(self.columns[piece], start, self.block_rows):
+                source.check_unchanged()  # a file that grows as it is read has no end
                 yield position, raw, self._checked(raw, piece)
                 position += len(raw.values)
         except (InputError, OSError):
-            source.check_unchanged()  # a better reason, where it is one
+            source.check_unchanged()  # if it has changed, that is the reason
             raise
         source.check_unchanged()
 

@@ -1,0 +1,330 @@
+"""Rows count once, whatever their files are called; changed files are not taken for what they were.
+
+A checkpoint is believed only where the rows before its place are still the same.
+"""
+
+import copy
+import gzip
+import hashlib
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import momentmix as mm
+from momentmix.cli.checkpoint import Checkpoint
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Two files of rows, a copy of the first one, and a model."""
+    monkeypatch.chdir(tmp_path)
+    rows = np.random.default_rng(0).standard_normal((300, 2))
+    np.savetxt("a.csv", rows, delimiter=",")
+    np.savetxt("b.csv", rows + 1, delimiter=",")
+    Path("copy-of-a.csv").write_bytes(Path("a.csv").read_bytes())
+    mm.DiagonalMixture([1.0], np.zeros((1, 2)), np.ones((1, 2))).save("model.json")
+    return tmp_path
+
+
+COUNTING = {
+    "summarize": ["summarize", "a.csv", "b.csv", "copy-of-a.csv", "-o", "out.mms"],
+    "fit": ["fit", "a.csv", "b.csv", "copy-of-a.csv", "-r", "1", "-o", "out.json"],
+    "score": ["score", "model.json", "a.csv", "b.csv", "copy-of-a.csv"],
+    "report": ["report", "model.json", "--data", "*.csv", "-o", "out.html"],
+}
+
+
+@pytest.mark.parametrize("command", COUNTING)
+def test_a_copy_is_refused_unless_told_otherwise(folder, momentmix, command):
+    done = momentmix(*COUNTING[command])
+    message = "copy-of-a.csv holds the same bytes as an input before it; its rows would count twice"
+    assert (done.code, message in done.err) == (65, True), done
+    assert not list(Path().glob("out.*"))
+    assert momentmix(*COUNTING[command], "--by-name").code == 0
+
+
+def test_a_copy_is_refused_where_rows_are_streamed(folder, momentmix, monkeypatch):
+    monkeypatch.setattr("momentmix.cli.fit.SHARE_IN_MEMORY", 0.0)
+    done = momentmix(*COUNTING["fit"])
+    assert (done.code, "holds the same bytes" in done.err) == (65, True), done
+    assert momentmix(*COUNTING["fit"], "--by-name").code == 0
+
+
+def test_labels_and_pictures_of_a_copy_are_given(folder, momentmix):
+    """Each file gets its own labels; nothing is counted."""
+    assert (
+        momentmix("predict", "model.json", "a.csv", "copy-of-a.csv", "-o", "labels.csv").code == 0
+    )
+    assert len(Path("labels.csv").read_text().splitlines()) == 601
+    assert momentmix("plot", "model.json", "a.csv", "copy-of-a.csv", "-o", "x.png").code == 0
+
+
+def test_parts_on_a_cluster_get_the_same_names(folder, momentmix, monkeypatch):
+    pytest.importorskip("dask")
+    import momentmix.dask as mmd
+    from momentmix.dask import inputs, parts
+    from momentmix.sources import parts as source_parts
+
+    rows = np.zeros((100_000, 3))
+    for name, value in (("x.npy", 0.0), ("y.npy", 1.0)):
+        rows[3333, 1] = value
+        np.save(name, rows)
+    files = ["x.npy", "y.npy"]
+    for module in (inputs, parts):
+        monkeypatch.setattr(module, "PART_ROWS", 40_000)
+    smaller = {**source_parts.read_parts.__kwdefaults__, "part_rows": 40_000}
+    monkeypatch.setattr(source_parts.read_parts, "__kwdefaults__", smaller)
+    found = mmd.summarize(files, 2)
+    assert (found.n_rows, len(found.shard_ids)) == (200_000, 6)
+    options = ["-m", "2", "--part-rows", "40000"]
+    assert momentmix("summarize", *files, "-o", "out.mms", *options).code == 0
+    assert found.to_bytes() == Path("out.mms").read_bytes()
+    np.save("copy.npy", rows)
+    with pytest.raises(mm.errors.InputError, match="the same rows are given twice"):
+        mmd.summarize([*files, "copy.npy"], 2)
+
+
+# -- files that change ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hook"),
+    [
+        (["predict", "model.json", "a.csv", "-o", "out.csv"], "responsibilities"),
+        (["score", "model.json", "a.csv"], "log_prob"),
+        (["report", "model.json", "--data", "a.csv", "-o", "out.html"], "log_prob"),
+    ],
+)
+def test_a_file_that_grows_while_it_is_read(folder, momentmix, monkeypatch, arguments, hook):
+    method = getattr(mm.DiagonalMixture, hook)
+
+    def growing(self, *rest, **options):
+        with open("a.csv", "a") as file:
+            file.write("7,8\n")
+        return method(self, *rest, **options)
+
+    monkeypatch.setattr(mm.DiagonalMixture, hook, growing)
+    done = momentmix(*arguments)
+    assert (done.code, "a.csv changed while it was being read" in done.err) == (65, True), done
+    assert not list(Path().glob("out.*"))
+
+
+def test_a_file_that_changes_between_two_passes_of_a_fit(folder, momentmix, monkeypatch):
+    from momentmix.sources.source import RowSource
+
+    blocks, n_passes = RowSource.blocks, 0
+
+    def changing(self):
+        nonlocal n_passes
+        n_passes += 1
+        if n_passes == 3:
+            np.savetxt("a.csv", np.ones((300, 2)), delimiter=",")
+        return blocks(self)
+
+    monkeypatch.setattr("momentmix.cli.fit.SHARE_IN_MEMORY", 0.0)
+    monkeypatch.setattr(RowSource, "blocks", changing)
+    done = momentmix("fit", "a.csv", "b.csv", "-r", "2", "-o", "out.json")
+    assert (done.code, "a.csv changed while it was being read" in done.err) == (65, True), done
+    assert n_passes == 3
+    assert not Path("out.json").exists()
+
+
+def test_rows_in_memory_are_counted_as_they_are_not_as_they_are_compressed(
+    folder, momentmix, monkeypatch
+):
+    from momentmix.moments.cost import physical_memory
+    from momentmix.sources.source import RowSource
+
+    Path("x.csv.gz").write_bytes(gzip.compress(b"1,2\n3,5\n2,2\n" * 20_000))  # 960,000 in memory
+    compressed, given = os.path.getsize("x.csv.gz"), []
+    assert compressed < 10_000
+
+    def fit(rows, *rest, **options):
+        given.append(type(rows))
+        raise mm.errors.InputError("seen")
+
+    monkeypatch.setattr("momentmix.fitting.pipeline.fit", fit)
+    for size in (10_000, 959_999, 960_001):
+        monkeypatch.setattr("momentmix.cli.fit.SHARE_IN_MEMORY", size / physical_memory())
+        assert momentmix("fit", "x.csv.gz", "-r", "1", "-o", "m.json").code == 65
+    assert given == [RowSource, RowSource, np.ndarray]
+
+
+# -- checkpoints ------------------------------------------------------------------------------
+
+PARTS = ["--checkpoint", "state", "--every", "0", "--part-rows", "30000", "-m", "2"]
+
+
+def big_file(name, change=None):
+    """A file larger than its samples; a changed one differs where no sample is taken."""
+    rows = np.zeros((100_000, 3))
+    if change is not None:
+        rows[change, 1] = 1.0
+    if name.endswith(".npy"):
+        np.save(name, rows)
+    else:
+        Path(name).write_text("".join("{:.6f},{:.6f},{:.6f}\n".format(*row) for row in rows))
+
+
+@pytest.fixture(params=["a.npy", "a.csv"])
+def half_done(request, tmp_path, monkeypatch, momentmix):
+    """A checkpoint after the first file and the place of it, and the name of that file."""
+    monkeypatch.chdir(tmp_path)
+    name = request.param
+    big_file(name)
+    Path("z.csv").write_text("1,2,3\n1,2,nan\n")
+    assert momentmix("summarize", name, "z.csv", "-o", "out.mms", *PARTS).code == 65
+    found = Checkpoint.load(Path("state"))
+    assert (found.piece, found.row) == (1, 0)
+    return name
+
+
+def changed_in_secret(name, row):
+    """Change a file between its samples, and give it the time that it had."""
+    mark, times = mm.open_rows(name).pieces[0].mark(), os.stat(name)
+    big_file(name, row)
+    os.utime(name, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert mm.open_rows(name).pieces[0].mark() == mark  # or else this test tests nothing
+
+
+def test_a_file_that_was_changed_in_secret_is_not_resumed(half_done, momentmix):
+    changed_in_secret(half_done, 4_000)
+    before = Path("state").read_bytes()
+    done = momentmix("summarize", half_done, "z.csv", "-o", "out.mms", *PARTS)
+    message = "are not those that were summed before the interruption"
+    assert (done.code, message in done.err) == (65, True), done
+    assert Path("state").read_bytes() == before
+    assert not Path("out.mms").exists()
+
+
+def _interrupted_in(name, momentmix, monkeypatch, n_parts):
+    """A checkpoint in the midst of a file."""
+    save, n_saved = Checkpoint.save, 0
+
+    def interrupted(self, path):
+        nonlocal n_saved
+        save(self, path)
+        n_saved += 1
+        if n_saved == n_parts:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoint, "save", interrupted)
+        assert momentmix("summarize", name, "-o", "out.mms", *PARTS).code == 130
+    found = Checkpoint.load(Path("state"))
+    assert (found.piece, found.row) == (0, 30_000 * n_parts)
+
+
+@pytest.mark.parametrize("n_parts", [1, 2, 3])
+def test_a_checkpoint_in_the_midst_of_a_file(tmp_path, monkeypatch, momentmix, n_parts):
+    monkeypatch.chdir(tmp_path)
+    big_file("a.npy")
+    assert momentmix("summarize", "a.npy", "-o", "whole.mms", *PARTS).code == 0
+    _interrupted_in("a.npy", momentmix, monkeypatch, n_parts)
+    state = Path("state").read_bytes()
+    summed, update = [], mm.MomentSummary.update
+
+    def counted(self, rows, *rest, **options):
+        summed.append(len(rows))
+        return update(self, rows, *rest, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(mm.MomentSummary, "update", counted)
+        done = momentmix("summarize", "a.npy", "-o", "out.mms", *PARTS, "--json")
+    assert json.loads(done.out)["resumed_at_row"] == 30_000 * n_parts
+    assert sum(summed) == 100_000 - 30_000 * n_parts
+    assert Path("out.mms").read_bytes() == Path("whole.mms").read_bytes()
+
+    Path("state").write_bytes(state)
+    changed_in_secret("a.npy", 4_000)  # in the first part
+    done = momentmix("summarize", "a.npy", "-o", "other.mms", *PARTS)
+    assert (done.code, "are not those that were summed" in done.err) == (65, True), done
+
+    big_file("a.npy")
+    Path("state").unlink()
+    Path("out.mms").unlink()
+    _interrupted_in("a.npy", momentmix, monkeypatch, 1)
+    changed_in_secret("a.npy", 90_000)  # not read so far: what counts is what will be read
+    assert momentmix("summarize", "a.npy", "-o", "other.mms", *PARTS).code == 0
+    assert momentmix("summarize", "a.npy", "-o", "fresh.mms", *PARTS).code == 0
+    assert Path("other.mms").read_bytes() == Path("fresh.mms").read_bytes()
+    assert Path("other.mms").read_bytes() != Path("whole.mms").read_bytes()
+
+
+# -- forged checkpoints -----------------------------------------------------------------------
+
+WRONG = [None, True, 1, -1, 10**30, "x", [], [1], {}, [{}]]
+
+
+def places_in(value, path=()):
+    """Paths of every value in a JSON document."""
+    yield path
+    if isinstance(value, dict | list):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from places_in(inner, (*path, key))
+
+
+def forge(head, path, value):
+    """The document with one value replaced."""
+    if not path:
+        return value
+    forged = copy.deepcopy(head)
+    inner = forged
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = value
+    return forged
+
+
+def test_no_forged_checkpoint_is_a_bug_or_gives_other_bytes(tmp_path, monkeypatch, momentmix):
+    """Every value of the head is replaced by every wrong one."""
+    monkeypatch.chdir(tmp_path)
+    rows = np.random.default_rng(0).standard_normal((100, 2))
+    rows[3, 1] = np.nan
+    np.save("a.npy", rows)
+    options = ["--checkpoint", "state", "--every", "0", "--part-rows", "30", "--missing", "drop"]
+    assert momentmix("summarize", "a.npy", "-o", "whole.mms", *options).code == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(mm.MomentSummary, "save", lambda *_: (_ for _ in ()).throw(OSError(5, "no")))
+        assert momentmix("summarize", "a.npy", "-o", "out.mms", *options).code == 74
+    magic, _, head, summary = Path("state").read_bytes().split(b"\n", 3)
+    head, seen = json.loads(head), {"refused": 0, "equal": 0}
+    cases = [(path, value) for path in places_in(head) for value in WRONG]
+    for path, value in cases:
+        body = json.dumps(forge(head, path, value)).encode() + b"\n" + summary
+        digest = hashlib.sha256(body).hexdigest().encode()
+        Path("state").write_bytes(magic + b"\n" + digest + b"\n" + body)
+        done = momentmix("summarize", "a.npy", "-o", "out.mms", *options)
+        if done.code == 0:
+            assert Path("out.mms").read_bytes() == Path("whole.mms").read_bytes(), (path, value)
+            Path("out.mms").unlink()
+            seen["equal"] += 1
+        else:
+            assert done.code == 65, (path, value, done)
+            assert "emove it" in done.err or "Remove the checkpoint" in done.err, (path, done.err)
+            assert not Path("out.mms").exists()
+            seen["refused"] += 1
+    assert seen["refused"] > 15 * seen["equal"]
+
+
+def test_a_checkpoint_with_the_summary_of_other_columns_is_refused(
+    tmp_path, monkeypatch, momentmix
+):
+    monkeypatch.chdir(tmp_path)
+    np.save("a.npy", np.random.default_rng(0).standard_normal((100, 2)))
+    options = ["--checkpoint", "state", "--every", "0"]
+    with monkeypatch.context() as patch:
+        patch.setattr(mm.MomentSummary, "save", lambda *_: (_ for _ in ()).throw(OSError(5, "no")))
+        assert momentmix("summarize", "a.npy", "-o", "out.mms", *options).code == 74
+    magic, _, head, _ = Path("state").read_bytes().split(b"\n", 3)
+    for n_rows, n_features in ((100, 3), (99, 2)):
+        other = mm.summarize(np.eye(n_rows, n_features), order=2).to_bytes()
+        body = head + b"\n" + other
+        digest = hashlib.sha256(body).hexdigest().encode()
+        Path("state").write_bytes(magic + b"\n" + digest + b"\n" + body)
+        done = momentmix("summarize", "a.npy", "-o", "out.mms", *options)
+        assert done.code == 65, done
+        assert not Path("out.mms").exists()

@@ -1,0 +1,212 @@
+"""Where results may go: never over an input, with the permissions there were, and known before."""
+
+import os
+import stat
+import subprocess
+import sys
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import momentmix as mm
+from momentmix.cli.checkpoint import lock_path
+
+COMMAND = f"'{sys.executable}' -c 'from momentmix.cli import main; main()'"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Data, a summary and a model, in a folder that the test runs in."""
+    monkeypatch.chdir(tmp_path)
+    rows = np.random.default_rng(0).standard_normal((60, 2))
+    Path("data").mkdir()
+    for name in ("io.csv", "io-2.csv"):
+        np.savetxt(f"data/{name}", rows + len(name), delimiter=",")
+    np.save("rows.npy", rows)
+    mm.summarize(rows, order=2).save("one.mms")
+    mm.summarize(rows + 1, order=2).save("two.mms")
+    mm.DiagonalMixture([1.0], np.zeros((1, 2)), np.ones((1, 2))).save("model.json")
+    os.symlink("data/io.csv", "symlink.csv")
+    os.link("data/io.csv", "hardlink.csv")
+    os.link("data/io.csv", "hardlink.png")
+    return tmp_path
+
+
+def contents():
+    return {str(p): p.read_bytes() for p in Path().rglob("*") if p.is_file()}
+
+
+WAYS = ["data/io*.csv", "data", "data/../data/io.csv", "symlink.csv", "**/io.csv"]
+READERS = {
+    "summarize": ["summarize", "{}", "-o"],
+    "checkpoint": ["summarize", "{}", "-o", "new.mms", "--checkpoint"],
+    "fit": ["fit", "{}", "-r", "1", "-o"],
+    "predict": ["predict", "model.json", "{}", "-o"],
+    "report": ["report", "model.json", "--data", "{}", "-o"],
+    "plot": ["plot", "model.json", "{}", "-o"],
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("command", "output"),
+    [
+        *product(sorted(set(READERS) - {"plot"}), ["data/io.csv", "hardlink.csv", "symlink.csv"]),
+        ("plot", "hardlink.png"),
+    ],
+)
+def test_no_output_replaces_an_input(folder, momentmix, command, way, output):
+    force = [] if command == "checkpoint" else ["--force"]
+    before = contents()
+    done = momentmix(*[x.format(way) for x in READERS[command]], output, *force)
+    assert (done.code, f"{output} is an input as well" in done.err) == (73, True), done
+    assert contents() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "output"),
+    [
+        (["merge", "one.mms", "two.mms"], "./data/../two.mms"),
+        (["fit", "one.mms", "two.mms", "-r", "1"], "two.mms"),
+        (["sample", "model.json", "-n", "5"], "model.json"),
+        (["predict", "model.json", "rows.npy"], "model.json"),
+        (["report", "model.json", "--data", "one.mms", "--data", "two.mms"], "two.mms"),
+    ],
+)
+def test_summaries_and_models_are_inputs_too(folder, momentmix, arguments, output):
+    before = contents()
+    done = momentmix(*arguments, "-o", output, "--force")
+    assert (done.code, "is an input as well" in done.err) == (73, True), done
+    assert contents() == before
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "predict model.json - -o data/io.csv --force < data/io.csv",
+        "summarize - -o data/io.csv --force < data/io.csv",
+        "predict model.json data >> data/io.csv",
+        "sample model.json -n 5 >> model.json",
+    ],
+)
+def test_standard_streams_may_be_an_input(folder, line):
+    before = contents()
+    done = subprocess.run(
+        ["bash", "-c", f"{COMMAND} {line}"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, "is an input as well" in done.stderr) == (73, True), done
+    assert contents() == before
+
+
+# -- permissions ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "output"),
+    [
+        (["summarize", "rows.npy"], "x.mms"),
+        (["merge", "one.mms", "two.mms"], "x.mms"),
+        (["fit", "rows.npy", "-r", "1"], "x.json"),
+        (["predict", "model.json", "rows.npy"], "x.csv"),
+        (["predict", "model.json", "rows.npy"], "x.parquet"),
+        (["sample", "model.json", "-n", "5"], "x.csv"),
+        (["report", "model.json"], "x.html"),
+        (["plot", "model.json", "--kind", "means"], "x.png"),
+    ],
+)
+def test_a_replaced_file_keeps_its_permissions(folder, momentmix, arguments, output):
+    Path(output).write_bytes(b"old")
+    for mode in (0o600, 0o640, 0o666):
+        os.chmod(output, mode)
+        done = momentmix(*arguments, "-o", output, "--force")
+        assert done.code == 0, done
+        assert Path(output).read_bytes() != b"old"
+        assert stat.S_IMODE(os.stat(output).st_mode) == mode
+
+
+# -- the lock of a checkpoint -----------------------------------------------------------------
+
+
+def test_an_unrelated_lock_file_is_left_alone(folder, momentmix):
+    for text in (b"", b"of another program"):
+        Path("proj.lock").write_bytes(text)
+        before = os.stat("proj.lock")
+        done = momentmix("summarize", "data", "-o", "x.mms", "--checkpoint", "proj", "--force")
+        assert done.code == 0, done
+        assert os.stat("proj.lock") == before
+        assert Path("proj.lock").read_bytes() == text
+    assert not Path("proj").exists()
+    assert not [name for name in os.listdir() if "momentmix" in name]
+
+
+def test_a_file_in_the_place_of_the_lock_is_left_alone(folder, momentmix):
+    lock = lock_path(Path("proj"))
+    for make in (lambda: lock.write_bytes(b"data"), lambda: lock.symlink_to("rows.npy")):
+        make()
+        before = contents()
+        done = momentmix("summarize", "data", "-o", "x.mms", "--checkpoint", "proj")
+        assert (done.code, str(lock) in done.err) == (73, True), done
+        assert contents() == before
+        lock.unlink()
+    lock.touch()  # left by a process that was killed
+    assert momentmix("summarize", "data", "-o", "x.mms", "--checkpoint", "proj").code == 0
+    assert not lock.exists()
+
+
+# -- long names -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("letter", ["a", "ä", "日", "😀"])
+def test_long_names_that_the_system_takes_are_written(folder, momentmix, letter):
+    name = letter * (250 // len(letter.encode()))
+    for arguments in (
+        ["summarize", "data", "-o", "x.mms", "--checkpoint", name, "--every", "0"],
+        ["summarize", "data", "-o", f"{name}.mms"],
+        ["fit", "rows.npy", "-r", "1", "-o", f"{name}.csv"],
+        ["predict", "model.json", "rows.npy", "-o", f"{name}.csv", "--force"],
+    ):
+        done = momentmix(*arguments)
+        assert done.code == 0, done
+    assert mm.MomentSummary.load(f"{name}.mms").n_rows == 120
+
+
+@pytest.mark.parametrize("name", ["a" * 256, "ä" * 128, "日" * 86])
+@pytest.mark.parametrize("option", ["-o", "--checkpoint"])
+def test_names_that_are_too_long_are_found_before_any_work(
+    folder, momentmix, monkeypatch, name, option
+):
+    def refuse(*arguments, **options):
+        raise AssertionError("rows were opened")
+
+    monkeypatch.setattr("momentmix.sources.opening.open_rows", refuse)
+    more = [] if option == "-o" else ["-o", "x.mms"]
+    done = momentmix("summarize", "data", option, name, *more)
+    assert (done.code, "File name too long" in done.err) == (73, True), done
+
+
+# -- closed streams ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "message"),
+    [
+        ("summarize - -o x.mms <&-", 66, "standard input is closed; give a file"),
+        ("predict model.json - <&-", 66, "standard input is closed; give a file"),
+        ("summarize data -o x.mms >&-", 73, "standard output is closed; send it to a file"),
+        ("predict model.json data >&-", 73, "standard output is closed; send it to a file"),
+        ("plan -d 5 -r 2 >&-", 73, "standard output is closed; send it to a file"),
+        ("summarize data -o x.mms <&-", 0, ""),
+        ("summarize data -o x.mms <&- 2>&-", 0, ""),
+        ("summarize nowhere -o x.mms 2>&-", 66, ""),
+    ],
+)
+def test_closed_standard_streams(folder, line, code, message):
+    done = subprocess.run(
+        ["bash", "-c", f"{COMMAND} {line}"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, message in done.stderr) == (code, True), done
+    assert Path("x.mms").exists() == (code == 0)
+    if code == 0:
+        assert mm.MomentSummary.load("x.mms").n_rows == 120
