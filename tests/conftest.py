@@ -4,11 +4,18 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE / "unit" / "fitting")]
-settings.register_profile("momentmix", deadline=None)
+# The same examples in every run, however long they take; others by --hypothesis-profile=default.
+settings.register_profile(
+    "momentmix",
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("momentmix")
 
 
