@@ -77,6 +77,7 @@ NO_MATHEMATICS = {
     "atomic_file",
     "findings",
     "inputs",
+    "locks",
     "model_file",
     "record",
     "record_fields",
