@@ -20,6 +20,7 @@ from momentmix.capacity import (
     over_capacity,
     smallest_order,
 )
+from momentmix.core.labels import countable
 from momentmix.errors import CapacityError
 from momentmix.moments.cost import estimate
 from momentmix.moments.layout import Layout
@@ -127,5 +128,6 @@ def plan(
             raise CapacityError(over_capacity(d, order, r, most, method))
     elif r > 1:
         best_split(d, check_count("order", order, 3), r)
-    near = [m for m in range(3, max(d, 4)) if m != order and abs(m - order) <= 2]
+    around = range(max(3, order - 2), min(max(d, 4), order + 3))
+    near = [m for m in around if m != order and countable(d, m)]
     return Plan(d, r, _order_plan(d, order), tuple(_order_plan(d, m) for m in near))
