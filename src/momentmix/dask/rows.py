@@ -57,7 +57,7 @@ class Share(NamedTuple):
 
 def summarize_part(part: Part, moments: Moments, block: Any) -> Share:
     """Summary of one part; closed, so that nothing touches it any more."""
-    summary = part.summary(block, moments.new_shard).copy()
+    summary = moments.new_shard(None) + part.summary(block, moments.new_shard)
     return Share(summary, (summary.n_rows,))
 
 

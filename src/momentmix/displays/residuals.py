@@ -59,6 +59,7 @@ class MomentResidualsDisplay:
                 f"the mixture has {mixture.n_features} features, the summary "
                 f"{summary.n_features}. Use the summary that it was fitted to."
             )
+        summary = summary.copy()  # one state for all orders, whatever other threads add meanwhile
         shift = summary.mean
         scale = np.sqrt(np.where(summary.variance > 0, summary.variance, 1.0))
         scaled = DiagonalMixture(

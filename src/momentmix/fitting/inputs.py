@@ -24,6 +24,7 @@ def moments_of(data: object) -> StandardMoments | None:
         return data
     if not isinstance(data, MomentSummary):
         return None
+    data = data.copy()  # one state for all that follows, whatever other threads add meanwhile
     found = data.moments()
     return StandardMoments(
         found.n_features, found.order, found.distinct, found.squared, found.n_rows,

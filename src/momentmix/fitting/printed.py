@@ -50,7 +50,7 @@ def fit_printed(
 ) -> Printed:
     """Algorithm 5.1 on uncentred moments; "auto" takes the smallest order that identifies r."""
     r = check_count("n_components", n_components, 1)
-    held = data if isinstance(data, MomentSummary) else rows_of(data)
+    held = data.copy() if isinstance(data, MomentSummary) else rows_of(data)
     if r == 1:
         order = int(min(3, held.n_features))  # mean and variance need 1; the test needs more
     elif order == "auto":

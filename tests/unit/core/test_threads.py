@@ -118,9 +118,10 @@ def test_errors_leave_nothing_behind():
     gc.collect()
     assert blas_threads() == {3}
     shard = OpenShard(make_kernel(Layout(3, 2, 1, 0)), bytes(16))
-    with pytest.raises(ZeroDivisionError), shard.workers(2) as workers:
+    with shard.workers(2) as workers:
         workers.submit(lambda space: 1 / 0)
-        workers.wait()
+        with pytest.raises(ZeroDivisionError):
+            workers.wait()
 
 
 def test_small_and_large_work_only():
