@@ -19,11 +19,15 @@ paper leaves the order to the reader; `choose_order` is the rule of every interf
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from itertools import takewhile
 from math import comb
 from typing import Literal, NamedTuple
 
 import numpy as np
 
+from momentmix.core.labels import check_countable, countable
 from momentmix.errors import CapacityError, InputError, InputTypeError
 
 __all__ = [
@@ -38,6 +42,7 @@ __all__ = [
     "robust_rank",
     "smallest_order",
     "splits",
+    "usable_orders",
     "usual_order",
 ]
 
@@ -62,19 +67,36 @@ def check_count(name: str, value: object, smallest: int) -> int:
         raise InputTypeError(f"{name} must be an integer ≥ {smallest}; got {value!r}.")
     if value < smallest:
         raise InputError(f"{name} must be at least {smallest}; got {value}.")
+    if int(value) >= 1 << 63:  # too long to print, perhaps
+        raise InputError(f"{name} must be below 2^63; got {int(value).bit_length()} bits.")
     return int(value)
 
 
+def _largest_minimum(
+    places: range, left: Callable[[int], int], right: Callable[[int], int]
+) -> tuple[int, int]:
+    """The first place where min{left, right} is largest, and its value.
+
+    `left` grows and `right` falls, so that this is where they cross.
+    """
+    crossing = bisect_left(places, True, key=lambda k: left(k) >= right(k))
+    near = places[max(crossing - 1, 0) : crossing + 1]
+    return max(((k, min(left(k), right(k))) for k in near), key=lambda found: found[1])
+
+
 def splits(n_features: int, order: int) -> list[Split]:
-    """Every admissible (k, p) with the rank it reaches, largest rank first (eq. max-r)."""
+    """The best admissible k for each degree p, largest rank first (eq. max-r)."""
     n = n_features - 1
-    found = [
-        Split(k, p, min(comb(k, p), comb(n - k - 1, order - p - 1)))
-        for p in range(1, order - 1)
-        for k in range(p, n - order + p + 1)
-    ]
+    found = [_split(n, order, p) for p in range(1, order - 1)] if order <= n else []
     # At equal rank prefer the split whose linear systems (solve-G) have the most rows.
     return sorted(found, key=lambda s: (-s.rank, -comb(n - s.n_lower - 1, order - s.degree - 1)))
+
+
+def _split(n: int, order: int, p: int) -> Split:
+    k, rank = _largest_minimum(
+        range(p, n - order + p + 1), lambda k: comb(k, p), lambda k: comb(n - k - 1, order - p - 1)
+    )
+    return Split(k, p, rank)
 
 
 def count_monomials(n_features: int, degree: int) -> int:
@@ -95,14 +117,17 @@ def robust_rank(n_features: int, order: int) -> int:
     >>> [robust_rank(15, order) for order in (3, 4, 5, 6)]
     [8, 11, 29, 37]
     """
-    return max(
-        (
-            min(count_monomials(a, p), count_monomials(n_features - 1 - a, order - 1 - p))
-            for a in range(1, n_features - 1)
-            for p in range(1, order - 1)
-        ),
-        default=1,
-    )
+    if n_features < 3:
+        return 1
+    return max((_robust_rank(n_features - 1, order, p) for p in range(1, order - 1)), default=1)
+
+
+def _robust_rank(n: int, order: int, p: int) -> int:
+    return _largest_minimum(
+        range(1, n),
+        lambda a: count_monomials(a, p),
+        lambda a: count_monomials(n - a, order - 1 - p),
+    )[1]
 
 
 def largest_rank(n_features: int, order: int, method: Literal["paper", "robust"] = "paper") -> int:
@@ -136,6 +161,7 @@ def largest_rank(n_features: int, order: int, method: Literal["paper", "robust"]
     order = check_count("order", order, 3)
     if method not in ("paper", "robust"):
         raise InputError(f'method must be "paper" or "robust"; got {method!r}.')
+    check_countable(n_features, min(order, n_features))
     if method == "robust":
         return robust_rank(n_features, min(order, n_features))
     return max((split.rank for split in splits(n_features, order)), default=1)
@@ -152,6 +178,7 @@ def best_split(n_features: int, order: int, n_components: int = 1) -> Split:
     n_features = check_count("n_features", n_features, 1)
     order = check_count("order", order, 3)
     n_components = check_count("n_components", n_components, 1)
+    check_countable(n_features, min(order, n_features))
     candidates = splits(n_features, order)
     if not candidates:
         raise CapacityError(
@@ -161,6 +188,11 @@ def best_split(n_features: int, order: int, n_components: int = 1) -> Split:
     if candidates[0].rank < n_components:
         raise CapacityError(over_capacity(n_features, order, n_components, candidates[0].rank))
     return candidates[0]
+
+
+def usable_orders(n_features: int, highest: int) -> Iterator[int]:
+    """The orders from 3 to `highest` whose moments can be counted."""
+    return takewhile(lambda order: countable(n_features, order), range(3, highest + 1))
 
 
 def smallest_order(
@@ -184,11 +216,13 @@ def smallest_order(
     n_components = check_count("n_components", n_components, 1)
     if n_components == 1:
         return 3
-    orders = range(3, n_features + (method == "robust"))
-    for order in orders:
-        if largest_rank(n_features, order, method) >= n_components:
+    check_countable(n_features, 3)
+    most = 1
+    for order in usable_orders(n_features, n_features - (method == "paper")):
+        rank = largest_rank(n_features, order, method)
+        if rank >= n_components:
             return order
-    most = max((largest_rank(n_features, m, method) for m in orders), default=1)
+        most = max(most, rank)
     raise CapacityError(
         f"no order identifies n_components={n_components} with {n_features} features; the most "
         f"that any order reaches is {most}. Ask for at most {most}, or add features."

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, Literal, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from momentmix.capacity import choose_order
 from momentmix.core.array_backend import is_foreign, namespace
 from momentmix.core.containers import check_dtype, has_mask, plain_array
+from momentmix.core.locks import ForkSafeLock, one_at_a_time
 from momentmix.core.mixture import DiagonalMixture
 from momentmix.core.row_blocks import ArrayRows, HeldRows
 from momentmix.errors import FitWarning, InputError, InputTypeError
@@ -47,6 +49,7 @@ _FITTED = {
 }  # fmt: skip
 _TOLD = {"constant-column", "duplicate-columns", "outlier-influence"}  # findings that warn
 _FEW_REPEATED = 10_000  # rows, beyond ten times those given
+_LOCKS: WeakKeyDictionary[Any, ForkSafeLock] = WeakKeyDictionary()  # by estimator; never pickled
 
 
 def _other_names(X: Any) -> list[str] | None:
@@ -70,8 +73,9 @@ def _check_columns(X: Any) -> None:
 
 
 def _keeps_state(method: Method) -> Method:
-    """The method; if it fails, the estimator is as it was before."""
+    """The method, one thread at a time; if it fails, the estimator is as it was before."""
 
+    @one_at_a_time
     @wraps(method)
     def guarded(self: Any, *arguments: Any, **options: Any) -> Any:
         before = dict(self.__dict__)
@@ -256,6 +260,7 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
                 f"fit_summary needs a MomentSummary; got {type(summary).__name__}. Use fit() for "
                 "rows."
             )
+        summary = summary.copy()  # partial_fit adds to it; the caller's stays as it is
         result = self._call(summary)
         self._forget()
         self.n_features_in_ = summary.n_features
@@ -263,7 +268,7 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
             self.feature_names_in_ = np.array(summary.feature_names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        self._take(result, summary.copy())  # partial_fit adds to it; the caller's stays as it is
+        self._take(result, summary)
         return self
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
@@ -387,15 +392,25 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     def __getattr__(self, name: str) -> Any:
         # Only called for what is not there: fitted attributes while rows are waiting for a fit.
-        if name in _FITTED and self.__dict__.get("_pending"):
-            self._pending = False
-            try:
-                self._take(self._call(self.summary_), self.summary_)
-            except BaseException:
-                self._pending = True
-                raise
-            return self.__dict__[name]
+        if name in _FITTED:
+            with self._lock.held():  # another thread may be at it
+                if name not in self.__dict__ and self.__dict__.get("_pending"):
+                    self._fit_pending()
+                if name in self.__dict__:
+                    return self.__dict__[name]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def _fit_pending(self) -> None:
+        self._pending = False
+        try:
+            self._take(self._call(self.summary_), self.summary_)
+        except BaseException:
+            self._pending = True
+            raise
+
+    @property
+    def _lock(self) -> ForkSafeLock:
+        return _LOCKS.setdefault(self, ForkSafeLock())
 
     # -- using --------------------------------------------------------------------------------
 

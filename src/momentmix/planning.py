@@ -22,6 +22,7 @@ from momentmix.capacity import (
     over_capacity,
     smallest_order,
 )
+from momentmix.core.labels import countable
 from momentmix.errors import CapacityError
 from momentmix.moments.cost import estimate
 from momentmix.moments.layout import Layout
@@ -134,5 +135,6 @@ def plan(
     most = _reach(d, order, method)
     if most < r:
         raise CapacityError(over_capacity(d, order, r, most, method))
-    near = [m for m in range(3, d + 1) if m != order and abs(m - order) <= 2]
+    around = range(max(3, order - 2), min(d, order + 2) + 1)
+    near = [m for m in around if m != order and countable(d, m)]
     return Plan(d, r, _order_plan(d, order), tuple(_order_plan(d, m) for m in near))

@@ -55,6 +55,11 @@ def test_plan_for_one_component(run):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (
+            ["plan", "-d", "1000000000", "-r", "5", "-m", "1000000000"],
+            "order=1000000000 with 1000000000 features has more than 1e+60 moments",
+        ),
+        (["plan", "-d", "9" * 400, "-r", "5"], "n_features must be below 2^63"),
         (["plan", "-d", "15", "-r", "9999"], "no order identifies n_components=9999 with 15"),
         (
             ["plan", "-d", "15", "-r", "99", "--method", "paper"],

@@ -1,10 +1,22 @@
 from math import comb, floor, sqrt
 
+import numpy as np
 import pytest
 
-from momentmix import largest_rank, smallest_order
+from momentmix import (
+    DiagonalMixture,
+    IncompleteSymmetricTensor,
+    MomentSummary,
+    capacity,
+    largest_rank,
+    smallest_order,
+    summarize,
+)
 from momentmix.capacity import best_split, splits
+from momentmix.core.labels import index_sets
 from momentmix.errors import CapacityError, InputError, InputTypeError
+from momentmix.moments.layout import Layout
+from momentmix.planning import plan
 
 
 def brute_force(d, m):
@@ -127,3 +139,74 @@ def test_errors_state_the_bound_and_the_cure(call, error, message):
 def test_one_component_needs_no_order():
     assert largest_rank(1, 3) == 1
     assert smallest_order(1, 1) == 3
+
+
+# -- sizes beyond all bounds ------------------------------------------------------------------
+
+HUGE = 10**9
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: MomentSummary(HUGE, HUGE),
+        lambda: MomentSummary(HUGE, HUGE // 2, memory_budget=10**30),
+        lambda: MomentSummary(10**4, 10**4),
+        lambda: Layout(HUGE, HUGE - 1, 0, 0),
+        lambda: summarize(np.ones((2, 1000)), 1000),
+        lambda: largest_rank(HUGE, HUGE),
+        lambda: largest_rank(HUGE, HUGE, method="robust"),
+        lambda: largest_rank(5000, 2500, method="robust"),
+        lambda: best_split(HUGE, HUGE // 2),
+        lambda: plan(HUGE, 5, HUGE),
+        lambda: plan(HUGE, 1, HUGE),
+        lambda: plan(HUGE, 5, HUGE // 2, "paper"),
+        lambda: IncompleteSymmetricTensor([1.0], HUGE, HUGE),
+        lambda: IncompleteSymmetricTensor([1.0], HUGE, HUGE // 2),
+        lambda: IncompleteSymmetricTensor.from_factors(np.ones((1, 10**5)), 5 * 10**4),
+        lambda: index_sets(400, 200),
+        lambda: DiagonalMixture([1], np.ones((1, 400)), np.ones((1, 400))).moment_tensor(200),
+        lambda: DiagonalMixture([1], np.ones((1, 400)), np.ones((1, 400))).squared_moments(0, 9),
+    ],
+)
+def test_sizes_beyond_counting_are_refused_at_once(call):
+    with pytest.raises(InputError, match=r"has more than \de\+\d\d moments.*Use a lower order or"):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: MomentSummary(HUGE, 2), InputError, "the budget is .*fewer features"),
+        (lambda: MomentSummary(HUGE, 1), InputError, "the budget is .*fewer features"),
+        (lambda: MomentSummary(60, 60), InputError, r"the budget is .* Use order="),
+        (lambda: MomentSummary(9999, 5, memory_budget=10**99), InputError, "budget is 8.39e"),
+        (lambda: MomentSummary(10**5000, 2), InputError, r"below 2\^63; got 16610 bits"),
+        (lambda: smallest_order(1000, 10**5000), InputError, r"below 2\^63; got 16610 bits"),
+        (lambda: smallest_order(40, HUGE), CapacityError, "any order reaches is 92378"),
+        (lambda: IncompleteSymmetricTensor([1.0], HUGE, 6), InputError, r"must have shape \(1388"),
+    ],
+)
+def test_large_sizes_get_the_usual_message(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("call", "answer"),
+    [
+        (lambda: largest_rank(10**6, 4), 998584),
+        (lambda: largest_rank(10**6, 3, method="robust"), 500_000),
+        (lambda: largest_rank(5, HUGE), 1),
+        (lambda: smallest_order(1000, 10**15), 15),
+        (lambda: smallest_order(HUGE, 10**17, method="robust"), 5),
+        (lambda: plan(10**6, 5).chosen.order, 4),
+        (lambda: [one.order for one in plan(HUGE, 5).neighbours], [3, 5, 6]),
+    ],
+)
+def test_large_capacities_take_few_steps(call, answer, monkeypatch):
+    """By the crossing of what grows and what falls, not by all splits."""
+    counted = []
+    monkeypatch.setattr(capacity, "comb", lambda n, k: (counted.append(1), comb(n, k))[1])
+    assert call() == answer
+    assert len(counted) < 20_000

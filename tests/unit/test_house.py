@@ -78,6 +78,7 @@ NO_MATHEMATICS = {
     "containers",
     "findings",
     "inputs",
+    "locks",
     "model_file",
     "record",
     "record_fields",

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from momentmix.core.labels import Int, colex_rank, index_sets
+from momentmix.core.labels import Int, check_countable, colex_rank, index_sets
 from momentmix.core.monomials import monomials, monomials_pullback, monomials_tangent
 from momentmix.errors import InputError, InputTypeError
 
@@ -79,6 +79,7 @@ class IncompleteSymmetricTensor:
                 f"order must lie between 1 and n_features={self.n_features} (an entry needs that "
                 f"many distinct indices); got order={self.order}."
             )
+        check_countable(self.n_features, self.order)
         values = np.array(self.values)
         if values.dtype.kind not in "fciu":
             raise InputTypeError(f"values must be numbers; got dtype {values.dtype}.")
@@ -123,6 +124,7 @@ class IncompleteSymmetricTensor:
         d = factors.shape[1]
         if not 1 <= order <= d:
             raise InputError(f"order must lie between 1 and n_features={d}; got order={order}.")
+        check_countable(d, order)
         return cls(power_sum(factors, order, weights), d, order)
 
     @property

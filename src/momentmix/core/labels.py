@@ -16,15 +16,56 @@ increasing tuple stands for each.
 
 from __future__ import annotations
 
+import sys
 from functools import lru_cache
 from math import comb
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from momentmix.errors import InputError
+
 Int = NDArray[np.int64]
 
-__all__ = ["binomials", "colex_rank", "colex_unrank", "index_sets", "sets_without"]
+_MOST = 10**60  # more are not even counted: the numbers alone would fill the memory
+
+__all__ = [
+    "binomials",
+    "check_countable",
+    "colex_rank",
+    "colex_unrank",
+    "countable",
+    "index_sets",
+    "sets_without",
+]
+
+
+def countable(n_features: int, order: int, most: int = _MOST) -> bool:
+    """Whether there are at most `most` index sets of up to `order` entries.
+
+    Takes at most log2(most) steps, since one more order or feature at least doubles a small number.
+
+    Examples
+    --------
+    >>> countable(4, 2, 11), countable(4, 2, 10), countable(10**9, 10**9)
+    (True, False, False)
+    """
+    n_sets = total = 1
+    for t in range(min(order, n_features)):
+        n_sets = n_sets * (n_features - t) // (t + 1)  # C(d, t + 1)
+        total += n_sets
+        if total > most:
+            return False
+    return total <= most
+
+
+def check_countable(n_features: int, order: int, most: int = _MOST) -> None:
+    """Refuse sizes that no computer holds, before their numbers or loops over them are made."""
+    if not countable(n_features, order, most):
+        raise InputError(
+            f"order={order} with {n_features} features has more than {most:.0e} moments, which no "
+            "computer holds. Use a lower order or fewer features."
+        )
 
 
 @lru_cache(maxsize=64)
@@ -42,6 +83,7 @@ def binomials(n_features: int, order: int) -> Int:
 def _index_sets(n_features: int, order: int) -> Int:
     if order == 0:
         return np.zeros((1, 0), dtype=np.int64)
+    check_countable(n_features, order, sys.maxsize // (8 * order))  # bytes of the array
     sets = np.empty((comb(n_features, order), order), dtype=np.int64)
     below = _index_sets(n_features - 1, order - 1) if n_features >= order else sets[:0, 1:]
     for last in range(order - 1, n_features):

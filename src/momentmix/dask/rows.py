@@ -59,8 +59,9 @@ class Share(NamedTuple):
 
 def summarize_part(part: Part, moments: Moments, block: Any) -> Share:
     """Summary of one part; closed, so that nothing touches it any more."""
-    summary, mark = part.summary(block, moments.new_shard)
-    return Share(summary.copy(), (summary.n_rows,), (mark,))
+    found, mark = part.summary(block, moments.new_shard)
+    summary = moments.new_shard(None) + found
+    return Share(summary, (summary.n_rows,), (mark,))
 
 
 def merge_summaries(shares: list[Share]) -> Share:

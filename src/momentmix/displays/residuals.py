@@ -61,7 +61,7 @@ class MomentResidualsDisplay:
                 f"the mixture has {mixture.n_features} features, the summary "
                 f"{summary.n_features}. Use the summary that it was fitted to."
             )
-        summary = in_order_of(mixture, summary)
+        summary = in_order_of(mixture, summary.copy())  # one state, whatever threads add meanwhile
         if mixture.feature_names is not None and summary.feature_names is not None:
             match_names(mixture.feature_names, summary.feature_names, "the mixture")
         shift = summary.mean

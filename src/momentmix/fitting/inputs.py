@@ -40,6 +40,7 @@ def moments_of(data: object) -> StandardMoments | None:
         return data
     if not isinstance(data, MomentSummary):
         return None
+    data = data.copy()  # one state for all that follows, whatever other threads add meanwhile
     if data.n_rows:
         check_sizes(data.minimum, data.maximum, data.feature_names)
     found = data.moments()

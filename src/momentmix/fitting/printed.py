@@ -57,7 +57,7 @@ def fit_printed(
 ) -> Printed:
     """Algorithm 5.1 on uncentred moments; "auto" takes the smallest order that identifies r."""
     r = check_count("n_components", n_components, 1)
-    held = data if isinstance(data, MomentSummary) else rows_of(data)
+    held = data.copy() if isinstance(data, MomentSummary) else rows_of(data)
     if order == "auto":
         available = held.order if isinstance(held, MomentSummary) else None
         order = choose_order(held.n_features, r, available, method="paper")

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix.capacity import check_order, choose_order, robust_rank
+from momentmix.capacity import check_order, choose_order, robust_rank, usable_orders
 from momentmix.core.mixture import DiagonalMixture
 from momentmix.core.row_blocks import RowBlocks
 from momentmix.core.standard_moments import StandardMoments
@@ -192,10 +192,10 @@ class Run:
         most, d = capacity(moments), moments.n_features
         if r <= most:
             return
-        enough = [m for m in range(3, d + 1) if robust_rank(d, m) >= r]
-        cure = (
-            f"Use order={enough[0]} (up to {robust_rank(d, enough[0])}), or at" if enough else "At"
-        )
+        enough = next((m for m in usable_orders(d, d) if robust_rank(d, m) >= r), None)
+        cure = "At"
+        if enough is not None:
+            cure = f"Use order={enough} (up to {robust_rank(d, enough)}), or at"
         kind = "features" if d == self.n_features else "features that vary"
         raise CapacityError(
             f"order={moments.order} with {d} {kind} identifies at most {most} component"

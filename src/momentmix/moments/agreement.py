@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from momentmix.errors import InputError
-from momentmix.moments.layout import Layout
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
-__all__ = ["check_alike", "listed", "names_differ"]
+from momentmix.errors import InputError, ShardError
+from momentmix.moments.layout import Layout
+from momentmix.moments.marks import Mark
+
+__all__ = [
+    "check_alike",
+    "check_contained",
+    "check_disjoint",
+    "check_once",
+    "check_versions",
+    "names_differ",
+]
 
 
 def check_alike(
@@ -48,7 +59,58 @@ def names_differ(expected: tuple[str, ...], given: tuple[str, ...]) -> str:
     return f"feature names must agree; column {first} is {a} in one and {b} in the other. {cure}"
 
 
-def listed(shards: tuple[str, ...]) -> str:
+def check_disjoint(left: frozenset[bytes], right: frozenset[bytes]) -> None:
+    """Refuse to add summaries that share a shard."""
+    common = _sorted(left & right)
+    if common:
+        raise ShardError(
+            f"{_listed(common)} in both summaries: the rows would count twice. Leave one of them "
+            "out, or subtract it first.",
+            shard_ids=common,
+        )
+
+
+def check_once(shards: Sequence[bytes]) -> None:
+    """Refuse two shards of one id in a summary."""
+    twice = _sorted(frozenset(shard for shard, n in Counter(shards).items() if n > 1))
+    if twice:
+        raise ShardError(
+            f"{_listed(twice)} in the summary already: the rows would count twice. Leave one of "
+            "them out.",
+            shard_ids=twice,
+        )
+
+
+def check_contained(whole: frozenset[bytes], part: frozenset[bytes]) -> None:
+    """Refuse to subtract a shard that is not there."""
+    foreign = _sorted(part - whole)
+    if foreign:
+        raise ShardError(
+            f"{_listed(foreign)} not in the summary to subtract from. Subtract only what was "
+            "added; for rows without a shard of their own use forget().",
+            shard_ids=foreign,
+        )
+
+
+def check_versions(differing: Mapping[bytes, tuple[Mark, Mark]]) -> None:
+    """Refuse to subtract a shard that took other rows than the one of the same id that is there."""
+    if differing:
+        shards = _sorted(frozenset(differing))
+        there, here = differing[bytes.fromhex(shards[0])]
+        raise ShardError(
+            f"{_listed(shards)} not the same in both summaries: {there.n_rows:,} rows in the one "
+            f"to subtract from, {here.n_rows:,} in the other. It took other rows after one of them "
+            "was copied or saved, or its id was given twice. Subtract the same version; for the "
+            "rows alone use forget().",
+            shard_ids=shards,
+        )
+
+
+def _sorted(shards: frozenset[bytes]) -> tuple[str, ...]:
+    return tuple(sorted(shard.hex() for shard in shards))
+
+
+def _listed(shards: tuple[str, ...]) -> str:
     """The first few shard ids, as the subject of a sentence."""
     listed = ", ".join(shards[:5]) + (f" and {len(shards) - 5} more" if len(shards) > 5 else "")
     return f"shard {listed} is" if len(shards) == 1 else f"shards {listed} are"

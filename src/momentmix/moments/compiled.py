@@ -14,12 +14,12 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from threading import Lock
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from momentmix.core.locks import ForkSafeLock
 from momentmix.moments.half_split import Fill, HalfSplit
 from momentmix.moments.layout import Layout
 
@@ -30,7 +30,7 @@ Int = NDArray[np.int64]
 
 _EACH, _OUTER, _PRODUCT = 0, 1, 2
 _WORTHWHILE = 1 << 21  # moments times blocks whose sums take about a second by NumPy
-_LOADING = Lock()
+_LOADING = ForkSafeLock()
 
 
 @cache
@@ -57,7 +57,7 @@ def load_blas() -> None:
 
 def sum_rows(*arguments: Any) -> None:
     """Run the compiled `_sum_rows`; loads or compiles it at the first call."""
-    with _LOADING:
+    with _LOADING.held():
         function = _load()
     function(*arguments)
 

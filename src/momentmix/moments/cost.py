@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import dataclass
 from math import comb
 
@@ -84,7 +85,7 @@ def physical_memory() -> int:
 def check_budget(layout: Layout, memory_budget: int | None) -> SummaryCost:
     """Refuse a summary over budget (bytes; by default a quarter of the memory)."""
     cost = estimate(layout)
-    budget = physical_memory() // 4 if memory_budget is None else memory_budget
+    budget = physical_memory() // 4 if memory_budget is None else min(memory_budget, sys.maxsize)
     if cost.memory_bytes > budget:
         cures = ["memory_budget=… in bytes, if that much memory is there"]
         lower = layout.order - 1

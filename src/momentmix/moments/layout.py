@@ -20,13 +20,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from math import comb
+from math import comb, prod
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from momentmix.capacity import check_count
-from momentmix.core.labels import Int, colex_rank, sets_without
+from momentmix.core.labels import Int, check_countable, colex_rank, sets_without
 from momentmix.errors import InputError
 
 __all__ = ["Kind", "Layout", "Section", "member_ranks", "square_member_ranks"]
@@ -49,7 +49,7 @@ class Section(NamedTuple):
     @property
     def n_entries(self) -> int:
         """Number of moments, groups not counted."""
-        return int(np.prod(self.shape))
+        return prod(self.shape)
 
     @property
     def place(self) -> slice:
@@ -92,6 +92,7 @@ class Layout:
                 f"order must be at most n_features={d}, since a moment needs that many distinct "
                 f"features; got order={m}. Use order={d} or less, or more features."
             )
+        check_countable(d, m)
         if q > m - 1:
             raise InputError(
                 f"squared_order must be at most order − 1 = {m - 1}, or the moments are not closed "

@@ -9,7 +9,9 @@ standard error of that sum is about sqrt(Σ z_I²) about the mean; since the shi
 two standard deviations of the mean, the ratio is of the order of 2^−53·3^t·sqrt(rows of a block).
 The quantum of 2^−96 units adds nothing visible while typical deviations stay above 2^−6 units.
 
-An error leaves the shard unusable: callers update a clone and keep it on success.
+An error leaves the shard unusable: callers update a clone and keep it on success. Only rows that
+complete no block go into the shard itself; they count from the moment that `n_waiting` says so, and
+a clone made before that, by any thread, does not have them.
 """
 
 from __future__ import annotations
@@ -60,7 +62,7 @@ class OpenShard:
         self.waiting = np.empty((LARGEST_BLOCK, d))
         self.waiting_weights = np.empty(LARGEST_BLOCK)
         self.n_waiting = 0
-        self.spaces: SimpleQueue[Workspace] = SimpleQueue()  # of all clones, until it closes
+        self.spaces: SimpleQueue[Workspace] = SimpleQueue()  # of all clones
 
     def workers(self, n_threads: int) -> Workers:
         """Threads that work on this shard."""
@@ -73,6 +75,16 @@ class OpenShard:
         for name in ("sums", "n_rows", "minimum", "maximum", "waiting", "waiting_weights"):
             setattr(twin, name, getattr(self, name).copy())
         return twin
+
+    @property
+    def n_all(self) -> int:
+        """Number of rows so far."""
+        return sum(self.n_rows) + self.n_waiting
+
+    def snapshot(self) -> Totals:
+        """The sums of the rows so far, as if the shard were complete; it stays as it is."""
+        with self.workers(1) as workers:
+            return self.clone().close(workers)
 
     # -- rows → blocks ------------------------------------------------------------------------
 
@@ -99,13 +111,9 @@ class OpenShard:
             self._take(block, block_weights, workers, (first_row + stop - len(block), names))
             start = stop
         workers.wait()
-        before = self.n_waiting
-        self._keep(rows[start:], None if weights is None else weights[start:])
-        try:
-            self._check_waiting((first_row + len(rows) - self.n_waiting, names))
-        except InputError:
-            self.n_waiting = before
-            raise
+        n_waiting = self._put(rows[start:], None if weights is None else weights[start:])
+        self._check_waiting(n_waiting, (first_row + len(rows) - n_waiting, names))
+        self.n_waiting = n_waiting
 
     def _blocks(
         self, rows: NDArray[Any], weights: Float | None
@@ -114,7 +122,7 @@ class OpenShard:
         ones, start, size = np.ones(LARGEST_BLOCK), 0, self.block_size
         if self.n_waiting and self.n_waiting + len(rows) >= size:
             start = size - self.n_waiting
-            self._keep(rows[:start], None if weights is None else weights[:start])
+            self._put(rows[:start], None if weights is None else weights[:start])
             self.n_waiting = 0
             yield self.waiting[:size].copy(), self.waiting_weights[:size].copy(), start
         while start + self.block_size <= len(rows):
@@ -123,16 +131,16 @@ class OpenShard:
             start = part.stop
             yield block, ones[: len(block)] if weights is None else weights[part], start
 
-    def _keep(self, rows: NDArray[Any], weights: Float | None) -> None:
-        """Put rows aside until they fill a block."""
+    def _put(self, rows: NDArray[Any], weights: Float | None) -> int:
+        """Put rows behind those that wait for a block; returns how many would wait with them."""
         part = slice(self.n_waiting, self.n_waiting + len(rows))
         self.waiting[part] = rows
         self.waiting_weights[part] = 1.0 if weights is None else weights
-        self.n_waiting += len(rows)
+        return part.stop
 
-    def _check_waiting(self, place: tuple[int, Any]) -> None:
+    def _check_waiting(self, n_waiting: int, place: tuple[int, Any]) -> None:
         """Refuse outliers at once, not when the block is full."""
-        block = self.waiting[: self.n_waiting]
+        block = self.waiting[:n_waiting]
         if not len(block) or self.sums.known is None:
             return
         ends, names = extremes(block), _namer(place)
@@ -184,7 +192,7 @@ class OpenShard:
         self.sums.digits.add(self.kernel.block_sums(block, weights, *frame, space, number), group)
 
     def close(self, workers: Workers) -> Totals:
-        """The sums of the shard in its canonical frame. Call it on a clone to go on adding."""
+        """The sums of the shard in its canonical frame; it takes no rows after that."""
         if self.n_waiting:
             n, self.n_waiting = self.n_waiting, 0
             self._take(self.waiting[:n], self.waiting_weights[:n], workers, (-n, None))

@@ -37,7 +37,6 @@ __all__ = [
     "effective_rows",
     "frame",
     "group_moments",
-    "mean",
     "moments",
     "nearest_units",
     "require_rows",
@@ -93,16 +92,6 @@ class Moments:
         return len(self.squared) - 1
 
 
-def mean(totals: Totals) -> Float:
-    """Mean of each feature, correctly rounded."""
-    weight = totals.weight
-    values = [
-        0.0 if e is None else float((k + Fraction(s, weight)) * Fraction(2) ** e)
-        for e, k, s in zip(totals.exponents, totals.shifts, totals.first, strict=True)
-    ]
-    return np.array(values)
-
-
 def deviation(totals: Totals) -> Float:
     """Standard deviation of each feature (divisor Σw); at least 0."""
     weight, values = totals.weight, []
@@ -146,9 +135,9 @@ def _target(
     moments vanish in proportion, whatever its unit of measurement.
     """
     d = totals.layout.n_features
-    centre = mean(totals) if shift is None else _vector("shift", shift, d)
+    centre = totals.mean if shift is None else _vector("shift", shift, d)
     if scale is None:
-        spread, size = deviation(totals), np.abs(mean(totals))
+        spread, size = deviation(totals), np.abs(totals.mean)
         return centre, np.where(spread > 0, spread, np.where(size > 0, size, 1.0))
     unit = _vector("scale", scale, d)
     if (unit <= 0).any():
@@ -168,7 +157,7 @@ def _readings(totals: Totals, shift: Float, scale: Float) -> list[Float]:
     """Each section over the total Σw, groups kept, about `shift` in units of `scale`."""
     layout = totals.layout
     spread = deviation(totals)
-    size = np.hypot(spread, mean(totals) - shift)  # of what is multiplied
+    size = np.hypot(spread, totals.mean - shift)  # of what is multiplied
     size = np.where(size > 0, size, scale)
     wanted = (np.frexp(np.where(spread > 0, spread, size))[1] - 9).tolist()
     exponents = [w if e is None else e for e, w in zip(totals.exponents, wanted, strict=True)]

@@ -5,9 +5,10 @@
 | (M_m)_{Ω_m} | ``summary.tensor(m, shift=0, scale=1)`` | (C(d, m),) |
 | (M_m)_{L_j} | ``summary.squared(j, m−2, shift=0, scale=1)`` | (C(d−1, m−2),) |
 
-A summary is a set of closed *shards* and perhaps an open one. A shard opens with the first update
-after construction, loading or merging, and closes when the summary is saved, copied, added or
-subtracted. Reading moments does not close it.
+A summary is a set of closed *shards*, whose sums are a value, and perhaps an open one, which takes
+rows. A shard opens with the first update and stays open until an update names another one, or rows
+are forgotten. Everything else reads: saving, copying, adding and subtracting see the open shard as
+if it were complete, and change nothing about what later updates give.
 
 Differs from the paper: moments are kept about a shift near the mean and standardised by default.
 """
@@ -33,6 +34,7 @@ from momentmix.core.array_backend import (
     to_numpy,
 )
 from momentmix.core.atomic_file import atomic_write
+from momentmix.core.locks import ForkSafeLock, one_at_a_time
 from momentmix.core.threads import usable_cores
 from momentmix.errors import InputError, InputTypeError, ShardError
 from momentmix.moments import agreement, forgetting, readings, summary_file
@@ -42,10 +44,11 @@ from momentmix.moments.cost import check_budget
 from momentmix.moments.device_shard import Place, add_device_rows, as_device_rows
 from momentmix.moments.host_feed import feed
 from momentmix.moments.layout import Layout
+from momentmix.moments.marks import differing
 from momentmix.moments.open_shard import OpenShard
 from momentmix.moments.plausibility import impossible
 from momentmix.moments.rows import as_rows, as_weights, check_feature_names, checked_values
-from momentmix.moments.summary_view import SummaryView
+from momentmix.moments.summary_view import State, SummaryView
 from momentmix.moments.totals import Totals
 from momentmix.moments.workers import Workers
 
@@ -67,6 +70,16 @@ def _digest(shard_id: object) -> bytes:
 
 class MomentSummary(SummaryView):
     """Moments of rows, from one pass.
+
+    A summary may be filled and read by several threads: each update is added whole, one after the
+    other, and whoever reads meanwhile sees some of them.
+
+    Reading, copying, pickling, saving, adding and subtracting never change what later updates give.
+    What they give carries the id of the shard that is being filled: adding it to that summary later
+    is refused, and so is subtracting it from a sum that holds more rows of that shard. (After
+    loading, this is known for files of one shard only.) A copy goes on with the same shard, so that
+    the same updates give it the same bytes. What was saved or pickled holds moments only, no rows:
+    it opens another shard.
 
     Parameters
     ----------
@@ -124,17 +137,19 @@ class MomentSummary(SummaryView):
             squared_order = min(2, check_count("order", order, 1) - 1)
         layout = Layout(n_features, order, squared_order, replicates)
         check_budget(layout, memory_budget)
-        self._names = (
-            None if feature_names is None else check_feature_names(feature_names, n_features)
-        )
-        self._next_id: bytes | None = None if shard_id is None else _digest(shard_id)
-        self._n_threads = None if n_threads is None else check_count("n_threads", n_threads, 1)
-        self._closed = algebra.empty(layout)
-        self._open: OpenShard | None = None
-        self._snapshot: Totals | None = None
+        names = None if feature_names is None else check_feature_names(feature_names, n_features)
+        n_threads = None if n_threads is None else check_count("n_threads", n_threads, 1)
+        next_id = None if shard_id is None else _digest(shard_id)
+        self._begin(State(algebra.empty(layout), None, next_id, names), n_threads)
+
+    def _begin(self, state: State, n_threads: int | None) -> MomentSummary:
+        self._state, self._n_threads, self._snapshot = state, n_threads, None
+        self._lock = ForkSafeLock()  # of those who replace the state
+        return self
 
     # -- adding rows --------------------------------------------------------------------------
 
+    @one_at_a_time
     def update(
         self,
         rows: Any,
@@ -180,8 +195,6 @@ class MomentSummary(SummaryView):
             array, weights = array[weights > 0], weights[weights > 0]
         parts = [(0, array)] if device is None else feed(array, device)
         self._add(parts, len(array), weights, digest, names)
-        if names is not None:
-            self._names = names
         return self
 
     def _add_foreign(self, rows: Any, sample_weight: Any, digest: Any, device: Any) -> None:
@@ -207,11 +220,11 @@ class MomentSummary(SummaryView):
         names: Sequence[str] | None,
     ) -> None:
         """Add checked rows to the open shard, or to a new one: parts with their first row."""
-        closed, shard = self._closed, self._open
+        closed, shard, next_id, known = self._state
         if shard is not None and wanted not in (None, shard.shard_id):
             closed, shard = self._totals(), None
         if shard is None:
-            digest = wanted or self._next_id or _digest(None)
+            digest = wanted or next_id or _digest(None)
             if digest in closed.shards:
                 raise ShardError(
                     f"shard {digest.hex()} is already in this summary and closed; a closed shard "
@@ -225,11 +238,10 @@ class MomentSummary(SummaryView):
             for first, array in parts:
                 w = None if weights is None else weights[first : first + array.shape[0]]
                 if is_foreign(array):
-                    place = Place(first, names or self._names)
-                    add_device_rows(shard, array, w, workers, place)
+                    add_device_rows(shard, array, w, workers, Place(first, names or known))
                 else:
-                    shard.update(array, w, workers, names or self._names)
-        self._closed, self._open, self._snapshot, self._next_id = closed, shard, None, None
+                    shard.update(array, w, workers, names or known)
+        self._state = State(closed, shard, None, known if names is None else tuple(names))
 
     def _workers(self, shard: OpenShard, n_rows: int) -> Workers:
         cores = self._n_threads or usable_cores()
@@ -243,11 +255,13 @@ class MomentSummary(SummaryView):
                 "feature_names at construction, or plain arrays throughout."
             )
 
+    @one_at_a_time
     def forget(self, rows: Any, sample_weight: ArrayLike | None = None) -> MomentSummary:
         """Take away rows that were added before, in whatever shard.
 
         Unlike ``−`` this needs no shard of exactly these rows, but cannot prove that they were
-        added: it checks the count, the bounds and the variances. Minimum and maximum become bounds.
+        added: it checks the count, the bounds and the variances. Minimum and maximum become bounds,
+        and the next update opens another shard.
         """
         array, names = as_rows(rows, self.n_features, self._names)
         self._check_names(names)
@@ -264,94 +278,63 @@ class MomentSummary(SummaryView):
             memory_budget=2 * self.cost.memory_bytes,
             n_threads=self._n_threads,
         ).update(array, weights)
-        self._replace(forgetting.forget(whole, lost._totals()))
+        self._state = State(forgetting.forget(whole, lost._totals()), names=self._names)
         return self
-
-    # -- state --------------------------------------------------------------------------------
-
-    def _totals(self) -> Totals:
-        """The exact sums of all rows so far; leaves an open shard open."""
-        if self._open is None:
-            return self._closed
-        if self._snapshot is None:
-            with self._open.workers(1) as workers:
-                shard = self._open.clone().close(workers)
-            self._snapshot = algebra.combine(self._closed, shard)
-        return self._snapshot
-
-    def _replace(self, totals: Totals) -> Totals:
-        self._closed, self._open, self._snapshot = totals, None, None
-        return totals
-
-    def _close(self) -> Totals:
-        """Close the open shard."""
-        return self._replace(self._totals())
-
-    def _derived(self, totals: Totals, names: tuple[str, ...] | None) -> MomentSummary:
-        summary = object.__new__(MomentSummary)
-        summary._names, summary._next_id, summary._n_threads = names, None, self._n_threads
-        summary._replace(totals)
-        return summary
 
     # -- adding and subtracting summaries -----------------------------------------------------
 
-    def _check_alike(self, other: Any) -> tuple[str, ...] | None:
-        """Refuse a summary that cannot be added to this one; returns the common names."""
+    def _derived(self, totals: Totals, names: tuple[str, ...] | None) -> MomentSummary:
+        """A summary of closed shards."""
+        summary = MomentSummary.__new__(MomentSummary)
+        return summary._begin(State(totals, names=names), self._n_threads)
+
+    def _operand(self, other: Any, state: State) -> tuple[Totals, tuple[str, ...] | None]:
+        """The sums of a summary that can be combined with this one, and the common names."""
         if not isinstance(other, MomentSummary):
             raise InputTypeError(
                 f"a summary can be combined with another MomentSummary only; got "
                 f"{type(other).__name__}. Use update() for rows."
             )
-        return agreement.check_alike(self._layout, other._layout, self._names, other._names)
-
-    def _sum(self, other: Any) -> tuple[Totals, tuple[str, ...] | None]:
-        names = self._check_alike(other)
-        a, b = self._totals(), other._totals()
-        common = tuple(sorted(shard.hex() for shard in a.shards & b.shards))
-        if common:
-            raise ShardError(
-                f"{agreement.listed(common)} in both summaries: the rows would count twice. Leave "
-                "one of them out, or subtract it first.",
-                shard_ids=common,
-            )
-        result = algebra.combine(a, b)
-        other._close()
-        return result, names
+        theirs = other._state
+        names = agreement.check_alike(self._layout, other._layout, state.names, theirs.names)
+        return other._totals(theirs), names
 
     def __add__(self, other: Any) -> MomentSummary:
-        totals, names = self._sum(other)
-        self._close()
-        return self._derived(totals, names)
+        state = self._state
+        part, names = self._operand(other, state)
+        whole = self._totals(state)
+        agreement.check_disjoint(whole.shards, part.shards)
+        return self._derived(algebra.combine(whole, part), names)
 
     def __radd__(self, other: Any) -> MomentSummary:
         if isinstance(other, int) and other == 0:  # the start of sum()
-            return self.copy()
+            return self._derived(self._totals(), self._names)
         return self.__add__(other)
 
     def __iadd__(self, other: Any) -> MomentSummary:
-        totals, self._names = self._sum(other)
-        self._replace(totals)
+        """Add the shards of another summary to the closed ones; an open shard stays open."""
+        # Reading takes no lock: a += b and b += a in two threads do not wait for each other.
+        with self._lock.held():
+            state = self._state
+            part, names = self._operand(other, state)
+            agreement.check_disjoint(state.shards, part.shards)
+            closed = algebra.combine(state.closed, part)
+            self._state = state._replace(closed=closed, names=names)
         return self
 
     def __sub__(self, other: Any) -> MomentSummary:
-        names = self._check_alike(other)
-        a, b = self._totals(), other._totals()
-        foreign = tuple(sorted(shard.hex() for shard in b.shards - a.shards))
-        if foreign:
-            raise ShardError(
-                f"{agreement.listed(foreign)} not in the summary to subtract from. Subtract only "
-                "what was added; for rows without a shard of their own use forget().",
-                shard_ids=foreign,
-            )
-        result = algebra.remove(a, b) if b.shards else a
+        state = self._state
+        part, names = self._operand(other, state)
+        whole = self._totals(state)
+        agreement.check_contained(whole.shards, part.shards)
+        agreement.check_versions(differing(whole, part))
+        result = algebra.remove(whole, part) if part.shards else whole
         wrong = impossible(result)
         if wrong:
             raise InputError(
                 f"subtracting would leave {wrong}: although the shard ids agree, the summaries are "
                 "not parts of one another. Were rows forgotten in one of them?"
             )
-        self._close()
-        other._close()
         return self._derived(result, names)
 
     def __eq__(self, other: object) -> bool:
@@ -361,11 +344,18 @@ class MomentSummary(SummaryView):
         """
         if not isinstance(other, MomentSummary):
             return NotImplemented
-        return self._names == other._names and algebra.same(self._totals(), other._totals())
+        left, right = self._state, other._state
+        same_names = left.names == right.names
+        return same_names and algebra.same(self._totals(left), other._totals(right))
 
     def copy(self) -> MomentSummary:
-        """Independent copy; closes the open shard."""
-        return self._derived(self._close(), self._names)
+        """Independent copy, which goes on with a shard of its own under the same id."""
+        state, known = self._state, self._snapshot
+        if state.open is not None:
+            state = state._replace(open=state.open.clone())
+        twin = MomentSummary.__new__(MomentSummary)._begin(state, self._n_threads)
+        twin._snapshot = known
+        return twin
 
     __copy__ = copy
 
@@ -391,7 +381,8 @@ class MomentSummary(SummaryView):
             raise InputError(
                 f"replicates can only be kept ({old.replicates}) or given up (0); got {replicates}."
             )
-        return self._derived(algebra.rearranged(self._close(), layout), self._names)
+        state = self._state
+        return self._derived(algebra.rearranged(self._totals(state), layout), state.names)
 
     def select(self, features: Sequence[int | str]) -> MomentSummary:
         """The same rows with some of the features, by number or name, in the given order."""
@@ -415,14 +406,14 @@ class MomentSummary(SummaryView):
                 f"summary has order {self.order}. Use truncate({len(columns)}) first."
             )
         chosen = None if names is None else tuple(names[i] for i in columns)
-        return self._derived(algebra.select(self._close(), columns), chosen)
+        return self._derived(algebra.select(self._totals(), columns), chosen)
 
     def recentre(self, shift: ArrayLike | None = None) -> MomentSummary:
         """The same summary about another shift, rounded to the unit; by default about the mean.
 
         Exact: moving there and back gives the same bytes.
         """
-        totals = self._close()
+        totals = self._totals()
         if shift is None:
             return self._derived(algebra.recentred(totals), self._names)
         wanted = readings.nearest_units(totals, shift)
@@ -431,8 +422,11 @@ class MomentSummary(SummaryView):
     # -- files --------------------------------------------------------------------------------
 
     def to_bytes(self) -> bytes:
-        """The summary as bytes (the file format); closes the open shard."""
-        return summary_file.pack(self._close(), self._names)
+        """The summary as bytes (the file format)."""
+        return self._packed(self._state)
+
+    def _packed(self, state: State) -> bytes:
+        return summary_file.pack(self._totals(state), state.names)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> MomentSummary:
@@ -450,13 +444,14 @@ class MomentSummary(SummaryView):
 
     @classmethod
     def _loaded(cls, totals: Totals, names: tuple[str, ...] | None) -> MomentSummary:
-        summary = object.__new__(cls)
-        summary._names, summary._next_id, summary._n_threads = names, None, None
-        summary._replace(totals)
-        return summary
+        return cls.__new__(cls)._begin(State(totals, names=names), None)
 
-    def __reduce__(self) -> tuple[Any, tuple[bytes]]:
-        return MomentSummary.from_bytes, (self.to_bytes(),)
+    def __reduce__(self) -> tuple[Any, ...]:
+        state = self._state
+        return MomentSummary.from_bytes, (self._packed(state),), state.next_id
+
+    def __setstate__(self, next_id: bytes) -> None:
+        self._state = self._state._replace(next_id=next_id)
 
     def __repr__(self) -> str:
         parts = [f"n_features={self.n_features}", f"order={self.order}"]
@@ -474,15 +469,11 @@ def rename_shards(summary: MomentSummary, names: Mapping[str, str]) -> MomentSum
     """
     totals = summary._totals()
     digests = {_digest(old): _digest(new) for old, new in names.items()}
-    shards = frozenset(digests.get(shard, shard) for shard in totals.shards)
-    if len(shards) < len(totals.shards):
-        common = tuple(sorted(x.hex() for x in totals.shards & set(digests.values())))
-        raise ShardError(
-            f"{agreement.listed(common)} in the summary already: the rows would count twice. Leave "
-            "one of them out.",
-            shard_ids=common,
-        )
-    return summary._derived(replace(totals, shards=shards), summary._names)
+    renamed = {shard: digests.get(shard, shard) for shard in totals.shards}
+    agreement.check_once(list(renamed.values()))
+    marks = {renamed[shard]: mark for shard, mark in totals.marks.items()}
+    totals = replace(totals, shards=frozenset(renamed.values()), marks=marks)
+    return summary._derived(totals, summary._names)
 
 
 def summarize(

@@ -20,6 +20,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from momentmix.core.labels import countable
 from momentmix.core.strict_json import parse_strict
 from momentmix.errors import InputError, SummaryFileError
 from momentmix.moments.exact_sums import QUANTUM_BITS
@@ -209,11 +210,12 @@ def _checked_layout(header: Header, size: int) -> Layout:
     for key in _LISTS:
         _require(isinstance(header[key], list), f"{key} must be a list")
     _require(len(header["exponents"]) == len(header["shifts"]) == d, f"{d} units and shifts needed")
+    fits = countable(d, header["order"], size)  # at least a byte for every sum
+    _require(fits, f"more sums than the {size} bytes of the file can hold")
     try:
         layout = Layout(d, header["order"], header["squared_order"], header["replicates"])
     except InputError as error:
         raise SummaryFileError(f"impossible contents: {error}") from None
-    _require(_fits(layout, size), f"more sums than the {size} bytes of the file can hold")
     exponents = [e for e in header["exponents"] if e is not None]
     _require(all(_is_integer(e, -1022, 1023) for e in exponents), "a scale out of range")
     _require(all(_is_decimal(k) for k in header["shifts"]), "shifts must be decimal integers")
@@ -230,16 +232,6 @@ def _checked_layout(header: Header, size: int) -> Layout:
         )
         _require(len(set(names)) == len(names) == d, f"{d} different feature names needed")
     return layout
-
-
-def _fits(layout: Layout, size: int) -> bool:
-    """Whether the file has a byte for every sum; far too many are not even counted."""
-    n_sets = 1
-    for t in range(layout.order):
-        n_sets = n_sets * (layout.n_features - t) // (t + 1)  # C(d, t + 1)
-        if n_sets > size:
-            return False
-    return True
 
 
 def _body_length(layout: Layout, header: Header) -> int:

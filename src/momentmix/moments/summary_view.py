@@ -1,6 +1,12 @@
-"""What a summary tells: counts, bounds, frame, moments, noise. Nothing here changes it."""
+"""What a summary tells: counts, bounds, frame, moments, noise. Nothing here changes it.
+
+All that a summary holds is one value, `State`, which an update replaces as a whole. Who reads takes
+it once and so sees the rows of whole updates, whatever other threads do; nobody waits for a reader.
+"""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,23 +19,55 @@ from momentmix.moments.cost import SummaryCost, estimate
 from momentmix.moments.layout import Layout
 from momentmix.moments.open_shard import OpenShard
 from momentmix.moments.readings import Moments
-from momentmix.moments.totals import Totals, rearranged
+from momentmix.moments.totals import Totals, combine, rearranged
 
-__all__ = ["SummaryView"]
+__all__ = ["State", "SummaryView"]
 
 Float = NDArray[np.float64]
+
+
+class State(NamedTuple):
+    """What a summary holds: closed shards, the shard that takes rows, the id of the next, names."""
+
+    closed: Totals
+    open: OpenShard | None = None
+    next_id: bytes | None = None
+    names: tuple[str, ...] | None = None
+
+    @property
+    def shards(self) -> frozenset[bytes]:
+        """Ids of all shards."""
+        return self.closed.shards | (set() if self.open is None else {self.open.shard_id})
 
 
 class SummaryView:
     """The reading half of `MomentSummary`."""
 
-    _closed: Totals
-    _open: OpenShard | None
-    _names: tuple[str, ...] | None
+    _state: State
+    _snapshot: tuple[Totals, int, Totals] | None  # closed shards, rows of the open one, all sums
 
-    def _totals(self) -> Totals:
+    def _totals(self, state: State | None = None) -> Totals:
         """The exact sums of all rows so far; leaves an open shard open."""
-        raise NotImplementedError
+        closed, shard, *_ = state or self._state
+        if shard is None:
+            return closed
+        known = self._snapshot
+        if known is None or known[0] is not closed or known[1] != shard.n_all:
+            part = shard.snapshot()
+            known = self._snapshot = closed, sum(part.n_rows), combine(closed, part)
+        return known[2]
+
+    @property
+    def _closed(self) -> Totals:
+        return self._state.closed
+
+    @property
+    def _open(self) -> OpenShard | None:
+        return self._state.open
+
+    @property
+    def _names(self) -> tuple[str, ...] | None:
+        return self._state.names
 
     @property
     def _layout(self) -> Layout:
@@ -70,10 +108,8 @@ class SummaryView:
     @property
     def n_rows(self) -> int:
         """Number of rows, zero weights not counted."""
-        n_rows = sum(self._closed.n_rows)
-        if self._open is not None:
-            n_rows += sum(self._open.n_rows) + self._open.n_waiting
-        return n_rows
+        closed, shard, *_ = self._state
+        return sum(closed.n_rows) + (0 if shard is None else shard.n_all)
 
     @property
     def n_forgotten(self) -> int:
@@ -93,10 +129,7 @@ class SummaryView:
     @property
     def shard_ids(self) -> tuple[str, ...]:
         """Ids of all shards, an open one included, as sorted hexadecimal digits."""
-        shards = {shard.hex() for shard in self._closed.shards}
-        if self._open is not None:
-            shards.add(self._open.shard_id.hex())
-        return tuple(sorted(shards))
+        return tuple(sorted(shard.hex() for shard in self._state.shards))
 
     @property
     def minimum(self) -> Float:
@@ -126,7 +159,7 @@ class SummaryView:
     @property
     def mean(self) -> Float:
         """Mean of each feature, correctly rounded."""
-        return readings.mean(self._filled())
+        return self._filled().mean
 
     @property
     def variance(self) -> Float:

@@ -18,8 +18,9 @@ Differs from the paper: the paper has one data set and no merging.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,7 @@ from momentmix.errors import InputError
 from momentmix.moments.exact_sums import Sums, add, finer, move, subtract, zeros
 from momentmix.moments.frame import round_ratio
 from momentmix.moments.layout import Layout
+from momentmix.moments.marks import Mark, marks_of
 
 __all__ = ["Totals", "combine", "empty", "rearranged", "recentred", "remove", "same", "select"]
 
@@ -51,6 +53,7 @@ class Totals:
     exact_bounds: bool
     shards: frozenset[bytes]
     n_forgotten: int
+    marks: Mapping[bytes, Mark] = field(default_factory=dict)
 
     @property
     def weight(self) -> int:
@@ -66,6 +69,14 @@ class Totals:
     def second(self) -> list[int]:
         """Σ w z_j² in units of the quantum, for each feature."""
         return [int(x) for x in self.sums[self.layout.index["squared", 0]].sum(axis=0)[:, 0]]
+
+    @property
+    def mean(self) -> Float:
+        """Mean of each feature, correctly rounded."""
+        weight = self.weight
+        columns = zip(self.exponents, self.shifts, self.first, strict=True)
+        means = [(k + Fraction(s, weight)) * Fraction(2) ** (e or 0) for e, k, s in columns]
+        return np.array([float(mean) for mean in means])
 
 
 def empty(layout: Layout) -> Totals:
@@ -148,6 +159,7 @@ def combine(left: Totals, right: Totals) -> Totals:
         exact_bounds=a.exact_bounds and b.exact_bounds,
         shards=a.shards | b.shards,
         n_forgotten=a.n_forgotten + b.n_forgotten,
+        marks={**marks_of(left), **marks_of(right)},
     )
 
 
@@ -166,6 +178,7 @@ def remove(whole: Totals, part: Totals) -> Totals:
         exact_bounds=False,
         shards=shards,
         n_forgotten=a.n_forgotten - b.n_forgotten,
+        marks={shard: mark for shard, mark in marks_of(whole).items() if shard in shards},
     )
     if min(n_rows) < 0 or rest.n_forgotten < 0 or not _plausible(rest, bool(shards)):
         raise InputError(
@@ -232,4 +245,5 @@ def select(totals: Totals, features: Sequence[int]) -> Totals:
         sums=sums,
         minimum=totals.minimum[columns],
         maximum=totals.maximum[columns],
+        marks={k: mark._replace(mean=mark.mean[columns]) for k, mark in totals.marks.items()},
     )

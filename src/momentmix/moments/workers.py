@@ -1,49 +1,21 @@
 """Threads that sum blocks of rows, each with its own reused memory and one BLAS thread.
 
-Many small products run faster on one BLAS thread per block than on many; the limit holds for the
-whole process while blocks are summed.
+Many small products run faster on one BLAS thread per block than on many.
 """
 
 from __future__ import annotations
 
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from queue import Empty, SimpleQueue
-from threading import Lock
 from types import TracebackType
 from typing import Any
 
-from threadpoolctl import ThreadpoolController
-
+from momentmix.core.threads import few_threads
 from momentmix.moments.compiled import load_blas
 from momentmix.moments.kernel import Kernel, Workspace
 
 __all__ = ["Workers"]
-
-
-class _OneBlasThread:
-    """Limit BLAS to one thread while anyone sums blocks; nested and concurrent use is fine."""
-
-    def __init__(self) -> None:
-        self._lock, self._users = Lock(), 0
-        self._controller: ThreadpoolController | None = None
-
-    def enter(self) -> None:
-        with self._lock:
-            if self._users == 0:
-                if self._controller is None:
-                    load_blas()
-                    self._controller = ThreadpoolController()
-                self._limiter = self._controller.limit(limits=1, user_api="blas")
-            self._users += 1
-
-    def leave(self) -> None:
-        with self._lock:
-            self._users -= 1
-            if self._users == 0:
-                self._limiter.restore_original_limits()
-
-
-_BLAS = _OneBlasThread()
 
 
 class Workers:
@@ -61,7 +33,7 @@ class Workers:
         self._kernel, self._n_threads, self._spaces = kernel, n_threads, spaces
         self._pool: ThreadPoolExecutor | None = None
         self._pending: list[Future[None]] = []
-        self._limited = False
+        self._limit, self._limited = ExitStack(), False
 
     def __enter__(self) -> Workers:
         return self
@@ -72,15 +44,15 @@ class Workers:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(wait=True, cancel_futures=kind is not None)
-        if self._limited:
-            _BLAS.leave()
+        with self._limit:
+            if self._pool is not None:
+                self._pool.shutdown(wait=True, cancel_futures=kind is not None)
 
     def submit(self, task: Any, *arguments: Any, alone: bool = False) -> None:
         """Run ``task(*arguments, workspace)`` on a thread; `alone`: on the caller's, at once."""
         if not self._limited:  # only now: an update that completes no block costs nothing here
-            _BLAS.enter()
+            load_blas()
+            self._limit.enter_context(few_threads(True))
             self._limited = True
         if alone or self._n_threads == 1:
             self._run(task, *arguments)
