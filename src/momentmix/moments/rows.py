@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix.core.array_backend import check_real, is_foreign, to_numpy
+from momentmix.core.feature_names import check_encodable
 from momentmix.errors import InputError, InputTypeError, PrecisionWarning
 from momentmix.moments.frame import LARGEST_VALUE
 
@@ -52,6 +53,7 @@ def check_feature_names(names: Any, n_features: int | None = None) -> tuple[str,
         raise InputError(
             f"feature_names must differ from each other; repeated: {', '.join(twice)}."
         )
+    check_encodable(names)
     return tuple(str(name) for name in names)
 
 

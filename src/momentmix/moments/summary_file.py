@@ -20,6 +20,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from momentmix.core.feature_names import check_encodable
 from momentmix.core.strict_json import parse_strict
 from momentmix.errors import InputError, SummaryFileError
 from momentmix.moments.exact_sums import QUANTUM_BITS
@@ -229,6 +230,10 @@ def _checked_layout(header: Header, size: int) -> Layout:
             "feature_names must be strings",
         )
         _require(len(set(names)) == len(names) == d, f"{d} different feature names needed")
+        try:
+            check_encodable(names)
+        except InputError as error:
+            raise SummaryFileError(f"impossible contents: {error}") from None
     return layout
 
 
