@@ -19,10 +19,30 @@ __all__ = [
     "PrecisionWarning",
     "ShardError",
     "SummaryFileError",
+    "printable",
 ]
 
 
-class MomentmixError(Exception):
+def printable(text: str) -> str:
+    """Text that is safe on a terminal, in one line.
+
+    What `str.isprintable` refuses is written as in a Python string: control characters, line
+    ends, marks that change the direction of writing, unpaired surrogates. Letters of any script
+    stay.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+class _Printable:
+    """Messages quote names of files and columns: no control character of theirs is printed."""
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
+
+
+class MomentmixError(_Printable, Exception):
     """Base class of every error that momentmix raises on purpose."""
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -84,11 +104,11 @@ class ClusterError(MomentmixError, RuntimeError):
     """Work on a cluster could not be finished; there is no partial answer."""
 
 
-class FitWarning(UserWarning):
+class FitWarning(_Printable, UserWarning):
     """The data have a property that a fit suffers from; the message names the column."""
 
 
-class PrecisionWarning(UserWarning):
+class PrecisionWarning(_Printable, UserWarning):
     """Numbers lost digits before momentmix could see them."""
 
 

@@ -71,6 +71,16 @@ def test_every_module_tells_what_its_names_are():
         assert ast.get_docstring(tree), path
 
 
+def test_commands_print_in_one_place():
+    """`say` and `say_json` escape what is not printable; progress has labels of ours only."""
+    for path in (SOURCE / "cli").glob("*.py"):
+        if path.stem not in {"output", "progress"}:
+            text = path.read_text(encoding="utf-8")
+            allowed = 1 if path.stem == "app" else 0  # the help
+            assert text.count("click.echo(") == allowed, path
+            assert "json.dumps(" not in text or path.stem == "checkpoint", path
+
+
 NO_MATHEMATICS = {
     "__init__",
     "array_backend",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import shlex
 import signal
@@ -16,6 +18,7 @@ import click
 from momentmix._version import __version__
 from momentmix.cli.fit import fit_command
 from momentmix.cli.merge import merge_command
+from momentmix.cli.output import say
 from momentmix.cli.plan import plan_command
 from momentmix.cli.plot import plot_command
 from momentmix.cli.predict import predict_command, sample_command, score_command
@@ -42,6 +45,11 @@ Exit codes: 0 done · 2 wrong use · 4 fit not trustworthy · 65 bad data ·
 Completion in the shell (zsh_source, fish_source for the others):
 eval "$(_MOMENTMIX_COMPLETE=bash_source momentmix)"
 """
+
+
+# What else a lack of memory looks like: a library that cannot be loaded, a thread not started.
+_NO_MEMORY = ("failed to map segment from shared object", "can't start new thread")
+_CLICK_LIST = "\n\t"  # between the choices that click lists
 
 
 class _Terminated(BaseException):
@@ -95,19 +103,35 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 
 def _show_warning(message: Any, category: Any, *rest: Any, **more: Any) -> None:
-    click.echo(f"momentmix: warning: {message}", err=True)
+    _complain(f"warning: {message}")
 
 
 def _complain(error: object) -> None:
-    from momentmix.cli.output import printable
-
-    click.echo(f"momentmix: {printable(str(error))}", err=True)
+    say(f"momentmix: {error}", err=True)
 
 
-def _code_of(error: Exception) -> int:
-    """Exit code of an error that was expected; 70 for one that was not."""
+def _show_misuse(error: click.ClickException) -> None:
+    """What click shows, with the words of the user made printable."""
+    context = getattr(error, "ctx", None)
+    text = error.format_message()
+    if context is not None and text == context.get_help():  # no arguments at all
+        click.echo(text, err=True)
+        return
+    if context is not None:
+        say(*context.get_usage().split("\n"), err=True)
+        say(f"Try '{context.command_path} --help' for help.", "", err=True)
+    say(f"Error: {text.replace(_CLICK_LIST, ' ')}", err=True)
+
+
+def _judged(error: Exception) -> tuple[int, object]:
+    """Exit code and text of an error; 70 for one that was not expected."""
     from momentmix import errors
 
+    if _is_short_of_memory(error):
+        return 74, (
+            f"not enough memory ({str(error) or 'the system gave no more'}). Use a lower --order, "
+            "fewer --columns or fewer threads, or allow more memory (ulimit -v)."
+        )
     kinds: list[tuple[type[Exception], int]] = [
         (errors.NoInputError, 66),
         (errors.OutputError, 73),
@@ -118,7 +142,21 @@ def _code_of(error: Exception) -> int:
         (PermissionError, 66),
         (OSError, 74),
     ]
-    return next((code for kind, code in kinds if isinstance(error, kind)), 70)
+    for kind, code in kinds:
+        if isinstance(error, kind):
+            return code, error
+    return 70, (
+        f"internal error: {type(error).__name__}: {error}. This is a bug; run again with --debug "
+        "and report it."
+    )
+
+
+def _is_short_of_memory(error: Exception) -> bool:
+    if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
+        return True
+    return isinstance(error, ImportError | RuntimeError) and any(
+        text in str(error) for text in _NO_MEMORY
+    )
 
 
 def _check_streams() -> None:
@@ -150,16 +188,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     debug = "--debug" in arguments
     signal.signal(signal.SIGTERM, _terminate)
     warnings.showwarning = _show_warning
+    if isinstance(sys.stdout, io.TextIOWrapper):  # as standard error is by default
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = _run([a for a in arguments if a != "--debug"])
     except click.ClickException as error:
-        error.show()
+        _show_misuse(error)
         code = error.exit_code
     except (KeyboardInterrupt, click.Abort):
-        click.echo("momentmix: interrupted", err=True)
+        _complain("interrupted")
         code = 130
     except _Terminated:
-        click.echo("momentmix: terminated", err=True)
+        _complain("terminated")
         code = 143
     except (BrokenPipeError, _ClosedPipe):
         # The reader has gone, as with `| head`; say nothing, and let nothing be flushed at exit.
@@ -168,12 +208,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except Exception as error:
         if debug:
             raise
-        code = _code_of(error)
-        if code == 70:
-            _complain(
-                f"internal error: {type(error).__name__}: {error}. This is a bug; run again with "
-                "--debug and report it."
-            )
-        else:
-            _complain(error)
+        code, text = _judged(error)
+        _complain(text)
     sys.exit(code)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,7 @@ from momentmix.cli.options import (
     quiet_option,
     seed_option,
 )
-from momentmix.cli.output import check_output, printable
+from momentmix.cli.output import check_output, say, say_json
 
 if TYPE_CHECKING:
     from momentmix.fitting.result import FitResult
@@ -122,7 +121,7 @@ def fit_command(
     result.save(output, command=click.get_current_context().obj, seed=seed)
     verdict = _verdict(result, strict)
     if as_json:
-        click.echo(json.dumps(_document(result, output)))
+        say_json(_document(result, output))
     else:
         _print(result, output)
     if verdict:
@@ -132,7 +131,7 @@ def fit_command(
 def _stages(quiet: bool) -> Callable[[str], None] | None:
     if quiet or not sys.stderr.isatty():
         return None
-    return lambda name: click.echo(f"{name} …", err=True)
+    return lambda name: say(f"{name} …", err=True)
 
 
 def _rows(source: RowSource) -> Any:
@@ -165,7 +164,7 @@ def _verdict(result: FitResult, strict: bool) -> int:
         return 0
     if strict or result.refine == "none":
         return NOT_TRUSTWORTHY
-    click.echo("momentmix: warning: the certificate did not pass; see its reasons.", err=True)
+    say("momentmix: warning: the certificate did not pass; see its reasons.", err=True)
     return 0
 
 
@@ -175,10 +174,8 @@ def _verdict(result: FitResult, strict: bool) -> int:
 def _print(result: FitResult, output: str) -> None:
     from momentmix.cli.fitted_table import fitted_table
 
-    click.echo(str(result))
-    click.echo()
-    click.echo(fitted_table(result.mixture, result))
-    click.echo(f"\nmodel written to {printable(output)}")
+    say(*str(result).split("\n"), "")
+    say(*fitted_table(result.mixture, result), "", f"model written to {output}")
 
 
 def _document(result: FitResult, output: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from momentmix.cli.output import printable
+from momentmix.errors import printable
 
 if TYPE_CHECKING:
     from momentmix.core.mixture import DiagonalMixture
@@ -15,8 +15,8 @@ __all__ = ["fitted_table"]
 _WIDTH = 14
 
 
-def fitted_table(mixture: DiagonalMixture, result: FitResult | None = None) -> str:
-    """Weights, means and standard deviations, one line for each component and feature.
+def fitted_table(mixture: DiagonalMixture, result: FitResult | None = None) -> list[str]:
+    """Lines of weights, means and standard deviations, for each component and feature.
 
     With a result that has standard errors, ± half the width of a 95 % interval follows.
     """
@@ -38,7 +38,7 @@ def fitted_table(mixture: DiagonalMixture, result: FitResult | None = None) -> s
             label = printable(name)
             label = label if len(label) <= width else label[: width - 1] + "…"
             lines.append(f"{'':>9}  {label:<{width}}  {mean:>24}  {deviation:>24}")
-    return "\n".join(lines)
+    return lines
 
 
 def _with_error(value: float, error: float | None) -> str:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
 from momentmix.cli.options import force_option, json_option
-from momentmix.cli.output import check_output, printable
+from momentmix.cli.output import check_output, say, say_json
 
 __all__ = ["merge_command"]
 
@@ -35,6 +33,6 @@ def merge_command(
         "n_shards": len(total.shard_ids),
     }
     if as_json:
-        click.echo(json.dumps(report))
+        say_json(report)
     else:
-        click.echo(f"{printable(output)}: {total}")
+        say(f"{output}: {total}")

@@ -10,15 +10,24 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import click
+
 from momentmix.core.atomic_file import check_writable, replacing
-from momentmix.errors import NoInputError, OutputError
+from momentmix.core.strict_json import format_strict
+from momentmix.errors import NoInputError, OutputError, printable
 
-__all__ = ["check_output", "output_stream", "printable"]
+__all__ = ["check_output", "output_stream", "say", "say_json"]
 
 
-def printable(text: str) -> str:
-    """Text for a terminal: control characters escaped."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+def say(*lines: str, err: bool = False) -> None:
+    """Print lines: the only way in which text of a command reaches a terminal."""
+    for line in lines:
+        click.echo(printable(line), err=err)
+
+
+def say_json(document: dict[str, Any]) -> None:
+    """Print a document as strict JSON; escapes keep its texts exact."""
+    click.echo(format_strict(document))
 
 
 def check_output(

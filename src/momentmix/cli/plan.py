@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
+
+from momentmix.cli.output import say, say_json
 
 __all__ = ["plan_command"]
 
@@ -45,25 +46,25 @@ def plan_command(
     except InputError as error:
         raise click.UsageError(str(error)) from None
     if as_json:
-        click.echo(json.dumps(found.to_dict()))
+        say_json(found.to_dict())
         return
     chosen = found.chosen
-    click.echo(f"{features} features, {components} component{'s' * (components > 1)}")
+    say(f"{features} features, {components} component{'s' * (components > 1)}")
     if components == 1:
-        click.echo("One component is read off the mean and the variances; no order is needed.")
+        say("One component is read off the mean and the variances; no order is needed.")
         return
-    click.echo(
+    say(
         f"order    {chosen.order}  identifies up to {chosen.largest_rank_robust} components by the "
         f"robust method, {chosen.largest_rank} by the paper's"
     )
     if chosen.n_lower is not None:
-        click.echo(f"split    k = {chosen.n_lower}, p = {chosen.degree} (the paper's)")
-    click.echo(
+        say(f"split    k = {chosen.n_lower}, p = {chosen.degree} (the paper's)")
+    say(
         f"moments  {chosen.n_moments:,}; a summary takes {_size(chosen.memory)} of memory, about "
         f"{_size(chosen.file_size)} on disk"
     )
-    click.echo()
-    click.echo("order  components (robust)  (paper)    k    p         moments      memory")
+    say("")
+    say("order  components (robust)  (paper)    k    p         moments      memory")
 
     def line(one: OrderPlan) -> str:
         k, p = one.n_lower or "–", one.degree or "–"
@@ -74,4 +75,4 @@ def plan_command(
         )
 
     for one in sorted((chosen, *found.neighbours), key=lambda one: one.order):
-        click.echo(line(one))
+        say(line(one))

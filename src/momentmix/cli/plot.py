@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
@@ -12,7 +11,7 @@ from momentmix.cli.options import (
     force_option,
     json_option,
 )
-from momentmix.cli.output import check_output, output_stream, printable
+from momentmix.cli.output import check_output, output_stream, say, say_json
 
 __all__ = ["plot_command"]
 
@@ -83,6 +82,6 @@ def plot_command(
     with output_stream(output) as stream:
         display.figure_.savefig(stream, format=ending, dpi=150, bbox_inches="tight")
     if as_json:
-        click.echo(json.dumps({"output": output, "kind": kind}))
+        say_json({"output": output, "kind": kind})
     else:
-        click.echo(f"picture written to {printable(output)}")
+        say(f"picture written to {output}")

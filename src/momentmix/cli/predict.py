@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,7 @@ from momentmix.cli.options import (
     quiet_option,
     seed_option,
 )
-from momentmix.cli.output import check_output, printable
+from momentmix.cli.output import check_output, say, say_json
 from momentmix.cli.progress import row_progress
 
 if TYPE_CHECKING:
@@ -134,9 +133,9 @@ def predict_command(
                 on_rows(len(table))
     if as_json:
         report = {"output": output, "n_rows": n_rows, "rows_per_component": counts.tolist()}
-        click.echo(json.dumps(report))
+        say_json(report)
     elif output != "-" and not quiet:
-        click.echo(f"labels of {n_rows:,} rows written to {printable(output)}")
+        say(f"labels of {n_rows:,} rows written to {output}")
 
 
 def _too_far(name: str, raw: RawBlock, shares: Any, whole: Any) -> InputError:
@@ -196,10 +195,10 @@ def score_command(
         "aic": 2 * n_parameters - 2 * total,
     }
     if as_json:
-        click.echo(json.dumps(report))
+        say_json(report)
         return
     for name, value in report.items():
-        click.echo(f"{name.replace('_', ' '):<24} {value:.10g}")
+        say(f"{name.replace('_', ' '):<24} {value:.10g}")
 
 
 @click.command("sample", short_help="Rows drawn from a model.")
@@ -228,9 +227,9 @@ def sample_command(
         for table in _drawn(mixture, rows, seed, labels):
             write(table)
     if as_json:
-        click.echo(json.dumps({"output": output, "n_rows": rows, "seed": seed}))
+        say_json({"output": output, "n_rows": rows, "seed": seed})
     elif output != "-":
-        click.echo(f"{rows:,} rows written to {printable(output)}")
+        say(f"{rows:,} rows written to {output}")
 
 
 def _drawn(mixture: DiagonalMixture, n_rows: int, seed: int, labels: bool) -> Iterator[Any]:

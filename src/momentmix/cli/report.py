@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
 
 from momentmix.cli.options import by_name_option, data_options, force_option, json_option
-from momentmix.cli.output import check_output, printable
+from momentmix.cli.output import check_output, say, say_json
 
 __all__ = ["report_command"]
 
@@ -62,6 +61,6 @@ def report_command(
     line = click.get_current_context().obj
     report(model, output, given, command=line, data_name=", ".join(data) or None)
     if as_json:
-        click.echo(json.dumps({"output": output, "model": model, "data": list(data)}))
+        say_json({"output": output, "model": model, "data": list(data)})
     else:
-        click.echo(f"report written to {printable(output)}")
+        say(f"report written to {output}")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import click
 
 from momentmix._version import __version__
-from momentmix.cli.output import check_output
+from momentmix.cli.output import check_output, say
 from momentmix.cli.progress import progress_bar
 from momentmix.core.atomic_file import atomic_write
 
@@ -58,6 +57,7 @@ def reproduce_command(
     Tables 2 (decomposition), 3 and 4 (approximation), 5 (gaussian); Theorems 4.2 and 5.2
     (stability); exact moments in, parameters out (recovery).
     """
+    from momentmix.core.strict_json import format_strict
     from momentmix.reproduce.tables import TABLES, Options, format_row
 
     if json_file is not None:
@@ -65,15 +65,15 @@ def reproduce_command(
     chosen = TABLES[table]
     wanted = _choose_rows(chosen.rows(), rows)
     options = Options(instances, seed, samples, 50.0 if means == "large" else 1.0)
-    click.echo(chosen.title)
-    click.echo(format_row(chosen, None))
+    say(chosen.title)
+    say(format_row(chosen, None))
     results = []
     for row in chosen.results(wanted, options, progress_bar):
-        click.echo(format_row(chosen, row))
+        say(format_row(chosen, row))
         results.append(row)
     if json_file is not None:
         document = {"table": table, "seed": seed, "version": __version__, "rows": results}
-        atomic_write(json_file, (json.dumps(document, indent=1) + "\n").encode())
+        atomic_write(json_file, (format_strict(document, indent=1) + "\n").encode("ascii"))
 
 
 def _choose_rows(available: list[dict[str, Any]], asked: tuple[str, ...]) -> list[dict[str, Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from momentmix.cli.options import (
     open_inputs,
     quiet_option,
 )
-from momentmix.cli.output import check_output, printable
+from momentmix.cli.output import check_output, say, say_json
 from momentmix.cli.progress import row_progress
 
 if TYPE_CHECKING:
@@ -236,10 +235,10 @@ def _report(job: _Job, summary: MomentSummary, as_json: bool) -> None:
         "rows_per_second": n_read / job.seconds if job.seconds else None,
     }
     if as_json:
-        click.echo(json.dumps(report))
+        say_json(report)
         return
     dropped = f", {job.n_dropped:,} dropped" if job.n_dropped else ""
-    click.echo(
-        f"{printable(str(job.output))}: {summary.n_rows:,} rows{dropped}, {summary.n_features} "
+    say(
+        f"{job.output}: {summary.n_rows:,} rows{dropped}, {summary.n_features} "
         f"features, moments up to order {summary.order}"
     )

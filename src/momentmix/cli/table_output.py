@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix.cli.output import output_stream
+from momentmix.errors import printable
 from momentmix.sources.arrow_files import need_pyarrow
 
 __all__ = ["table_writer"]
@@ -30,7 +32,7 @@ def table_writer(
     path : str
         ``.parquet`` for Parquet, else CSV; "-" for CSV on standard output.
     names : sequence of str
-        Names of the columns.
+        Names of the columns. On a terminal control characters in them are escaped.
     n_integers : int
         The first so many columns are written as integers.
     """
@@ -38,6 +40,8 @@ def table_writer(
         with _parquet(path, names, n_integers) as write:
             yield write
         return
+    if path == "-" and sys.stdout.isatty():
+        names = [printable(name) for name in names]
     with output_stream(path) as stream:
         head = io.StringIO()
         csv.writer(head, lineterminator="\n").writerow(names)

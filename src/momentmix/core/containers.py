@@ -6,7 +6,7 @@ No data-frame library is imported; pandas, polars and Arrow tables are told by t
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from momentmix.errors import InputError, InputTypeError
 
 __all__ = [
-    "check_dtype", "check_feature_names", "column_array", "column_label", "frame_arrays",
-    "frame_column", "frame_labels", "frame_names", "has_mask", "is_frame", "match_names",
-    "names_for", "plain_array", "rows_for",
+    "check_dtype", "check_encodable", "check_feature_names", "column_array", "column_label",
+    "frame_arrays", "frame_column", "frame_labels", "frame_names", "has_mask", "is_frame",
+    "match_names", "names_for", "plain_array", "rows_for",
 ]  # fmt: skip
 
 _NAMES_IN_MESSAGES = 8
@@ -51,7 +51,24 @@ def check_feature_names(names: Any, n_features: int | None = None) -> tuple[str,
             f"feature_names must differ from each other; repeated: {', '.join(twice)}. Rename the "
             "columns, or pass a plain array, whose columns go by position."
         )
+    check_encodable(names)
     return tuple(str(name) for name in names)
+
+
+def check_encodable(names: Iterable[str]) -> None:
+    """Raise where a name holds an unpaired surrogate, which no encoding of text can write.
+
+    Examples
+    --------
+    >>> check_encodable(["weight", "größe"])
+    """
+    for column, name in enumerate(names):
+        if any("\ud800" <= c <= "\udfff" for c in name):
+            raise InputError(
+                f"feature names must be text; the name of column {column}, {name[:60]!a}, holds an "
+                "unpaired surrogate, which cannot be written as UTF-8. Rename the column, or "
+                "decode its name with the right encoding."
+            )
 
 
 def match_names(known: Sequence[str], given: Sequence[str], owner: str) -> list[int]:

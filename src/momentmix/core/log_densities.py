@@ -20,9 +20,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from momentmix.errors import InputError
+
 Float = NDArray[np.float64]
 
-__all__ = ["TILE_ENTRIES", "LogDensities", "log_sums", "most_probable", "shares", "tile_width"]
+__all__ = [
+    "TILE_ENTRIES", "LogDensities", "centre_and_scale", "log_sums", "most_probable", "shares",
+    "tile_width",
+]  # fmt: skip
 
 TILE_ENTRIES = 1 << 16  # doubles in one tile of log-densities: half a megabyte
 _LEAST = -700.0  # e^-700 = 1e-304; numbers below 1e-308 take processors ten times as long
@@ -35,22 +40,46 @@ def tile_width(n_densities: int) -> int:
     return max(128, min(2048, TILE_ENTRIES // n_densities))
 
 
+def centre_and_scale(weights: Float, means: Float, variances: Float) -> tuple[Float, Float]:
+    """Mean and standard deviation of each feature over all components; 1 for deviation 0.
+
+    Squares are taken in units of a power of two, so that none overflows and no bit changes.
+    """
+    centre = weights @ means
+    offsets = means - centre
+    unit = np.frexp(np.maximum(np.abs(offsets), np.sqrt(variances)).max(axis=0))[1]
+    spread = weights @ (np.ldexp(variances, -2 * unit) + np.ldexp(offsets, -unit) ** 2)
+    return centre, np.ldexp(np.sqrt(np.where(spread > 0, spread, 1.0)), unit)
+
+
 class LogDensities:
     """Weighted log-densities as linear functions of (z, z²), z the rows about the centre."""
 
     def __init__(self, weights: Float, means: Float, variances: Float) -> None:
         self.n_components, self.n_features = means.shape
-        self.centre = weights @ means
-        spread = weights @ (variances + (means - self.centre) ** 2)
-        self.scale = np.sqrt(np.where(spread > 0, spread, 1.0))
-        z, precisions = (means - self.centre) / self.scale, self.scale**2 / variances
-        with np.errstate(divide="ignore"):
-            constants = np.log(weights) - 0.5 * (
-                self.n_features * np.log(2 * np.pi)
-                + np.log(variances).sum(axis=1)
-                + (z**2 * precisions).sum(axis=1)
-            )
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            self._fill(weights, means, variances)
+
+    def _fill(self, weights: Float, means: Float, variances: Float) -> None:
+        self.centre, self.scale = centre_and_scale(weights, means, variances)
+        z = (means - self.centre) / self.scale
+        unit = np.frexp(self.scale)[1]
+        precisions = np.ldexp(self.scale, -unit) ** 2 / np.ldexp(variances, -2 * unit)
+        distances = z**2 * precisions
+        constants = np.log(weights) - 0.5 * (
+            self.n_features * np.log(2 * np.pi)
+            + np.log(variances).sum(axis=1)
+            + distances.sum(axis=1)
+        )
         self.table = np.hstack([z * precisions, -0.5 * precisions, constants[:, None]])
+        known = np.isfinite(distances) & np.isfinite(precisions) & np.isfinite(self.scale)
+        if not known.all():
+            i, j = np.argwhere(~known)[0]
+            raise InputError(
+                f"component {i} is too far from the others in feature {j} beside its deviation "
+                f"there ({means[i, j]:.4g} ± {variances[i, j] ** 0.5:.4g}): its density is beyond "
+                "the range of double precision. Rescale the feature, or leave the component out."
+            )
 
     def tiles(self, start: int, stop: int) -> Iterator[slice]:
         """Slices from start to stop whose log-densities fit the cache."""

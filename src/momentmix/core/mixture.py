@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from momentmix.core.array_backend import is_foreign, namespace
 from momentmix.core.array_density import Kind, map_rows
-from momentmix.core.containers import plain_array, rows_for
+from momentmix.core.containers import check_encodable, plain_array, rows_for
 from momentmix.core.incomplete_tensor import IncompleteSymmetricTensor
 from momentmix.core.labels import sets_without
 from momentmix.core.log_densities import LogDensities, log_sums, most_probable, shares
@@ -110,6 +110,7 @@ class DiagonalMixture:
                     f"feature_names must be {self.means.shape[1]} different strings, one for each "
                     f"feature; got {names!a}."
                 )
+            check_encodable(names)
             object.__setattr__(self, "feature_names", names)
 
     @property
@@ -124,7 +125,8 @@ class DiagonalMixture:
 
     # -- density ------------------------------------------------------------------------------
 
-    def _check_rows(self, array: Any) -> None:
+    def _densities(self, array: Any) -> LogDensities:
+        """The log-densities of the components, for rows of the right shape."""
         if array.ndim != 2 or array.shape[1] != self.n_features:
             raise InputError(
                 f"rows must have shape (n_rows, {self.n_features}), one column per feature of the "
@@ -137,9 +139,10 @@ class DiagonalMixture:
                 f"component {i} has variance 0 in feature {feature}, so it has no density there; "
                 "fit with a variance floor, or use with_variance_floor()."
             )
+        return LogDensities(self.weights, self.means, self.variances)
 
     def _on_device(self, rows: Any, kind: Kind) -> Any:
-        self._check_rows(rows)
+        self._densities(rows)  # raises where there are none
         return map_rows((self.weights, self.means, self.variances), rows, kind)
 
     def _map_rows(self, rows: Any, reduce: Any, tail: tuple[int, ...], dtype: Any) -> Any:
@@ -147,10 +150,9 @@ class DiagonalMixture:
         array = rows_for(rows, self.feature_names)
         if array.dtype.kind not in "fiu":
             raise InputTypeError(f"rows must be real numbers; got dtype {array.dtype}.")
-        self._check_rows(array)
+        table = self._densities(array)
         n = array.shape[0]
         result = np.empty((n, *tail), dtype=dtype)
-        table = LogDensities(self.weights, self.means, self.variances)
 
         def work(start: int) -> None:
             # Tiles stay in the cache; nothing as long as the rows is made but the result.

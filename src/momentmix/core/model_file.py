@@ -11,11 +11,10 @@ import json
 import os
 import stat
 import struct
-from math import isfinite
 from typing import Any
 
 from momentmix.core.atomic_file import atomic_write
-from momentmix.core.strict_json import parse_strict
+from momentmix.core.strict_json import is_double, parse_strict
 from momentmix.errors import ModelFileError
 
 __all__ = ["read_model", "write_model"]
@@ -126,16 +125,7 @@ def _parsed(path: str | os.PathLike[str], data: bytes) -> Any:
 
 def _is_vector(value: Any) -> bool:
     """A list of finite doubles; an integer counts if it fits."""
-    return isinstance(value, list) and all(_is_double(one) for one in value)
-
-
-def _is_double(value: Any) -> bool:
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        return False
-    try:
-        return isfinite(value)
-    except OverflowError:
-        return False
+    return isinstance(value, list) and all(is_double(one) for one in value)
 
 
 def _is_table(value: Any) -> bool:

@@ -1,12 +1,12 @@
-"""JSON from files that may be hostile: no key twice, no NaN or infinity, not even as 1e999."""
+"""Strict JSON, read and written: no key twice, no NaN or infinity, not even as 1e999."""
 
 from __future__ import annotations
 
 import json
-from math import isinf
+from math import isfinite, isinf
 from typing import Any
 
-__all__ = ["parse_strict"]
+__all__ = ["format_strict", "is_double", "parse_strict"]
 
 
 def parse_strict(text: str) -> Any:
@@ -17,6 +17,32 @@ def parse_strict(text: str) -> Any:
         parse_constant=_no_constants,
         parse_float=_finite,
     )
+
+
+def is_double(value: Any) -> bool:
+    """Whether a parsed value is a number that a double can hold; integers may be too large."""
+    if type(value) not in (int, float):
+        return False
+    try:
+        return isfinite(value)
+    except OverflowError:
+        return False
+
+
+def format_strict(value: Any, indent: int | None = None) -> str:
+    """The JSON text of plain values, in printable ASCII; what is not finite becomes null."""
+    text = json.dumps(_nulled(value), indent=indent, allow_nan=False)
+    return text.replace("\x7f", "\\u007f")  # json escapes all other control characters
+
+
+def _nulled(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _nulled(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_nulled(one) for one in value]
+    return value
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

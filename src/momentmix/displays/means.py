@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from momentmix.core.log_densities import centre_and_scale
 from momentmix.core.mixture import DiagonalMixture
 from momentmix.displays.style import (
     component_styles,
+    drawable,
     error_bars,
     intervals_of,
     mixture_of,
@@ -53,7 +55,7 @@ class MeansDisplay:
         need_matplotlib()
         if kind not in ("auto", "lines", "heat map"):
             raise InputError(f'kind must be "auto", "lines" or "heat map"; got {kind!r}.')
-        mixture = mixture_of(model)
+        mixture = drawable(mixture_of(model))
         found = intervals_of(model)
         low, high = (None, None) if found is None else found.means
         display = cls(mixture, names_of(mixture), low, high)
@@ -68,9 +70,7 @@ class MeansDisplay:
         height = 4.5 if kind == "lines" else max(3.0, 0.32 * m.n_components + 1.5)
         self.ax_ = ax = new_axes(ax, (width, height))
         self.figure_ = ax.figure
-        centre = m.weights @ m.means
-        spread = np.sqrt(m.weights @ (m.variances + (m.means - centre) ** 2))
-        spread = np.where(spread > 0, spread, 1.0)
+        centre, spread = centre_and_scale(m.weights, m.means, m.variances)
         means = (m.means - centre) / spread
         ends = None
         if self.low is not None and self.high is not None:

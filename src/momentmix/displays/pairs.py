@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix.core.containers import rows_for
+from momentmix.core.log_densities import centre_and_scale
 from momentmix.core.mixture import DiagonalMixture
 from momentmix.displays.style import (
     component_styles,
+    drawable,
     mixture_of,
     names_of,
     need_matplotlib,
@@ -62,7 +64,7 @@ class PairsDisplay:
             four where there are many components.
         """
         need_matplotlib()
-        mixture = mixture_of(model)
+        mixture = drawable(mixture_of(model))
         names = names_of(mixture)
         if features is None:
             few = mixture.n_components <= _FEW_COMPONENTS
@@ -137,8 +139,9 @@ class PairsDisplay:
         for axis, j in (("x", x), ("y", y)):
             low = (m.means[:, j] - 2.2 * deviations[:, j]).min()
             high = (m.means[:, j] + 2.2 * deviations[:, j]).max()
-            if low == high:  # a constant feature
-                low, high = low - 0.5, high + 0.5
+            if high - low <= 1e-12 * abs(high):  # a constant feature
+                pad = max(0.5, 1e-6 * abs(high))
+                low, high = low - pad, high + pad
             getattr(ax, f"set_{axis}lim")(low, high)
 
     def _density(self, ax: Any, labels: Any) -> None:
@@ -171,8 +174,9 @@ def _telling_features(mixture: DiagonalMixture, most: int) -> list[int]:
     """Features whose means differ most, beside the spread within components."""
     if mixture.n_features <= most:
         return list(range(mixture.n_features))
-    within = mixture.weights @ mixture.variances
-    between = mixture.weights @ (mixture.means - mixture.weights @ mixture.means) ** 2
+    centre, scale = centre_and_scale(mixture.weights, mixture.means, mixture.variances)
+    between = mixture.weights @ ((mixture.means - centre) / scale) ** 2
+    within = mixture.weights @ (np.sqrt(mixture.variances) / scale) ** 2
     telling = between / np.maximum(within, np.finfo(float).tiny)
     return sorted(np.argsort(-telling, kind="stable")[:most].tolist())
 

@@ -12,6 +12,8 @@ from momentmix.core.containers import match_names
 from momentmix.core.mixture import DiagonalMixture
 from momentmix.displays.style import (
     COLOURS,
+    LARGEST_DRAWN,
+    drawable,
     in_order_of,
     mixture_of,
     need_matplotlib,
@@ -52,7 +54,7 @@ class MomentResidualsDisplay:
             By default the estimator's ``summary_``.
         """
         need_matplotlib()
-        mixture = mixture_of(model)
+        mixture = drawable(mixture_of(model))
         summary = getattr(model, "summary_", None) if summary is None else summary
         if not isinstance(summary, MomentSummary):
             raise InputTypeError("residuals of moments need a MomentSummary; pass summary=.")
@@ -64,22 +66,8 @@ class MomentResidualsDisplay:
         summary = in_order_of(mixture, summary.copy())  # one state, whatever threads add meanwhile
         if mixture.feature_names is not None and summary.feature_names is not None:
             match_names(mixture.feature_names, summary.feature_names, "the mixture")
-        shift = summary.mean
-        scale = np.where(summary.deviation > 0, summary.deviation, 1.0)
-        scaled = DiagonalMixture(
-            mixture.weights, (mixture.means - shift) / scale, mixture.variances / scale**2
-        )
-        observed, fitted = {}, {}
-        for order in range(1, summary.order + 1):
-            name = f"order {order}"
-            observed[name] = summary.tensor(order, shift, scale).values
-            fitted[name] = scaled.moment_tensor(order).values
-        for order in range(min(summary.squared_order, summary.n_features - 1) + 1):
-            name = f"order {order + 2}, squared"
-            sets = range(summary.n_features)
-            observed[name] = np.concatenate([summary.squared(j, order, shift, scale) for j in sets])
-            fitted[name] = np.concatenate([scaled.squared_moments(j, order) for j in sets])
-        return cls(observed, fitted).plot()
+        with np.errstate(over="ignore", invalid="ignore"):
+            return cls(*_compared(mixture, summary)).plot()
 
     def plot(self) -> MomentResidualsDisplay:
         """Draw."""
@@ -110,3 +98,31 @@ class MomentResidualsDisplay:
         right.set_xticks(range(len(names)), names, rotation=30, ha="right")
         right.set_ylabel("rows − fitted, standardised features")
         return self
+
+
+def _compared(
+    mixture: DiagonalMixture, summary: MomentSummary
+) -> tuple[dict[str, Float], dict[str, Float]]:
+    """Moments of the rows and of the mixture, of features standardised as the rows are."""
+    shift = summary.mean
+    scale = np.where(summary.deviation > 0, summary.deviation, 1.0)
+    means, variances = (mixture.means - shift) / scale, mixture.variances / scale**2
+    observed, fitted = {}, {}
+    scaled = DiagonalMixture(mixture.weights, means, variances)
+    for order in range(1, summary.order + 1):
+        name = f"order {order}"
+        observed[name] = summary.tensor(order, shift, scale).values
+        fitted[name] = scaled.moment_tensor(order).values
+    for order in range(min(summary.squared_order, summary.n_features - 1) + 1):
+        name = f"order {order + 2}, squared"
+        sets = range(summary.n_features)
+        observed[name] = np.concatenate([summary.squared(j, order, shift, scale) for j in sets])
+        fitted[name] = np.concatenate([scaled.squared_moments(j, order) for j in sets])
+    largest = np.abs(np.concatenate([*fitted.values()])).max()
+    if not largest <= LARGEST_DRAWN:
+        raise InputError(
+            f"moments of the mixture reach {largest:.3g} deviations of the summary's features; "
+            f"pictures show numbers up to {LARGEST_DRAWN:.0e}. Use the summary that it was "
+            "fitted to."
+        )
+    return observed, fitted

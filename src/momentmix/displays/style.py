@@ -9,13 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix.core.mixture import DiagonalMixture
-from momentmix.errors import InputError, InputTypeError, MissingDependencyError
+from momentmix.errors import InputError, InputTypeError, MissingDependencyError, printable
 from momentmix.fitting.result import FitResult
 from momentmix.moments.summary import MomentSummary
 
 __all__ = [
     "COLOURS",
+    "LARGEST_DRAWN",
     "component_styles",
+    "drawable",
     "error_bars",
     "in_order_of",
     "intervals_of",
@@ -30,6 +32,7 @@ Float = NDArray[np.float64]
 
 # Okabe and Ito's palette without black and yellow, which vanish on dark and on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+LARGEST_DRAWN = 1e150  # squares of larger numbers overflow, in matplotlib as well
 _DASHES = ("-", "--", ":", "-.")
 
 
@@ -38,7 +41,7 @@ def need_matplotlib() -> Any:
     try:
         import matplotlib
         import matplotlib.pyplot
-    except ImportError:
+    except ModuleNotFoundError:
         raise MissingDependencyError(
             "pictures need matplotlib, which is not installed: pip install momentmix[plot]"
         ) from None
@@ -95,6 +98,19 @@ def in_order_of(mixture: DiagonalMixture, summary: MomentSummary) -> MomentSumma
     return summary.select(known)
 
 
+def drawable(mixture: DiagonalMixture) -> DiagonalMixture:
+    """The same mixture; raise where its numbers are beyond the axes of a picture."""
+    extent = np.abs(mixture.means) + np.sqrt(mixture.variances)
+    if extent.max() > LARGEST_DRAWN:
+        i, j = np.argwhere(extent > LARGEST_DRAWN)[0]
+        raise InputError(
+            f"component {i} reaches {extent[i, j]:.3g} in feature {j}; pictures show numbers up to "
+            f"{LARGEST_DRAWN:.0e}. Rescale the feature and fit again, or draw the others "
+            "(DiagonalMixture.marginal)."
+        )
+    return mixture
+
+
 def intervals_of(model: Any) -> Any:
     """95 % intervals where the model has them, else None."""
     result = model if isinstance(model, FitResult) else getattr(model, "result_", None)
@@ -111,8 +127,7 @@ def names_of(mixture: DiagonalMixture) -> list[str]:
 
 
 def _short(name: str, most: int = 16) -> str:
-    text = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in name)
-    text = text.replace("$", r"\$")
+    text = printable(name).replace("$", r"\$")
     return text if len(text) <= most else text[: most - 1] + "…"
 
 

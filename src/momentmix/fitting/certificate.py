@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import isnan
 
+from momentmix.errors import printable
 from momentmix.fitting.findings import Finding, Severity
 from momentmix.fitting.over_identification import OverIdentification
 
@@ -109,4 +110,4 @@ class Certificate:
         lines += [f"  - {reason}" for reason in self.reasons]
         fatal = Severity.FATAL
         lines += [f"  - {f}" for f in self.findings if f.severity is not fatal]
-        return "\n".join(["Certificate", *lines])
+        return "\n".join(["Certificate", *map(printable, lines)])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import platform
 from dataclasses import dataclass, field
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from momentmix._version import __version__
 from momentmix.core.mixture import DiagonalMixture
 from momentmix.core.model_file import read_model, write_model
-from momentmix.errors import ModelFileError
+from momentmix.errors import InputTypeError, ModelFileError
 from momentmix.fitting.certificate import Certificate
 from momentmix.fitting.findings import Finding, Severity
 from momentmix.fitting.over_identification import OverIdentification
@@ -105,8 +106,8 @@ class FitRecord:
             if ends is None
             else {name: [_listed(end) for end in getattr(ends, name)] for name in _PARAMETERS},
             "versions": dict(self.versions),
-            "command": self.command,
-            "seed": self.seed,
+            "command": None if self.command is None else str(self.command),
+            "seed": _seed(self.seed),
         }
 
     @classmethod
@@ -223,11 +224,22 @@ def _intervals_from(found: Fields, shapes: dict[str, tuple[int, ...]]) -> Interv
     ends = []
     for name in _PARAMETERS:
         low, high = found.array(name, (2, *shapes[name]))
+        if name != "means" and (low < 0).any():
+            raise ValueError(f"fit.intervals.{name} must not be negative")
         if (low > high).any():
             raise ValueError(f"fit.intervals.{name} must have the lower ends first")
         ends.append((low, high))
     found.finish()
     return Intervals(*ends)
+
+
+def _seed(seed: Any) -> int | None:
+    if seed is None:
+        return None
+    try:
+        return index(seed)
+    except TypeError:
+        raise InputTypeError(f"seed must be an integer or None; got {seed!r}.") from None
 
 
 def _finite(value: float | None) -> float | None:

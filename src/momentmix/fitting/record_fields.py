@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from math import isfinite
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from momentmix.core.strict_json import is_double
 
 __all__ = ["Fields"]
 
@@ -31,7 +32,7 @@ class Fields:
     def finish(self) -> None:
         """Raise if fields are left that nobody asked for."""
         if self.rest:
-            names = ", ".join(ascii(name) for name in sorted(self.rest)[:5])
+            names = ", ".join(ascii(name)[:60] for name in sorted(self.rest)[:5])
             raise ValueError(f"{self.place} holds unknown keys: {names}")
 
     def _take(self, key: str) -> Any:
@@ -45,11 +46,11 @@ class Fields:
             raise ValueError(f"{self.place}.{key} must be {words}")
         return value
 
-    def integer(self, key: str, least: int | None = None, most: int | None = None) -> int:
-        """An integer within bounds."""
+    def integer(self, key: str, least: int = -(1 << 63), most: int = (1 << 63) - 1) -> int:
+        """An integer within bounds, by default of 64 bits."""
         value: int = self._typed(key, int, "an integer")
-        if (least is not None and value < least) or (most is not None and value > most):
-            raise ValueError(f"{self.place}.{key} is {value}, out of range")
+        if not least <= value <= most:
+            raise ValueError(f"{self.place}.{key} is {str(value)[:20]}, out of range")
         return value
 
     def number(self, key: str, least: float | None = None, most: float | None = None) -> float:
@@ -57,7 +58,7 @@ class Fields:
         value = self._take(key)
         if value is None:
             return float("nan")
-        if type(value) not in (int, float) or not isfinite(value):
+        if not is_double(value):
             raise ValueError(f"{self.place}.{key} must be a number or null")
         if (least is not None and value < least) or (most is not None and value > most):
             raise ValueError(f"{self.place}.{key} is {value}, out of range")
@@ -83,7 +84,7 @@ class Fields:
 
     def optional_integer(self, key: str) -> int | None:
         """An integer, or None for null."""
-        return None if self._is_null(key) else self.integer(key)
+        return None if self._is_null(key) else int(self._typed(key, int, "an integer"))
 
     def list(self, key: str) -> Any:
         """A list of anything."""
@@ -130,7 +131,7 @@ def _flattened(value: Any, shape: tuple[int, ...]) -> list[float] | None:
     if not shape:
         if value is None:
             return [float("nan")]
-        return [value] if type(value) in (int, float) and isfinite(value) else None
+        return [value] if is_double(value) else None
     if not isinstance(value, list) or len(value) != shape[0]:
         return None
     parts = [_flattened(one, shape[1:]) for one in value]

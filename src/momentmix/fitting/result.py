@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from momentmix.core.mixture import DiagonalMixture
 from momentmix.core.standard_moments import StandardMoments
-from momentmix.errors import InputError
+from momentmix.errors import InputError, printable
 from momentmix.fitting.certificate import Certificate
 from momentmix.fitting.record import FitRecord, save_fit
 from momentmix.fitting.standard_errors import (
@@ -140,7 +140,7 @@ class FitResult:
         parts = ", ".join(f"{name} {seconds:.2f}" for name, seconds in self.stages)
         lines.append(f"  time                 {self.seconds:.2f} s ({parts})")
         lines += [f"  note                 {note}" for note in self.notes]
-        return "\n".join([*lines, str(self.certificate)])
+        return "\n".join([*map(printable, lines), str(self.certificate)])
 
     def _refinement(self) -> str:
         if self.refine == "none":

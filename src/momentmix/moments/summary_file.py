@@ -20,6 +20,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from momentmix.core.containers import check_encodable
 from momentmix.core.labels import countable
 from momentmix.core.strict_json import parse_strict
 from momentmix.errors import InputError, SummaryFileError
@@ -231,6 +232,10 @@ def _checked_layout(header: Header, size: int) -> Layout:
             "feature_names must be strings",
         )
         _require(len(set(names)) == len(names) == d, f"{d} different feature names needed")
+        try:
+            check_encodable(names)
+        except InputError as error:
+            raise SummaryFileError(f"impossible contents: {error}") from None
     return layout
 
 

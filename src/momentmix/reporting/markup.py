@@ -6,6 +6,8 @@ import html
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from momentmix.errors import printable
+
 __all__ = ["Cell", "definition_table", "escaped", "items", "section", "sortable_table"]
 
 _MOST_PRINTED = 8  # columns of a table on paper
@@ -13,8 +15,7 @@ _MOST_PRINTED = 8  # columns of a table on paper
 
 def escaped(text: object) -> str:
     """Text that a browser shows as it is: markup disarmed, control characters written out."""
-    shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in str(text))
-    return html.escape(shown, quote=True)
+    return html.escape(printable(str(text)), quote=True)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ def need_pyarrow(what: str) -> Any:
     """The package pyarrow, or an error that says how to get it."""
     try:
         import pyarrow
-    except ImportError:
+    except ModuleNotFoundError:
         raise MissingDependencyError(
             f"{what} needs pyarrow, which is not installed: pip install momentmix[data]"
         ) from None
@@ -39,7 +39,7 @@ class _ArrowPiece(FilePiece):
         try:
             self._open()
         except (self._arrow.ArrowException, OSError) as error:
-            if isinstance(error, OSError) and error.errno is not None:
+            if isinstance(error, MemoryError) or getattr(error, "errno", None) is not None:
                 raise
             raise InputError(self._unreadable(error)) from None
         self.column_names, self.n_columns = tuple(self.schema.names), len(self.schema.names)
@@ -48,7 +48,7 @@ class _ArrowPiece(FilePiece):
 
     def _unreadable(self, error: Exception) -> str:
         size = self.path.stat().st_size
-        text = str(error).strip().splitlines()[0][:200]
+        text = str(error).strip().partition("\n")[0][:200]
         if not size:
             return f"{self.name} is empty (0 bytes)."
         return (
@@ -86,7 +86,7 @@ class _ArrowPiece(FilePiece):
                     part = batch.slice(i, block_rows)
                     yield RawBlock(self._values(part, columns), rows_from(first + i))
         except (self._arrow.ArrowException, OSError) as error:
-            if isinstance(error, OSError) and error.errno is not None:
+            if isinstance(error, MemoryError) or getattr(error, "errno", None) is not None:
                 raise
             raise InputError(self._unreadable(error)) from None
 

@@ -79,6 +79,8 @@ class NpyPiece(FilePiece):
                 if found == (1, 0):
                     reader = np.lib.format.read_array_header_1_0
                 shape, fortran, dtype = reader(file, max_header_size=_LONGEST_HEADER)
+            except MemoryError:
+                raise
             except Exception as error:  # whatever NumPy's parser says of foreign bytes
                 text = (str(error).splitlines() or [""])[0][:200]
                 raise InputError(f"{self.name} has no readable NPY header: {text}") from None

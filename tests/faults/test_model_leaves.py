@@ -1,0 +1,150 @@
+"""Each value of a model file replaced by each of many others: a typed error, or a whole model."""
+
+import json
+import re
+import warnings
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+import momentmix as mm
+from momentmix.errors import ModelFileError, MomentmixError
+from momentmix.fitting.record import load_fit
+
+mpl.use("Agg")
+
+NASTY = [
+    "1" + "0" * 400, "-1" + "0" * 400, "1" + "0" * 300, "1" + "0" * 5000, str(2**63), "-1", "0",
+    "1.5", "-0.0", "1e308", "-1e308", "1e-308", "5e-324", "1e999", "NaN", "Infinity", "true",
+    "null", '""', '"x"', '"\\ud800"', '"\\u001b[31m"', "[]", "[[]]", "[1]", "{}", '{"a": 1}',
+    "[" * 900 + "]" * 900,
+]  # fmt: skip
+MARK = "@"
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    return rng.standard_normal((300, 3)) + 4.0 * rng.integers(0, 2, (300, 1))
+
+
+@pytest.fixture(scope="module")
+def document(rows, tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "model.json"
+    mm.fit(rows, 2, random_state=0).save(path, ["a", "b", "c"], command="x", seed=0)
+    found = json.loads(path.read_text())
+    del found["sha256"]
+    return found
+
+
+def places(value, place=()):
+    """Where every object, list and leaf of a document stands; the first entry of each list."""
+    yield place
+    if isinstance(value, dict):
+        for key in value:
+            yield from places(value[key], (*place, key))
+    elif isinstance(value, list) and value:
+        yield from places(value[0], (*place, 0))
+
+
+def replaced(document, place, text):
+    """The document as text, with another value at a place."""
+    if not place:
+        return text
+    copy = json.loads(json.dumps(document))
+    holder = copy
+    for key in place[:-1]:
+        holder = holder[key]
+    holder[place[-1]] = MARK
+    return json.dumps(copy).replace(json.dumps(MARK), text)
+
+
+def outcome(use):
+    """What a use gives, and the text of the error that was raised on purpose instead."""
+    try:
+        return use(), ""
+    except MomentmixError as error:
+        return None, str(error)
+
+
+def test_every_value_replaced_by_every_other(document, rows, tmp_path):
+    path, n_refused, n_loaded = tmp_path / "model.json", 0, 0
+    for place in places(document):
+        for text in NASTY:
+            path.write_text(replaced(document, place, text))
+            found, message = outcome(lambda: load_fit(path))
+            if found is None:
+                assert message.isprintable()
+                assert str(path) in message
+                assert len(message) < 900, place
+                n_refused += 1
+                continue
+            n_loaded += 1
+            mixture, record = found
+            json.dumps(mixture.to_dict(), allow_nan=False)
+            if record is not None:
+                json.dumps(record.to_dict(), allow_nan=False)
+                assert str(record.certificate)
+            if place and place[0] != "fit":
+                assert_usable(mixture, rows)
+    assert n_refused > 900
+    assert n_loaded > 200
+
+
+def assert_usable(mixture, rows):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.isfinite(mixture.sample(5, 0)[0]).all()
+        found, message = outcome(lambda: (mixture.log_prob(rows), mixture.predict(rows)))
+    if found is None:
+        assert re.search("variance 0|beyond the range of double", message)
+        return
+    assert not np.isnan(found[0]).any()
+    assert set(found[1]) <= {0, 1}
+
+
+# Values that are read and then drawn: the command must draw them, or say why not.
+DRAWN = [
+    (("means", 0, 0), "1e308"), (("means", 0, 0), "1e100"), (("variances", 0, 0), "1e308"),
+    (("variances", 0, 0), "5e-324"), (("variances", 0, 0), "0"),
+    (("feature_names", 0), '"\\u001b[31m\\u202e"'),
+    (("feature_names", 0), json.dumps("$_^{" * 999)),
+    (("fit", "intervals", "variances", 0, 0, 0), "1e-308"),
+    (("fit", "intervals", "means", 0, 0, 0), "-1e308"),
+    (("fit", "certificate", "degrees_of_freedom"), str(2**62)),
+    (("fit", "certificate", "degrees_of_freedom"), "-5"),
+    (("fit", "certificate", "statistic"), "1e308"),
+    (("fit", "n_rows"), str(2**63 - 1)),
+    (("fit", "log_likelihood_per_row"), "-1e308"),
+    (("fit", "seed"), "1" + "0" * 400),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("place", "text"), DRAWN, ids=[f"{p[-1]} {t[:9]}" for p, t in DRAWN])
+def test_pictures_and_reports_of_odd_models(document, tmp_path, place, text):
+    path = tmp_path / "model.json"
+    path.write_text(replaced(document, place, text))
+    page = tmp_path / "report.html"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        _, message = outcome(lambda: mm.report(path, page))
+    if text == "1e308" and place[0] != "fit":
+        assert "pictures show numbers up to 1e+150. Rescale" in message
+    else:
+        assert message == ""
+        assert page.read_text().startswith("<!DOCTYPE html>")
+
+
+@pytest.mark.parametrize("text", ["1" + "0" * 400, str(2**63), "-" + str(2**64)])
+@pytest.mark.parametrize("key", ["degrees_of_freedom", "statistic", "p_value", "predicted_loss"])
+def test_numbers_of_the_record_beyond_all_bounds(document, tmp_path, key, text):
+    path = tmp_path / "model.json"
+    path.write_text(replaced(document, ("fit", "certificate", key), text))
+    if key == "statistic" and len(text) < 30:
+        assert load_fit(path)[1].certificate.statistic == float(text)
+        return
+    with pytest.raises(
+        ModelFileError, match=rf"record of the fit is damaged: fit\.certificate\.{key}"
+    ):
+        load_fit(path)

@@ -1,0 +1,224 @@
+"""Nothing that comes from a file, a name or an argument controls the terminal; JSON is strict."""
+
+import io
+import json
+import os
+import sys
+import warnings
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+import momentmix as mm
+from momentmix.errors import FitWarning, InputError, MissingDependencyError, PrecisionWarning
+from momentmix.errors import printable as shown
+
+# Escape, bell, the eight-bit CSI, backspace, carriage return, delete, a right-to-left override,
+# a line separator, and a line that looks like one of ours.
+HOSTILE = "h\x1b[31m\x07\x9b2J\b\r\x7f\u202e\u2028\nmomentmix: forged"
+UNDECODABLE = os.fsdecode(b"x\xff.npy")
+ORDINARY = "Größe_温度_é_🙂"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Data, a summary and models whose names, of files and of columns, are hostile."""
+    monkeypatch.chdir(tmp_path)
+    rows = np.random.default_rng(0).standard_normal((300, 3))
+    names = ["a" + HOSTILE, ORDINARY, "c"]
+    columns = {name: rows[:, i] for i, name in enumerate(names)}
+    pa.parquet.write_table(pa.table(columns), HOSTILE + ".parquet")
+    large = {name: 2**60 + np.arange(9) for name in names}
+    pa.parquet.write_table(pa.table(large), HOSTILE + "large.parquet")
+    for name in (HOSTILE + ".npy", UNDECODABLE):
+        with open(name, "wb") as file:
+            np.save(file, rows)
+    mm.summarize(rows, order=3, feature_names=names).save(HOSTILE + ".mms")
+    mixture = mm.DiagonalMixture([1.0], np.zeros((1, 3)), np.ones((1, 3)), names)
+    mixture.save(HOSTILE + ".json")
+    mixture.save("named.json")
+    mm.DiagonalMixture([1.0], np.zeros((1, 3)), np.ones((1, 3))).save("plain.json")
+    for name, text in {
+        ".csv": "a,b\n1,\x1b[31mx\n",
+        "bad.json": "\x1b[31m{",
+        "bad.mms": "\x1b",
+    }.items():
+        with open(HOSTILE + name, "w", encoding="utf-8") as file:
+            file.write(text)
+    os.mkdir(HOSTILE + "folder")
+    return tmp_path
+
+
+def assert_harmless(text):
+    for line in text.split("\n"):
+        assert line.isprintable(), ascii(line)
+        assert not line.startswith("momentmix: forged"), text
+
+
+RUNS = [
+    ["summarize", HOSTILE + ".parquet", "-o", HOSTILE + "out.mms"],
+    ["summarize", HOSTILE + "large.parquet", "-o", "out.mms"],
+    ["summarize", HOSTILE + ".csv", "-o", "out.mms"],
+    ["summarize", UNDECODABLE, "-o", "out.mms", "--columns", HOSTILE],
+    ["summarize", HOSTILE, "-o", "out.mms"],
+    ["summarize", HOSTILE + "*.nothing", "-o", "out.mms"],
+    ["summarize", HOSTILE + "folder", "-o", "out.mms"],
+    ["summarize", HOSTILE + ".npy", "-o", HOSTILE + "/out.mms"],
+    ["summarize", HOSTILE + ".npy", "-o", "out.mms", "--delimiter", HOSTILE],
+    ["summarize", HOSTILE + ".npy", "-o", "out.mms", "--checkpoint", HOSTILE + "folder"],
+    ["summarize", HOSTILE + ".npy", "-o", HOSTILE + ".npy", "--force"],
+    ["merge", HOSTILE + ".mms", "-o", HOSTILE + "out.mms"],
+    ["merge", HOSTILE + "bad.mms", "-o", "out.mms"],
+    ["merge", HOSTILE + ".mms", HOSTILE + ".mms", "-o", "out.mms"],
+    ["fit", HOSTILE + ".mms", "-r", "1", "-o", HOSTILE + "out.json"],
+    ["fit", HOSTILE + ".mms", HOSTILE + ".npy", "-r", "1", "-o", "out.json"],
+    ["fit", HOSTILE + ".mms", "-r", HOSTILE, "-o", "out.json"],
+    ["fit", HOSTILE + ".mms", "-r", "1", "-o", "out.json", "--columns", HOSTILE],
+    ["predict", HOSTILE + ".json", HOSTILE + ".parquet", "-o", HOSTILE + "out.csv"],
+    ["predict", HOSTILE + "bad.json", HOSTILE + ".parquet"],
+    ["predict", "named.json", HOSTILE + "large.parquet", "--columns", "c"],
+    ["score", HOSTILE + ".json", HOSTILE + ".parquet"],
+    ["score", HOSTILE, HOSTILE + ".npy"],
+    ["sample", HOSTILE + ".json", "-n", "2", "-o", HOSTILE + "out.csv"],
+    ["plot", "plain.json", "--kind", "weights", "-o", HOSTILE + "out.svg"],
+    ["plot", HOSTILE + ".json", "-o", HOSTILE],
+    ["plot", HOSTILE + ".json", "-o", "out.png", "--features", HOSTILE],
+    ["plot", HOSTILE + ".json", "-o", "out.png", "--kind", HOSTILE],
+    ["report", HOSTILE + "bad.json", "-o", "out.html"],
+    ["plan", "-d", HOSTILE, "-r", "2"],
+    ["plan", HOSTILE, HOSTILE],
+    ["reproduce", HOSTILE],
+    ["reproduce", "recovery", "--rows", HOSTILE],
+    ["reproduce", "recovery", "--json", HOSTILE + "/x"],
+    [HOSTILE],
+    ["fit", "--" + HOSTILE],
+    ["fit", "-" + HOSTILE],
+    ["--debug", "--" + HOSTILE],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("arguments", RUNS, ids=[str(i) for i in range(len(RUNS))])
+def test_a_command_prints_no_control_characters(folder, momentmix, arguments):
+    done = momentmix(*arguments)
+    assert done.code in (0, 2, 4, 65, 66, 73), done
+    assert done.err or done.out
+    assert_harmless(done.err)
+    assert_harmless(done.out)
+
+
+def test_names_are_printed_with_escapes_and_ordinary_letters(folder, momentmix):
+    done = momentmix("fit", HOSTILE + ".mms", "-r", "1", "-o", ORDINARY + ".json")
+    assert "ah\\x1b[31m\\x07\\x9b2J" in done.out
+    assert ORDINARY in done.out
+    assert f"model written to {ORDINARY}.json" in done.out
+    done = momentmix("summarize", HOSTILE + "large.parquet", "-o", "out.mms")
+    assert f"momentmix: warning: {shown(HOSTILE)}large.parquet, column" in done.err
+    assert momentmix("reproduce").err.endswith(
+        "Choose from: decomposition, approximation, gaussian, stability, recovery\n"
+    )
+
+
+def test_without_arguments_the_help_keeps_its_lines(momentmix):
+    done = momentmix()
+    assert done.code == 2
+    assert "\n  summarize  Rows to moments" in done.err + done.out
+
+
+def test_a_terminal_of_few_letters_gets_escapes(folder, momentmix, monkeypatch):
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
+    monkeypatch.setattr(sys, "stdout", stream)
+    assert momentmix("plan", "-d", "9", "-r", "2").code == 0
+    stream.flush()
+    assert b"\\u2190 this plan" in stream.buffer.getvalue()
+
+
+# -- errors and warnings in Python ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [InputError, MissingDependencyError, FitWarning, PrecisionWarning])
+def test_errors_and_warnings_are_printable(kind):
+    assert str(kind(f"{HOSTILE} of {ORDINARY}")) == f"{shown(HOSTILE)} of {ORDINARY}"
+    assert shown(HOSTILE).isprintable()
+    with pytest.warns(UserWarning, match=r"h\\x1b\[31m") as caught:
+        warnings.warn(FitWarning(HOSTILE), stacklevel=1)
+    assert str(caught[0].message).isprintable()
+
+
+def test_what_a_fit_prints_is_printable():
+    rows = np.random.default_rng(0).standard_normal((300, 2))
+    found = mm.fit(rows, 1, random_state=0)
+    found.notes.append(HOSTILE)
+    found.certificate.findings.append(
+        type("Finding", (), {"text": HOSTILE, "severity": None, "__str__": lambda self: HOSTILE})()
+    )
+    assert_harmless(str(found))
+    assert str(found).count("h\\x1b[31m") == 2
+
+
+# -- data on standard output ------------------------------------------------------------------
+
+
+def test_data_are_exact_in_a_pipe_and_escaped_on_a_terminal(folder, momentmix, monkeypatch):
+    done = momentmix("sample", HOSTILE + ".json", "-n", "1")
+    assert done.out.startswith(f'"a{HOSTILE}",{ORDINARY},c\n')
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    done = momentmix("sample", HOSTILE + ".json", "-n", "1")
+    assert done.out.startswith(f"a{shown(HOSTILE)},{ORDINARY},c\n")
+    assert_harmless(done.out)
+
+
+# -- JSON -------------------------------------------------------------------------------------
+
+
+def strict(text):
+    def refuse(word):
+        raise AssertionError(f"{word} in JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["summarize", HOSTILE + ".npy", "-o", HOSTILE + "out"],
+        ["merge", HOSTILE + ".mms", "-o", HOSTILE + "out"],
+        ["fit", HOSTILE + ".mms", "-r", "1", "-o", HOSTILE + "out"],
+        ["fit", HOSTILE + ".mms", "-r", "1", "-o", HOSTILE + "out", "--method", "paper"],
+        ["predict", "plain.json", HOSTILE + ".npy", "-o", HOSTILE + "out"],
+        ["sample", "plain.json", "-n", "2", "-o", HOSTILE + "out"],
+        ["plot", "plain.json", "--kind", "weights", "-o", HOSTILE + "out.svg"],
+        ["report", "plain.json", "-o", HOSTILE + "out"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_json_is_strict_printable_and_exact(folder, momentmix, arguments):
+    done = momentmix(*arguments, "--json")
+    assert done.code in (0, 4), done
+    assert_harmless(done.out)
+    assert strict(done.out)["output"] == arguments[arguments.index("-o") + 1]
+
+
+def test_a_score_that_is_no_number_is_null(folder, momentmix):
+    with open("far.npy", "wb") as file:
+        np.save(file, np.full((5, 3), 1e200))
+    done = momentmix("score", "plain.json", "far.npy", "--json")
+    assert done.code == 0
+    found = strict(done.out)
+    assert found["n_rows"] == 5
+    assert found["log_likelihood_per_row"] is found["bic"] is found["aic"] is None
+
+
+def test_figures_of_the_paper_go_to_a_whole_file_of_strict_json(folder, momentmix, monkeypatch):
+    from momentmix.reproduce import tables
+
+    table = tables.TABLES["recovery"]
+    monkeypatch.setattr(type(table), "results", lambda *_: iter([{"d": 1, "x": float("nan")}]))
+    monkeypatch.setattr("momentmix.reproduce.tables.format_row", lambda *_: "a row")
+    done = momentmix("reproduce", "recovery", "--json", "figures.json")
+    assert done.code == 0, done
+    with open("figures.json", encoding="utf-8") as file:
+        assert strict(file.read())["rows"] == [{"d": 1, "x": None}]
+    done = momentmix("reproduce", "recovery", "--json", "no/such/figures.json")
+    assert (done.code, "a row" in done.out) == (73, False)
