@@ -167,7 +167,8 @@ def frame_arrays(
 
 def _frame_column(frame: Any, i: int) -> NDArray[Any]:
     if _is_arrow(frame):
-        return plain_array(frame.column(i).to_numpy())
+        column = frame.column(i)  # to_numpy of a batch refuses nulls
+        return plain_array(column if hasattr(column, "__array__") else column.to_numpy())
     if not hasattr(frame, "iloc"):
         return plain_array(frame[frame.columns[i]].to_numpy())
     column = frame.iloc[:, i]
