@@ -292,6 +292,17 @@ def test_estimators_keep_the_rule_of_scikit_learn(frame):
                 use(other)
 
 
+@pytest.mark.parametrize("kind", [k for k in KINDS if "float32" not in k])
+def test_missing_cells_of_frames_are_named(kind, frame, fitted):
+    holed = frame.convert_dtypes() if "nullable" in kind else frame.copy()
+    holed.loc[9, "flow"] = pd.NA if "nullable" in kind else np.nan
+    table = KINDS[kind](holed)
+    with pytest.raises(InputError, match=r"row 9, column 3 \('flow'\) is NaN"):
+        mm.fit(table, 2)
+    with pytest.raises(InputError, match="row 9 holds NaN"):
+        fitted.mixture.predict(table)
+
+
 # -- pictures and pages -----------------------------------------------------------------------
 
 

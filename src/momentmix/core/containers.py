@@ -192,8 +192,11 @@ def frame_column(frame: Any, i: int) -> Any:
 
 def column_array(column: Any) -> NDArray[Any]:
     """A column as an array, with NaN for nulls."""
+    dtype = getattr(column, "dtype", None)
+    if dtype is None:  # Arrow; to_numpy of a batch refuses nulls
+        return plain_array(column)
     array = plain_array(column.to_numpy())
-    if array.dtype == object and getattr(getattr(column, "dtype", None), "kind", "O") in "iufb":
+    if array.dtype == object and getattr(dtype, "kind", "O") in "iufb":
         return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))  # nullable numbers
     return array
 
