@@ -188,6 +188,14 @@ def test_integers_beyond_2_to_53_warn_also_beside_nulls(tmp_path, monkeypatch, k
         assert all(f"column 'n' holds integers up to {BIG}" in str(w.message) for w in found)
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_integers_in_npy_files_warn(tmp_path, order):
+    np.save(tmp_path / "x.npy", np.asarray([[1, 2], [BIG, 3]], order=order))
+    with pytest.warns(PrecisionWarning, match=f"x.npy holds integers up to {BIG}"):
+        open_rows(tmp_path / "x.npy", columns=[0]).read_all()
+    assert len(open_rows(tmp_path / "x.npy", columns=[1]).read_all()) == 2  # no warning
+
+
 def test_columns_of_nulls_warn_of_nothing():
     for kind in ("pandas", "pandas on Arrow"):
         assert open_rows(WIDE[kind]([None, None]), missing="drop").read_all().shape == (0, 1)

@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from momentmix.errors import InputError
+from momentmix.moments.rows import warn_integers
 from momentmix.sources.piece import FilePiece, RawBlock, rows_from
 
 __all__ = ["NpyPiece"]
@@ -107,13 +108,16 @@ class NpyPiece(FilePiece):
         for i in range(0, len(values), step):
             part = np.empty((min(step, len(values) - i), self.n_columns), self._dtype)
             self._fill(file, (first + i) * self.n_columns, part)
-            values[i : i + step] = part[:, columns]
+            chosen = part[:, columns]
+            warn_integers(chosen, f"{self.name} holds")
+            values[i : i + step] = chosen
 
     def _columns(self, file: Any, columns: list[int], first: int, values: Any) -> None:
         """Fill `values` from an array that is stored column by column."""
         part = np.empty(len(values), self._dtype)
         for j, column in enumerate(columns):
             self._fill(file, column * (self.n_rows or 0) + first, part)
+            warn_integers(part, f"{self.name} holds")
             values[:, j] = part
 
     def _fill(self, file: BinaryIO, position: int, array: Any) -> None:
