@@ -477,15 +477,16 @@ def rename_shards(summary: MomentSummary, names: Mapping[str, str]) -> MomentSum
     """
     totals = summary._totals()
     digests = {_digest(old): _digest(new) for old, new in names.items()}
-    shards = frozenset(digests.get(shard, shard) for shard in totals.shards)
-    if len(shards) < len(totals.shards):
-        common = tuple(sorted(x.hex() for x in totals.shards & set(digests.values())))
+    old = totals.shards & digests.keys()
+    new, others = {digests[shard] for shard in old}, totals.shards - old
+    if new & others:
+        common = tuple(sorted(shard.hex() for shard in new & others))
         raise ShardError(
             f"{agreement.listed(common)} in the summary already: the rows would count twice. Leave "
             "one of them out.",
             shard_ids=common,
         )
-    return summary._derived(replace(totals, shards=shards), summary._names)
+    return summary._derived(replace(totals, shards=others | new), summary._names)
 
 
 def summarize(
