@@ -239,8 +239,8 @@ def check_order(order: object, n_features: int) -> int:
     number = check_count("order", order, min(3, n_features))
     if number > n_features:
         raise InputError(
-            f"order={number} needs that many features; there are {n_features}. Use "
-            f'order="auto" or at most {n_features}.'
+            f"order must be at most the number of features: order={number} needs that many "
+            f'features; there are {n_features}. Use order="auto" or at most {n_features}.'
         )
     return number
 

@@ -403,6 +403,7 @@ def test_few_rows_may_come_in_any_order(rows, shuffled):
     a, b = (mm.fit(x, 3, random_state=0) for x in (part, other))
     np.testing.assert_allclose(a.mixture.means, b.mixture.means, rtol=1e-9)
     assert a.log_likelihood == pytest.approx(b.log_likelihood, rel=1e-12)
+    np.testing.assert_allclose(a.standard_errors.means, b.standard_errors.means, rtol=1e-6)
 
 
 @pytest.mark.parametrize("weights", [None, "whole", "other"])
