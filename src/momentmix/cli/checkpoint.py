@@ -140,7 +140,7 @@ def locked(path: Path) -> Iterator[None]:
     lock = lock_path(path)
     while True:
         try:
-            descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+            descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
         except OSError as error:
             raise OutputError(f"cannot write {lock}: {error.strerror}.") from None
         found = os.fstat(descriptor)
