@@ -209,11 +209,11 @@ def second_writer_is_refused(a_pass, number, chance, counts):
     return output
 
 
-def resumes(start, stop, seed, fault=None):
+def resumes(start, stop, seed, fault=None, forks=None):
     """A case: one pass with its interruptions, or two writers; the bytes are those of `whole`."""
     counts = Counter()
-    with temporary_folder() as folder, Forks(*MODULES) as forks:
-        a_pass = Pass(forks, folder, fault)
+    with temporary_folder() as folder, nullcontext(forks) if forks else Forks(*MODULES) as server:
+        a_pass = Pass(server, folder, fault)
         for number in range(start, stop):
             chance = random.Random(f"{seed} resume {number}")
             case = second_writer_is_refused if number % 20 == 19 else interrupted_run
