@@ -59,6 +59,7 @@ def check_names(names, d):
     if names is not None:
         listed(names, d, lambda name: isinstance(name, str))
         need(len(set(names)) == d)
+        need(not any("\ud800" <= c <= "\udfff" for name in names for c in name))
 
 
 # -- summaries --------------------------------------------------------------------------------

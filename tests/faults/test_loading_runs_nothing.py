@@ -107,6 +107,9 @@ def test_negative_control_the_hook_sees_a_loader_that_unpickles(files):
 def test_pickled_summaries_carry_only_their_bytes():
     """pickle is the caller's choice; what we put in it is the file format, checked on arrival."""
     summary = MomentSummary.from_bytes(mutated_files.small_summaries()[0])
-    function, (data,) = summary.__reduce__()
+    function, (data,), next_id = summary.__reduce__()
     assert function == MomentSummary.from_bytes
     assert data == summary.to_bytes()
+    assert next_id is None
+    named = MomentSummary(3, 2, shard_id="a")
+    assert type(named.__reduce__()[2]) is bytes  # the id that its first shard will have

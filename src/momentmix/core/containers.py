@@ -192,11 +192,10 @@ def frame_column(frame: Any, i: int) -> Any:
 
 def column_array(column: Any) -> NDArray[Any]:
     """A column as an array, with NaN for nulls."""
-    dtype = getattr(column, "dtype", None)
-    if dtype is None:  # Arrow; to_numpy of a batch refuses nulls
-        return plain_array(column)
+    if not hasattr(column, "dtype") and hasattr(column, "__array__"):
+        return plain_array(column)  # Arrow; to_numpy of a batch refuses nulls
     array = plain_array(column.to_numpy())
-    if array.dtype == object and getattr(dtype, "kind", "O") in "iufb":
+    if array.dtype == object and getattr(column.dtype, "kind", "O") in "iufb":
         return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))  # nullable numbers
     return array
 

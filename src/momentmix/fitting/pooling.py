@@ -134,7 +134,7 @@ def _price(
     for a, (i, k) in enumerate(pairs):
         lost = current.weights[i] * densities[i] + current.weights[k] * densities[k]
         changed = np.maximum(total - lost, 0.0) + options.weights[a] * columns[a]
-        gains[a] = np.log(np.maximum(changed, _TINY) / total).mean()
+        gains[a] = (np.log(np.maximum(changed, _TINY)) - np.log(total)).mean()
     return pairs, gains, columns
 
 

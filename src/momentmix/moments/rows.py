@@ -43,7 +43,7 @@ def _largest_integer(column: Any) -> int:
     """Largest size in a column of 64-bit integers of any library, nulls left out; else 0."""
     dtype = getattr(column, "dtype", None)
     kind = getattr(dtype, "kind", None)  # NumPy and pandas have one
-    name = str(column.type if dtype is None else dtype).lower()
+    name = str(getattr(column, "type", None) if dtype is None else dtype).lower()
     if kind not in ("i", "u") and name not in ("int64", "uint64", "int128", "uint128"):
         return 0
     try:

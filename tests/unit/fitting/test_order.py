@@ -112,6 +112,8 @@ def test_plan_refuses_the_orders_that_fit_refuses():
     with pytest.raises(CapacityError, match=r"order=7 with 20 features.*Use order=8 \(up to 176\)"):
         plan(20, 150)
     with pytest.raises(CapacityError, match="no order identifies"):
+        plan(15, 10**18)
+    with pytest.raises(InputError, match=r"n_components must be below 2\^63"):
         plan(15, 10**400)
     assert plan(20, 150, order=8).chosen.largest_rank_robust == 176
     assert [p.order for p in plan(2, 1).neighbours] == []
