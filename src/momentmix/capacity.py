@@ -58,6 +58,8 @@ def check_count(name: str, value: object, smallest: int) -> int:
 def splits(n_features: int, order: int) -> list[Split]:
     """Every admissible (k, p) with the rank it reaches, largest rank first (eq. max-r)."""
     n = n_features - 1
+    if order > n:
+        return []
     found = [
         Split(k, p, min(comb(k, p), comb(n - k - 1, order - p - 1)))
         for p in range(1, order - 1)

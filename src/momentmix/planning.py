@@ -127,5 +127,5 @@ def plan(
             raise CapacityError(over_capacity(d, order, r, most, method))
     elif r > 1:
         best_split(d, check_count("order", order, 3), r)
-    near = [m for m in range(3, max(d, 4)) if m != order and abs(m - order) <= 2]
+    near = [m for m in range(max(3, order - 2), min(order + 3, max(d, 4))) if m != order]
     return Plan(d, r, _order_plan(d, order), tuple(_order_plan(d, m) for m in near))

@@ -73,6 +73,8 @@ def test_every_value_replaced_by_every_other(document, rows, tmp_path):
     for place in places(document):
         for text in NASTY:
             path.write_text(replaced(document, place, text))
+            alone, _ = outcome(lambda: mm.DiagonalMixture.load(path))
+            assert alone is None or alone.n_components == 2
             found, message = outcome(lambda: load_fit(path))
             if found is None:
                 assert message.isprintable()
@@ -89,7 +91,7 @@ def test_every_value_replaced_by_every_other(document, rows, tmp_path):
             if place and place[0] != "fit":
                 assert_usable(mixture, rows)
     assert n_refused > 900
-    assert n_loaded > 200
+    assert n_loaded > 100
 
 
 def assert_usable(mixture, rows):
@@ -113,7 +115,6 @@ DRAWN = [
     (("fit", "intervals", "variances", 0, 0, 0), "1e-308"),
     (("fit", "intervals", "means", 0, 0, 0), "-1e308"),
     (("fit", "certificate", "degrees_of_freedom"), str(2**62)),
-    (("fit", "certificate", "degrees_of_freedom"), "-5"),
     (("fit", "certificate", "statistic"), "1e308"),
     (("fit", "n_rows"), str(2**63 - 1)),
     (("fit", "log_likelihood_per_row"), "-1e308"),
