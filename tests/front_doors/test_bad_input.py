@@ -1,5 +1,6 @@
 """Every line of the list of bad inputs that the command can meet: message and exit code."""
 
+import errno
 import os
 import shlex
 import subprocess
@@ -308,6 +309,96 @@ def test_a_bug_is_70_and_a_traceback_needs_debug(folder, momentmix, monkeypatch)
 
     with pytest.raises(ZeroDivisionError):
         main(["summarize", "good.npy", "-o", "x.mms", "--debug"])
+
+
+def too_large():
+    return np.empty((1 << 40, 1 << 10))  # NumPy's own kind of MemoryError
+
+
+def raising(error):
+    def fail(*arguments, **options):
+        raise error
+
+    return fail
+
+
+NO_MEMORY = {
+    "array": lambda *arguments, **options: too_large(),
+    "bare": raising(MemoryError()),
+    "Arrow": raising(pa.ArrowMemoryError("malloc of size 64 failed")),
+    "mapping": raising(OSError(errno.ENOMEM, "Cannot allocate memory")),
+    "library": raising(ImportError("libx.so: failed to map segment from shared object")),
+    "thread": raising(RuntimeError("can't start new thread")),
+}
+
+
+@pytest.mark.parametrize("case", NO_MEMORY)
+def test_a_lack_of_memory_is_no_bug(folder, momentmix, monkeypatch, case):
+    monkeypatch.setattr("momentmix.sources.opening.open_rows", NO_MEMORY[case])
+    done = momentmix("summarize", "good.npy", "-o", "x.mms")
+    assert done.code == 74
+    assert done.err.startswith("momentmix: not enough memory (")
+    assert "Use a lower --order" in done.err
+    assert "bug" not in done.err
+    assert not os.path.exists("x.mms")
+
+
+def test_a_lack_of_memory_while_a_file_is_read_does_not_accuse_the_file(
+    folder, momentmix, monkeypatch
+):
+    fail = raising(pa.ArrowMemoryError("malloc of size 64 failed"))
+    monkeypatch.setattr("momentmix.sources.arrow_files.ParquetPiece._open", fail)
+    done = momentmix("summarize", "good.parquet", "-o", "x.mms")
+    assert (done.code, "damaged" in done.err, "malloc" in done.err) == (74, False, True)
+    monkeypatch.setattr("numpy.lib.format.read_magic", raising(MemoryError()))
+    done = momentmix("summarize", "good.npy", "-o", "x.mms")
+    assert (done.code, "header" in done.err) == (74, False)
+
+
+def test_a_package_that_cannot_be_loaded_is_not_called_missing(folder, momentmix, monkeypatch):
+    message = "libarrow.so: failed to map segment from shared object"
+    for name in ("pyarrow", "matplotlib"):
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setattr("builtins.__import__", failing_import(message))
+    done = momentmix("summarize", "good.parquet", "-o", "x.mms")
+    assert (done.code, message in done.err, "not installed" in done.err) == (74, True, False)
+
+
+def failing_import(message):
+    real = __import__
+
+    def load(name, *rest):
+        if name == "pyarrow":
+            raise ImportError(message)
+        return real(name, *rest)
+
+    return load
+
+
+LIMITED = """
+import resource, sys
+import numpy, scipy.linalg, scipy.optimize, momentmix.sources.opening, momentmix.moments.summary
+from momentmix.cli import main
+
+pages = int(open("/proc/self/statm").read().split()[0])
+limit = pages * resource.getpagesize() + (64 << 20)
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+main(["fit", "large.npy", "-r", "2", "-o", "x.json"])
+"""
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="needs the size of a process")
+def test_a_limit_of_memory(folder):
+    head = np.lib.format.header_data_from_array_1_0(np.zeros((1, 3)))
+    with open("large.npy", "wb") as file:  # a gigabyte of zeros that take no place on the disk
+        np.lib.format.write_array_header_1_0(file, {**head, "shape": (1 << 25, 4)})
+        file.truncate(file.tell() + (1 << 30))
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 74, done.stderr
+    assert "momentmix: not enough memory (" in done.stderr
+    assert not os.path.exists("x.json")
 
 
 def test_disk_full_keeps_the_old_file(folder):

@@ -33,7 +33,9 @@ def write(path, rows):
             stream.write_table(table, max_chunksize=100)
     else:
         text = "a,b,c\n" + "".join(",".join(map(repr, row)) + "\n" for row in rows.tolist())
-        path.write_bytes(gzip.compress(text.encode(), mtime=0) if name.endswith("gz") else text.encode())
+        path.write_bytes(
+            gzip.compress(text.encode(), mtime=0) if name.endswith("gz") else text.encode()
+        )
     return path
 
 

@@ -66,7 +66,11 @@ def parse_columns(text: str | None) -> list[str | int] | None:
     if text is None:
         return None
     parts = [part.strip() for part in text.split(",")]
-    return [int(part) if part.isascii() and part.isdigit() else part for part in parts if part]
+    return [int(part) if _is_number(part) else part for part in parts if part]
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 19  # a number of a column, not a name
 
 
 def _dialect(delimiter: str | None, decimal: str, thousands: str | None) -> dict[str, Any]:
