@@ -467,3 +467,27 @@ def test_nan_stands_where_the_mask_is(dtype):
     assert np.isnan(plain).tolist() == [[False, True], [False, False]]
     assert masked.data.dtype == dtype
     assert plain_array(masked[1:]).dtype == dtype
+
+
+# -- names that are no text -------------------------------------------------------------------
+
+LONE = "\ud800"
+BOTH = pd.Index([LONE, "b"], dtype=object)
+NOT_TEXT = r"the name of column 0, '\\ud800', holds an unpaired surrogate"
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda rows: mm.MomentSummary(2, 2, [LONE, "b"]),
+        lambda rows: mm.summarize(pd.DataFrame(rows, columns=BOTH), order=2),
+        lambda rows: mm.fit(pd.DataFrame(rows, columns=BOTH), 1),
+        lambda rows: mm.open_rows(pd.DataFrame(rows, columns=BOTH)),
+        lambda rows: mm.MomentGaussianMixture().fit(pd.DataFrame(rows, columns=BOTH)),
+        lambda rows: mm.DiagonalMixture([1.0], [[0.0, 0.0]], [[1.0, 1.0]], [LONE, "b"]),
+    ],
+    ids=["summary", "summarize", "fit", "open_rows", "estimator", "mixture"],
+)
+def test_names_that_no_encoding_can_write_are_refused_at_the_door(use):
+    with pytest.raises(InputError, match=NOT_TEXT):
+        use(np.random.default_rng(0).standard_normal((50, 2)))

@@ -139,6 +139,7 @@ def test_no_circle_between_decimal_and_delimiter():
     message = str(caught.value)
     assert "If it has ',' between thousands: pass thousands=',' (--thousands ,)." in message
     assert "(--decimal ,), and have the fields separated by another character" in message
+    assert message.count("pass ") == 2  # no marks that the cell does not hold
 
 
 def test_a_word_has_no_such_cure():

@@ -38,7 +38,7 @@ momentmix predict model.json new.csv            the component of every row
 """
 _EPILOG = """\b
 Exit codes: 0 done · 2 wrong use · 4 fit not trustworthy · 65 bad data ·
-66 no input · 70 bug · 73 cannot create output · 74 input/output error ·
+66 no input · 70 bug · 73 cannot create output · 74 input/output or memory ·
 130 interrupted · 143 terminated.
 
 \b

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from momentmix.capacity import check_count
+from momentmix.core.containers import check_encodable
 from momentmix.errors import InputError, InputTypeError
 from momentmix.sources.piece import Piece
 
@@ -125,6 +126,7 @@ def feature_names(piece: Piece, chosen: Sequence[int]) -> tuple[str, ...] | None
     if piece.column_names is None:
         return None
     names = [piece.column_names[i] for i in chosen]
+    check_encodable(names)
     times = Counter(names)
     numbered = zip(names, chosen, strict=True)
     return tuple(f"{name} [{i}]" if times[name] > 1 else name for name, i in numbered)

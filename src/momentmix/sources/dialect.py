@@ -105,7 +105,7 @@ class Dialect:
         """In words, what else the field could be, and the options that would read it."""
         other = "," if self.decimal == "." else "."
         found = []
-        for thousands in (*_THOUSANDS, None):
+        for thousands in (*(mark for mark in _THOUSANDS if mark in text), None):
             for decimal in (self.decimal, other):
                 if decimal == thousands or (decimal, thousands) == (self.decimal, self.thousands):
                     continue
