@@ -88,19 +88,17 @@ def main() -> None:
     summary = summarise_shards()
     result = mm.fit(summary, n_components=3, random_state=0)
     print(result, "\n")
-    order = match_components(truth, result.mixture)
-    mixture = mm.DiagonalMixture(
-        result.mixture.weights, result.mixture.means, result.mixture.variances, FEATURES
-    )
+    mixture = result.mixture  # with the names that the files gave
+    order = match_components(truth, mixture)
     print("From moments alone, with 95 % intervals:\n")
-    print(fitted_table(mixture, result), "\n")
+    print(*fitted_table(mixture, result), "", sep="\n")
     errors = result.standard_errors
     inside = np.abs(mixture.means[order] - truth.means) < 1.96 * errors.means[order]
     print(f"True means inside their intervals: {inside.sum()} of {inside.size} (95 % expected)")
     accuracy = clustering_accuracy(labels, mixture.predict(rows))
     best = clustering_accuracy(labels, truth.predict(rows))
     print(f"Rows put into the right component: {accuracy:.4f} (true parameters: {best:.4f})\n")
-    result.save(FOLDER / "model.json", FEATURES, command="make demo", seed=0)
+    result.save(FOLDER / "model.json", command="make demo", seed=0)
     print(f"summary  {FOLDER / 'all.mms'}")
     print(f"model    {FOLDER / 'model.json'}")
     print(draw_pictures(mixture, rows))

@@ -100,6 +100,16 @@ def test_readme(tmp_path, monkeypatch):
     assert Path("report.html").stat().st_size > 10_000
 
 
+def test_the_demo_ends_with_tables_and_pictures(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(ROOT / "examples" / "demo.py"), run_name="__main__")
+    lines = capsys.readouterr().out.splitlines()
+    assert any(re.match(r" +temperature +55\.7\d+ ± 0\.\d+ +6\.\d+ ± 0\.\d+$", x) for x in lines)
+    assert "report   demo-output/report.html" in lines
+    sizes = {path.name: path.stat().st_size for path in Path("demo-output").iterdir()}
+    assert min(sizes["picture.png"], sizes["report.html"]) > 10_000
+
+
 def test_every_finding_and_error_is_explained():
     page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
     source = ROOT / "src" / "momentmix" / "fitting" / "findings.py"
