@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -187,8 +188,9 @@ class RowSource:
 
     def read_all(self) -> Float:
         """All rows as one array of shape (n_rows, n_features), in memory."""
-        blocks = list(self.blocks())
-        return np.concatenate(blocks) if blocks else np.empty((0, self.n_features))
+        rows = self.read_within(math.inf)
+        assert rows is not None
+        return rows
 
     def read_within(self, n_bytes: float) -> Float | None:
         """All rows as one array, or None if they take more than so many bytes."""
