@@ -19,14 +19,14 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from momentmix import MomentSummary
-from momentmix.core.labels import colex_unrank
-from momentmix.moments.accumulate import make_kernel
-from momentmix.moments.exact_sums import DigitSums
-from momentmix.moments.frame import extremes
-from momentmix.moments.half_split import Fill
-from momentmix.moments.kernel import Kernel, Workspace
-from momentmix.moments.layout import Layout
-from momentmix.moments.rows import checked_values
+from momentmix.index_sets import colex_unrank
+from momentmix.rows.validation import checked_values
+from momentmix.summary.fixed_point import DigitSums
+from momentmix.summary.frame import extremes
+from momentmix.summary.kernels.accumulate import make_kernel
+from momentmix.summary.kernels.half_split import Fill
+from momentmix.summary.kernels.kernel import Kernel, Workspace
+from momentmix.summary.layout import Layout
 
 SHAPES = [(15, 4), (15, 6), (30, 4), (40, 5)]
 DGEMM = 768

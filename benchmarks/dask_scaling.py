@@ -25,7 +25,7 @@ from distributed import Client, LocalCluster
 
 import momentmix as mm
 from momentmix import dask as mmd
-from momentmix.sources.parts import Progress, summarize_parts
+from momentmix.summary.parts import Progress, summarize_parts
 
 
 def draw(folder, n_rows, n_features, n_files):

@@ -27,14 +27,14 @@ from importlib.metadata import PackageNotFoundError, version
 import numpy as np
 
 import momentmix as mm
-from momentmix.core.row_blocks import ArrayRows
-from momentmix.fitting.conditions import Parameters
-from momentmix.fitting.device_em import DeviceRows, device_statistics
-from momentmix.fitting.em import em_pass
+from momentmix.fitting.conditions.conditions import Parameters
+from momentmix.fitting.em.device_em import DeviceRows, device_statistics
+from momentmix.fitting.em.em import em_pass
 from momentmix.fitting.inputs import moments_of
-from momentmix.moments import device_sums, triton_tiles
-from momentmix.moments.cost import estimate
-from momentmix.moments.layout import Layout
+from momentmix.rows.protocol import ArrayRows
+from momentmix.summary.cost import estimate
+from momentmix.summary.kernels import device_sums, triton_tiles
+from momentmix.summary.layout import Layout
 
 TOLERANCE = 1e-12
 SHAPES = {(15, 4): 27, (15, 6): 24, (30, 4): 25, (40, 5): 23}  # rows: 2 to this power

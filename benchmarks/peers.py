@@ -33,10 +33,10 @@ from threadpoolctl import threadpool_limits
 
 import momentmix as mm
 from momentmix.capacity import choose_order
-from momentmix.core.row_blocks import ArrayRows
-from momentmix.fitting import em
-from momentmix.fitting.conditions import Parameters
+from momentmix.fitting.conditions.conditions import Parameters
+from momentmix.fitting.em.em import em
 from momentmix.fitting.inputs import summarised
+from momentmix.rows.protocol import ArrayRows
 
 ALLOWANCE = 0.005  # nats a row below the best
 

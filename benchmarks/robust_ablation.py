@@ -14,23 +14,23 @@ from robust_fit import draw
 
 from momentmix import DiagonalMixture
 from momentmix.capacity import choose_order
-from momentmix.core.row_blocks import ArrayRows
-from momentmix.fitting.candidates import draw_candidates
-from momentmix.fitting.conditions import Parameters, build_conditions
-from momentmix.fitting.em import Batch, log_likelihoods, run_batch
+from momentmix.fitting.conditions.conditions import Parameters, build_conditions
+from momentmix.fitting.em.em import Batch, log_likelihoods, run_batch
+from momentmix.fitting.em.pooling import pool_components, pool_weights, reduce_pool
+from momentmix.fitting.em.refine import draw_sample, full_passes
+from momentmix.fitting.em.starts import random_starts, seeded_starts
 from momentmix.fitting.inputs import summarised
-from momentmix.fitting.moment_fit import (
+from momentmix.fitting.moment.candidates import draw_candidates
+from momentmix.fitting.moment.moment_fit import (
     _joint_polish,
     _select_and_polish,
     _standard_deviations,
     resolvable_variances,
 )
-from momentmix.fitting.polish import Bounds
-from momentmix.fitting.pooling import pool_components, pool_weights, reduce_pool
-from momentmix.fitting.refine import draw_sample, full_passes
-from momentmix.fitting.selection import select_means
-from momentmix.fitting.starts import random_starts, seeded_starts
-from momentmix.fitting.variances import fit_variances
+from momentmix.fitting.moment.polish import Bounds
+from momentmix.fitting.moment.selection import select_means
+from momentmix.fitting.moment.variances import fit_variances
+from momentmix.rows.protocol import ArrayRows
 
 FLOOR = 1e-6
 

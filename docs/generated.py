@@ -16,7 +16,7 @@ GALLERY = (
     "how_it_works", "local_optimum", "choice_of_r", "certificate", "error_against_rows",
     "sharded_fit", "sliding_window", "cytometry", "image_segmentation", "real_data", "paper_tables",
 )  # fmt: skip
-ORDER = ("capacity", "planning", "core", "moments", "tensors", "fitting")
+ORDER = ("index_sets", "capacity", "rows", "summary", "tensor", "mixture", "fitting")
 
 
 def gallery_order(name):

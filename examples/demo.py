@@ -14,8 +14,8 @@ import numpy as np
 
 import momentmix as mm
 from momentmix.cli.fitted_table import fitted_table
-from momentmix.core.matching import clustering_accuracy, match_components
 from momentmix.errors import MissingDependencyError
+from momentmix.mixture.matching import clustering_accuracy, match_components
 
 FEATURES = (
     "temperature", "pressure", "flow", "vibration", "current", "voltage", "humidity", "noise",

@@ -13,8 +13,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import momentmix as mm
-from momentmix.core.matching import clustering_accuracy, match_components
 from momentmix.displays.style import COLOURS
+from momentmix.mixture.matching import clustering_accuracy, match_components
 
 MARKERS = ["FSC", "SSC", "CD3", "CD4", "CD8", "CD19", "CD14", "CD16", "CD56"]
 POPULATIONS = ["T helper", "T cytotoxic", "B", "monocyte", "NK", "rare"]

@@ -11,8 +11,8 @@ import numpy as np
 
 import momentmix as mm
 from momentmix.displays.style import COLOURS
-from momentmix.fitting.candidates import draw_candidates
 from momentmix.fitting.inputs import moments_of
+from momentmix.fitting.moment.candidates import draw_candidates
 
 rng = np.random.default_rng(3)
 weights = np.array([0.25, 0.2, 0.2, 0.15, 0.12, 0.08])

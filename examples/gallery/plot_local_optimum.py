@@ -14,8 +14,8 @@ import numpy as np
 from sklearn.mixture import GaussianMixture
 
 import momentmix as mm
-from momentmix.core.matching import clustering_accuracy
 from momentmix.displays.style import COLOURS
+from momentmix.mixture.matching import clustering_accuracy
 
 rng = np.random.default_rng(4)
 weights = rng.uniform(size=8)

@@ -10,8 +10,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import momentmix as mm
-from momentmix.core.matching import clustering_accuracy
 from momentmix.displays.style import COLOURS
+from momentmix.mixture.matching import clustering_accuracy
 from momentmix.reproduce import experiments
 
 printed = experiments.printed()

@@ -15,8 +15,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import momentmix as mm
-from momentmix.core.matching import match_components
 from momentmix.displays.style import COLOURS
+from momentmix.mixture.matching import match_components
 
 rng = np.random.default_rng(0)
 truth = mm.DiagonalMixture(

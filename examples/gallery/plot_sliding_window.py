@@ -12,8 +12,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import momentmix as mm
-from momentmix.core.matching import match_components
 from momentmix.displays.style import COLOURS
+from momentmix.mixture.matching import match_components
 
 DAYS, WINDOW, ROWS = 40, 10, 3_000
 rng = np.random.default_rng(5)

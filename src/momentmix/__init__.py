@@ -10,9 +10,6 @@ from momentmix._version import __version__
 
 if _typing.TYPE_CHECKING:
     from momentmix.capacity import largest_rank, smallest_order
-    from momentmix.core.incomplete_tensor import IncompleteSymmetricTensor
-    from momentmix.core.mixture import DiagonalMixture
-    from momentmix.core.standard_moments import StandardMoments
     from momentmix.errors import (
         CapacityError,
         DecompositionError,
@@ -21,13 +18,16 @@ if _typing.TYPE_CHECKING:
         MomentmixError,
     )
     from momentmix.estimator import MomentGaussianMixture
-    from momentmix.fitting.pipeline import fit
+    from momentmix.fitting.api import fit
+    from momentmix.fitting.conditions.standard_moments import StandardMoments
     from momentmix.fitting.result import FitResult
-    from momentmix.moments.summary import MomentSummary, summarize
+    from momentmix.mixture.mixture import DiagonalMixture
     from momentmix.reporting.report import report
-    from momentmix.sources.opening import open_rows
-    from momentmix.tensors.approximate import approximate
-    from momentmix.tensors.decompose import decompose
+    from momentmix.rows.opening import open_rows
+    from momentmix.summary.summary import MomentSummary, summarize
+    from momentmix.tensor.approximate import approximate
+    from momentmix.tensor.decompose import decompose
+    from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
 
 __all__ = [
     "CapacityError",
@@ -54,9 +54,9 @@ __all__ = [
 
 _HOMES = {
     "capacity": ("largest_rank", "smallest_order"),
-    "core.incomplete_tensor": ("IncompleteSymmetricTensor",),
-    "core.mixture": ("DiagonalMixture",),
-    "core.standard_moments": ("StandardMoments",),
+    "tensor.incomplete_tensor": ("IncompleteSymmetricTensor",),
+    "mixture.mixture": ("DiagonalMixture",),
+    "fitting.conditions.standard_moments": ("StandardMoments",),
     "errors": (
         "CapacityError",
         "DecompositionError",
@@ -65,13 +65,13 @@ _HOMES = {
         "MomentmixError",
     ),
     "estimator": ("MomentGaussianMixture",),
-    "fitting.pipeline": ("fit",),
+    "fitting.api": ("fit",),
     "fitting.result": ("FitResult",),
-    "moments.summary": ("MomentSummary", "summarize"),
+    "summary.summary": ("MomentSummary", "summarize"),
     "reporting.report": ("report",),
-    "sources.opening": ("open_rows",),
-    "tensors.approximate": ("approximate",),
-    "tensors.decompose": ("decompose",),
+    "rows.opening": ("open_rows",),
+    "tensor.approximate": ("approximate",),
+    "tensor.decompose": ("decompose",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -27,8 +27,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from momentmix.core.labels import check_countable, countable
 from momentmix.errors import CapacityError, InputError, InputTypeError
+from momentmix.index_sets import check_countable, countable
 
 __all__ = [
     "Split",

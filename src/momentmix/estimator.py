@@ -15,27 +15,27 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from momentmix.arrays import is_foreign, namespace
 from momentmix.capacity import choose_order
-from momentmix.core.array_backend import is_foreign, namespace
-from momentmix.core.containers import check_dtype, has_mask, plain_array
-from momentmix.core.locks import ForkSafeLock, one_at_a_time
-from momentmix.core.mixture import DiagonalMixture
-from momentmix.core.row_blocks import ArrayRows, HeldRows
 from momentmix.errors import FitWarning, InputError, InputTypeError
-from momentmix.fitting.device_em import DeviceRows
-from momentmix.fitting.pipeline import fit
+from momentmix.fitting.api import fit
+from momentmix.fitting.em.device_em import DeviceRows
 from momentmix.fitting.result import FitResult
-from momentmix.moments.device_shard import as_device_rows
-from momentmix.moments.frame import LARGEST_VALUE
-from momentmix.moments.rows import (
+from momentmix.locks import ForkSafeLock, one_at_a_time
+from momentmix.mixture.mixture import DiagonalMixture
+from momentmix.rows.containers import check_dtype, has_mask, plain_array
+from momentmix.rows.protocol import ArrayRows, HeldRows
+from momentmix.rows.tables import FramePiece, is_frame
+from momentmix.rows.validation import (
     LARGEST_TO_FIT,
+    LARGEST_VALUE,
     as_weights,
     check_feature_names,
     checked_values,
     warn_integers,
 )
-from momentmix.moments.summary import MomentSummary
-from momentmix.sources.tables import FramePiece, is_frame
+from momentmix.summary.device_shard import as_device_rows
+from momentmix.summary.summary import MomentSummary
 
 __all__ = ["MomentGaussianMixture"]
 

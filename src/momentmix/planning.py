@@ -22,10 +22,10 @@ from momentmix.capacity import (
     over_capacity,
     smallest_order,
 )
-from momentmix.core.labels import countable
 from momentmix.errors import CapacityError
-from momentmix.moments.cost import estimate
-from momentmix.moments.layout import Layout
+from momentmix.index_sets import countable
+from momentmix.summary.cost import estimate
+from momentmix.summary.layout import Layout
 
 __all__ = ["OrderPlan", "Plan", "plan"]
 

@@ -24,11 +24,11 @@ from scipy import sparse
 
 from campaigns.part import campaign
 from momentmix.cli import main
-from momentmix.core.mixture import DiagonalMixture
 from momentmix.errors import MomentmixError
 from momentmix.estimator import MomentGaussianMixture
-from momentmix.fitting.pipeline import fit
-from momentmix.moments.summary import MomentSummary, summarize
+from momentmix.fitting.api import fit
+from momentmix.mixture.mixture import DiagonalMixture
+from momentmix.summary.summary import MomentSummary, summarize
 
 GOOD = np.random.default_rng(0).standard_normal((60, 3))
 

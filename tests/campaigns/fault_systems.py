@@ -2,7 +2,7 @@
 
 import os
 
-from momentmix.core.atomic_file import System
+from momentmix.atomic_file import System
 
 OPENING = {"create", "open_again", "open_directory"}
 CALLS = [name for name in vars(System) if not name.startswith("_")]

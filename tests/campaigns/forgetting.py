@@ -7,7 +7,7 @@ import numpy as np
 from campaigns.merge_trees import random_tree
 from campaigns.part import campaign
 from momentmix.errors import InputError
-from momentmix.moments.summary import MomentSummary
+from momentmix.summary.summary import MomentSummary
 
 
 def integer_rows(rng, n, d):

@@ -9,7 +9,7 @@ import numpy as np
 from campaigns.mutated_files import Pieces
 from campaigns.part import campaign
 from campaigns.strangers_reader import read_summary
-from momentmix.moments.summary import MomentSummary
+from momentmix.summary.summary import MomentSummary
 
 LIMIT = Fraction(1, 10**9)
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 import numpy as np
 
 from campaigns.part import campaign
-from momentmix.moments.summary import MomentSummary
+from momentmix.summary.summary import MomentSummary
 
 KINDS = [(3, 3, 0), (4, 3, 2), (4, 4, 2), (7, 7, 2)]  # n_features, order, replicates
 POOL = 48

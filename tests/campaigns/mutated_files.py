@@ -20,9 +20,9 @@ import numpy as np
 
 from campaigns.part import campaign, temporary_folder
 from campaigns.strangers_reader import RefusedError, read_model, read_summary
-from momentmix.core.mixture import DiagonalMixture
 from momentmix.errors import InputError, ModelFileError, SummaryFileError
-from momentmix.moments.summary import MomentSummary
+from momentmix.mixture.mixture import DiagonalMixture
+from momentmix.summary.summary import MomentSummary
 
 CALLS, MEGABYTES = 20, 200  # calls of functions for each byte of a file, of memory in a batch
 

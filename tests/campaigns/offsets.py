@@ -5,8 +5,8 @@ from collections import Counter
 import numpy as np
 
 from campaigns.part import campaign
-from momentmix.core.labels import index_sets, sets_without
-from momentmix.moments.summary import MomentSummary
+from momentmix.index_sets import index_sets, sets_without
+from momentmix.summary.summary import MomentSummary
 
 LIMIT = 1e-9
 long_double = np.longdouble

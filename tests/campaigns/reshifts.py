@@ -6,10 +6,10 @@ from math import prod
 import numpy as np
 
 from campaigns.part import campaign
-from momentmix.core.labels import index_sets, sets_without
-from momentmix.moments.exact_sums import QUANTUM_BITS, coarser, finer, move, zeros
-from momentmix.moments.layout import Layout
-from momentmix.moments.summary import MomentSummary
+from momentmix.index_sets import index_sets, sets_without
+from momentmix.summary.fixed_point import QUANTUM_BITS, coarser, finer, move, zeros
+from momentmix.summary.layout import Layout
+from momentmix.summary.summary import MomentSummary
 
 
 def exact_sums(layout, points, groups):

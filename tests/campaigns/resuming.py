@@ -15,15 +15,15 @@ import numpy as np
 from campaigns.fault_systems import Counted, write_in_place
 from campaigns.forks import Forks, hold, job
 from campaigns.part import campaign, temporary_folder
+from momentmix.atomic_file import SYSTEM
 from momentmix.cli import checkpoint, main
 from momentmix.cli.app import _Terminated
-from momentmix.core.atomic_file import SYSTEM
 from momentmix.errors import InputError
-from momentmix.moments.summary import MomentSummary
-from momentmix.sources import parts
+from momentmix.summary import parts
+from momentmix.summary.summary import MomentSummary
 
 # What the forks are to find imported: all that a pass over NPY and CSV files imports.
-MODULES = (__name__, "momentmix.sources.opening", "momentmix.moments.compiled")
+MODULES = (__name__, "momentmix.rows.opening", "momentmix.summary.kernels.compiled")
 MODULES += ("pyarrow.csv", "pyarrow.compute", "pandas", "scipy.linalg.cython_blas")
 STOPS = {signal.SIGTERM: 143, signal.SIGINT: 130}
 

@@ -15,9 +15,9 @@ import numpy as np
 from campaigns.fault_systems import Counted, Crash, Disk, ShortWrites, write_in_place
 from campaigns.forks import Forks, job
 from campaigns.part import campaign, temporary_folder
-from momentmix.core.atomic_file import atomic_write
-from momentmix.core.mixture import DiagonalMixture
-from momentmix.moments.summary import MomentSummary
+from momentmix.atomic_file import atomic_write
+from momentmix.mixture.mixture import DiagonalMixture
+from momentmix.summary.summary import MomentSummary
 
 CHUNK = 64
 

@@ -6,9 +6,9 @@ from collections import Counter
 import numpy as np
 
 from campaigns.part import campaign
-from momentmix.core.mixture import DiagonalMixture
 from momentmix.errors import FitWarning, MomentmixError, PrecisionWarning
-from momentmix.fitting.pipeline import fit
+from momentmix.fitting.api import fit
+from momentmix.mixture.mixture import DiagonalMixture
 
 
 def mixture_rows(rng, n, d, r, spread=3.0):

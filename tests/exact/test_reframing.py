@@ -10,8 +10,8 @@ from campaigns import reshifts
 from campaigns.reshifts import check_maps, draw, equal, exact_sums
 
 from momentmix import MomentSummary
-from momentmix.core.labels import index_sets
-from momentmix.moments.exact_sums import coarser, unfold_constant
+from momentmix.index_sets import index_sets
+from momentmix.summary.fixed_point import coarser, unfold_constant
 
 CASES = [(2, 1, 0, 0), (3, 2, 1, 2), (4, 4, 3, 2), (5, 4, 2, 3), (7, 7, 2, 2), (6, 5, 4, 0)]
 

@@ -10,7 +10,7 @@ from campaigns import saving
 from campaigns.fault_systems import Counted
 
 from momentmix import DiagonalMixture, MomentSummary
-from momentmix.core.atomic_file import System, atomic_write, check_writable, replacing, short_name
+from momentmix.atomic_file import System, atomic_write, check_writable, replacing, short_name
 
 
 def test_killed_at_every_call():
@@ -241,7 +241,7 @@ def test_an_interrupt_leaves_the_summary_and_the_file_alone(tmp_path, monkeypatc
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("momentmix.moments.summary.atomic_write", interrupt)
+    monkeypatch.setattr("momentmix.summary.summary.atomic_write", interrupt)
     with pytest.raises(KeyboardInterrupt):
         summary.update(np.ones((2, 3))).save(path)
     assert path.read_bytes() == before

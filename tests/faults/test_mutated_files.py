@@ -27,13 +27,13 @@ def test_structured_mutations():
 
 @pytest.mark.parametrize("check", ["_impossible_weights", "_impossible_bounds", "_features"])
 def test_negative_control_a_check_that_is_missing_is_noticed(monkeypatch, check):
-    monkeypatch.setattr(f"momentmix.moments.plausibility.{check}", lambda *_: None)
+    monkeypatch.setattr(f"momentmix.summary.plausibility.{check}", lambda *_: None)
     with pytest.raises(AssertionError, match=r"accepted but invalid|untyped"):
         mutated_files.summary_mutations(0, 5000, seed=0)
 
 
 def test_negative_control_a_model_reader_without_checksum_is_noticed(monkeypatch):
-    monkeypatch.setattr("momentmix.core.model_file._checksum", lambda _: None)
+    monkeypatch.setattr("momentmix.mixture.model_file._checksum", lambda _: None)
     with pytest.raises(AssertionError, match=r"valid but refused|accepted but invalid"):
         mutated_files.flips(9, 10, seed=0)
 

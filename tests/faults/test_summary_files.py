@@ -13,7 +13,7 @@ import pytest
 
 from momentmix import DiagonalMixture, MomentSummary
 from momentmix.errors import InputError, SummaryFileError
-from momentmix.moments.summary_file import MAGIC, VERSION
+from momentmix.summary.file import MAGIC, VERSION
 
 
 def small(seed=0, **options):

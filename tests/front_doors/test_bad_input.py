@@ -224,7 +224,7 @@ def test_a_fit_that_fails_leaves_the_estimator_as_it_was():
 
 
 def test_a_file_that_grows_while_it_is_read(folder, momentmix, monkeypatch):
-    from momentmix.moments.summary import MomentSummary
+    from momentmix.summary.summary import MomentSummary
 
     text("x.csv", "a,b\n1,2\n3,5\n")
     update = MomentSummary.update
@@ -301,7 +301,7 @@ def test_a_bug_is_70_and_a_traceback_needs_debug(folder, momentmix, monkeypatch)
     def broken(*arguments, **options):
         raise ZeroDivisionError("oops")
 
-    monkeypatch.setattr("momentmix.sources.opening.open_rows", broken)
+    monkeypatch.setattr("momentmix.rows.opening.open_rows", broken)
     done = momentmix("summarize", "good.npy", "-o", "x.mms")
     assert done.code == 70
     assert "ZeroDivisionError: oops. This is a bug; run again with --debug" in done.err
@@ -334,7 +334,7 @@ NO_MEMORY = {
 
 @pytest.mark.parametrize("case", NO_MEMORY)
 def test_a_lack_of_memory_is_no_bug(folder, momentmix, monkeypatch, case):
-    monkeypatch.setattr("momentmix.sources.opening.open_rows", NO_MEMORY[case])
+    monkeypatch.setattr("momentmix.rows.opening.open_rows", NO_MEMORY[case])
     done = momentmix("summarize", "good.npy", "-o", "x.mms")
     assert done.code == 74
     assert done.err.startswith("momentmix: not enough memory (")
@@ -347,7 +347,7 @@ def test_a_lack_of_memory_while_a_file_is_read_does_not_accuse_the_file(
     folder, momentmix, monkeypatch
 ):
     fail = raising(pa.ArrowMemoryError("malloc of size 64 failed"))
-    monkeypatch.setattr("momentmix.sources.arrow_files.ParquetPiece._open", fail)
+    monkeypatch.setattr("momentmix.rows.arrow_files.ParquetPiece._open", fail)
     done = momentmix("summarize", "good.parquet", "-o", "x.mms")
     assert (done.code, "damaged" in done.err, "malloc" in done.err) == (74, False, True)
     monkeypatch.setattr("numpy.lib.format.read_magic", raising(MemoryError()))
@@ -377,7 +377,7 @@ def failing_import(message):
 
 LIMITED = """
 import resource, sys
-import numpy, scipy.linalg, scipy.optimize, momentmix.sources.opening, momentmix.moments.summary
+import numpy, scipy.linalg, scipy.optimize, momentmix.rows.opening, momentmix.summary.summary
 from momentmix.cli import main
 
 pages = int(open("/proc/self/statm").read().split()[0])

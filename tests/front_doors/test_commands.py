@@ -81,7 +81,7 @@ def test_rows_that_would_fill_the_memory_are_streamed(folder, momentmix, monkeyp
         raise AssertionError("the rows were read into memory")
 
     monkeypatch.setattr("momentmix.cli.fit.SHARE_IN_MEMORY", 0.0)
-    monkeypatch.setattr("momentmix.sources.source.RowSource.read_all", refuse)
+    monkeypatch.setattr("momentmix.rows.source.RowSource.read_all", refuse)
     done = momentmix("fit", "part-*.parquet", "-r", "2", "-o", "model.json", "--json")
     assert done.code == 0
     assert json.loads(done.out)["refine"] == "em"

@@ -66,7 +66,7 @@ def test_parts_on_a_cluster_get_the_same_names(folder, momentmix, monkeypatch):
     pytest.importorskip("dask")
     import momentmix.dask as mmd
     from momentmix.dask import inputs, parts
-    from momentmix.sources import parts as source_parts
+    from momentmix.summary import parts as source_parts
 
     rows = np.zeros((100_000, 3))
     for name, value in (("x.npy", 0.0), ("y.npy", 1.0)):
@@ -113,7 +113,7 @@ def test_a_file_that_grows_while_it_is_read(folder, momentmix, monkeypatch, argu
 
 
 def test_a_file_that_changes_between_two_passes_of_a_fit(folder, momentmix, monkeypatch):
-    from momentmix.sources.source import RowSource
+    from momentmix.rows.source import RowSource
 
     blocks, n_passes = RowSource.blocks, 0
 
@@ -135,8 +135,8 @@ def test_a_file_that_changes_between_two_passes_of_a_fit(folder, momentmix, monk
 def test_rows_in_memory_are_counted_as_they_are_not_as_they_are_compressed(
     folder, momentmix, monkeypatch
 ):
-    from momentmix.moments.cost import physical_memory
-    from momentmix.sources.source import RowSource
+    from momentmix.rows.source import RowSource
+    from momentmix.summary.cost import physical_memory
 
     Path("x.csv.gz").write_bytes(gzip.compress(b"1,2\n3,5\n2,2\n" * 20_000))  # 960,000 in memory
     compressed, given = os.path.getsize("x.csv.gz"), []
@@ -146,7 +146,7 @@ def test_rows_in_memory_are_counted_as_they_are_not_as_they_are_compressed(
         given.append(isinstance(rows, RowSource))
         raise mm.errors.InputError("seen")
 
-    monkeypatch.setattr("momentmix.fitting.pipeline.fit", fit)
+    monkeypatch.setattr("momentmix.fitting.api.fit", fit)
     for size in (10_000, 959_999, 960_001):
         monkeypatch.setattr("momentmix.cli.fit.SHARE_IN_MEMORY", size / physical_memory())
         assert momentmix("fit", "x.csv.gz", "-r", "1", "-o", "m.json").code == 65

@@ -23,9 +23,9 @@ from momentmix.errors import (
     MissingDependencyError,
     ModelFileError,
 )
-from momentmix.fitting.certificate import Certificate
-from momentmix.fitting.findings import Finding, Severity
-from momentmix.fitting.over_identification import OverIdentification
+from momentmix.fitting.inference.certificate import Certificate
+from momentmix.fitting.inference.findings import Finding, Severity
+from momentmix.fitting.inference.over_identification import OverIdentification
 from momentmix.fitting.record import load_fit
 from momentmix.reporting.data_facts import gather
 from momentmix.reporting.words import answers

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import momentmix as mm
-from momentmix.core.matching import clustering_accuracy, match_components
 from momentmix.errors import CapacityError, InputError, InputTypeError
+from momentmix.mixture.matching import clustering_accuracy, match_components
 from momentmix.reproduce.experiments import law_of_section_6
 
 

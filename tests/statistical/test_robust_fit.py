@@ -10,10 +10,10 @@ from scipy.optimize import linear_sum_assignment
 from scipy.stats import kstest
 
 import momentmix as mm
-from momentmix.core.matching import clustering_accuracy
-from momentmix.fitting.conditions import Parameters
+from momentmix.fitting.conditions.conditions import Parameters
+from momentmix.fitting.inference.over_identification import check_conditions
 from momentmix.fitting.inputs import summarised
-from momentmix.fitting.over_identification import check_conditions
+from momentmix.mixture.matching import clustering_accuracy
 
 
 def unit_scale(r, d, seed):

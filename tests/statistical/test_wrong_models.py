@@ -96,7 +96,8 @@ def test_constant_columns_do_not_count_for_capacity():
 
 def test_no_candidates_is_an_error(monkeypatch):
     monkeypatch.setattr(
-        "momentmix.fitting.moment_fit.select_means", lambda *_: (np.zeros(0), np.zeros((0, 4)))
+        "momentmix.fitting.moment.moment_fit.select_means",
+        lambda *_: (np.zeros(0), np.zeros((0, 4))),
     )
     rows = equicorrelated(0.0, 4, 500, 0)
     with pytest.raises(DecompositionError, match=r"500 rows gave no candidate.*Use more rows"):
@@ -108,7 +109,7 @@ def test_weights_that_are_not_found_are_an_error(monkeypatch):
     def endless(*_, **__):
         raise RuntimeError("Maximum number of iterations reached.")
 
-    monkeypatch.setattr("momentmix.fitting.selection.nnls", endless)
+    monkeypatch.setattr("momentmix.fitting.moment.selection.nnls", endless)
     rows = equicorrelated(0.0, 4, 500, 0)
     with pytest.raises(DecompositionError, match=r"weights of \d+ candidates were not found.*Use"):
         mm.fit(rows, 2, refine=None, random_state=0)

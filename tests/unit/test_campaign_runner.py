@@ -102,8 +102,8 @@ def test_sources_are_found_through_imports(tmp_path):
     finally:
         module.digest = original
     names = {str(path.relative_to(ROOT)) for path in seen}
-    assert "src/momentmix/moments/exact_sums.py" in names
-    assert "src/momentmix/core/atomic_file.py" in names
+    assert "src/momentmix/summary/fixed_point.py" in names
+    assert "src/momentmix/atomic_file.py" in names
     assert not any("fitting" in name for name in names)
 
 

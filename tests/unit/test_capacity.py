@@ -13,10 +13,10 @@ from momentmix import (
     summarize,
 )
 from momentmix.capacity import best_split, splits
-from momentmix.core.labels import index_sets
 from momentmix.errors import CapacityError, InputError, InputTypeError
-from momentmix.moments.layout import Layout
+from momentmix.index_sets import index_sets
 from momentmix.planning import plan
+from momentmix.summary.layout import Layout
 
 
 def brute_force(d, m):

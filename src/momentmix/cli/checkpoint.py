@@ -12,10 +12,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from momentmix.core.atomic_file import atomic_write, short_name
-from momentmix.core.strict_json import parse_strict
+from momentmix.atomic_file import atomic_write, short_name
 from momentmix.errors import InputError, OutputError
-from momentmix.sources.source import Fingerprint
+from momentmix.rows.source import Fingerprint
+from momentmix.strict_json import parse_strict
 
 __all__ = ["Checkpoint", "lock_path", "locked"]
 

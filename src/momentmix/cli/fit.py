@@ -21,8 +21,8 @@ from momentmix.cli.output import check_output, say, say_json
 
 if TYPE_CHECKING:
     from momentmix.fitting.result import FitResult
-    from momentmix.moments.summary import MomentSummary
-    from momentmix.sources.source import RowSource
+    from momentmix.rows.source import RowSource
+    from momentmix.summary.summary import MomentSummary
 
 __all__ = ["fit_command"]
 
@@ -98,7 +98,7 @@ def fit_command(
     the rows refined the answer, or with --strict; else that is a warning.
     """
     from momentmix.cli.summaries import are_summaries
-    from momentmix.fitting.pipeline import fit
+    from momentmix.fitting.api import fit
 
     if output == "-":
         raise click.UsageError("give a file to --output; --json prints the model as well.")
@@ -136,9 +136,9 @@ def _stages(quiet: bool) -> Callable[[str], None] | None:
 
 def _rows(source: RowSource) -> Any:
     """All rows where they fit in memory with ease; otherwise the source, read for each pass."""
-    from momentmix.core.row_blocks import ArrayRows
-    from momentmix.moments.cost import physical_memory
-    from momentmix.sources.piece import FilePiece
+    from momentmix.rows.piece import FilePiece
+    from momentmix.rows.protocol import ArrayRows
+    from momentmix.summary.cost import physical_memory
 
     if not all(isinstance(piece, FilePiece) for piece in source.pieces):
         rows: Any = source.read_all()  # a stream cannot be read again

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from momentmix.errors import printable
 
 if TYPE_CHECKING:
-    from momentmix.core.mixture import DiagonalMixture
     from momentmix.fitting.result import FitResult
+    from momentmix.mixture.mixture import DiagonalMixture
 
 __all__ = ["fitted_table"]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from momentmix.sources.source import RowSource
+    from momentmix.rows.source import RowSource
 
 __all__ = [
     "by_name_option",
@@ -76,7 +76,7 @@ def _is_number(text: str) -> bool:
 def _dialect(delimiter: str | None, decimal: str, thousands: str | None) -> dict[str, Any]:
     """Options for CSV as `open_rows` takes them; an impossible one is wrong use."""
     from momentmix.errors import InputError
-    from momentmix.sources.dialect import Dialect
+    from momentmix.rows.csv.dialect import Dialect
 
     if delimiter in ("\\t", "tab"):
         delimiter = "\t"
@@ -101,7 +101,7 @@ def open_inputs(
     Without `columns` the expected names are taken where the input has names.
     """
     from momentmix.errors import NoInputError
-    from momentmix.sources.opening import open_rows
+    from momentmix.rows.opening import open_rows
 
     source: Any = list(inputs)
     if "-" in inputs:

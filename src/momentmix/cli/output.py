@@ -12,9 +12,9 @@ from typing import Any, BinaryIO
 
 import click
 
-from momentmix.core.atomic_file import check_writable, replacing
-from momentmix.core.strict_json import format_strict
+from momentmix.atomic_file import check_writable, replacing
 from momentmix.errors import NoInputError, OutputError, printable
+from momentmix.strict_json import format_strict
 
 __all__ = ["check_output", "output_stream", "say", "say_json"]
 
@@ -95,7 +95,7 @@ def _check_not_among(path: str, inputs: Iterable[str], outputs: Iterable[str]) -
 
 def _files(text: str) -> list[str]:
     """The files that an argument stands for; the argument itself where there are none."""
-    from momentmix.sources.opening import expand
+    from momentmix.rows.opening import expand
 
     with suppress(NoInputError, OSError):
         return ["-"] if text == "-" else [str(file) for file in expand(text)]

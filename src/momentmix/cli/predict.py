@@ -21,10 +21,10 @@ from momentmix.cli.output import check_output, say, say_json
 from momentmix.cli.progress import row_progress
 
 if TYPE_CHECKING:
-    from momentmix.core.mixture import DiagonalMixture
     from momentmix.errors import InputError
-    from momentmix.sources.piece import RawBlock
-    from momentmix.sources.source import RowSource
+    from momentmix.mixture.mixture import DiagonalMixture
+    from momentmix.rows.piece import RawBlock
+    from momentmix.rows.source import RowSource
 
 __all__ = ["load_model", "open_for", "predict_command", "sample_command", "score_command"]
 
@@ -33,8 +33,8 @@ _BLOCK = 65536
 
 def load_model(path: str) -> DiagonalMixture:
     """Load a model; a missing file is no input."""
-    from momentmix.core.mixture import DiagonalMixture
-    from momentmix.sources.opening import missing_input
+    from momentmix.mixture.mixture import DiagonalMixture
+    from momentmix.rows.opening import missing_input
 
     if not Path(path).exists():
         raise missing_input(path)

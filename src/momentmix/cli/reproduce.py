@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from momentmix._version import __version__
+from momentmix.atomic_file import atomic_write
 from momentmix.cli.output import check_output, say
 from momentmix.cli.progress import progress_bar
-from momentmix.core.atomic_file import atomic_write
 
 __all__ = ["reproduce_command"]
 
@@ -57,8 +57,8 @@ def reproduce_command(
     Tables 2 (decomposition), 3 and 4 (approximation), 5 (gaussian); Theorems 4.2 and 5.2
     (stability); exact moments in, parameters out (recovery).
     """
-    from momentmix.core.strict_json import format_strict
     from momentmix.reproduce.tables import TABLES, Options, format_row
+    from momentmix.strict_json import format_strict
 
     if json_file is not None:
         check_output(str(json_file), force=True)

@@ -11,14 +11,14 @@ import click
 from momentmix.errors import InputError, ShardError
 
 if TYPE_CHECKING:
-    from momentmix.moments.summary import MomentSummary
+    from momentmix.summary.summary import MomentSummary
 
 __all__ = ["add_up", "are_summaries", "load_summaries"]
 
 
 def are_summaries(paths: Sequence[str]) -> bool:
     """Whether the files are summaries (all of them), or data (none); mixing is an error."""
-    from momentmix.moments.summary_file import MAGIC
+    from momentmix.summary.file import MAGIC
 
     found = []
     for path in paths:
@@ -37,8 +37,8 @@ def are_summaries(paths: Sequence[str]) -> bool:
 
 def load_summaries(paths: Sequence[str]) -> list[MomentSummary]:
     """Load summaries; a missing file is no input."""
-    from momentmix.moments.summary import MomentSummary
-    from momentmix.sources.opening import missing_input
+    from momentmix.rows.opening import missing_input
+    from momentmix.summary.summary import MomentSummary
 
     for path in paths:
         if not Path(path).exists():

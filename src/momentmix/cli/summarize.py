@@ -23,9 +23,9 @@ from momentmix.cli.progress import row_progress
 
 if TYPE_CHECKING:
     from momentmix.cli.checkpoint import Checkpoint
-    from momentmix.moments.summary import MomentSummary
-    from momentmix.sources.parts import Progress
-    from momentmix.sources.source import RowSource
+    from momentmix.rows.source import RowSource
+    from momentmix.summary.parts import Progress
+    from momentmix.summary.summary import MomentSummary
 
 __all__ = ["summarize_command"]
 
@@ -121,7 +121,7 @@ def summarize_command(
 def _settings(source: RowSource, order: int | None, part_rows: int | None) -> dict[str, Any]:
     from momentmix.capacity import usual_order
     from momentmix.errors import InputError
-    from momentmix.sources.parts import PART_ROWS
+    from momentmix.summary.parts import PART_ROWS
 
     d = source.n_features
     if order is not None and order > d:
@@ -151,7 +151,7 @@ class _Job:
     seconds: float = 0.0
 
     def new_shard(self, shard_id: str | None) -> MomentSummary:
-        from momentmix.moments.summary import MomentSummary
+        from momentmix.summary.summary import MomentSummary
 
         return MomentSummary(
             self.source.n_features,
@@ -165,7 +165,7 @@ class _Job:
 
     def run(self, quiet: bool) -> MomentSummary:
         from momentmix.errors import InputError
-        from momentmix.sources.parts import Progress, summarize_parts
+        from momentmix.summary.parts import Progress, summarize_parts
 
         state = Progress(self.new_shard(None), 0, 0, 0)
         fingerprint = None
@@ -205,8 +205,8 @@ class _Job:
 
     def _resumed(self, state: Progress, fingerprint: Any) -> Progress:
         from momentmix.cli.checkpoint import Checkpoint
-        from momentmix.moments.summary import MomentSummary
-        from momentmix.sources.parts import Progress
+        from momentmix.summary.parts import Progress
+        from momentmix.summary.summary import MomentSummary
 
         assert self.checkpoint is not None
         if not self.checkpoint.exists():

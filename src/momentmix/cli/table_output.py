@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from momentmix.cli.output import output_stream
 from momentmix.errors import printable
-from momentmix.sources.arrow_files import need_pyarrow
+from momentmix.rows.arrow_files import need_pyarrow
 
 __all__ = ["table_writer"]
 

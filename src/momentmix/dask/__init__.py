@@ -27,10 +27,10 @@ from momentmix.dask.inputs import partitions_of
 from momentmix.dask.prediction import predict, predict_proba, score_samples
 from momentmix.dask.rows import DaskRows
 from momentmix.dask.schedule import Schedule
-from momentmix.fitting import pipeline
+from momentmix.fitting import api as pipeline
 from momentmix.fitting.result import FitResult
-from momentmix.moments.summary import MomentSummary
-from momentmix.sources.source import Missing
+from momentmix.rows.source import Missing
+from momentmix.summary.summary import MomentSummary
 
 __all__ = ["fit", "predict", "predict_proba", "score_samples", "summarize"]
 

@@ -19,12 +19,12 @@ from distributed import Future
 from momentmix.dask.parts import FilePart, HeldPart, Part, Reading, piece_of, stamp_of
 from momentmix.dask.schedule import Schedule
 from momentmix.errors import InputError, InputTypeError
-from momentmix.moments.summary import MomentSummary
-from momentmix.sources.columns import column_keys
-from momentmix.sources.opening import open_rows
-from momentmix.sources.parts import PART_ROWS
-from momentmix.sources.source import Missing
-from momentmix.sources.tables import is_frame
+from momentmix.rows.columns import column_keys
+from momentmix.rows.opening import open_rows
+from momentmix.rows.source import Missing
+from momentmix.rows.tables import is_frame
+from momentmix.summary.parts import PART_ROWS
+from momentmix.summary.summary import MomentSummary
 
 __all__ = ["Partitions", "partitions_of", "whole_rows"]
 

@@ -15,9 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix.errors import InputError, InputTypeError
-from momentmix.moments.summary import MomentSummary
-from momentmix.sources.opening import open_rows
-from momentmix.sources.parts import (
+from momentmix.rows.opening import open_rows
+from momentmix.rows.piece import Piece
+from momentmix.rows.source import Missing, RowSource
+from momentmix.rows.tables import ArrayPiece, FramePiece, is_frame
+from momentmix.summary.parts import (
     PART_ROWS,
     PartMark,
     Progress,
@@ -25,9 +27,7 @@ from momentmix.sources.parts import (
     read_parts,
     summarize_parts,
 )
-from momentmix.sources.piece import Piece
-from momentmix.sources.source import Missing, RowSource
-from momentmix.sources.tables import ArrayPiece, FramePiece, is_frame
+from momentmix.summary.summary import MomentSummary
 
 Float = NDArray[np.float64]
 NewShard = Callable[[str | None], MomentSummary]

@@ -11,14 +11,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from momentmix.core.containers import names_for
-from momentmix.core.mixture import DiagonalMixture
 from momentmix.dask.inputs import whole_rows
 from momentmix.dask.parts import piece_of
 from momentmix.errors import InputError, InputTypeError
 from momentmix.fitting.result import FitResult
-from momentmix.sources.columns import column_keys
-from momentmix.sources.opening import open_rows
+from momentmix.mixture.mixture import DiagonalMixture
+from momentmix.rows.columns import column_keys
+from momentmix.rows.containers import names_for
+from momentmix.rows.opening import open_rows
 
 __all__ = ["predict", "predict_proba", "score_samples"]
 

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix.core.row_blocks import RemoteRows
-from momentmix.core.threads import few_threads
 from momentmix.dask.inputs import Partitions
 from momentmix.dask.parts import FilePart, Part
 from momentmix.dask.schedule import Schedule
 from momentmix.errors import InputError, ShardError
-from momentmix.moments.summary import MomentSummary
-from momentmix.sources.parts import PartMark, name_shards
+from momentmix.parallel import few_threads
+from momentmix.rows.protocol import RemoteRows
+from momentmix.summary.parts import PartMark, name_shards
+from momentmix.summary.summary import MomentSummary
 
 Float = NDArray[np.float64]
 

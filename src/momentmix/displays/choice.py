@@ -15,7 +15,7 @@ from momentmix.displays.style import (
     new_axes,
 )
 from momentmix.errors import InputError
-from momentmix.fitting.pipeline import fit
+from momentmix.fitting.api import fit
 from momentmix.fitting.result import FitResult
 
 __all__ = ["ChoiceDisplay"]

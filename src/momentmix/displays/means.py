@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix.core.log_densities import centre_and_scale
-from momentmix.core.mixture import DiagonalMixture
 from momentmix.displays.style import (
     component_styles,
     drawable,
@@ -21,6 +19,8 @@ from momentmix.displays.style import (
     new_axes,
 )
 from momentmix.errors import InputError
+from momentmix.mixture.log_densities import centre_and_scale
+from momentmix.mixture.mixture import DiagonalMixture
 
 __all__ = ["MeansDisplay"]
 

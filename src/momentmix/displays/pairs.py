@@ -9,9 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix.core.containers import rows_for
-from momentmix.core.log_densities import centre_and_scale
-from momentmix.core.mixture import DiagonalMixture
 from momentmix.displays.style import (
     component_styles,
     drawable,
@@ -20,6 +17,9 @@ from momentmix.displays.style import (
     need_matplotlib,
 )
 from momentmix.errors import InputError
+from momentmix.mixture.log_densities import centre_and_scale
+from momentmix.mixture.mixture import DiagonalMixture
+from momentmix.rows.containers import rows_for
 
 __all__ = ["PairsDisplay"]
 

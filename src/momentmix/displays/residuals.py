@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix.core.containers import match_names
-from momentmix.core.mixture import DiagonalMixture
 from momentmix.displays.style import (
     COLOURS,
     LARGEST_DRAWN,
@@ -19,7 +17,9 @@ from momentmix.displays.style import (
     need_matplotlib,
 )
 from momentmix.errors import InputError, InputTypeError
-from momentmix.moments.summary import MomentSummary
+from momentmix.mixture.mixture import DiagonalMixture
+from momentmix.rows.containers import match_names
+from momentmix.summary.summary import MomentSummary
 
 __all__ = ["MomentResidualsDisplay"]
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix.core.mixture import DiagonalMixture
 from momentmix.errors import InputError, InputTypeError, MissingDependencyError, printable
 from momentmix.fitting.result import FitResult
-from momentmix.moments.summary import MomentSummary
+from momentmix.mixture.mixture import DiagonalMixture
+from momentmix.summary.summary import MomentSummary
 
 __all__ = [
     "COLOURS",

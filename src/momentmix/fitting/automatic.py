@@ -14,11 +14,11 @@ from math import log
 
 import numpy as np
 
-from momentmix.core.row_blocks import RowBlocks
-from momentmix.core.standard_moments import StandardMoments
-from momentmix.fitting.candidates import cross_moments, layouts
-from momentmix.fitting.over_identification import OverIdentification
-from momentmix.fitting.refine import best_candidate, draw_sample
+from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.em.refine import best_candidate, draw_sample
+from momentmix.fitting.inference.over_identification import OverIdentification
+from momentmix.fitting.moment.candidates import cross_moments, layouts
+from momentmix.rows.protocol import RowBlocks
 
 __all__ = [
     "choose_by_bic",

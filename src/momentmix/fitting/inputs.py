@@ -12,20 +12,20 @@ from typing import Any
 
 import numpy as np
 
-from momentmix.core.array_backend import is_foreign
-from momentmix.core.row_blocks import ArrayRows, RemoteRows, RowBlocks
-from momentmix.core.standard_moments import StandardMoments
+from momentmix.arrays import is_foreign
 from momentmix.errors import InputError
-from momentmix.fitting.device_em import DeviceRows
-from momentmix.moments.device_shard import as_device_rows
-from momentmix.moments.rows import (
+from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.em.device_em import DeviceRows
+from momentmix.rows.protocol import ArrayRows, RemoteRows, RowBlocks
+from momentmix.rows.validation import (
     LARGEST_TO_FIT,
     as_rows,
     check_sizes,
     checked_values,
     column_label,
 )
-from momentmix.moments.summary import MomentSummary
+from momentmix.summary.device_shard import as_device_rows
+from momentmix.summary.summary import MomentSummary
 
 __all__ = ["moments_of", "rows_of", "summarised", "summary_of"]
 

@@ -16,14 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._version import __version__
-from momentmix.core.mixture import DiagonalMixture
-from momentmix.core.model_file import read_model, write_model
 from momentmix.errors import InputTypeError, ModelFileError
-from momentmix.fitting.certificate import Certificate
-from momentmix.fitting.findings import Finding, Severity
-from momentmix.fitting.over_identification import OverIdentification
+from momentmix.fitting.inference.certificate import Certificate
+from momentmix.fitting.inference.findings import Finding, Severity
+from momentmix.fitting.inference.over_identification import OverIdentification
+from momentmix.fitting.inference.standard_errors import Intervals, StandardErrors
 from momentmix.fitting.record_fields import Fields
-from momentmix.fitting.standard_errors import Intervals, StandardErrors
+from momentmix.mixture.mixture import DiagonalMixture
+from momentmix.mixture.model_file import read_model, write_model
 
 Float = NDArray[np.float64]
 

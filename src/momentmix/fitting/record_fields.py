@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix.core.strict_json import is_double
+from momentmix.strict_json import is_double
 
 __all__ = ["Fields"]
 

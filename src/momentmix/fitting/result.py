@@ -6,18 +6,18 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from momentmix.core.mixture import DiagonalMixture
-from momentmix.core.standard_moments import StandardMoments
 from momentmix.errors import InputError, printable
-from momentmix.fitting.certificate import Certificate
-from momentmix.fitting.record import FitRecord, save_fit
-from momentmix.fitting.standard_errors import (
+from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.inference.certificate import Certificate
+from momentmix.fitting.inference.standard_errors import (
     Intervals,
     StandardErrors,
     Uncertainty,
     intervals,
     standard_errors,
 )
+from momentmix.fitting.record import FitRecord, save_fit
+from momentmix.mixture.mixture import DiagonalMixture
 
 __all__ = ["FitResult"]
 

@@ -20,24 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix.capacity import check_order, choose_order, robust_rank, usable_orders
-from momentmix.core.mixture import DiagonalMixture
-from momentmix.core.row_blocks import RowBlocks
-from momentmix.core.standard_moments import StandardMoments
 from momentmix.errors import CapacityError, DecompositionError, InputError
 from momentmix.fitting.automatic import choose_by_bic, choose_from_moments
-from momentmix.fitting.certificate import Certificate
-from momentmix.fitting.conditions import Parameters, build_conditions
-from momentmix.fitting.findings import collect_findings, find_constants
-from momentmix.fitting.inputs import summarised
-from momentmix.fitting.moment_fit import (
-    MomentFit,
-    fit_moments,
-    one_component,
-    resolvable_variances,
-)
-from momentmix.fitting.over_identification import OverIdentification, check_conditions
-from momentmix.fitting.precision import predicted_loss
-from momentmix.fitting.refine import (
+from momentmix.fitting.conditions.conditions import Parameters, build_conditions
+from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.em.refine import (
     Candidate,
     Sample,
     best_candidate,
@@ -45,9 +32,22 @@ from momentmix.fitting.refine import (
     full_passes,
     information_rows,
 )
+from momentmix.fitting.em.scores import information_matrix, settle_floored
+from momentmix.fitting.inference.certificate import Certificate
+from momentmix.fitting.inference.findings import collect_findings, find_constants
+from momentmix.fitting.inference.over_identification import OverIdentification, check_conditions
+from momentmix.fitting.inference.precision import predicted_loss
+from momentmix.fitting.inference.standard_errors import Uncertainty, after_em, of_moment_fit
+from momentmix.fitting.inputs import summarised
+from momentmix.fitting.moment.moment_fit import (
+    MomentFit,
+    fit_moments,
+    one_component,
+    resolvable_variances,
+)
 from momentmix.fitting.result import FitResult
-from momentmix.fitting.scores import information_matrix, settle_floored
-from momentmix.fitting.standard_errors import Uncertainty, after_em, of_moment_fit
+from momentmix.mixture.mixture import DiagonalMixture
+from momentmix.rows.protocol import RowBlocks
 
 Float = NDArray[np.float64]
 Auto = Literal["auto"]

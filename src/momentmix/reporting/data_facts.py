@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix.core.mixture import DiagonalMixture
 from momentmix.displays import thinned
 from momentmix.displays.style import in_order_of
 from momentmix.errors import InputError
-from momentmix.moments.summary import MomentSummary
-from momentmix.sources.opening import open_rows
+from momentmix.mixture.mixture import DiagonalMixture
+from momentmix.rows.opening import open_rows
+from momentmix.summary.summary import MomentSummary
 
 Float = NDArray[np.float64]
 

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
-from momentmix.core.mixture import DiagonalMixture
-from momentmix.fitting.findings import Severity
+from momentmix.fitting.inference.findings import Severity
+from momentmix.fitting.inference.standard_errors import Intervals
 from momentmix.fitting.record import FitRecord, versions
-from momentmix.fitting.standard_errors import Intervals
+from momentmix.mixture.mixture import DiagonalMixture
 from momentmix.reporting.data_facts import DataFacts
 from momentmix.reporting.markup import (
     Cell,

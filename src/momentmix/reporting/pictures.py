@@ -8,10 +8,10 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
-from momentmix.core.mixture import DiagonalMixture
 from momentmix.displays import MeansDisplay, MomentResidualsDisplay, PairsDisplay, need_matplotlib
 from momentmix.displays.style import names_of
-from momentmix.fitting.standard_errors import Intervals
+from momentmix.fitting.inference.standard_errors import Intervals
+from momentmix.mixture.mixture import DiagonalMixture
 from momentmix.reporting.data_facts import DataFacts
 
 __all__ = ["Picture", "draw"]

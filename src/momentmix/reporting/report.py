@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from momentmix.core.atomic_file import atomic_write
-from momentmix.core.mixture import DiagonalMixture
+from momentmix.atomic_file import atomic_write
 from momentmix.errors import InputTypeError
 from momentmix.estimator import MomentGaussianMixture
 from momentmix.fitting.record import FitRecord, load_fit
 from momentmix.fitting.result import FitResult
+from momentmix.mixture.mixture import DiagonalMixture
 from momentmix.reporting.data_facts import gather
 from momentmix.reporting.page import Contents, page
 from momentmix.reporting.pictures import draw

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import isnan
 
-from momentmix.fitting.certificate import (
+from momentmix.fitting.inference.certificate import (
     LARGEST_LOSS,
     LEAST_P_VALUE,
     NEGLIGIBLE_EFFECT,

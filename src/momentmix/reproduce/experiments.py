@@ -20,14 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix.capacity import largest_rank
-from momentmix.core.incomplete_tensor import IncompleteSymmetricTensor
-from momentmix.core.matching import clustering_accuracy, largest_factor_error, parameter_errors
-from momentmix.core.mixture import DiagonalMixture
 from momentmix.errors import MomentmixError
-from momentmix.fitting.paper import learn_mixture
-from momentmix.fitting.pipeline import fit
-from momentmix.tensors.approximate import approximate
-from momentmix.tensors.decompose import decompose
+from momentmix.fitting.api import fit
+from momentmix.fitting.paper.algorithm import learn_mixture
+from momentmix.mixture.matching import clustering_accuracy, largest_factor_error, parameter_errors
+from momentmix.mixture.mixture import DiagonalMixture
+from momentmix.tensor.approximate import approximate
+from momentmix.tensor.decompose import decompose
+from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
 
 __all__ = [
     "PerturbedMoments",

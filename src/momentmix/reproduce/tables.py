@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from momentmix.capacity import largest_rank
-from momentmix.core.threads import few_threads
+from momentmix.parallel import few_threads
 from momentmix.reproduce import experiments as ex
 
 __all__ = ["TABLES", "Options", "Table", "format_row"]

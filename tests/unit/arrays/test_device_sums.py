@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from momentmix.core.array_backend import namespace
-from momentmix.core.labels import index_sets, sets_without
-from momentmix.moments import device_sums
-from momentmix.moments.device_plan import device_plan
-from momentmix.moments.device_sums import slab_sums
-from momentmix.moments.layout import Layout
-from momentmix.moments.tile_plan import n_factors, tile_plan
+from momentmix.arrays import namespace
+from momentmix.index_sets import index_sets, sets_without
+from momentmix.summary.kernels import device_sums
+from momentmix.summary.kernels.device_plan import device_plan
+from momentmix.summary.kernels.device_sums import slab_sums
+from momentmix.summary.kernels.tile_plan import n_factors, tile_plan
+from momentmix.summary.layout import Layout
 
 SHAPES = [
     (1, 1, 0), (2, 1, 0), (2, 2, 1), (3, 3, 2), (5, 4, 2), (5, 4, 3), (6, 5, 2), (7, 6, 5),

@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 
 from momentmix import DiagonalMixture, MomentGaussianMixture, fit, summarize
-from momentmix.core import array_density
-from momentmix.core.row_blocks import ArrayRows
 from momentmix.errors import InputError, InputTypeError
-from momentmix.fitting import device_em
-from momentmix.fitting.conditions import Parameters
-from momentmix.fitting.em import em_pass
+from momentmix.fitting.conditions.conditions import Parameters
+from momentmix.fitting.em.em import device_em, em_pass
 from momentmix.fitting.inputs import moments_of, rows_of
+from momentmix.mixture import array_density
+from momentmix.rows.protocol import ArrayRows
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from momentmix import MomentSummary, open_rows, summarize
-from momentmix.core import array_backend
+from momentmix import arrays as array_backend
 from momentmix.errors import InputError, InputTypeError, MissingDependencyError, PrecisionWarning
-from momentmix.moments import device_shard
+from momentmix.summary import device_shard
 
 
 def distance(one, other):

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from momentmix import DiagonalMixture, summarize
-from momentmix.core.array_backend import namespace
+from momentmix.arrays import namespace
 from momentmix.errors import InputError
-from momentmix.moments import summary as summary_module
-from momentmix.moments.device_sums import slab_sums
-from momentmix.moments.host_feed import feed
-from momentmix.moments.layout import Layout
-from momentmix.moments.triton_tiles import Settings, suits_triton, tiled_slab_sums
+from momentmix.summary import summary as summary_module
+from momentmix.summary.kernels.device_sums import slab_sums
+from momentmix.summary.kernels.host_feed import feed
+from momentmix.summary.kernels.triton_tiles import Settings, suits_triton, tiled_slab_sums
+from momentmix.summary.layout import Layout
 
 torch = pytest.importorskip("torch")
 

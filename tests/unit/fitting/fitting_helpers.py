@@ -3,8 +3,8 @@
 import numpy as np
 
 from momentmix import DiagonalMixture, StandardMoments
-from momentmix.core.incomplete_tensor import power_sum
-from momentmix.fitting.conditions import Parameters
+from momentmix.fitting.conditions.conditions import Parameters
+from momentmix.tensor.incomplete_tensor import power_sum
 
 
 def random_mixture(r, d, seed, spread=1.0):

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from fitting_helpers import exact_moments, parameters_of, random_mixture
 
-from momentmix.fitting.conditions import Parameters, build_conditions, parameters_from
-from momentmix.fitting.correlations import find_correlations
-from momentmix.fitting.derivative import by_feature, derivative
-from momentmix.fitting.monomial_covariance import monomial_covariance
-from momentmix.fitting.whitened import WhitenedFrame
+from momentmix.fitting.conditions.conditions import Parameters, build_conditions, parameters_from
+from momentmix.fitting.conditions.derivative import by_feature, derivative
+from momentmix.fitting.conditions.monomial_covariance import monomial_covariance
+from momentmix.fitting.inference.correlations import find_correlations
+from momentmix.fitting.inference.whitened import WhitenedFrame
 
 
 @pytest.fixture(scope="module")

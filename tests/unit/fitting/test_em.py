@@ -6,9 +6,8 @@ from fitting_helpers import parameters_of, random_mixture
 from scipy.special import logsumexp
 from scipy.stats import norm
 
-from momentmix.core.row_blocks import ArrayRows
-from momentmix.fitting.conditions import Parameters, parameters_from
-from momentmix.fitting.em import (
+from momentmix.fitting.conditions.conditions import Parameters, parameters_from
+from momentmix.fitting.em.em import (
     Batch,
     coefficients,
     em_pass,
@@ -17,18 +16,19 @@ from momentmix.fitting.em import (
     m_step,
     run_batch,
 )
-from momentmix.fitting.inputs import summarised
-from momentmix.fitting.pooling import (
+from momentmix.fitting.em.pooling import (
     cheapest_merges,
     merge_components,
     merge_copies,
     pool_components,
     pool_weights,
 )
-from momentmix.fitting.refine import best_candidate, draw_sample, full_passes
-from momentmix.fitting.repair import repair
-from momentmix.fitting.scores import information_matrix, mean_score, scoring_step
-from momentmix.fitting.starts import random_starts, seeded_starts
+from momentmix.fitting.em.refine import best_candidate, draw_sample, full_passes
+from momentmix.fitting.em.repair import repair
+from momentmix.fitting.em.scores import information_matrix, mean_score, scoring_step
+from momentmix.fitting.em.starts import random_starts, seeded_starts
+from momentmix.fitting.inputs import summarised
+from momentmix.rows.protocol import ArrayRows
 
 FLOOR = np.full(4, 1e-6)
 

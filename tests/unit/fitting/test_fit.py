@@ -8,12 +8,12 @@ from fitting_helpers import exact_moments, matched, random_mixture
 
 import momentmix as mm
 from momentmix.errors import CapacityError, InputError, InputTypeError
-from momentmix.fitting.certificate import Certificate
-from momentmix.fitting.conditions import Parameters
-from momentmix.fitting.findings import Severity, collect_findings
+from momentmix.fitting.conditions.conditions import Parameters
+from momentmix.fitting.inference.certificate import Certificate
+from momentmix.fitting.inference.findings import Severity, collect_findings
+from momentmix.fitting.inference.over_identification import check_conditions
+from momentmix.fitting.inference.standard_errors import after_em, intervals, standard_errors
 from momentmix.fitting.inputs import summarised
-from momentmix.fitting.over_identification import check_conditions
-from momentmix.fitting.standard_errors import after_em, intervals, standard_errors
 
 
 @pytest.fixture(scope="module")

@@ -7,12 +7,12 @@ from fitting_helpers import exact_moments, matched, random_mixture
 from momentmix.capacity import choose_order, count_monomials, largest_rank, robust_rank
 from momentmix.errors import InputError
 from momentmix.fitting.automatic import elbow, least_components
-from momentmix.fitting.candidates import draw_candidates, layouts
-from momentmix.fitting.conditions import Parameters, build_conditions
-from momentmix.fitting.moment_fit import fit_moments, one_component, resolvable_variances
-from momentmix.fitting.polish import Bounds, gram, polish
-from momentmix.fitting.selection import merge_means, select_means
-from momentmix.fitting.variances import fit_variances
+from momentmix.fitting.conditions.conditions import Parameters, build_conditions
+from momentmix.fitting.moment.candidates import draw_candidates, layouts
+from momentmix.fitting.moment.moment_fit import fit_moments, one_component, resolvable_variances
+from momentmix.fitting.moment.polish import Bounds, gram, polish
+from momentmix.fitting.moment.selection import merge_means, select_means
+from momentmix.fitting.moment.variances import fit_variances
 
 
 @pytest.mark.parametrize(("r", "d", "order"), [(2, 3, 3), (3, 5, 3), (4, 7, 4), (8, 15, 4)])

@@ -1,1 +1,0 @@
-"""Layer 0: the values that every stage shares."""

@@ -1,0 +1,122 @@
+"""From rows or moments to a fitted mixture: the order of the steps.
+
+| paper symbol | name here |
+|---|---|
+| y_1 … y_N | ``data``, ``rows`` |
+| r, m | ``n_components``, ``order`` |
+| {(ω_i, μ_i, Σ_i)} | ``FitResult.mixture`` |
+
+rows or moments → order → moment answer → (candidates from rows → passes over rows) → certificate
+
+Differs from the paper: method="robust" throughout; method="paper" is Algorithm 5.1 as printed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix.capacity import check_count
+from momentmix.errors import InputError
+from momentmix.fitting.inputs import moments_of, rows_of
+from momentmix.fitting.paper.method import fit_as_printed
+from momentmix.fitting.result import FitResult
+from momentmix.fitting.run import Run
+from momentmix.parallel import few_threads
+
+Float = NDArray[np.float64]
+Auto = Literal["auto"]
+
+__all__ = ["fit"]
+
+
+def fit(
+    data: Any,
+    n_components: int | Auto,
+    order: int | Auto = "auto",
+    method: Literal["robust", "paper"] = "robust",
+    refine: Literal["auto", "em"] | None = "auto",
+    random_state: int | np.random.Generator | None = None,
+    *,
+    variance_floor: float = 1e-6,
+    max_passes: int = 100,
+    n_threads: int | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> FitResult:
+    """Fit a mixture of diagonal Gaussians.
+
+    Parameters
+    ----------
+    data : array of shape (n_rows, n_features), data frame, source, MomentSummary or StandardMoments
+        Rows, or a summary of them. A source (`open_rows`) is read block by block, once for the
+        moments and once for each pass; it never lies in memory whole. Arrays of torch, CuPy, JAX
+        (x64) and other libraries of the array API stay where they lie: moments and passes are
+        computed there in float64, and only sums and a sample of the rows come to the host.
+        Names of columns become those of the mixture; labels 0, 1, 2, … of a frame are no names.
+    n_components : int or "auto"
+        "auto" takes the smallest number that the certificate accepts.
+    order : int or "auto"
+        Highest order of the moments.
+    method : {"robust", "paper"}
+        "paper" is Algorithm 5.1 as printed.
+    refine : {"auto", "em"} or None
+        "auto": EM passes when rows are at hand and the method is "robust". None: the pure moment
+        answer. "em" with a summary is an error.
+    random_state : int, Generator or None
+        The same seed gives the same bits.
+    variance_floor : float
+        Least variance of a component, as a fraction of the feature's variance.
+    max_passes : int
+        Passes over all rows at most.
+    n_threads : int, optional
+        Threads for passes over rows; all cores by default. The answer does not depend on it.
+    progress : callable, optional
+        Called with the name of each stage as it begins.
+
+    Returns
+    -------
+    FitResult
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from momentmix import DiagonalMixture
+    >>> truth = DiagonalMixture([0.4, 0.6], [[-2.0] * 5, [2.0] * 5], np.ones((2, 5)))
+    >>> rows, labels = truth.sample(2000, random_state=0)
+    >>> result = fit(rows, 2, random_state=0)
+    >>> result.mixture.weights.round(1).tolist() in ([0.4, 0.6], [0.6, 0.4])
+    True
+    """
+    _check_choices(method, refine)
+    if not 0 < variance_floor < 1:
+        raise InputError(f"variance_floor must lie between 0 and 1; got {variance_floor}.")
+    if method == "paper":
+        return fit_as_printed(data, n_components, order, refine, random_state, variance_floor)
+    moments = moments_of(data)
+    if moments is not None and refine == "em":
+        raise InputError(
+            'refine="em" needs the rows, and a summary holds none. Pass the rows, or use '
+            'refine="auto" (no passes for a summary).'
+        )
+    rows = None if moments is not None else rows_of(data)
+    run = Run(
+        rows, moments, order, refine is not None, np.random.default_rng(random_state),
+        variance_floor, check_count("max_passes", max_passes, 1),
+        n_threads or os.cpu_count() or 1, progress,
+    )  # fmt: skip
+    # Many small products: more than one BLAS thread each makes them slower.
+    with few_threads(True):
+        if n_components == "auto":
+            return run.fit_automatic()
+        return run.fit(check_count("n_components", n_components, 1))
+
+
+def _check_choices(method: str, refine: str | None) -> None:
+    if method not in ("robust", "paper"):
+        raise InputError(f'method must be "robust" or "paper"; got {method!r}.')
+    if refine not in ("auto", "em", None):
+        raise InputError(f'refine must be "auto", "em" or None; got {refine!r}.')

@@ -1,0 +1,1 @@
+"""Which moments are matched, their model side, derivative and covariance."""

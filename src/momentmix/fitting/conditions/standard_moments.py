@@ -1,0 +1,155 @@
+"""What the fitting stage reads: the means of all products of distinct standardised features.
+
+| paper symbol | name here | shape |
+|---|---|---|
+| (M_s)_{Ω_s} of z | ``orders[s]`` | (C(d, s),) |
+| E[z_j² z_I], j ∉ I, the paper's (M)_{L_j} | ``squared[q][j]`` | (C(d−1, q),) |
+| z = (y − shift) / scale | ``shift``, ``scale`` | (d,) |
+
+Differs from the paper: the moments are those of standardised features (mean 0, standard deviation
+1 each). A shift and a positive scale of each feature keep a diagonal mixture a diagonal mixture,
+and they give nearly all entries the same sampling noise 1/√N, so that plain least squares is close
+to optimally weighted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import comb
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix.errors import InputError
+from momentmix.index_sets import colex_rank, index_sets, sets_without
+from momentmix.mixture.mixture import DiagonalMixture
+from momentmix.rows.containers import check_feature_names
+
+Float = NDArray[np.float64]
+
+__all__ = ["StandardMoments"]
+
+
+@dataclass(frozen=True, eq=False)
+class StandardMoments:
+    """Moments of standardised features up to one order.
+
+    Parameters
+    ----------
+    n_features : int
+    order : int
+        Highest order of the products of distinct features, at most `n_features`.
+    orders : sequence of arrays of shape (C(n_features, s),), s = 0 … order
+        Means of Π z_i over index sets in colex order.
+    squared : sequence of arrays of shape (n_features, C(n_features − 1, q)), q = 0, 1, …
+        Means of z_j² z_I over ``labels.sets_without(n_features, q, j)``.
+    n_rows : int
+        Number of rows behind the means.
+    n_effective : float
+        (Σ weight)² / Σ weight²; equal to `n_rows` when rows are unweighted.
+    shift, scale : arrays of shape (n_features,)
+        z = (y − shift) / scale.
+    minimum, maximum : arrays of shape (n_features,)
+        Bounds of the raw columns.
+    constant : array of bool of shape (n_features,)
+        Columns that hold one value only; their z is 0 and their `scale` the size of that value.
+    feature_names : sequence of str, optional
+        Names of the columns; a mixture that is fitted to the moments has them too.
+    columns : array of int of shape (n_features,)
+        Which columns of the rows the features are; all of them by default.
+    """
+
+    n_features: int
+    order: int
+    orders: tuple[Float, ...]
+    squared: tuple[Float, ...]
+    n_rows: int
+    n_effective: float
+    shift: Float
+    scale: Float
+    minimum: Float
+    maximum: Float
+    constant: Any = None
+    feature_names: tuple[str, ...] | None = None
+    columns: Any = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "orders", tuple(np.asarray(x, float) for x in self.orders))
+        object.__setattr__(self, "squared", tuple(np.asarray(x, float) for x in self.squared))
+        d = self.n_features
+        if not 1 <= self.order <= d or len(self.orders) != self.order + 1:
+            raise InputError(
+                f"orders must hold the orders 0 … {self.order} with 1 ≤ order ≤ n_features={d}; "
+                f"got {len(self.orders)} of them."
+            )
+        for s, values in enumerate(self.orders):
+            if values.shape != (comb(d, s),):
+                raise InputError(
+                    f"orders[{s}] must have shape ({comb(d, s)},), one mean per index set of "
+                    f"{s} features; got {values.shape}."
+                )
+        for q, values in enumerate(self.squared):
+            if values.shape != (d, comb(d - 1, q)):
+                raise InputError(
+                    f"squared[{q}] must have shape {(d, comb(d - 1, q))}; got {values.shape}."
+                )
+        for name in ("shift", "scale", "minimum", "maximum"):
+            values = np.asarray(getattr(self, name), float)
+            if values.shape != (d,):
+                raise InputError(f"{name} must have shape ({d},); got {values.shape}.")
+            object.__setattr__(self, name, values)
+        constant = np.zeros(d, bool) if self.constant is None else np.asarray(self.constant, bool)
+        object.__setattr__(self, "constant", constant)
+        if self.feature_names is not None:
+            names = check_feature_names(self.feature_names, d)
+            object.__setattr__(self, "feature_names", names)
+        columns = np.arange(d) if self.columns is None else np.asarray(self.columns)
+        object.__setattr__(self, "columns", columns)
+
+    def truncated(self, order: int) -> StandardMoments:
+        """The same moments up to a lower order."""
+        if order > self.order:
+            raise InputError(
+                f"these moments go up to order {self.order}; order={order} was asked. Summarise "
+                f"the rows again with order={order}, or fit with order={self.order}."
+            )
+        return replace(self, order=order, orders=self.orders[: order + 1])
+
+    def varying(self) -> StandardMoments:
+        """The moments of those features that are not constant; raise where all are."""
+        if not self.constant.any():
+            return self
+        if self.constant.all():
+            raise InputError(
+                f"all {self.n_features} columns are constant over the {self.n_rows} rows, so there "
+                "is nothing to fit. Check that the right rows and columns were read."
+            )
+        live, d, names = np.flatnonzero(~self.constant), self.n_features, self.feature_names
+        order = min(self.order, live.size)
+        orders = [
+            values[colex_rank(live[index_sets(live.size, s)])]
+            for s, values in enumerate(self.orders[: order + 1])
+        ]
+        squared = []
+        for q, values in enumerate(self.squared[: live.size]):
+            kept = [~self.constant[sets_without(d, q, j)].any(axis=1) for j in live.tolist()]
+            chosen = [values[j][keep] for j, keep in zip(live, kept, strict=True)]
+            squared.append(np.array(chosen))
+        return StandardMoments(
+            live.size, order, tuple(orders), tuple(squared), self.n_rows, self.n_effective,
+            self.shift[live], self.scale[live], self.minimum[live], self.maximum[live],
+            feature_names=None if names is None else tuple(names[j] for j in live),
+            columns=self.columns[live],
+        )  # fmt: skip
+
+    def standardise(self, mixture: DiagonalMixture) -> DiagonalMixture:
+        """A mixture of raw features as one of standardised features."""
+        means = (mixture.means - self.shift) / self.scale
+        return replace(mixture, means=means, variances=mixture.variances / self.scale**2)
+
+    def restore(self, mixture: DiagonalMixture) -> DiagonalMixture:
+        """A mixture of standardised features as one of raw features, with their names."""
+        means = mixture.means * self.scale + self.shift
+        variances = mixture.variances * self.scale**2
+        return DiagonalMixture(mixture.weights, means, variances, self.feature_names)

@@ -1,0 +1,1 @@
+"""A mixture from rows: starts, pooling, repair, EM passes."""

@@ -1,0 +1,130 @@
+"""Repair of missed and doubled components: merge a pair, add one from the pool.
+
+| paper symbol | name here | shape |
+|---|---|---|
+| f(z): density of the current mixture | ``total`` | (n,) |
+| max_ε mean log((1−ε) f + ε p_k) − mean log f | ``_gains_of_adding`` | (K,) |
+
+A mixture at a poor local optimum mostly has one component split in two and another missing. Each
+trial merges one of the cheapest pairs and adds one of the components that raise the likelihood
+most, from the pool or around the rows that the mixture explains worst; a few EM steps decide.
+
+Differs from the paper: the paper has no such step.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix.fitting.conditions.conditions import Parameters
+from momentmix.fitting.em.em import Batch, log_likelihoods, run_batch
+from momentmix.fitting.em.pooling import cheapest_merges, component_densities, pool_components
+from momentmix.fitting.em.starts import seeded_starts
+
+Float = NDArray[np.float64]
+
+__all__ = ["repair"]
+
+_SHARES = (0.0005, 0.002, 0.01, 0.05, 0.15)
+_FRESH = 8  # components made of the rows that the mixture explains worst
+
+
+def repair(
+    features: Float,
+    current: Parameters,
+    pool: Parameters,
+    floor: Float,
+    max_swaps: int,
+    rng: np.random.Generator,
+    least_gain: float = 1e-4,
+    n_steps: int = 10,
+    n_threads: int = 1,
+) -> tuple[Parameters, int]:
+    """Swap components while the likelihood per row grows by `least_gain`; number of swaps."""
+    if current.n_components < 2:
+        return current, 0
+    swaps = 0
+    reference, value = _settled(features, [current], floor, n_steps, n_threads)
+    while swaps < max_swaps:
+        trials = _trials(features, reference, pool, floor, rng)
+        if not trials:
+            break
+        best, new_value = _settled(features, trials, floor, n_steps, n_threads)
+        if new_value < value + least_gain:
+            break
+        reference, value = best, new_value
+        swaps += 1
+    return (reference, swaps) if swaps else (current, 0)
+
+
+def _settled(
+    features: Float, options: list[Parameters], floor: Float, n_steps: int, n_threads: int
+) -> tuple[Parameters, float]:
+    batch = Batch(
+        np.array([p.weights for p in options]),
+        np.array([p.means for p in options]),
+        np.array([p.variances for p in options]),
+    )
+    batch, _ = run_batch(features, batch, floor, n_steps, n_threads)
+    values = log_likelihoods(features, batch)
+    best = int(values.argmax())
+    return batch.one(best), float(values[best])
+
+
+def _trials(
+    features: Float, current: Parameters, pool: Parameters, floor: Float, rng: np.random.Generator
+) -> list[Parameters]:
+    merged = cheapest_merges(features, current, 3)
+    logs = component_densities(features, current)
+    top = logs.max(axis=0)
+    total = np.maximum(current.weights @ np.exp(logs - top), 1e-300)
+    fresh = _of_worst_rows(features, np.log(total) + top, current, floor, rng)
+    pool = pool_components([pool, fresh])
+    gains, shares = _gains_of_adding(features, pool, total, top)
+    trials = []
+    for k in _distinct(gains, pool, 3):
+        for base in merged:
+            weights = np.append((1 - shares[k]) * base.weights, shares[k])
+            means = np.concatenate([base.means, pool.means[k : k + 1]])
+            variances = np.concatenate([base.variances, pool.variances[k : k + 1]])
+            trials.append(Parameters(weights, means, variances))
+    return trials
+
+
+def _of_worst_rows(
+    features: Float, log_density: Float, current: Parameters, floor: Float, rng: np.random.Generator
+) -> Parameters:
+    """Components around seeds among the rows of least density: what every start has missed."""
+    n_worst = max(2 * _FRESH, features.shape[1] // 50)
+    worst = features[:, np.argsort(log_density)[:n_worst]]
+    start = seeded_starts(worst, min(_FRESH, worst.shape[1]), 2, floor, rng)  # own spread: the last
+    pooled = current.weights @ current.variances
+    weights, means, variances = (x[1] for x in start)
+    count = (weights * n_worst)[:, None]
+    spread = np.maximum((count * variances + 2.0 * pooled) / (count + 2.0), floor)
+    return Parameters(weights, means, spread)
+
+
+def _gains_of_adding(
+    features: Float, pool: Parameters, total: Float, top: Float
+) -> tuple[Float, Float]:
+    ratio = np.exp(np.minimum(component_densities(features, pool) - top, 600.0)) / total
+    values = np.array([np.log1p(share * (ratio - 1.0)).mean(axis=1) for share in _SHARES])
+    best = values.argmax(axis=0)
+    return values.max(axis=0), np.asarray(_SHARES)[best]
+
+
+def _distinct(gains: Float, pool: Parameters, n_choices: int) -> list[int]:
+    """Components of the largest positive gains that are not copies of one another."""
+    chosen: list[int] = []
+    for k in np.argsort(-gains):
+        if gains[k] <= 0 or len(chosen) == n_choices:
+            break
+        gaps = [
+            ((pool.means[k] - pool.means[c]) ** 2 / (pool.variances[k] + pool.variances[c])).mean()
+            for c in chosen
+        ]
+        if all(gap > 0.05 for gap in gaps):
+            chosen.append(int(k))
+    return chosen

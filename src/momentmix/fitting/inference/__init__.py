@@ -1,0 +1,1 @@
+"""Tests, standard errors, predicted loss, findings, certificate."""

@@ -1,0 +1,103 @@
+"""Whitening of moment conditions, and projection away from what the parameters can explain.
+
+| paper symbol | name here | shape |
+|---|---|---|
+| C: covariance of one row's monomials | by ``scale``, ``triangle`` | (n,), (n, n) |
+| W = C^{-1/2} ∂ model / ∂ θ within Σ ω = 1, unit columns | ``slopes`` | (n, n_parameters − 1) |
+| I − W (WᵀW)⁻¹ Wᵀ | ``project`` | |
+
+Differs from the paper: the paper has no such step.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_solve, cholesky, helmert, solve_triangular
+from scipy.linalg.blas import dsyrk
+from scipy.linalg.lapack import dpstrf
+
+from momentmix.fitting.conditions.conditions import Conditions, Parameters
+from momentmix.fitting.conditions.derivative import derivative
+from momentmix.fitting.conditions.monomial_covariance import monomial_covariance
+from momentmix.parallel import all_threads
+
+Float = NDArray[np.float64]
+
+__all__ = ["WhitenedFrame"]
+
+_DEPENDENT = 1e-11  # squared length of what a slope adds to those before it; its own length is 1
+_ITERATIONS = 20
+
+
+class WhitenedFrame:
+    """Whitening and projection for one set of conditions and parameters."""
+
+    def __init__(self, conditions: Conditions, parameters: Parameters) -> None:
+        with all_threads(2 * parameters.means.size):
+            self._prepare(conditions, parameters)
+
+    def _prepare(self, conditions: Conditions, parameters: Parameters) -> None:
+        covariance = monomial_covariance(conditions, parameters)
+        self.model = conditions.model(parameters)
+        self.scale = np.sqrt(np.maximum(np.diagonal(covariance), 1e-12))
+        covariance /= self.scale[:, None]
+        covariance /= self.scale
+        covariance[np.diag_indices_from(covariance)] += 1e-9
+        # Symmetric, so its transpose serves, which LAPACK can overwrite.
+        self.triangle = cholesky(covariance.T, lower=True, overwrite_a=True, check_finite=False)
+        self.slopes = self.whiten(_tangent(derivative(conditions, parameters).table(), parameters))
+        self.slopes /= np.maximum(np.linalg.norm(self.slopes, axis=0), 1e-300)
+        self._prepare_projection()
+        self.degrees_of_freedom = conditions.size - self.rank
+
+    def _prepare_projection(self) -> None:
+        """Cholesky factor of WᵀW, the most independent slopes first; dependent ones are dropped."""
+        normal = _gram(self.slopes)
+        factor, pivots, rank, _ = dpstrf(normal, tol=_DEPENDENT, lower=1)
+        self.rank = int(rank)
+        kept = pivots[: self.rank] - 1
+        self.slopes = self.slopes[:, kept]
+        self._root = np.tril(factor[: self.rank, : self.rank])
+        self.condition_number = np.inf
+        if self.rank == normal.shape[0]:
+            self.condition_number = _condition(normal[np.ix_(kept, kept)], self._root)
+
+    def whiten(self, columns: Float) -> Float:
+        """C^{-1/2}·columns."""
+        scaled = (columns.T / self.scale).T
+        return np.asarray(solve_triangular(self.triangle, scaled, lower=True, check_finite=False))
+
+    def project(self, whitened: Float) -> Float:
+        """What is left of whitened columns beside the span of the slopes."""
+        along = cho_solve((self._root, True), self.slopes.T @ whitened, check_finite=False)
+        return np.asarray(whitened - self.slopes @ along)
+
+    def remainder(self, values: Float) -> Float:
+        """Whitened residual of observed means, parameters projected out."""
+        return self.project(self.whiten(values - self.model))
+
+
+def _gram(table: Float) -> Float:
+    """tableᵀ table by a symmetric product: half the arithmetic."""
+    half = dsyrk(1.0, table.T)  # upper triangle; table.T is Fortran-ordered, so nothing is copied
+    return np.asarray(half + np.triu(half, 1).T)
+
+
+def _tangent(table: Float, parameters: Parameters) -> Float:
+    """Derivatives with the weights moving within Σ ω = 1: one column less."""
+    r = parameters.n_components
+    if r == 1:
+        return table[:, 1:]
+    return np.concatenate([table[:, :r] @ helmert(r).T, table[:, r:]], axis=1)
+
+
+def _condition(normal: Float, root: Float) -> float:
+    """√ of the condition number of a positive definite matrix, by power and inverse iteration."""
+    start = np.random.default_rng(0).standard_normal((normal.shape[0],))
+    largest, smallest = start, start
+    for _ in range(_ITERATIONS):
+        largest = normal @ (largest / np.linalg.norm(largest))
+        unit: Float = smallest / np.linalg.norm(smallest)
+        smallest = np.asarray(cho_solve((root, True), unit, check_finite=False))
+    return float(np.sqrt(np.linalg.norm(largest) * np.linalg.norm(smallest)))

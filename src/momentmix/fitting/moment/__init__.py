@@ -1,0 +1,1 @@
+"""A mixture from moments alone: candidates, selection, polish, variances."""

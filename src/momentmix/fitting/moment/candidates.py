@@ -1,0 +1,156 @@
+"""Candidate means from random partitions of the features.
+
+| paper symbol | name here | shape |
+|---|---|---|
+| A, B, C | ``Layout.left``, ``Layout.right`` features, the rest | |
+| φ_A(y): products of ≤ p features of A, 1 included | rows of ``cross`` | F(a, p) |
+| M = E[φ_A φ_Bᵀ] = Φ_A diag(ω) Φ_Bᵀ | ``cross`` | (F(a, p), F(b, q)) |
+| E[z_c φ_A φ_Bᵀ] = Φ_A diag(ω μ_c) Φ_Bᵀ | ``slices[c]`` | (F(a, p), F(b, q)) |
+| N_c = Uᵀ E[z_c φ_A φ_Bᵀ] V S⁻¹ | ``operators[c]`` | (r, r) |
+
+The N_c share their eigenvectors P; their eigenvalues are the means' coordinates c. U P and V S P⁻ᵀ,
+divided by their constant row, are Φ_A and Φ_B, whose rows of degree one are the other coordinates.
+
+Differs from the paper: the truncated SVD of M stands in for "the first r monomials" of
+Algorithm 3.4, the constant coordinate joins all orders ≤ m (and makes the leading entry 1), and
+many partitions are drawn, where the paper takes one order of the coordinates.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix.capacity import count_monomials
+from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.index_sets import colex_rank, index_sets
+
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
+
+__all__ = ["Layout", "cross_moments", "draw_candidates", "layouts"]
+
+
+class Layout(NamedTuple):
+    """Sizes and degrees of one partition, and the number of components it can tell apart."""
+
+    left: int
+    right: int
+    left_degree: int
+    right_degree: int
+    rank: int
+
+
+def layouts(n_features: int, order: int, n_components: int) -> list[Layout]:
+    """Partitions that can hold `n_components`, those with most room first.
+
+    Room is the rank to spare; a partition that leaves more features to C separates the
+    eigenvalues better, so of equal rank the one with the largest C is kept.
+    """
+    found: dict[tuple[int, int], Layout] = {}
+    for p in range(1, order - 1):
+        q = order - 1 - p
+        for a in range(1, n_features - 1):
+            for b in range(1, n_features - a):
+                rank = min(count_monomials(a, p), count_monomials(b, q))
+                rest = n_features - a - b
+                best = found.get((p, rest))
+                if rank >= n_components and (best is None or rank > best.rank):
+                    found[p, rest] = Layout(a, b, p, q, rank)
+    return sorted(found.values(), key=lambda x: (-x.rank, x.left + x.right))
+
+
+def draw_candidates(
+    moments: StandardMoments, n_components: int, n_draws: int, rng: np.random.Generator
+) -> Float:
+    """Means of components proposed by `n_draws` random partitions, of shape (n, n_features).
+
+    Candidates outside the range of the data are moved to its edge; those that are not finite are
+    left out.
+    """
+    choices = layouts(moments.n_features, moments.order, n_components)
+    if not choices:
+        return np.zeros((0, moments.n_features))
+    top = choices[0].rank
+    roomy = [c for c in choices if c.rank >= min(top, max(1.5 * n_components, 0.6 * top))]
+    low = (moments.minimum - moments.shift) / moments.scale
+    high = (moments.maximum - moments.shift) / moments.scale
+    found = []
+    for _ in range(n_draws):
+        layout = roomy[int(rng.integers(len(roomy)))]
+        features = rng.permutation(moments.n_features)
+        found.append(_one_partition(moments, features, layout, n_components, rng))
+    candidates = np.concatenate(found)
+    candidates = candidates[np.isfinite(candidates).all(axis=1)]
+    return np.clip(candidates, low, high)
+
+
+def _one_partition(
+    moments: StandardMoments,
+    features: Int,
+    layout: Layout,
+    n_components: int,
+    rng: np.random.Generator,
+) -> Float:
+    left, right, rest = _split(features, layout)
+    left_sets, right_sets = _sets(left, layout.left_degree), _sets(right, layout.right_degree)
+    cross = _gather(moments, left_sets, right_sets, None)
+    u, s, vt = np.linalg.svd(cross, full_matrices=False)
+    r = n_components
+    u, s, v = u[:, :r], np.maximum(s[:r], 1e-12 * s[0]), vt[:r].T
+    operators = np.array([u.T @ _gather(moments, left_sets, right_sets, c) @ v / s for c in rest])
+    mix = np.tensordot(rng.normal(size=rest.size), operators, axes=1)
+    try:
+        _, vectors = np.linalg.eig(mix)  # complex pairs: both real parts are offered
+        inverse = np.linalg.inv(vectors)
+    except np.linalg.LinAlgError:
+        return np.zeros((0, moments.n_features))
+    means = np.zeros((r, moments.n_features), dtype=complex)
+    means[:, rest] = np.einsum("ij,cjk,ki->ic", inverse, operators, vectors)
+    with np.errstate(all="ignore"):
+        left_side, right_side = u @ vectors, v @ (s[:, None] * inverse.T)
+        means[:, left] = (left_side[1 : 1 + left.size] / left_side[0]).T
+        means[:, right] = (right_side[1 : 1 + right.size] / right_side[0]).T
+    return np.asarray(means.real)
+
+
+def cross_moments(moments: StandardMoments, features: Int, layout: Layout) -> Float:
+    """E[φ_A φ_Bᵀ] of one partition, of shape (F(a, p), F(b, q))."""
+    left, right, _ = _split(features, layout)
+    return _gather(
+        moments, _sets(left, layout.left_degree), _sets(right, layout.right_degree), None
+    )
+
+
+def _split(features: Int, layout: Layout) -> tuple[Int, Int, Int]:
+    last = layout.left + layout.right
+    parts = features[: layout.left], features[layout.left : last], features[last:]
+    return np.sort(parts[0]), np.sort(parts[1]), np.sort(parts[2])
+
+
+def _sets(features: Int, degree: int) -> list[Int]:
+    """Index sets of at most `degree` of the features, by size."""
+    return [features[index_sets(features.size, s)] for s in range(min(degree, features.size) + 1)]
+
+
+def _gather(
+    moments: StandardMoments, left: list[Int], right: list[Int], extra: int | None
+) -> Float:
+    """E[z_extra φ_A φ_Bᵀ], read from the moments."""
+    blocks = []
+    for rows in left:
+        row = []
+        for columns in right:
+            shape = (rows.shape[0], columns.shape[0])
+            parts = [
+                np.broadcast_to(rows[:, None, :], (*shape, rows.shape[1])),
+                np.broadcast_to(columns[None, :, :], (*shape, columns.shape[1])),
+            ]
+            if extra is not None:
+                parts.append(np.full((*shape, 1), extra))
+            union = np.sort(np.concatenate(parts, axis=2), axis=2)
+            row.append(moments.orders[union.shape[2]][colex_rank(union)])
+        blocks.append(row)
+    return np.block(blocks)

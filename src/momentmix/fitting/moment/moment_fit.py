@@ -1,0 +1,257 @@
+"""A mixture from moments alone: candidates, selection, polish, variances, in rounds.
+
+| paper symbol | name here | shape |
+|---|---|---|
+| H = JᵀJ, J scaled by the noise | ``_standard_deviations`` | (n_parameters,) |
+| ‖ρ‖² / (n − n_parameters) | ``MomentFit.misfit`` | scalar |
+
+Each round draws further partitions and lets the pool of all candidates, the last answer's means
+included, compete again. Rounds end when the misfit lies at the noise, or the budget is spent.
+
+Differs from the paper: everything after the decomposition. The last step is new: a plug-in density
+with a variance far below what its estimate can resolve is worthless (log-likelihoods fall by tens
+of nats), so each variance is replaced by its mean given estimate, standard error and sign, and the
+uncertainty of the mean is added. With exact moments both corrections vanish.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr
+
+from momentmix.errors import DecompositionError
+from momentmix.fitting.conditions.conditions import (
+    Conditions,
+    Parameters,
+    build_conditions,
+    parameters_from,
+)
+from momentmix.fitting.conditions.derivative import by_feature, derivative
+from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.inference.over_identification import check_conditions
+from momentmix.fitting.inference.standard_errors import curvature_root
+from momentmix.fitting.moment.candidates import draw_candidates
+from momentmix.fitting.moment.polish import Bounds, polish
+from momentmix.fitting.moment.selection import select_means
+from momentmix.fitting.moment.variances import fit_variances
+
+Float = NDArray[np.float64]
+
+__all__ = ["MomentFit", "fit_moments", "one_component", "resolvable_variances"]
+
+HIGHEST_PLAIN = 4  # orders that take part in selection and polish; candidates may use more
+GOOD_MISFIT = 1.0  # ‖ρ‖² per degree of freedom; good optima sit at 0.4–0.6 since noises correlate
+DRAWS_PER_ROUND = 12
+PATIENCE = 1e-3  # share of the cost; a start that creeps is left to the next round's candidates
+LARGE = 2000  # parameters from which a round takes most of a minute: one only
+
+
+@dataclass(frozen=True)
+class MomentFit:
+    """The answer from moments, in standardised features.
+
+    `raw` are the parameters as polished, `parameters` the same with variances raised to what the
+    moments can resolve.
+    """
+
+    parameters: Parameters
+    raw: Parameters
+    deviations: Parameters
+    misfit: float
+    n_candidates: int
+    conditions: Conditions
+    noise: Float
+    history: list[float] = field(default_factory=list)
+
+
+class _Answer(NamedTuple):
+    """Where a joint polish ended, with the noise it used, and its last damping."""
+
+    parameters: Parameters
+    noise: Float
+    cost: float
+    damping: float
+
+
+def one_component(moments: StandardMoments, floor: float) -> Parameters:
+    """One component: mean 0 and variance 1 of standardised features, in closed form."""
+    d = moments.n_features
+    mean = moments.orders[1][None, :]
+    variance = np.maximum(moments.squared[0][:, 0] - mean[0] ** 2, floor)
+    return Parameters(np.ones(1), mean, variance.reshape(1, d))
+
+
+def fit_moments(
+    moments: StandardMoments,
+    n_components: int,
+    rng: np.random.Generator,
+    floor: float = 1e-6,
+    max_rounds: int = 3,
+    strict: bool = True,
+    joint_steps: tuple[int, ...] = (10, 6),
+) -> MomentFit:
+    """Weights, means and variances from moments alone.
+
+    Parameters
+    ----------
+    moments : StandardMoments
+    n_components : int
+        Within the capacity of the robust method at this order.
+    rng : numpy Generator
+    floor : float
+        Least variance of a standardised feature.
+    max_rounds : int
+        Rounds of further candidates while the misfit stays above the noise.
+    strict : bool
+        Whether a round counts as good only if the over-identification test accepts it; otherwise
+        a misfit at the noise is enough. The answer is then polished to the end as well.
+    joint_steps : tuple of int
+        Levenberg–Marquardt steps at most, one number per renewal of the noise.
+    """
+    r, d = n_components, moments.n_features
+    n_parameters = r * (2 * d + 1)
+    limit = max(4000, 4 * n_parameters)
+    plain = build_conditions(moments, HIGHEST_PLAIN, limit=limit, rng=rng)
+    full = build_conditions(moments, HIGHEST_PLAIN, 2, limit=limit, rng=rng)
+    bounds = Bounds.of(moments, floor)
+    pool = np.zeros((0, d))
+    best: _Answer | None = None
+    history = []
+    rounds = max_rounds if n_parameters < LARGE else 1
+    for _ in range(rounds):
+        pool = np.concatenate([pool, draw_candidates(moments, r, DRAWS_PER_ROUND, rng)])
+        known = None if best is None else best.parameters
+        start = _select_and_polish(moments, plain, pool, bounds, r, known)
+        if start.n_components < r:
+            start = _filled_up(start, r, rng)
+        found = _joint_polish(full, start, bounds, moments.n_effective, joint_steps)
+        misfit = found.cost / max(full.size - n_parameters, 1)
+        history.append(misfit)
+        if best is None or found.cost < best.cost:
+            best = found
+        if rounds == 1:
+            break
+        if not (strict or misfit > GOOD_MISFIT) or _is_accepted(moments, found.parameters, rng):
+            best = found
+            break
+        pool = np.concatenate([pool, found.parameters.means])
+    assert best is not None
+    if strict:
+        # The standard errors are those of the minimum, so the minimum has to be reached.
+        steps = (int(np.clip(2e11 / n_parameters**3, 5, 40)),)
+        best = _joint_polish(
+            full, best.parameters, bounds, moments.n_effective, steps, 1e-3, best.damping, 0.0
+        )
+    misfit = best.cost / max(full.size - n_parameters, 1)
+    raw, noise = best.parameters, best.noise
+    deviations = _standard_deviations(full, raw, noise)
+    answer = resolvable_variances(raw, deviations, floor)
+    return MomentFit(answer, raw, deviations, misfit, pool.shape[0], full, noise, history)
+
+
+def _is_accepted(moments: StandardMoments, found: Parameters, rng: np.random.Generator) -> bool:
+    test = check_conditions(moments, found, rng, bootstrap=False, correlations=False)
+    return not test.testable or test.p_value >= 0.01
+
+
+def _select_and_polish(
+    moments: StandardMoments,
+    plain: Conditions,
+    pool: Float,
+    bounds: Bounds,
+    r: int,
+    known: Parameters | None = None,
+) -> Parameters:
+    """Choice among the pool and polish of the means; noise equal at first, then as `known` says."""
+    spread = np.ones(plain.size) if known is None else np.sqrt(plain.row_variances(known))
+    spread[0] = 0.1
+    noise = spread / np.sqrt(moments.n_effective)
+    weights, means = select_means(plain, pool, noise, r)
+    if not weights.size:
+        raise DecompositionError(
+            f"the moments of {moments.n_rows} rows gave no candidate for {r} components. Use more "
+            "rows, fewer components, or pass the rows themselves with refine='auto'.",
+            condition="independence-basis",
+        )
+    start = Parameters(weights, means, np.ones_like(means))
+    first = polish(
+        plain,
+        start,
+        bounds,
+        noise,
+        max_steps=40,
+        with_variances=False,
+        tolerance=0.5,
+        patience=PATIENCE,
+    ).parameters
+    weights = first.weights / first.weights.sum()
+    floor = float(bounds.variance_floor.max())
+    return Parameters(weights, first.means, fit_variances(moments, weights, first.means, floor))
+
+
+def _joint_polish(
+    full: Conditions,
+    start: Parameters,
+    bounds: Bounds,
+    n_effective: float,
+    steps: tuple[int, ...],
+    tolerance: float = 0.5,
+    damping: float = 1e-3,
+    patience: float = PATIENCE,
+) -> _Answer:
+    """Rounds of Levenberg–Marquardt, each with the noise that the parameters before imply."""
+    current, cost = start, np.inf
+    noise = np.ones(full.size)
+    for max_steps in steps:
+        noise = np.sqrt(full.row_variances(current) / n_effective)
+        noise[0] = 1e-3 / np.sqrt(n_effective)  # the weights sum to 1: no noise in that
+        done = polish(full, current, bounds, noise, max_steps, True, tolerance, damping, patience)
+        cost, damping = done.cost, done.damping
+        p = done.parameters
+        current = Parameters(p.weights / p.weights.sum(), p.means, p.variances)
+    return _Answer(current, noise, cost, damping)
+
+
+def _filled_up(start: Parameters, r: int, rng: np.random.Generator) -> Parameters:
+    """Split the heaviest components until there are r, where the pool held fewer."""
+    weights, means, variances = start.weights, start.means, start.variances
+    while weights.size < r:
+        i = int(weights.argmax())
+        offset = 0.3 * rng.normal(size=means.shape[1])
+        means = np.concatenate([means, means[i : i + 1] + offset])
+        means[i] -= offset
+        variances = np.concatenate([variances, variances[i : i + 1]])
+        weights = np.append(weights, weights[i] / 2)
+        weights[i] /= 2
+    return Parameters(weights, means, variances)
+
+
+def resolvable_variances(
+    parameters: Parameters, deviations: Parameters, floor: float
+) -> Parameters:
+    """Variances that the moments can resolve, for use in a density.
+
+    A variance v̂ with standard error s becomes E[v | v̂, v ≥ 0] = v̂ + s·φ(v̂/s)/Φ(v̂/s), plus the
+    squared standard error of its mean.
+    """
+    ratio = parameters.variances / deviations.variances
+    log_density = -0.5 * ratio**2 - 0.5 * np.log(2 * np.pi)
+    raised = deviations.variances * np.exp(log_density - log_ndtr(ratio)) + deviations.means**2
+    # No component spreads wider than the whole: standardised features have variance 1.
+    widest = np.maximum(parameters.variances, 1.0)
+    variances = np.minimum(parameters.variances + raised, widest)
+    return Parameters(parameters.weights, parameters.means, np.maximum(variances, floor))
+
+
+def _standard_deviations(
+    conditions: Conditions, parameters: Parameters, noise: Float
+) -> Parameters:
+    """Standard errors as if the noise of the conditions were independent."""
+    r, d = parameters.means.shape
+    flat = np.empty(r + 2 * r * d)
+    flat[by_feature(r, d)] = curvature_root(derivative(conditions, parameters, noise)).deviations()
+    return parameters_from(flat, r)

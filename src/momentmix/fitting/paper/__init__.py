@@ -1,0 +1,1 @@
+"""Algorithm 5.1 of the paper, as printed."""

@@ -1,0 +1,247 @@
+"""Learning diagonal Gaussian mixtures as printed (paper, Algorithm 5.1, algo:gaussian).
+
+| paper symbol | name here | shape |
+|---|---|---|
+| (M̂_m)_{Ω_m}, (M̂_t)_{Ω_t} | ``moments.moment_tensor(m)`` | (C(d, m),) |
+| (M̂_m)_{L_j} | ``moments.squared_moments(j, m−2)`` | (C(d−1, m−2),) |
+| q̌_i (eq:q) | ``factors`` | (r, d) |
+| t | ``weight_order(d, r)`` | |
+| β_i (solve-w) | ``scales`` | (r,) |
+| θ_ij (solve-sigma) | ``variances`` | (r, d) |
+
+Differs from the paper:
+
+* At even m the sign of each q_i is open. Where t is odd, (solve-w) is solved without β ≥ 0 and
+  factors with negative β are turned round; where t is even too, the signs come from the smallest
+  odd order t' with C(d, t') ≥ r.
+* (cov-A) subtracts Σ ω*_i (μ*_i)^{⊗m} rather than Σ q̌_i^{⊗m}: the polished values.
+* β is kept away from zero (weights of at least 1e-6), since (est-w-mu) divides by a power of it.
+* On samples, variances below a tenth of the variance that the components share (what is left of a
+  column's variance after the means) are raised to it (`fit_paper`): (solve-sigma) often puts
+  variances at zero there, and a component without width attracts no row.
+
+Data must not be centred: centring makes M_1 zero and the means linearly dependent.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from math import comb
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
+from momentmix.errors import InputError, PrecisionWarning
+from momentmix.index_sets import sets_without
+from momentmix.mixture.mixture import DiagonalMixture
+from momentmix.rows.containers import column_label
+from momentmix.summary.summary import MomentSummary
+from momentmix.tensor.approximate import Approximation, approximate
+from momentmix.tensor.gauss_newton import PowerFit, fit_weighted_powers
+from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor, power_sum
+
+Array = NDArray[Any]
+
+__all__ = ["MomentSource", "PaperFit", "RawMoments", "fit_paper", "learn_mixture", "weight_order"]
+
+_LEAST_WEIGHT = 1e-6
+_FLOOR = 0.1  # of the variance within components
+_HOPELESS_OFFSET = 100.0  # standard deviations between a column's mean and zero
+
+
+class MomentSource(Protocol):
+    """Whatever gives uncentred moments: a sample, a summary, or a mixture itself."""
+
+    @property
+    def n_features(self) -> int:
+        """Number of features d."""
+
+    def moment_tensor(self, order: int) -> IncompleteSymmetricTensor:
+        """E[y_I] on Ω_order."""
+
+    def squared_moments(self, feature: int, order: int) -> Array:
+        """E[y_j² y_I] for all I of `order` features other than j, in colex order."""
+
+
+class PaperFit(NamedTuple):
+    """The mixture, and what was measured on the way."""
+
+    mixture: DiagonalMixture
+    approximation: Approximation
+    polish: PowerFit
+
+
+class RawMoments:
+    """Uncentred moments of a summary in one unit for all features: shift 0, scale `unit`."""
+
+    def __init__(self, summary: MomentSummary, unit: float = 1.0) -> None:
+        self.summary, self.unit = summary, unit
+
+    @property
+    def n_features(self) -> int:
+        """Number of features d."""
+        return self.summary.n_features
+
+    def moment_tensor(self, order: int) -> IncompleteSymmetricTensor:
+        """E[y_I] on Ω_order."""
+        return self.summary.tensor(order, shift=0.0, scale=self.unit)
+
+    def squared_moments(self, feature: int, order: int) -> Array:
+        """E[y_j² y_I] for all I of `order` features other than j, in colex order."""
+        return self.summary.squared(feature, order, shift=0.0, scale=self.unit)
+
+
+def fit_paper(
+    summary: MomentSummary,
+    n_components: int,
+    order: int,
+    random_state: int | np.random.Generator | None = None,
+) -> PaperFit:
+    """Algorithm 5.1 on a summary of order ≥ m whose squares reach |I| = m − 2.
+
+    Parameters
+    ----------
+    summary : MomentSummary
+    n_components : int
+    order : int
+        Order m of the tensor to decompose.
+    random_state : int, Generator or None
+
+    Returns
+    -------
+    PaperFit
+        Its mixture has a variance floor, unlike that of `learn_mixture`.
+    """
+    if summary.order < order or summary.squared_order < order - 2:
+        raise InputError(
+            f'method="paper" with order={order} needs a summary with order ≥ {order} and '
+            f"squared_order ≥ {order - 2}; this one has order={summary.order} and squared_order="
+            f"{summary.squared_order}. Summarise the rows again with order={order}, "
+            f"squared_order={order - 2}."
+        )
+    _warn_of_offsets(summary)
+    unit = _unit(summary)
+    found = learn_mixture(RawMoments(summary, unit), n_components, order, random_state)
+    mixture = found.mixture
+    mixture = replace(mixture, means=mixture.means * unit, variances=mixture.variances * unit**2)
+    centred = mixture.means - mixture.weights @ mixture.means
+    within = summary.variance - mixture.weights @ centred**2
+    least = np.maximum(1e-6 * summary.variance, np.finfo(float).tiny)
+    floored = mixture.with_variance_floor(np.maximum(_FLOOR * within, least))
+    return found._replace(mixture=floored)
+
+
+def _unit(summary: MomentSummary) -> float:
+    """1, or a power of two next to the largest value where its powers would leave float64."""
+    size = float(np.maximum(np.abs(summary.minimum), np.abs(summary.maximum)).max())
+    return 1.0 if 1e-20 < size < 1e20 or size == 0.0 else 2.0 ** int(np.frexp(size)[1])
+
+
+def _warn_of_offsets(summary: MomentSummary) -> None:
+    spread = summary.deviation
+    offsets = np.abs(summary.mean) / np.where(spread > 0, spread, np.inf)
+    worst = int(offsets.argmax())
+    if offsets[worst] > _HOPELESS_OFFSET:
+        label = column_label(worst, summary.feature_names)
+        warnings.warn(
+            f'method="paper" works on uncentred moments, and {label} lies '
+            f"{offsets[worst]:.3g} standard deviations from zero: the components drown in the "
+            "offset. Subtract a constant near the mean from that column before summarising.",
+            PrecisionWarning,
+            stacklevel=4,
+        )
+
+
+def weight_order(n_features: int, n_components: int, *, odd: bool = False) -> int:
+    """Smallest order t with C(d, t) ≥ r: the moments that give the weights.
+
+    Examples
+    --------
+    >>> weight_order(15, 15), weight_order(15, 20), weight_order(15, 20, odd=True)
+    (1, 2, 3)
+    """
+    step = 2 if odd else 1
+    order = 1
+    while comb(n_features, order) < n_components:
+        order += step
+    return order
+
+
+def learn_mixture(
+    moments: MomentSource,
+    n_components: int,
+    order: int,
+    random_state: int | np.random.Generator | None = None,
+) -> PaperFit:
+    """Weights, means and variances from uncentred moments (Algorithm 5.1).
+
+    Parameters
+    ----------
+    moments : MomentSource
+    n_components : int
+    order : int
+        Order m of the tensor to decompose.
+    random_state : int, Generator or None
+
+    Returns
+    -------
+    PaperFit
+    """
+    tensor = moments.moment_tensor(order)
+    found = approximate(tensor, n_components, random_state)  # Steps 1 and 2: real answer, eq:q
+    low = weight_order(moments.n_features, n_components)
+    factors, scales = _signs_and_scales(moments, found.factors, order, low)  # Step 3
+    power = 1.0 / (order - low)
+    weights = scales ** (order * power)  # est-w-mu
+    means = factors / scales[:, None] ** power
+    polish = fit_weighted_powers(  # Step 4, prob:nls-w mu
+        [tensor, moments.moment_tensor(low)], weights / weights.sum(), means
+    )
+    variances = _variances(moments, polish.weights, polish.factors, order)  # Step 5
+    mixture = DiagonalMixture(polish.weights / polish.weights.sum(), polish.factors, variances)
+    return PaperFit(mixture, found, polish)
+
+
+def _power_table(vectors: Array, order: int) -> Array:
+    """(v_i^{⊗t})_{Ω_t} as columns, of shape (C(d, t), r)."""
+    return np.stack([power_sum(v[None], order) for v in vectors], axis=1)
+
+
+def _signs_and_scales(
+    moments: MomentSource, factors: Array, order: int, low: int
+) -> tuple[Array, Array]:
+    """Turn the factors to the right sign and solve (solve-w) for β ≥ 0."""
+    target = moments.moment_tensor(low).values
+    if order % 2 == 0:
+        sign_order = weight_order(moments.n_features, factors.shape[0], odd=True)
+        table = _power_table(factors, sign_order)
+        free = np.linalg.lstsq(table, moments.moment_tensor(sign_order).values)[0]
+        factors = np.where(free < 0, -1.0, 1.0)[:, None] * factors
+    scales = _non_negative(_power_table(factors, low), target)  # solve-w
+    return factors, np.maximum(scales, _LEAST_WEIGHT ** ((order - low) / order))
+
+
+def _variances(moments: MomentSource, weights: Array, means: Array, order: int) -> Array:
+    """θ_ij by non-negative least squares on the entries L_j (solve-sigma), of shape (r, d)."""
+    r, d = means.shape
+    variances = np.empty((r, d))
+    for j in range(d):
+        sets = sets_without(d, order - 2, j)
+        table = (weights[:, None] * means[:, sets].prod(axis=2)).T  # (|L_j|, r)
+        target = moments.squared_moments(j, order - 2) - table @ means[:, j] ** 2  # cov-A
+        variances[:, j] = _non_negative(table, target)
+    return variances
+
+
+def _non_negative(table: Array, target: Array) -> Array:
+    """Non-negative least squares, columns scaled; plain least squares where that is positive."""
+    norms = np.linalg.norm(table, axis=0)
+    norms = np.where(norms > 0, norms, 1.0)
+    scaled = table / norms
+    solution = np.linalg.lstsq(scaled, target)[0]
+    if (solution < 0).any():
+        solution = nnls(scaled, target)[0]
+    return np.asarray(solution / norms)

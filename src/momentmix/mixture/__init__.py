@@ -1,0 +1,1 @@
+"""The value: a mixture, its densities and its file."""

@@ -1,0 +1,270 @@
+"""The answer: a mixture of Gaussians with diagonal covariances.
+
+| paper symbol | name here | shape |
+|---|---|---|
+| ω_i | ``weights`` | (n_components,) |
+| μ_i | ``means`` | (n_components, n_features) |
+| diag Σ_i | ``variances`` | (n_components, n_features) |
+| (M_m)_{Ω_m} (high-tensor-moment) | ``moment_tensor(m)`` | (C(d, m),) |
+| (M_m)_{L_j} | ``squared_moments(j, m−2)`` | (C(d−1, m−2),) |
+
+Differs from the paper: nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from momentmix.arrays import is_foreign, namespace
+from momentmix.errors import InputError, InputTypeError, ModelFileError
+from momentmix.index_sets import sets_without
+from momentmix.mixture.array_density import Kind, map_rows
+from momentmix.mixture.log_densities import LogDensities, log_sums, most_probable, shares
+from momentmix.mixture.model_file import read_model, write_model
+from momentmix.parallel import few_threads, map_in_order, usable_cores
+from momentmix.rows.containers import check_encodable, plain_array, rows_for
+from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
+
+Float = NDArray[np.float64]
+
+__all__ = ["DiagonalMixture"]
+
+_BLOCK = 16384  # rows handled by one thread at a time
+
+
+def _checked_labels(labels: Any, xp: Any) -> Any:
+    """Labels as they are; raise where one is −1: a row that no component is the best for."""
+    bad = labels < 0
+    if bool(xp.any(bad)):
+        row = int(xp.argmax(xp.astype(bad, xp.int64)))
+        raise InputError(
+            f"row {row} holds NaN or infinity, or lies more than 1e154 standard deviations away, "
+            "so that no component is its most probable one. Drop or impute such rows, or bring "
+            "them to the units of the model."
+        )
+    return labels
+
+
+@dataclass(frozen=True, eq=False)
+class DiagonalMixture:
+    """Mixture of Gaussians whose covariances are diagonal.
+
+    Parameters
+    ----------
+    weights : array of shape (n_components,)
+        Non-negative, sum 1.
+    means : array of shape (n_components, n_features)
+    variances : array of shape (n_components, n_features)
+        Non-negative. A density needs them positive.
+    feature_names : sequence of str, optional
+        Data frames are matched by name: their columns may stand in another order, but not have
+        other names. Plain arrays go by position.
+
+    Examples
+    --------
+    >>> mixture = DiagonalMixture([0.5, 0.5], [[-2.0], [2.0]], [[1.0], [1.0]])
+    >>> mixture.predict([[-1.0], [3.0]]).tolist()
+    [0, 1]
+    """
+
+    weights: Float
+    means: Float
+    variances: Float
+    feature_names: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        for name, ndim in (("weights", 1), ("means", 2), ("variances", 2)):
+            array = np.array(plain_array(getattr(self, name)), dtype=np.float64)
+            if array.ndim != ndim:
+                raise InputError(f"{name} must have {ndim} dimension(s); got {array.ndim}.")
+            if not np.isfinite(array).all():
+                raise InputError(f"{name} must be finite; it holds NaN or infinity.")
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+        r = self.weights.shape[0]
+        if r < 1 or self.means.shape[0] != r or self.means.shape != self.variances.shape:
+            raise InputError(
+                "weights, means and variances must have shapes (r,), (r, d), (r, d) with r ≥ 1; "
+                f"got {self.weights.shape}, {self.means.shape}, {self.variances.shape}."
+            )
+        with np.errstate(over="ignore"):
+            total = self.weights.sum()
+        if (self.weights < 0).any() or abs(total - 1) > 1e-9:
+            raise InputError(
+                f"weights must be non-negative with sum 1; the least is {self.weights.min():.4g}, "
+                f"the sum {total:.12g}."
+            )
+        if (self.variances < 0).any():
+            raise InputError(f"variances must be non-negative; got {self.variances.min():.4g}.")
+        if self.feature_names is not None:
+            names = tuple(self.feature_names)
+            different = len(set(names)) == len(names) == self.means.shape[1]
+            if not different or not all(isinstance(name, str) for name in names):
+                raise InputError(
+                    f"feature_names must be {self.means.shape[1]} different strings, one for each "
+                    f"feature; got {names!a}."
+                )
+            check_encodable(names)
+            object.__setattr__(self, "feature_names", names)
+
+    @property
+    def n_components(self) -> int:
+        """Number of components r."""
+        return int(self.weights.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        """Number of features d."""
+        return int(self.means.shape[1])
+
+    # -- density ------------------------------------------------------------------------------
+
+    def _densities(self, array: Any) -> LogDensities:
+        """The log-densities of the components, for rows of the right shape."""
+        if array.ndim != 2 or array.shape[1] != self.n_features:
+            raise InputError(
+                f"rows must have shape (n_rows, {self.n_features}), one column per feature of the "
+                f"mixture; got {tuple(array.shape)}."
+            )
+        if (self.variances == 0).any():
+            i, j = np.argwhere(self.variances == 0)[0]
+            feature = j if self.feature_names is None else ascii(self.feature_names[j])
+            raise InputError(
+                f"component {i} has variance 0 in feature {feature}, so it has no density there; "
+                "fit with a variance floor, or use with_variance_floor()."
+            )
+        return LogDensities(self.weights, self.means, self.variances)
+
+    def _on_device(self, rows: Any, kind: Kind) -> Any:
+        self._densities(rows)  # raises where there are none
+        return map_rows((self.weights, self.means, self.variances), rows, kind)
+
+    def _map_rows(self, rows: Any, reduce: Any, tail: tuple[int, ...], dtype: Any) -> Any:
+        """`reduce` of log ω_i + log N(y; μ_i, Σ_i), of shape (n_components, some rows)."""
+        array = rows_for(rows, self.feature_names)
+        if array.dtype.kind not in "fiu":
+            raise InputTypeError(f"rows must be real numbers; got dtype {array.dtype}.")
+        table = self._densities(array)
+        n = array.shape[0]
+        result = np.empty((n, *tail), dtype=dtype)
+
+        def work(start: int) -> None:
+            # Tiles stay in the cache; nothing as long as the rows is made but the result.
+            stop = min(start + _BLOCK, n)
+            with np.errstate(invalid="ignore", over="ignore"):  # NaN and infinity give NaN
+                for tile in table.tiles(start, stop):
+                    result[tile] = reduce(table.of(array[tile])).T
+
+        n_threads = min(usable_cores(), -(-n // _BLOCK))
+        with few_threads(n_threads > 1):
+            for _ in map_in_order(work, range(0, n, _BLOCK), max(1, n_threads)):
+                pass
+        return result
+
+    def log_prob(self, rows: Any) -> Any:
+        """Log-density of each row, of shape (n_rows,).
+
+        The columns of a data frame are matched by name, and NaN stands for masked numbers, which
+        give NaN; so for `responsibilities`. `predict` refuses NaN.
+
+        Rows of another array library (torch, CuPy, JAX, …) give an array of that library, computed
+        in float64 where the rows lie; so do `responsibilities` and `predict`.
+        """
+        if is_foreign(rows):
+            return self._on_device(rows, "log_prob")
+        return np.asarray(self._map_rows(rows, log_sums, (), np.float64))
+
+    def responsibilities(self, rows: Any) -> Any:
+        """Posterior probability of each component, of shape (n_rows, n_components)."""
+        if is_foreign(rows):
+            return self._on_device(rows, "responsibilities")
+        return np.asarray(self._map_rows(rows, shares, (self.n_components,), np.float64))
+
+    def predict(self, rows: Any) -> Any:
+        """Most probable component of each row, of shape (n_rows,); rows must be finite."""
+        if is_foreign(rows):
+            return _checked_labels(self._on_device(rows, "predict"), namespace(rows))
+        return _checked_labels(self._map_rows(rows, most_probable, (), np.int64), np)
+
+    def sample(
+        self, n_rows: int, random_state: int | np.random.Generator | None = None
+    ) -> tuple[Float, NDArray[np.int64]]:
+        """Draw rows and the component of each, of shapes (n_rows, n_features) and (n_rows,)."""
+        rng = np.random.default_rng(random_state)
+        labels = rng.choice(self.n_components, size=n_rows, p=self.weights)
+        noise = rng.standard_normal((n_rows, self.n_features))
+        return self.means[labels] + noise * np.sqrt(self.variances)[labels], labels
+
+    # -- derived mixtures ---------------------------------------------------------------------
+
+    def marginal(self, features: Sequence[int | str]) -> DiagonalMixture:
+        """The mixture of some of the features, by number or name."""
+        names, d = self.feature_names, self.n_features
+        columns = []
+        for feature in features:
+            if isinstance(feature, str):
+                if names is None or feature not in names:
+                    known = "none" if names is None else ", ".join(map(ascii, names))
+                    raise InputError(f"no feature named {feature!a}; the names are: {known}.")
+                columns.append(names.index(feature))
+            else:
+                columns.append(int(feature))
+        if not columns or min(columns) < -d or max(columns) >= d:
+            raise InputError(f"features must be numbers in 0…{d - 1} or names; got {features!r}.")
+        chosen = None if names is None else tuple(names[j] for j in columns)
+        return DiagonalMixture(
+            self.weights, self.means[:, columns], self.variances[:, columns], chosen
+        )
+
+    def with_variance_floor(self, floor: ArrayLike) -> DiagonalMixture:
+        """The same mixture with every variance at least `floor` (a number or one per feature)."""
+        return replace(self, variances=np.maximum(self.variances, floor))
+
+    # -- exact moments ------------------------------------------------------------------------
+
+    def moment_tensor(self, order: int) -> IncompleteSymmetricTensor:
+        """Exact moments with distinct indices: Σ_i ω_i μ_i^{⊗m} on Ω_m (high-tensor-moment)."""
+        return IncompleteSymmetricTensor.from_factors(self.means, order, self.weights)
+
+    def squared_moments(self, feature: int, order: int) -> Float:
+        """Exact E[y_j² y_I] for all I of `order` features other than j, in colex order."""
+        sets = sets_without(self.n_features, order, feature)
+        products = self.means[:, sets].prod(axis=2)  # (r, C(d−1, order))
+        second = self.weights * (self.means[:, feature] ** 2 + self.variances[:, feature])
+        return np.asarray(second @ products)
+
+    # -- files --------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the mixture as readable JSON, whole or not at all; `load` gives the same bits."""
+        write_model(path, self.to_dict())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON; ``feature_names`` only where there are any."""
+        document: dict[str, Any] = {
+            "weights": self.weights.tolist(),
+            "means": self.means.tolist(),
+            "variances": self.variances.tolist(),
+        }
+        if self.feature_names is not None:
+            document["feature_names"] = list(self.feature_names)
+        return document
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> DiagonalMixture:
+        """Read a mixture written by `save`; refuses anything that is not one."""
+        found = read_model(path)
+        names = found.get("feature_names")
+        try:
+            return cls(found["weights"], found["means"], found["variances"], names)
+        except (TypeError, ValueError) as error:
+            raise ModelFileError(f"{path} does not hold a mixture: {str(error)[:400]}") from error
+
+    def __repr__(self) -> str:
+        return f"DiagonalMixture(n_components={self.n_components}, n_features={self.n_features})"

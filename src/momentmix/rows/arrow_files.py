@@ -1,0 +1,188 @@
+"""Parquet and Arrow (Feather) files through pyarrow, one row group or record batch at a time."""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from momentmix.errors import InputError, MissingDependencyError
+from momentmix.rows.piece import FilePiece, RawBlock, column_name, rows_from
+from momentmix.rows.validation import warn_integers
+
+__all__ = ["IpcPiece", "ParquetPiece", "need_pyarrow"]
+
+
+def need_pyarrow(what: str) -> Any:
+    """The package pyarrow, or an error that says how to get it."""
+    try:
+        import pyarrow
+    except ModuleNotFoundError:
+        raise MissingDependencyError(
+            f"{what} needs pyarrow, which is not installed: pip install momentmix[data]"
+        ) from None
+    return pyarrow
+
+
+class _ArrowPiece(FilePiece):
+    """What both formats share: a schema, and record batches."""
+
+    schema: Any
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        super().__init__(path)
+        self._arrow = need_pyarrow(self.name)
+        try:
+            self._open()
+        except (self._arrow.ArrowException, OSError) as error:
+            if isinstance(error, MemoryError) or getattr(error, "errno", None) is not None:
+                raise
+            raise InputError(self._unreadable(error)) from None
+        self.column_names, self.n_columns = tuple(self.schema.names), len(self.schema.names)
+        if not self.n_columns:
+            raise InputError(f"{self.name} has no columns.")
+
+    def _unreadable(self, error: Exception) -> str:
+        size = self.path.stat().st_size
+        text = str(error).strip().partition("\n")[0][:200]
+        if not size:
+            return f"{self.name} is empty (0 bytes)."
+        return (
+            f"{self.name} cannot be read; it is truncated, damaged or of another format "
+            f"({size} bytes): {text} Write or copy it again."
+        )
+
+    @abstractmethod
+    def _open(self) -> None:
+        """Read the schema, and the number of rows where the format knows it."""
+
+    @abstractmethod
+    def _batches(self, columns: Sequence[int], start: int, block_rows: int) -> Iterator[Any]:
+        """Pairs of first row and record batch with the columns in this order, and no others.
+
+        Rows before `start` may be left out.
+        """
+
+    def unusable(self, columns: Sequence[int]) -> list[str]:
+        """Columns that are nested, decimal, null, text and the like."""
+        types = self._arrow.types
+        found = []
+        for i in columns:
+            kind = self.schema.field(i).type
+            if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
+                found.append(f"{self.schema.names[i]!a} ({kind})")
+        return found
+
+    def read(self, columns: Sequence[int], start: int, block_rows: int) -> Iterator[RawBlock]:
+        """Blocks cast to float64, NaN for nulls."""
+        try:
+            for first, batch in self._batches(columns, start, block_rows):
+                skip = max(start - first, 0)
+                for i in range(skip, batch.num_rows, block_rows):
+                    part = batch.slice(i, block_rows)
+                    yield RawBlock(self._values(part, columns), rows_from(first + i))
+        except (self._arrow.ArrowException, OSError) as error:
+            if isinstance(error, MemoryError) or getattr(error, "errno", None) is not None:
+                raise
+            raise InputError(self._unreadable(error)) from None
+
+    def _values(self, batch: Any, columns: Sequence[int]) -> Any:
+        values = np.empty((batch.num_rows, len(columns)))
+        for j, (number, column) in enumerate(zip(columns, batch.columns, strict=True)):
+            if self._arrow.types.is_boolean(column.type):
+                column = column.cast(self._arrow.int8())
+            name = column_name(number, self.column_names)
+            warn_integers(column, f"{self.name}, {name} holds", stacklevel=3)
+            values[:, j] = column.to_numpy(zero_copy_only=False)
+        return values
+
+
+class ParquetPiece(_ArrowPiece):
+    """A Parquet file."""
+
+    def _open(self) -> None:
+        with self._file() as file:
+            self.schema = file.schema_arrow
+            self.n_rows = file.metadata.num_rows
+            groups = range(file.metadata.num_row_groups)
+            self._sizes = [file.metadata.row_group(i).num_rows for i in groups]
+
+    def _file(self) -> Any:
+        from pyarrow import parquet
+
+        return parquet.ParquetFile(self.path, memory_map=False, pre_buffer=False)
+
+    def _batches(self, columns: Sequence[int], start: int, block_rows: int) -> Iterator[Any]:
+        known = _told_apart(self.schema.names)
+        wanted = [known[i] for i in columns]
+        names = [name for name, _ in wanted]
+        ends = np.cumsum([0, *self._sizes])
+        groups = [i for i in range(len(self._sizes)) if ends[i + 1] > start]
+        if not groups:
+            return
+        position = int(ends[groups[0]])
+        with self._file() as file:
+            for batch in file.iter_batches(block_rows, row_groups=groups, columns=names):
+                # pyarrow gives all columns of a name, and parts of nested ones, in file order.
+                found = {key: i for i, key in enumerate(_told_apart(batch.schema.names))}
+                yield position, batch.select([found[key] for key in wanted])
+                position += batch.num_rows
+
+
+def _told_apart(names: Sequence[str]) -> list[tuple[str, int]]:
+    """Each name with the number of columns before it that have the same name."""
+    seen: Counter[str] = Counter()
+    found = []
+    for name in names:
+        found.append((name, seen[name]))
+        seen[name] += 1
+    return found
+
+
+class IpcPiece(_ArrowPiece):
+    """An Arrow file: the file format (Feather version 2) or the stream format."""
+
+    def _open(self) -> None:
+        with self._file() as file:
+            start = file.read(6)
+            if start[:4] == b"FEA1":
+                raise InputError(
+                    f"{self.name} is Feather version 1; write it again as version 2 or Parquet."
+                )
+            self._streamed = start != b"ARROW1"
+            file.seek(0)
+            with self._reader(file) as reader:
+                self.schema = reader.schema
+        shared = len(set(self.schema.names)) < len(self.schema.names)
+        if not self._streamed and not shared:  # a dataset refuses names that columns share
+            from pyarrow import dataset
+
+            self.n_rows = dataset.dataset(
+                str(self.path), format="ipc"
+            ).count_rows()  # metadata only
+
+    def _file(self) -> Any:
+        # Not a memory map: a mapped file that is truncated by another program kills the process.
+        return self._arrow.OSFile(str(self.path))
+
+    def _reader(self, file: Any, columns: Sequence[int] | None = None) -> Any:
+        ipc = self._arrow.ipc
+        chosen = None if columns is None else sorted(columns)
+        options = ipc.IpcReadOptions(included_fields=chosen)
+        opener = ipc.open_stream if self._streamed else ipc.open_file
+        return opener(file, options=options)
+
+    def _batches(self, columns: Sequence[int], start: int, block_rows: int) -> Iterator[Any]:
+        position, order = 0, np.argsort(np.argsort(columns)).tolist()
+        with self._file() as file, self._reader(file, columns) as reader:
+            if self._streamed:
+                batches = iter(reader)
+            else:
+                batches = (reader.get_batch(i) for i in range(reader.num_record_batches))
+            for batch in batches:
+                yield position, batch.select(order)
+                position += batch.num_rows

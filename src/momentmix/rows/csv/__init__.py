@@ -1,0 +1,1 @@
+"""CSV text: its dialect, where its lines end, its numbers."""

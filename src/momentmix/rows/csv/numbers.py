@@ -1,0 +1,91 @@
+"""Whole lines of CSV → numbers, fast: by pyarrow where it is installed, else by NumPy.
+
+Both refuse what they cannot read with a ValueError that does not say where.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix.rows.csv.dialect import NULLS, Dialect
+
+__all__ = ["parsed_fast"]
+
+Float = NDArray[np.float64]
+
+
+def parsed_fast(chunk: bytes, columns: Sequence[int], n_columns: int, dialect: Dialect) -> Float:
+    """Numbers of some of the columns, NaN where they are missing.
+
+    Parameters
+    ----------
+    chunk : bytes
+        Whole lines, without the header.
+    columns : sequence of int
+    n_columns : int
+        Fields of every line.
+    dialect : Dialect
+        With a delimiter.
+    """
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        return _by_numpy(chunk, columns, n_columns, dialect)
+    return _by_arrow(chunk, columns, n_columns, dialect)
+
+
+def _by_arrow(chunk: bytes, columns: Sequence[int], n_columns: int, dialect: Dialect) -> Float:
+    import pyarrow
+    from pyarrow import csv
+
+    wanted, every = [str(i) for i in columns], [str(i) for i in range(n_columns)]
+    grouped = dialect.thousands is not None
+    kind = pyarrow.string() if grouped else pyarrow.float64()
+    table = csv.read_csv(
+        pyarrow.BufferReader(chunk),
+        read_options=csv.ReadOptions(column_names=every),
+        parse_options=csv.ParseOptions(
+            delimiter=dialect.delimiter, newlines_in_values=b'"' in chunk
+        ),
+        convert_options=csv.ConvertOptions(
+            include_columns=wanted,
+            column_types=dict.fromkeys(wanted, kind),
+            null_values=list(NULLS),
+            strings_can_be_null=True,
+            decimal_point=dialect.decimal,
+        ),
+    )  # fmt: skip
+    values = np.empty((table.num_rows, len(wanted)))
+    for j, column in enumerate(table.columns):
+        values[:, j] = (_ungrouped(column, dialect) if grouped else column).to_numpy()
+    return values
+
+
+def _ungrouped(column: Any, dialect: Dialect) -> Any:
+    """Numbers of an Arrow column of text with marks between thousands."""
+    from pyarrow import compute, float64
+
+    text = compute.utf8_trim_whitespace(column)
+    plain = compute.replace_substring(text, dialect.thousands, "")
+    text = compute.if_else(compute.match_substring_regex(text, dialect.grouped), plain, text)
+    if dialect.decimal != ".":
+        if compute.any(compute.match_substring(text, ".")).as_py():
+            raise ValueError
+        text = compute.replace_substring(text, dialect.decimal, ".")
+    return text.cast(float64())
+
+
+def _by_numpy(chunk: bytes, columns: Sequence[int], n_columns: int, dialect: Dialect) -> Float:
+    if dialect.decimal != "." or dialect.thousands is not None:
+        raise ValueError
+    values = np.loadtxt(
+        io.BytesIO(chunk), delimiter=dialect.delimiter, quotechar='"', ndmin=2, comments=None
+    )
+    if values.shape[1] != n_columns:
+        raise ValueError
+    return np.ascontiguousarray(values[:, list(columns)])

@@ -1,0 +1,306 @@
+"""CSV text in blocks, with the line of every complaint.
+
+The text is cut into chunks of whole lines. pyarrow reads a chunk where it is installed, NumPy where
+it is not; a chunk that they refuse is read again field by field, slowly, to say what is wrong in
+which line (or to accept it after all). Memory is bounded by the size of a chunk, also where a quote
+is never closed.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import os
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, islice
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix.errors import InputError
+from momentmix.rows.csv.dialect import Dialect
+from momentmix.rows.csv.lines import LineFinder, count_lines, end_of_line
+from momentmix.rows.csv.numbers import parsed_fast
+from momentmix.rows.piece import FilePiece, Piece, RawBlock, column_name
+from momentmix.rows.validation import warn_beyond
+
+__all__ = ["CsvFile", "CsvStream", "CsvText"]
+
+Float = NDArray[np.float64]
+Chunk = tuple[int, bytes]  # number of its first line, text
+
+CHUNK, LONGEST = 1 << 22, 1 << 25
+_LINE_ENDS = b"\r\n"
+
+
+class CsvText(Piece):
+    """CSV from a stream of bytes.
+
+    Parameters
+    ----------
+    name : str
+    opener : callable
+        Gives the stream, from its first byte.
+    dialect : Dialect
+    """
+
+    def __init__(self, name: str, opener: Callable[[], BinaryIO], dialect: Dialect) -> None:
+        self.name, self._opener = name, opener
+        self.dialect = dialect.separated_by(",")
+        self.delimiter = str(self.dialect.delimiter)
+        self._judged: set[int] = set()  # columns whose first large number was looked at
+        chunks = self._chunks()
+        first = next(chunks, None)
+        if first is None:
+            raise InputError(f"{name} is empty; it needs at least one line of numbers.")
+        self._read_header(first[1])
+        self._keep(first, chunks)
+
+    def _keep(self, first: Chunk, rest: Iterator[Chunk]) -> None:
+        """What a stream that cannot be opened again does with its first chunk."""
+
+    def _again(self) -> Iterator[Chunk]:
+        return self._chunks()
+
+    # -- header -------------------------------------------------------------------------------
+
+    def _read_header(self, text: bytes) -> None:
+        try:
+            reader = csv.reader(io.StringIO(text.decode("utf-8", "replace"), newline=""),
+                                delimiter=self.delimiter)  # fmt: skip
+            fields = next(row for row in reader if row)
+        except (csv.Error, StopIteration) as error:
+            raise InputError(f"{self.name} has no readable first line: {error}.") from None
+        if any("\ufffd" in field for field in fields):
+            raise InputError(
+                f"{self.name} is not UTF-8 in its first line; convert it: iconv -t utf-8."
+            )
+        self.n_columns, self._header_lines = len(fields), reader.line_num
+        self._fields = [field.strip() for field in fields]
+        named = any(self.dialect.number(field) is None for field in fields)
+        self.column_names = tuple(self._fields) if named else None
+        if named and len(fields) == 1:
+            for other in (";", "\t", "|"):
+                if other in fields[0] and other != self.delimiter:
+                    raise InputError(
+                        f"{self.name} seems to be separated by {other!r}, not by "
+                        f"{self.delimiter!r}. Pass delimiter={other!r} (--delimiter), and "
+                        "decimal=',' (--decimal ,) where numbers have decimal commas."
+                    )
+
+    # -- chunks of whole lines ----------------------------------------------------------------
+
+    def _chunks(self) -> Iterator[Chunk]:
+        line, start = 1, 0
+        held: list[bytes] = []  # text from `start` on, without the end of a line
+        finder = LineFinder(self.delimiter)
+        for text in self._stretches():
+            cut = finder.feed(text)
+            if cut:
+                chunk = b"".join([*held, text[:cut]])
+                if chunk.strip(_LINE_ENDS):
+                    yield line, chunk
+                line, start, held = line + count_lines(chunk), start + len(chunk), []
+            held.append(text[cut:])
+            if finder.length - start > LONGEST:
+                self._refuse_length(b"".join(held), line, finder, start)
+        rest = b"".join(held)
+        if finder.inside:
+            self._unterminated(rest[: finder.opened - start], line)
+        if rest.strip(_LINE_ENDS):
+            yield line, rest
+
+    def _stretches(self) -> Iterator[bytes]:
+        """The text in stretches, none of which ends between CR and LF."""
+        start, carried = True, b""
+        with self._opener() as stream:
+            while data := self._bytes(stream):
+                text = carried + (self._checked_start(data) if start else data)
+                start, carried = False, b"\r" if text.endswith(b"\r") else b""
+                text = text.removesuffix(b"\r")
+                if text:
+                    yield text
+            if carried:
+                yield carried
+
+    def _bytes(self, stream: BinaryIO) -> bytes:
+        try:
+            return stream.read(CHUNK)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise InputError(
+                f"{self.name} is not a whole gzip file: {error}. Compress or copy it again."
+            ) from None
+
+    def _checked_start(self, data: bytes) -> bytes:
+        if data[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in data[:1024]:
+            raise InputError(
+                f"{self.name} is UTF-16 or binary, not UTF-8 text. Convert it: iconv -f utf-16 "
+                "-t utf-8."
+            )
+        return data.removeprefix(b"\xef\xbb\xbf")
+
+    def _refuse_length(self, text: bytes, line: int, finder: LineFinder, start: int) -> None:
+        if finder.inside:
+            self._unterminated(text[: finder.opened - start], line)
+        raise InputError(
+            f"{self.name}, line {line} has more than {LONGEST >> 20} MiB and no end; is it CSV "
+            "with lines?"
+        )
+
+    def _unterminated(self, before: bytes, line: int) -> None:
+        raise InputError(
+            f"{self.name}: a quote opens in line {line + count_lines(before)} and is not closed "
+            'again. Close it, or remove the stray ".'
+        )
+
+    # -- chunks → numbers ---------------------------------------------------------------------
+
+    def read(self, columns: Sequence[int], start: int, block_rows: int) -> Iterator[RawBlock]:
+        """Blocks of rows, chunk by chunk."""
+        skip, header = start, self.column_names is not None
+        for line, chunk in self._again():
+            if header:
+                line, chunk = self._without_header(line, chunk)
+                header = False
+            if not chunk.strip(_LINE_ENDS):
+                continue
+            values = self._parsed(chunk, line, columns)
+            self._warn_of_integers(values, chunk, line, columns)
+            if skip >= len(values):
+                skip -= len(values)
+                continue
+            for first in range(skip, len(values), block_rows):
+                part = values[first : first + block_rows]
+                yield RawBlock(part, self._places(chunk, line, first))
+            skip = 0
+
+    def _without_header(self, line: int, chunk: bytes) -> Chunk:
+        end = end_of_line(chunk, self._header_lines)
+        return line + self._header_lines, chunk[end:]
+
+    def _places(self, chunk: bytes, line: int, first: int) -> Callable[[int], str]:
+        def place(row: int) -> str:
+            for i, (number, _) in enumerate(self._lines(chunk, line)):
+                if i == first + row:
+                    return f"line {number}"
+            raise AssertionError
+
+        return place
+
+    def _warn_of_integers(
+        self, values: Float, chunk: bytes, line: int, columns: Sequence[int]
+    ) -> None:
+        """Warn once for each column that holds integers which float64 rounds.
+
+        The first large number of a column decides: "1e17" is not meant to the last digit.
+        """
+        for j, column in enumerate(columns):
+            large = (np.abs(values[:, j]) >= 2**53) & np.isfinite(values[:, j])
+            if column in self._judged or not large.any():
+                continue
+            row = int(large.argmax())
+            number, fields = next(islice(self._lines(chunk, line), row, None))
+            text = self.dialect.plain(fields[column].strip()).lstrip("+-0")
+            integer = int(text) if text.isascii() and text.isdigit() else None
+            if integer == 2**53:
+                continue
+            self._judged.add(column)
+            if integer is not None:
+                label = column_name(column, self.column_names)
+                warn_beyond(f"{self.name}, line {number}, {label} holds", integer, stacklevel=4)
+
+    def _lines(self, chunk: bytes, line: int) -> Iterator[tuple[int, list[str]]]:
+        """Fields of every line that is not blank, and the number of the line."""
+        text = io.StringIO(chunk.decode("utf-8", "replace"), newline="")
+        reader = csv.reader(text, delimiter=self.delimiter)
+        before = 0
+        try:
+            for fields in reader:
+                if fields:
+                    yield line + before, fields
+                before = reader.line_num
+        except csv.Error as error:
+            raise InputError(f"{self.name}, line {line + before}: {error}.") from None
+
+    def _parsed(self, chunk: bytes, line: int, columns: Sequence[int]) -> Float:
+        try:
+            return parsed_fast(chunk, columns, self.n_columns, self.dialect)
+        except ValueError:
+            return self._parsed_slowly(chunk, line, columns)
+
+    def _parsed_slowly(self, chunk: bytes, line: int, columns: Sequence[int]) -> Float:
+        rows = []
+        for number, fields in self._lines(chunk, line):
+            self._check_line(number, fields)
+            values = [self.dialect.number(fields[i]) for i in columns]
+            if None in values:
+                self._refuse_field(number, fields, columns[values.index(None)])
+            rows.append(values)
+        return np.array(rows, dtype=np.float64).reshape(len(rows), len(columns))
+
+    def _check_line(self, number: int, fields: list[str]) -> None:
+        if self.column_names is not None and [f.strip() for f in fields] == self._fields:
+            raise InputError(
+                f"{self.name}, line {number} repeats the header. Was the file put together from "
+                "several? Remove that line, or pass the parts."
+            )
+        if len(fields) != self.n_columns:
+            hint = ""
+            if len(fields) == 2 * self.n_columns:
+                hint = " Are there decimal commas? Then use another delimiter."
+            raise InputError(
+                f"{self.name}, line {number} has {len(fields)} field(s), the first line "
+                f"{self.n_columns}. Repair or remove it.{hint}"
+            )
+
+    def _refuse_field(self, number: int, fields: list[str], column: int) -> None:
+        text, label = fields[column].strip(), column_name(column, self.column_names)
+        cures = self.dialect.cures(text)
+        cure = " ".join(f"{'If it' if len(cures) > 1 else 'It'} {cure}." for cure in cures)
+        cure = cure or "Select numeric columns (--columns), or repair the line."
+        raise InputError(
+            f"{self.name}, line {number}, {label}: {text[:60]!a} is not a number. {cure}"
+        )
+
+
+class CsvFile(CsvText, FilePiece):
+    """A CSV file, perhaps compressed by gzip."""
+
+    def __init__(self, path: str | os.PathLike[str], dialect: Dialect) -> None:
+        FilePiece.__init__(self, path)
+        name = self.path.name.lower().removesuffix(".gz")
+        separator = "\t" if name.endswith(".tsv") else ","
+        CsvText.__init__(self, self.name, self._open, dialect.separated_by(separator))
+
+    def _open(self) -> Any:
+        if self.path.name.lower().endswith(".gz"):
+            return gzip.open(self.path, "rb")
+        return self.path.open("rb")
+
+
+class CsvStream(CsvText):
+    """CSV that can be read once, such as standard input."""
+
+    def __init__(self, stream: BinaryIO, dialect: Dialect) -> None:
+        self._waiting: Iterator[Chunk] | None = None
+        super().__init__("standard input", lambda: stream, dialect)
+
+    def _keep(self, first: Chunk, rest: Iterator[Chunk]) -> None:
+        self._waiting = chain([first], rest)
+
+    def _again(self) -> Iterator[Chunk]:
+        if self._waiting is None:
+            raise InputError(
+                "standard input can be read once only; save it to a file for several passes."
+            )
+        waiting, self._waiting = self._waiting, None
+        return waiting
+
+    def mark(self) -> str:
+        """Nothing is known of a stream before it is read; a random name keeps shards apart."""
+        if not hasattr(self, "_random"):
+            self._random = os.urandom(16).hex()
+        return self._random

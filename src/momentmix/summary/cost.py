@@ -1,0 +1,103 @@
+"""What a summary will cost, before any work starts."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from math import comb
+
+from momentmix.errors import InputError
+from momentmix.summary.kernels.kernel import CHUNK, table_rows
+from momentmix.summary.layout import Layout
+
+__all__ = ["SummaryCost", "check_budget", "estimate", "physical_memory"]
+
+_DIGIT_BYTES = 2 * 5 * 8  # five digits of eight bytes, twice: an update works on a copy
+_INTEGER_BYTES = 4 * (8 + 56)  # a pointer and a Python integer of about 200 bits; parts and union
+_FILE_BYTES = 20
+_ROW_MICROSECONDS = 0.25  # checking a row and filling tables
+_FLOPS = 3.2e10  # useful operations a second of one core in the products
+
+
+@dataclass(frozen=True)
+class SummaryCost:
+    """Size and time of a summary.
+
+    Parameters
+    ----------
+    n_entries : int
+        Number of moments.
+    memory_bytes : int
+        Memory while rows are added, with one thread.
+    file_bytes : int
+        Size of the file, about.
+    microseconds_per_row : float
+        Time to add one row on one core, about.
+    """
+
+    n_entries: int
+    memory_bytes: int
+    file_bytes: int
+    microseconds_per_row: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.n_entries:,} moments, {_size(self.memory_bytes)} of memory, about "
+            f"{_size(self.file_bytes)} on disk and {self.microseconds_per_row:.2g} µs a row"
+        )
+
+
+def _size(n_bytes: float) -> str:
+    for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
+        if n_bytes < 1024 or unit == "TiB":
+            return f"{n_bytes:.3g} {unit}"
+        n_bytes /= 1024
+    raise AssertionError
+
+
+def estimate(layout: Layout) -> SummaryCost:
+    """Size and time of a summary with this layout.
+
+    Examples
+    --------
+    >>> estimate(Layout(15, 4, 2, 16)).n_entries
+    3531
+    """
+    d, q = layout.n_features, layout.squared_order
+    distinct = sum(comb(d, t) for t in range(layout.order + 1))
+    entries = distinct + sum(d * comb(d - 1, s) for s in range(q + 1))
+    stored = entries + (layout.n_groups - 1) * layout.n_low
+    workspace = 8 * (table_rows(layout) * CHUNK + 3 * entries)
+    memory = stored * (_DIGIT_BYTES + _INTEGER_BYTES) + workspace
+    time = _ROW_MICROSECONDS + 2 * entries / _FLOPS * 1e6
+    return SummaryCost(entries, memory, stored * _FILE_BYTES, time)
+
+
+def physical_memory() -> int:
+    """Bytes of physical memory; 8 GiB where the system does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 8 << 30
+
+
+def check_budget(layout: Layout, memory_budget: int | None) -> SummaryCost:
+    """Refuse a summary over budget (bytes; by default a quarter of the memory)."""
+    cost = estimate(layout)
+    budget = physical_memory() // 4 if memory_budget is None else min(memory_budget, sys.maxsize)
+    if cost.memory_bytes > budget:
+        cures = ["memory_budget=… in bytes, if that much memory is there"]
+        lower = layout.order - 1
+        while lower >= 1:
+            q = min(layout.squared_order, lower - 1)
+            smaller = estimate(Layout(layout.n_features, lower, q, layout.replicates))
+            if smaller.memory_bytes <= budget:
+                cures.insert(0, f"order={lower} ({_size(smaller.memory_bytes)})")
+                break
+            lower -= 1
+        raise InputError(
+            f"a summary of order {layout.order} with {layout.n_features} features takes {cost}; "
+            f"the budget is {_size(budget)}. Use {', or '.join(cures)}, or fewer features."
+        )
+    return cost

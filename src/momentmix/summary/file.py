@@ -1,0 +1,287 @@
+"""The file of a moment summary: bytes ↔ exact sums. ``docs/file-format.md`` describes every byte.
+
+One content has one byte string: the header is canonical JSON, shard ids are sorted, integers are as
+narrow as their section allows, and reading refuses anything else. Reading checks lengths before it
+allocates, the checksum before it believes, and the contents after that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+import struct
+from collections.abc import Sequence
+from io import BytesIO
+from itertools import pairwise
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix.errors import InputError, SummaryFileError
+from momentmix.index_sets import countable
+from momentmix.rows.containers import check_encodable
+from momentmix.strict_json import parse_strict
+from momentmix.summary.fixed_point import QUANTUM_BITS
+from momentmix.summary.layout import Layout
+from momentmix.summary.plausibility import impossible
+from momentmix.summary.totals import Totals
+
+__all__ = ["MAGIC", "VERSION", "pack", "read_file", "unpack"]
+
+MAGIC, VERSION = b"\x89MMS\r\n\x1a\n", 1
+_PREFIX = struct.Struct("<8sII")
+_HEADER_CAP = 1 << 22
+_CHECKSUM = 32
+_WIDTH_CAP = 4096
+_COUNTS = ("n_features", "order", "squared_order", "replicates", "n_forgotten", "n_shards")
+_LISTS = ("exponents", "shifts", "n_rows", "widths")
+_KEYS = {*_COUNTS, *_LISTS, "exact_bounds", "feature_names", "quantum_bits", "weight_squares"}
+
+Header = dict[str, Any]
+
+
+# -- writing ----------------------------------------------------------------------------------
+
+
+def _width(values: Sequence[int]) -> int:
+    """Bytes of the narrowest two's complement that holds all values."""
+    bits = max((v if v >= 0 else ~v).bit_length() for v in (max(values), min(values)))
+    return bits // 8 + 1
+
+
+def pack(totals: Totals, feature_names: tuple[str, ...] | None) -> bytes:
+    """The byte string of a summary."""
+    columns = [array.ravel().tolist() for array in totals.sums]
+    widths = [_width(values) for values in columns]
+    layout = totals.layout
+    header = _canonical(
+        {
+            "exact_bounds": totals.exact_bounds,
+            "exponents": list(totals.exponents),
+            "feature_names": None if feature_names is None else list(feature_names),
+            "n_features": layout.n_features,
+            "n_forgotten": totals.n_forgotten,
+            "n_rows": list(totals.n_rows),
+            "n_shards": len(totals.shards),
+            "order": layout.order,
+            "quantum_bits": QUANTUM_BITS,
+            "replicates": layout.replicates,
+            "shifts": [str(k) for k in totals.shifts],
+            "squared_order": layout.squared_order,
+            "weight_squares": str(totals.weight_squares),
+            "widths": widths,
+        }
+    )
+    if len(header) > _HEADER_CAP:
+        raise InputError(
+            f"the header would take {len(header)} bytes, the format allows {_HEADER_CAP}. Use "
+            "shorter feature names."
+        )
+    parts = [_PREFIX.pack(MAGIC, VERSION, len(header)), header, *sorted(totals.shards)]
+    parts += [np.asarray(b, dtype="<f8").tobytes() for b in (totals.minimum, totals.maximum)]
+    for values, width in zip(columns, widths, strict=True):
+        parts += [value.to_bytes(width, "little", signed=True) for value in values]
+    body = b"".join(parts)
+    return body + hashlib.sha256(body).digest()
+
+
+def _canonical(header: Header) -> bytes:
+    return json.dumps(header, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+
+
+# -- reading ----------------------------------------------------------------------------------
+
+
+def read_file(path: str | os.PathLike[str]) -> tuple[Totals, tuple[str, ...] | None]:
+    """Read a summary from a regular file."""
+    try:
+        kind = os.stat(path).st_mode
+    except FileNotFoundError:
+        raise SummaryFileError(f"{path} does not exist.") from None
+    if not stat.S_ISREG(kind):
+        raise SummaryFileError(f"{path} is not a regular file; give the path of a saved summary.")
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        try:
+            return _unpack(file, size)
+        except SummaryFileError as error:
+            raise SummaryFileError(f"{path}: {error}") from None
+
+
+def unpack(data: bytes) -> tuple[Totals, tuple[str, ...] | None]:
+    """Read a summary from the byte string of `pack`."""
+    return _unpack(BytesIO(data), len(data))
+
+
+def _unpack(file: BinaryIO, size: int) -> tuple[Totals, tuple[str, ...] | None]:
+    prefix = file.read(_PREFIX.size)
+    _check_prefix(prefix)
+    _, version, length = _PREFIX.unpack(prefix)
+    if version != VERSION:
+        raise SummaryFileError(
+            f"format version {version}; this momentmix reads version {VERSION}. Use a newer "
+            "release, or save the summary again with this one."
+        )
+    if length > _HEADER_CAP or length + _PREFIX.size > size:
+        raise SummaryFileError(
+            f"the header claims {length} bytes; the file has {size} and a header at most "
+            f"{_HEADER_CAP}. The file is truncated or corrupt; restore it from a copy."
+        )
+    raw = file.read(length)
+    header = _parse_header(raw)
+    layout = _checked_layout(header, size)
+    expected = _PREFIX.size + length + _body_length(layout, header) + _CHECKSUM
+    if size != expected:
+        what = "truncated" if size < expected else "followed by foreign bytes"
+        raise SummaryFileError(
+            f"expected {expected} bytes, found {size}: the file is {what}. Restore it from a copy."
+        )
+    body = file.read(expected - _PREFIX.size - length - _CHECKSUM)
+    checksum = file.read(_CHECKSUM)
+    digest = hashlib.sha256(prefix)
+    digest.update(raw)
+    digest.update(body)
+    if digest.digest() != checksum:
+        raise SummaryFileError(
+            "the checksum does not match: bytes were changed or lost. Restore it from a copy."
+        )
+    totals = _parse_body(layout, header, body)
+    wrong = impossible(totals)
+    _require(wrong is None, f"{wrong}")
+    names = header["feature_names"]
+    return totals, None if names is None else tuple(names)
+
+
+def _check_prefix(prefix: bytes) -> None:
+    if not prefix:
+        raise SummaryFileError("the file is empty; it is not a momentmix summary.")
+    if prefix[:8] != MAGIC[: len(prefix[:8])]:
+        if prefix[:1] == b"\x80" or prefix[:2] == b"PK":
+            found = "a pickle or zip archive, which momentmix never loads"
+        elif prefix[:1] == b"{":
+            found = "JSON, perhaps a model: use DiagonalMixture.load"
+        else:
+            found = f"it starts with {prefix[:8]!r}"
+        raise SummaryFileError(f"not a momentmix summary ({found}).")
+    if len(prefix) < _PREFIX.size:
+        raise SummaryFileError(
+            f"expected at least {_PREFIX.size} bytes, found {len(prefix)}: the file is truncated."
+        )
+
+
+def _parse_header(raw: bytes) -> Header:
+    try:
+        header = parse_strict(raw.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise SummaryFileError(f"the header cannot be read: {str(error)[:200]}.") from None
+    if not isinstance(header, dict) or set(header) != _KEYS:
+        raise SummaryFileError("the header does not have the keys of a summary.")
+    if _canonical(header) != raw:
+        raise SummaryFileError("the header is not in canonical form.")
+    return header
+
+
+def _is_integer(value: Any, low: int, high: int = 1 << 62) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+
+
+def _is_decimal(value: Any) -> bool:
+    if not isinstance(value, str) or not 1 <= len(value) <= 1000:
+        return False
+    return value.lstrip("-").isascii() and value.lstrip("-").isdigit() and str(int(value)) == value
+
+
+def _require(condition: bool, what: str) -> None:
+    if not condition:
+        raise SummaryFileError(f"impossible contents: {what}.")
+
+
+def _checked_layout(header: Header, size: int) -> Layout:
+    """The layout, after checking the type and the range of every field of the header."""
+    for key in _COUNTS[:2]:
+        _require(_is_integer(header[key], 1), f"{key} must be a positive integer")
+    for key in _COUNTS[2:]:
+        _require(_is_integer(header[key], 0), f"{key} must be an integer ≥ 0")
+    _require(header["quantum_bits"] == QUANTUM_BITS, f"quantum_bits must be {QUANTUM_BITS}")
+    _require(isinstance(header["exact_bounds"], bool), "exact_bounds must be true or false")
+    d = header["n_features"]
+    for key in _LISTS:
+        _require(isinstance(header[key], list), f"{key} must be a list")
+    _require(len(header["exponents"]) == len(header["shifts"]) == d, f"{d} units and shifts needed")
+    fits = countable(d, header["order"], size)  # at least a byte for every sum
+    _require(fits, f"more sums than the {size} bytes of the file can hold")
+    try:
+        layout = Layout(d, header["order"], header["squared_order"], header["replicates"])
+    except InputError as error:
+        raise SummaryFileError(f"impossible contents: {error}") from None
+    exponents = [e for e in header["exponents"] if e is not None]
+    _require(all(_is_integer(e, -1022, 1023) for e in exponents), "a scale out of range")
+    _require(all(_is_decimal(k) for k in header["shifts"]), "shifts must be decimal integers")
+    _require(_is_decimal(header["weight_squares"]), "weight_squares must be a decimal integer")
+    _require(len(header["n_rows"]) == layout.n_groups, "one row count for each group needed")
+    _require(all(_is_integer(n, 0) for n in header["n_rows"]), "row counts must be ≥ 0")
+    _require(len(header["widths"]) == len(layout.sections), "one width for each section needed")
+    _require(all(_is_integer(w, 1, _WIDTH_CAP) for w in header["widths"]), "a width out of range")
+    names = header["feature_names"]
+    if names is not None:
+        _require(
+            isinstance(names, list) and all(isinstance(name, str) for name in names),
+            "feature_names must be strings",
+        )
+        _require(len(set(names)) == len(names) == d, f"{d} different feature names needed")
+        try:
+            check_encodable(names)
+        except InputError as error:
+            raise SummaryFileError(f"impossible contents: {error}") from None
+    return layout
+
+
+def _body_length(layout: Layout, header: Header) -> int:
+    sections = zip(layout.sections, header["widths"], strict=True)
+    integers = sum(s.n_entries * s.n_groups * width for s, width in sections)
+    return int(16 * header["n_shards"] + 16 * layout.n_features + integers)
+
+
+def _integers(data: memoryview, width: int) -> NDArray[np.object_]:
+    values = [
+        int.from_bytes(data[i : i + width], "little", signed=True)
+        for i in range(0, len(data), width)
+    ]
+    _require(_width(values) == width, "integers are not as narrow as they could be")
+    result = np.empty(len(values), dtype=object)
+    result[:] = values
+    return result
+
+
+def _parse_body(layout: Layout, header: Header, body: bytes) -> Totals:
+    view, used = memoryview(body), 16 * header["n_shards"]
+    shards = [body[i : i + 16] for i in range(0, used, 16)]
+    _require(
+        all(a < b for a, b in pairwise(shards)),
+        "shard ids must be sorted and different",
+    )
+    d = layout.n_features
+    bounds = np.frombuffer(view[used : used + 16 * d], dtype="<f8").astype(np.float64)
+    used += 16 * d
+    sums = []
+    for section, width in zip(layout.sections, header["widths"], strict=True):
+        length = section.n_entries * section.n_groups * width
+        values = _integers(view[used : used + length], width)
+        sums.append(values.reshape(section.n_groups, *section.shape))
+        used += length
+    return Totals(
+        layout=layout,
+        exponents=tuple(header["exponents"]),
+        shifts=tuple(int(k) for k in header["shifts"]),
+        sums=sums,
+        weight_squares=int(header["weight_squares"]),
+        n_rows=tuple(header["n_rows"]),
+        minimum=bounds[:d],
+        maximum=bounds[d:],
+        exact_bounds=header["exact_bounds"],
+        shards=frozenset(shards),
+        n_forgotten=header["n_forgotten"],
+    )

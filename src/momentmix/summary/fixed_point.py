@@ -1,0 +1,310 @@
+"""Sums that do not depend on the order of adding: fixed-point integers.
+
+| symbol | name here | shape |
+|---|---|---|
+| quantum 2^−Q, Q = 96 | ``QUANTUM_BITS`` | |
+| x = Σ_k d_k·2^(32k−Q) + rest, rest at most 2^−(Q+1) | ``DigitSums`` | (K, n) |
+| S_I·2^Q, T_{j,I}·2^Q | a ``list`` of integer arrays, one for each section | (G, …) |
+
+Each block's float64 sums are split, exactly, into signed digits of 32 bits at fixed binary places;
+only what lies below 2^−Q is rounded, once, half to even. Sums of digits are exact in float64 for
+2^20 blocks, then they carry. From then on everything is Python-integer arithmetic on object arrays,
+so that these laws hold exactly, as theorems and not up to a tolerance:
+
+- adding commutes, associates, and is undone by subtracting;
+- moving the origin of feature j by an integer δ is the map S_I −= δ·S_{I∖j} (I ∋ j),
+  T_{i,I} −= δ·T_{i,I∖j} (I ∋ j), T_{j,I} += δ²·S_I − 2δ·S_{I∪j}, undone by −δ; moves of different
+  features commute;
+- a unit finer by 2^a for feature j is a left shift by a (S_I, T_{i,I} with I ∋ j) or 2a (T_{j,I}).
+
+Differs from the paper: the paper adds floating-point numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from functools import partial
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix.summary.layout import Layout, Section, member_ranks, square_member_ranks
+
+__all__ = [
+    "QUANTUM_BITS",
+    "DigitSums",
+    "Sums",
+    "add",
+    "coarser",
+    "finer",
+    "move",
+    "subtract",
+    "unfold_constant",
+    "zeros",
+]
+
+Float = NDArray[np.float64]
+Integers = NDArray[np.object_]
+Sums = list[Integers]
+
+QUANTUM_BITS = 96
+_DIGIT_BITS = 32
+_MOST_ADDED = 1 << 20  # digits below 2^32 of their place; more would not fit 53 bits
+_SEGMENT = 8192
+
+
+class DigitSums:
+    """Running sums of flat vectors in 32-bit digits; low entries separately for each group.
+
+    A digit is held as a float64 multiple of its place, and so is a sum of up to 2^20 of them,
+    exactly; then the digits carry.
+    """
+
+    def __init__(self, layout: Layout, n_digits: int = 4) -> None:
+        self.layout, self._since_carry = layout, 0
+        n_low, n_high = layout.n_low, layout.n_entries + 1 - layout.n_low
+        self.low = np.zeros((n_digits, layout.n_groups, n_low))
+        self.high = np.zeros((n_digits, n_high))
+        self._lock = Lock()
+
+    def copy(self) -> DigitSums:
+        """Independent copy."""
+        twin = DigitSums.__new__(DigitSums)
+        twin.__dict__.update(self.__dict__)
+        twin.low, twin.high, twin._lock = self.low.copy(), self.high.copy(), Lock()
+        return twin
+
+    def add(self, values: Float, group: int) -> None:
+        """Add a flat vector (overwritten) to a group; threads may call this at the same time."""
+        low, high = values[: self.layout.n_low], values[self.layout.n_low :]
+        needed = _digits_needed(max(-float(values.min()), float(values.max())))
+        with self._lock:
+            self._make_room(needed)
+            _add_digits(low, self.low[:needed, group])
+            _add_digits(high, self.high[:needed])
+
+    def add_groups(self, low: Float, high: Float) -> None:
+        """Add sums of all groups at once, (n_groups, n_low), and the rest; both overwritten."""
+        needed = _digits_needed(max(float(np.abs(low).max()), float(np.abs(high).max())))
+        with self._lock:
+            self._make_room(needed)
+            for group, values in enumerate(low):
+                _add_digits(values, self.low[:needed, group])
+            _add_digits(high, self.high[:needed])
+
+    def _make_room(self, n_digits: int) -> None:
+        """Be ready to add numbers of so many digits."""
+        self._grow(n_digits)
+        if self._since_carry == _MOST_ADDED:
+            self._carry()
+        self._since_carry += 1
+
+    def _grow(self, n_digits: int) -> None:
+        more = n_digits - len(self.high)
+        if more > 0:
+            self.low = np.concatenate([self.low, np.zeros((more, *self.low.shape[1:]))])
+            self.high = np.concatenate([self.high, np.zeros((more, *self.high.shape[1:]))])
+
+    def _carry(self) -> None:
+        """Bring every digit back to 32 bits."""
+        self._grow(len(self.high) + 1)
+        for digits in (self.low, self.high):
+            for k in range(len(digits) - 1):
+                excess = (digits[k] + _rounder(k + 1)) - _rounder(k + 1)
+                digits[k] -= excess
+                digits[k + 1] += excess
+        self._since_carry = 1
+
+    def first_and_second(self) -> tuple[int, Integers, Integers]:
+        """Σw, Σwz_j and Σwz_j² so far, as integers."""
+        sums = {}
+        for kind, size in (("distinct", 0), ("distinct", 1), ("squared", 0)):
+            place = self.layout.section(kind, size).place  # type: ignore[arg-type]
+            sums[kind, size] = _join(_whole(self.low[:, :, place]).sum(axis=1))
+        return int(sums["distinct", 0][0]), sums["distinct", 1], sums["squared", 0]
+
+    def fold(self) -> tuple[Sums, int]:
+        """The sums of each section, and Σw², as integers in units of 2^−Q."""
+        low, high = _join(_whole(self.low)), _join(_whole(self.high))
+        sections = []
+        for section in self.layout.sections:
+            if section.start < self.layout.n_low:
+                flat = low[:, section.place]
+            else:
+                start = section.start - self.layout.n_low
+                flat = high[None, start : start + section.n_entries]
+            sections.append(flat.reshape(section.n_groups, *section.shape))
+        return sections, int(high[-1])
+
+
+def _digits_needed(largest: float) -> int:
+    """Digits of a vector whose entries reach `largest` in size."""
+    top = 0 if largest < 1 else int(np.frexp(largest)[1])
+    return (top + QUANTUM_BITS) // _DIGIT_BITS + 1
+
+
+def _rounder(k: int) -> float:
+    """What rounds a number to a multiple of place k, half to even, when added and taken away."""
+    return 1.5 * 2.0 ** (52 + _DIGIT_BITS * k - QUANTUM_BITS)
+
+
+def _add_digits(values: Float, digits: Float) -> None:
+    """Split values (overwritten) into digits and add these; digits of shape (K, n)."""
+    scratch = np.empty(min(_SEGMENT, len(values)))
+    for start in range(0, len(values), _SEGMENT):  # stays in the cache
+        rest = values[start : start + _SEGMENT]
+        digit = scratch[: len(rest)]
+        for k in range(len(digits) - 1, -1, -1):
+            np.add(rest, _rounder(k), out=digit)
+            digit -= _rounder(k)
+            rest -= digit  # exact: the digit holds the leading bits of the rest
+            digits[k, start : start + len(rest)] += digit
+
+
+def _whole(digits: Float) -> NDArray[np.int64]:
+    """Sums of digits as integers, each in units of its place."""
+    return np.array(
+        [d * 2.0 ** (QUANTUM_BITS - _DIGIT_BITS * k) for k, d in enumerate(digits)], dtype=np.int64
+    )
+
+
+def _join(digits: NDArray[np.int64]) -> Integers:
+    """Σ_k digits[k]·2^(32k) as Python integers."""
+    result: Integers = np.zeros(digits.shape[1:], dtype=object)
+    for k in range(len(digits)):
+        if digits[k].any():
+            result = result + (digits[k].astype(object) << (_DIGIT_BITS * k))
+    return result
+
+
+def zeros(layout: Layout) -> Sums:
+    """Sums of no rows."""
+    return [np.zeros((s.n_groups, *s.shape), dtype=object) for s in layout.sections]
+
+
+def add(left: Sums, right: Sums) -> Sums:
+    """Section by section sum."""
+    return [a + b for a, b in zip(left, right, strict=True)]
+
+
+def subtract(left: Sums, right: Sums) -> Sums:
+    """Section by section difference."""
+    return [a - b for a, b in zip(left, right, strict=True)]
+
+
+def _grouped_like(values: Any, section: Section) -> NDArray[Any]:
+    """Values of a low section for use in another one: summed over groups where that has none."""
+    if values.shape[0] == section.n_groups:
+        return np.asarray(values)
+    return np.asarray(values.sum(axis=0, keepdims=True))
+
+
+def move(layout: Layout, sums: list[Any], deltas: Sequence[Any]) -> list[Any]:
+    """Sums about a moved origin: of Π (z_i − δ_i) in place of Π z_i.
+
+    Exact for Python integers (never NumPy ones, which wrap); for float64 arrays, as usual.
+    """
+    result = [array.copy() for array in sums] if any(deltas) else sums
+    for feature, delta in enumerate(deltas):
+        if delta:
+            _move_one(layout, result, feature, delta)
+    return result
+
+
+def _move_one(layout: Layout, sums: list[Any], j: int, delta: Any) -> None:
+    d, index = layout.n_features, layout.index
+    for s in range(layout.squared_order, -1, -1):  # highest first: each reads the old lower ones
+        target = sums[index["squared", s]]
+        section = layout.section("squared", s)
+        union, rest = member_ranks(d, s + 1, j)
+        joint = _grouped_like(sums[index["distinct", s + 1]], section)[:, union]
+        plain = _grouped_like(sums[index["distinct", s]], section)[:, rest]
+        target[:, j] += delta * delta * plain - 2 * delta * joint
+        if s:
+            others = _grouped_like(sums[index["squared", s - 1]], section)
+            rows, union, rest = square_member_ranks(d, s, j)
+            target[:, rows, union] -= delta * others[:, rows, rest]
+    for t in range(layout.order, 0, -1):
+        section = layout.section("distinct", t)
+        union, rest = member_ranks(d, t, j)
+        below = _grouped_like(sums[index["distinct", t - 1]], section)
+        sums[index["distinct", t]][:, union] -= delta * below[:, rest]
+
+
+def _change(
+    layout: Layout,
+    sums: Sums,
+    j: int,
+    once: Callable[[Integers], Integers],
+    twice: Callable[[Integers], Integers],
+) -> None:
+    """Apply `once` to the sums that hold feature j once, `twice` to those that hold its square."""
+    for section, array in zip(layout.sections, sums, strict=True):
+        if section.kind == "distinct" and section.size:
+            union, _ = member_ranks(layout.n_features, section.size, j)
+            array[:, union] = once(array[:, union])
+        if section.kind == "squared":
+            array[:, j] = twice(array[:, j])
+            if section.size:
+                rows, union, _ = square_member_ranks(layout.n_features, section.size, j)
+                array[:, rows, union] = once(array[:, rows, union])
+
+
+def finer(layout: Layout, sums: Sums, bits: Sequence[int]) -> Sums:
+    """Sums in units finer by 2^bits[j] for feature j."""
+    result = [array.copy() for array in sums] if any(bits) else sums
+    for j, a in enumerate(bits):
+        if a:
+            _change(layout, result, j, partial(_left_shift, a), partial(_left_shift, 2 * a))
+    return result
+
+
+def _left_shift(bits: int, values: Integers) -> Integers:
+    return np.asarray(values << bits, dtype=object)
+
+
+def _rounded_shift(values: Integers, bits: int) -> Integers:
+    return np.asarray((values + (1 << (bits - 1))) >> bits, dtype=object)
+
+
+def coarser(layout: Layout, sums: Sums, j: int, bits: int) -> Sums:
+    """Sums in a unit coarser by 2^bits for feature j, rounded once to the quantum."""
+    result = [array.copy() for array in sums]
+    _change(
+        layout,
+        result,
+        j,
+        lambda values: _rounded_shift(values, bits),
+        lambda values: _rounded_shift(values, 2 * bits),
+    )
+    return result
+
+
+def _times(values: Any, factor: Fraction) -> Integers:
+    """Values times a dyadic fraction, rounded once to the quantum."""
+    bits = factor.denominator.bit_length() - 1
+    products = values * factor.numerator
+    return _rounded_shift(products, bits) if bits else np.asarray(products, dtype=object)
+
+
+def unfold_constant(layout: Layout, sums: Sums, j: int, value: Fraction) -> Sums:
+    """Give feature j, left out so far (z_j = 0), the constant `value` in the units of a frame."""
+    result = [array.copy() for array in sums]
+    d, index = layout.n_features, layout.index
+    for t in range(1, layout.order + 1):
+        union, rest = member_ranks(d, t, j)
+        below = _grouped_like(sums[index["distinct", t - 1]], layout.section("distinct", t))
+        result[index["distinct", t]][:, union] = _times(below[:, rest], value)
+    for s in range(layout.squared_order + 1):
+        section, target = layout.section("squared", s), result[index["squared", s]]
+        _, rest = member_ranks(d, s + 1, j)
+        plain = _grouped_like(sums[index["distinct", s]], section)
+        target[:, j] = _times(plain[:, rest], value * value)
+        if s:
+            others = _grouped_like(sums[index["squared", s - 1]], section)
+            rows, union, rest = square_member_ranks(d, s, j)
+            target[:, rows, union] = _times(others[:, rows, rest], value)
+    return result

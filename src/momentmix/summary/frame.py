@@ -1,0 +1,171 @@
+"""The units in which a shard adds up: a power of two and an integer shift for each feature.
+
+| symbol | name here |
+|---|---|
+| z_j = y_j·2^(−e_j) − k_j | ``exponents`` e, ``shifts`` k |
+| typical deviation of a feature in a block | ``typical_exponent`` |
+| largest power of two in a monomial of a row | ``monomial_bits`` |
+
+The unit is the power of two next to the *median of the non-zero absolute deviations from the
+median*: outliers do not blow it up, and a feature that is mostly one value (sparse data) does not
+shrink it to nothing. It is never finer than 2^−44 of the largest value, because float64 rows hold
+little below that; so offsets up to 1e13 standard deviations keep every digit that matters.
+
+A feature that is constant in its shard has no spread. Zero is neutral: it takes any unit. Another
+constant c takes the unit in which c is an integer, but at least 2^−44·|c|.
+
+Differs from the paper: the paper has no frame; it works on raw data.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix.errors import InputError
+
+__all__ = [
+    "check_outliers",
+    "constant_exponent",
+    "extremes",
+    "floor_exponent",
+    "reach_allowed",
+    "round_ratio",
+    "typical_exponent",
+]
+
+Float = NDArray[np.float64]
+
+_FLOOR_BITS = 44
+_LIMIT_BITS = 800  # of a monomial of one row; 2^223 rows or weights fit above it in float64
+
+
+def _exponent(value: float) -> int:
+    return int(np.frexp(value)[1])
+
+
+def extremes(block: Float) -> tuple[Float, Float]:
+    """Minimum and maximum of each feature of a block of shape (n_rows, n_features)."""
+    n_rows, d = block.shape
+    if n_rows % 16 == 0 and block.flags.c_contiguous:  # long rows are several times faster
+        wide = block.reshape(n_rows // 16, 16 * d)
+        low, high = wide.min(axis=0), wide.max(axis=0)
+        return low.reshape(16, d).min(axis=0), high.reshape(16, d).max(axis=0)
+    return block.min(axis=0), block.max(axis=0)
+
+
+def floor_exponent(largest: float) -> int:
+    """Finest exponent allowed for a feature whose absolute values reach `largest`."""
+    return max(-1000, _exponent(largest) - _FLOOR_BITS)
+
+
+def typical_exponent(values: Float) -> tuple[int, float] | None:
+    """Exponent of the typical deviation of a feature, and its median; None for a constant.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> typical_exponent(np.array([0.0, 0.0, 0.0, 3.0, 1e9]))
+    (2, 0.0)
+    >>> typical_exponent(np.array([5.0, 5.0])) is None
+    True
+    """
+    middle = (len(values) - 1) // 2
+    median = float(np.partition(values, middle)[middle])
+    deviations = np.abs(values - median)
+    deviations = deviations[deviations > 0]
+    if not len(deviations):
+        return None
+    middle = (len(deviations) - 1) // 2
+    return max(-1000, _exponent(float(np.partition(deviations, middle)[middle]))), median
+
+
+def constant_exponent(value: float) -> int | None:
+    """Exponent of the unit of a feature that is constant in its shard; None (neutral) for 0.
+
+    Examples
+    --------
+    >>> constant_exponent(6.0), constant_exponent(0.1), constant_exponent(0.0)
+    (1, -47, None)
+    """
+    if value == 0.0:
+        return None
+    fraction = Fraction(value)
+    trailing = (fraction.numerator & -fraction.numerator).bit_length() - 1
+    lowest = trailing - (fraction.denominator.bit_length() - 1)
+    return max(lowest, floor_exponent(abs(value)))
+
+
+def round_ratio(numerator: int, denominator: int) -> int:
+    """The integer next to numerator / denominator, half to even, in exact arithmetic.
+
+    Examples
+    --------
+    >>> [round_ratio(n, 2) for n in (-3, -1, 1, 3, 5)]
+    [-2, 0, 0, 2, 2]
+    """
+    quotient, rest = divmod(numerator, denominator)
+    if 2 * rest > denominator or (2 * rest == denominator and quotient % 2):
+        quotient += 1
+    return quotient
+
+
+def monomial_bits(bits: Float, order: int, squared_order: int) -> Any:
+    """Bits of the largest monomial, from the bits (≥ 0) of each |z_j|, along the last axis."""
+    ordered = -np.sort(-bits, axis=-1)
+    distinct = ordered[..., :order].sum(axis=-1)
+    squared = 2 * ordered[..., 0] + ordered[..., 1 : squared_order + 1].sum(axis=-1)
+    return np.maximum(distinct, squared)
+
+
+def _bits(points: Float) -> Float:
+    with np.errstate(divide="ignore"):
+        return np.maximum(np.log2(np.abs(points)), 0.0)
+
+
+def reach_allowed(order: int) -> float:
+    """Size of z_j up to which no monomial of a summary can exceed the range of the sums."""
+    return float(2.0 ** (_LIMIT_BITS / (order + 2)))
+
+
+def check_outliers(
+    block: Float,
+    extremes: tuple[Float, Float],
+    exponents: NDArray[np.int64],
+    shifts: Float,
+    degrees: tuple[int, int],
+    names: Any,
+) -> None:
+    """Raise where a row's monomials exceed the range of the sums; names row and column.
+
+    Parameters
+    ----------
+    block : array of shape (n_rows, n_features)
+    extremes : (minimum, maximum) of the block by feature
+        They settle the usual case without a look at the rows.
+    exponents, shifts : arrays of shape (n_features,)
+    degrees : (order, squared_order)
+    names : callable (row, column) → str
+        Says in the caller's terms where a value stands.
+    """
+    with np.errstate(over="ignore"):
+        reach = np.maximum(*(np.abs(np.ldexp(x, -exponents) - shifts) for x in extremes))
+        if reach.max() <= reach_allowed(degrees[0]):
+            return
+        if monomial_bits(_bits(reach), *degrees) <= _LIMIT_BITS:
+            return
+        bits = _bits(np.ldexp(block, -exponents) - shifts)
+        totals = monomial_bits(bits, *degrees)
+    if not (totals > _LIMIT_BITS).any():
+        return
+    row = int(np.argmax(totals))
+    column = int(np.argmax(bits[row]))
+    size = bits[row, column] * np.log10(2)
+    raise InputError(
+        f"{names(row, column)} is {block[row, column]:.6g}, about 10^{size:.0f}"
+        f" typical deviations away from the other rows; its moments of order {degrees[0]} exceed "
+        "the range of the exact sums. Remove or clip the outlier, or lower the order."
+    )

@@ -1,0 +1,1 @@
+"""Blocks of rows → sums of all their moments: compiled, array API, Triton."""

@@ -1,0 +1,137 @@
+"""Which tiles of two lists of monomials hold all moments.
+
+| paper symbol | name here | shape |
+|---|---|---|
+| I = A ∪ B, A the smaller half of the indices | rows of ``lefts`` and ``rights`` | (f, …) |
+| Σ y_I = Σ y_A·y_B | an entry of a tile | (block, block) |
+
+*Staircase.* The smaller half A of every index set goes to the left list, ordered by its largest
+index; the larger half B to the right list, ordered by its smallest, falling. Then the tiles that
+hold a moment lie on one side of a staircase, and few of their entries are wasted. *Triangle.* With
+few monomials of degree ≤ 2, one list on both sides and its lower triangle take fewer tiles.
+
+Differs from the paper: the paper does not say how it forms the moments.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from momentmix.index_sets import Int, index_sets, sets_without
+from momentmix.summary.kernels.device_plan import positions, suits_gram, table_sets
+from momentmix.summary.layout import Layout
+
+__all__ = ["TilePlan", "n_factors", "tile_plan"]
+
+
+class TilePlan(NamedTuple):
+    """Factors of the monomials, tiles, and where the moments stand.
+
+    Attributes
+    ----------
+    lefts, rights : arrays of shape (f, a multiple of the side of a tile)
+        The features whose product is each monomial; n_features stands for the constant 1, and
+        n_features + 1 for 0 (padding).
+    tiles : array of shape (n_tiles, 2)
+        Left and right block of each tile.
+    n_same : int
+        So many tiles at the head have the same monomials on both sides.
+    positions : array of shape (n_entries,)
+        Place of each entry of the flat vector among the tiles, one flattened after the other.
+    """
+
+    lefts: Int
+    rights: Int
+    tiles: Int
+    n_same: int
+    positions: Int
+
+
+def n_factors(layout: Layout) -> int:
+    """Highest degree of a monomial in the lists, at least 2."""
+    return max(2, -(-max(layout.order, layout.squared_order + 2) // 2))
+
+
+@lru_cache(maxsize=16)
+def tile_plan(layout: Layout, block: int) -> TilePlan:
+    """The plan with the fewer tiles.
+
+    Examples
+    --------
+    >>> [len(tile_plan(Layout(d, 4, 2, 0), 64).tiles) for d in (15, 30)]
+    [3, 21]
+    """
+    plans = [_staircase(layout, block)]
+    if suits_gram(layout):
+        plans.insert(0, _triangle(layout, block))
+    return min(plans, key=lambda plan: len(plan.tiles))
+
+
+def _padded(monomials: Int, layout: Layout, block: int) -> Int:
+    """Factors (k, f) as columns, filled up with zeros to whole blocks."""
+    k, f = monomials.shape
+    factors = np.full((f, -(-k // block) * block), layout.n_features + 1)
+    factors[:, :k] = monomials.T
+    return factors
+
+
+def _triangle(layout: Layout, block: int) -> TilePlan:
+    d, sets = layout.n_features, table_sets(layout)
+    one = np.full((sum(len(part) for part in sets), 2), d)
+    first = 0
+    for part in sets:
+        one[first : first + len(part), : part.shape[1]] = part
+        first += len(part)
+    factors = _padded(one, layout, block)
+    n = factors.shape[1] // block
+    diagonal = np.stack([np.arange(n)] * 2, axis=1)
+    tiles = np.concatenate([diagonal, np.stack(np.tril_indices(n, -1), axis=1)])
+    products = [
+        (sets, slice(a * block, (a + 1) * block), sets, slice(b * block, (b + 1) * block))
+        for a, b in tiles.tolist()
+    ]
+    return TilePlan(factors, factors, tiles, n, positions(layout, products))
+
+
+def _halves(layout: Layout) -> tuple[Int, Int]:
+    """Smaller and larger half of the indices of every entry, (n_entries, f), d for none."""
+    d, f = layout.n_features, n_factors(layout)
+    halves = [np.full((layout.n_entries, f), d) for _ in range(2)]
+    for section in layout.sections:
+        sets = index_sets(d, section.size)
+        if section.kind == "squared":
+            rows = [sets_without(d, section.size, j) for j in range(d)]
+            pairs = [np.full((len(members), 2), j) for j, members in enumerate(rows)]
+            sets = np.sort(np.hstack([np.concatenate(pairs), np.concatenate(rows)]), axis=1)
+        cut = sets.shape[1] // 2
+        halves[0][section.place, :cut] = sets[:, :cut]
+        halves[1][section.place, : sets.shape[1] - cut] = sets[:, cut:]
+    return halves[0], halves[1]
+
+
+def _staircase(layout: Layout, block: int) -> TilePlan:
+    d = layout.n_features
+    lists, ranks = [], []
+    for half, is_left in zip(_halves(layout), (True, False), strict=True):
+        codes = half @ (d + 1) ** np.arange(half.shape[1])
+        _, first, which = np.unique(codes, return_index=True, return_inverse=True)
+        monomials = half[first]
+        inner = np.where(monomials < d, monomials, -1).max(axis=1)
+        if not is_left:
+            inner = -monomials.min(axis=1)
+        order = np.lexsort([(monomials < d).sum(axis=1), inner])
+        place = np.empty_like(order)
+        place[order] = np.arange(len(order))
+        lists.append(_padded(monomials[order], layout, block))
+        ranks.append(place[which])
+    blocks = np.stack(ranks, axis=1) // block
+    width = lists[1].shape[1] // block
+    tiles, which = np.unique(blocks[:, 0] * width + blocks[:, 1], return_inverse=True)
+    row, column = (rank % block for rank in ranks)
+    return TilePlan(
+        lists[0], lists[1], np.stack(np.divmod(tiles, width), axis=1), 0,
+        which * block**2 + row * block + column,
+    )  # fmt: skip

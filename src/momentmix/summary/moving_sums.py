@@ -1,0 +1,266 @@
+"""Exact sums in a frame that may still move: the memory of an open shard.
+
+The frame (see ``frame``) comes from the first block and is looked at again before each block:
+
+- a feature that was constant so far is left out (its z is 0) until it varies; then it gets a frame
+  from the block at hand, and the sums that involve it follow from the others, exactly but for one
+  rounding to the quantum;
+- a block that spans less than 2^−6 units or reaches beyond 2^20 units, and every block whose number
+  is a power of two, has its typical deviation compared with the unit: 2^3 times finer or 2^16 times
+  coarser changes the unit (finer: exact; coarser: one rounding to the quantum of the new unit);
+- after 1, 2, 4, …, 128 blocks and then every 128 the shift moves, exactly, to the running mean if
+  that has left ±2 units and ±1 standard deviation.
+
+All these decisions are functions of the rows.
+
+Differs from the paper: the paper has no frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix.summary.fixed_point import (
+    DigitSums,
+    Sums,
+    add,
+    coarser,
+    finer,
+    move,
+    unfold_constant,
+    zeros,
+)
+from momentmix.summary.frame import (
+    check_outliers,
+    constant_exponent,
+    floor_exponent,
+    reach_allowed,
+    round_ratio,
+    typical_exponent,
+)
+from momentmix.summary.layout import Layout
+
+__all__ = ["MovingSums"]
+
+Float = NDArray[np.float64]
+
+_FINER_BITS, _COARSER_BITS = 3, 16
+_NARROW, _WIDE = 2.0**-6, 2.0**20
+
+
+def _nothing() -> None:
+    """Nothing to wait for."""
+
+
+class MovingSums:
+    """Sums and frame of an open shard.
+
+    Attributes
+    ----------
+    exponents, shifts : the frame, of n_features entries
+    known : array of shape (n_features,) or None
+        Value of each feature that is constant so far, NaN for the others; None before block 1.
+    digits : DigitSums
+        What was added since the frame last moved; `base` holds the rest as integers.
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.exponents = np.zeros(layout.n_features, dtype=np.int64)
+        self.shifts: list[int] = [0] * layout.n_features
+        self.known: Any = None
+        self.digits = DigitSums(layout)
+        self.base: Sums = zeros(layout)
+        self.weight_squares = 0
+        self._frame: tuple[Float, Float] | None = None
+
+    def copy(self) -> MovingSums:
+        """Independent copy."""
+        twin = MovingSums.__new__(MovingSums)
+        twin.__dict__.update(self.__dict__)
+        twin.exponents, twin.digits = self.exponents.copy(), self.digits.copy()
+        twin.shifts = list(self.shifts)
+        twin.known = None if self.known is None else self.known.copy()
+        return twin
+
+    def frame(self) -> tuple[Float, Float]:
+        """Factors and shifts that take rows to the units of the frame; constants to 0."""
+        if self._frame is None:
+            varies = np.isnan(self.known)
+            shift = np.array([float(k) for k in self.shifts])
+            factor = np.ldexp(1.0, -self.exponents)
+            self._frame = np.where(varies, factor, 0.0), np.where(varies, shift, 0.0)
+        return self._frame
+
+    def _surely_fits(self, extremes: tuple[Float, Float]) -> bool:
+        """Whether a quick look shows that rows leave the frame alone; most do.
+
+        By half of what `adapt_frame` and `check_outliers` allow, so that rounding cannot matter.
+        """
+        factor, shift = self.frame()
+        if not factor.all():
+            return False
+        with np.errstate(over="ignore", invalid="ignore"):
+            low, high = (x * factor - shift for x in extremes)
+            reach = min(_WIDE, reach_allowed(self.layout.order)) / 2
+            return bool((high - low).min() > 2 * _NARROW and max(-low.min(), high.max()) < reach)
+
+    def check_outliers(self, block: Float, extremes: tuple[Float, Float], names: Any) -> None:
+        """Raise where a row exceeds the range of the sums; names(row, column) says where."""
+        columns = np.flatnonzero(np.isnan(self.known))
+        if len(columns):
+            check_outliers(
+                block if len(columns) == block.shape[1] else block[:, columns],
+                (extremes[0][columns], extremes[1][columns]),
+                self.exponents[columns],
+                np.array([float(self.shifts[j]) for j in columns]),
+                (self.layout.order, self.layout.squared_order),
+                lambda row, column: names(row, int(columns[column])),
+            )
+
+    def choose_frame(self, block: Float) -> None:
+        """Frame of the first block."""
+        self._frame = None
+        self.known = np.full(self.layout.n_features, np.nan)
+        for j in range(self.layout.n_features):
+            found = typical_exponent(block[:, j])
+            if found is None:
+                self.known[j] = block[0, j]
+                continue
+            exponent = max(found[0], floor_exponent(float(np.abs(block[:, j]).max())))
+            self.exponents[j] = exponent
+            self.shifts[j] = round(Fraction(found[1]) / Fraction(2) ** exponent)
+
+    def adapt_frame(
+        self, block: Float, extremes: tuple[Float, Float], largest: Float, examine: bool, wait: Any
+    ) -> None:
+        """Change the frame where a block does not fit it.
+
+        Parameters
+        ----------
+        block : array of shape (n_rows, n_features)
+        extremes : (minimum, maximum) of the block by feature
+        largest : array of shape (n_features,)
+            Largest absolute values so far, the block included.
+        examine : bool
+            Look at every feature, not only at those that look wrong.
+        wait : callable
+            Returns when no block is under way any more.
+        """
+        low, high = extremes
+        constant = ~np.isnan(self.known)
+        varies = constant & ((low != self.known) | (high != self.known))
+        for j in np.flatnonzero(varies).tolist():
+            found = typical_exponent(np.append(block[:, j], self.known[j]))
+            assert found is not None
+            self._fold(wait)
+            self._unfold(j, max(found[0], floor_exponent(float(largest[j]))))
+        doubtful = self._doubtful(low, high, examine) & ~constant
+        for j in np.flatnonzero(doubtful).tolist():
+            found = typical_exponent(block[:, j])
+            assert found is not None
+            finest = max(found[0], floor_exponent(float(largest[j])))
+            present = int(self.exponents[j])
+            if finest < present - _FINER_BITS:
+                self._fold(wait)
+                self._refine(j, present - finest)
+            elif found[0] > present + _COARSER_BITS:  # no lone outlier does that
+                self._fold(wait)
+                self._coarsen(j, found[0] - present)
+
+    def fits(self, extremes: tuple[Float, Float]) -> bool:
+        """Whether rows with these bounds need no change of the frame, nor a look at each of them.
+
+        They stay within 2^20 units and the range of the sums.
+        """
+        if self._surely_fits(extremes):
+            return True
+        low, high = extremes
+        factor, shift = self.frame()
+        with np.errstate(over="ignore"):
+            reach = max(float(np.abs(x * factor - shift).max()) for x in extremes)
+        if not reach <= min(_WIDE, reach_allowed(self.layout.order)):
+            return False
+        constant = ~np.isnan(self.known)
+        varies = constant & ((low != self.known) | (high != self.known))
+        return not (varies | (self._doubtful(low, high, False) & ~constant)).any()
+
+    def _doubtful(self, low: Float, high: Float, examine: bool) -> NDArray[np.bool_]:
+        """Features whose unit the block puts in doubt; all that vary in it where `examine`."""
+        if examine:
+            return high > low
+        shift = np.array([float(k) for k in self.shifts])
+        with np.errstate(over="ignore"):
+            width = np.ldexp(high - low, -self.exponents)
+            ends = [np.abs(np.ldexp(x, -self.exponents) - shift) for x in (low, high)]
+        return np.asarray((width > 0) & ((width < _NARROW) | (np.maximum(*ends) > _WIDE)))
+
+    def _fold(self, wait: Callable[[], None]) -> None:
+        """Turn the digits into integers, so that the frame can move."""
+        wait()
+        sums, weight_squares = self.digits.fold()
+        self.base = add(self.base, sums)
+        self.weight_squares += weight_squares
+        self.digits = DigitSums(self.layout)
+
+    def _unfold(self, j: int, exponent: int) -> None:
+        """Give the constant feature j a unit."""
+        self._frame = None
+        value = Fraction(float(self.known[j])) / Fraction(2) ** exponent
+        self.exponents[j], self.shifts[j] = exponent, round(value)
+        self.base = unfold_constant(self.layout, self.base, j, value - self.shifts[j])
+        self.known[j] = np.nan
+
+    def _refine(self, j: int, bits: int) -> None:
+        self._frame = None
+        self.base = finer(
+            self.layout, self.base, [bits if i == j else 0 for i in range(len(self.shifts))]
+        )
+        self.exponents[j] -= bits
+        self.shifts[j] <<= bits
+
+    def _coarsen(self, j: int, bits: int) -> None:
+        self._frame = None
+        shift = round_ratio(self.shifts[j], 1 << bits)
+        self._shift_to(j, shift << bits)
+        self.base = coarser(self.layout, self.base, j, bits)
+        self.exponents[j] += bits
+        self.shifts[j] = shift
+
+    def _shift_to(self, j: int, shift: int) -> None:
+        self._frame = None
+        deltas = [shift - self.shifts[j] if i == j else 0 for i in range(len(self.shifts))]
+        self.base = move(self.layout, self.base, deltas)
+        self.shifts[j] = shift
+
+    def follow_mean(self) -> None:
+        """Move the shift to the running mean where that has left it; no block may be under way."""
+        weight, first, second = self.digits.first_and_second()
+        index = self.layout.index
+        weight += int(self.base[index["distinct", 0]].sum())
+        first = first + self.base[index["distinct", 1]].sum(axis=0)
+        second = second + self.base[index["squared", 0]].sum(axis=0)[:, 0]
+        moves = {}
+        for j in np.flatnonzero(np.isnan(self.known)).tolist():
+            mean = first[j] / weight
+            if abs(mean) > 2 and mean * mean > second[j] / weight - mean * mean:
+                moves[j] = self.shifts[j] + round_ratio(int(first[j]), weight)
+        if moves:
+            self._fold(_nothing)
+            for j, shift in moves.items():
+                self._shift_to(j, shift)
+
+    def close(self, wait: Callable[[], None]) -> tuple[int | None, ...]:
+        """Fold everything and give constants their unit; returns the exponents, None if neutral."""
+        self._fold(wait)
+        exponents: list[int | None] = [int(e) for e in self.exponents]
+        for j in np.flatnonzero(~np.isnan(self.known)).tolist():
+            exponent = exponents[j] = constant_exponent(float(self.known[j]))
+            if exponent is not None:
+                self._unfold(j, exponent)
+        return tuple(exponents)

@@ -1,0 +1,110 @@
+"""Sums that no rows can have: what `load` refuses, and what taking rows away must not leave.
+
+| symbol | name here |
+|---|---|
+| Σw, Σw², Σwz_j, Σwz_j² in quanta | ``weight``, ``weight_squares``, ``first``, ``second`` |
+| mean m and variance v of a feature in [a, b] | a ≤ m ≤ b and 0 ≤ v ≤ (b − m)(m − a) |
+
+Sums come from float64 numbers, rounded to the quantum, so that each inequality holds up to a small
+part of the range: b − a, a little of the largest value for features that hardly vary, and of the
+unit for values near the smallest numbers.
+
+Differs from the paper: the paper has no files.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+from momentmix.rows.validation import LARGEST_VALUE, LARGEST_WEIGHT
+from momentmix.summary.fixed_point import QUANTUM_BITS
+from momentmix.summary.totals import Totals
+
+__all__ = ["impossible"]
+
+_TOLERANCE = Fraction(1, 1 << 16)
+_LARGEST_WEIGHT = int(LARGEST_WEIGHT)
+_LARGEST_SHIFT = Fraction(np.finfo(np.float64).max)
+
+
+def impossible(totals: Totals) -> str | None:
+    """What is wrong with these sums, in a few words; None if rows can have them."""
+    n_rows = sum(totals.n_rows)
+    if bool(totals.shards) != bool(n_rows):
+        return "rows without shards, or shards without rows"
+    if not n_rows:
+        return _impossible_without_rows(totals)
+    return _impossible_weights(totals, n_rows) or _impossible_bounds(totals) or _features(totals)
+
+
+def _impossible_without_rows(totals: Totals) -> str | None:
+    if any(array.any() for array in totals.sums) or totals.weight_squares:
+        return "sums without rows"
+    if not ((totals.minimum == np.inf).all() and (totals.maximum == -np.inf).all()):
+        return "bounds without rows"
+    units = any(e is not None for e in totals.exponents) or any(totals.shifts)
+    if units or totals.n_forgotten or not totals.exact_bounds:
+        return "units, shifts or forgotten rows without rows"
+    return None
+
+
+def _impossible_weights(totals: Totals, n_rows: int) -> str | None:
+    weight, squares = totals.weight, totals.weight_squares << QUANTUM_BITS
+    groups = totals.sums[totals.layout.index["distinct", 0]][:, 0]
+    if weight <= 0 or squares <= 0:
+        return "rows with no weight"
+    if any(w < 0 or (n and not w) for w, n in zip(groups, totals.n_rows, strict=True)):
+        return "a group of rows with no weight"
+    # Forgetting part of a row's weight takes away too few squares and too many rows.
+    n_ever, whole = n_rows + totals.n_forgotten, weight * weight
+    if weight > (n_ever << QUANTUM_BITS) * _LARGEST_WEIGHT:
+        return "weights beyond the range of weights"
+    too_large = squares > whole * (1 + _TOLERANCE) and not totals.n_forgotten
+    if too_large or squares * n_ever < whole * (1 - _TOLERANCE):
+        return "a sum of squared weights that does not fit the sum of weights"
+    return None
+
+
+def _impossible_bounds(totals: Totals) -> str | None:
+    bounds = np.array([totals.minimum, totals.maximum])
+    if not np.isfinite(bounds).all() or (totals.minimum > totals.maximum).any():
+        return "minimum above maximum, or not finite"
+    if (np.abs(bounds) > LARGEST_VALUE).any():
+        return "a value beyond the range of rows"
+    return None
+
+
+def _features(totals: Totals) -> str | None:
+    weight = totals.weight
+    frames = zip(totals.exponents, totals.shifts, totals.first, totals.second, strict=True)
+    ends = zip(totals.minimum.tolist(), totals.maximum.tolist(), strict=True)
+    for (e, k, s, t), (a, b) in zip(frames, ends, strict=True):
+        if e is None:
+            if (k, s, t) != (0, 0, 0) or a or b:
+                return "sums or bounds of a feature that is all zero"
+            continue
+        unit, low, high = Fraction(2) ** e, Fraction(a), Fraction(b)
+        if abs(k) * unit > _LARGEST_SHIFT:
+            return "a shift out of range"
+        mean = (k + Fraction(s, weight)) * unit
+        variance = Fraction(t * weight - s * s, weight * weight) * unit * unit
+        reach = high - low + max(abs(low), abs(high)) / (1 << 40) + unit * _TOLERANCE
+        wrong = _impossible_moments(mean, variance, (low, high), reach)
+        if wrong:
+            return wrong
+    return None
+
+
+def _impossible_moments(
+    mean: Fraction, variance: Fraction, bounds: tuple[Fraction, Fraction], reach: Fraction
+) -> str | None:
+    (low, high), slack = bounds, _TOLERANCE * reach
+    if not low - slack <= mean <= high + slack:
+        return "a mean outside the bounds"
+    if variance < -slack * reach:
+        return "a negative variance"
+    if variance > (high - mean) * (mean - low) + slack * reach:
+        return "a variance too large for the bounds"
+    return None

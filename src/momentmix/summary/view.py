@@ -1,0 +1,259 @@
+"""What a summary tells: counts, bounds, frame, moments, noise. Nothing here changes it.
+
+All that a summary holds is one value, `State`, which an update replaces as a whole. Who reads takes
+it once and so sees the rows of whole updates, whatever other threads do; nobody waits for a reader.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from momentmix.capacity import check_count
+from momentmix.errors import InputError
+from momentmix.summary import readings
+from momentmix.summary.cost import SummaryCost, estimate
+from momentmix.summary.layout import Layout
+from momentmix.summary.open_shard import OpenShard
+from momentmix.summary.readings import Moments
+from momentmix.summary.totals import Totals, combine, rearranged
+from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
+
+__all__ = ["State", "SummaryView"]
+
+Float = NDArray[np.float64]
+
+
+class State(NamedTuple):
+    """What a summary holds: closed shards, the shard that takes rows, the id of the next, names."""
+
+    closed: Totals
+    open: OpenShard | None = None
+    next_id: bytes | None = None
+    names: tuple[str, ...] | None = None
+
+    @property
+    def shards(self) -> frozenset[bytes]:
+        """Ids of all shards."""
+        return self.closed.shards | (set() if self.open is None else {self.open.shard_id})
+
+
+class SummaryView:
+    """The reading half of `MomentSummary`."""
+
+    _state: State
+    _snapshot: tuple[Totals, int, Totals] | None  # closed shards, rows of the open one, all sums
+
+    def _totals(self, state: State | None = None) -> Totals:
+        """The exact sums of all rows so far; leaves an open shard open."""
+        closed, shard, *_ = state or self._state
+        if shard is None:
+            return closed
+        known = self._snapshot
+        if known is None or known[0] is not closed or known[1] != shard.n_all:
+            part = shard.snapshot()
+            known = self._snapshot = closed, sum(part.n_rows), combine(closed, part)
+        return known[2]
+
+    @property
+    def _closed(self) -> Totals:
+        return self._state.closed
+
+    @property
+    def _open(self) -> OpenShard | None:
+        return self._state.open
+
+    @property
+    def _names(self) -> tuple[str, ...] | None:
+        return self._state.names
+
+    @property
+    def _layout(self) -> Layout:
+        return self._closed.layout
+
+    # -- what it holds ------------------------------------------------------------------------
+
+    @property
+    def n_features(self) -> int:
+        """Number of features d."""
+        return self._layout.n_features
+
+    @property
+    def order(self) -> int:
+        """Highest order m of the moments with distinct indices."""
+        return self._layout.order
+
+    @property
+    def squared_order(self) -> int:
+        """Largest number of further features beside a squared one."""
+        return self._layout.squared_order
+
+    @property
+    def replicates(self) -> int:
+        """Number of replicate groups, or 0."""
+        return self._layout.replicates
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names of the features, or None."""
+        return self._names
+
+    @property
+    def cost(self) -> SummaryCost:
+        """Size and time of a summary like this one."""
+        return estimate(self._layout)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows, zero weights not counted."""
+        closed, shard, *_ = self._state
+        return sum(closed.n_rows) + (0 if shard is None else shard.n_all)
+
+    @property
+    def n_forgotten(self) -> int:
+        """Number of rows taken away by `forget`."""
+        return self._closed.n_forgotten
+
+    @property
+    def sum_weights(self) -> float:
+        """Σ w; the number of rows where no weights were given."""
+        return readings.weight_sum(self._totals())
+
+    @property
+    def effective_rows(self) -> float:
+        """(Σ w)² / Σ w²: the number of equally weighted rows that would be as precise."""
+        return readings.effective_rows(self._totals())
+
+    @property
+    def shard_ids(self) -> tuple[str, ...]:
+        """Ids of all shards, an open one included, as sorted hexadecimal digits."""
+        return tuple(sorted(shard.hex() for shard in self._state.shards))
+
+    @property
+    def minimum(self) -> Float:
+        """Least value of each feature, or a lower bound (see `exact_bounds`)."""
+        return self._totals().minimum.copy()
+
+    @property
+    def maximum(self) -> Float:
+        """Largest value of each feature, or an upper bound (see `exact_bounds`)."""
+        return self._totals().maximum.copy()
+
+    @property
+    def exact_bounds(self) -> bool:
+        """Whether minimum and maximum are attained; False after − and `forget`."""
+        return self._totals().exact_bounds
+
+    @property
+    def shift(self) -> Float:
+        """Origin of the exact sums, of shape (n_features,): an integer number of units."""
+        return readings.frame(self._totals())[0]
+
+    @property
+    def scale(self) -> Float:
+        """Unit of the exact sums, of shape (n_features,): powers of two."""
+        return readings.frame(self._totals())[1]
+
+    @property
+    def mean(self) -> Float:
+        """Mean of each feature, correctly rounded."""
+        return self._filled().mean
+
+    @property
+    def variance(self) -> Float:
+        """Variance of each feature (divisor Σ w)."""
+        return readings.variance(self._filled())
+
+    @property
+    def deviation(self) -> Float:
+        """Standard deviation of each feature (divisor Σ w); holds where the variance underflows."""
+        return readings.deviation(self._filled())
+
+    def _filled(self) -> Totals:
+        return readings.require_rows(self._totals())
+
+    # -- moments ------------------------------------------------------------------------------
+
+    def moments(self, shift: ArrayLike | None = None, scale: ArrayLike | None = None) -> Moments:
+        """All moments of (y − shift)/scale; by default standardised by mean and deviation."""
+        return readings.moments(self._totals(), shift, scale)
+
+    def tensor(
+        self, order: int, shift: ArrayLike | None = None, scale: ArrayLike | None = None
+    ) -> IncompleteSymmetricTensor:
+        """E[Π (y_i − shift_i)/scale_i] over distinct indices, as an incomplete symmetric tensor.
+
+        Parameters
+        ----------
+        order : int
+            1 … the order of the summary.
+        shift, scale : number or array of shape (n_features,), optional
+            By default mean and standard deviation of each feature; for a constant one the size
+            of the constant, or 1, in place of the deviation 0.
+        """
+        order = check_count("order", order, 1)
+        if order > self.order:
+            raise InputError(
+                f"the summary holds orders up to {self.order}; order={order} was asked. Make one "
+                f"with order={order}: that needs another pass."
+            )
+        layout = Layout(self.n_features, order, min(self.squared_order, order - 1), 0)
+        values = readings.moments(rearranged(self._totals(), layout), shift, scale)
+        return IncompleteSymmetricTensor(values.distinct[order], self.n_features, order)
+
+    def squared(
+        self,
+        feature: int,
+        order: int,
+        shift: ArrayLike | None = None,
+        scale: ArrayLike | None = None,
+    ) -> Float:
+        """E[z_j²·z_I], z = (y − shift)/scale, for all I of `order` features other than j.
+
+        Returns
+        -------
+        array of shape (C(n_features−1, order),)
+            In colex order, as ``DiagonalMixture.squared_moments``.
+        """
+        feature, order = check_count("feature", feature, 0), check_count("order", order, 0)
+        if feature >= self.n_features or order > self.squared_order:
+            raise InputError(
+                f"feature must be below {self.n_features} and order at most squared_order="
+                f"{self.squared_order}; got {feature} and {order}."
+            )
+        layout = Layout(self.n_features, order + 1, order, 0)
+        values = readings.moments(rearranged(self._totals(), layout), shift, scale)
+        return np.asarray(values.squared[order][feature])
+
+    def noise(
+        self, shift: ArrayLike | None = None, scale: ArrayLike | None = None
+    ) -> Moments | None:
+        """Standard errors of the moments up to order 3, from the scatter between groups.
+
+        Returns
+        -------
+        Moments or None
+            Standard errors in the places of the moments; None without replicates or with fewer
+            than four groups that hold rows. Shift and scale count as fixed numbers.
+        """
+        return readings.standard_errors(self._totals(), shift, scale)
+
+    def replicate_moments(
+        self,
+        shift: ArrayLike | None = None,
+        scale: ArrayLike | None = None,
+        *,
+        leave_out: bool = False,
+    ) -> list[Moments]:
+        """Moments up to order 3 of each group that holds rows; or of all rows but the group's.
+
+        With ``leave_out=True`` these are the samples of a jackknife or of a cross-validation. All
+        share one shift and scale, by default those of all rows.
+        """
+        if not self.replicates:
+            raise InputError(
+                "the summary was made with replicates=0; make it with replicates=16 to have groups."
+            )
+        return readings.group_moments(self._totals(), shift, scale, leave_out)

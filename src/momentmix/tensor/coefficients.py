@@ -1,0 +1,124 @@
+"""From the upper coordinates to the factors: the least-squares steps of Algorithm 3.4.
+
+| paper symbol | name here | shape |
+|---|---|---|
+| w̃_i | ``upper`` | (r, n−k) |
+| ṽ_i | ``lower_coordinates(…)`` | (r, k) |
+| [w̃_i]_{J_3} | ``table`` | (#J_2, r) |
+| γ̃_i (coef-1) | ``products`` | (r, C(k, p)) |
+| λ_i (coef-lambda) | ``solve_weights(…)`` | (r,) |
+| η_i (eq:q) | inside ``nearest_real`` | (r,) |
+
+Differs from the paper: (coef-1) and its twin one degree higher share the matrix [w̃]_{J_3}, so that
+one factorisation serves both, and (v_i)_j follows from their ratios, combined by least squares over
+all products that hold j. (coef-lambda) uses the Gram matrix in closed form, m!·e_m, and one step
+of iterative refinement with the residual on Ω_m. All columns are scaled to norm one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from math import comb, factorial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+
+from momentmix.capacity import Split
+from momentmix.index_sets import colex_rank, index_sets
+from momentmix.tensor.generating import SubTensors, scaled_least_squares
+from momentmix.tensor.incomplete_tensor import (
+    IncompleteSymmetricTensor,
+    contract,
+    elementary_symmetric,
+    power_inner_products,
+    power_sum,
+)
+from momentmix.tensor.monomials import monomials
+from momentmix.tensor.results import Decomposition, Diagnostics
+
+Array = NDArray[Any]
+
+__all__ = ["finish", "lower_coordinates", "nearest_real", "solve_weights"]
+
+
+def lower_coordinates(blocks: SubTensors, split: Split, upper: Array) -> Array | None:
+    """ṽ_i from (coef-1) and its twin one degree higher, of shape (r, k); None if undetermined."""
+    k, p = split.n_lower, split.degree
+    table = monomials(upper.T, blocks.co_degree)[-1]  # (#J_2, r)  [w̃]_{J_3}
+    both = np.concatenate([blocks.base, blocks.raised_lower]).T
+    solution, condition = scaled_least_squares(table, both)
+    if not np.isfinite(condition):
+        return None
+    products, raised = solution[:, : comb(k, p)], solution[:, comb(k, p) :]  # coef-1, coef-2
+    sets = index_sets(k, p + 1)
+    ratios = np.zeros((upper.shape[0], k), dtype=solution.dtype)
+    sizes = np.zeros((upper.shape[0], k))
+    for t in range(p + 1):
+        rest = products[:, colex_rank(np.delete(sets, t, axis=1))]  # λ_i v_i^{S∖j}
+        belongs = (sets[:, t, None] == np.arange(k)).astype(float)  # (sets, k)
+        ratios += (np.conj(rest) * raised) @ belongs
+        sizes += (np.abs(rest) ** 2) @ belongs
+    if not (sizes > 0).all():
+        return None
+    return np.asarray(ratios / sizes)
+
+
+def solve_weights(tensor: IncompleteSymmetricTensor, directions: Array) -> tuple[Array, float]:
+    """λ by least squares on Ω_m (coef-lambda), and the relative residual. Scales `directions`."""
+    order = tensor.order
+    lengths = np.sqrt(np.real(elementary_symmetric(np.abs(directions) ** 2, order)[order]))
+    if not (np.isfinite(lengths).all() and (lengths > 0).all()):
+        return np.zeros(directions.shape[0]), np.inf
+    directions /= (lengths ** (1.0 / order))[:, None]  # columns of norm one
+    solve = _gram_solver(power_inner_products(directions, directions, order) / factorial(order))
+    weights = np.zeros(directions.shape[0], dtype=directions.dtype)
+    left_over = tensor.values
+    for _ in range(2):  # solve, then refine
+        right = contract(left_over, np.conj(directions), order)
+        weights = weights + solve(right)
+        left_over = tensor.values - power_sum(directions, order, weights)
+    return weights, float(np.linalg.norm(left_over) / np.linalg.norm(tensor.values))
+
+
+def _gram_solver(gram: Array) -> Callable[[Array], Array]:
+    """Solve with a Gram matrix by Cholesky, or in the least-squares sense where it is singular."""
+    try:
+        factor = linalg.cho_factor(gram, check_finite=False)
+    except linalg.LinAlgError:
+        inverse = linalg.pinvh(gram, check_finite=False)
+        return lambda right: np.asarray(inverse @ right)
+    return lambda right: np.asarray(linalg.cho_solve(factor, right, check_finite=False))
+
+
+def finish(
+    tensor: IncompleteSymmetricTensor, directions: Array, weights: Array, numbers: Diagnostics
+) -> Decomposition:
+    """q_i = λ_i^{1/m} (1, ṽ_i, w̃_i), rotated to be as real as possible where the tensor is real."""
+    order = tensor.order
+    if weights.dtype.kind == "f" and (order % 2 or (weights >= 0).all()):
+        roots = np.sign(weights) * np.abs(weights) ** (1.0 / order)
+    else:
+        roots = weights.astype(complex) ** (1.0 / order)
+    factors = roots[:, None] * directions
+    if not tensor.is_real or factors.dtype.kind == "f":
+        return Decomposition(factors, numbers)
+    factors = nearest_real(factors, order)
+    sizes = np.linalg.norm(factors, axis=1)
+    imaginary = float((np.linalg.norm(factors.imag, axis=1) / sizes).max())
+    numbers = replace(numbers, imaginary_part=imaginary)
+    left_over = tensor.values - power_sum(factors.real, order)
+    as_real = float(np.linalg.norm(left_over) / np.linalg.norm(tensor.values))
+    if as_real <= 2 * numbers.residual:
+        return Decomposition(factors.real.copy(), replace(numbers, residual=as_real))
+    return Decomposition(factors, numbers)
+
+
+def nearest_real(factors: Array, order: int) -> Array:
+    """Turn each factor by the `order`-th root of unity that makes it most nearly real (eq:q)."""
+    units = np.exp(2j * np.pi * np.arange(order) / order)
+    turned = units[:, None, None] * factors  # (order, r, d)
+    choice = np.linalg.norm(turned.imag, axis=2).argmin(axis=0)
+    return np.asarray(turned[choice, np.arange(factors.shape[0])])

@@ -1,0 +1,251 @@
+"""Incomplete symmetric tensor decomposition (paper, Algorithm 3.4, algo:iSTD).
+
+| paper symbol | name here | shape |
+|---|---|---|
+| q_i | ``Decomposition.factors`` | (r, d) |
+| (1, ṽ_i, w̃_i) | ``directions`` | (r, d) |
+| ξ | ``direction`` of `common_eigenvalues` | (n−k,) |
+
+Differs from the paper: several orders of the coordinates and several ξ are tried and the lowest
+residual is kept, since the error of a single draw is heavy-tailed. One factor is found directly
+from ratios of entries; no split is needed. What differs inside a step is said where the step is:
+generating.py (Steps 1 and 2), coefficients.py (Step 3).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix.capacity import Split, best_split, check_count
+from momentmix.errors import CapacityError, DecompositionError, InputError, InputTypeError
+from momentmix.index_sets import Int, colex_rank, sets_without
+from momentmix.parallel import one_thread_below
+from momentmix.tensor.coefficients import finish, lower_coordinates, solve_weights
+from momentmix.tensor.gauss_newton import fit_powers
+from momentmix.tensor.generating import (
+    choose_basis,
+    common_eigenvalues,
+    multiplication_matrices,
+    sub_tensors,
+)
+from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
+from momentmix.tensor.results import Decomposition, Diagnostics, failure
+
+Array = NDArray[Any]
+
+__all__ = ["attempts", "decompose", "default_orders"]
+
+_EPS = float(np.finfo(float).eps)
+
+
+def default_orders(rank: int) -> int:
+    """Orders of the coordinates to try: four, or two where each costs seconds."""
+    return 2 if rank > 500 else 4
+
+
+@one_thread_below(1000)
+def decompose(
+    tensor: IncompleteSymmetricTensor,
+    rank: int,
+    random_state: int | np.random.Generator | None = None,
+    *,
+    n_orders: int | None = None,
+    n_directions: int = 2,
+    polish: bool = False,
+) -> Decomposition:
+    """Decompose an incomplete symmetric tensor into `rank` powers (Algorithm 3.4).
+
+    Parameters
+    ----------
+    tensor : IncompleteSymmetricTensor
+        Order at least 3; real or complex.
+    rank : int
+        Number of factors, at most ``largest_rank(tensor.n_features, tensor.order)``.
+    random_state : int, Generator or None
+    n_orders : int, optional
+        Orders of the coordinates to try; the lowest residual is kept. 4 by default, 2 above rank
+        500, where each costs seconds.
+    n_directions : int
+        Vectors ξ to try for each order of the coordinates; the widest eigenvalue gap is kept.
+    polish : bool
+        Whether to finish with Levenberg–Marquardt on (solve-F). Reported apart, as
+        ``diagnostics.polished_residual``.
+
+    Returns
+    -------
+    Decomposition
+        ``factors`` of shape (rank, n_features), each unique up to an `order`-th root of unity; real
+        where the tensor is real and real factors do as well.
+
+    Raises
+    ------
+    CapacityError
+        Where rank exceeds what the order identifies.
+    DecompositionError
+        Where a genericity condition fails for every order of the coordinates tried.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> factors = np.random.default_rng(0).standard_normal((6, 15))
+    >>> tensor = IncompleteSymmetricTensor.from_factors(factors, 3)
+    >>> result = decompose(tensor, 6, random_state=0)
+    >>> result.diagnostics.residual < 1e-12
+    True
+    """
+    tried = attempts(tensor, rank, random_state, n_orders=n_orders, n_directions=n_directions)
+    best = min(tried, key=lambda one: (one.diagnostics.failed is not None, _rank_key(one)))
+    if best.diagnostics.failed is not None:
+        raise failure(tensor, rank, tried)
+    if polish:
+        polished = fit_powers(tensor, best.factors)
+        numbers = replace(best.diagnostics, polished_residual=polished.residual)
+        best = Decomposition(polished.factors, numbers)
+    return best
+
+
+def _rank_key(one: Decomposition) -> float:
+    residual = one.diagnostics.residual
+    return residual if np.isfinite(residual) else np.inf
+
+
+def attempts(
+    tensor: IncompleteSymmetricTensor,
+    rank: int,
+    random_state: int | np.random.Generator | None = None,
+    *,
+    n_orders: int | None = None,
+    n_directions: int = 2,
+) -> list[Decomposition]:
+    """One decomposition for each order of the coordinates tried, failed ones included.
+
+    More orders are drawn while every one has failed, until each coordinate has led once.
+    """
+    rank = _check(tensor, rank)
+    n_orders = default_orders(rank) if n_orders is None else check_count("n_orders", n_orders, 1)
+    n_directions = check_count("n_directions", n_directions, 1)
+    if not tensor.values.any():
+        raise DecompositionError(
+            "every entry of the tensor is zero: it has rank 0 on distinct indices. Nothing can be "
+            "decomposed; check the input.",
+            condition="independence-basis",
+        )
+    if rank == 1:
+        return [_one_factor(tensor)]
+    split = best_split(tensor.n_features, tensor.order, rank)
+    rng = np.random.default_rng(random_state)
+    leads = rng.permutation(tensor.n_features)
+    tried: list[Decomposition] = []
+    for lead in leads if n_orders <= leads.size else np.resize(leads, n_orders):
+        if len(tried) >= n_orders and any(one.diagnostics.failed is None for one in tried):
+            break
+        others = rng.permutation(np.delete(np.arange(tensor.n_features), lead))
+        coordinates = np.concatenate([[lead], others])
+        tried.append(_attempt(tensor, rank, split, coordinates, rng, n_directions))
+    return [replace(one, diagnostics=replace(one.diagnostics, n_tried=len(tried))) for one in tried]
+
+
+def _check(tensor: IncompleteSymmetricTensor, rank: int) -> int:
+    if not isinstance(tensor, IncompleteSymmetricTensor):
+        raise InputTypeError(
+            f"tensor must be an IncompleteSymmetricTensor; got {type(tensor).__name__}. Build one "
+            "from its values with IncompleteSymmetricTensor(values, n_features, order)."
+        )
+    rank = check_count("rank", rank, 1)
+    if tensor.order < 3:
+        raise InputError(
+            f"order must be at least 3: lower orders do not determine the factors; got order="
+            f"{tensor.order}. Use moments of order 3 or more."
+        )
+    if tensor.n_features <= tensor.order:
+        raise CapacityError(
+            f"order={tensor.order} needs at least {tensor.order + 1} features; got "
+            f"{tensor.n_features}. Lower the order or add features."
+        )
+    if rank > 1:
+        best_split(tensor.n_features, tensor.order, rank)
+    return rank
+
+
+# -- one factor --------------------------------------------------------------------------------
+
+
+def _one_factor(tensor: IncompleteSymmetricTensor) -> Decomposition:
+    """q_i / q_j from the entries F_{i·S} and F_{j·S}, by least squares over S (no split needed)."""
+    d, order = tensor.n_features, tensor.order
+    energy = np.bincount(
+        tensor.labels.ravel(), weights=np.repeat(np.abs(tensor.values) ** 2, order), minlength=d
+    )
+    pivot = int(energy.argmax())
+    directions = np.ones((1, d), dtype=tensor.values.dtype)
+    for i in range(d):
+        if i == pivot:
+            continue
+        rest = sets_without(d, order - 1, pivot)
+        rest = rest[(rest != i).all(axis=1)]
+        over, under = (
+            tensor.values[colex_rank(np.sort(np.column_stack([rest, np.full(len(rest), x)]), 1))]
+            for x in (i, pivot)
+        )
+        size = float(np.linalg.norm(under) ** 2)
+        if size <= _EPS**2 * energy[pivot]:
+            raise DecompositionError(
+                f"entries do not determine coordinate {i} of the factor: all that could are zero. "
+                "The factor has too few non-zero coordinates; leave out the zero features.",
+                condition="leading-entry",
+            )
+        directions[0, i] = np.vdot(under, over) / size
+    weights, residual = solve_weights(tensor, directions)
+    return finish(tensor, directions, weights, Diagnostics(residual=residual))
+
+
+# -- Algorithm 3.4 for one order of the coordinates ------------------------------------------------
+
+
+def _attempt(
+    tensor: IncompleteSymmetricTensor,
+    rank: int,
+    split: Split,
+    coordinates: Int,
+    rng: np.random.Generator,
+    n_directions: int,
+) -> Decomposition:
+    blocks = sub_tensors(tensor, split, coordinates)
+    basis, margin = choose_basis(blocks.base, rank)
+    numbers = Diagnostics(
+        residual=np.inf, split=split, coordinates=tuple(int(c) for c in coordinates)
+    )
+    empty = np.zeros((rank, tensor.n_features), dtype=tensor.values.dtype)
+    if margin <= rank * _EPS:
+        upper_margin = choose_basis(blocks.raised_upper, rank)[1]
+        failed = "independence-basis" if upper_margin <= rank * _EPS else "leading-entry"
+        return Decomposition(empty, replace(numbers, failed=failed))
+    matrices, condition = multiplication_matrices(blocks, basis)  # Step 1
+    numbers = replace(numbers, condition_systems=condition)
+    if not condition * _EPS < 1:
+        return Decomposition(empty, replace(numbers, failed="independence-rows"))
+    roots = max(  # Step 2
+        (
+            common_eigenvalues(matrices, rng.standard_normal(blocks.n_upper))
+            for _ in range(n_directions)
+        ),
+        key=lambda found: found.gap,
+    )
+    numbers = replace(numbers, eigenvalue_gap=roots.gap, condition_eigenvectors=roots.condition)
+    if not roots.condition * _EPS < 1:
+        return Decomposition(empty, replace(numbers, failed="distinct-eigenvalues"))
+    lower = lower_coordinates(blocks, split, roots.values)  # Step 3
+    if lower is None:
+        return Decomposition(empty, replace(numbers, failed="distinct-eigenvalues"))
+    directions = np.empty((rank, tensor.n_features), dtype=lower.dtype)
+    directions[:, coordinates[0]] = 1.0
+    directions[:, coordinates[1 : split.n_lower + 1]] = lower
+    directions[:, coordinates[split.n_lower + 1 :]] = roots.values
+    weights, residual = solve_weights(tensor, directions)
+    if not np.isfinite(residual):
+        return Decomposition(empty, replace(numbers, failed="residual"))
+    return finish(tensor, directions, weights, replace(numbers, residual=residual))

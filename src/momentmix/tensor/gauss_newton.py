@@ -1,0 +1,242 @@
+"""Least squares on Ω_m for sums of powers, by Levenberg–Marquardt.
+
+| paper symbol | name here | shape |
+|---|---|---|
+| q_i^* (solve-F) | ``fit_powers`` | (r, d) |
+| ω_i^*, μ_i^* (prob:nls-w mu) | ``fit_weighted_powers`` | (r,), (r, d) |
+| Jᴴ R, R the residual on Ω_m | ``gradient`` | (r·d,) |
+
+The residual is formed on Ω_m first and then contracted: "data term minus model term" would lose
+half of the digits. The matrix Jᴴ J comes in closed form from normal_matrix.py.
+
+Differs from the paper: it names MATLAB's ``lsqnonlin`` and ``fmincon``; here Levenberg–Marquardt,
+with conjugate gradients on Jᴴ J v where that matrix would be too large. The constraints ω ≥ 0,
+Σ ω = 1 hold by the substitution ω_i = s_i² / Σ s².
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import factorial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+from scipy.sparse.linalg import LinearOperator, cg
+
+from momentmix.tensor.incomplete_tensor import (
+    IncompleteSymmetricTensor,
+    contract,
+    contract_gradient,
+    power_derivative,
+    power_sum,
+)
+from momentmix.tensor.normal_matrix import normal_matrix, vector_block
+
+Array = NDArray[Any]
+
+__all__ = ["PowerFit", "fit_powers", "fit_weighted_powers"]
+
+_LARGEST_MATRIX = 12_000  # unknowns; beyond, JᴴJ is applied and never stored (1.2 GB at this size)
+_STALL = 1e-15  # relative decrease of the squared residual that counts as none
+
+
+Residuals = list[Array]
+Step = Callable[[float], Array]
+
+
+@dataclass(frozen=True)
+class _Descent:
+    point: Array
+    cost: float
+    n_iterations: int
+    converged: bool
+
+
+def _descend(
+    start: Array,
+    residuals_at: Callable[[Array], Residuals],
+    linearise: Callable[[Array, Residuals], Step],
+    size: float,
+    max_iterations: int,
+) -> _Descent:
+    """Levenberg–Marquardt on Σ ‖residual‖²; `linearise` gives the step for a damping."""
+
+    def cost_of(residuals: Residuals) -> float:
+        return float(np.sqrt(sum(np.linalg.norm(one) ** 2 for one in residuals))) / size
+
+    point, residuals = start, residuals_at(start)
+    cost = cost_of(residuals)
+    damping, growth, count = 1e-6, 2.0, 0
+    while count < max_iterations and np.isfinite(cost):
+        step_for = linearise(point, residuals)
+        while True:
+            count += 1
+            step = step_for(damping)
+            small = float(np.linalg.norm(step)) <= 1e-9 * float(np.linalg.norm(point))
+            moved = residuals_at(point + step)
+            trial = cost_of(moved)
+            if trial < cost:
+                break
+            # No decrease left in double precision: this is the minimum, not a failure.
+            if small or count >= max_iterations or damping > 1e12:
+                return _Descent(point, cost, count, small)
+            damping, growth = damping * growth, growth * 2.0
+        stalled = cost**2 - trial**2 <= _STALL * cost**2
+        point, residuals, cost = point + step, moved, trial
+        damping, growth = max(damping / 10.0, 1e-14), 2.0
+        if small or stalled:
+            return _Descent(point, cost, count, True)
+    return _Descent(point, cost, count, False)
+
+
+def _cholesky_step(matrix: Array, gradient: Array, damping: float) -> Array:
+    """Solve (JᴴJ + damping·diag) step = Jᴴ R; not-a-number where that is not positive definite."""
+    diagonal = np.real(np.diag(matrix))
+    damped = matrix.copy()
+    damped[np.diag_indices_from(damped)] += damping * diagonal + 1e-16 * diagonal.max(initial=0.0)
+    try:
+        factor = linalg.cho_factor(damped, overwrite_a=True, check_finite=False)
+    except linalg.LinAlgError:
+        return np.full_like(gradient, np.nan)
+    return np.asarray(linalg.cho_solve(factor, gradient, check_finite=False))
+
+
+@dataclass(frozen=True)
+class PowerFit:
+    """Outcome of a least-squares fit of powers; ``residual`` is relative to the data's norm."""
+
+    factors: Array
+    weights: Array
+    residual: float
+    n_iterations: int
+    converged: bool
+
+
+def fit_powers(
+    tensor: IncompleteSymmetricTensor, start: Array, *, max_iterations: int = 100
+) -> PowerFit:
+    """Minimise ‖F − Σ_i q_i^{⊗m}‖ on Ω_m from `start` (eq. solve-F).
+
+    Parameters
+    ----------
+    tensor : IncompleteSymmetricTensor
+    start : array of shape (rank, n_features)
+        Real or complex; the answer has the same kind.
+    max_iterations : int
+        Steps of Levenberg–Marquardt, refused ones included.
+
+    Returns
+    -------
+    PowerFit
+        With all weights one.
+    """
+    r, d = start.shape
+    order = tensor.order
+    size = float(np.linalg.norm(tensor.values)) or 1.0
+
+    def residuals_at(point: Array) -> Residuals:
+        return [tensor.values - power_sum(point.reshape(r, d), order)]
+
+    def linearise(point: Array, residuals: Residuals) -> Step:
+        factors = point.reshape(r, d)
+        gradient = contract_gradient(residuals[0], np.conj(factors), order).ravel()  # Jᴴ R
+        if r * d > _LARGEST_MATRIX:
+            return _matrix_free_step(factors, order, gradient)
+        matrix = normal_matrix(np.ones(r), factors, order)[r:, r:]
+        return lambda damping: _cholesky_step(matrix, gradient, damping)
+
+    end = _descend(np.array(start).ravel(), residuals_at, linearise, size, max_iterations)
+    return PowerFit(end.point.reshape(r, d), np.ones(r), end.cost, end.n_iterations, end.converged)
+
+
+def fit_weighted_powers(
+    tensors: Sequence[IncompleteSymmetricTensor],
+    weights: Array,
+    vectors: Array,
+    *,
+    max_iterations: int = 100,
+) -> PowerFit:
+    """Minimise Σ_t ‖M_t − Σ_i ω_i μ_i^{⊗t}‖² over several orders t, ω ≥ 0, Σ ω = 1 (prob:nls-w mu).
+
+    Parameters
+    ----------
+    tensors : sequence of IncompleteSymmetricTensor
+        Real moments of different orders.
+    weights : array of shape (r,)
+    vectors : array of shape (r, d)
+    max_iterations : int
+
+    Returns
+    -------
+    PowerFit
+        ``factors`` are the vectors μ_i.
+    """
+    r, d = vectors.shape
+    size = float(np.sqrt(sum(one.norm() ** 2 for one in tensors))) or 1.0
+
+    def unpack(point: Array) -> tuple[Array, Array]:
+        squares = point[:r] ** 2
+        return squares / squares.sum(), point[r:].reshape(r, d)
+
+    def residuals_at(point: Array) -> Residuals:
+        w, mu = unpack(point)
+        return [
+            np.sqrt(factorial(one.order)) * (one.values - power_sum(mu, one.order, w))
+            for one in tensors
+        ]
+
+    def linearise(point: Array, residuals: Residuals) -> Step:
+        w, mu = unpack(point)
+        matrix = np.zeros((r + r * d, r + r * d))
+        gradient = np.zeros(r + r * d)
+        for one, residual in zip(tensors, residuals, strict=True):
+            root = np.sqrt(factorial(one.order))
+            matrix += root**2 * normal_matrix(w, mu, one.order)
+            gradient[:r] += root * contract(residual, mu, one.order)
+            slopes = contract_gradient(residual, mu, one.order)
+            gradient[r:] += root * (w[:, None] * slopes).ravel()
+        total = float((point[:r] ** 2).sum())
+        chain = 2 * (np.diag(point[:r]) - np.outer(w, point[:r])) / total  # ∂ω/∂s, (r, r)
+        matrix[:r] = chain.T @ matrix[:r]
+        matrix[:, :r] = matrix[:, :r] @ chain
+        gradient[:r] = chain.T @ gradient[:r]
+        # The length of s is free: fix it, so that the matrix is regular.
+        unit = point[:r] / np.sqrt(total)
+        matrix[:r, :r] += np.outer(unit, unit) * max(np.diag(matrix)[:r].max(), 1e-300)
+        return lambda damping: _cholesky_step(matrix, gradient, damping)
+
+    start = np.concatenate([np.sqrt(np.maximum(weights, 0.0) / weights.sum()), vectors.ravel()])
+    end = _descend(start, residuals_at, linearise, size, max_iterations)
+    w, mu = unpack(end.point)
+    return PowerFit(mu, w, end.cost, end.n_iterations, end.converged)
+
+
+def _matrix_free_step(factors: Array, order: int, gradient: Array) -> Step:
+    """The same step by conjugate gradients: J v and Jᴴ u are matrix products."""
+    r, d = factors.shape
+    blocks = np.stack([vector_block(q, q[None], order)[0][0] for q in factors])  # (r, d, d)
+    diagonal = np.real(np.einsum("iaa->ia", blocks))
+
+    def step_for(damping: float) -> Array:
+        shift = damping * diagonal + 1e-16 * diagonal.max()
+        inverse = np.linalg.inv(blocks + np.einsum("ia,ab->iab", shift, np.eye(d)))
+
+        def apply(v: Array) -> Array:
+            direction = v.reshape(r, d)
+            change = power_derivative(factors, direction, order)
+            back = contract_gradient(change, np.conj(factors), order)
+            return np.asarray(back + shift * direction).ravel()
+
+        def precondition(v: Array) -> Array:
+            return np.asarray(np.einsum("iab,ib->ia", inverse, v.reshape(r, d))).ravel()
+
+        shape = (r * d, r * d)
+        system = LinearOperator(shape, matvec=apply, dtype=factors.dtype)
+        helper = LinearOperator(shape, matvec=precondition, dtype=factors.dtype)
+        step, _ = cg(system, gradient, rtol=1e-6, maxiter=60, M=helper)
+        return np.asarray(step)
+
+    return step_for

@@ -1,0 +1,204 @@
+"""Generating matrix, multiplication matrices and their common eigenvectors (paper, section 3).
+
+| paper symbol | name here | shape |
+|---|---|---|
+| 0; 1…k; k+1…n after a re-ordering of the coordinates | ``lead``, ``lower``, ``upper`` | |
+| p, m−p−1 | ``degree``, ``co_degree`` | |
+| (F_m)_{0·J_1·J_2} | ``SubTensors.base`` | (C(k, p), C(n−k, m−p−1)) |
+| (F_m)_{J_1·J_2⁺}, one degree above J_2 | ``SubTensors.raised_upper`` | (…, C(n−k, m−p)) |
+| (F_m)_{J_1⁺·J_2}, one degree above J_1 | ``SubTensors.raised_lower`` | (C(k, p+1), …) |
+| B_0 | ``basis`` (positions in J_1) | (r,) |
+| A[α, F_m], b[α, F_m] (eq: Aalpha) | rows of ``base``, ``raised_upper`` | |
+| N_l(G) (eq:N) | ``multiplication_matrices(…)`` | (n−k, r, r) |
+| w̃_i (w_i) | ``common_eigenvalues(…)`` | (r, n−k) |
+
+Differs from the paper: A[α, F_m] depends on α only through its last index l, so that n−k
+factorisations with r right-hand sides give all of G. B_0 is not the first r monomials but r of them
+chosen by a pivoted QR factorisation, which is the same at capacity and better conditioned below it.
+Eigenvalues are read as diag(V⁻¹ N_l V), not v^H N_l v: N_l is not normal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+from scipy.linalg import lapack
+
+from momentmix.capacity import Split
+from momentmix.index_sets import Int, colex_rank, index_sets
+from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
+
+Array = NDArray[Any]
+
+__all__ = [
+    "SubTensors",
+    "choose_basis",
+    "common_eigenvalues",
+    "multiplication_matrices",
+    "scaled_least_squares",
+    "sub_tensors",
+]
+
+_GATHER = 1 << 20  # index sets sorted at once: bounds the memory of a gather
+
+
+@dataclass(frozen=True)
+class SubTensors:
+    """The three blocks of a tensor that the algorithm reads, for one order of the coordinates."""
+
+    base: Array
+    raised_upper: Array
+    raised_lower: Array
+    n_upper: int
+    co_degree: int
+
+
+def _gather(tensor: IncompleteSymmetricTensor, first: Int, second: Int) -> Array:
+    """Entries at the unions of disjoint index sets, of shape (len(first), len(second))."""
+    small = np.min_scalar_type(tensor.n_features)
+    first, second = first.astype(small), second.astype(small)
+    shape = (first.shape[0], second.shape[0])
+    result = np.empty(shape, dtype=tensor.values.dtype)
+    step = max(1, _GATHER // max(1, shape[1]))
+    for start in range(0, shape[0], step):
+        rows = first[start : start + step]
+        sets = np.empty((rows.shape[0], shape[1], tensor.order), dtype=small)
+        sets[..., : first.shape[1]] = rows[:, None, :]
+        sets[..., first.shape[1] :] = second[None, :, :]
+        sets.sort(axis=-1)
+        result[start : start + step] = tensor.values[colex_rank(sets)]
+    return result
+
+
+def sub_tensors(tensor: IncompleteSymmetricTensor, split: Split, coordinates: Int) -> SubTensors:
+    """Gather the blocks for one order of the coordinates: lead, k lower ones, the upper ones."""
+    k, p = split.n_lower, split.degree
+    co_degree = tensor.order - p - 1
+    lead, lower, upper = coordinates[:1], coordinates[1 : k + 1], coordinates[k + 1 :]
+    low, low_raised = lower[index_sets(k, p)], lower[index_sets(k, p + 1)]
+    up = upper[index_sets(upper.size, co_degree)]
+    up_raised = upper[index_sets(upper.size, co_degree + 1)]
+    with_lead = np.concatenate([np.broadcast_to(lead, (low.shape[0], 1)), low], axis=1)
+    return SubTensors(
+        base=_gather(tensor, with_lead, up),
+        raised_upper=_gather(tensor, low, up_raised),
+        raised_lower=_gather(tensor, low_raised, up),
+        n_upper=upper.size,
+        co_degree=co_degree,
+    )
+
+
+def scaled_least_squares(matrix: Array, right: Array) -> tuple[Array, float]:
+    """Least squares with columns scaled to norm one: QR, or LU where the matrix is square.
+
+    Returns
+    -------
+    solution : array of shape (n_columns, n_right)
+    condition : float
+        Estimated condition number of the scaled matrix; infinite if a column is zero.
+    """
+    norms = np.linalg.norm(matrix, axis=0)
+    singular = np.zeros((matrix.shape[1], right.shape[1]), np.result_type(matrix, right)), np.inf
+    if not (np.isfinite(norms).all() and (norms > 0).all()):
+        return singular
+    scaled = matrix / norms
+    complex_ = scaled.dtype.kind == "c"
+    if matrix.shape[0] == matrix.shape[1]:  # at capacity: elimination is cheaper, and as good
+        factors, pivots = linalg.lu_factor(scaled, check_finite=False)
+        estimate = lapack.zgecon if complex_ else lapack.dgecon
+        reciprocal = float(estimate(factors, np.linalg.norm(scaled, 1))[0])
+        if not reciprocal > 0:
+            return singular
+        solution = linalg.lu_solve((factors, pivots), right, check_finite=False)
+    else:
+        q, upper = linalg.qr(scaled, mode="economic", check_finite=False)
+        reciprocal = float((lapack.ztrcon if complex_ else lapack.dtrcon)(upper)[0])
+        if not reciprocal > 0:
+            return singular
+        solution = linalg.solve_triangular(upper, q.conj().T @ right, check_finite=False)
+    return solution / norms[:, None], 1.0 / reciprocal
+
+
+def choose_basis(base: Array, rank: int) -> tuple[Int, float]:
+    """Choose r monomials of J_1 whose rows of `base` are far from dependent (eq. B0).
+
+    Returns
+    -------
+    basis : array of shape (rank,)
+        Positions in J_1, increasing.
+    margin : float
+        Size of the r-th pivot against the first: near zero where the rank is below r.
+    """
+    upper, pivots = linalg.qr(base.T, mode="r", pivoting=True, check_finite=False)
+    sizes = np.abs(np.diag(upper))
+    margin = float(sizes[rank - 1] / sizes[0]) if sizes[0] > 0 else 0.0
+    return np.sort(pivots[:rank]).astype(np.int64), margin
+
+
+def multiplication_matrices(blocks: SubTensors, basis: Int) -> tuple[Array, float]:
+    """Solve (solve-G) and arrange the solution as the matrices N_l(G) (eq:N).
+
+    Returns
+    -------
+    matrices : array of shape (n_upper, rank, rank)
+    condition : float
+        Largest condition number of the systems.
+    """
+    base, raised = blocks.base[basis].T, blocks.raised_upper[basis].T
+    sets = index_sets(blocks.n_upper, blocks.co_degree)
+    rank = basis.size
+    matrices = np.empty((blocks.n_upper, rank, rank), dtype=base.dtype)
+    worst = 1.0
+    for last in range(blocks.n_upper):
+        rows = np.flatnonzero((sets != last).all(axis=1))  # O_α
+        joined = np.column_stack([sets[rows], np.full(rows.size, last)])
+        target = raised[colex_rank(np.sort(joined, axis=1))]  # (|O_α|, r)  eq: Aalpha
+        solution, condition = scaled_least_squares(base[rows], target)  # (r, r)  solve-G
+        matrices[last] = solution.T  # (r, r)  eq:N
+        worst = max(worst, condition)
+    return matrices, worst
+
+
+@dataclass(frozen=True)
+class Eigenvalues:
+    """Common eigenvalues of the multiplication matrices and how well they were determined."""
+
+    values: Array
+    gap: float
+    condition: float
+
+
+def common_eigenvalues(matrices: Array, direction: Array) -> Eigenvalues:
+    """Eigenvalues of every N_l in the eigenvectors of N(ξ) (N_xi, w_i).
+
+    Parameters
+    ----------
+    matrices : array of shape (n_upper, rank, rank)
+    direction : array of shape (n_upper,)
+        The vector ξ.
+
+    Returns
+    -------
+    Eigenvalues
+        ``values`` of shape (rank, n_upper): row i is w̃_i. ``gap`` is the least distance of two
+        eigenvalues of N(ξ) against the largest, ``condition`` belongs to the eigenvectors.
+    """
+    n_upper, rank, _ = matrices.shape
+    combined = np.tensordot(direction, matrices, axes=1)  # (r, r)  N_xi
+    roots, vectors = np.linalg.eig(combined)
+    distance = np.abs(roots[:, None] - roots[None, :]) + np.diag(np.full(rank, np.inf))
+    size = float(np.abs(roots).max())
+    gap = float(distance.min() / size) if size > 0 else 0.0
+    values = np.zeros((rank, n_upper), dtype=np.result_type(vectors, matrices))
+    try:
+        inverse = np.linalg.inv(vectors)
+    except np.linalg.LinAlgError:
+        return Eigenvalues(values, 0.0, np.inf)
+    condition = float(np.linalg.norm(vectors, 1) * np.linalg.norm(inverse, 1))
+    for last in range(n_upper):
+        values[:, last] = np.einsum("ij,ji->i", inverse @ matrices[last], vectors)  # w_i
+    return Eigenvalues(values, gap, condition)

@@ -1,0 +1,337 @@
+"""Incomplete symmetric tensors: the entries with distinct indices, and sums of powers on them.
+
+| paper symbol | name here | shape |
+|---|---|---|
+| (F_m)_{Ω_m} | ``IncompleteSymmetricTensor.values`` | (C(d, m),) |
+| ‖F_{Ω_m}‖ (tensor:norm:HS) | ``IncompleteSymmetricTensor.norm()`` | scalar |
+| (Σ_i λ_i q_i^{⊗m})_{Ω_m} | ``power_sum(q, m, weights=λ)`` | (C(d, m),) |
+| e_t(x) | ``elementary_symmetric(x, m)[t]`` | (…,) |
+| ⟨(a^{⊗m})_Ω, (b^{⊗m})_Ω⟩ = m!·e_m(a∘b) | ``power_inner_products(a, b, m)`` | (r, s) |
+
+Norms and inner products count every permutation of an index set, as the paper's Hilbert–Schmidt
+norm does: a factor m! against the plain sum over sets.
+
+Differs from the paper: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import comb, factorial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from momentmix.errors import InputError, InputTypeError
+from momentmix.index_sets import Int, check_countable, colex_rank, index_sets
+from momentmix.tensor.monomials import monomials, monomials_pullback, monomials_tangent
+
+Array = NDArray[Any]
+
+__all__ = [
+    "IncompleteSymmetricTensor",
+    "contract",
+    "contract_gradient",
+    "elementary_symmetric",
+    "power_derivative",
+    "power_inner_products",
+    "power_sum",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class IncompleteSymmetricTensor:
+    """A symmetric tensor known only where all indices are distinct.
+
+    Parameters
+    ----------
+    values : array of shape (C(n_features, order),)
+        Entries on the index sets `labels`, in colex order; real or complex.
+    n_features : int
+        Dimension d.
+    order : int
+        Number of indices m.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> tensor = IncompleteSymmetricTensor.from_factors(np.array([[1.0, 2.0, 3.0, 4.0]]), 3)
+    >>> tensor.values.tolist()
+    [6.0, 8.0, 12.0, 24.0]
+    >>> tensor[3, 0, 1]
+    8.0
+    """
+
+    values: Array
+    n_features: int
+    order: int
+
+    def __post_init__(self) -> None:
+        for name in ("n_features", "order"):
+            number = getattr(self, name)
+            if isinstance(number, bool) or not isinstance(number, int | np.integer):
+                raise InputTypeError(f"{name} must be an integer; got {number!r}.")
+            object.__setattr__(self, name, int(number))
+        if not 1 <= self.order <= self.n_features:
+            raise InputError(
+                f"order must lie between 1 and n_features={self.n_features} (an entry needs that "
+                f"many distinct indices); got order={self.order}."
+            )
+        check_countable(self.n_features, self.order)
+        values = np.array(self.values)
+        if values.dtype.kind not in "fciu":
+            raise InputTypeError(f"values must be numbers; got dtype {values.dtype}.")
+        values = values.astype(complex if values.dtype.kind == "c" else float, copy=False)
+        expected = comb(self.n_features, self.order)
+        if values.shape != (expected,):
+            raise InputError(
+                f"values must have shape ({expected},): one entry for each of the "
+                f"C({self.n_features}, {self.order}) index sets, in colex order (see labels); "
+                f"got shape {values.shape}."
+            )
+        bad = np.flatnonzero(~np.isfinite(values))
+        if bad.size:
+            place = tuple(int(i) for i in self.labels[bad[0]])
+            raise InputError(
+                f"values must be finite; the entry at {place} is {values[bad[0]]} "
+                f"({bad.size} such entries). Replace or re-estimate them before decomposing."
+            )
+        values.setflags(write=False)
+        object.__setattr__(self, "values", values)
+
+    @classmethod
+    def from_factors(
+        cls, factors: ArrayLike, order: int, weights: ArrayLike | None = None
+    ) -> IncompleteSymmetricTensor:
+        """The tensor Σ_i weights_i · factors_i^{⊗order} on distinct indices.
+
+        Parameters
+        ----------
+        factors : array of shape (rank, n_features)
+        order : int
+        weights : array of shape (rank,), optional
+            All one by default.
+        """
+        factors = np.asarray(factors)
+        if factors.ndim != 2:
+            raise InputError(
+                f"factors must have shape (rank, n_features); got {factors.ndim} dimension(s)."
+            )
+        if factors.dtype.kind not in "fciu":
+            raise InputTypeError(f"factors must be numbers; got dtype {factors.dtype}.")
+        d = factors.shape[1]
+        if not 1 <= order <= d:
+            raise InputError(f"order must lie between 1 and n_features={d}; got order={order}.")
+        check_countable(d, order)
+        return cls(power_sum(factors, order, weights), d, order)
+
+    @property
+    def labels(self) -> Int:
+        """The index set of each entry, of shape (C(n_features, order), order)."""
+        return index_sets(self.n_features, self.order)
+
+    @property
+    def is_real(self) -> bool:
+        """Whether the entries are real numbers."""
+        return self.values.dtype.kind == "f"
+
+    def __getitem__(self, indices: tuple[int, ...]) -> Any:
+        chosen = sorted(int(i) for i in np.atleast_1d(np.asarray(indices)))
+        if len(chosen) != self.order or len(set(chosen)) != self.order:
+            raise InputError(f"an entry needs {self.order} distinct indices; got {indices!r}.")
+        if chosen[0] < 0 or chosen[-1] >= self.n_features:
+            raise InputError(f"indices must lie in 0…{self.n_features - 1}; got {indices!r}.")
+        return self.values[colex_rank(chosen)].item()
+
+    def _paired(self, other: IncompleteSymmetricTensor) -> IncompleteSymmetricTensor:
+        if (self.n_features, self.order) != (other.n_features, other.order):
+            raise InputError(
+                f"tensors must agree in n_features and order; got ({self.n_features}, "
+                f"{self.order}) and ({other.n_features}, {other.order})."
+            )
+        return other
+
+    def __add__(self, other: IncompleteSymmetricTensor) -> IncompleteSymmetricTensor:
+        values = self.values + self._paired(other).values
+        return IncompleteSymmetricTensor(values, self.n_features, self.order)
+
+    def __sub__(self, other: IncompleteSymmetricTensor) -> IncompleteSymmetricTensor:
+        values = self.values - self._paired(other).values
+        return IncompleteSymmetricTensor(values, self.n_features, self.order)
+
+    def __mul__(self, factor: complex) -> IncompleteSymmetricTensor:
+        return IncompleteSymmetricTensor(self.values * factor, self.n_features, self.order)
+
+    __rmul__ = __mul__
+
+    def norm(self) -> float:
+        """Hilbert–Schmidt norm over all ordered labels of Ω_m (eq. tensor:norm:HS)."""
+        return float(np.sqrt(factorial(self.order)) * np.linalg.norm(self.values))
+
+    def inner(self, other: IncompleteSymmetricTensor) -> Any:
+        """Inner product over all ordered labels, conjugate-linear in ``self``."""
+        plain = np.vdot(self.values, self._paired(other).values)
+        return (factorial(self.order) * plain).item()
+
+    def __repr__(self) -> str:
+        kind = "real" if self.is_real else "complex"
+        return (
+            f"IncompleteSymmetricTensor(n_features={self.n_features}, order={self.order}, "
+            f"{self.values.size} {kind} entries, norm={self.norm():.4g})"
+        )
+
+
+class _PivotSplit:
+    """Ω_m cut at its middle index: I = α ∪ {j} ∪ γ with a indices below the pivot j and b above.
+
+    For each pivot the entries form a matrix over (γ, α) that is a product of two monomial tables;
+    nothing is computed twice and no table is larger than C(d, ⌈m/2⌉) rows. In colex order the lower
+    monomials below j are a prefix and fill contiguous runs; the upper ones are a prefix once the
+    coordinates are reversed.
+    """
+
+    def __init__(self, points: Array, order: int) -> None:
+        self.points = points
+        self.d = points.shape[0]
+        self.a = (order - 1) // 2
+        self.b = order - 1 - self.a
+        self.lower = monomials(points, self.a)
+        self.upper = monomials(points[::-1], self.b)
+
+    def __iter__(self) -> Iterator[tuple[int, Int, int, int]]:
+        """Yield the pivot j, the first position of each run of its entries (n_γ,), n_γ and n_α."""
+        mirrored = self.d - 1 - index_sets(self.d, self.b)[:, ::-1]  # increasing again
+        starts = colex_rank(mirrored, position=self.a + 1)
+        for j in range(self.a, self.d - self.b):
+            n_upper, n_lower = comb(self.d - 1 - j, self.b), comb(j, self.a)
+            yield j, starts[:n_upper] + comb(j, self.a + 1), n_upper, n_lower
+
+
+_LONG_RUN = 64  # from here on copying runs one by one beats an index array
+
+
+def _read_runs(values: Array, starts: Int, length: int) -> Array:
+    """The runs values[start : start + length] as rows, of shape (len(starts), length)."""
+    if length < _LONG_RUN:
+        return np.asarray(values[starts[:, None] + np.arange(length)])
+    return np.stack([values[start : start + length] for start in starts.tolist()])
+
+
+def _write_runs(values: Array, starts: Int, rows: Array) -> None:
+    """The inverse of `_read_runs`."""
+    length = rows.shape[1]
+    if length < _LONG_RUN:
+        values[starts[:, None] + np.arange(length)] = rows
+        return
+    for start, row in zip(starts.tolist(), rows, strict=True):
+        values[start : start + length] = row
+
+
+def power_sum(factors: ArrayLike, order: int, weights: ArrayLike | None = None) -> Array:
+    """Σ_i weights_i · factors_i^{⊗order} on Ω_order, of shape (C(d, order),): matrix products."""
+    points = np.asarray(factors).T
+    if points.dtype.kind != "c":
+        points = points.astype(float, copy=False)
+    scale = points if weights is None else points * np.asarray(weights)
+    split = _PivotSplit(points, order)
+    lower, upper = split.lower[-1], split.upper[-1]
+    values = np.empty(comb(split.d, order), dtype=scale.dtype)
+    for j, starts, n_upper, n_lower in split:
+        _write_runs(values, starts, (upper[:n_upper] * scale[j]) @ lower[:n_lower].T)
+    return values
+
+
+def contract(values: Array, factors: Array, order: int) -> Array:
+    """Contract a tensor on Ω_m with powers of each factor.
+
+    Returns
+    -------
+    array of shape (rank,)
+        Σ_I values_I · Π_{a∈I} factors_ia, the sum over index sets.
+    """
+    split = _PivotSplit(factors.T, order)
+    inner = np.zeros(factors.shape[0], np.result_type(values, factors))
+    for j, starts, n_upper, n_lower in split:
+        partial = _read_runs(values, starts, n_lower) @ split.lower[-1][:n_lower]  # (n_upper, r)
+        inner += np.einsum("kb,kb->b", partial, split.upper[-1][:n_upper]) * split.points[j]
+    return inner
+
+
+def contract_gradient(values: Array, factors: Array, order: int) -> Array:
+    """Derivative of `contract` by each entry of the factors.
+
+    Returns
+    -------
+    array of shape (rank, d)
+        Σ_{I∋a} values_I · Π_{c∈I∖a} factors_ic.
+    """
+    split = _PivotSplit(factors.T, order)
+    lower, upper = split.lower[-1], split.upper[-1]
+    dtype = np.result_type(values, factors)
+    by_lower, by_upper = np.zeros(lower.shape, dtype), np.zeros(upper.shape, dtype)
+    by_pivot = np.zeros(split.points.shape, dtype)
+    for j, starts, n_upper, n_lower in split:
+        block = _read_runs(values, starts, n_lower)
+        partial = block @ lower[:n_lower]  # (n_upper, r)
+        by_pivot[j] = np.einsum("kb,kb->b", partial, upper[:n_upper])
+        by_upper[:n_upper] += partial * split.points[j]
+        by_lower[:n_lower] += block.T @ (upper[:n_upper] * split.points[j])
+    by_pivot += monomials_pullback(split.points, split.lower, by_lower)
+    by_pivot += monomials_pullback(split.points[::-1], split.upper, by_upper)[::-1]
+    return by_pivot.T
+
+
+def power_derivative(factors: Array, directions: Array, order: int) -> Array:
+    """Directional derivative of ``power_sum(factors, order)``, of shape (C(d, order),)."""
+    split = _PivotSplit(factors.T, order)
+    tangents = directions.T
+    lower, upper = split.lower[-1], split.upper[-1]
+    d_lower = monomials_tangent(split.points, tangents, split.lower)
+    d_upper = monomials_tangent(split.points[::-1], tangents[::-1], split.upper)
+    values = np.empty(comb(split.d, order), np.result_type(factors, directions))
+    for j, starts, n_upper, n_lower in split:
+        up, low = upper[:n_upper], lower[:n_lower]
+        moved = d_upper[:n_upper] * split.points[j] + up * tangents[j]
+        block = moved @ low.T + (up * split.points[j]) @ d_lower[:n_lower].T
+        _write_runs(values, starts, block)
+    return values
+
+
+def elementary_symmetric(x: Array, degree: int) -> Array:
+    """Elementary symmetric polynomials e_0 … e_degree of the last axis.
+
+    Returns
+    -------
+    array of shape (degree + 1, ...)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> elementary_symmetric(np.array([2.0, 3.0, 5.0]), 3).tolist()
+    [1.0, 10.0, 31.0, 30.0]
+    """
+    e = np.zeros((degree + 1, *x.shape[:-1]), dtype=x.dtype)
+    e[0] = 1.0
+    for i in range(x.shape[-1]):
+        e[1:] += x[..., i] * e[:-1]
+    return e
+
+
+def power_inner_products(a: Array, b: Array, order: int) -> Array:
+    """⟨(a_i^{⊗m})_Ω, (b_k^{⊗m})_Ω⟩ = m!·e_m(conj(a_i)∘b_k), of shape (r, s).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> power_inner_products(np.array([[1.0, 1.0, 1.0]]), np.array([[2.0, 3.0, 5.0]]), 2).tolist()
+    [[62.0]]
+    """
+    e = np.zeros((order + 1, a.shape[0], b.shape[0]), dtype=np.result_type(a, b))
+    e[0] = 1.0
+    for i in range(a.shape[1]):
+        product = np.multiply.outer(np.conj(a[:, i]), b[:, i])
+        for t in range(min(order, i + 1), 0, -1):
+            e[t] += product * e[t - 1]
+    return np.asarray(factorial(order) * e[order])

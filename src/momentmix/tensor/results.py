@@ -1,0 +1,123 @@
+"""What a decomposition returns, and the error it raises when a genericity condition fails.
+
+| paper symbol | name here | shape |
+|---|---|---|
+| q_i | ``Decomposition.factors`` | (r, d) |
+| conditions (i)–(iv) of Theorem 4.2 (thm:tensor) | ``Diagnostics.failed`` | |
+
+Differs from the paper: nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix.capacity import Split
+from momentmix.errors import DecompositionError
+from momentmix.tensor.generating import sub_tensors
+from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
+
+Array = NDArray[Any]
+
+__all__ = ["Decomposition", "Diagnostics", "failure"]
+
+
+@dataclass(frozen=True)
+class Diagnostics:
+    """What was measured on the way to a decomposition.
+
+    Attributes
+    ----------
+    residual : float
+        ‖F − Σ q_i^{⊗m}‖ / ‖F‖ on Ω_m.
+    condition_systems : float
+        Largest condition number of the linear systems (solve-G).
+    condition_eigenvectors : float
+        Condition number of the common eigenvectors.
+    eigenvalue_gap : float
+        Least distance between two eigenvalues of N(ξ), relative to the largest.
+    imaginary_part : float
+        Largest ‖Im q_i‖ / ‖q_i‖ after the best rotation by a root of unity.
+    split : Split or None
+        The split (k, p) in use; None for one factor.
+    coordinates : tuple of int
+        The order of the coordinates in use.
+    n_tried : int
+        Orders of the coordinates that were tried.
+    failed : str or None
+        The genericity condition that failed, if any.
+    polished_residual : float or None
+        Residual after the optional polish.
+    """
+
+    residual: float
+    condition_systems: float = 1.0
+    condition_eigenvectors: float = 1.0
+    eigenvalue_gap: float = 1.0
+    imaginary_part: float = 0.0
+    split: Split | None = None
+    coordinates: tuple[int, ...] = ()
+    n_tried: int = 1
+    failed: str | None = None
+    polished_residual: float | None = None
+
+
+@dataclass(frozen=True)
+class Decomposition:
+    """Factors of an incomplete symmetric tensor: F ≈ Σ_i factors_i^{⊗order} on distinct indices."""
+
+    factors: Array
+    diagnostics: Diagnostics = field(repr=False)
+
+    def __repr__(self) -> str:
+        rank, d = self.factors.shape
+        return (
+            f"Decomposition(rank={rank}, n_features={d}, residual={self.diagnostics.residual:.2e})"
+        )
+
+
+_CAUSES = {
+    "leading-entry": (
+        "condition (i) of Theorem 4.2 fails: every coordinate is zero in some factor, so that none "
+        "can lead. Shift the data by a constant, which makes entries non-zero, or lower the rank"
+    ),
+    "independence-basis": (
+        "condition (ii) of Theorem 4.2 fails: the factors' products of {p} coordinates are "
+        "linearly dependent. The tensor seems to have rank {found}: ask for that, or use "
+        "a higher order if factors that are dependent are meant"
+    ),
+    "independence-rows": (
+        "condition (iii) of Theorem 4.2 fails: the factors' products of {q} upper coordinates are "
+        "linearly dependent once one coordinate is left out. Lower the rank or use a higher order"
+    ),
+    "distinct-eigenvalues": (
+        "condition (iv) of Theorem 4.2 fails: the eigenvalues of N(ξ) are not distinct, as for two "
+        "factors that agree in the upper coordinates. Lower the rank, or try more directions"
+    ),
+    "residual": "the factors found are not finite. Rescale the tensor and try again",
+}
+
+
+def failure(
+    tensor: IncompleteSymmetricTensor, rank: int, tried: list[Decomposition]
+) -> DecompositionError:
+    """The error for a tensor on which every order of the coordinates failed."""
+    names = [one.diagnostics.failed for one in tried]
+    condition = max(sorted({str(name) for name in names}), key=names.count)
+    numbers = next(one.diagnostics for one in tried if one.diagnostics.failed == condition)
+    details = {"p": 0, "q": 0, "found": 0}
+    if numbers.split is not None:
+        details["p"], details["q"] = numbers.split.degree, tensor.order - numbers.split.degree - 1
+        blocks = sub_tensors(tensor, numbers.split, np.array(numbers.coordinates))
+        details["found"] = int(np.linalg.matrix_rank(blocks.raised_upper))
+    return DecompositionError(
+        f"no decomposition of rank {rank} in {len(tried)} orders of the coordinates: "
+        + _CAUSES[condition].format(**details)
+        + ".",
+        condition=condition,
+        diagnostics=numbers,
+    )

@@ -1,0 +1,225 @@
+"""Files as inputs: which are the same, which have changed, and how many are open."""
+
+import gzip
+import os
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet
+import pytest
+
+from momentmix import MomentSummary, open_rows
+from momentmix.errors import InputError
+from momentmix.rows import npy, opening
+from momentmix.rows.tables import ArrayPiece
+from momentmix.summary.parts import Progress, summarize_parts
+
+KINDS = ["npy", "fortran.npy", "parquet", "feather", "arrow", "csv", "csv.gz"]
+
+
+def write(path, rows):
+    """Rows as a file of the kind that its name tells."""
+    name, table = str(path), pa.table({c: rows[:, i] for i, c in enumerate("abc")})
+    if name.endswith(".npy"):
+        np.save(path, np.asfortranarray(rows) if "fortran" in name else rows)
+    elif name.endswith(".parquet"):
+        pa.parquet.write_table(table, path, row_group_size=100)
+    elif name.endswith(".feather"):
+        pa.feather.write_feather(table, path, chunksize=100, compression="uncompressed")
+    elif name.endswith(".arrow"):
+        with pa.ipc.new_stream(path, table.schema) as stream:
+            stream.write_table(table, max_chunksize=100)
+    else:
+        text = "a,b,c\n" + "".join(",".join(map(repr, row)) + "\n" for row in rows.tolist())
+        path.write_bytes(
+            gzip.compress(text.encode(), mtime=0) if name.endswith("gz") else text.encode()
+        )
+    return path
+
+
+@pytest.fixture
+def rows():
+    return np.random.default_rng(0).standard_normal((1000, 3))
+
+
+# -- which are the same -----------------------------------------------------------------------
+
+
+def shards_of(paths, part_rows, **options):
+    source = open_rows(paths, **options)
+
+    def new_shard(shard_id):
+        return MomentSummary(source.n_features, 2, source.feature_names, shard_id=shard_id)
+
+    *_, last = summarize_parts(source, Progress(new_shard(None), 0, 0, 0), new_shard, part_rows)
+    return last.summary
+
+
+def files_that_agree_in_samples(folder, n_rows=200_000):
+    """Two NPY files of the same size that differ in one value, far from every sampled window."""
+    values = np.zeros((n_rows, 3))
+    np.save(folder / "one.npy", values)
+    values[n_rows // 30, 1] = 1e-3
+    np.save(folder / "two.npy", values)
+    one, two = (open_rows(folder / name).pieces[0].mark() for name in ("one.npy", "two.npy"))
+    assert one == two  # or else this test tests nothing
+    return [folder / "one.npy", folder / "two.npy"]
+
+
+@pytest.mark.parametrize("part_rows", [1 << 20, 50_000])
+def test_files_that_agree_in_samples_are_different(tmp_path, part_rows):
+    """Also where all but one of their parts are the same."""
+    paths = files_that_agree_in_samples(tmp_path)
+    both = shards_of(paths, part_rows)
+    assert both.n_rows == 400_000
+    one, two = (shards_of(path, part_rows) for path in paths)
+    assert not set(one.shard_ids) & set(two.shard_ids)
+    assert (one + two).to_bytes() == both.to_bytes()
+    assert both - two == one
+    assert sum(len(block) for block in open_rows(paths).blocks()) == 400_000
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_copy_is_noticed_by_every_reader(tmp_path, rows, kind):
+    paths = [write(tmp_path / f"{name}.{kind}", rows) for name in "ab"]
+    write(tmp_path / f"c.{kind}", rows + 1)
+    paths.append(tmp_path / f"c.{kind}")
+    message = rf"b\.{kind} holds the same bytes as an input before it.*--by-name"
+    with pytest.raises(InputError, match=message):
+        shards_of(paths, 300)
+    with pytest.raises(InputError, match=message):
+        open_rows(paths).read_all()
+    assert len(open_rows(paths, by_name=True).read_all()) == 3000
+    named = shards_of(paths, 300, by_name=True)
+    assert (named.n_rows, len(named.shard_ids)) == (3000, 12)
+
+
+def test_the_copy_of_a_file_has_its_shards_wherever_it_is_read(tmp_path, rows):
+    one, two = (write(tmp_path / f"{name}.npy", rows) for name in "ab")
+    other = write(tmp_path / "c.npy", rows[:500])
+    alone = shards_of(one, 300)
+    assert alone.to_bytes() == shards_of(two, 300).to_bytes()
+    together = shards_of([other, two], 300)
+    assert set(alone.shard_ids) < set(together.shard_ids)
+    assert together - alone == shards_of(other, 300)
+
+
+def test_files_that_differ_in_a_column_that_is_not_read_are_different(tmp_path, rows):
+    one = write(tmp_path / "a.csv", rows)
+    rows[:, 2] += 1
+    two = write(tmp_path / "b.csv", rows)
+    assert shards_of([one, two], 300, columns=["a", "b"]).n_rows == 2000
+
+
+def test_equal_files_are_compared_in_the_first_pass_only(tmp_path, rows, monkeypatch):
+    paths = files_that_agree_in_samples(tmp_path, 100_000)
+    source, hashed = open_rows(paths), []
+    digest = "momentmix.rows.source.RowDigest.update"
+    monkeypatch.setattr(digest, lambda self, block: hashed.append(len(block)))
+    monkeypatch.setattr("momentmix.rows.source.RowDigest.hexdigest", lambda self: str(len(hashed)))
+    for _ in range(3):
+        assert sum(len(block) for block in source.blocks()) == 200_000
+    assert sum(hashed) == 200_000
+    hashed.clear()
+    different = open_rows([paths[0], write(tmp_path / "other.npy", rows)])
+    assert sum(len(block) for block in different.blocks()) == 101_000
+    assert hashed == []  # their sizes tell
+
+
+# -- which have changed -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("how", ["truncated", "emptied", "longer", "touched"])
+def test_a_file_that_changes_while_it_is_read(tmp_path, rows, kind, how):
+    path = write(tmp_path / f"x.{kind}", np.tile(rows, (30, 1)))
+    blocks = open_rows(path, block_rows=64).blocks()
+    assert len(next(blocks)) == 64
+    size = path.stat().st_size
+    if how == "longer":
+        with path.open("ab") as file:
+            file.write(b"1,2,3\n")
+    elif how == "touched":
+        os.utime(path, ns=(1, 1))
+    else:
+        os.truncate(path, size // 2 if how == "truncated" else 0)
+    with pytest.raises(InputError, match=r"changed while it was being read"):
+        list(blocks)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_that_changes_between_passes(tmp_path, rows, kind):
+    path = write(tmp_path / f"x.{kind}", rows)
+    source = open_rows(path)
+    assert len(source.read_all()) == 1000
+    write(path, rows[:500])
+    with pytest.raises(InputError, match=r"changed while it was being read"):
+        source.read_all()
+
+
+def test_an_npy_file_that_shrinks_in_the_midst_of_a_read(tmp_path, rows):
+    path = write(tmp_path / "x.npy", rows)
+    piece = npy.NpyPiece(path)
+    os.truncate(path, 20_000)
+    with pytest.raises(InputError, match=r"x\.npy is truncated: it ended while it was being read"):
+        list(piece.read(range(3), 0, 1000))
+
+
+@pytest.mark.parametrize("dtype", ["<f8", ">f8", "<f4", "<i2", "|b1", "<f2"])
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("columns", [[0, 1, 2, 3, 4], [4, 1], [3]])
+def test_npy_files_of_every_type_and_layout(tmp_path, monkeypatch, dtype, order, columns):
+    monkeypatch.setattr(npy, "_READ_BYTES", 100)  # several reads for a block
+    values = np.asarray(np.random.default_rng(0).integers(0, 9, (211, 5)), dtype=dtype, order=order)
+    np.save(tmp_path / "x.npy", values)
+    source = open_rows(tmp_path / "x.npy", columns=columns, block_rows=50)
+    np.testing.assert_array_equal(source.read_all(), values[:, columns].astype(float))
+    found = np.concatenate([kept for _, _, kept in source.numbered_blocks(0, 77)])
+    np.testing.assert_array_equal(found, values[77:, columns].astype(float))
+
+
+# -- many files -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_files_are_open_only_while_they_are_read(tmp_path, rows, kind):
+    for i in range(40):
+        write(tmp_path / f"{i}.{kind}", rows[:5] + i)
+    before = len(os.listdir("/proc/self/fd"))
+    source = open_rows(tmp_path)
+    assert len(os.listdir("/proc/self/fd")) <= before + 4  # pyarrow's threads may hold some
+    for block in source.blocks():
+        assert len(block) == 5
+        assert len(os.listdir("/proc/self/fd")) <= before + 6
+
+
+def test_finding_a_path_that_is_given_twice_takes_no_comparison_of_all_pairs(monkeypatch):
+    class Counted(type(Path())):
+        n_compared = 0
+        __hash__ = type(Path()).__hash__
+
+        def __eq__(self, other):
+            Counted.n_compared += 1
+            return super().__eq__(other)
+
+    n = 2000
+    monkeypatch.setattr(opening, "expand", lambda text: [Counted(text)])
+    monkeypatch.setattr(opening, "_open_file", lambda *_, **__: ArrayPiece(np.ones((1, 2))))
+    names = [f"{i}.npy" for i in range(n)]
+    assert len(open_rows(names).pieces) == n
+    assert Counted.n_compared < n
+    with pytest.raises(InputError, match=r"the same file is given twice: 7\.npy\."):
+        open_rows([*names, "7.npy"])
+
+
+# -- in memory or not -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["csv.gz", "csv", "npy"])
+def test_rows_are_read_within_a_number_of_bytes(tmp_path, kind):
+    path = write(tmp_path / f"x.{kind}", np.ones((20_000, 3)))
+    assert kind != "csv.gz" or path.stat().st_size < 2000  # compressed, 480,000 bytes in memory
+    assert open_rows(path).read_within(479_999) is None
+    np.testing.assert_array_equal(open_rows(path).read_within(480_000), np.ones((20_000, 3)))

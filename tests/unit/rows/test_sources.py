@@ -1,0 +1,555 @@
+import gzip
+import struct
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet
+import pytest
+from scipy import sparse
+
+from momentmix import MomentGaussianMixture, open_rows
+from momentmix.atomic_file import atomic_write
+from momentmix.errors import (
+    InputError,
+    InputTypeError,
+    MissingDependencyError,
+    NoInputError,
+    PrecisionWarning,
+)
+from momentmix.rows.csv import text as csv_text
+
+NAMES = ["a", "b", "c"]
+
+
+@pytest.fixture
+def rows():
+    return np.random.default_rng(0).standard_normal((1000, 3))
+
+
+def write(folder, rows, kind):
+    path = folder / f"rows.{kind}"
+    table = pa.table({name: rows[:, i] for i, name in enumerate(NAMES)})
+    if kind == "npy":
+        np.save(path, rows)
+    elif kind == "parquet":
+        pa.parquet.write_table(table, path, row_group_size=170)
+    elif kind in ("feather", "arrow"):
+        if kind == "feather":
+            pa.feather.write_feather(table, path, chunksize=130)
+        else:
+            with pa.ipc.new_stream(path, table.schema) as stream:
+                stream.write_table(table, max_chunksize=130)
+    else:
+        separator = "\t" if "tsv" in kind else ","
+        lines = [separator.join(NAMES)] + [separator.join(map(repr, r)) for r in rows.tolist()]
+        text = ("\n".join(lines) + "\n").encode()
+        path.write_bytes(gzip.compress(text) if kind.endswith("gz") else text)
+    return path
+
+
+FILES = ["npy", "parquet", "feather", "arrow", "csv", "csv.gz", "tsv"]
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_every_format_gives_the_same_bits_again_and_again(tmp_path, rows, kind, monkeypatch):
+    monkeypatch.setattr(csv_text, "CHUNK", 5000)  # several chunks
+    source = open_rows(write(tmp_path, rows, kind), block_rows=64)
+    for _ in range(2):
+        blocks = list(source.blocks())
+        assert max(map(len, blocks)) <= 64
+        np.testing.assert_array_equal(np.concatenate(blocks), rows)
+    assert source.n_rows == 1000
+    assert source.n_features == 3
+    assert source.feature_names == (None if kind == "npy" else tuple(NAMES))
+    for start in (0, 1, 129, 130, 170, 999, 1000):
+        found = [kept for _, _, kept in source.numbered_blocks(0, start)]
+        np.testing.assert_array_equal(np.concatenate([np.empty((0, 3)), *found]), rows[start:])
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_columns_by_number_in_any_order(tmp_path, rows, kind):
+    source = open_rows(write(tmp_path, rows, kind), columns=[2, 0])
+    np.testing.assert_array_equal(source.read_all(), rows[:, [2, 0]])
+
+
+@pytest.mark.parametrize("kind", ["parquet", "feather", "csv"])
+def test_columns_by_name(tmp_path, rows, kind):
+    source = open_rows(write(tmp_path, rows, kind), columns=["c", "a"])
+    np.testing.assert_array_equal(source.read_all(), rows[:, [2, 0]])
+    assert source.feature_names == ("c", "a")
+    with pytest.raises(InputError, match=r"has no column 'z'; it has 'a', 'b', 'c'"):
+        open_rows(tmp_path / f"rows.{kind}", columns=["z"])
+
+
+@pytest.mark.parametrize("kind", ["npy", "parquet", "feather"])
+def test_formats_that_know_their_rows_tell(tmp_path, rows, kind):
+    assert open_rows(write(tmp_path, rows, kind)).total_rows == 1000
+
+
+def frames(rows):
+    table = pa.table({name: rows[:, i] for i, name in enumerate(NAMES)})
+    return {"pandas": table.to_pandas(), "polars": pl.from_arrow(table), "arrow": table}
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "arrow"])
+def test_data_frames_keep_their_names(rows, library):
+    source = open_rows(frames(rows)[library])
+    np.testing.assert_array_equal(source.read_all(), rows)
+    assert source.feature_names == tuple(NAMES)
+    assert open_rows(frames(rows)[library], columns=["b"]).n_features == 1
+
+
+def test_data_frame_with_text_names_the_column():
+    frame = pd.DataFrame({"x": [1.0, 2.0], "city": ["Ulm", "Bonn"]})
+    with pytest.raises(InputError, match="these do not: 'city'"):
+        open_rows(frame)
+    assert open_rows(frame, columns=["x"]).read_all().tolist() == [[1.0], [2.0]]
+
+
+def test_nullable_pandas_columns_have_missing_values():
+    frame = pd.DataFrame({"x": pd.array([1, None, 3], dtype="Int64")})
+    with pytest.raises(InputError, match="row 1, column 'x' is missing"):
+        open_rows(frame).read_all()
+    assert open_rows(frame, missing="drop").read_all().tolist() == [[1.0], [3.0]]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        np.asfortranarray,
+        lambda x: np.flip(np.flip(x, 0).copy(), 0),
+        lambda x: np.repeat(x, 2, axis=1)[:, ::2],
+        lambda x: x.tolist(),
+    ],
+)
+def test_arrays_of_any_layout(rows, change):
+    rows.setflags(write=False)
+    np.testing.assert_array_equal(open_rows(change(rows)).read_all(), rows)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int64, np.uint8, bool])
+def test_other_types_are_cast_before_anything_else(tmp_path, dtype):
+    rows = (np.arange(300).reshape(100, 3) % 7).astype(dtype)
+    np.save(tmp_path / "x.npy", rows)
+    for source in (rows, tmp_path / "x.npy"):
+        found = open_rows(source).read_all()
+        assert found.dtype == np.float64
+        np.testing.assert_array_equal(found, rows.astype(float))
+
+
+def test_integers_beyond_2_to_53_warn(tmp_path):
+    big = np.array([[2**53 + 1], [5]])
+    with pytest.warns(PrecisionWarning, match="beyond 2\\^53"):
+        open_rows(big).read_all()
+    pa.parquet.write_table(pa.table({"n": big[:, 0]}), tmp_path / "x.parquet")
+    with pytest.warns(PrecisionWarning, match="column 'n' holds integers"):
+        open_rows(tmp_path / "x.parquet").read_all()
+
+
+BIG = 2**53 + 1
+WIDE = {
+    "pandas": lambda n: pd.DataFrame({"n": pd.array(n, dtype="Int64")}),
+    "pandas unsigned": lambda n: pd.DataFrame({"n": pd.array(n, dtype="UInt64")}),
+    "pandas on Arrow": lambda n: pd.DataFrame({"n": pd.array(n, dtype="int64[pyarrow]")}),
+    "polars": lambda n: pl.DataFrame({"n": n}),
+    "polars unsigned": lambda n: pl.DataFrame({"n": pl.Series(n, dtype=pl.UInt64)}),
+    "Arrow": lambda n: pa.table({"n": n}),
+    "parquet": lambda n: pa.parquet.write_table(pa.table({"n": n}), "x.parquet"),
+    "unsigned parquet": lambda n: pa.parquet.write_table(
+        pa.table({"n": pa.array(n, pa.uint64())}), "x.parquet"
+    ),
+    "feather": lambda n: pa.feather.write_feather(pa.table({"n": n}), "x.feather"),
+    "csv": lambda n: Path("x.csv").write_text(
+        "n,m\n" + "".join(f"{'' if v is None else v},1\n" for v in n)
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", WIDE)
+@pytest.mark.parametrize("nulls", [True, False])
+def test_integers_beyond_2_to_53_warn_also_beside_nulls(tmp_path, monkeypatch, kind, nulls):
+    monkeypatch.chdir(tmp_path)
+    for values, warned in (([1, BIG], True), ([1, 2**53], False)):
+        for path in tmp_path.iterdir():
+            path.unlink()
+        table = WIDE[kind]([*values, None] if nulls else values)
+        source = open_rows(
+            table if hasattr(table, "shape") else tmp_path, columns=["n"], missing="drop"
+        )
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            assert len(source.read_all()) == 2
+        assert [w.category for w in found] == [PrecisionWarning] * warned
+        assert all(f"column 'n' holds integers up to {BIG}" in str(w.message) for w in found)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_integers_in_npy_files_warn(tmp_path, order):
+    np.save(tmp_path / "x.npy", np.asarray([[1, 2], [BIG, 3]], order=order))
+    with pytest.warns(PrecisionWarning, match=f"x.npy holds integers up to {BIG}"):
+        open_rows(tmp_path / "x.npy", columns=[0]).read_all()
+    assert len(open_rows(tmp_path / "x.npy", columns=[1]).read_all()) == 2  # no warning
+
+
+def test_columns_of_nulls_warn_of_nothing():
+    for kind in ("pandas", "pandas on Arrow"):
+        assert open_rows(WIDE[kind]([None, None]), missing="drop").read_all().shape == (0, 1)
+    for values in (pa.table({"n": pa.array([None], pa.int64())}), pl.DataFrame({"n": [1]})[:0]):
+        assert open_rows(values, missing="drop").read_all().shape == (0, 1)
+
+
+def test_integers_in_csv_are_those_without_point_or_exponent(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text(f"id,x,y\n{BIG},1e17,{BIG}.0\n7,inf,1\n")
+    with pytest.warns(PrecisionWarning, match="line 2, column 'id' holds") as found:
+        open_rows(path, missing="drop").read_all()
+    assert len(found) == 1
+    assert open_rows(path, columns=["x", "y"], missing="drop").n_rows == 1
+
+
+def test_estimators_warn_of_integers():
+    values = np.array([[1], [BIG]])
+    for table in (values, pd.DataFrame({"n": values[:, 0]}), WIDE["pandas"](values[:, 0])):
+        with pytest.warns(PrecisionWarning, match="integers up to"):
+            MomentGaussianMixture().fit(table)
+
+
+@pytest.mark.parametrize(
+    ("rows", "kind", "message"),
+    [
+        (np.zeros(5), InputError, "1 dimension"),
+        (np.zeros((2, 2, 2)), InputError, "3 dimension"),
+        (np.zeros((0, 3)), InputError, "at least one row"),
+        (np.zeros((3, 0)), InputError, "at least one column"),
+        (np.zeros((3, 1), complex), InputTypeError, "complex"),
+        (np.array([["a", "b"]]), InputTypeError, "column 0"),
+        (np.array([[1.0, None]], dtype=object), InputTypeError, "column 1"),
+        (sparse.eye(3).tocsr(), InputTypeError, "toarray"),
+        (np.ma.masked_all(4, dtype=[("a", float)]), InputTypeError, "dtype"),
+        ((row for row in [[1.0]]), InputTypeError, "more than once"),
+    ],
+)
+def test_what_is_no_table_is_refused(rows, kind, message):
+    with pytest.raises(kind, match=message):
+        open_rows(rows)
+
+
+@pytest.mark.parametrize("kind", ["npy", "parquet", "csv", "frame", "array"])
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [(np.nan, "missing or NaN. Pass missing='drop'"), (np.inf, "is inf"), (1e308, "2\\^1000")],
+)
+def test_bad_values_are_placed(tmp_path, rows, kind, value, message):
+    rows[777, 1] = value
+    source = {"frame": frames(rows)["pandas"], "array": rows}.get(kind)
+    source = open_rows(write(tmp_path, rows, kind) if source is None else source, block_rows=100)
+    where = "line 779" if kind == "csv" else "row 777"
+    column = "column 1" if kind in ("npy", "array") else "column 'b'"
+    with pytest.raises(InputError, match=message) as caught:
+        source.read_all()
+    assert f"{where}, {column}" in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_missing_rows_are_dropped_and_counted(tmp_path, rows, kind):
+    rows[3, 1], rows[500, 2] = np.nan, np.inf
+    source = open_rows(write(tmp_path, rows, kind), missing="drop")
+    np.testing.assert_array_equal(source.read_all(), np.delete(rows, [3, 500], axis=0))
+    assert source.n_rows == 998
+    assert source.n_dropped == 2
+
+
+def test_huge_values_that_can_be_summed_pass(rows):
+    assert open_rows(rows * 1e50).n_rows == 1000
+
+
+# -- folders and globs ------------------------------------------------------------------------
+
+
+def test_folders_and_globs_are_read_in_the_order_of_names(tmp_path, rows):
+    np.save(tmp_path / "b.npy", rows[500:])
+    np.save(tmp_path / "a.npy", rows[:500])
+    (tmp_path / "notes.md").write_text("no data")
+    (tmp_path / "_hidden.npy").write_text("no data")
+    for source in (tmp_path, str(tmp_path / "[ab].npy"), [tmp_path / "a.npy", tmp_path / "b.npy"]):
+        np.testing.assert_array_equal(open_rows(source).read_all(), rows)
+
+
+def test_columns_in_another_order_are_matched_by_name(tmp_path):
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n")
+    (tmp_path / "b.csv").write_text("y,x\n4,3\n")
+    assert open_rows(tmp_path).read_all().tolist() == [[1, 2], [3, 4]]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    [
+        ("x,y\n1,2\n", "x,z\n1,2\n", "b.csv lacks 'y' and .*b.csv also has 'z'"),
+        ("x,y\n1,2\n", "1,2\n", "one has names and the other has none"),
+        ("1,2\n", "1,2,3\n", "a.csv has 2, .*b.csv has 3"),
+    ],
+)
+def test_shards_with_different_columns_are_found_at_once(tmp_path, first, second, message):
+    (tmp_path / "a.csv").write_text(first)
+    (tmp_path / "b.csv").write_text(second)
+    with pytest.raises(InputError, match=message):
+        open_rows(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("source", "kind", "message"),
+    [
+        ("nowhere.csv", NoInputError, "does not exist"),
+        ("*.parquet", NoInputError, "no file matches"),
+        ("empty", NoInputError, "folder without data files"),
+        ("x.docx", InputError, "it reads .npy"),
+        (["a.npy", "a.npy"], InputError, "given twice"),
+        ("https://x.org/a.csv", NoInputError, "is an address; .* files on this machine. Download"),
+        ("s3://bucket/*.parquet", NoInputError, "is an address"),
+        ("gs://bucket/folder/", NoInputError, "is an address"),
+        (["a.npy", "hdfs://host/a.npy"], NoInputError, "is an address"),
+        (Path("https://x.org/a.csv"), NoInputError, "is an address"),
+        ("file:///tmp/a.csv", NoInputError, "give the path alone, without file://"),
+    ],
+)
+def test_no_input(tmp_path, monkeypatch, source, kind, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "x.docx").write_text("")
+    np.save("a.npy", np.zeros((2, 2)))
+    with pytest.raises(kind, match=message):
+        open_rows(source)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"missing": "impute"}, "missing must be"),
+        ({"delimiter": ",,"}, "one character"),
+        ({"decimal": ","}, "must differ"),
+        ({"columns": []}, "at least one"),
+        ({"columns": [0, 0]}, "different"),
+        ({"columns": [7]}, "column 7 was asked"),
+        ({"columns": ["x"]}, "no names"),
+        ({"block_rows": 0}, "block_rows"),
+    ],
+)
+def test_wrong_options(rows, options, message):
+    with pytest.raises(InputError, match=message):
+        open_rows(rows, **options)
+
+
+# -- CSV --------------------------------------------------------------------------------------
+
+CSV = [
+    (b"a,b\n1,2\n3\n", "line 3 has 1 field"),
+    (b"a,b\n1,2\n\n3,4,5\n", "line 4 has 3 field"),
+    (b"a,b\n1,2\na,b\n3,4\n", "line 3 repeats the header"),
+    (b"a,b\n1,2\n3,x\n", "line 3, column 'b': 'x' is not a number"),
+    (b'a,b\n1,"2,5"\n', "line 2, column 'b': '2,5' .* decimal comma: pass decimal"),
+    (b"a;b\n1,5;2,5\n", "seems to be separated by ';'"),
+    (b"a,b\n1,5,2,5\n", "line 2 has 4 field.*decimal commas"),
+    ("a,b\n1,2\n".encode("utf-16"), "UTF-16"),
+    (b'a,b\n1,"2\n' + b"3,4\n" * 50_000, "a quote opens in line 2"),
+    (b"", "is empty"),
+    (b"\n\n", "is empty"),
+    (b"a\xff,b\n1,2\n", "not UTF-8"),
+    (b"a,b\n1,2_000\n", "'2_000' is not a number"),
+    (b"a,a\n1,2\n", "repeated: 'a'"),
+]
+
+
+@pytest.mark.parametrize("arrow", [True, False])
+@pytest.mark.parametrize(("text", "message"), CSV)
+def test_bad_csv_names_the_line(tmp_path, monkeypatch, text, message, arrow):
+    if not arrow:
+        without_pyarrow(monkeypatch)
+    monkeypatch.setattr(csv_text, "CHUNK", 64)
+    monkeypatch.setattr(csv_text, "LONGEST", 4096)
+    path = tmp_path / "bad.csv"
+    path.write_bytes(text)
+    with pytest.raises(InputError, match=message):
+        open_rows(path).read_all()
+
+
+def without_pyarrow(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+
+
+@pytest.mark.parametrize("arrow", [True, False])
+@pytest.mark.parametrize(
+    ("text", "options", "expected"),
+    [
+        (b"\xef\xbb\xbfa,b\n1,2\n", {}, [[1, 2]]),
+        (b"1,2\r\n3,4\r\n", {}, [[1, 2], [3, 4]]),
+        (b"a,b\n1,2\n3,4", {}, [[1, 2], [3, 4]]),
+        (b'"a","b"\n"1","2"\n', {}, [[1, 2]]),
+        (b"a;b\n1,5;2\n", {"delimiter": ";", "decimal": ","}, [[1.5, 2]]),
+        (b'name,x\n"two\nlines",1\n"say ""hi""",2\n', {"columns": ["x"]}, [[1], [2]]),
+        (b"a,b\n1,NA\n,2\n3,4\n", {"missing": "drop"}, [[3, 4]]),
+        (b"a,b\n 1 , 2\n", {}, [[1, 2]]),
+    ],
+)
+def test_good_csv(tmp_path, monkeypatch, text, options, expected, arrow):
+    if not arrow:
+        without_pyarrow(monkeypatch)
+    path = tmp_path / "good.csv"
+    path.write_bytes(text)
+    assert open_rows(path, **options).read_all().tolist() == expected
+
+
+def test_a_stream_can_be_read_once(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_bytes(b"a,b\n1,2\n")
+    with path.open("rb") as stream:
+        source = open_rows(stream)
+        assert source.read_all().tolist() == [[1, 2]]
+        with pytest.raises(InputError, match="once only"):
+            source.read_all()
+
+
+def test_truncated_gzip(tmp_path, rows):
+    path = write(tmp_path, rows, "csv.gz")
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(InputError, match="not a whole gzip file"):
+        open_rows(path).read_all()
+
+
+# -- binary files -----------------------------------------------------------------------------
+
+
+def shaped(kind, shape):
+    return npy_header(f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}}}\n")
+
+
+def npy_header(text, version=1, length=None):
+    data = text.encode()
+    size = len(data) if length is None else length
+    return (
+        b"\x93NUMPY"
+        + bytes([version, 0])
+        + struct.pack("<H" if version == 1 else "<I", size)
+        + data
+    )
+
+
+class Bomb:
+    def __reduce__(self):
+        return (atomic_write, ("unpickled", b""))
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (shaped("|O", "(1, 1)"), "never unpickles"),
+        (npy_header("{}\n", 2, 2**32 - 1), "claims a header of 4294967295 bytes"),
+        (npy_header("(" * 15000 + "\n"), "no readable NPY header"),
+        (shaped("<f8", "(9, 2)"), "truncated"),
+        (shaped("<f8", "(2**62, 9)"), "header"),
+        (shaped("<f8", f"({2**62}, 9)"), "truncat"),
+        (shaped("<f8", "(-1, 9)"), "impossible"),
+        (shaped("<f8", "(0,)"), "1 dimension"),
+        (shaped("<c16", "(0, 1)"), "complex128"),
+        (b"\x93NUM", "not an NPY file"),
+        (b"\x93NUMPY\x01\x00v", "truncated"),
+        (b"PK\x03\x04", "not an NPY file"),
+    ],
+)  # fmt: skip
+def test_bad_npy(tmp_path, data, message):
+    path = tmp_path / "bad.npy"
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=message):
+        open_rows(path)
+
+
+def test_objects_in_npy_are_never_unpickled(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("bomb.npy", np.array([[Bomb()]], dtype=object), allow_pickle=True)
+    with pytest.raises(InputError, match="never unpickles"):
+        open_rows("bomb.npy")
+    assert not (tmp_path / "unpickled").exists()
+
+
+def test_parquet_columns_that_are_no_numbers_are_all_named(tmp_path):
+    from decimal import Decimal
+
+    path = tmp_path / "x.parquet"
+    table = pa.table(
+        {
+            "ok": [1.0],
+            "nested": [[1.0, 2.0]],
+            "price": pa.array([Decimal("1.50")]),
+            "nothing": pa.nulls(1),
+            "city": ["Ulm"],
+        }
+    )
+    pa.parquet.write_table(table, path)
+    with pytest.raises(InputError, match="these do not") as caught:
+        open_rows(path)
+    for name in ("nested", "price", "nothing", "city"):
+        assert repr(name) in str(caught.value)
+    assert "'ok'" not in str(caught.value)
+    assert open_rows(path, columns=["ok"]).read_all().tolist() == [[1.0]]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "feather"])
+def test_truncated_columnar_files(tmp_path, rows, kind):
+    path = write(tmp_path, rows, kind)
+    path.write_bytes(path.read_bytes()[:-50])
+    with pytest.raises(InputError, match="truncated, damaged"):
+        open_rows(path)
+    path.write_bytes(b"")
+    with pytest.raises(InputError, match="empty"):
+        open_rows(path)
+
+
+def test_null_in_parquet_is_missing(tmp_path):
+    path = tmp_path / "x.parquet"
+    pa.parquet.write_table(pa.table({"n": [1, None, 3], "t": [True, False, True]}), path)
+    with pytest.raises(InputError, match="row 1, column 'n' is missing"):
+        open_rows(path).read_all()
+    assert open_rows(path, missing="drop").read_all().tolist() == [[1, 1], [3, 1]]
+
+
+def test_without_pyarrow_the_message_says_what_to_install(tmp_path, rows, monkeypatch):
+    path = write(tmp_path, rows, "parquet")
+    without_pyarrow(monkeypatch)
+    with pytest.raises(MissingDependencyError, match=r"pip install momentmix\[data\]"):
+        open_rows(path)
+
+
+# -- fingerprints -----------------------------------------------------------------------------
+
+
+def test_fingerprints_tell_what_changed(tmp_path, rows):
+    path = write(tmp_path, rows, "npy")
+    first = open_rows(path).fingerprint()
+    assert first == open_rows(path).fingerprint()
+    assert not first.difference(open_rows(path).fingerprint())
+    assert "columns" in first.difference(open_rows(path, columns=[0]).fingerprint())
+    assert "missing" in first.difference(open_rows(path, missing="drop").fingerprint())
+    rows[5, 1] += 1
+    np.save(path, rows)
+    other = open_rows(path).fingerprint()
+    assert first.digest != other.digest
+    assert "rows.npy" in first.difference(other)
+
+
+def test_a_copy_of_a_file_has_the_same_shards(tmp_path, rows):
+    np.save(tmp_path / "a.npy", rows)
+    np.save(tmp_path / "b.npy", rows)
+    a, b = (open_rows(tmp_path / f"{name}.npy") for name in "ab")
+    assert a.shard_id(0, 0) == b.shard_id(0, 0) != a.shard_id(0, 5)
+    assert a.shard_id(0, 0, by_name=True) != b.shard_id(0, 0, by_name=True)
+
+
+def test_reading_warns_of_nothing(tmp_path, rows):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for kind in FILES:
+            open_rows(write(tmp_path, rows, kind)).read_all()

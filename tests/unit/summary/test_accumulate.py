@@ -1,0 +1,198 @@
+"""Sums of a block against sums of products written out, and digits against fractions."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from momentmix import MomentSummary
+from momentmix.index_sets import index_sets, sets_without
+from momentmix.summary import fixed_point as exact_sums
+from momentmix.summary.fixed_point import QUANTUM_BITS, DigitSums
+from momentmix.summary.kernels.accumulate import block_rows, make_kernel
+from momentmix.summary.kernels.half_split import TILE, HalfSplit, Product
+from momentmix.summary.kernels.kernel import Kernel, Workspace
+from momentmix.summary.layout import Layout, member_ranks, square_member_ranks
+
+
+def written_out(layout, points, weights):
+    """The flat vector of a layout, one product at a time."""
+    flat = np.empty(layout.n_entries + 1)
+    for section in layout.sections:
+        if section.kind == "distinct":
+            sets = index_sets(layout.n_features, section.size)
+            values = [(weights * points[:, list(s)].prod(axis=1)).sum() for s in sets]
+        else:
+            values = [
+                (weights * points[:, j] ** 2 * points[:, list(s)].prod(axis=1)).sum()
+                for j in range(layout.n_features)
+                for s in sets_without(layout.n_features, section.size, j)
+            ]
+        flat[section.place] = values
+    flat[-1] = (weights**2).sum()
+    return flat
+
+
+SHAPES = [(1, 1, 0), (2, 1, 0), (2, 2, 1), (3, 3, 0), (5, 3, 2), (6, 5, 3), (7, 7, 6)]
+SHAPES += [(3, 2, 0), (4, 4, 0), (6, 4, 1), (9, 4, 2), (8, 6, 2), (17, 4, 2)]
+
+
+@pytest.mark.parametrize(("d", "m", "q"), SHAPES)
+def test_kernel_matches_products_written_out(d, m, q):
+    rng = np.random.default_rng(d * 100 + m)
+    layout = Layout(d, m, q, 16)
+    kernel = Kernel(layout, chunk=64)  # several chunks, the last one short
+    rows, weights = rng.standard_normal((300, d)), rng.random(300)
+    scale, shift = 2.0 ** rng.integers(-3, 4, d), rng.integers(-2, 3, d).astype(float)
+    sums = kernel.block_sums(rows, weights, scale, shift, Workspace(kernel))
+    points = rows * scale - shift
+    expected = written_out(layout, points, weights)
+    size = written_out(layout, np.abs(points), weights)
+    assert (np.abs(sums - expected) <= 1e-14 * size).all()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("d", "m", "q"), [*SHAPES, (30, 4, 2)])
+def test_compiled_code_does_what_numpy_does(d, m, q, weighted):
+    pytest.importorskip("numba")
+    rng = np.random.default_rng(d * 100 + m)
+    layout = Layout(d, m, q, 16)
+    kernel = Kernel(layout, chunk=64)
+    kernel.compiled_from = 7
+    rows = np.asfortranarray(rng.standard_normal((300, d)))
+    rows.flags.writeable = False
+    weights = rng.random(300) if weighted else np.ones(300)
+    frame, space = (2.0 ** rng.integers(-3, 4, d), rng.integers(-2, 3, d) * 1.0), Workspace(kernel)
+    by_numpy = kernel.block_sums(rows, weights, *frame, space, 6).copy()
+    compiled = kernel.block_sums(rows, weights, *frame, space, 7)
+    size = written_out(layout, np.abs(rows * frame[0] - frame[1]), weights)
+    assert (np.abs(compiled - by_numpy) <= 1e-14 * size).all()
+
+
+def test_a_shard_changes_to_compiled_code_at_a_fixed_block(monkeypatch):
+    """However the rows are cut into calls, and on any number of threads."""
+    pytest.importorskip("numba")
+    kernel = make_kernel(Layout(5, 3, 2, 16))
+    monkeypatch.setattr(kernel, "compiled_from", 3)
+    taken = []
+    monkeypatch.setattr(
+        "momentmix.summary.kernels.kernel.sum_rows", lambda rows, *_: taken.append(len(rows))
+    )
+    rows = np.random.default_rng(0).standard_normal((5 * 1024 + 100, 5))
+    summary = MomentSummary(5, 3, n_threads=2)
+    for part in np.array_split(rows, 9):
+        summary.update(part)
+    assert taken == [1024, 1024]
+
+
+@pytest.mark.parametrize(("d", "m", "q"), [*SHAPES, (30, 4, 2), (21, 5, 1)])
+def test_every_moment_is_picked_from_one_entry_of_small_tiles(d, m, q):
+    plan = HalfSplit(Layout(d, m, q, 0))
+    assert plan.pick.min() >= 0
+    assert len(np.unique(plan.pick)) == len(plan.pick)
+    tiles = [step for step in plan.steps if isinstance(step, Product)]
+    sizes = [(t.rows.stop - t.rows.start) * (t.columns.stop - t.columns.start) for t in tiles]
+    assert max(sizes) <= TILE
+    assert [t.start for t in tiles] == [0, *np.cumsum(sizes)[:-1].tolist()]
+    assert sum(sizes) == plan.n_sums > plan.pick.max()
+    assert all(t.columns.stop <= plan.n_weighted for t in tiles)
+
+
+@pytest.mark.parametrize("m", [3, 4, 5])
+def test_doubled_weights_double_every_sum(m):
+    rng = np.random.default_rng(0)
+    kernel = make_kernel(Layout(6, m, 2, 0))
+    rows, one, zero = rng.standard_normal((500, 6)), np.ones(6), np.zeros(6)
+    first = kernel.block_sums(rows, np.ones(500), one, zero, Workspace(kernel)).copy()
+    doubled = kernel.block_sums(rows, np.full(500, 2.0), one, zero, Workspace(kernel))
+    assert doubled[:-1] == pytest.approx(2 * first[:-1], rel=1e-13, abs=1e-11)
+    assert doubled[-1] == 4 * first[-1]
+
+
+@pytest.mark.parametrize("most_added", [3, 1 << 20])
+def test_digits_hold_the_exact_sum_rounded_once_per_vector(monkeypatch, most_added):
+    monkeypatch.setattr(exact_sums, "_MOST_ADDED", most_added)  # 3: the digits carry often
+    rng = np.random.default_rng(3)
+    layout = Layout(4, 3, 2, 2)
+    sums, n = DigitSums(layout), layout.n_entries + 1
+    expected = np.zeros((2, n), dtype=object)
+    for round_ in range(40):
+        vector = rng.standard_normal(n) * 2.0 ** rng.integers(-120, 300, n)
+        quanta = [round(Fraction(x) * 2**QUANTUM_BITS) for x in vector.tolist()]
+        expected[round_ % 2] += np.array(quanta, dtype=object)
+        sums.add(vector, round_ % 2)
+    sections, weight_squares = sums.fold()
+    for section, array in zip(layout.sections, sections, strict=True):
+        part = expected[:, section.place]
+        if section.n_groups == 1:
+            part = part.sum(axis=0, keepdims=True)
+        assert (array.reshape(section.n_groups, -1) == part).all()
+    assert weight_squares == expected[:, -1].sum()
+
+
+@pytest.mark.parametrize("replicates", [0, 2, 16, 40])
+def test_blocks_grow_but_never_much_beyond_what_a_group_holds(replicates):
+    layout = Layout(4, 2, 1, replicates)
+    held = [0] * layout.n_groups
+    for number in range(10 * max(16, layout.n_groups)):
+        rows = block_rows(layout, number)
+        assert rows % 512 == 0
+        assert number < layout.n_groups or rows <= held[number % layout.n_groups]
+        held[number % layout.n_groups] += rows
+    assert block_rows(layout, 0) == 1024
+    assert rows == 4096
+
+
+def test_digits_do_not_depend_on_the_order_of_vectors():
+    rng = np.random.default_rng(4)
+    layout = Layout(3, 2, 1, 0)
+    vectors = rng.standard_normal((50, layout.n_entries + 1)) * 10.0 ** rng.integers(-9, 9, (50, 1))
+    folded = []
+    for order in (range(50), rng.permutation(50)):
+        sums = DigitSums(layout)
+        for i in order:
+            sums.add(vectors[i].copy(), 0)
+        folded.append(sums.fold())
+    assert folded[0][1] == folded[1][1]
+    assert all((a == b).all() for a, b in zip(folded[0][0], folded[1][0], strict=True))
+
+
+@pytest.mark.parametrize(("d", "size"), [(4, 1), (5, 3), (6, 6), (7, 4)])
+def test_member_ranks_find_every_set_with_a_feature(d, size):
+    for j in range(d):
+        union, rest = member_ranks(d, size, j)
+        sets, smaller = index_sets(d, size)[union], index_sets(d, size - 1)[rest]
+        assert [set(a) for a in sets.tolist()] == [{j, *b} for b in smaller.tolist()]
+        assert len(union) == sum(j in s for s in index_sets(d, size).tolist())
+
+
+def test_square_member_ranks_find_every_set_with_a_feature():
+    d, size, j = 6, 3, 2
+    rows, union, rest = square_member_ranks(d, size, j)
+    for i, a, b in zip(rows[:, 0].tolist(), union, rest, strict=True):
+        sets = sets_without(d, size, i)[a].tolist()
+        assert [set(s) for s in sets] == [{j, *s} for s in sets_without(d, size - 1, i)[b].tolist()]
+
+
+def shifted(array, words):
+    """The same memory size, a number of 8-byte words off a cache line."""
+    raw = np.empty(array.nbytes + 128, dtype=np.uint8)
+    start = -raw.ctypes.data % 64 + 8 * words
+    return raw[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+
+
+@pytest.mark.parametrize("shape", [(3, 2, 1), (7, 7, 2), (9, 4, 2), (15, 3, 2)])
+@pytest.mark.parametrize("n", [1, 37, 1024])
+def test_sums_do_not_depend_on_where_the_memory_lies(shape, n):
+    """Threads have workspaces of their own; the bytes must not tell which one was used."""
+    rng = np.random.default_rng(n)
+    kernel = make_kernel(Layout(*shape, 0))
+    rows, one = rng.standard_normal((n, shape[0])), np.ones(shape[0])
+    found = set()
+    for words in range(8):
+        space = Workspace(kernel)
+        space._memory["table"] = shifted(space._memory["table"], words)
+        space.sums = shifted(space.sums, 3 * words % 8)
+        space.part = shifted(space.part, 5 * words % 8)
+        found.add(kernel.block_sums(rows, np.ones(n), one, 0 * one, space).tobytes())
+    assert len(found) == 1

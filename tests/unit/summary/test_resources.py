@@ -1,0 +1,83 @@
+"""Memory and threads: estimates, constant memory, BLAS limits given back."""
+
+import threading
+import tracemalloc
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info
+
+from momentmix import MomentSummary
+from momentmix.errors import InputError
+from momentmix.summary.cost import check_budget, estimate, physical_memory
+from momentmix.summary.layout import Layout
+
+
+def blas_threads():
+    return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+
+def test_streaming_takes_constant_memory():
+    rng, peaks = np.random.default_rng(0), []
+    block = rng.standard_normal((8192, 15))
+    for n_blocks in (4, 24):
+        summary = MomentSummary(15, 4, n_threads=2)
+        tracemalloc.start()
+        for _ in range(n_blocks):
+            summary.update(block)
+        _ = summary.mean
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.1 * peaks[0] + 2**20
+    assert peaks[1] < 2 * summary.cost.memory_bytes + 32 * 2**20
+
+
+def test_float32_input_is_cast_block_by_block():
+    rows = np.random.default_rng(0).standard_normal((200_000, 6)).astype(np.float32)
+    summary = MomentSummary(6, 2, n_threads=1)
+    tracemalloc.start()
+    summary.update(rows)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < rows.nbytes
+
+
+def test_estimates():
+    cost = estimate(Layout(40, 5, 2, 16))
+    assert cost.n_entries == 760_099 + 40 * (1 + 39 + 741)
+    assert cost.memory_bytes > 8 * cost.n_entries
+    assert physical_memory() > 2**28
+    with pytest.raises(InputError, match=r"order 5 with 40 features.*µs a row.*Use order=3 \("):
+        check_budget(Layout(40, 5, 2, 0), 2 * 10**7)
+    with pytest.raises(InputError, match=r"Use memory_budget=… in bytes"):
+        check_budget(Layout(40, 5, 2, 0), 10)
+
+
+def test_blas_threads_are_given_back():
+    before = blas_threads()
+    rows = np.random.default_rng(0).standard_normal((3000, 5))
+    summary = MomentSummary(5, 3, n_threads=2).update(rows)
+    assert blas_threads() == before
+    bad = rows.copy()
+    bad[2500, 2] = 1e200
+    with pytest.raises(InputError, match="outlier"):
+        summary.update(bad)
+    assert blas_threads() == before
+
+
+def test_summaries_fill_in_parallel_threads():
+    before = blas_threads()
+    rows = np.random.default_rng(0).standard_normal((20_000, 5))
+    results = {}
+
+    def fill(name):
+        results[name] = MomentSummary(5, 3, shard_id="same", n_threads=2).update(rows).to_bytes()
+
+    threads = [threading.Thread(target=fill, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(results.values())) == 1
+    assert len(results) == 4
+    assert blas_threads() == before

@@ -1,0 +1,216 @@
+"""What is read from a summary in mid-stream: values, versions of one shard, copies."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+from momentmix import MomentGaussianMixture, MomentSummary, fit
+from momentmix.errors import InputError, ShardError
+
+ROWS = np.random.default_rng(0).standard_normal((3000, 4)) + np.array([0, 5, 1e6, 0])
+
+
+def started(shard="a", n=1500, **options):
+    return MomentSummary(4, 3, shard_id=shard, **options).update(ROWS[:n])
+
+
+READS = {
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    "pickle": pickle.dumps,
+    "to_bytes": MomentSummary.to_bytes,
+    "add": lambda s: s + started("b"),
+    "added": lambda s: started("b") + s,
+    "sum": lambda s: sum([s, started("b")]),
+    "in place": lambda s: started("b").__iadd__(s),
+    "subtract": lambda s: s - MomentSummary(4, 3),
+    "subtracted": lambda s: (s + started("b")) - s,
+    "equal": lambda s: s == started("b"),
+    "truncate": lambda s: s.truncate(2),
+    "select": lambda s: s.select([2, 1, 0]),
+    "recentre": lambda s: s.recentre(0.0),
+    "moments": lambda s: (s.moments(), s.noise(), s.replicate_moments(), s.cost),
+    "fit": lambda s: fit(s, 1),
+    "paper": lambda s: fit(s, 1, method="paper"),
+    "estimator": lambda s: MomentGaussianMixture(1).fit_summary(s).partial_fit(ROWS),
+    "copy filled": lambda s: s.copy().update(ROWS * 3),
+}
+
+
+@pytest.mark.parametrize("read", READS.values(), ids=READS.keys())
+def test_reading_changes_no_later_byte(read):
+    """As with the same updates alone, whether rows wait for their block or none do."""
+    read_often, alone = MomentSummary(4, 3, shard_id="a"), MomentSummary(4, 3, shard_id="a")
+    for part in np.split(ROWS, [3, 1000, 1024, 2100]):
+        for summary in (read_often, alone):
+            summary.update(part)
+        before = alone.copy().to_bytes()
+        read(read_often)
+        assert read_often.to_bytes() == before
+    assert read_often.to_bytes() == alone.to_bytes() == started(n=3000).to_bytes()
+    assert read_often.shard_ids == alone.shard_ids
+
+
+def test_saving_changes_no_later_byte(tmp_path):
+    summary = started()
+    summary.save(tmp_path / "early.mms")
+    early = MomentSummary.load(tmp_path / "early.mms")
+    summary.update(ROWS[1500:])
+    assert early.n_rows == 1500
+    assert summary.to_bytes() == started(n=3000).to_bytes()
+
+
+def test_what_fails_changes_no_later_byte():
+    summary = started()
+    wrong = [
+        lambda: summary.update(np.full((1, 4), np.nan)),
+        lambda: summary.forget(ROWS[:5] + 1e9),
+        lambda: summary + started(),
+        lambda: summary.__iadd__(started()),
+        lambda: summary - started("b"),
+        lambda: hash(summary),
+    ]
+    for action in wrong:
+        with pytest.raises((InputError, TypeError)):
+            action()
+    assert summary.update(ROWS[1500:]).to_bytes() == started(n=3000).to_bytes()
+
+
+def test_a_snapshot_is_made_once(monkeypatch):
+    from momentmix.summary.open_shard import OpenShard
+
+    summary, made = started(), []
+    close = OpenShard.close
+    monkeypatch.setattr(OpenShard, "close", lambda *args: (made.append(1), close(*args))[1])
+    for _ in range(3):
+        summary.to_bytes(), summary.mean, summary + started("b", 5), summary.copy().mean
+    assert len(made) == 1 + 3  # and one for each new shard "b"
+    summary.update(ROWS[:1])
+    summary.to_bytes(), summary.to_bytes()
+    assert len(made) == 5
+
+
+# -- copies go on ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, MomentSummary.copy])
+@pytest.mark.parametrize("n", [0, 700, 1500])
+def test_a_copy_takes_the_same_rows_to_the_same_bytes(copied, n):
+    summary = MomentSummary(4, 3, shard_id="a", n_threads=1)
+    if n:
+        summary.update(ROWS[:n])
+    twin = copied(summary)
+    twin.update(ROWS[n:])
+    assert summary.n_rows == n
+    summary.update(ROWS[n:])
+    assert twin.to_bytes() == summary.to_bytes() == started(n=3000).to_bytes()
+
+
+def test_what_was_pickled_holds_no_rows_and_opens_another_shard():
+    summary = started(n=700)  # all wait for their block
+    data = pickle.dumps(summary)
+    assert ROWS[:1].tobytes() not in data
+    twin = pickle.loads(data)
+    assert twin == summary
+    assert len(twin.update(ROWS[700:]).shard_ids) == 2
+    empty = pickle.loads(pickle.dumps(MomentSummary(4, 3, shard_id="a")))
+    assert empty.update(ROWS).to_bytes() == started(n=3000).to_bytes()
+
+
+def test_adding_in_place_leaves_the_own_shard_open():
+    summary = started()
+    summary += started("b")
+    summary.update(ROWS[1500:])
+    assert summary.to_bytes() == (started(n=3000) + started("b")).to_bytes()
+    with pytest.raises(ShardError, match="in both summaries"):
+        summary += started("a", 10)
+
+
+def test_forgetting_closes_the_shard():
+    summary = started()
+    summary.forget(ROWS[:5]).update(ROWS[1500:])
+    assert summary.n_rows == 2995
+    assert len(summary.shard_ids) == 2
+    with pytest.raises(ShardError, match="already in this summary and closed"):
+        summary.update(ROWS[:1], shard_id="a")
+
+
+# -- two versions of one shard --------------------------------------------------------------------
+
+
+def test_an_early_version_is_not_added_to_a_late_one():
+    summary = started()
+    early = [summary.copy(), pickle.loads(pickle.dumps(summary)), summary + started("b")]
+    summary.update(ROWS[1500:])
+    for version in early:
+        for action in (lambda v=version: v + summary, lambda v=version: summary + v):
+            with pytest.raises(ShardError, match="in both summaries: the rows would count twice"):
+                action()
+
+
+@pytest.mark.parametrize("others", [[], ["b"], ["b", "c"]])
+@pytest.mark.parametrize("loaded", [False, True])
+def test_an_early_version_is_not_subtracted_from_a_late_one(others, loaded):
+    """The sums that would be left are those of real rows, so that only the version tells."""
+    summary = started()
+    early = MomentSummary.from_bytes(summary.to_bytes()) if loaded else summary.copy()
+    late = sum([started(other) for other in others], start=summary.update(ROWS[1500:]))
+    with pytest.raises(ShardError, match=r"3,000 rows in the one .* 1,500") as caught:
+        late - early
+    assert caught.value.shard_ids == early.shard_ids
+    part = late - started(n=3000) if others else late
+    assert part.n_rows == (1500 * len(others) or 3000)
+    sums = sum([started(other) for other in others], start=early)
+    with pytest.raises(ShardError, match=r"1,500 rows in the one to subtract from, 3,000"):
+        sums - summary
+
+
+def test_copies_that_took_other_rows_are_told_apart():
+    summary, twin = started(), started().copy()
+    summary.update(ROWS[1500:])
+    twin.update(ROWS[1500:] + np.array([0, 1e-6, 0, 0]))
+    whole = summary + started("b")
+    with pytest.raises(ShardError, match=r"not the same in both summaries: 3,000 rows .* 3,000 in"):
+        whole - twin
+    heavier = started().update(ROWS[1500:], np.full(1500, 1.0 + 1e-9))
+    with pytest.raises(ShardError, match="not the same in both summaries"):
+        whole - heavier
+    assert whole - summary == started("b")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        lambda s: s.truncate(2),
+        lambda s: s.truncate(3, replicates=0),
+        lambda s: s.select([3, 0, 2]),
+        lambda s: s.recentre(7.0),
+    ],
+)
+def test_versions_survive_a_change_of_what_is_kept(changed):
+    summary = started()
+    early = changed(summary.copy())
+    late = changed(summary.update(ROWS[1500:]) + started("b"))
+    with pytest.raises(ShardError, match=r"3,000 rows in the one to subtract from, 1,500"):
+        late - early
+    assert late - changed(started(n=3000)) == changed(started("b"))
+
+
+def test_the_same_shard_made_in_another_way_is_subtracted():
+    """With fewer moments the last bits of the sums differ; the shard is the same all the same."""
+    constant = ROWS * [1, 1, 1, 0] + [0, 0, 0, 0.1]
+    whole = MomentSummary(4, 3, shard_id="a").update(constant) + started("b")
+    lower = MomentSummary(4, 2, shard_id="a").update(constant)
+    rest = whole.truncate(2) - lower
+    assert rest.mean == pytest.approx(started("b").mean, rel=1e-12)
+
+
+def test_forgetting_leaves_the_version_alone():
+    both = started(replicates=0) + started("b", replicates=0)
+    both.forget(ROWS[:5])
+    assert (both - started("b", replicates=0)).n_rows == 1495
+    later = started(replicates=0).update(ROWS[1500:])
+    with pytest.raises(ShardError, match=r"1,500 rows in the one to subtract from, 3,000"):
+        both - later

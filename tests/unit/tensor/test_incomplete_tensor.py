@@ -1,0 +1,162 @@
+from itertools import permutations
+from math import factorial
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from momentmix import IncompleteSymmetricTensor
+from momentmix.errors import InputError, InputTypeError
+from momentmix.tensor.incomplete_tensor import (
+    contract,
+    contract_gradient,
+    elementary_symmetric,
+    power_derivative,
+    power_inner_products,
+    power_sum,
+)
+
+SHAPES = [(3, 1), (5, 2), (6, 3), (6, 4), (7, 5), (5, 5)]
+
+
+def dense_power(vector, order):
+    """Oracle: the full tensor power with every entry of a repeated index set to zero."""
+    tensor = np.ones(())
+    for _ in range(order):
+        tensor = np.multiply.outer(tensor, vector)
+    grid = np.indices(tensor.shape).reshape(order, -1)
+    distinct = np.array([len(set(column)) == order for column in grid.T])
+    return np.where(distinct.reshape(tensor.shape), tensor, 0)
+
+
+def random_factors(seed, rank, d, kind="real"):
+    rng = np.random.default_rng(seed)
+    factors = rng.standard_normal((rank, d))
+    return factors + 1j * rng.standard_normal((rank, d)) if kind == "complex" else factors
+
+
+@pytest.mark.parametrize("kind", ["real", "complex"])
+@pytest.mark.parametrize(("d", "order"), SHAPES)
+def test_entries_norm_and_inner_product_agree_with_dense_tensors(d, order, kind):
+    a, b = random_factors(0, 3, d, kind), random_factors(1, 2, d, kind)
+    first = IncompleteSymmetricTensor.from_factors(a, order)
+    second = IncompleteSymmetricTensor.from_factors(b, order)
+    dense_a = sum(dense_power(v, order) for v in a)
+    dense_b = sum(dense_power(v, order) for v in b)
+    for label, value in zip(first.labels, first.values, strict=True):
+        for shuffled in permutations(label):
+            assert first[shuffled] == pytest.approx(dense_a[shuffled])
+        assert value == pytest.approx(dense_a[tuple(label)])
+    assert first.norm() == pytest.approx(np.linalg.norm(dense_a))
+    assert first.inner(second) == pytest.approx(np.vdot(dense_a, dense_b))
+
+
+@pytest.mark.parametrize("kind", ["real", "complex"])
+@pytest.mark.parametrize(("d", "order"), SHAPES)
+def test_inner_products_of_powers_by_elementary_symmetric_polynomials(d, order, kind):
+    a, b = random_factors(2, 3, d, kind), random_factors(3, 2, d, kind)
+    dense = [[np.vdot(dense_power(x, order), dense_power(y, order)) for y in b] for x in a]
+    np.testing.assert_allclose(power_inner_products(a, b, order), dense, rtol=1e-10, atol=1e-10)
+
+
+def test_elementary_symmetric_polynomials_are_coefficients_of_a_product():
+    x = np.random.default_rng(0).standard_normal((4, 6))
+    found = elementary_symmetric(x, 6)
+    for row, values in enumerate(x):
+        # Π (t + x_i) has coefficients e_0, e_1, … from the top.
+        np.testing.assert_allclose(found[:, row], np.poly(-values), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["real", "complex"])
+@pytest.mark.parametrize(("d", "order"), SHAPES)
+def test_contraction_and_its_gradient(d, order, kind):
+    rng = np.random.default_rng(4)
+    factors = random_factors(5, 3, d, kind)
+    labels = IncompleteSymmetricTensor.from_factors(factors, order).labels
+    values = rng.standard_normal(len(labels))
+    slow = [
+        sum(v * np.prod(q[list(i)]) for v, i in zip(values, labels, strict=True)) for q in factors
+    ]
+    np.testing.assert_allclose(contract(values, factors, order), slow, rtol=1e-10)
+    gradient = np.zeros(factors.shape, factors.dtype)
+    for row, q in enumerate(factors):
+        for value, label in zip(values, labels, strict=True):
+            for a in label:
+                gradient[row, a] += value * np.prod([q[c] for c in label if c != a])
+    np.testing.assert_allclose(contract_gradient(values, factors, order), gradient, rtol=1e-10)
+
+
+@given(seed=st.integers(0, 100), order=st.integers(1, 5))
+def test_directional_derivative_is_the_adjoint_of_the_gradient(seed, order):
+    rng = np.random.default_rng(seed)
+    factors, directions = rng.standard_normal((2, 3, 6))
+    change = power_derivative(factors, directions, order)
+    values = rng.standard_normal(change.size)
+    expected = np.sum(contract_gradient(values, factors, order) * directions)
+    assert values @ change == pytest.approx(expected, rel=1e-9, abs=1e-9)
+    h = 1e-6
+    difference = power_sum(factors + h * directions, order) - power_sum(
+        factors - h * directions, order
+    )
+    np.testing.assert_allclose(change, difference / (2 * h), rtol=1e-5, atol=1e-6)
+
+
+def test_weights_multiply_the_powers():
+    factors = random_factors(6, 3, 6)
+    weights = np.array([0.5, -2.0, 3.0])
+    slow = sum(w * power_sum(q[None], 3) for w, q in zip(weights, factors, strict=True))
+    np.testing.assert_allclose(power_sum(factors, 3, weights), slow)
+
+
+def test_arithmetic_keeps_shape_and_refuses_strangers():
+    one = IncompleteSymmetricTensor.from_factors(np.ones((1, 5)), 3)
+    assert (one + one - one).values.tolist() == one.values.tolist()
+    assert (2 * one).norm() == pytest.approx(2 * one.norm())
+    other = IncompleteSymmetricTensor.from_factors(np.ones((1, 5)), 2)
+    with pytest.raises(InputError, match=r"\(5, 3\) and \(5, 2\)"):
+        one + other
+
+
+def test_norm_counts_every_permutation():
+    tensor = IncompleteSymmetricTensor(np.array([3.0]), 4, 4)
+    assert tensor.norm() == pytest.approx(3 * np.sqrt(factorial(4)))
+
+
+@pytest.mark.parametrize(
+    ("values", "d", "order", "error", "message"),
+    [
+        (np.ones(9), 5, 3, InputError, r"shape \(10,\).*got shape \(9,\)"),
+        (np.ones((10, 1)), 5, 3, InputError, r"shape \(10,\)"),
+        (np.ones(1), 3, 4, InputError, "between 1 and n_features=3"),
+        (np.ones(1), 3, 0, InputError, "got order=0"),
+        (np.r_[np.ones(4), np.nan, np.ones(5)], 5, 3, InputError, r"entry at \(0, 1, 4\) is nan"),
+        (np.array(["a"] * 10), 5, 3, InputTypeError, "must be numbers"),
+        (np.ones(10), 5.0, 3, InputTypeError, "n_features must be an integer"),
+        (np.ones(10), 5, True, InputTypeError, "order must be an integer"),
+    ],
+)
+def test_bad_tensors_are_refused(values, d, order, error, message):
+    with pytest.raises(error, match=message):
+        IncompleteSymmetricTensor(values, d, order)
+
+
+def test_bad_factors_and_labels_are_refused():
+    with pytest.raises(InputError, match=r"shape \(rank, n_features\)"):
+        IncompleteSymmetricTensor.from_factors(np.ones(5), 3)
+    with pytest.raises(InputError, match="between 1 and n_features=5"):
+        IncompleteSymmetricTensor.from_factors(np.ones((1, 5)), 6)
+    tensor = IncompleteSymmetricTensor.from_factors(np.ones((1, 5)), 3)
+    with pytest.raises(InputError, match="3 distinct indices"):
+        tensor[0, 0, 1]
+    with pytest.raises(InputError, match="lie in 0…4"):
+        tensor[0, 1, 5]
+
+
+def test_values_are_a_private_read_only_copy():
+    source = np.ones(10)
+    tensor = IncompleteSymmetricTensor(source, 5, 3)
+    source[0] = 7
+    assert tensor.values[0] == 1
+    with pytest.raises(ValueError, match="read-only"):
+        tensor.values[0] = 2

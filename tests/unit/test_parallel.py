@@ -1,0 +1,269 @@
+"""One limit of BLAS threads for the package: overlapping holders, errors, forks, late libraries."""
+
+import gc
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+from functools import cache
+
+import numpy as np
+import pytest
+from threadpoolctl import ThreadpoolController, threadpool_limits
+
+from momentmix import DiagonalMixture, MomentSummary, fit
+from momentmix import parallel as threads
+from momentmix.parallel import all_threads, few_threads, usable_cores
+from momentmix.summary.kernels.accumulate import make_kernel
+from momentmix.summary.layout import Layout
+from momentmix.summary.open_shard import OpenShard
+
+LARGE = 10**6  # unknowns
+
+
+@cache  # looking for libraries takes milliseconds
+def libraries():
+    assert callable(fit)  # SciPy and its library are loaded
+    return ThreadpoolController().select(user_api="blas")
+
+
+def blas_threads():
+    return {library["num_threads"] for library in libraries().info()}
+
+
+@pytest.fixture(autouse=True)
+def _three_at_first():
+    with threadpool_limits(3, user_api="blas"):
+        assert blas_threads() == {3}
+        yield
+        assert blas_threads() == {3}
+
+
+def interleavings(n):
+    """Every order in which n holders can enter and leave: numbers, first in, then out."""
+    if n == 0:
+        return [[]]
+    found = set()
+    for rest in interleavings(n - 1):
+        for i in range(len(rest) + 1):
+            for j in range(i, len(rest) + 1):
+                found.add((*rest[:i], n - 1, *rest[i:j], n - 1, *rest[j:]))
+    return sorted(found)
+
+
+@pytest.mark.parametrize("kinds", ["fff", "faf", "aff", "aaf"])
+def test_overlapping_holders_restore_what_the_first_one_found(kinds):
+    assert len(interleavings(3)) == 90
+    for order in interleavings(3):
+        made = [few_threads(True) if k == "f" else all_threads(LARGE) for k in kinds]
+        wanted = [1 if k == "f" else usable_cores() for k in kinds]
+        held = []
+        for i in order:
+            if i in held:
+                made[i].__exit__(None, None, None)
+                held.remove(i)
+            else:
+                made[i].__enter__()
+                held.append(i)
+            assert blas_threads() == {wanted[held[-1]] if held else 3}
+
+
+def test_holders_in_threads_that_leave_in_the_order_they_came():
+    """The first one leaves while the second one holds it; the second one restores."""
+    inside, leave = [threading.Event(), threading.Event()], [threading.Event(), threading.Event()]
+
+    def hold(i):
+        with few_threads(True):
+            inside[i].set()
+            leave[i].wait()
+
+    workers = [threading.Thread(target=hold, args=(i,), daemon=True) for i in range(2)]
+    for i in range(2):
+        workers[i].start()
+        inside[i].wait()
+        assert blas_threads() == {1}
+    leave[0].set()
+    workers[0].join()
+    assert blas_threads() == {1}
+    leave[1].set()
+    workers[1].join()
+    assert blas_threads() == {3}
+
+
+def test_sums_of_blocks_share_the_limit():
+    shard = OpenShard(make_kernel(Layout(3, 2, 1, 0)), bytes(16))
+    first = few_threads(True)
+    with shard.workers(1) as workers:
+        workers.submit(lambda space: None)
+        assert blas_threads() == {1}
+        first.__enter__()
+    assert blas_threads() == {1}
+    first.__exit__(None, None, None)
+
+
+def test_errors_leave_nothing_behind():
+    with pytest.raises(ZeroDivisionError), few_threads(True), all_threads(LARGE):
+        _ = 1 / 0
+    assert blas_threads() == {3}
+
+    def abandoned():
+        with few_threads(True):
+            yield
+
+    generator = abandoned()
+    next(generator)
+    assert blas_threads() == {1}
+    del generator
+    gc.collect()
+    assert blas_threads() == {3}
+    shard = OpenShard(make_kernel(Layout(3, 2, 1, 0)), bytes(16))
+    with shard.workers(2) as workers:
+        workers.submit(lambda space: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            workers.wait()
+
+
+def test_small_and_large_work_only():
+    with few_threads(False), all_threads(10):
+        assert blas_threads() == {3}
+
+
+def test_fits_and_predictions_in_threads_leave_the_limit_alone():
+    rng = np.random.default_rng(0)
+    rows = np.vstack([rng.standard_normal((40_000, 5)), rng.standard_normal((40_000, 5)) + 4])
+    model = DiagonalMixture([0.5, 0.5], [[0.0] * 5, [4.0] * 5], np.ones((2, 5)))
+    work = [
+        lambda: model.predict(rows),
+        lambda: fit(rows[::40], 2, random_state=0),
+        lambda: MomentSummary(5, 3, n_threads=2).update(rows),
+    ] * 2
+    workers = [threading.Thread(target=one) for one in work]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert blas_threads() == {3}
+
+
+class Library:
+    internal_api = "openblas"
+
+    def __init__(self, filepath, num_threads):
+        self.filepath, self.num_threads = filepath, num_threads
+
+    def set_num_threads(self, n):
+        self.num_threads = n
+
+
+def test_a_library_that_is_loaded_while_the_limit_is_held(monkeypatch):
+    loaded = [Library("early", 8)]
+    monkeypatch.setattr(threads, "_libraries", lambda n_modules: loaded)
+    with few_threads(True):
+        loaded.append(Library("late", 6))
+        with few_threads(True):
+            assert [library.num_threads for library in loaded] == [1, 1]
+    assert [library.num_threads for library in loaded] == [8, 6]
+
+
+class LibraryByThread(Library):
+    """As OpenBLAS by OpenMP: each thread has a number of its own."""
+
+    threading_layer = "openmp"
+
+    def __init__(self):
+        self.filepath, self.numbers = "per thread", {}
+
+    @property
+    def num_threads(self):
+        return self.numbers.get(threading.get_ident(), 8)
+
+    def set_num_threads(self, n):
+        self.numbers[threading.get_ident()] = n
+
+    def clear_controlling_thread(self, force):
+        assert force
+
+
+def test_a_library_with_a_number_for_each_thread(monkeypatch):
+    library, inside, leave = LibraryByThread(), threading.Event(), threading.Event()
+    monkeypatch.setattr(threads, "_libraries", lambda n_modules: [library])
+    seen = []
+
+    def hold():
+        with few_threads(True):
+            inside.set()
+            leave.wait()
+            seen.append(library.num_threads)
+        seen.append(library.num_threads)
+
+    worker = threading.Thread(target=hold, daemon=True)
+    with few_threads(True):
+        worker.start()
+        inside.wait()
+        assert library.num_threads == 1
+    assert library.num_threads == 8
+    leave.set()
+    worker.join()
+    assert seen == [1, 8]
+
+
+def test_libraries_are_looked_for_again_after_imports():
+    found = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent("""
+            import numpy
+            from threadpoolctl import threadpool_info
+            from momentmix.parallel import few_threads
+            with few_threads(True):
+                pass
+            import scipy.linalg
+            with few_threads(True):
+                print({p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas"})
+        """)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert found.stdout.strip() == "{1}", found.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+def test_a_forked_child_is_not_bound_by_threads_that_it_does_not_have():
+    """Another thread holds the limit and the lock while this one forks."""
+    script = """
+        import os, threading, warnings
+        import numpy
+        from threadpoolctl import threadpool_info, threadpool_limits
+        from momentmix import parallel as threads
+
+        def blas_threads():
+            return {p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas"}
+
+        threadpool_limits(3, user_api="blas")
+        held, done = threading.Event(), threading.Event()
+
+        def hold():
+            with threads.few_threads(True), threads._BLAS._lock.held():
+                held.set()
+                done.wait()
+
+        worker = threading.Thread(target=hold, daemon=True)
+        worker.start()
+        held.wait()
+        warnings.simplefilter("ignore")
+        child = os.fork()
+        if child == 0:
+            ok = blas_threads() == {3}
+            with threads.few_threads(True):
+                ok = ok and blas_threads() == {1}
+            os._exit(0 if ok and blas_threads() == {3} else 1)
+        status = os.waitpid(child, 0)[1]
+        assert blas_threads() == {1}
+        done.set()
+        worker.join()
+        assert blas_threads() == {3}
+        print("child", status)
+    """
+    found = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert found.stdout.strip() == "child 0", found.stderr
