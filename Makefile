@@ -28,8 +28,8 @@ lint: $(VENV)/.test          ## style and types
 test: lint                   ## every fast test
 	$(BIN)/python -m pytest -m "not long" -n 2
 
-test-all: lint               ## the long runs as well, part by part; goes on where it stood
-	$(BIN)/python tests/campaigns/run.py --jobs 2
+test-all: test               ## the long runs as well, about an hour; ends with their counts
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m long -n 2 --dist worksteal
 	$(MAKE) docs
 
 $(VENV)/.browser: pyproject.toml constraints.txt
@@ -71,5 +71,5 @@ test-torch: $(TORCH)/.test       ## rows of torch and JAX on the CPU; the GPU ke
 	TRITON_INTERPRET=1 $(TORCH)/bin/python -m pytest tests/unit/arrays -n 2
 
 clean:
-	rm -rf $(VENV) $(OLDEST) $(TORCH) .test-all docs/_build docs/_generated docs/gallery \
+	rm -rf $(VENV) $(OLDEST) $(TORCH) docs/_build docs/_generated docs/gallery \
 	  .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -34,7 +34,7 @@ from threadpoolctl import threadpool_limits
 import momentmix as mm
 from momentmix.capacity import choose_order
 from momentmix.fitting.conditions.conditions import Parameters
-from momentmix.fitting.em.em import em
+from momentmix.fitting.em import em
 from momentmix.fitting.inputs import summarised
 from momentmix.rows.protocol import ArrayRows
 

@@ -19,6 +19,19 @@ settings.register_profile(
 settings.load_profile("momentmix")
 
 
+def pytest_addoption(parser):
+    """Other cases of the campaigns."""
+    parser.addoption("--campaign-seed", type=int, default=0, help="seed of the numbered cases")
+
+
+def pytest_configure(config):
+    """Counts are added up where reports arrive: in the one process that is no worker."""
+    if not hasattr(config, "workerinput"):
+        from campaigns.campaign import Counts
+
+        config.pluginmanager.register(Counts())
+
+
 def pytest_collection_modifyitems(items):
     """Tests that take minutes get hours; the limit of all others is in pyproject.toml."""
     for item in items:

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from campaigns.part import campaign
+from campaigns.campaign import Campaign
 from momentmix.cli import main
 from momentmix.errors import MomentmixError
 from momentmix.estimator import MomentGaussianMixture
@@ -361,7 +361,7 @@ def command_doors(start, stop, seed):
     return counts
 
 
-PARTS = [
-    campaign(python_doors, len(list(python_cases())), 50, {"bad inputs": 300}),
-    campaign(command_doors, len(list(command_cases())), 20, {"bad inputs": 150}),
+CAMPAIGNS = [
+    Campaign(python_doors, len(list(python_cases())), 50, {"bad inputs": 300}),
+    Campaign(command_doors, len(list(command_cases())), 20, {"bad inputs": 150}),
 ]

@@ -4,8 +4,8 @@ from collections import Counter
 
 import numpy as np
 
+from campaigns.campaign import Campaign
 from campaigns.merge_trees import random_tree
-from campaigns.part import campaign
 from momentmix.errors import InputError
 from momentmix.summary.summary import MomentSummary
 
@@ -98,7 +98,7 @@ def check_left(summary, rows, weights, all_rows, place):
     assert (np.abs(summary.variance - variance) <= 1e-3 * scale**2).all(), place
 
 
-PARTS = [
-    campaign(forgetting, 2_000, 100, {"forgettings": 2_000}),
-    campaign(forgetting_files, 5_000, 250, {"forgettings saved and loaded": 2_500}),
+CAMPAIGNS = [
+    Campaign(forgetting, 2_000, 100, {"forgettings": 2_000}),
+    Campaign(forgetting_files, 5_000, 250, {"forgettings saved and loaded": 2_500}),
 ]

@@ -6,8 +6,8 @@ from fractions import Fraction
 
 import numpy as np
 
+from campaigns.campaign import Campaign
 from campaigns.mutated_files import Pieces
-from campaigns.part import campaign
 from campaigns.strangers_reader import read_summary
 from momentmix.summary.summary import MomentSummary
 
@@ -163,8 +163,8 @@ def _bytes_of(rows):
     return summary.update(rows).to_bytes()
 
 
-PARTS = [
-    campaign(drift, 300, 10, {"drift tests": 300}),
-    campaign(ten_billion, 1, 1, {"rows of drift tests": 10**10}),
-    campaign(twins, 1_000, 50, {"twins": 6_000}),
+CAMPAIGNS = [
+    Campaign(drift, 300, 10, {"drift tests": 300}),
+    Campaign(ten_billion, 1, 1, {"rows of drift tests": 10**10}),
+    Campaign(twins, 1_000, 50, {"twins": 6_000}),
 ]

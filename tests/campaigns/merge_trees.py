@@ -5,7 +5,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from campaigns.part import campaign
+from campaigns.campaign import Campaign
 from momentmix.summary.summary import MomentSummary
 
 KINDS = [(3, 3, 0), (4, 3, 2), (4, 4, 2), (7, 7, 2)]  # n_features, order, replicates
@@ -91,4 +91,4 @@ def merge_trees(start, stop, seed):
     return counts
 
 
-PARTS = [campaign(merge_trees, 10_000, 100, {"merge trees": 10_000, "detours": 2_000})]
+CAMPAIGNS = [Campaign(merge_trees, 10_000, 100, {"merge trees": 10_000, "detours": 2_000})]

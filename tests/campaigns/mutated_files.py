@@ -7,10 +7,11 @@ files. Whatever is accepted must then be readable without an untyped error.
 import hashlib
 import json
 import random
-import resource
+import re
 import struct
 import sys
 from collections import Counter
+from contextlib import contextmanager
 from copy import deepcopy
 from functools import lru_cache, partial
 from math import comb
@@ -18,13 +19,14 @@ from pathlib import Path
 
 import numpy as np
 
-from campaigns.part import campaign, temporary_folder
+from campaigns.campaign import Campaign, temporary_folder
 from campaigns.strangers_reader import RefusedError, read_model, read_summary
 from momentmix.errors import InputError, ModelFileError, SummaryFileError
 from momentmix.mixture.mixture import DiagonalMixture
 from momentmix.summary.summary import MomentSummary
 
 CALLS, MEGABYTES = 20, 200  # calls of functions for each byte of a file, of memory in a batch
+PEAK_RESET = Path("/proc/self/clear_refs")
 
 
 # -- the files --------------------------------------------------------------------------------
@@ -419,31 +421,42 @@ def mutated_model(rng):
 # -- campaigns --------------------------------------------------------------------------------
 
 
-def _memory():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+@contextmanager
+def _bounded_memory():
+    """Raise where the memory of this process grows too much at any time; Linux alone tells."""
+    if not PEAK_RESET.exists():
+        yield
+        return
+    PEAK_RESET.write_text("5")  # forget the peak of what ran before
+    before = _peak()
+    yield
+    assert _peak() - before < MEGABYTES, f"memory grew from {before:.0f} to {_peak():.0f} MB"
+
+
+def _peak():
+    """Peak of the resident memory, in MB."""
+    status = Path("/proc/self/status").read_text()
+    return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) / 1024
 
 
 def summary_mutations(start, stop, seed):
     """A case: a summary changed with its structure in mind, the checksum right."""
-    counts, before = Counter(), None
-    for number in range(start, stop):
-        rng = random.Random(f"{seed} summary {number}")
-        counts[judge_summary(mutated_summary(rng), number % 16 == 0, f"case {number}")] += 1
-        before = before or _memory()
-    assert _memory() - before < MEGABYTES, f"memory grew to {_memory():.0f} MB"
+    counts = Counter()
+    with _bounded_memory():
+        for number in range(start, stop):
+            rng = random.Random(f"{seed} summary {number}")
+            counts[judge_summary(mutated_summary(rng), number % 16 == 0, f"case {number}")] += 1
     return counts + Counter({"mutations": stop - start})
 
 
 def model_mutations(start, stop, seed):
     """A case: a model changed with its structure in mind."""
-    counts, before = Counter(), None
-    with temporary_folder() as tmp:
+    counts = Counter()
+    with temporary_folder() as tmp, _bounded_memory():
         for number in range(start, stop):
             rng = random.Random(f"{seed} model {number}")
             data, path = mutated_model(rng), Path(tmp) / "model.json"
             counts[judge_model(data, path, f"case {number}")] += 1
-            before = before or _memory()
-    assert _memory() - before < MEGABYTES, f"memory grew to {_memory():.0f} MB"
     return counts + Counter({"mutations": stop - start})
 
 
@@ -484,8 +497,8 @@ def _values(model):
     return json.dumps(model)
 
 
-PARTS = [
-    campaign(flips, 13, 1, {"flipped bits, refused": 40_000}, "flips-and-truncations"),
-    campaign(summary_mutations, 800_000, 5_000, {"mutations": 800_000}),
-    campaign(model_mutations, 250_000, 5_000, {"mutations": 250_000}),
+CAMPAIGNS = [
+    Campaign(flips, 13, 1, {"flipped bits, refused": 40_000}),
+    Campaign(summary_mutations, 800_000, 5_000, {"mutations": 800_000}),
+    Campaign(model_mutations, 250_000, 5_000, {"mutations": 250_000}),
 ]

@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 
-from campaigns.part import campaign
+from campaigns.campaign import Campaign
 from momentmix.index_sets import index_sets, sets_without
 from momentmix.summary.summary import MomentSummary
 
@@ -128,7 +128,7 @@ def extremes(start, stop, seed):
     return counts
 
 
-PARTS = [
-    campaign(offsets, 10_000, 100, {"offsets": 10_000}),
-    campaign(extremes, 5_000, 250, {"extreme tables saved and loaded": 20_000}),
+CAMPAIGNS = [
+    Campaign(offsets, 10_000, 100, {"offsets": 10_000}),
+    Campaign(extremes, 5_000, 250, {"extreme tables saved and loaded": 20_000}),
 ]

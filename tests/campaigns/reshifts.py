@@ -5,7 +5,7 @@ from math import prod
 
 import numpy as np
 
-from campaigns.part import campaign
+from campaigns.campaign import Campaign
 from momentmix.index_sets import index_sets, sets_without
 from momentmix.summary.fixed_point import QUANTUM_BITS, coarser, finer, move, zeros
 from momentmix.summary.layout import Layout
@@ -94,4 +94,4 @@ def reshifts(start, stop, seed):
     return counts
 
 
-PARTS = [campaign(reshifts, 10_000, 100, {"re-shifts": 10_000, "hops": 80_000})]
+CAMPAIGNS = [Campaign(reshifts, 10_000, 100, {"re-shifts": 10_000, "hops": 80_000})]

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
+from campaigns.campaign import Campaign, temporary_folder
 from campaigns.fault_systems import Counted, write_in_place
 from campaigns.forks import Forks, hold, job
-from campaigns.part import campaign, temporary_folder
 from momentmix.atomic_file import SYSTEM
 from momentmix.cli import checkpoint, main
 from momentmix.cli.app import _Terminated
@@ -225,4 +225,4 @@ def resumes(start, stop, seed, fault=None, forks=None):
     return counts
 
 
-PARTS = [campaign(resumes, 300, 5, {"kills": 500, "stops by a signal": 50})]
+CAMPAIGNS = [Campaign(resumes, 300, 5, {"kills": 500, "stops by a signal": 50})]

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
+from campaigns.campaign import Campaign, temporary_folder
 from campaigns.fault_systems import Counted, Crash, Disk, ShortWrites, write_in_place
 from campaigns.forks import Forks, job
-from campaigns.part import campaign, temporary_folder
 from momentmix.atomic_file import atomic_write
 from momentmix.mixture.mixture import DiagonalMixture
 from momentmix.summary.summary import MomentSummary
@@ -213,8 +213,8 @@ def power_losses(start, stop, seed, honest=True):
     return counts
 
 
-PARTS = [
-    campaign(kills, 8_000, 160, {"kills": 10_000}),
-    campaign(write_errors, 72, 6, {"write errors": 1000}, "write-errors"),
-    campaign(power_losses, 100_000, 5_000, {"power losses": 50_000}, "power-losses"),
+CAMPAIGNS = [
+    Campaign(kills, 8_000, 160, {"kills": 10_000}),
+    Campaign(write_errors, 72, 6, {"write errors": 1000}),
+    Campaign(power_losses, 100_000, 5_000, {"power losses": 50_000}),
 ]

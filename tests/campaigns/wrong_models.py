@@ -5,7 +5,7 @@ from collections import Counter
 
 import numpy as np
 
-from campaigns.part import campaign
+from campaigns.campaign import Campaign
 from momentmix.errors import FitWarning, MomentmixError, PrecisionWarning
 from momentmix.fitting.api import fit
 from momentmix.mixture.mixture import DiagonalMixture
@@ -163,4 +163,4 @@ def _outcome(rows, r, must_fail, options, place):
     return "refused"
 
 
-PARTS = [campaign(untrustworthy_fits, 300, 5, {"untrustworthy fits": 300})]
+CAMPAIGNS = [Campaign(untrustworthy_fits, 300, 5, {"untrustworthy fits": 300})]

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from campaigns.part import temporary_folder
+from campaigns.campaign import temporary_folder
 
 TESTS = Path(__file__).parents[1]
 # A fork takes threads, handlers and the channel to other workers along; Forks has a server for it.
@@ -15,7 +15,6 @@ FORKS = {"fork", "forkpty", "preexec_fn"}
 CLOCKS = {"process_time", "perf_counter", "thread_time", "getrusage", "sleep", "SIGSTOP"}
 ALLOWED = {
     "campaigns/forks.py": {"fork"},
-    "campaigns/mutated_files.py": {"getrusage"},  # of memory
 }
 
 

@@ -6,7 +6,8 @@ import pytest
 from momentmix import DiagonalMixture, MomentGaussianMixture, fit, summarize
 from momentmix.errors import InputError, InputTypeError
 from momentmix.fitting.conditions.conditions import Parameters
-from momentmix.fitting.em.em import device_em, em_pass
+from momentmix.fitting.em import device_em
+from momentmix.fitting.em.em import em_pass
 from momentmix.fitting.inputs import moments_of, rows_of
 from momentmix.mixture import array_density
 from momentmix.rows.protocol import ArrayRows

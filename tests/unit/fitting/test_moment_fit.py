@@ -8,9 +8,10 @@ from momentmix.capacity import choose_order, count_monomials, largest_rank, robu
 from momentmix.errors import InputError
 from momentmix.fitting.automatic import elbow, least_components
 from momentmix.fitting.conditions.conditions import Parameters, build_conditions
+from momentmix.fitting.inference.whitened import _gram
 from momentmix.fitting.moment.candidates import draw_candidates, layouts
 from momentmix.fitting.moment.moment_fit import fit_moments, one_component, resolvable_variances
-from momentmix.fitting.moment.polish import Bounds, gram, polish
+from momentmix.fitting.moment.polish import Bounds, polish
 from momentmix.fitting.moment.selection import merge_means, select_means
 from momentmix.fitting.moment.variances import fit_variances
 
@@ -122,7 +123,7 @@ def test_polish_never_raises_the_cost_and_keeps_bounds():
 
 def test_gram_is_the_product():
     table = np.random.default_rng(0).normal(size=(7, 4))
-    np.testing.assert_allclose(gram(table), table.T @ table)
+    np.testing.assert_allclose(_gram(table), table.T @ table)
 
 
 def test_variances_from_exact_moments():
