@@ -7,7 +7,7 @@ from campaigns.merge_trees import random_shards, random_tree
 
 def test_random_trees():
     """The first of ten thousand; at order 7, too, and with a thousand shards."""
-    assert merge_trees.merge_trees(0, 50, seed=0)["merge trees"] == 50
+    assert merge_trees.merge_trees(0, 25, seed=0)["merge trees"] == 25
 
 
 def test_a_tree_that_loses_a_shard_is_noticed():
