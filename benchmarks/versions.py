@@ -1,0 +1,161 @@
+"""Two checkouts side by side: the time and the memory of what users call, in one run.
+
+    git worktree add ../before v0.1
+    python benchmarks/versions.py ../before .            all tasks
+    python benchmarks/versions.py ../before . fit-rows   some of them
+
+Every task runs in a process of its own, the two checkouts in turn, so that both meet the same
+noise of the machine. A task checks its answer before it prints a time. The table gives the best
+time of each checkout, the peak of its memory, and the ratios new / old.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+HEAD = """
+import json, resource, sys, time, tempfile, os
+import numpy as np
+import momentmix as mm
+
+def law(r, d, seed=0, spread=1.5):
+    rng = np.random.default_rng(seed)
+    means = spread * rng.standard_normal((r, d))
+    return mm.DiagonalMixture(rng.dirichlet(np.full(r, 5.0)), means, 0.5 + rng.random((r, d)))
+
+def best(work, n):
+    seconds = []
+    for _ in range(n):
+        start = time.perf_counter()
+        answer = work()
+        seconds.append(time.perf_counter() - start)
+    return min(seconds), answer
+
+def done(seconds, ok):
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps([seconds, peak, bool(ok)]))
+"""
+
+SUMMARIZE = """
+rows = law(6, {d}).sample({n}, random_state=1)[0]
+seconds, s = best(lambda: mm.summarize(rows, order={order}), {repeats})
+done(seconds, s.n_rows == {n} and np.allclose(s.mean, rows.mean(axis=0)))
+"""
+FIT = """
+truth = law({r}, {d})
+rows, labels = truth.sample({n}, random_state=1)
+data = mm.summarize(rows, order=4) if {summary} else rows
+seconds, result = best(lambda: mm.fit(data, {r}, random_state=0), {repeats})
+wrong = (truth.predict(rows) != labels).mean()
+from momentmix.{matching} import clustering_accuracy
+accuracy = clustering_accuracy(labels, result.mixture.predict(rows))
+done(seconds, accuracy > 1 - wrong - 0.02)
+"""
+PREDICT = """
+truth = law(6, 15)
+rows, labels = truth.sample(1_000_000, random_state=1)
+seconds, found = best(lambda: truth.{what}(rows), 5)
+few = truth.{what}(rows[:100])
+done(seconds, np.allclose(found[:100], few))
+"""
+FILES = """
+from momentmix.cli import main
+rows = law(6, 15).sample({n}, random_state=1)[0]
+folder = tempfile.mkdtemp()
+path = os.path.join(folder, "rows.{ending}")
+if "{ending}" == "parquet":
+    import pyarrow as pa, pyarrow.parquet as pq
+    pq.write_table(pa.table({{f"x{{i}}": rows[:, i] for i in range(15)}}), path)
+elif "{ending}" == "npy":
+    np.save(path, rows)
+else:
+    np.savetxt(path, rows, delimiter=",", header=",".join(f"x{{i}}" for i in range(15)), comments="")
+def work():
+    import subprocess
+    command = [sys.executable, "-c", "from momentmix.cli import main; main()", "summarize", path]
+    subprocess.run([*command, "-o", path + ".mms", "--force"], check=True, capture_output=True)
+    return mm.MomentSummary.load(path + ".mms")
+seconds, s = best(work, 3)
+done(seconds, s.n_rows == {n})
+import shutil; shutil.rmtree(folder)
+"""
+DECOMPOSE = """
+rng = np.random.default_rng(0)
+vectors = rng.standard_normal((84, 25)) + 1j * rng.standard_normal((84, 25))
+tensor = mm.IncompleteSymmetricTensor.from_factors(vectors, 6)
+seconds, found = best(lambda: mm.decompose(tensor, 84), 2)
+done(seconds, found.diagnostics.residual < 1e-6)
+"""
+IMPORT = """
+import subprocess
+def work():
+    subprocess.run([sys.executable, "-c", "import momentmix as mm; mm.fit"], check=True)
+    return True
+seconds, ok = best(work, 5)
+done(seconds, ok)
+"""
+
+TASKS = {
+    "summarize-15-4": SUMMARIZE.format(d=15, n=2_000_000, order=4, repeats=2),
+    "summarize-15-6": SUMMARIZE.format(d=15, n=300_000, order=6, repeats=2),
+    "summarize-30-4": SUMMARIZE.format(d=30, n=100_000, order=4, repeats=2),
+    "summarize-few": SUMMARIZE.format(d=7, n=2_000, order=4, repeats=20),
+    "fit-rows": FIT.format(r=6, d=15, n=200_000, summary=False, repeats=2, matching="{matching}"),
+    "fit-summary": FIT.format(r=6, d=15, n=100_000, summary=True, repeats=2, matching="{matching}"),
+    "fit-few-rows": FIT.format(r=3, d=7, n=2_000, summary=False, repeats=4, matching="{matching}"),
+    "predict": PREDICT.format(what="predict"),
+    "log-prob": PREDICT.format(what="log_prob"),
+    "responsibilities": PREDICT.format(what="responsibilities"),
+    "file-parquet": FILES.format(ending="parquet", n=500_000),
+    "file-npy": FILES.format(ending="npy", n=500_000),
+    "file-csv": FILES.format(ending="csv", n=100_000),
+    "decompose-25-6-84": DECOMPOSE,
+    "import": IMPORT,
+}
+
+
+def module(checkout, name):
+    """Dotted name of a module, wherever the checkout has it."""
+    source = checkout / "src" / "momentmix"
+    path = next(source.rglob(f"{name}.py"))
+    return ".".join(path.relative_to(source).with_suffix("").parts)
+
+
+def run(checkout, task):
+    """Seconds and megabytes of one run of a task; raises where the answer is wrong."""
+    code = HEAD + task.replace("{matching}", module(checkout, "matching"))
+    env = {**os.environ, "PYTHONPATH": str(checkout / "src")}
+    command = [sys.executable, "-W", "ignore", "-c", code]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(done.stderr[-2000:])
+    seconds, megabytes, right = json.loads(done.stdout.splitlines()[-1])
+    if not right:
+        raise RuntimeError(f"{checkout}: wrong answer")
+    return seconds, megabytes
+
+
+def main():
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("old", type=Path)
+    parser.add_argument("new", type=Path)
+    parser.add_argument("tasks", nargs="*", help=f"of {', '.join(TASKS)}")
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_intermixed_args()
+    checkouts = [options.old.resolve(), options.new.resolve()]
+    print(f"{'task':20}{'old s':>9}{'new s':>9}{'ratio':>8}{'old MB':>9}{'new MB':>9}{'ratio':>8}")
+    for name in options.tasks or TASKS:
+        runs = {c: [] for c in checkouts}
+        for number in range(options.rounds):
+            for checkout in checkouts[:: 1 if number % 2 else -1]:
+                runs[checkout].append(run(checkout, TASKS[name]))
+        (a, x), (b, y) = ([min(column) for column in zip(*runs[c])] for c in checkouts)
+        print(f"{name:20}{a:9.3f}{b:9.3f}{b / a:8.2f}{x:9.0f}{y:9.0f}{y / x:8.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
