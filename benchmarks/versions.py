@@ -72,7 +72,8 @@ if "{ending}" == "parquet":
 elif "{ending}" == "npy":
     np.save(path, rows)
 else:
-    np.savetxt(path, rows, delimiter=",", header=",".join(f"x{{i}}" for i in range(15)), comments="")
+    head = ",".join(f"x{{i}}" for i in range(15))
+    np.savetxt(path, rows, delimiter=",", header=head, comments="")
 def work():
     import subprocess
     command = [sys.executable, "-c", "from momentmix.cli import main; main()", "summarize", path]
@@ -153,7 +154,7 @@ def main():
         for number in range(options.rounds):
             for checkout in checkouts[:: 1 if number % 2 else -1]:
                 runs[checkout].append(run(checkout, TASKS[name]))
-        (a, x), (b, y) = ([min(column) for column in zip(*runs[c])] for c in checkouts)
+        (a, x), (b, y) = ([min(column) for column in zip(*runs[c], strict=True)] for c in checkouts)
         print(f"{name:20}{a:9.3f}{b:9.3f}{b / a:8.2f}{x:9.0f}{y:9.0f}{y / x:8.2f}", flush=True)
 
 
