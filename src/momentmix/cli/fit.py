@@ -136,11 +136,11 @@ def _stages(quiet: bool) -> Callable[[str], None] | None:
 
 def _rows(source: RowSource) -> Any:
     """All rows where they fit in memory with ease; otherwise the source, read for each pass."""
-    from momentmix.rows.piece import FilePiece
     from momentmix.rows.protocol import ArrayRows
+    from momentmix.rows.table import FileTable
     from momentmix.summary.cost import physical_memory
 
-    if not all(isinstance(piece, FilePiece) for piece in source.pieces):
+    if not all(isinstance(table, FileTable) for table in source.tables):
         rows: Any = source.read_all()  # a stream cannot be read again
     else:
         # The size of a file does not tell: it may be compressed.

@@ -23,8 +23,8 @@ from momentmix.cli.progress import row_progress
 if TYPE_CHECKING:
     from momentmix.errors import InputError
     from momentmix.mixture.mixture import DiagonalMixture
-    from momentmix.rows.piece import RawBlock
     from momentmix.rows.source import RowSource
+    from momentmix.rows.table import RawBlock
 
 __all__ = ["load_model", "open_for", "predict_command", "sample_command", "score_command"]
 
@@ -56,7 +56,7 @@ def open_for(
     source = open_inputs(inputs, columns, missing, *csv, expected=names, by_name=by_name)
     if source.n_features != mixture.n_features:
         raise InputError(
-            f"the model has {mixture.n_features} features, {source.pieces[0].name} has "
+            f"the model has {mixture.n_features} features, {source.tables[0].name} has "
             f"{source.n_features} columns. Select them with --columns."
         )
     if names is not None and source.feature_names not in (None, names):
@@ -114,8 +114,8 @@ def predict_command(
         row_progress(source.total_rows, "Predicting", quiet or output == "-") as on_rows,
         table_writer(output, names, n_integers=1) as write,
     ):
-        for piece in range(len(source.pieces)):
-            for _, raw, kept in source.numbered_blocks(piece):
+        for i, input_table in enumerate(source.tables):
+            for _, raw, kept in source.numbered_blocks(i):
                 shares = mixture.responsibilities(kept)
                 labels = shares.argmax(axis=1)
                 counts += np.bincount(labels, minlength=mixture.n_components)
@@ -124,7 +124,7 @@ def predict_command(
                 if len(kept) != len(raw.values):
                     whole = np.isfinite(raw.values).all(axis=1)
                 if np.isnan(shares).any():
-                    raise _too_far(source.pieces[piece].name, raw, shares, whole)
+                    raise _too_far(input_table.name, raw, shares, whole)
                 table[whole, 0] = labels
                 if probabilities:
                     table[whole, 1:] = shares
@@ -186,7 +186,7 @@ def score_command(
             n_rows += len(block)
             on_rows(len(block))
     if not n_rows:
-        raise InputError(f"{source.pieces[0].name} holds no rows.")
+        raise InputError(f"{source.tables[0].name} holds no rows.")
     n_parameters = mixture.n_components * (2 * mixture.n_features + 1) - 1
     report = {
         "n_rows": n_rows,

@@ -21,11 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix.errors import InputError
+from momentmix.rows.containers import warn_beyond
 from momentmix.rows.csv.dialect import Dialect
 from momentmix.rows.csv.lines import LineFinder, count_lines, end_of_line
 from momentmix.rows.csv.numbers import parsed_fast
-from momentmix.rows.piece import FilePiece, Piece, RawBlock, column_name
-from momentmix.rows.validation import warn_beyond
+from momentmix.rows.table import FileTable, RawBlock, Table
 
 __all__ = ["CsvFile", "CsvStream", "CsvText"]
 
@@ -36,7 +36,7 @@ CHUNK, LONGEST = 1 << 22, 1 << 25
 _LINE_ENDS = b"\r\n"
 
 
-class CsvText(Piece):
+class CsvText(Table):
     """CSV from a stream of bytes.
 
     Parameters
@@ -209,8 +209,8 @@ class CsvText(Piece):
                 continue
             self._judged.add(column)
             if integer is not None:
-                label = column_name(column, self.column_names)
-                warn_beyond(f"{self.name}, line {number}, {label} holds", integer, stacklevel=4)
+                what = f"{self.name}, line {number}, {self.label(column)} holds"
+                warn_beyond(what, integer, stacklevel=4)
 
     def _lines(self, chunk: bytes, line: int) -> Iterator[tuple[int, list[str]]]:
         """Fields of every line that is not blank, and the number of the line."""
@@ -257,7 +257,7 @@ class CsvText(Piece):
             )
 
     def _refuse_field(self, number: int, fields: list[str], column: int) -> None:
-        text, label = fields[column].strip(), column_name(column, self.column_names)
+        text, label = fields[column].strip(), self.label(column)
         cures = self.dialect.cures(text)
         cure = " ".join(f"{'If it' if len(cures) > 1 else 'It'} {cure}." for cure in cures)
         cure = cure or "Select numeric columns (--columns), or repair the line."
@@ -266,11 +266,11 @@ class CsvText(Piece):
         )
 
 
-class CsvFile(CsvText, FilePiece):
+class CsvFile(CsvText, FileTable):
     """A CSV file, perhaps compressed by gzip."""
 
     def __init__(self, path: str | os.PathLike[str], dialect: Dialect) -> None:
-        FilePiece.__init__(self, path)
+        FileTable.__init__(self, path)
         name = self.path.name.lower().removesuffix(".gz")
         separator = "\t" if name.endswith(".tsv") else ","
         CsvText.__init__(self, self.name, self._open, dialect.separated_by(separator))
