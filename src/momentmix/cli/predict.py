@@ -120,14 +120,14 @@ def predict_command(
                 labels = shares.argmax(axis=1)
                 counts += np.bincount(labels, minlength=mixture.n_components)
                 table = np.full((len(raw.values), len(names)), np.nan)
-                whole: Any = slice(None)
+                complete: Any = slice(None)
                 if len(kept) != len(raw.values):
-                    whole = np.isfinite(raw.values).all(axis=1)
+                    complete = raw.complete()
                 if np.isnan(shares).any():
-                    raise _too_far(input_table.name, raw, shares, whole)
-                table[whole, 0] = labels
+                    raise _too_far(input_table.name, raw, shares, complete)
+                table[complete, 0] = labels
                 if probabilities:
-                    table[whole, 1:] = shares
+                    table[complete, 1:] = shares
                 write(table)
                 n_rows += len(table)
                 on_rows(len(table))
@@ -138,13 +138,13 @@ def predict_command(
         say(f"labels of {n_rows:,} rows written to {output}")
 
 
-def _too_far(name: str, raw: RawBlock, shares: Any, whole: Any) -> InputError:
+def _too_far(name: str, raw: RawBlock, shares: Any, complete: Any) -> InputError:
     """The error for the first row that is finite, while its squares are not."""
     import numpy as np
 
     from momentmix.errors import InputError
 
-    row = int(np.arange(len(raw.values))[whole][np.isnan(shares).any(axis=1)][0])
+    row = int(np.arange(len(raw.values))[complete][np.isnan(shares).any(axis=1)][0])
     return InputError(
         f"{name}, {raw.where(row)} lies more than 1e154 standard deviations away from the model, "
         "so that no component is its most probable one. Drop the row, or bring the columns to the "

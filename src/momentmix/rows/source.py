@@ -215,7 +215,7 @@ class RowSource:
         if in_range(values):
             return values
         if self.missing == "drop":
-            values, place = values[np.isfinite(values).all(axis=1)], lambda _: "a row"
+            values, place = values[raw.complete()], lambda _: "a row"
             if in_range(values):
                 return values
         source, numbers = self.tables[table], self.columns[table]

@@ -36,6 +36,10 @@ class RawBlock:
     values: Float
     where: Callable[[int], str]
 
+    def complete(self) -> NDArray[np.bool_]:
+        """Which rows have no missing, NaN or infinite value."""
+        return np.asarray(np.isfinite(self.values).all(axis=1))
+
     def section(self, start: int, stop: int) -> RawBlock:
         """Some of the rows."""
         if (start, stop) == (0, len(self.values)):
@@ -59,12 +63,15 @@ class Table(ABC):
     n_columns : int
     n_rows : int or None
         None if it is not known before all rows have been read.
+    reopens : bool
+        Whether it can be read more than once.
     """
 
     name: str
     column_names: tuple[str, ...] | None
     n_columns: int
     n_rows: int | None = None
+    reopens: bool = True
 
     def label(self, column: int) -> str:
         """A column as messages print it: its name (escaped), or else its number."""

@@ -259,10 +259,9 @@ def test_bad_values_are_placed(tmp_path, rows, kind, value, message):
 def test_blocks_end_where_parts_end_and_bad_values_keep_their_place(tmp_path, rows, kind):
     rows[777, 1] = np.nan
     source = open_rows(write(tmp_path, rows, kind), block_rows=100)
-    ends = []
+    ends, blocks = [], source.numbered_blocks(0, 60, part_rows=150)
     with pytest.raises(InputError, match="line 779," if kind == "csv" else "row 777,"):
-        for first_row, raw, _ in source.numbered_blocks(0, 60, part_rows=150):
-            ends.append(first_row + len(raw.values))
+        ends.extend(first_row + len(raw.values) for first_row, raw, _ in blocks)
     assert set(range(150, 751, 150)) <= set(ends)
     assert max(np.diff([60, *ends])) <= 100
 
