@@ -81,10 +81,11 @@ def check_real(array: Any, where: str = "the array") -> None:
             "imaginary part as separate columns."
         )
     if not name.startswith(("float", "bfloat", "int", "uint", "bool")):
-        raise InputTypeError(
-            f"rows must be real numbers; {where} has dtype {array.dtype}. Convert it to float64, "
-            "or encode it as numbers first."
-        )
+        cure = "Convert it to float64, or encode it as numbers first."
+        if name.startswith(("datetime", "timedelta")):
+            cure = "Convert times to numbers in a unit of your choice first, e.g. divide "
+            cure += "differences by np.timedelta64(1, 's')."
+        raise InputTypeError(f"rows must be real numbers; {where} has dtype {array.dtype}. {cure}")
 
 
 def as_float64(array: Any, xp: Any) -> Any:

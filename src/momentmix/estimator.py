@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from momentmix.arrays import check_real, is_foreign, namespace
+from momentmix.arrays import is_foreign, namespace
 from momentmix.capacity import choose_order
 from momentmix.errors import FitWarning, InputError, InputTypeError
 from momentmix.fitting.api import fit
@@ -23,24 +23,14 @@ from momentmix.fitting.em.device_em import DeviceRows
 from momentmix.fitting.result import FitResult
 from momentmix.locks import ForkSafeLock, one_at_a_time
 from momentmix.mixture.mixture import DiagonalMixture
-from momentmix.rows.containers import (
-    frame_column,
-    frame_names,
-    has_mask,
-    is_frame,
-    plain_array,
-    warn_integers,
-)
-from momentmix.rows.names import check_feature_names
 from momentmix.rows.protocol import ArrayRows, HeldRows
 from momentmix.rows.validation import (
     LARGEST_TO_FIT,
     LARGEST_VALUE,
     as_device_rows,
-    as_rows,
     as_weights,
     checked_values,
-    is_dask,
+    for_sklearn,
 )
 from momentmix.summary.summary import MomentSummary
 
@@ -57,39 +47,6 @@ _FITTED = {
 _WARNED_OF = {"constant-column", "duplicate-columns", "outlier-influence"}  # findings
 _MOST_REPEATED = 10, 10_000  # times the rows, and rows more: memory stays near that of the rows
 _LOCKS: WeakKeyDictionary[Any, ForkSafeLock] = WeakKeyDictionary()  # by estimator; never pickled
-
-
-def _for_sklearn(X: Any) -> tuple[Any, tuple[str, ...] | None]:
-    """Rows that every version of scikit-learn reads, and the names of a polars or Arrow table.
-
-    Refuses what scikit-learn would accept wrongly, and warns of integers, which it casts.
-    """
-    if hasattr(X, "dask") or is_dask(X):
-        raise InputTypeError(
-            "X is a Dask collection, which would be computed as a whole, in memory. Use "
-            "momentmix.dask: fit_summary(momentmix.dask.summarize(X, order)) to fit, "
-            "momentmix.dask.predict(model.mixture_, X) to predict."
-        )
-    if is_frame(X) and not hasattr(X, "iloc"):
-        return as_rows(X, None)
-    if is_frame(X):  # pandas
-        check_feature_names(frame_names(X) or ())
-        for i in range(len(X.columns)):
-            warn_integers(frame_column(X, i))
-        return X, None
-    if has_mask(X):
-        X = plain_array(X)  # NaN where a number is masked; refused later
-    kind = getattr(getattr(X, "dtype", None), "kind", None)
-    if kind == "V":
-        check_real(X, "X")  # scikit-learn takes the values of a single field
-    if kind in ("M", "m"):
-        raise InputTypeError(
-            f"X must hold real numbers; it has dtype {X.dtype}. Convert times to numbers in a "
-            "unit of your choice first, e.g. X / np.timedelta64(1, 's')."
-        )
-    if isinstance(X, np.ndarray):
-        warn_integers(X)
-    return X, None
 
 
 def _repeated(rows: Float, weights: Float) -> Float | None:
@@ -223,26 +180,26 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         MomentGaussianMixture
             This estimator.
         """
-        held = self._validated(X, reset=True, largest=LARGEST_TO_FIT)
-        if isinstance(held, DeviceRows) and sample_weight is not None:
+        data = self._validated(X, reset=True, largest=LARGEST_TO_FIT)
+        if isinstance(data, DeviceRows) and sample_weight is not None:
             raise InputError(
                 "sample_weight needs NumPy rows; X is an array of another library. Pass "
                 "MomentSummary.update(X, sample_weight) to fit_summary, or X as a NumPy array."
             )
-        weights = as_weights(sample_weight, held.n_rows)
+        weights = as_weights(sample_weight, data.n_rows)
         self._forget()
         if weights is not None:
-            repeated = _repeated(held.rows, weights)
+            repeated = _repeated(data.rows, weights)
             if repeated is None:
-                return self._fit_weighted(held.rows, weights)
-            held = ArrayRows(repeated)
+                return self._fit_weighted(data.rows, weights)
+            data = ArrayRows(repeated)
 
         def new_summary(order: int, squared_order: int) -> MomentSummary:
-            self.summary_ = self._summary_of_order(held.n_features, order, squared_order)
+            self.summary_ = self._new_summary(data.n_features, order, squared_order)
             return self.summary_
 
-        held.new_summary = new_summary  # the fit fills it in its one pass for the moments
-        return self._fit_to(held)
+        data.new_summary = new_summary  # the fit fills it in its one pass for the moments
+        return self._fit_to(data)
 
     def _fit_weighted(self, rows: Float, weights: Float) -> MomentGaussianMixture:
         if self.refine == "em":
@@ -268,9 +225,9 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
             Frequencies.
         """
         first = not hasattr(self, "summary_")
-        held = self._validated(X, reset=first, fewest=1, largest=LARGEST_TO_FIT)
-        summary: MomentSummary = self._new_summary(held.n_features) if first else self.summary_
-        summary.update(held.rows, sample_weight)
+        data = self._validated(X, reset=first, fewest=1, largest=LARGEST_TO_FIT)
+        summary: MomentSummary = self._new_summary(data.n_features) if first else self.summary_
+        summary.update(data.rows, sample_weight)
         self._forget()
         self.summary_, self._pending = summary, True
         return self
@@ -306,7 +263,7 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
                 self.n_features_in_ = int(device_rows.shape[1])
                 self.__dict__.pop("feature_names_in_", None)
             return DeviceRows(device_rows)
-        X, names = _for_sklearn(X)
+        X, names = for_sklearn(X)
         options: dict[str, Any] = {
             "dtype": [np.float64, np.float32],
             "ensure_all_finite": False,
@@ -330,19 +287,18 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
                 f"{', '.join(map(ascii, expected))}; got {', '.join(map(ascii, names))}."
             )
 
-    def _new_summary(self, n_features: int) -> MomentSummary:
-        order = self.order
-        if order == "auto":
-            order = choose_order(n_features, self.n_components, method=self.method)
-        squared = max(order - 2, 0) if self.method == "paper" else None
-        return self._summary_of_order(n_features, order, squared)
-
-    def _summary_of_order(self, n_features: int, order: int, squared: int | None) -> MomentSummary:
+    def _new_summary(
+        self, n_features: int, order: int | None = None, squared_order: int | None = None
+    ) -> MomentSummary:
+        """An empty summary; by default of the orders that a fit needs."""
+        if order is None:
+            if self.order == "auto":
+                order = choose_order(n_features, self.n_components, method=self.method)
+            else:
+                order = self.order
+            squared_order = max(order - 2, 0) if self.method == "paper" else None
         names = getattr(self, "feature_names_in_", None)
-        return MomentSummary(
-            n_features, order, None if names is None else list(names), squared,
-            n_threads=self.n_threads,
-        )  # fmt: skip
+        return MomentSummary(n_features, order, names, squared_order, n_threads=self.n_threads)
 
     def _seed(self) -> Any:
         state = self.random_state

@@ -15,7 +15,7 @@ LAYERS = [
     {"errors", "_version"},
     {"arrays", "atomic_file", "index_sets", "locks", "strict_json"},
     {"parallel", "capacity"},
-    {"rows.blocks", "rows.names", "rows.protocol", "rows.table"},
+    {"rows.blocks", "rows.fingerprint", "rows.names", "rows.protocol", "rows.table"},
     {"rows.columns", "rows.containers", "rows.validation"},
     {"rows.csv"},
     {"rows"},

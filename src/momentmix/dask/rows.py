@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ from momentmix.dask.partitions import FilePartition, Partition
 from momentmix.dask.schedule import Schedule
 from momentmix.errors import InputError, ShardError
 from momentmix.parallel import few_threads
-from momentmix.rows.blocks import add_entries, pick_rows
+from momentmix.rows.blocks import add_sums, rows_at
 from momentmix.rows.protocol import RemoteRows
 from momentmix.summary.parts import NewShard, PartMark, name_shards
 from momentmix.summary.summary import MomentSummary
@@ -63,7 +63,7 @@ def _given_twice(error: ShardError) -> InputError:
 def sum_partition(partition: Partition, work: Callable[[Float], Any], rows: Any) -> Any:
     """``work`` added up over the blocks of a partition; None if it has no rows."""
     with few_threads(True):
-        return add_entries(work(block) for block in partition.blocks(rows))
+        return add_sums(work(block) for block in partition.blocks(rows))
 
 
 class Places(NamedTuple):
@@ -78,14 +78,22 @@ def take_rows(partition: Partition, wanted: Places, rows: Any) -> list[Float]:
     places, expected = wanted.places[partition.number], wanted.counts[partition.number]
     if not len(places):
         return []
-    picked, n_rows = pick_rows(partition.blocks(rows), places)
+    n_rows = 0
+
+    def counted() -> Iterator[Float]:
+        nonlocal n_rows
+        for block in partition.blocks(rows):
+            n_rows += len(block)
+            yield block
+
+    taken = rows_at(counted(), places)
     if n_rows != expected:
         raise InputError(
             f"partition {partition.number} had {expected} rows in the first pass and has {n_rows} "
             "now; its rows are not the same each time they are computed. Fix the seed of the step "
             "that makes them, or persist() the collection first."
         )
-    return picked
+    return taken
 
 
 def join_lists(lists: list[list[Float]]) -> list[Float]:
@@ -174,7 +182,7 @@ class DaskRows(RemoteRows):
     ) -> tuple[Any, ...]:
         """``work`` of each block, added up in a fixed order, one thread for each task."""
         total: tuple[Any, ...] = self.schedule.reduce(
-            sum_partition, add_entries, work, self.partitions, "Pass over rows"
+            sum_partition, add_sums, work, self.partitions, "Pass over rows"
         )
         return total
 

@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 
 Float = NDArray[np.float64]
 
-__all__ = ["add_entries", "pick_rows"]
+__all__ = ["add_sums", "rows_at"]
 
 
-def add_entries(sums: Iterable[tuple[Any, ...] | None]) -> tuple[Any, ...] | None:
+def add_sums(sums: Iterable[tuple[Any, ...] | None]) -> Any:
     """Tuples added entry by entry, from left to right; None stands for no rows.
 
     Examples
     --------
-    >>> add_entries([(1, 2.5), None, (2, 0.5)])
+    >>> add_sums([(1, 2.5), None, (2, 0.5)])
     (3, 3.0)
     """
     total: tuple[Any, ...] | None = None
@@ -30,11 +30,11 @@ def add_entries(sums: Iterable[tuple[Any, ...] | None]) -> tuple[Any, ...] | Non
     return total
 
 
-def pick_rows(blocks: Iterable[Float], places: NDArray[np.int64]) -> tuple[list[Float], int]:
-    """The rows with these numbers, which ascend, block by block; and the number of all rows."""
-    picked, start = [], 0
+def rows_at(blocks: Iterable[Float], places: NDArray[np.int64]) -> list[Float]:
+    """The rows with these numbers, which ascend, block by block."""
+    taken, start = [], 0
     for block in blocks:
         first, last = np.searchsorted(places, [start, start + len(block)])
-        picked.append(block[places[first:last] - start])
+        taken.append(block[places[first:last] - start])
         start += len(block)
-    return picked, start
+    return taken

@@ -22,7 +22,7 @@ def choose_columns(table: Table, columns: Sequence[str | int] | None) -> list[in
         if repeated:
             raise InputError(
                 f"{table.name}: names of columns must differ from each other; repeated: "
-                f"{_places(table, repeated)}. {_BY_NUMBER}"
+                f"{_positions(table, repeated)}. {_BY_NUMBER}"
             )
         return list(range(table.n_columns))
     if isinstance(columns, str):
@@ -41,24 +41,25 @@ def _repeated(table: Table) -> set[str]:
     return {name for name, times in Counter(table.column_names or ()).items() if times > 1}
 
 
-def _places(table: Table, names: set[str]) -> str:
-    parts = []
+def _positions(table: Table, names: set[str]) -> str:
+    """Names that several columns have, each with the numbers of these, in words."""
+    listed = []
     for name in sorted(names)[:5]:
         numbers = [str(i) for i, other in enumerate(table.column_names or ()) if other == name]
-        parts.append(f"{name!a} (columns {', '.join(numbers[:5])})")
-    return ", ".join(parts)
+        listed.append(f"{name!a} (columns {', '.join(numbers[:5])})")
+    return ", ".join(listed)
 
 
 def _column(table: Table, column: str | int) -> int:
     names = table.column_names
     if isinstance(column, str):
         if names is None or column not in names:
-            known = "no names" if names is None else ", ".join(ascii(name) for name in names[:20])
-            raise InputError(f"{table.name} has no column {column!a}; it has {known}.")
+            listed = "no names" if names is None else ", ".join(map(ascii, names[:20]))
+            raise InputError(f"{table.name} has no column {column!a}; it has {listed}.")
         if names.count(column) > 1:
             raise InputError(
                 f"{table.name} must have one column of each name asked for; repeated: "
-                f"{_places(table, {column})}. {_BY_NUMBER}"
+                f"{_positions(table, {column})}. {_BY_NUMBER}"
             )
         return names.index(column)
     number = check_count("column", column, 0)
@@ -93,28 +94,25 @@ def match_columns(first: Table, chosen: list[int], table: Table, all_columns: bo
     lacking = [name for name in wanted if name not in table.column_names]
     extra = [name for name in table.column_names if name not in wanted] if all_columns else []
     if lacking or extra:
-        parts = [f"{table.name} lacks {', '.join(map(ascii, lacking[:5]))}"] if lacking else []
-        parts += [f"{table.name} also has {', '.join(map(ascii, extra[:5]))}"] if extra else []
+        reasons = [f"{table.name} lacks {', '.join(map(ascii, lacking[:5]))}"] if lacking else []
+        reasons += [f"{table.name} also has {', '.join(map(ascii, extra[:5]))}"] if extra else []
         raise InputError(
             f"all inputs must have the same columns; compared with {first.name}, "
-            f"{' and '.join(parts)}. Select common ones with columns= (--columns)."
+            f"{' and '.join(reasons)}. Select common ones with columns= (--columns)."
         )
-    for one in (first, table):
-        repeated = _repeated(one).intersection(wanted)
+    for either in (first, table):
+        repeated = _repeated(either).intersection(wanted)
         if repeated:
             raise InputError(
                 f"{first.name} and {table.name} have different columns, which are matched by "
-                f"name; repeated in {one.name}: {_places(one, repeated)}. Rename them, or select "
-                "others with columns= (--columns)."
+                f"name; repeated in {either.name}: {_positions(either, repeated)}. Rename them, or "
+                "select others with columns= (--columns)."
             )
     return [table.column_names.index(name) for name in wanted]
 
 
 def column_keys(table: Table, chosen: Sequence[int]) -> list[str | int]:
-    """What tells the chosen columns from all others: the name, or the number where that is shared.
-
-    The number too where there are no names.
-    """
+    """A key of each chosen column: its name, or its number if it has none or shares it."""
     names, repeated = table.column_names, _repeated(table)
     if names is None:
         return list(chosen)
@@ -122,7 +120,7 @@ def column_keys(table: Table, chosen: Sequence[int]) -> list[str | int]:
 
 
 def feature_names(table: Table, chosen: Sequence[int]) -> tuple[str, ...] | None:
-    """Names of the chosen columns; those that share one get their number in brackets as well."""
+    """Names of the chosen columns; if several have the same one, their numbers are appended."""
     if table.column_names is None:
         return None
     names = [table.column_names[i] for i in chosen]

@@ -7,7 +7,7 @@ attributes.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,8 @@ from momentmix.errors import PrecisionWarning
 from momentmix.rows.names import check_feature_names, match_names
 
 __all__ = [
-    "column_array", "frame_column", "frame_labels", "frame_names", "frame_rows", "has_mask",
-    "is_frame", "plain_array", "stacked", "warn_beyond", "warn_integers",
+    "column_array", "frame_array", "frame_column", "frame_labels", "frame_names", "frame_rows",
+    "has_mask", "is_frame", "plain_array", "warn_beyond", "warn_integers",
 ]  # fmt: skip
 
 
@@ -69,6 +69,30 @@ def column_array(column: Any) -> NDArray[Any]:
     return array
 
 
+def frame_array(
+    frame: Any, columns: Iterable[int], holder: Callable[[int], str] | None = None
+) -> NDArray[np.float64]:
+    """Columns of a frame side by side, of shape (n_rows, n_columns); they must be real numbers.
+
+    Parameters
+    ----------
+    frame : data frame or Arrow table
+    columns : iterable of int
+    holder : callable, optional
+        Number of a column → what holds it, for a warning of integers that float64 rounds ("rows
+        hold"); by default there is no warning.
+    """
+    labels, arrays = frame_labels(frame), []
+    for i in columns:
+        column = frame_column(frame, i)
+        array = column_array(column)
+        check_real(array, f"column {str(labels[i])!a}")
+        arrays.append(array.astype(np.float64, copy=False))
+        if holder is not None:
+            warn_integers(column, holder(i))  # not of the array: nulls turn integers into floats
+    return np.column_stack(arrays) if arrays else np.empty((0, 0))
+
+
 def frame_rows(
     frame: Any, expected: Sequence[str] | None, owner: str, *, warn: bool = True
 ) -> tuple[NDArray[np.float64], tuple[str, ...] | None]:
@@ -84,27 +108,13 @@ def frame_rows(
     warn : bool
         Whether to warn of integers that float64 rounds.
     """
-    labels, names = frame_labels(frame), frame_names(frame, expected)
-    order = list(range(len(labels)))
+    names, order = frame_names(frame, expected), list(range(len(frame_labels(frame))))
     if names is not None:
         check_feature_names(names)
         if expected is not None:
             order = match_names(expected, names, owner)
             names = tuple(expected)
-    arrays = []
-    for i in order:
-        column = frame_column(frame, i)
-        arrays.append(column_array(column))
-        check_real(arrays[-1], f"column {str(labels[i])!a}")
-        if warn:
-            warn_integers(column)  # not of the array: nulls have turned its integers into floats
-    return stacked(arrays), names
-
-
-def stacked(columns: Iterable[NDArray[Any]]) -> NDArray[np.float64]:
-    """Columns side by side, of shape (n_rows, n_columns)."""
-    arrays = [column.astype(np.float64, copy=False) for column in columns]
-    return np.column_stack(arrays) if arrays else np.empty((0, 0))
+    return frame_array(frame, order, (lambda _: "rows hold") if warn else None), names
 
 
 # -- arrays -----------------------------------------------------------------------------------

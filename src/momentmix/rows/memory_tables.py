@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 from momentmix.errors import InputError
 from momentmix.rows.containers import (
     column_array,
+    frame_array,
     frame_column,
     frame_labels,
     frame_names,
     is_frame,
-    stacked,
-    warn_integers,
 )
 from momentmix.rows.table import RawBlock, Table, rows_from
 from momentmix.rows.validation import as_rows
@@ -110,10 +109,8 @@ class FrameTable(_MemoryTable):
     def _array(self, columns: Sequence[int]) -> NDArray[Any]:
         key = tuple(columns)
         if self._cache is None or self._cache[0] != key:
-            for i in key:
-                what = f"{self.name}, {self.label(i)} holds"
-                warn_integers(frame_column(self.frame, i), what)
-            self._cache = key, stacked(self._column(i) for i in key)
+            holder = lambda i: f"{self.name}, {self.label(i)} holds"  # noqa: E731
+            self._cache = key, frame_array(self.frame, key, holder)
         return self._cache[1]
 
     def _add_to(self, digest: Any) -> None:

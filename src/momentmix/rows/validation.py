@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from momentmix.arrays import check_real, dtype_name, is_foreign, namespace, to_numpy
 from momentmix.errors import InputError, InputTypeError
 from momentmix.rows.containers import (
+    frame_column,
     frame_names,
     frame_rows,
     has_mask,
@@ -23,11 +24,12 @@ from momentmix.rows.containers import (
     plain_array,
     warn_integers,
 )
-from momentmix.rows.names import column_label, names_for
+from momentmix.rows.names import check_feature_names, column_label, names_for
 
 __all__ = [
     "LARGEST_TO_FIT", "LARGEST_VALUE", "LARGEST_WEIGHT", "as_device_rows", "as_rows", "as_weights",
-    "bad_value", "check_shape", "check_sizes", "checked_values", "in_range", "is_dask", "rows_for",
+    "bad_value", "check_shape", "check_sizes", "checked_values", "for_sklearn", "in_range",
+    "is_dask", "rows_for",
 ]  # fmt: skip
 
 _SCAN = 8192  # rows checked together: a block of usual width stays in the processor's cache
@@ -122,6 +124,33 @@ def rows_for(rows: Any, feature_names: tuple[str, ...] | None) -> NDArray[Any]:
     return frame_rows(rows, expected, "the mixture", warn=False)[0]
 
 
+def for_sklearn(X: Any) -> tuple[Any, tuple[str, ...] | None]:
+    """Rows that every version of scikit-learn reads, and the names of a polars or Arrow table.
+
+    Refuses what scikit-learn would read wrongly, and warns of integers, which it casts.
+    """
+    if hasattr(X, "dask") or is_dask(X):
+        raise InputTypeError(
+            "X is a Dask collection, which would be computed as a whole, in memory. Use "
+            "momentmix.dask: fit_summary(momentmix.dask.summarize(X, order)) to fit, "
+            "momentmix.dask.predict(model.mixture_, X) to predict."
+        )
+    if is_frame(X):
+        if not hasattr(X, "iloc"):
+            return as_rows(X, None)
+        check_feature_names(frame_names(X) or ())  # pandas, which scikit-learn reads itself
+        for i in range(len(X.columns)):
+            warn_integers(frame_column(X, i))
+        return X, None
+    if has_mask(X):
+        X = plain_array(X)  # NaN where a number is masked
+    if isinstance(X, np.ndarray):
+        if X.dtype.kind in "VMm":  # fields and times, whose bytes scikit-learn takes as numbers
+            check_real(X, "X")
+        warn_integers(X)
+    return X, None
+
+
 # -- shapes and values ------------------------------------------------------------------------
 
 
@@ -165,8 +194,11 @@ def check_sizes(minimum: Any, maximum: Any, feature_names: Sequence[str] | None 
 
 def in_range(block: NDArray[Any], largest: float = LARGEST_VALUE) -> bool:
     """Whether every value is finite and at most `largest` in size; makes no other array."""
-    # Comparisons with NaN are false.
-    return bool(not block.size or (block.min() >= -largest and block.max() <= largest))
+    for start in range(0, len(block), _SCAN):
+        rows = block[start : start + _SCAN]
+        if not (rows.min() >= -largest and rows.max() <= largest):  # also for NaN
+            return False
+    return True
 
 
 def checked_values(

@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from momentmix.errors import InputError, ShardError
-from momentmix.rows.source import NumberedBlock, RowDigest, RowSource, counted_twice
+from momentmix.rows.fingerprint import RowDigest, counted_twice
+from momentmix.rows.source import NumberedBlock, RowSource
 from momentmix.summary.summary import MomentSummary, rename_shards
 
 __all__ = [

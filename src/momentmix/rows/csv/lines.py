@@ -1,8 +1,8 @@
 """Where the lines of CSV text end: at LF, CR or CRLF outside quotes.
 
 A quote counts at the start of a field only, as for Python's csv module and pyarrow; any other one
-is a character like the rest. Text comes in stretches, and no byte is looked at again when more
-text follows: a quote that stays open costs no more than one that is closed.
+is a character like the rest. Text comes in stretches, and no byte is read twice: a quote
+that stays open costs no more than one that is closed.
 """
 
 from __future__ import annotations
