@@ -19,9 +19,7 @@ from momentmix.dask.partitions import (
     CollectionPartition,
     FilePartition,
     Partition,
-    Selection,
     named_table,
-    stamp_of,
 )
 from momentmix.dask.rows import DaskRows
 from momentmix.dask.schedule import Schedule
@@ -77,9 +75,9 @@ def open_collection(
     table = named_table(example, "the collection")
     source = open_rows(table, columns, missing)  # refuses columns that are not there, or no numbers
     chosen = tuple(column_keys(table, source.columns[0]))  # partitions may be in another order
-    selection = Selection(table.column_names, table.n_columns, chosen, missing)
+    same = table.column_names, table.n_columns, chosen, missing
     partitions: list[tuple[Partition, Any]] = [
-        (CollectionPartition(i, name, selection), block)
+        (CollectionPartition(i, name, *same), block)
         for i, (name, block) in enumerate(zip(ids, blocks, strict=True))
     ]
     return DaskRows(partitions, source.n_features, source.feature_names, schedule)
@@ -150,7 +148,7 @@ def _open_files(
         starts = range(0, table.n_rows, PART_ROWS) if table.n_rows else [0]
         for start in starts:
             partition = FilePartition(
-                len(partitions), file, os.path.abspath(table.name), stamp_of(table), start,
+                len(partitions), file, os.path.abspath(table.name), table.stamp(), start,
                 table.n_rows is None, tuple(numbers), missing,
             )  # fmt: skip
             partitions.append((partition, None))

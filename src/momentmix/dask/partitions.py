@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from momentmix.rows.containers import is_frame
 from momentmix.rows.memory_tables import memory_table
 from momentmix.rows.opening import open_rows
 from momentmix.rows.source import Missing, RowSource
-from momentmix.rows.table import Table
+from momentmix.rows.table import FileTable, Table
 from momentmix.summary.parts import (
     PART_ROWS,
     NewShard,
@@ -32,23 +32,7 @@ from momentmix.summary.summary import MomentSummary
 
 Float = NDArray[np.float64]
 
-__all__ = [
-    "CollectionPartition", "FilePartition", "Partition", "Selection", "named_table", "stamp_of",
-]  # fmt: skip
-
-
-class Partition(Protocol):
-    """What tasks need of a partition; `rows` is what Dask computed for it, None for a file."""
-
-    @property
-    def number(self) -> int:
-        """Number of the partition."""
-
-    def blocks(self, rows: Any) -> Iterator[Float]:
-        """Checked blocks of rows, each of shape (some, n_features)."""
-
-    def summary(self, rows: Any, new_shard: NewShard) -> tuple[MomentSummary, PartMark | None]:
-        """Summary of the rows, and a mark if its shard gets its id later, with others."""
+__all__ = ["CollectionPartition", "FilePartition", "Partition", "named_table"]
 
 
 def named_table(rows: Any, name: str) -> Table:
@@ -60,13 +44,15 @@ def named_table(rows: Any, name: str) -> Table:
 
 
 @dataclass(frozen=True)
-class Selection:
-    """What to take of every partition of a collection.
+class CollectionPartition:
+    """A partition of a Dask collection, one shard; tasks are given its computed rows.
 
     Attributes
     ----------
+    number : int
+    shard_id : str
     column_names : tuple of str or None
-        Names of all columns, where they have any.
+        Names of all columns of the collection, where they have any.
     n_columns : int
         Number of all columns.
     columns : tuple of str or int
@@ -74,38 +60,29 @@ class Selection:
     missing : {"error", "drop"}
     """
 
+    number: int
+    shard_id: str
     column_names: tuple[str, ...] | None
     n_columns: int
     columns: tuple[str | int, ...]
     missing: Missing
 
-
-@dataclass(frozen=True)
-class CollectionPartition:
-    """A partition of a Dask collection, one shard."""
-
-    number: int
-    shard_id: str
-    selection: Selection
-
     def blocks(self, rows: Any) -> Iterator[Float]:
         """Blocks of the rows kept."""
-        name, selection = f"partition {self.number}", self.selection
+        name = f"partition {self.number}"
         if not is_frame(rows) and hasattr(rows, "shape") and len(rows) == 0:
             return iter(())
         table = named_table(rows, name)
         if not table.n_rows:
             return iter(())
-        if table.n_columns != selection.n_columns or _differ(
-            table.column_names, selection.column_names
-        ):
+        names = table.column_names
+        if table.n_columns != self.n_columns or _differ(names, self.column_names):
             raise InputError(
                 f"every partition must have the same columns; {name} has "
-                f"{_listed(table.column_names, table.n_columns)}, the collection "
-                f"{_listed(selection.column_names, selection.n_columns)}. Correct the step that "
-                "makes it."
+                f"{_listed(names, table.n_columns)}, the collection "
+                f"{_listed(self.column_names, self.n_columns)}. Correct the step that makes it."
             )
-        return open_rows(table, selection.columns, selection.missing).blocks()
+        return open_rows(table, self.columns, self.missing).blocks()
 
     def summary(self, rows: Any, new_shard: NewShard) -> tuple[MomentSummary, None]:
         """Summary of the partition, one shard."""
@@ -139,7 +116,7 @@ class FilePartition:
         Numbers of the partition and of its file.
     path : str
     stamp : dict
-        Size and time of the file when it was opened.
+        Size and time of the file when the client opened it.
     start : int
     whole : bool
         Where the format does not tell the number of rows.
@@ -164,7 +141,6 @@ class FilePartition:
                 yield kept
             if not self.whole and (first_row + len(raw.values)) % PART_ROWS == 0:
                 break
-        self._check_unchanged(source)
 
     def summary(self, rows: None, new_shard: NewShard) -> tuple[MomentSummary, PartMark | None]:
         """Summary of the rows, one shard for each part of the file.
@@ -180,7 +156,6 @@ class FilePartition:
             part = next(read_parts(source, 0, self.start, new_shard, number=self.file), None)
             if part is not None:
                 summary, mark = part.summary(), part.mark()
-        self._check_unchanged(source)
         return summary, mark
 
     def _opened(self) -> RowSource:
@@ -191,18 +166,10 @@ class FilePartition:
                 "e.g. dask.dataframe.read_parquet(...)."
             )
         source = open_rows(self.path, self.columns, self.missing)
-        self._check_unchanged(source)
+        (file,) = source.tables
+        assert isinstance(file, FileTable)
+        file.expect(self.stamp)
         return source
 
-    def _check_unchanged(self, source: RowSource) -> None:
-        now = stamp_of(source.tables[0])
-        if now != self.stamp:
-            raise InputError(
-                f"{self.path} changed while it was being read ({self.stamp} before, {now} now). "
-                "Run again when it is complete."
-            )
 
-
-def stamp_of(table: Table) -> dict[str, object]:
-    """Size and time of change of a file, without its name."""
-    return {key: value for key, value in table.stamp().items() if key != "name"}
+Partition = CollectionPartition | FilePartition

@@ -130,6 +130,11 @@ class FileTable(Table):
                     break
         return digest.hexdigest()
 
+    def expect(self, stamp: dict[str, object]) -> None:
+        """Raise unless the file is as another process has opened it; so for later checks."""
+        self._opened = {**stamp, "name": self.name}
+        self.check_unchanged()
+
     def check_unchanged(self) -> None:
         """Raise unless size and time are those of the file that was opened."""
         now = self.stamp()

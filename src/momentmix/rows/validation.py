@@ -129,7 +129,7 @@ def for_sklearn(X: Any) -> tuple[Any, tuple[str, ...] | None]:
 
     Refuses what scikit-learn would read wrongly, and warns of integers, which it casts.
     """
-    if hasattr(X, "dask") or is_dask(X):
+    if is_dask(X):
         raise InputTypeError(
             "X is a Dask collection, which would be computed as a whole, in memory. Use "
             "momentmix.dask: fit_summary(momentmix.dask.summarize(X, order)) to fit, "
