@@ -1,8 +1,8 @@
-"""Arrays of other libraries (torch, CuPy, JAX, …): who owns them, and how to talk to them.
+"""Arrays of other libraries (torch, CuPy, JAX, …) through the array API standard.
 
-An array that is not NumPy's is computed on where it lies, by its own library through the array API
-standard. Nothing here imports such a library; the array brings it along. torch and CuPy differ from
-the standard in places, which `array_api_compat` (extra ``gpu``) evens out.
+An array that is not NumPy's is used on its own device, by the functions of its own library. No such
+library is imported here: an array gives its own. torch and CuPy differ from the standard in places;
+`array_api_compat` (extra ``gpu``) hides that.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ __all__ = [
 
 Float = NDArray[np.float64]
 
-_UNEVEN = ("torch", "cupy")  # libraries whose arrays need the compatibility layer
-_BYTES = 1 << 28  # for temporaries, where a device does not say how much memory is free
+_NEED_COMPAT = ("torch", "cupy")  # libraries whose arrays need `array_api_compat`
+_LEAST_BYTES = 1 << 28  # 256 MiB for temporaries: little on any device, enough for large blocks
 
 
 def _library(array: Any) -> str:
@@ -34,14 +34,16 @@ def is_foreign(array: Any) -> bool:
     """Whether this is an array of a library other than NumPy that follows the array API."""
     if isinstance(array, np.ndarray | np.generic | list | tuple):
         return False
-    if _library(array) in _UNEVEN:
+    if _library(array) in _NEED_COMPAT:
         return hasattr(array, "ndim") and hasattr(array, "shape")
     return hasattr(array, "__array_namespace__")
 
 
 def namespace(array: Any) -> Any:
-    """The functions of the array API for this array."""
-    if _library(array) not in _UNEVEN:
+    """The functions of the array API for this array: NumPy itself, or those of its library."""
+    if not is_foreign(array):
+        return np
+    if _library(array) not in _NEED_COMPAT:
         return array.__array_namespace__()
     try:
         from array_api_compat import array_namespace
@@ -54,7 +56,7 @@ def namespace(array: Any) -> Any:
 
 
 def device_of(array: Any) -> Any:
-    """The device that the array lies on, in the terms of its library."""
+    """The device of the array, as its library represents it."""
     device = array.device
     return device() if callable(device) else device
 
@@ -70,19 +72,20 @@ def dtype_name(array: Any) -> str:
     return str(name).rpartition(".")[2]
 
 
-def check_real(array: Any) -> None:
-    """Raise unless the array holds real numbers."""
+def check_real(array: Any, where: str = "the array") -> None:
+    """Raise unless an array of any library holds real numbers; `where` names it in messages."""
     name = dtype_name(array)
     if name.startswith("complex"):
         raise InputTypeError(
-            f"rows must be real numbers; the array is complex ({name}). Pass the real and the "
+            f"rows must be real numbers; {where} is complex ({name}). Pass the real and the "
             "imaginary part as separate columns."
         )
     if not name.startswith(("float", "bfloat", "int", "uint", "bool")):
-        raise InputTypeError(
-            f"rows must be real numbers; the array has dtype {name}. Convert it to float64, or "
-            "encode it as numbers first."
-        )
+        cure = "Convert it to float64, or encode it as numbers first."
+        if name.startswith(("datetime", "timedelta")):
+            cure = "Convert times to numbers in a unit of your choice first, e.g. divide "
+            cure += "differences by np.timedelta64(1, 's')."
+        raise InputTypeError(f"rows must be real numbers; {where} has dtype {array.dtype}. {cure}")
 
 
 def as_float64(array: Any, xp: Any) -> Any:
@@ -91,7 +94,7 @@ def as_float64(array: Any, xp: Any) -> Any:
         return array
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # JAX warns that it truncates; said below
+            warnings.simplefilter("ignore")  # JAX warns that it truncates; an error follows below
             result = xp.astype(array, xp.float64)
     except (TypeError, ValueError, RuntimeError) as error:  # a device without float64
         raise InputError(
@@ -125,11 +128,14 @@ def to_numpy(array: Any) -> NDArray[Any]:
 
 
 def free_bytes(array: Any) -> int:
-    """Memory for temporaries beside this array: an eighth of what its device has free."""
+    """Memory for temporaries beside this array: an eighth of what is free on its device.
+
+    The smallest number where the device does not tell.
+    """
     if is_cuda_tensor(array):
         import torch
 
-        return max(_BYTES, int(torch.cuda.mem_get_info(array.device)[0]) // 8)
+        return max(_LEAST_BYTES, int(torch.cuda.mem_get_info(array.device)[0]) // 8)
     if _library(array) == "cupy":
-        return max(_BYTES, int(array.device.mem_info[0]) // 8)
-    return _BYTES
+        return max(_LEAST_BYTES, int(array.device.mem_info[0]) // 8)
+    return _LEAST_BYTES

@@ -1,4 +1,4 @@
-"""`MomentGaussianMixture`: the fit behind the interface of scikit-learn; adds no mathematics."""
+"""`MomentGaussianMixture`: the fit behind the interface of scikit-learn; no mathematics."""
 
 from __future__ import annotations
 
@@ -23,18 +23,15 @@ from momentmix.fitting.em.device_em import DeviceRows
 from momentmix.fitting.result import FitResult
 from momentmix.locks import ForkSafeLock, one_at_a_time
 from momentmix.mixture.mixture import DiagonalMixture
-from momentmix.rows.containers import check_dtype, has_mask, plain_array
 from momentmix.rows.protocol import ArrayRows, HeldRows
-from momentmix.rows.tables import FramePiece, is_frame
 from momentmix.rows.validation import (
     LARGEST_TO_FIT,
     LARGEST_VALUE,
+    as_device_rows,
     as_weights,
-    check_feature_names,
     checked_values,
-    warn_integers,
+    for_sklearn,
 )
-from momentmix.summary.device_shard import as_device_rows
 from momentmix.summary.summary import MomentSummary
 
 __all__ = ["MomentGaussianMixture"]
@@ -47,29 +44,17 @@ _FITTED = {
     "precisions_cholesky_", "n_iter_", "converged_", "lower_bound_", "certificate_",
     "standard_errors_",
 }  # fmt: skip
-_TOLD = {"constant-column", "duplicate-columns", "outlier-influence"}  # findings that warn
-_FEW_REPEATED = 10_000  # rows, beyond ten times those given
+_WARNED_OF = {"constant-column", "duplicate-columns", "outlier-influence"}  # findings
+_MOST_REPEATED = 10, 10_000  # times the rows, and rows more: memory stays near that of the rows
 _LOCKS: WeakKeyDictionary[Any, ForkSafeLock] = WeakKeyDictionary()  # by estimator; never pickled
 
 
-def _other_names(X: Any) -> list[str] | None:
-    """Names of a polars or Arrow table, which not every scikit-learn reads; None for the rest."""
-    if hasattr(X, "iloc") or not is_frame(X):
+def _repeated(rows: Float, weights: Float) -> Float | None:
+    """Rows repeated as often as their weights say, if these are whole and not many."""
+    times, more = _MOST_REPEATED
+    if (weights != np.floor(weights)).any() or weights.sum() > times * len(rows) + more:
         return None
-    names = FramePiece(X).column_names
-    return None if names is None else list(names)
-
-
-def _check_columns(X: Any) -> None:
-    """Refuse names that several columns have; warn of integers, which scikit-learn casts."""
-    if isinstance(X, np.ndarray):
-        warn_integers(X)
-    elif is_frame(X) and len(X.columns):
-        frame = FramePiece(X, "X")
-        if frame.column_names is not None:
-            check_feature_names(frame.column_names)
-        if hasattr(X, "iloc"):  # of others `table` warns
-            frame.warn_of_integers(range(frame.n_columns))
+    return np.repeat(rows, weights.astype(np.int64), axis=0)
 
 
 def _keeps_state(method: Method) -> Method:
@@ -195,40 +180,35 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         MomentGaussianMixture
             This estimator.
         """
-        rows = self._validated(X, reset=True, largest=LARGEST_TO_FIT)
-        if is_foreign(rows) and sample_weight is not None:
+        data = self._validated(X, reset=True, largest=LARGEST_TO_FIT)
+        if isinstance(data, DeviceRows) and sample_weight is not None:
             raise InputError(
                 "sample_weight needs NumPy rows; X is an array of another library. Pass "
                 "MomentSummary.update(X, sample_weight) to fit_summary, or X as a NumPy array."
             )
-        weights = as_weights(sample_weight, rows.shape[0])
+        weights = as_weights(sample_weight, data.n_rows)
         self._forget()
-        repeated = rows if weights is None else self._repeated(rows, weights)
-        if repeated is not None:
-            self._take(*self._fit_rows(repeated))
-            return self
+        if weights is not None:
+            repeated = _repeated(data.rows, weights)
+            if repeated is None:
+                return self._fit_weighted(data.rows, weights)
+            data = ArrayRows(repeated)
+
+        def new_summary(order: int, squared_order: int) -> MomentSummary:
+            self.summary_ = self._new_summary(data.n_features, order, squared_order)
+            return self.summary_
+
+        data.new_summary = new_summary  # the fit fills it in its one pass for the moments
+        return self._fit_to(data)
+
+    def _fit_weighted(self, rows: Float, weights: Float) -> MomentGaussianMixture:
         if self.refine == "em":
             raise InputError(
                 'refine="em" needs weights that are whole numbers. Use refine="auto", or repeat '
                 "the rows."
             )
-        summary = self._new_summary(rows.shape[1]).update(rows, weights)
-        self._take(self._call(summary), summary)
-        return self
-
-    def _fit_rows(self, rows: Any) -> tuple[FitResult, MomentSummary]:
-        """The fit of rows, and the summary that its one pass for the moments made."""
-        made: list[MomentSummary] = []
-
-        def new_summary(order: int, squared_order: int) -> MomentSummary:
-            made.append(self._summary_of_order(rows.shape[1], order, squared_order))
-            return made[-1]
-
-        held: HeldRows = DeviceRows(rows) if is_foreign(rows) else ArrayRows(rows)
-        held.new_summary = new_summary
-        result = self._call(held)
-        (summary,) = made
-        return result, summary
+        self.summary_ = self._new_summary(rows.shape[1]).update(rows, weights)
+        return self._fit_to(self.summary_)
 
     @_keeps_state
     def partial_fit(
@@ -245,9 +225,9 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
             Frequencies.
         """
         first = not hasattr(self, "summary_")
-        rows = self._validated(X, reset=first, fewest=1, largest=LARGEST_TO_FIT)
-        summary: MomentSummary = self._new_summary(rows.shape[1]) if first else self.summary_
-        summary.update(rows, sample_weight)
+        data = self._validated(X, reset=first, fewest=1, largest=LARGEST_TO_FIT)
+        summary: MomentSummary = self._new_summary(data.n_features) if first else self.summary_
+        summary.update(data.rows, sample_weight)
         self._forget()
         self.summary_, self._pending = summary, True
         return self
@@ -260,16 +240,14 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
                 f"fit_summary needs a MomentSummary; got {type(summary).__name__}. Use fit() for "
                 "rows."
             )
-        summary = summary.copy()  # partial_fit adds to it; the caller's stays as it is
-        result = self._call(summary)
         self._forget()
+        self.summary_ = summary.copy()  # partial_fit adds to it; the caller's stays as it is
         self.n_features_in_ = summary.n_features
         if summary.feature_names is not None:
             self.feature_names_in_ = np.array(summary.feature_names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        self._take(result, summary)
-        return self
+        return self._fit_to(self.summary_)
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Fit to rows, and give the most probable component of each."""
@@ -277,33 +255,20 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     def _validated(
         self, X: Any, reset: bool, fewest: int = 2, largest: float = LARGEST_VALUE
-    ) -> Any:
-        if is_foreign(X):
-            return self._validated_there(X, reset)
-        if hasattr(X, "dask") or hasattr(X, "__dask_graph__"):
-            raise InputTypeError(
-                "X is a Dask collection, which would be pulled into memory. Use momentmix.dask: "
-                "fit_summary(momentmix.dask.summarize(X, order)) to fit, "
-                "momentmix.dask.predict(model.mixture_, X) to predict."
-            )
-        if has_mask(X):
-            X = plain_array(X)  # NaN where a number is masked; refused below
-        if getattr(getattr(X, "dtype", None), "kind", None) == "V":
-            check_dtype(X.dtype, "X")  # scikit-learn takes the values of a single field
-        if getattr(getattr(X, "dtype", None), "kind", None) in ("M", "m"):
-            raise InputTypeError(
-                f"X must hold real numbers; it has dtype {X.dtype}. Convert times to numbers in a "
-                "unit of your choice first, e.g. X / np.timedelta64(1, 's')."
-            )
+    ) -> HeldRows:
+        """Checked rows; where `reset`, number and names of the features are set from them."""
+        if is_foreign(X):  # values are checked when they are summed
+            device_rows = as_device_rows(X, None if reset else self.n_features_in_)
+            if reset:
+                self.n_features_in_ = int(device_rows.shape[1])
+                self.__dict__.pop("feature_names_in_", None)
+            return DeviceRows(device_rows)
+        X, names = for_sklearn(X)
         options: dict[str, Any] = {
             "dtype": [np.float64, np.float32],
             "ensure_all_finite": False,
             "ensure_min_samples": fewest if reset else 1,
         }
-        _check_columns(X)
-        names = _other_names(X)
-        if names is not None:
-            X = FramePiece(X).table()
         if names is not None and not reset and hasattr(self, "feature_names_in_"):
             self._check_names(names)
             rows = check_array(X, **options)
@@ -312,50 +277,28 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
             if names is not None and reset:
                 self.feature_names_in_ = np.array(names, dtype=object)
         checked_values(rows, getattr(self, "feature_names_in_", None), largest=largest)
-        return np.asarray(rows, dtype=np.float64)
+        return ArrayRows(np.asarray(rows, dtype=np.float64))
 
-    def _validated_there(self, X: Any, reset: bool) -> Any:
-        """An array of another library as it is; its values are checked where they are used."""
-        rows = as_device_rows(X, None if reset else self.n_features_in_)
-        if reset:
-            self.n_features_in_ = int(rows.shape[1])
-            self.__dict__.pop("feature_names_in_", None)
-        return rows
-
-    def _check_names(self, names: list[str]) -> None:
-        known = self.feature_names_in_.tolist()
-        if names != known:
+    def _check_names(self, names: tuple[str, ...]) -> None:
+        expected = self.feature_names_in_.tolist()
+        if list(names) != expected:
             raise InputError(
                 "the feature names should match those that were passed during fit: "
-                f"{', '.join(map(ascii, known))}; got {', '.join(map(ascii, names))}."
+                f"{', '.join(map(ascii, expected))}; got {', '.join(map(ascii, names))}."
             )
 
-    def _new_summary(self, n_features: int) -> MomentSummary:
-        order = self.order
-        if order == "auto":
-            order = choose_order(n_features, self.n_components, method=self.method)
-        squared = max(order - 2, 0) if self.method == "paper" else None
-        return self._summary_of_order(n_features, order, squared)
-
-    def _summary_of_order(self, n_features: int, order: int, squared: int | None) -> MomentSummary:
+    def _new_summary(
+        self, n_features: int, order: int | None = None, squared_order: int | None = None
+    ) -> MomentSummary:
+        """An empty summary; by default of the orders that a fit needs."""
+        if order is None:
+            if self.order == "auto":
+                order = choose_order(n_features, self.n_components, method=self.method)
+            else:
+                order = self.order
+            squared_order = max(order - 2, 0) if self.method == "paper" else None
         names = getattr(self, "feature_names_in_", None)
-        return MomentSummary(
-            n_features, order, None if names is None else list(names), squared,
-            n_threads=self.n_threads,
-        )  # fmt: skip
-
-    def _repeated(self, rows: Float, weights: Float) -> Float | None:
-        """Rows repeated as often as their weights say, if these are whole and not many."""
-        if (weights != np.floor(weights)).any() or weights.sum() > 10 * len(rows) + _FEW_REPEATED:
-            return None
-        return np.repeat(rows, weights.astype(np.int64), axis=0)
-
-    def _call(self, data: Any) -> FitResult:
-        return fit(
-            data, self.n_components, self.order, self.method, self.refine, self._seed(),
-            variance_floor=self.variance_floor, max_passes=self.max_iter,
-            n_threads=self.n_threads,
-        )  # fmt: skip
+        return MomentSummary(n_features, order, names, squared_order, n_threads=self.n_threads)
 
     def _seed(self) -> Any:
         state = self.random_state
@@ -363,10 +306,15 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
             return state
         return int(check_random_state(state).randint(2**31 - 1))
 
-    def _take(self, result: FitResult, summary: MomentSummary) -> None:
+    def _fit_to(self, data: Any) -> MomentGaussianMixture:
+        """Fit to rows or a summary, and set the attributes from the result."""
+        result = fit(
+            data, self.n_components, self.order, self.method, self.refine, self._seed(),
+            variance_floor=self.variance_floor, max_passes=self.max_iter,
+            n_threads=self.n_threads,
+        )  # fmt: skip
         mixture = result.mixture
         self.result_, self.mixture_ = result, mixture
-        self.summary_ = summary
         self.weights_, self.means_ = mixture.weights, mixture.means
         self.covariances_ = mixture.variances
         with np.errstate(divide="ignore"):
@@ -376,15 +324,19 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         self.lower_bound_ = np.nan if result.log_likelihood is None else result.log_likelihood
         self.certificate_ = result.certificate
         self.standard_errors_ = None if result.uncertainty is None else result.standard_errors
+        self._warn(result)
+        return self
+
+    def _warn(self, result: FitResult) -> None:
         if not self.converged_:
             warnings.warn(
                 f"not converged after max_iter={self.max_iter} passes; allow more.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=6,  # where a method of the estimator is called
             )
         for finding in result.certificate.findings:
-            if finding.name in _TOLD:
-                warnings.warn(finding.text, FitWarning, stacklevel=4)
+            if finding.name in _WARNED_OF:
+                warnings.warn(finding.text, FitWarning, stacklevel=6)
 
     def _forget(self) -> None:
         for name in (*_FITTED, "summary_", "_pending"):
@@ -403,7 +355,7 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
     def _fit_pending(self) -> None:
         self._pending = False
         try:
-            self._take(self._call(self.summary_), self.summary_)
+            self._fit_to(self.summary_)
         except BaseException:
             self._pending = True
             raise
@@ -414,9 +366,10 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     # -- using --------------------------------------------------------------------------------
 
-    def _fitted(self, X: Any) -> tuple[DiagonalMixture, Any]:
+    def _mixture(self) -> DiagonalMixture:
         check_is_fitted(self)
-        return self.mixture_, self._validated(X, reset=False)
+        mixture: DiagonalMixture = self.mixture_
+        return mixture
 
     def predict(self, X: Any) -> Any:
         """Most probable component of each row, of shape (n_samples,).
@@ -424,18 +377,15 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         Rows of another array library (torch, CuPy, JAX, …) give an array of that library, where
         they lie; so do `predict_proba` and `score_samples`.
         """
-        mixture, rows = self._fitted(X)
-        return mixture.predict(rows)
+        return self._mixture().predict(self._validated(X, reset=False).rows)
 
     def predict_proba(self, X: Any) -> Any:
         """Probability of each component, of shape (n_samples, n_components)."""
-        mixture, rows = self._fitted(X)
-        return mixture.responsibilities(rows)
+        return self._mixture().responsibilities(self._validated(X, reset=False).rows)
 
     def score_samples(self, X: Any) -> Any:
         """Log-density of each row, of shape (n_samples,)."""
-        mixture, rows = self._fitted(X)
-        return mixture.log_prob(rows)
+        return self._mixture().log_prob(self._validated(X, reset=False).rows)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log-density of the rows."""
@@ -444,16 +394,15 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     def sample(self, n_samples: int = 1) -> tuple[Float, NDArray[np.int64]]:
         """Draw rows and their components, of shapes (n_samples, n_features) and (n_samples,)."""
-        check_is_fitted(self)
+        mixture = self._mixture()
         if n_samples < 1:
             raise InputError(f"n_samples must be at least 1; got {n_samples}.")
-        return self.mixture_.sample(n_samples, self._seed())
+        return mixture.sample(n_samples, self._seed())
 
     def _total(self, X: Any) -> tuple[float, int]:
         """Sum of the log-densities, and the number of rows."""
         scores = self.score_samples(X)
-        total = namespace(scores).sum(scores) if is_foreign(scores) else scores.sum()
-        return float(total), int(scores.shape[0])
+        return float(namespace(scores).sum(scores)), int(scores.shape[0])
 
     def _n_parameters(self) -> int:
         r, d = self.means_.shape

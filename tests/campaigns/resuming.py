@@ -1,5 +1,6 @@
 """`summarize` killed or stopped at any time goes on to the same bytes."""
 
+import math
 import os
 import random
 import re
@@ -63,12 +64,14 @@ def run_command(command, action=None, call=None, event=None, fault=None):
     if call is not None:
         SYSTEM.__class__ = Counted
         SYSTEM.__init__(call, act)
-    left = -1 if event is None else event
+    left = math.inf if event is None else event
 
-    def count(*_):
+    def count(frame, *_):
         nonlocal left
         left -= 1
-        if left == -1:
+        # Python ignores what is raised in the callback of a weak reference: act after it.
+        if left < 0 and frame.f_code.co_name != "_remove":
+            left = math.inf
             act()
 
     try:

@@ -18,8 +18,7 @@ from distributed import Client
 
 import momentmix as mm
 from momentmix import dask as mmd
-from momentmix.dask.inputs import partitions_of
-from momentmix.dask.rows import DaskRows
+from momentmix.dask.inputs import open_collection
 from momentmix.dask.schedule import Schedule
 from momentmix.errors import (
     ClusterError,
@@ -182,7 +181,7 @@ def test_files_give_the_bytes_of_the_command(folder, momentmix, client):
     assert found.n_rows == 1_063_010
     assert len(found.shard_ids) == 4
     assert found.to_bytes() == (folder / "all.mms").read_bytes()
-    rows = DaskRows(partitions_of("data", None, "error", None, Schedule()), Schedule())
+    rows = open_collection("data", None, "error", None, Schedule())
     places = np.array([0, 1_048_575, 1_048_576, 1_060_000, 1_063_009])
     whole = np.concatenate(list(mm.open_rows("data").blocks()))
     assert rows.n_rows == len(whole)
@@ -192,8 +191,7 @@ def test_files_give_the_bytes_of_the_command(folder, momentmix, client):
 
 
 def test_files_that_are_lost_doubled_or_changed(folder, monkeypatch):
-    parts = partitions_of(["data/b.csv", "data/c.parquet"], None, "error", None, Schedule())
-    rows = DaskRows(parts, Schedule())
+    rows = open_collection(["data/b.csv", "data/c.parquet"], None, "error", None, Schedule())
     os.utime("data/b.csv", ns=(1, 1))
     with pytest.raises(InputError, match=r"b\.csv changed while it was being read"):
         rows.summary(1, 0)
@@ -234,7 +232,7 @@ def test_rows_are_never_pulled_to_the_client(client, gathered):
 
 
 def test_asking_for_blocks_is_refused():
-    rows = DaskRows(partitions_of(ARRAY, None, "error", None, Schedule()), Schedule())
+    rows = open_collection(ARRAY, None, "error", None, Schedule())
     with pytest.raises(InputTypeError, match="lie on a cluster and are not brought here"):
         rows.blocks()
 
@@ -465,7 +463,7 @@ def test_progress_shows_on_a_terminal_only(there, client, monkeypatch):
     for stream, shown in ((Terminal(), True), (io.StringIO(), False)):
         monkeypatch.setattr(sys, "stderr", stream)
         mmd.summarize(ARRAY, 2, progress=True, **given)
-        assert ("Summarising" in stream.getvalue(), "100%" in stream.getvalue()) == (shown, shown)
+        assert ("Summarizing" in stream.getvalue(), "100%" in stream.getvalue()) == (shown, shown)
 
 
 def test_an_error_ends_the_bar(client, monkeypatch):

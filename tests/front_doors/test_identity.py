@@ -65,18 +65,18 @@ def test_labels_and_pictures_of_a_copy_are_given(folder, momentmix):
 def test_parts_on_a_cluster_get_the_same_names(folder, momentmix, monkeypatch):
     pytest.importorskip("dask")
     import momentmix.dask as mmd
-    from momentmix.dask import inputs, parts
-    from momentmix.summary import parts as source_parts
+    from momentmix.dask import inputs, partitions
+    from momentmix.summary import parts
 
     rows = np.zeros((100_000, 3))
     for name, value in (("x.npy", 0.0), ("y.npy", 1.0)):
         rows[3333, 1] = value
         np.save(name, rows)
     files = ["x.npy", "y.npy"]
-    for module in (inputs, parts):
+    for module in (inputs, partitions):
         monkeypatch.setattr(module, "PART_ROWS", 40_000)
-    smaller = {**source_parts.read_parts.__kwdefaults__, "part_rows": 40_000}
-    monkeypatch.setattr(source_parts.read_parts, "__kwdefaults__", smaller)
+    smaller = {**parts.read_parts.__kwdefaults__, "part_rows": 40_000}
+    monkeypatch.setattr(parts.read_parts, "__kwdefaults__", smaller)
     found = mmd.summarize(files, 2)
     assert (found.n_rows, len(found.shard_ids)) == (200_000, 6)
     options = ["-m", "2", "--part-rows", "40000"]
@@ -184,10 +184,10 @@ def half_done(request, tmp_path, monkeypatch, momentmix):
 
 def changed_in_secret(name, row):
     """Change a file between its samples, and give it the time that it had."""
-    mark, times = mm.open_rows(name).pieces[0].mark(), os.stat(name)
+    mark, times = mm.open_rows(name).tables[0].mark(), os.stat(name)
     big_file(name, row)
     os.utime(name, ns=(times.st_atime_ns, times.st_mtime_ns))
-    assert mm.open_rows(name).pieces[0].mark() == mark  # or else this test tests nothing
+    assert mm.open_rows(name).tables[0].mark() == mark  # or else this test tests nothing
 
 
 def test_a_file_that_was_changed_in_secret_is_not_resumed(half_done, momentmix):

@@ -14,7 +14,7 @@ from typing import Any
 
 from momentmix.atomic_file import atomic_write, short_name
 from momentmix.errors import InputError, OutputError
-from momentmix.rows.source import Fingerprint
+from momentmix.rows.fingerprint import Fingerprint
 from momentmix.strict_json import parse_strict
 
 __all__ = ["Checkpoint", "lock_path", "locked"]
@@ -33,7 +33,8 @@ class Checkpoint:
     settings : dict
         Whatever else the bytes of the result depend on.
     piece, row : int
-        The first row that is not in the summary.
+        Number of the table, and the first row in it that is not in the summary. These names are
+        keys of the file.
     n_dropped : int
     read : str
         Digest of the rows before that place.
@@ -75,7 +76,7 @@ class Checkpoint:
             )
         text, _, summary = body.partition(b"\n")
         try:
-            return cls._from(parse_strict(text.decode()), summary)
+            return cls._from_head(parse_strict(text.decode()), summary)
         except (KeyError, TypeError, ValueError, RecursionError):
             raise InputError(
                 f"{path} is not a checkpoint of this momentmix, although its checksum is right. "
@@ -83,19 +84,18 @@ class Checkpoint:
             ) from None
 
     @classmethod
-    def _from(cls, head: Any, summary: bytes) -> Checkpoint:
-        found = head["input"]
-        pieces, columns = _checked(found["pieces"], list), _checked(found["columns"], list)
+    def _from_head(cls, head: Any, summary: bytes) -> Checkpoint:
+        inputs = head["input"]
         fingerprint = Fingerprint(
-            tuple(_checked(piece, dict) for piece in pieces),
-            tuple(columns),
-            _checked(found["missing"], str),
+            tuple(_of_type(table, dict) for table in _of_type(inputs["pieces"], list)),
+            tuple(_of_type(inputs["columns"], list)),
+            _of_type(inputs["missing"], str),
         )
-        piece, row, n_dropped = (_checked(head[key], int) for key in ("piece", "row", "n_dropped"))
+        piece, row, n_dropped = (_of_type(head[key], int) for key in ("piece", "row", "n_dropped"))
         if min(piece, row, n_dropped) < 0:
             raise ValueError("no place in the input")
-        settings, read = _checked(head["settings"], dict), _checked(head["read"], str)
-        finished = _checked(head["finished"], bool)
+        settings, read = _of_type(head["settings"], dict), _of_type(head["read"], str)
+        finished = _of_type(head["finished"], bool)
         return cls(fingerprint, settings, piece, row, n_dropped, read, summary, finished)
 
     def check(self, path: Path, fingerprint: Fingerprint, settings: dict[str, Any]) -> None:
@@ -115,7 +115,7 @@ class Checkpoint:
                 )
 
 
-def _checked(value: Any, kind: type) -> Any:
+def _of_type(value: Any, kind: type) -> Any:
     if type(value) is not kind:
         raise TypeError(f"{value!r} is not of type {kind.__name__}")
     return value
@@ -143,8 +143,8 @@ def locked(path: Path) -> Iterator[None]:
             descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
         except OSError as error:
             raise OutputError(f"cannot write {lock}: {error.strerror}.") from None
-        found = os.fstat(descriptor)
-        if found.st_size or not stat.S_ISREG(found.st_mode):  # ours are empty files
+        status = os.fstat(descriptor)
+        if status.st_size or not stat.S_ISREG(status.st_mode):  # ours are empty files
             os.close(descriptor)
             raise OutputError(
                 f"{lock} is not a lock of momentmix, which is an empty file. Move it away, or give "

@@ -135,16 +135,15 @@ def _stages(quiet: bool) -> Callable[[str], None] | None:
 
 
 def _rows(source: RowSource) -> Any:
-    """All rows where they fit in memory with ease; otherwise the source, read for each pass."""
-    from momentmix.rows.piece import FilePiece
+    """All rows where they take little of the memory; otherwise the source, read for each pass."""
     from momentmix.rows.protocol import ArrayRows
     from momentmix.summary.cost import physical_memory
 
-    if not all(isinstance(piece, FilePiece) for piece in source.pieces):
-        rows: Any = source.read_all()  # a stream cannot be read again
-    else:
+    if all(table.reopens for table in source.tables):
         # The size of a file does not tell: it may be compressed.
-        rows = source.read_within(SHARE_IN_MEMORY * physical_memory())
+        rows: Any = source.read_within(SHARE_IN_MEMORY * physical_memory())
+    else:
+        rows = source.read_all()
     return source if rows is None else ArrayRows(rows, feature_names=source.feature_names)
 
 

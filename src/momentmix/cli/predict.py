@@ -23,8 +23,8 @@ from momentmix.cli.progress import row_progress
 if TYPE_CHECKING:
     from momentmix.errors import InputError
     from momentmix.mixture.mixture import DiagonalMixture
-    from momentmix.rows.piece import RawBlock
     from momentmix.rows.source import RowSource
+    from momentmix.rows.table import RawBlock
 
 __all__ = ["load_model", "open_for", "predict_command", "sample_command", "score_command"]
 
@@ -56,7 +56,7 @@ def open_for(
     source = open_inputs(inputs, columns, missing, *csv, expected=names, by_name=by_name)
     if source.n_features != mixture.n_features:
         raise InputError(
-            f"the model has {mixture.n_features} features, {source.pieces[0].name} has "
+            f"the model has {mixture.n_features} features, {source.tables[0].name} has "
             f"{source.n_features} columns. Select them with --columns."
         )
     if names is not None and source.feature_names not in (None, names):
@@ -114,20 +114,20 @@ def predict_command(
         row_progress(source.total_rows, "Predicting", quiet or output == "-") as on_rows,
         table_writer(output, names, n_integers=1) as write,
     ):
-        for piece in range(len(source.pieces)):
-            for _, raw, kept in source.numbered_blocks(piece):
+        for i, input_table in enumerate(source.tables):
+            for _, raw, kept in source.numbered_blocks(i):
                 shares = mixture.responsibilities(kept)
                 labels = shares.argmax(axis=1)
                 counts += np.bincount(labels, minlength=mixture.n_components)
                 table = np.full((len(raw.values), len(names)), np.nan)
-                whole: Any = slice(None)
+                complete: Any = slice(None)
                 if len(kept) != len(raw.values):
-                    whole = np.isfinite(raw.values).all(axis=1)
+                    complete = raw.complete()
                 if np.isnan(shares).any():
-                    raise _too_far(source.pieces[piece].name, raw, shares, whole)
-                table[whole, 0] = labels
+                    raise _too_far(input_table.name, raw, shares, complete)
+                table[complete, 0] = labels
                 if probabilities:
-                    table[whole, 1:] = shares
+                    table[complete, 1:] = shares
                 write(table)
                 n_rows += len(table)
                 on_rows(len(table))
@@ -138,13 +138,13 @@ def predict_command(
         say(f"labels of {n_rows:,} rows written to {output}")
 
 
-def _too_far(name: str, raw: RawBlock, shares: Any, whole: Any) -> InputError:
+def _too_far(name: str, raw: RawBlock, shares: Any, complete: Any) -> InputError:
     """The error for the first row that is finite, while its squares are not."""
     import numpy as np
 
     from momentmix.errors import InputError
 
-    row = int(np.arange(len(raw.values))[whole][np.isnan(shares).any(axis=1)][0])
+    row = int(np.arange(len(raw.values))[complete][np.isnan(shares).any(axis=1)][0])
     return InputError(
         f"{name}, {raw.where(row)} lies more than 1e154 standard deviations away from the model, "
         "so that no component is its most probable one. Drop the row, or bring the columns to the "
@@ -186,7 +186,7 @@ def score_command(
             n_rows += len(block)
             on_rows(len(block))
     if not n_rows:
-        raise InputError(f"{source.pieces[0].name} holds no rows.")
+        raise InputError(f"{source.tables[0].name} holds no rows.")
     n_parameters = mixture.n_components * (2 * mixture.n_features + 1) - 1
     report = {
         "n_rows": n_rows,

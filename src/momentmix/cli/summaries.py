@@ -20,19 +20,20 @@ def are_summaries(paths: Sequence[str]) -> bool:
     """Whether the files are summaries (all of them), or data (none); mixing is an error."""
     from momentmix.summary.file import MAGIC
 
-    found = []
+    flags = []
     for path in paths:
         start = b""
         if path != "-" and Path(path).is_file():
             with Path(path).open("rb") as file:
                 start = file.read(len(MAGIC))
-        found.append(start == MAGIC or path.endswith(".mms"))
-    if any(found) and not all(found):
+        flags.append(start == MAGIC or path.endswith(".mms"))
+    if any(flags) and not all(flags):
         raise click.UsageError(
-            f"{paths[found.index(True)]} is a summary and {paths[found.index(False)]} is not; "
+            f"{paths[flags.index(True)]} is a summary and "
+            f"{paths[flags.index(False)]} is not; "
             "give summaries or data files, not both."
         )
-    return all(found)
+    return all(flags)
 
 
 def load_summaries(paths: Sequence[str]) -> list[MomentSummary]:
@@ -57,11 +58,9 @@ def add_up(
         groups = 0
     total = None
     for summary, path in zip(summaries, paths, strict=True):
-        one = (
-            summary.truncate(order, squared, groups if truncate else None) if truncate else summary
-        )
+        term = summary.truncate(order, squared, groups) if truncate else summary
         try:
-            total = one if total is None else total + one
+            total = term if total is None else total + term
         except ShardError as error:
             raise ShardError(f"{path}: {error}", shard_ids=error.shard_ids) from None
         except InputError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -150,42 +151,35 @@ class _Job:
     n_dropped: int = 0
     seconds: float = 0.0
 
-    def new_shard(self, shard_id: str | None) -> MomentSummary:
-        from momentmix.summary.summary import MomentSummary
-
-        return MomentSummary(
-            self.source.n_features,
-            self.settings["order"],
-            self.source.feature_names,
-            self.settings["squared_order"],
-            replicates=self.settings["replicates"],
-            shard_id=shard_id,
-            n_threads=self.threads,
-        )
-
     def run(self, quiet: bool) -> MomentSummary:
         from momentmix.errors import InputError
         from momentmix.summary.parts import Progress, summarize_parts
+        from momentmix.summary.summary import MomentSummary
 
-        state = Progress(self.new_shard(None), 0, 0, 0)
+        new_shard = partial(
+            MomentSummary, self.source.n_features, self.settings["order"],
+            self.source.feature_names, self.settings["squared_order"],
+            replicates=self.settings["replicates"], n_threads=self.threads,
+        )  # fmt: skip
+        state = Progress(new_shard(), 0, 0, 0)
         fingerprint = None
         if self.checkpoint is not None:
             fingerprint = self.source.fingerprint()
             state = self._resumed(state, fingerprint)
         begin = last = time.monotonic()
         self.resumed_at = state.summary.n_rows + state.n_dropped
-        with row_progress(self.source.total_rows, "Summarising", quiet) as on_rows:
+        with row_progress(self.source.total_rows, "Summarizing", quiet) as on_rows:
             options = (self.settings["part_rows"], on_rows)
-            for state in summarize_parts(self.source, state, self.new_shard, *options):  # noqa: B020
+            for state in summarize_parts(self.source, state, new_shard, *options):  # noqa: B020
                 if self.checkpoint is not None and time.monotonic() - last >= self.every:
                     self._state(state, fingerprint).save(self.checkpoint)
                     last = time.monotonic()
-        for piece in self.source.pieces:
-            piece.check_unchanged()
+        for table in self.source.tables:
+            table.check_unchanged()
         summary, self.n_dropped = state.summary, state.n_dropped
         if not summary.n_rows:
             raise InputError(
-                f"{self.source.pieces[0].name} holds no rows"
+                f"{self.source.tables[0].name} holds no rows"
                 f"{f' besides the {self.n_dropped} dropped' if self.n_dropped else ''}."
             )
         if self.checkpoint is not None:
@@ -200,7 +194,7 @@ class _Job:
         from momentmix.cli.checkpoint import Checkpoint
 
         data = state.summary.to_bytes()
-        place = (state.piece, state.row, state.n_dropped, state.read)
+        place = (state.table, state.row, state.n_dropped, state.read)
         return Checkpoint(fingerprint, self.settings, *place, data, finished)
 
     def _resumed(self, state: Progress, fingerprint: Any) -> Progress:

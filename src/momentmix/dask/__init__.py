@@ -1,7 +1,7 @@
-"""The same over a cluster: summaries, fits and lazy predictions of Dask collections.
+"""Summaries, fits and lazy predictions of Dask collections.
 
-A front door: rows stay where they are, functions go to them, and what comes back is a summary, the
-sums of an EM pass, or a sample of at most 40,000 rows. It adds no mathematics.
+Rows stay where they are, functions go to them, and what comes back is a summary, the sums of an EM
+pass, or a sample of at most 40,000 rows. The steps are those of one process.
 """
 
 from __future__ import annotations
@@ -23,11 +23,10 @@ except ImportError as error:
         "pip install momentmix[dask]"
     ) from None
 
-from momentmix.dask.inputs import partitions_of
+from momentmix.dask.inputs import open_collection
 from momentmix.dask.prediction import predict, predict_proba, score_samples
-from momentmix.dask.rows import DaskRows
 from momentmix.dask.schedule import Schedule
-from momentmix.fitting import api as pipeline
+from momentmix.fitting import api as local
 from momentmix.fitting.result import FitResult
 from momentmix.rows.source import Missing
 from momentmix.summary.summary import MomentSummary
@@ -52,7 +51,7 @@ def summarize(
 
     Each partition becomes one shard of the summary. Merging is exact, so the bytes depend on the
     partitions alone: not on the number of workers, on which of them did what, or on those that
-    were lost on the way. A single process that summarises the same partitions under the same
+    were lost meanwhile. A single process that summarizes the same partitions under the same
     shard ids gets the same bytes, given the same processor and BLAS.
 
     Parameters
@@ -95,8 +94,8 @@ def summarize(
     (6, True)
     """
     schedule = Schedule(client, retries, progress)
-    partitions = partitions_of(data, columns, missing, shard_id, schedule)
-    return DaskRows(partitions, schedule).summary(order, squared_order, replicates)
+    rows = open_collection(data, columns, missing, shard_id, schedule)
+    return rows.summary(order, squared_order, replicates)
 
 
 def fit(
@@ -135,8 +134,8 @@ def fit(
         rows come from the sample of at most 40,000 rows.
     """
     schedule = Schedule(client, retries, progress)
-    rows = DaskRows(partitions_of(data, columns, missing, None, schedule), schedule)
-    return pipeline.fit(
+    rows = open_collection(data, columns, missing, None, schedule)
+    return local.fit(
         rows, n_components, order, method, refine, random_state,
         variance_floor=variance_floor, max_passes=max_passes,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What the front door accepts → parts that tasks can read, without looking at a row."""
+"""What `summarize` and `fit` accept → `DaskRows`, without looking at a row."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import math
 import os
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import dask
@@ -16,17 +15,23 @@ import numpy as np
 from dask.delayed import Delayed
 from distributed import Future
 
-from momentmix.dask.parts import FilePart, HeldPart, Part, Reading, piece_of, stamp_of
+from momentmix.dask.partitions import (
+    CollectionPartition,
+    FilePartition,
+    Partition,
+    named_table,
+)
+from momentmix.dask.rows import DaskRows
 from momentmix.dask.schedule import Schedule
 from momentmix.errors import InputError, InputTypeError
 from momentmix.rows.columns import column_keys
-from momentmix.rows.opening import open_rows
+from momentmix.rows.containers import is_frame
+from momentmix.rows.opening import open_rows, path_list
 from momentmix.rows.source import Missing
-from momentmix.rows.tables import is_frame
 from momentmix.summary.parts import PART_ROWS
 from momentmix.summary.summary import MomentSummary
 
-__all__ = ["Partitions", "partitions_of", "whole_rows"]
+__all__ = ["open_collection", "whole_rows"]
 
 _ACCEPTED = (
     "a dask.array of two dimensions, a dask.dataframe, a path, folder, glob or list of paths, or a "
@@ -34,23 +39,14 @@ _ACCEPTED = (
 )
 
 
-@dataclass(frozen=True)
-class Partitions:
-    """Parts with their blocks, and the columns that are taken of each."""
-
-    parts: list[tuple[Part, Any]]
-    n_features: int
-    feature_names: tuple[str, ...] | None
-
-
-def partitions_of(
+def open_collection(
     data: Any,
     columns: Sequence[str | int] | None,
     missing: Missing,
     shard_id: str | None,
     schedule: Schedule,
-) -> Partitions:
-    """Parts of anything that is accepted.
+) -> DaskRows:
+    """Rows of anything that is accepted.
 
     Parameters
     ----------
@@ -61,47 +57,52 @@ def partitions_of(
     shard_id : str or None
         Stem of the shard ids; None for the collection's own name.
     schedule : Schedule
-        Tells the columns of blocks that say nothing of themselves.
     """
-    if isinstance(data, str | os.PathLike) or _all(data, str | os.PathLike):
+    paths = path_list(data)
+    if paths:
         if shard_id is not None:
             raise InputError(
                 "shard_id= is for Dask collections; the shards of files are named after their "
                 "contents. Leave it out."
             )
-        return _of_files(data, columns, missing)
-    if isinstance(data, da.Array):
-        data = whole_rows(data)
-        sample: Any = np.empty((1, data.shape[1]), dtype=data.dtype)
-        blocks = data.to_delayed().ravel().tolist()
-    elif isinstance(data, dd.DataFrame):
-        sample, blocks = data._meta, data.to_delayed()
-    elif _all(data, Delayed | Future):
-        blocks = list(data)
-        _check_different([str(block.key) for block in blocks])
-        sample = schedule.reduce(sample_of, first_of, None, [(None, blocks[0])], "Columns")
-    else:
-        raise InputTypeError(_refusal(data))
+        return _open_files(paths, columns, missing, schedule)
+    blocks, example = _blocks_of(data, schedule)
     if shard_id is None and isinstance(data, list | tuple):
         ids = [str(block.key) for block in blocks]
     else:
         stem = dask.base.tokenize(data) if shard_id is None else shard_id
         ids = [f"{stem}/{i}" for i in range(len(blocks))]
-    return _held(list(zip(ids, blocks, strict=True)), sample, columns, missing)
+    table = named_table(example, "the collection")
+    source = open_rows(table, columns, missing)  # refuses columns that are not there, or no numbers
+    chosen = tuple(column_keys(table, source.columns[0]))  # partitions may be in another order
+    same = table.column_names, table.n_columns, chosen, missing
+    partitions: list[tuple[Partition, Any]] = [
+        (CollectionPartition(i, name, *same), block)
+        for i, (name, block) in enumerate(zip(ids, blocks, strict=True))
+    ]
+    return DaskRows(partitions, source.n_features, source.feature_names, schedule)
 
 
-def _all(data: Any, kind: Any) -> bool:
-    listed = isinstance(data, list | tuple) and len(data) > 0
-    return listed and all(isinstance(one, kind) for one in data)
-
-
-def _check_different(keys: list[str]) -> None:
-    key, times = Counter(keys).most_common(1)[0]
+def _blocks_of(data: Any, schedule: Schedule) -> tuple[list[Any], Any]:
+    """The lazy blocks of a collection, and an array or frame with its columns."""
+    if isinstance(data, da.Array):
+        data = whole_rows(data)
+        blocks = data.to_delayed().ravel().tolist()
+        return blocks, np.empty((1, data.shape[1]), dtype=data.dtype)
+    if isinstance(data, dd.DataFrame):
+        return data.to_delayed(), data._meta
+    if not isinstance(data, list | tuple) or not data:
+        raise InputTypeError(_refusal(data))
+    if not all(isinstance(block, Delayed | Future) for block in data):
+        raise InputTypeError(_refusal(data))
+    key, times = Counter(str(block.key) for block in data).most_common(1)[0]
     if times > 1:
         raise InputError(
             f"every block must be given once; the list holds {key!a} {times} times, whose rows "
             "would count as often. Leave the others out."
         )
+    example = schedule.reduce(example_of, first_of, None, [(None, data[0])], "Columns")
+    return list(data), example
 
 
 def whole_rows(array: Any) -> Any:
@@ -119,53 +120,39 @@ def whole_rows(array: Any) -> Any:
     return array if array.numblocks[1] == 1 else array.rechunk({1: -1})
 
 
-def sample_of(part: None, shared: None, block: Any) -> Any:
-    """The columns of a block, without its rows."""
+def example_of(partition: None, shared: None, block: Any) -> Any:
+    """The columns of a block, without its rows; runs on a worker."""
     if not is_frame(block):
         array = np.asarray(block)
         return np.empty((1, *array.shape[1:]), dtype=array.dtype)
     return block[:0] if hasattr(block, "to_numpy") else block.slice(0, 0)
 
 
-def first_of(samples: list[Any]) -> Any:
-    """The one there is."""
-    return samples[0]
+def first_of(examples: list[Any]) -> Any:
+    """The only entry."""
+    return examples[0]
 
 
-def _held(
-    blocks: list[tuple[str, Any]],
-    sample: Any,
-    columns: Sequence[str | int] | None,
-    missing: Missing,
-) -> Partitions:
-    piece = piece_of(sample, "the collection")
-    source = open_rows(piece, columns, missing)  # refuses columns that are not there, or no numbers
-    chosen = tuple(column_keys(piece, source.columns[0]))  # partitions may be in another order
-    reading = Reading(piece.column_names, piece.n_columns, chosen, missing)
-    parts: list[tuple[Part, Any]] = [
-        (HeldPart(i, shard_id, reading), block) for i, (shard_id, block) in enumerate(blocks)
-    ]
-    return Partitions(parts, source.n_features, source.feature_names)
-
-
-def _of_files(data: Any, columns: Sequence[str | int] | None, missing: Missing) -> Partitions:
-    for path in [data] if isinstance(data, str | os.PathLike) else data:
-        if "://" in os.fspath(path):
+def _open_files(
+    paths: list[str], columns: Sequence[str | int] | None, missing: Missing, schedule: Schedule
+) -> DaskRows:
+    for path in paths:
+        if "://" in path:
             raise InputError(
-                f"paths must be files that every worker sees; got {os.fspath(path)!a}. Pass "
+                f"paths must be files that every worker sees; got {path!a}. Pass "
                 "dask.dataframe.read_parquet(...) for remote storage."
             )
-    source = open_rows(data, columns, missing)
-    parts: list[tuple[Part, Any]] = []
-    for number, (piece, numbers) in enumerate(zip(source.pieces, source.columns, strict=True)):
-        starts = [0] if not piece.n_rows else range(0, piece.n_rows, PART_ROWS)
+    source = open_rows(paths, columns, missing)
+    partitions: list[tuple[Partition, Any]] = []
+    for file, (table, numbers) in enumerate(zip(source.tables, source.columns, strict=True)):
+        starts = range(0, table.n_rows, PART_ROWS) if table.n_rows else [0]
         for start in starts:
-            part = FilePart(
-                len(parts), number, os.path.abspath(piece.name), stamp_of(piece), start,
-                piece.n_rows is None, tuple(numbers), missing,
+            partition = FilePartition(
+                len(partitions), file, os.path.abspath(table.name), table.stamp(), start,
+                table.n_rows is None, tuple(numbers), missing,
             )  # fmt: skip
-            parts.append((part, None))
-    return Partitions(parts, source.n_features, source.feature_names)
+            partitions.append((partition, None))
+    return DaskRows(partitions, source.n_features, source.feature_names, schedule)
 
 
 def _refusal(data: Any) -> str:

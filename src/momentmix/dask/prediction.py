@@ -12,12 +12,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from momentmix.dask.inputs import whole_rows
-from momentmix.dask.parts import piece_of
+from momentmix.dask.partitions import named_table
 from momentmix.errors import InputError, InputTypeError
 from momentmix.fitting.result import FitResult
 from momentmix.mixture.mixture import DiagonalMixture
 from momentmix.rows.columns import column_keys
-from momentmix.rows.containers import names_for
+from momentmix.rows.names import names_for
 from momentmix.rows.opening import open_rows
 
 __all__ = ["predict", "predict_proba", "score_samples"]
@@ -41,8 +41,8 @@ def predict(mixture: DiagonalMixture | FitResult, data: Any) -> Any:
         int64, in the chunks of the rows, or with the index and divisions of the data frame under
         the name "label".
     """
-    known = _mixture(mixture)
-    return _lazy(known, data, known.predict, np.dtype(np.int64), ["label"], False)
+    mixture = _mixture(mixture)
+    return _lazy(mixture, data, mixture.predict, np.dtype(np.int64), ["label"], False)
 
 
 def predict_proba(mixture: DiagonalMixture | FitResult, data: Any) -> Any:
@@ -58,9 +58,9 @@ def predict_proba(mixture: DiagonalMixture | FitResult, data: Any) -> Any:
     dask.array of shape (n_rows, n_components) or dask.dataframe
         float64; the columns of a data frame are probability_0, probability_1, …
     """
-    known = _mixture(mixture)
-    names = [f"probability_{i}" for i in range(known.n_components)]
-    return _lazy(known, data, known.responsibilities, np.dtype(np.float64), names, True)
+    mixture = _mixture(mixture)
+    names = [f"probability_{i}" for i in range(mixture.n_components)]
+    return _lazy(mixture, data, mixture.responsibilities, np.dtype(np.float64), names, True)
 
 
 def score_samples(mixture: DiagonalMixture | FitResult, data: Any) -> Any:
@@ -76,17 +76,18 @@ def score_samples(mixture: DiagonalMixture | FitResult, data: Any) -> Any:
     dask.array of shape (n_rows,) or dask.dataframe.Series
         float64, under the name "log_density".
     """
-    known = _mixture(mixture)
-    return _lazy(known, data, known.log_prob, np.dtype(np.float64), ["log_density"], False)
+    mixture = _mixture(mixture)
+    return _lazy(mixture, data, mixture.log_prob, np.dtype(np.float64), ["log_density"], False)
 
 
 def _mixture(mixture: Any) -> DiagonalMixture:
-    found = mixture.mixture if isinstance(mixture, FitResult) else mixture
-    if not isinstance(found, DiagonalMixture):
+    if isinstance(mixture, FitResult):
+        return mixture.mixture
+    if not isinstance(mixture, DiagonalMixture):
         raise InputTypeError(
             f"mixture must be a DiagonalMixture or a FitResult; got {type(mixture).__name__}."
         )
-    return found
+    return mixture
 
 
 def _lazy(
@@ -122,23 +123,23 @@ def _lazy(
 
 
 def _columns(mixture: DiagonalMixture, data: Any) -> list[str | int]:
-    """Columns of a data frame that the mixture wants, checked before any work."""
-    piece = piece_of(data._meta, "the collection")
-    known, given = mixture.feature_names, piece.column_names
-    if known is None or given is None:  # labels 0, 1, 2, … go by position, like a plain array
-        if piece.n_columns != mixture.n_features:
+    """Columns of a data frame that the mixture needs, checked before any work."""
+    table = named_table(data._meta, "the collection")
+    expected, names = mixture.feature_names, table.column_names
+    if expected is None or names is None:  # labels 0, 1, 2, … mean positions, as in a plain array
+        if table.n_columns != mixture.n_features:
             raise InputError(
                 f"rows must have {mixture.n_features} columns, one for each feature of the "
-                f"mixture; the dask.dataframe has {piece.n_columns}. Select them."
+                f"mixture; the dask.dataframe has {table.n_columns}. Select them."
             )
-        known = None if given is None else names_for(None, given)
-    columns: list[str | int] = list(known or given or range(piece.n_columns))
-    return column_keys(piece, open_rows(piece, columns).columns[0])
+        expected = None if names is None else names_for(None, names)
+    columns: list[str | int] = list(expected or names or range(table.n_columns))
+    return column_keys(table, open_rows(table, columns).columns[0])
 
 
 def _rows(block: Any, columns: list[str | int] | None, number: int) -> NDArray[np.float64]:
     """Checked rows of a partition; an error names it."""
-    return open_rows(piece_of(block, f"partition {number}"), columns).read_all()
+    return open_rows(named_table(block, f"partition {number}"), columns).read_all()
 
 
 def _of_array(block: Any, function: Rows, block_id: tuple[int, ...] = (0,)) -> Any:

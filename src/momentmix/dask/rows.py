@@ -1,21 +1,21 @@
-"""Rows on a cluster, as the stages of a fit want them: functions go there, sums come back."""
+"""`DaskRows`: rows on a cluster, for the stages of a fit; functions go there, sums come back."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix.dask.inputs import Partitions
-from momentmix.dask.parts import FilePart, Part
+from momentmix.dask.partitions import FilePartition, Partition
 from momentmix.dask.schedule import Schedule
 from momentmix.errors import InputError, ShardError
 from momentmix.parallel import few_threads
+from momentmix.rows.blocks import add_sums, rows_at
 from momentmix.rows.protocol import RemoteRows
-from momentmix.summary.parts import PartMark, name_shards
+from momentmix.summary.parts import NewShard, PartMark, name_shards
 from momentmix.summary.summary import MomentSummary
 
 Float = NDArray[np.float64]
@@ -26,138 +26,115 @@ __all__ = ["DaskRows"]
 # -- what runs on workers ---------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Moments:
-    """Which moments to keep of every part."""
-
-    n_features: int
-    order: int
-    feature_names: tuple[str, ...] | None
-    squared_order: int | None
-    replicates: int
-
-    def new_shard(self, shard_id: str | None) -> MomentSummary:
-        """An empty summary. A worker runs as many tasks as it has threads, so one thread each."""
-        return MomentSummary(
-            self.n_features,
-            self.order,
-            self.feature_names,
-            self.squared_order,
-            replicates=self.replicates,
-            shard_id=shard_id,
-            n_threads=1,
-        )
-
-
-class Share(NamedTuple):
-    """Summary of some parts, and the number of rows and the mark of each, in their order."""
+class MergedSummary(NamedTuple):
+    """Summary of neighboring partitions, and the number of rows and the mark of each, in order."""
 
     summary: MomentSummary
     counts: tuple[int, ...]
     marks: tuple[PartMark | None, ...]
 
 
-def summarize_part(part: Part, moments: Moments, block: Any) -> Share:
-    """Summary of one part; closed, so that nothing touches it any more."""
-    found, mark = part.summary(block, moments.new_shard)
-    summary = moments.new_shard(None) + found
-    return Share(summary, (summary.n_rows,), (mark,))
+def summarize_partition(partition: Partition, new_shard: NewShard, rows: Any) -> MergedSummary:
+    """Summary of one partition; its shards are closed, so that nothing changes it later."""
+    filled, mark = partition.summary(rows, new_shard)
+    summary = new_shard() + filled
+    return MergedSummary(summary, (summary.n_rows,), (mark,))
 
 
-def merge_summaries(shares: list[Share]) -> Share:
-    """Summary of neighbouring parts: exact, so the bytes do not depend on the tree."""
-    total = shares[0].summary
-    for share in shares[1:]:
+def merge_summaries(summaries: list[MergedSummary]) -> MergedSummary:
+    """Sum of summaries: exact, so the bytes do not depend on the tree."""
+    total = summaries[0].summary
+    for other in summaries[1:]:
         try:
-            total = total + share.summary
+            total = total + other.summary
         except ShardError as error:
-            raise _twice(error) from None
-    counts = sum((share.counts for share in shares), ())
-    return Share(total, counts, sum((share.marks for share in shares), ()))
+            raise _given_twice(error) from None
+    counts = sum((merged.counts for merged in summaries), ())
+    return MergedSummary(total, counts, sum((merged.marks for merged in summaries), ()))
 
 
-def _twice(error: ShardError) -> InputError:
+def _given_twice(error: ShardError) -> InputError:
     return InputError(
         f"the same rows are given twice ({error}) Leave out the second file or partition; equal "
         "files that are different data can be passed as a Dask collection."
     )
 
 
-def sum_part(part: Part, work: Callable[[Float], tuple[Any, ...]], block: Any) -> Any:
-    """``work`` added up over the blocks of a part; None if it has no rows."""
+def sum_partition(partition: Partition, work: Callable[[Float], Any], rows: Any) -> Any:
+    """``work`` added up over the blocks of a partition; None if it has no rows."""
     with few_threads(True):
-        return add_up([work(rows) for rows in part.blocks(block)])
-
-
-def add_up(sums: list[Any]) -> Any:
-    """Tuples added entry by entry, from left to right; None stands for nothing."""
-    total: tuple[Any, ...] | None = None
-    for one in sums:
-        if one is not None:
-            total = one if total is None else tuple(a + b for a, b in zip(total, one, strict=True))
-    return total
+        return add_sums(work(block) for block in partition.blocks(rows))
 
 
 class Places(NamedTuple):
-    """Rows to take of each part, and how many rows it has."""
+    """Rows to take of each partition, and how many rows it has."""
 
     places: list[NDArray[np.int64]]
     counts: tuple[int, ...]
 
 
-def take_rows(part: Part, wanted: Places, block: Any) -> list[Float]:
-    """Some rows of a part, by their numbers in it."""
-    places, expected = wanted.places[part.number], wanted.counts[part.number]
+def take_rows(partition: Partition, wanted: Places, rows: Any) -> list[Float]:
+    """Some rows of a partition, by their numbers in it."""
+    places, expected = wanted.places[partition.number], wanted.counts[partition.number]
     if not len(places):
         return []
-    taken, start = [], 0
-    for rows in part.blocks(block):
-        first, last = np.searchsorted(places, [start, start + len(rows)])
-        taken.append(rows[places[first:last] - start])
-        start += len(rows)
-    if start != expected:
+    n_rows = 0
+
+    def counted() -> Iterator[Float]:
+        nonlocal n_rows
+        for block in partition.blocks(rows):
+            n_rows += len(block)
+            yield block
+
+    taken = rows_at(counted(), places)
+    if n_rows != expected:
         raise InputError(
-            f"partition {part.number} had {expected} rows in the first pass and has {start} now; "
-            "its rows are not the same each time they are computed. Fix the seed of the step that "
-            "makes them, or persist() the collection first."
+            f"partition {partition.number} had {expected} rows in the first pass and has {n_rows} "
+            "now; its rows are not the same each time they are computed. Fix the seed of the step "
+            "that makes them, or persist() the collection first."
         )
     return taken
 
 
-def join_rows(parts: list[list[Float]]) -> list[Float]:
-    """Lists of rows one after the other."""
-    return [rows for part in parts for rows in part]
+def join_lists(lists: list[list[Float]]) -> list[Float]:
+    """Lists one after the other."""
+    return [rows for some in lists for rows in some]
 
 
 # -- what runs on the client ------------------------------------------------------------------
 
 
 class DaskRows(RemoteRows):
-    """Rows in partitions, and the schedule that works on them.
+    """Rows in partitions, and the schedule that works on them; `open_collection` makes it.
 
     Parameters
     ----------
-    partitions : Partitions
+    partitions : sequence of (Partition, rows)
+        The rows are a Delayed or Future object, or None for files.
+    n_features : int
+    feature_names : tuple of str or None
     schedule : Schedule
     """
 
-    def __init__(self, partitions: Partitions, schedule: Schedule) -> None:
+    def __init__(
+        self,
+        partitions: Sequence[tuple[Partition, Any]],
+        n_features: int,
+        feature_names: tuple[str, ...] | None,
+        schedule: Schedule,
+    ) -> None:
         self.partitions, self.schedule = partitions, schedule
+        self.feature_names, self._n_features = feature_names, n_features
         self._counts: tuple[int, ...] | None = None
 
     @property
     def n_features(self) -> int:
-        """Number of columns taken."""
-        return self.partitions.n_features
-
-    @property
-    def feature_names(self) -> tuple[str, ...] | None:
-        """Names of the columns taken."""
-        return self.partitions.feature_names
+        """Number of columns."""
+        return self._n_features
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """Rows of each part, as the summary found them."""
+        """Rows of each partition, as the summary counted them."""
         if self._counts is None:
             self.summary(1, 0)
         assert self._counts is not None
@@ -169,39 +146,45 @@ class DaskRows(RemoteRows):
         return sum(self.counts)
 
     def summary(self, order: int, squared_order: int | None, replicates: int = 0) -> MomentSummary:
-        """Summary of all rows: map to parts, then a tree of merges."""
-        moments = Moments(self.n_features, order, self.feature_names, squared_order, replicates)
-        moments.new_shard(None)  # what is wrong with the orders shows here, before any work
-        found: Share = self.schedule.reduce(
-            summarize_part, merge_summaries, moments, self.partitions.parts, "Summarising"
+        """Summary of all rows: one for each partition, then a tree of sums."""
+        # A worker runs as many tasks as it has threads, so one thread each.
+        new_shard = partial(
+            MomentSummary, self.n_features, order, self.feature_names, squared_order,
+            replicates=replicates, n_threads=1,
+        )  # fmt: skip
+        new_shard()  # wrong orders are an error here, before any work
+        merged: MergedSummary = self.schedule.reduce(
+            summarize_partition, merge_summaries, new_shard, self.partitions, "Summarizing"
         )
-        if not found.summary.n_rows:
+        if not merged.summary.n_rows:
             raise InputError(
-                f"rows must hold at least one row; all {len(found.counts)} partition(s) are empty."
+                f"rows must hold at least one row; all {len(merged.counts)} partition(s) are empty."
             )
-        self._counts = found.counts
-        return self._named(found)
+        self._counts = merged.counts
+        return self._with_ids(merged)
 
-    def _named(self, found: Share) -> MomentSummary:
+    def _with_ids(self, merged: MergedSummary) -> MomentSummary:
         """The summary with the ids of files that were read in several parts."""
         files: dict[int, list[PartMark]] = {}
-        for (part, _), mark in zip(self.partitions.parts, found.marks, strict=True):
-            if mark is not None and isinstance(part, FilePart):
-                files.setdefault(part.piece, []).append(mark)
-        summary = found.summary
+        for (partition, _), mark in zip(self.partitions, merged.marks, strict=True):
+            if mark is not None and isinstance(partition, FilePartition):
+                files.setdefault(partition.file, []).append(mark)
+        summary = merged.summary
         for marks in files.values():
             try:
                 summary = name_shards(summary, marks)
             except ShardError as error:
-                raise _twice(error) from None
+                raise _given_twice(error) from None
         return summary
 
-    def sum_blocks(self, work: Callable[[Float], tuple[Any, ...]]) -> tuple[Any, ...]:
-        """``work`` of each block, added up in a fixed order."""
-        found: tuple[Any, ...] = self.schedule.reduce(
-            sum_part, add_up, work, self.partitions.parts, "Pass over rows"
+    def sum_blocks(
+        self, work: Callable[[Float], tuple[Any, ...]], n_threads: int = 1
+    ) -> tuple[Any, ...]:
+        """``work`` of each block, added up in a fixed order, one thread for each task."""
+        total: tuple[Any, ...] = self.schedule.reduce(
+            sum_partition, add_sums, work, self.partitions, "Pass over rows"
         )
-        return found
+        return total
 
     def take(self, places: NDArray[np.int64]) -> Float:
         """Rows by their numbers, which must ascend."""
@@ -212,7 +195,5 @@ class DaskRows(RemoteRows):
             for some, end, n in zip(np.split(places, cuts), ends, self.counts, strict=True)
         ]
         wanted = Places(local, self.counts)
-        rows = self.schedule.reduce(
-            take_rows, join_rows, wanted, self.partitions.parts, "Sampling rows"
-        )
+        rows = self.schedule.reduce(take_rows, join_lists, wanted, self.partitions, "Sampling rows")
         return np.concatenate(rows)

@@ -1,8 +1,8 @@
-"""Work on parts → a tree of sums → one small answer, on a cluster or on local threads.
+"""Work on partitions → a tree of sums → one small answer, on a cluster or on local threads.
 
-Every leaf of the tree takes one part and every other node a fixed group of neighbours, so that
+Every leaf of the tree takes one partition and every other node a fixed group of neighbors, so that
 the tree, and with it every bit of a floating-point sum, is a function of the partitions alone.
-Nodes are pure: a lost worker costs time, never a row and never a row counted twice.
+Nodes are pure: a lost worker costs time, and every row still counts once.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from momentmix.errors import ClusterError, InputTypeError, MomentmixError
 
 __all__ = ["FAN_IN", "Schedule"]
 
-FAN_IN = 8
+FAN_IN = 8  # a node holds so many summaries at once; the tree of 1000 partitions has 4 levels
 
-# A part, what all tasks of a pass share, and the part's rows where Dask holds them.
+# A partition, what all tasks of a pass share, and the rows that Dask computed for the partition.
 Leaf = Callable[[Any, Any, Any], Any]
 
 
@@ -41,7 +41,7 @@ class Schedule:
     client : distributed.Client or None
         None takes the current one, or Dask's local threads where there is none.
     retries : int
-        Tries after the first, for tasks that raise (storage that answers now and then). Lost
+        Tries after the first, for tasks that raise (storage that fails now and then). Lost
         workers are not counted here but by the scheduler (``allowed-failures``).
     progress : bool
         Show a bar on standard error, where that is a terminal.
@@ -69,10 +69,10 @@ class Schedule:
         leaf: Leaf,
         merge: Callable[[list[Any]], Any],
         shared: Any,
-        parts: Sequence[tuple[Any, Any]],
+        partitions: Sequence[tuple[Any, Any]],
         label: str,
     ) -> Any:
-        """``merge`` over ``leaf(part, shared, block)`` of all parts, in a tree of fixed shape.
+        """``merge`` over ``leaf(partition, shared, rows)`` of all, in a tree of fixed shape.
 
         Parameters
         ----------
@@ -80,16 +80,16 @@ class Schedule:
             Pure functions.
         shared : object
             Travels to each worker once, not once for each task.
-        parts : sequence of (part, block)
-            The block is a Delayed or Future that holds the rows of the part, or None.
+        partitions : sequence of (partition, rows)
+            The rows are a Delayed or Future object, or None.
         label : str
-            What the bar says.
+            Text of the progress bar.
         """
         run = uuid.uuid4().hex
         common = delayed(shared, name=f"momentmix-shared-{run}", traverse=False)
         leaves = [
-            delayed(leaf)(part, common, block, dask_key_name=f"momentmix-{leaf.__name__}-{run}-{i}")
-            for i, (part, block) in enumerate(parts)
+            delayed(leaf)(item, common, rows, dask_key_name=f"momentmix-{leaf.__name__}-{run}-{i}")
+            for i, (item, rows) in enumerate(partitions)
         ]
         root = _tree(leaves, merge, run)
         client = self._client()
@@ -114,8 +114,8 @@ class Schedule:
             tries = 1 if client is None else 1 + self.retries
             raise ClusterError(
                 f"a task failed {tries} time{'s' if tries > 1 else ''} with "
-                f"{type(error).__name__}: {error}. {_NOTHING} Mend what the task reports, or raise "
-                "retries= if the storage answers only now and then."
+                f"{type(error).__name__}: {error}. {_NOTHING} Correct what the task reports, or "
+                "raise retries= if the storage fails now and then."
             ) from error
 
     def _client(self) -> Any:
@@ -136,8 +136,8 @@ class Schedule:
         *watched, future = client.compute([*leaves, root], retries=self.retries)
         finished = as_completed(watched, loop=client.loop)
         del watched  # a result that was counted may leave its worker once it is merged
-        for one in finished:
-            if one.status != "finished":
+        for leaf in finished:
+            if leaf.status != "finished":
                 break  # the root says why
             bar.update(1)
         del finished
@@ -174,7 +174,7 @@ def _tree(leaves: list[Delayed], merge: Callable[[list[Any]], Any], run: str) ->
 
 
 def _run_here(leaves: list[Delayed], root: Delayed, bar: Any) -> Any:
-    counted = {one.key for one in leaves}
+    counted = {leaf.key for leaf in leaves}
 
     def count(key: Any, *_: Any) -> None:
         if key in counted:

@@ -19,7 +19,7 @@ from momentmix.displays.style import (
 from momentmix.errors import InputError
 from momentmix.mixture.log_densities import centre_and_scale
 from momentmix.mixture.mixture import DiagonalMixture
-from momentmix.rows.containers import rows_for
+from momentmix.rows.validation import rows_for
 
 __all__ = ["PairsDisplay"]
 

@@ -18,7 +18,7 @@ from momentmix.displays.style import (
 )
 from momentmix.errors import InputError, InputTypeError
 from momentmix.mixture.mixture import DiagonalMixture
-from momentmix.rows.containers import match_names
+from momentmix.rows.names import match_names
 from momentmix.summary.summary import MomentSummary
 
 __all__ = ["MomentResidualsDisplay"]

@@ -16,15 +16,15 @@ from momentmix.arrays import is_foreign
 from momentmix.errors import InputError
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.em.device_em import DeviceRows
+from momentmix.rows.names import column_label
 from momentmix.rows.protocol import ArrayRows, RemoteRows, RowBlocks
 from momentmix.rows.validation import (
     LARGEST_TO_FIT,
+    as_device_rows,
     as_rows,
     check_sizes,
     checked_values,
-    column_label,
 )
-from momentmix.summary.device_shard import as_device_rows
 from momentmix.summary.summary import MomentSummary
 
 __all__ = ["moments_of", "rows_of", "summarised", "summary_of"]

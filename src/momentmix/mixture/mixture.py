@@ -28,7 +28,9 @@ from momentmix.mixture.array_density import Kind, map_rows
 from momentmix.mixture.log_densities import LogDensities, log_sums, most_probable, shares
 from momentmix.mixture.model_file import read_model, write_model
 from momentmix.parallel import few_threads, map_in_order, usable_cores
-from momentmix.rows.containers import check_encodable, plain_array, rows_for
+from momentmix.rows.containers import plain_array
+from momentmix.rows.names import check_feature_names
+from momentmix.rows.validation import rows_for
 from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
 
 Float = NDArray[np.float64]
@@ -103,14 +105,7 @@ class DiagonalMixture:
         if (self.variances < 0).any():
             raise InputError(f"variances must be non-negative; got {self.variances.min():.4g}.")
         if self.feature_names is not None:
-            names = tuple(self.feature_names)
-            different = len(set(names)) == len(names) == self.means.shape[1]
-            if not different or not all(isinstance(name, str) for name in names):
-                raise InputError(
-                    f"feature_names must be {self.means.shape[1]} different strings, one for each "
-                    f"feature; got {names!a}."
-                )
-            check_encodable(names)
+            names = check_feature_names(self.feature_names, self.means.shape[1])
             object.__setattr__(self, "feature_names", names)
 
     @property

@@ -6,15 +6,16 @@ import os
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from momentmix.errors import InputError, MissingDependencyError
-from momentmix.rows.piece import FilePiece, RawBlock, column_name, rows_from
-from momentmix.rows.validation import warn_integers
+from momentmix.rows.containers import warn_integers
+from momentmix.rows.table import FileTable, RawBlock, rows_from
 
-__all__ = ["IpcPiece", "ParquetPiece", "need_pyarrow"]
+__all__ = ["ArrowFile", "ParquetFile", "need_pyarrow"]
 
 
 def need_pyarrow(what: str) -> Any:
@@ -28,7 +29,7 @@ def need_pyarrow(what: str) -> Any:
     return pyarrow
 
 
-class _ArrowPiece(FilePiece):
+class _ArrowTable(FileTable):
     """What both formats share: a schema, and record batches."""
 
     schema: Any
@@ -36,29 +37,32 @@ class _ArrowPiece(FilePiece):
     def __init__(self, path: str | os.PathLike[str]) -> None:
         super().__init__(path)
         self._arrow = need_pyarrow(self.name)
-        try:
+        with self._refuse_unreadable():
             self._open()
-        except (self._arrow.ArrowException, OSError) as error:
-            if isinstance(error, MemoryError) or getattr(error, "errno", None) is not None:
-                raise
-            raise InputError(self._unreadable(error)) from None
         self.column_names, self.n_columns = tuple(self.schema.names), len(self.schema.names)
         if not self.n_columns:
             raise InputError(f"{self.name} has no columns.")
 
-    def _unreadable(self, error: Exception) -> str:
-        size = self.path.stat().st_size
-        text = str(error).strip().partition("\n")[0][:200]
-        if not size:
-            return f"{self.name} is empty (0 bytes)."
-        return (
-            f"{self.name} cannot be read; it is truncated, damaged or of another format "
-            f"({size} bytes): {text} Write or copy it again."
-        )
+    @contextmanager
+    def _refuse_unreadable(self) -> Iterator[None]:
+        """Turn what pyarrow says of bytes that it cannot read into an `InputError`."""
+        try:
+            yield
+        except (self._arrow.ArrowException, OSError) as error:
+            if isinstance(error, MemoryError) or getattr(error, "errno", None) is not None:
+                raise  # of the system, not of the bytes
+            size = self.path.stat().st_size
+            if not size:
+                raise InputError(f"{self.name} is empty (0 bytes).") from None
+            text = str(error).strip().partition("\n")[0][:200]
+            raise InputError(
+                f"{self.name} cannot be read; it is truncated, damaged or of another format "
+                f"({size} bytes): {text} Write or copy it again."
+            ) from None
 
     @abstractmethod
     def _open(self) -> None:
-        """Read the schema, and the number of rows where the format knows it."""
+        """Read the schema, and the number of rows where the format has it."""
 
     @abstractmethod
     def _batches(self, columns: Sequence[int], start: int, block_rows: int) -> Iterator[Any]:
@@ -67,41 +71,36 @@ class _ArrowPiece(FilePiece):
         Rows before `start` may be left out.
         """
 
-    def unusable(self, columns: Sequence[int]) -> list[str]:
+    def not_numeric(self, columns: Sequence[int]) -> list[str]:
         """Columns that are nested, decimal, null, text and the like."""
         types = self._arrow.types
-        found = []
+        refused = []
         for i in columns:
             kind = self.schema.field(i).type
             if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
-                found.append(f"{self.schema.names[i]!a} ({kind})")
-        return found
+                refused.append(f"{self.schema.names[i]!a} ({kind})")
+        return refused
 
     def read(self, columns: Sequence[int], start: int, block_rows: int) -> Iterator[RawBlock]:
         """Blocks cast to float64, NaN for nulls."""
-        try:
+        with self._refuse_unreadable():
             for first, batch in self._batches(columns, start, block_rows):
                 skip = max(start - first, 0)
                 for i in range(skip, batch.num_rows, block_rows):
-                    part = batch.slice(i, block_rows)
-                    yield RawBlock(self._values(part, columns), rows_from(first + i))
-        except (self._arrow.ArrowException, OSError) as error:
-            if isinstance(error, MemoryError) or getattr(error, "errno", None) is not None:
-                raise
-            raise InputError(self._unreadable(error)) from None
+                    rows = batch.slice(i, block_rows)
+                    yield RawBlock(self._values(rows, columns), rows_from(first + i))
 
     def _values(self, batch: Any, columns: Sequence[int]) -> Any:
         values = np.empty((batch.num_rows, len(columns)))
         for j, (number, column) in enumerate(zip(columns, batch.columns, strict=True)):
             if self._arrow.types.is_boolean(column.type):
                 column = column.cast(self._arrow.int8())
-            name = column_name(number, self.column_names)
-            warn_integers(column, f"{self.name}, {name} holds", stacklevel=3)
+            warn_integers(column, f"{self.name}, {self.label(number)} holds", stacklevel=3)
             values[:, j] = column.to_numpy(zero_copy_only=False)
         return values
 
 
-class ParquetPiece(_ArrowPiece):
+class ParquetFile(_ArrowTable):
     """A Parquet file."""
 
     def _open(self) -> None:
@@ -117,8 +116,8 @@ class ParquetPiece(_ArrowPiece):
         return parquet.ParquetFile(self.path, memory_map=False, pre_buffer=False)
 
     def _batches(self, columns: Sequence[int], start: int, block_rows: int) -> Iterator[Any]:
-        known = _told_apart(self.schema.names)
-        wanted = [known[i] for i in columns]
+        keys = _numbered(self.schema.names)
+        wanted = [keys[i] for i in columns]
         names = [name for name, _ in wanted]
         ends = np.cumsum([0, *self._sizes])
         groups = [i for i in range(len(self._sizes)) if ends[i + 1] > start]
@@ -128,22 +127,22 @@ class ParquetPiece(_ArrowPiece):
         with self._file() as file:
             for batch in file.iter_batches(block_rows, row_groups=groups, columns=names):
                 # pyarrow gives all columns of a name, and parts of nested ones, in file order.
-                found = {key: i for i, key in enumerate(_told_apart(batch.schema.names))}
-                yield position, batch.select([found[key] for key in wanted])
+                positions = {key: i for i, key in enumerate(_numbered(batch.schema.names))}
+                yield position, batch.select([positions[key] for key in wanted])
                 position += batch.num_rows
 
 
-def _told_apart(names: Sequence[str]) -> list[tuple[str, int]]:
+def _numbered(names: Sequence[str]) -> list[tuple[str, int]]:
     """Each name with the number of columns before it that have the same name."""
     seen: Counter[str] = Counter()
-    found = []
+    keys = []
     for name in names:
-        found.append((name, seen[name]))
+        keys.append((name, seen[name]))
         seen[name] += 1
-    return found
+    return keys
 
 
-class IpcPiece(_ArrowPiece):
+class ArrowFile(_ArrowTable):
     """An Arrow file: the file format (Feather version 2) or the stream format."""
 
     def _open(self) -> None:
@@ -161,9 +160,8 @@ class IpcPiece(_ArrowPiece):
         if not self._streamed and not shared:  # a dataset refuses names that columns share
             from pyarrow import dataset
 
-            self.n_rows = dataset.dataset(
-                str(self.path), format="ipc"
-            ).count_rows()  # metadata only
+            # Reads metadata only.
+            self.n_rows = dataset.dataset(str(self.path), format="ipc").count_rows()
 
     def _file(self) -> Any:
         # Not a memory map: a mapped file that is truncated by another program kills the process.

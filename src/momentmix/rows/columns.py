@@ -1,4 +1,4 @@
-"""Which columns to take of each piece: by a name that one column has, or by number."""
+"""Which columns to take of each table: by a name that one column has, or by number."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from collections.abc import Sequence
 
 from momentmix.capacity import check_count
 from momentmix.errors import InputError, InputTypeError
-from momentmix.rows.containers import check_encodable
-from momentmix.rows.piece import Piece
+from momentmix.rows.names import check_encodable
+from momentmix.rows.table import Table
 
 __all__ = ["choose_columns", "column_keys", "feature_names", "match_columns"]
 
 
-def choose_columns(piece: Piece, columns: Sequence[str | int] | None) -> list[int]:
+def choose_columns(table: Table, columns: Sequence[str | int] | None) -> list[int]:
     """Numbers of the columns asked for; None for all, whose names must then differ."""
-    if not piece.n_columns:
-        raise InputError(f"{piece.name} must have at least one column; it has none.")
+    if not table.n_columns:
+        raise InputError(f"{table.name} must have at least one column; it has none.")
     if columns is None:
-        repeated = _repeated(piece)
+        repeated = _repeated(table)
         if repeated:
             raise InputError(
-                f"{piece.name}: names of columns must differ from each other; repeated: "
-                f"{_places(piece, repeated)}. {_BY_NUMBER}"
+                f"{table.name}: names of columns must differ from each other; repeated: "
+                f"{_positions(table, repeated)}. {_BY_NUMBER}"
             )
-        return list(range(piece.n_columns))
+        return list(range(table.n_columns))
     if isinstance(columns, str):
         raise InputTypeError(f"columns must be a list of names or numbers; got {columns!r}.")
-    numbers = [_column(piece, column) for column in columns]
+    numbers = [_column(table, column) for column in columns]
     if not numbers or len(set(numbers)) != len(numbers):
         raise InputError(f"columns must be different, and at least one; got {list(columns)!a}.")
     return numbers
@@ -36,96 +36,94 @@ def choose_columns(piece: Piece, columns: Sequence[str | int] | None) -> list[in
 _BY_NUMBER = "Choose columns by number with columns= (--columns), or rename them."
 
 
-def _repeated(piece: Piece) -> set[str]:
+def _repeated(table: Table) -> set[str]:
     """Names that several columns have."""
-    return {name for name, times in Counter(piece.column_names or ()).items() if times > 1}
+    return {name for name, times in Counter(table.column_names or ()).items() if times > 1}
 
 
-def _places(piece: Piece, names: set[str]) -> str:
-    parts = []
+def _positions(table: Table, names: set[str]) -> str:
+    """Names that several columns have, each with the numbers of these, in words."""
+    listed = []
     for name in sorted(names)[:5]:
-        numbers = [str(i) for i, other in enumerate(piece.column_names or ()) if other == name]
-        parts.append(f"{name!a} (columns {', '.join(numbers[:5])})")
-    return ", ".join(parts)
+        numbers = [str(i) for i, other in enumerate(table.column_names or ()) if other == name]
+        listed.append(f"{name!a} (columns {', '.join(numbers[:5])})")
+    return ", ".join(listed)
 
 
-def _column(piece: Piece, column: str | int) -> int:
-    names = piece.column_names
+def _column(table: Table, column: str | int) -> int:
+    names = table.column_names
     if isinstance(column, str):
         if names is None or column not in names:
-            known = "no names" if names is None else ", ".join(ascii(name) for name in names[:20])
-            raise InputError(f"{piece.name} has no column {column!a}; it has {known}.")
+            listed = "no names" if names is None else ", ".join(map(ascii, names[:20]))
+            raise InputError(f"{table.name} has no column {column!a}; it has {listed}.")
         if names.count(column) > 1:
             raise InputError(
-                f"{piece.name} must have one column of each name asked for; repeated: "
-                f"{_places(piece, {column})}. {_BY_NUMBER}"
+                f"{table.name} must have one column of each name asked for; repeated: "
+                f"{_positions(table, {column})}. {_BY_NUMBER}"
             )
         return names.index(column)
     number = check_count("column", column, 0)
-    if number >= piece.n_columns:
+    if number >= table.n_columns:
         raise InputError(
-            f"{piece.name} has {piece.n_columns} columns, numbered from 0; column {number} was "
+            f"{table.name} has {table.n_columns} columns, numbered from 0; column {number} was "
             "asked for."
         )
     return number
 
 
-def match_columns(first: Piece, chosen: list[int], piece: Piece, all_columns: bool) -> list[int]:
-    """The chosen columns of the first piece in another one.
+def match_columns(first: Table, chosen: list[int], table: Table, all_columns: bool) -> list[int]:
+    """The chosen columns of the first table in another one.
 
     By number where both have the same list of names, or none; else by name.
     """
-    if (first.column_names is None) != (piece.column_names is None):
+    if (first.column_names is None) != (table.column_names is None):
         raise InputError(
-            f"{first.name} and {piece.name} must have the same columns; one has names and the "
+            f"{first.name} and {table.name} must have the same columns; one has names and the "
             "other has none."
         )
-    if first.column_names is None or piece.column_names is None:
-        if piece.n_columns != first.n_columns:
+    if first.column_names is None or table.column_names is None:
+        if table.n_columns != first.n_columns:
             raise InputError(
                 f"all inputs must have the same columns; {first.name} has {first.n_columns}, "
-                f"{piece.name} has {piece.n_columns}."
+                f"{table.name} has {table.n_columns}."
             )
         return chosen
-    if first.column_names == piece.column_names:
+    if first.column_names == table.column_names:
         return chosen
     wanted = [first.column_names[i] for i in chosen]
-    lacking = [name for name in wanted if name not in piece.column_names]
-    extra = [name for name in piece.column_names if name not in wanted] if all_columns else []
+    lacking = [name for name in wanted if name not in table.column_names]
+    extra = [name for name in table.column_names if name not in wanted] if all_columns else []
     if lacking or extra:
-        parts = [f"{piece.name} lacks {', '.join(map(ascii, lacking[:5]))}"] if lacking else []
-        parts += [f"{piece.name} also has {', '.join(map(ascii, extra[:5]))}"] if extra else []
+        reasons = [f"{table.name} lacks {', '.join(map(ascii, lacking[:5]))}"] if lacking else []
+        reasons += [f"{table.name} also has {', '.join(map(ascii, extra[:5]))}"] if extra else []
         raise InputError(
             f"all inputs must have the same columns; compared with {first.name}, "
-            f"{' and '.join(parts)}. Select common ones with columns= (--columns)."
+            f"{' and '.join(reasons)}. Select common ones with columns= (--columns)."
         )
-    for one in (first, piece):
-        repeated = _repeated(one).intersection(wanted)
+    for either in (first, table):
+        repeated = _repeated(either).intersection(wanted)
         if repeated:
             raise InputError(
-                f"{first.name} and {piece.name} have different columns, which are matched by "
-                f"name; repeated in {one.name}: {_places(one, repeated)}. Rename them, or select "
-                "others with columns= (--columns)."
+                f"{first.name} and {table.name} have different columns, which are matched by "
+                f"name; repeated in {either.name}: {_positions(either, repeated)}. Rename them, or "
+                "select others with columns= (--columns)."
             )
-    return [piece.column_names.index(name) for name in wanted]
+    return [table.column_names.index(name) for name in wanted]
 
 
-def column_keys(piece: Piece, chosen: Sequence[int]) -> list[str | int]:
-    """What tells the chosen columns from all others: the name, or the number where that is shared.
-
-    The number too where there are no names.
-    """
-    names, repeated = piece.column_names, _repeated(piece)
+def column_keys(table: Table, chosen: Sequence[int]) -> list[str | int]:
+    """A key of each chosen column: its name, or its number if it has none or shares it."""
+    names, repeated = table.column_names, _repeated(table)
     if names is None:
         return list(chosen)
     return [i if names[i] in repeated else names[i] for i in chosen]
 
 
-def feature_names(piece: Piece, chosen: Sequence[int]) -> tuple[str, ...] | None:
-    """Names of the chosen columns; those that share one get their number in brackets as well."""
-    if piece.column_names is None:
+def feature_names(table: Table, chosen: Sequence[int]) -> tuple[str, ...] | None:
+    """Names of the chosen columns; if several have the same one, their numbers are appended."""
+    if table.column_names is None:
         return None
-    names = [piece.column_names[i] for i in chosen]
+    names = [table.column_names[i] for i in chosen]
     check_encodable(names)
     times = Counter(names)
     numbered = zip(names, chosen, strict=True)

@@ -1,107 +1,26 @@
-"""What rows come in: data frames, whose columns have names, and masked arrays.
+"""Data frames and masked arrays → NumPy arrays, with NaN for nulls and masked numbers.
 
-No data-frame library is imported; pandas, polars and Arrow tables are told by their attributes.
+No data-frame library is imported; pandas, polars and Arrow tables are recognized by their
+attributes.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix.errors import InputError, InputTypeError
+from momentmix.arrays import check_real
+from momentmix.errors import PrecisionWarning
+from momentmix.rows.names import check_feature_names, match_names
 
 __all__ = [
-    "check_dtype", "check_encodable", "check_feature_names", "column_array", "column_label",
-    "frame_arrays", "frame_column", "frame_labels", "frame_names", "has_mask", "is_frame",
-    "match_names", "names_for", "plain_array", "rows_for",
+    "column_array", "frame_array", "frame_column", "frame_labels", "frame_names", "frame_rows",
+    "has_mask", "is_frame", "plain_array", "warn_beyond", "warn_integers",
 ]  # fmt: skip
-
-_NAMES_IN_MESSAGES = 8
-
-
-# -- names ------------------------------------------------------------------------------------
-
-
-def column_label(column: int, feature_names: Sequence[str] | None) -> str:
-    """A column as messages name it: number, and name where there is one (escaped)."""
-    if feature_names is None:
-        return f"column {column}"
-    return f"column {column} ({feature_names[column]!a})"
-
-
-def check_feature_names(names: Any, n_features: int | None = None) -> tuple[str, ...]:
-    """Feature names as a tuple of distinct strings."""
-    if isinstance(names, str) or not isinstance(names, Sequence | np.ndarray):
-        raise InputTypeError(f"feature_names must be a sequence of strings; got {names!r}.")
-    names = tuple(names)
-    for name in names:
-        if not isinstance(name, str):
-            raise InputTypeError(f"feature_names must be strings; got {name!r}.")
-    if n_features is not None and len(names) != n_features:
-        raise InputError(
-            f"feature_names must name each of the {n_features} features; got {len(names)} names."
-        )
-    if len(set(names)) != len(names):
-        twice = sorted({ascii(name) for name in names if names.count(name) > 1})
-        raise InputError(
-            f"feature_names must differ from each other; repeated: {', '.join(twice)}. Rename the "
-            "columns, or pass a plain array, whose columns go by position."
-        )
-    check_encodable(names)
-    return tuple(str(name) for name in names)
-
-
-def check_encodable(names: Iterable[str]) -> None:
-    """Raise where a name holds an unpaired surrogate, which no encoding of text can write.
-
-    Examples
-    --------
-    >>> check_encodable(["weight", "größe"])
-    """
-    for column, name in enumerate(names):
-        if any("\ud800" <= c <= "\udfff" for c in name):
-            raise InputError(
-                f"feature names must be text; the name of column {column}, {name[:60]!a}, holds an "
-                "unpaired surrogate, which cannot be written as UTF-8. Rename the column, or "
-                "decode its name with the right encoding."
-            )
-
-
-def match_names(known: Sequence[str], given: Sequence[str], owner: str) -> list[int]:
-    """Places of the known names among the given ones; raise unless both are the same names.
-
-    Parameters
-    ----------
-    known, given : sequence of str
-        Each without repetitions.
-    owner : str
-        Whose names are known, for the message ("the mixture").
-    """
-    places = {name: i for i, name in enumerate(given)}
-    lacking = [name for name in known if name not in places]
-    extra = sorted(set(given) - set(known), key=places.__getitem__)
-    if not lacking and not extra:
-        return [places[name] for name in known]
-    parts = [f"{_listed(lacking)} missing"] if lacking else []
-    parts += [f"{_listed(extra)} not among them"] if extra else []
-    cure = ("Rename" if extra else "Add or rename") if lacking else "Drop"
-    raise InputError(
-        f"the columns must be the features of {owner}, in any order; {' and '.join(parts)}. "
-        f"{cure} columns so that the names are "
-        f"{', '.join(map(ascii, known[:_NAMES_IN_MESSAGES]))}"
-        f"{', …' if len(known) > _NAMES_IN_MESSAGES else ''}; a plain array goes by position."
-    )
-
-
-def _listed(names: list[str]) -> str:
-    text = ", ".join(map(ascii, names[:_NAMES_IN_MESSAGES]))
-    more = len(names) - _NAMES_IN_MESSAGES
-    text += f" and {more} more" if more > 0 else ""
-    return f"{text} {'is' if len(names) == 1 else 'are'}"
 
 
 # -- data frames ------------------------------------------------------------------------------
@@ -112,7 +31,7 @@ def _is_arrow(data: Any) -> bool:
 
 
 def is_frame(data: Any) -> bool:
-    """Whether `data` is a table with labelled columns (pandas, polars, Arrow)."""
+    """Whether `data` is a table with labeled columns (pandas, polars, Arrow)."""
     return _is_arrow(data) or (hasattr(data, "columns") and hasattr(data, "to_numpy"))
 
 
@@ -121,66 +40,16 @@ def frame_labels(frame: Any) -> list[Any]:
     return list(frame.column_names if _is_arrow(frame) else frame.columns)
 
 
-def frame_names(frame: Any, known: Sequence[str] | None = None) -> tuple[str, ...] | None:
-    """Labels as strings; None for 0, 1, 2, …, which a frame has that was given no labels.
+def frame_names(frame: Any, expected: Sequence[str] | None = None) -> tuple[str, ...] | None:
+    """Labels as strings; None for 0, 1, 2, …, the labels of a frame that was given none.
 
-    These do count as names where the known names are the same numbers in some order.
+    These do count as names where the expected names are the same numbers in some order.
     """
     labels = frame_labels(frame)
     names = tuple(str(label) for label in labels)
-    if labels == list(range(len(labels))) and set(names) != set(known or ()):
+    if labels == list(range(len(labels))) and set(names) != set(expected or ()):
         return None
     return names
-
-
-def names_for(
-    feature_names: tuple[str, ...] | None, given: Sequence[str] | None
-) -> tuple[str, ...] | None:
-    """Names that the columns of rows for a mixture go by; None: they go by position.
-
-    A mixture without names has its features numbered, so columns that are labelled with the numbers
-    0, 1, 2, … in some order go by these. Other names cannot be compared; a warning says so, as in
-    scikit-learn.
-    """
-    if feature_names is not None or given is None:
-        return feature_names
-    numbers = tuple(str(i) for i in range(len(given)))
-    if set(given) == set(numbers):
-        return numbers
-    warnings.warn(
-        "the rows have feature names, the mixture has none: columns are taken by position. Fit to "
-        "named rows, or use dataclasses.replace(mixture, feature_names=...).",
-        UserWarning,
-        stacklevel=5,  # where a method of the mixture is called
-    )
-    return None
-
-
-def frame_arrays(
-    frame: Any, known: Sequence[str] | None, owner: str
-) -> tuple[list[NDArray[Any]], tuple[str, ...] | None]:
-    """Columns of a frame as arrays of real numbers, and their names where they have any.
-
-    Parameters
-    ----------
-    frame : data frame or Arrow table
-    known : sequence of str or None
-        Names that the columns must have; they are taken in this order.
-    owner : str
-        Whose names are known, for messages.
-    """
-    labels, names = frame_labels(frame), frame_names(frame, known)
-    order = list(range(len(labels)))
-    if names is not None:
-        check_feature_names(names)
-        if known is not None:
-            order = match_names(known, names, owner)
-            names = tuple(known)
-    arrays = []
-    for i in order:
-        arrays.append(column_array(frame_column(frame, i)))
-        check_dtype(arrays[-1].dtype, f"column {str(labels[i])!a}")
-    return arrays, names
 
 
 def frame_column(frame: Any, i: int) -> Any:
@@ -200,22 +69,52 @@ def column_array(column: Any) -> NDArray[Any]:
     return array
 
 
-def rows_for(rows: Any, feature_names: tuple[str, ...] | None) -> NDArray[Any]:
-    """Rows as an array with the columns of a mixture's features; shape and values unchecked.
+def frame_array(
+    frame: Any, columns: Iterable[int], holder: Callable[[int], str] | None = None
+) -> NDArray[np.float64]:
+    """Columns of a frame side by side, of shape (n_rows, n_columns); they must be real numbers.
 
-    A data frame is matched by name (`names_for`).
+    Parameters
+    ----------
+    frame : data frame or Arrow table
+    columns : iterable of int
+    holder : callable, optional
+        Number of a column → what holds it, for a warning of integers that float64 rounds ("rows
+        hold"); by default there is no warning.
     """
-    if hasattr(rows, "__dask_graph__") and hasattr(rows, "columns"):
-        raise InputTypeError(
-            f"rows must lie in this process; got a Dask collection ({type(rows).__name__}). Use "
-            "the functions of momentmix.dask, or pass rows.compute()."
-        )
-    if not is_frame(rows):
-        return plain_array(rows)
-    known = names_for(feature_names, frame_names(rows, feature_names))
-    arrays, _ = frame_arrays(rows, known, "the mixture")
-    table = [array.astype(np.float64, copy=False) for array in arrays]
-    return np.column_stack(table) if table else np.empty((0, 0))
+    labels, arrays = frame_labels(frame), []
+    for i in columns:
+        column = frame_column(frame, i)
+        array = column_array(column)
+        check_real(array, f"column {str(labels[i])!a}")
+        arrays.append(array.astype(np.float64, copy=False))
+        if holder is not None:
+            warn_integers(column, holder(i))  # not of the array: nulls turn integers into floats
+    return np.column_stack(arrays) if arrays else np.empty((0, 0))
+
+
+def frame_rows(
+    frame: Any, expected: Sequence[str] | None, owner: str, *, warn: bool = True
+) -> tuple[NDArray[np.float64], tuple[str, ...] | None]:
+    """All columns of a frame as one array, and their names where they have any.
+
+    Parameters
+    ----------
+    frame : data frame or Arrow table
+    expected : sequence of str or None
+        Names that the columns must have; they are taken in this order.
+    owner : str
+        Whose names are expected, for messages.
+    warn : bool
+        Whether to warn of integers that float64 rounds.
+    """
+    names, order = frame_names(frame, expected), list(range(len(frame_labels(frame))))
+    if names is not None:
+        check_feature_names(names)
+        if expected is not None:
+            order = match_names(expected, names, owner)
+            names = tuple(expected)
+    return frame_array(frame, order, (lambda _: "rows hold") if warn else None), names
 
 
 # -- arrays -----------------------------------------------------------------------------------
@@ -240,16 +139,38 @@ def plain_array(rows: Any) -> NDArray[Any]:
     return np.asarray(rows.filled(np.nan))
 
 
-def check_dtype(dtype: np.dtype[Any], where: str) -> None:
-    """Raise unless the numbers are real."""
-    if dtype.kind in "fiub":
-        return
-    if dtype.kind == "c":
-        raise InputTypeError(
-            f"rows must be real numbers; {where} is complex ({dtype}). Pass the real and the "
-            "imaginary part as separate columns."
-        )
-    raise InputTypeError(
-        f"rows must be real numbers; {where} has dtype {dtype}. Convert it to float64, or encode "
-        "it as numbers first."
+# -- integers ---------------------------------------------------------------------------------
+
+
+def _largest_integer(column: Any) -> int:
+    """Largest size in a column of 64-bit integers of any library, nulls left out; else 0."""
+    dtype = getattr(column, "dtype", None)
+    kind = getattr(dtype, "kind", None)  # NumPy and pandas have one
+    name = str(getattr(column, "type", None) if dtype is None else dtype).lower()
+    if kind not in ("i", "u") and name not in ("int64", "uint64", "int128", "uint128"):
+        return 0
+    try:
+        if dtype is None:  # Arrow
+            from pyarrow import compute
+
+            return max(abs(int(end)) for end in compute.min_max(column).as_py().values())
+        return max(abs(int(column.min())), abs(int(column.max())))
+    except (TypeError, ValueError):  # no values, or nulls only
+        return 0
+
+
+def warn_integers(column: Any, what: str = "rows hold", stacklevel: int = 5) -> None:
+    """Warn where float64 cannot hold the integers of an array, or of a column of any library."""
+    largest = _largest_integer(column)
+    if largest > 2**53:
+        warn_beyond(what, largest, stacklevel + 1)
+
+
+def warn_beyond(what: str, integer: int, stacklevel: int) -> None:
+    """Warn that an integer beyond 2^53 is there, what = "rows hold" or the like."""
+    warnings.warn(
+        f"{what} integers up to {integer}, beyond 2^53; float64 rounds these. Subtract a common "
+        "offset before passing them if the last digits matter.",
+        PrecisionWarning,
+        stacklevel=stacklevel,
     )

@@ -13,17 +13,17 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from momentmix.errors import InputError
-from momentmix.rows.piece import FilePiece, RawBlock, rows_from
-from momentmix.rows.validation import warn_integers
+from momentmix.rows.containers import warn_integers
+from momentmix.rows.table import FileTable, RawBlock, rows_from
 
-__all__ = ["NpyPiece"]
+__all__ = ["NpyFile"]
 
 _MAGIC = b"\x93NUMPY"
-_LONGEST_HEADER = 1 << 14
+_LONGEST_HEADER = 1 << 14  # NumPy writes about 128 bytes; a header is parsed as Python code
 _READ_BYTES = 1 << 24  # at a time, however wide the rows
 
 
-class NpyPiece(FilePiece):
+class NpyFile(FileTable):
     """A two-dimensional array of real numbers in an NPY file; never unpickled."""
 
     column_names = None
@@ -71,18 +71,18 @@ class NpyPiece(FilePiece):
             if length > _LONGEST_HEADER or length > size:
                 raise InputError(
                     f"{self.name} claims a header of {length} bytes; momentmix reads at most "
-                    f"{_LONGEST_HEADER}, and the file has {size}. It is corrupt, or not for this."
+                    f"{_LONGEST_HEADER}, and the file has {size}. It is corrupt."
                 )
             file.seek(0)
             try:
-                found = np.lib.format.read_magic(file)
+                file_version = np.lib.format.read_magic(file)
                 reader = np.lib.format.read_array_header_2_0
-                if found == (1, 0):
+                if file_version == (1, 0):
                     reader = np.lib.format.read_array_header_1_0
                 shape, fortran, dtype = reader(file, max_header_size=_LONGEST_HEADER)
             except MemoryError:
                 raise
-            except Exception as error:  # whatever NumPy's parser says of foreign bytes
+            except Exception as error:  # NumPy's parser may raise anything on arbitrary bytes
                 text = (str(error).splitlines() or [""])[0][:200]
                 raise InputError(f"{self.name} has no readable NPY header: {text}") from None
             if any(n < 0 for n in shape):
@@ -106,19 +106,19 @@ class NpyPiece(FilePiece):
             return
         step = max(1, _READ_BYTES // (self.n_columns * self._dtype.itemsize))
         for i in range(0, len(values), step):
-            part = np.empty((min(step, len(values) - i), self.n_columns), self._dtype)
-            self._fill(file, (first + i) * self.n_columns, part)
-            chosen = part[:, columns]
+            rows = np.empty((min(step, len(values) - i), self.n_columns), self._dtype)
+            self._fill(file, (first + i) * self.n_columns, rows)
+            chosen = rows[:, columns]
             warn_integers(chosen, f"{self.name} holds")
             values[i : i + step] = chosen
 
     def _columns(self, file: Any, columns: list[int], first: int, values: Any) -> None:
         """Fill `values` from an array that is stored column by column."""
-        part = np.empty(len(values), self._dtype)
+        stored = np.empty(len(values), self._dtype)
         for j, column in enumerate(columns):
-            self._fill(file, column * (self.n_rows or 0) + first, part)
-            warn_integers(part, f"{self.name} holds")
-            values[:, j] = part
+            self._fill(file, column * (self.n_rows or 0) + first, stored)
+            warn_integers(stored, f"{self.name} holds")
+            values[:, j] = stored
 
     def _fill(self, file: BinaryIO, position: int, array: Any) -> None:
         """Read consecutive values from a position in the array that the file holds."""

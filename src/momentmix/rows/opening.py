@@ -9,27 +9,21 @@ import stat
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from momentmix.capacity import check_count
 from momentmix.errors import InputError, InputTypeError, NoInputError
 from momentmix.rows.columns import choose_columns, match_columns
 from momentmix.rows.csv.dialect import Dialect
-from momentmix.rows.piece import Piece
+from momentmix.rows.memory_tables import memory_table
 from momentmix.rows.source import Missing, RowSource
+from momentmix.rows.table import Table
 
-__all__ = ["expand", "missing_input", "open_rows"]
+__all__ = ["expand", "missing_input", "open_rows", "path_list"]
 
 _SUFFIXES = (
-    ".npy",
-    ".parquet",
-    ".csv",
-    ".csv.gz",
-    ".tsv",
-    ".tsv.gz",
-    ".arrow",
-    ".feather",
-)
+    ".npy", ".parquet", ".csv", ".csv.gz", ".tsv", ".tsv.gz", ".arrow", ".feather",
+)  # fmt: skip
 _ADDRESS = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")  # Path() keeps one slash; C:/ is a path
 
 
@@ -86,73 +80,78 @@ def open_rows(
         raise InputError(f"missing must be 'error' or 'drop'; got {missing!r}.")
     dialect = Dialect(delimiter, decimal, thousands)
     check_count("block_rows", block_rows, 1)
-    pieces = _pieces(source, dialect)
-    if columns is None and expected is not None and pieces[0].column_names is not None:
+    tables = _tables(source, dialect)
+    if columns is None and expected is not None and tables[0].column_names is not None:
         columns = list(expected)
-    chosen = choose_columns(pieces[0], columns)
-    others = [match_columns(pieces[0], chosen, piece, columns is None) for piece in pieces[1:]]
-    placed = [chosen, *others]
-    for piece, numbers in zip(pieces, placed, strict=True):
-        unusable = piece.unusable(numbers)
-        if unusable:
+    first = choose_columns(tables[0], columns)
+    others = [match_columns(tables[0], first, table, columns is None) for table in tables[1:]]
+    chosen = [first, *others]
+    for table, numbers in zip(tables, chosen, strict=True):
+        refused = table.not_numeric(numbers)
+        if refused:
             raise InputError(
-                f"{piece.name}: columns must hold real numbers; these do not: "
-                f"{', '.join(unusable)}. Select others with columns= (--columns), or convert them."
+                f"{table.name}: columns must hold real numbers; these do not: "
+                f"{', '.join(refused)}. Select others with columns= (--columns), or convert them."
             )
-    return RowSource(pieces, placed, missing, block_rows, by_name)
+    return RowSource(tables, chosen, missing, block_rows, by_name)
 
 
-# -- what there is ----------------------------------------------------------------------------
+# -- tables of a source -----------------------------------------------------------------------
 
 
-def _pieces(source: Any, dialect: Dialect) -> list[Piece]:
-    if isinstance(source, Piece):
+def _tables(source: Any, dialect: Dialect) -> list[Table]:
+    if isinstance(source, Table):
         return [source]
-    if isinstance(source, str | os.PathLike):
-        return [_open_file(path, dialect) for path in expand(os.fspath(source))]
-    if isinstance(source, list | tuple) and source and all(
-        isinstance(one, str | os.PathLike) for one in source
-    ):  # fmt: skip
-        paths = [path for one in source for path in expand(os.fspath(one))]
-        twice = sorted(str(path) for path, times in Counter(paths).items() if times > 1)
-        if twice:
-            raise InputError(f"the same file is given twice: {', '.join(twice[:5])}.")
+    names = path_list(source)
+    if names:
+        paths = [path for name in names for path in expand(name)]
+        repeated = sorted(str(path) for path, times in Counter(paths).items() if times > 1)
+        if repeated:
+            raise InputError(f"the same file is given twice: {', '.join(repeated[:5])}.")
         return [_open_file(path, dialect) for path in paths]
     if hasattr(source, "read") and not hasattr(source, "to_numpy"):
-        return [_open_stream(source, dialect)]
+        from momentmix.rows.csv.text import CsvStream
+
+        return [CsvStream(source, dialect)]
     if hasattr(source, "__next__"):
         raise InputTypeError(
             "rows must be readable more than once; an iterator is not. Pass an array or a file."
         )
-    from momentmix.rows.tables import ArrayPiece, FramePiece, is_frame
+    return [memory_table(source)]
 
-    return [FramePiece(source) if is_frame(source) else ArrayPiece(source)]
+
+def path_list(source: Any) -> list[str]:
+    """The paths that `source` is, or is a list of; empty if it is anything else."""
+    items = source if isinstance(source, list | tuple) else [source]
+    if not all(isinstance(item, str | os.PathLike) for item in items):
+        return []
+    return [os.fspath(item) for item in items]
 
 
 def expand(text: str) -> list[Path]:
     """The files that a path, folder or pattern stands for."""
     path = Path(text)
     if path.is_dir():
-        found = sorted(p for p in path.rglob("*") if _readable(p.relative_to(path)) and p.is_file())
-        if not found:
+        files = sorted(p for p in path.rglob("*") if _readable(p.relative_to(path)) and p.is_file())
+        if not files:
             raise NoInputError(
                 f"{text} is a folder without data files ({', '.join(_SUFFIXES)}); give another."
             )
-        return found
+        return files
     if path.exists():
         return [path]
     if _ADDRESS.match(text):
         raise missing_input(text)
     if glob.has_magic(text):
-        found = sorted(Path(p) for p in glob.glob(text, recursive=True) if Path(p).is_file())
-        if not found:
+        files = sorted(Path(p) for p in glob.glob(text, recursive=True) if Path(p).is_file())
+        if not files:
             raise NoInputError(f"no file matches {text!a}; check the pattern, and its quotes.")
-        return found
+        return files
     raise missing_input(text)
 
 
 def missing_input(path: str) -> NoInputError:
-    """The error for a path at which there is no file; an address is told from a path."""
+    """The error for a path at which there is no file; its text is another for an address."""
     if not _ADDRESS.match(path):
         return NoInputError(f"{path} does not exist; check the path.")
     if path.startswith("file:"):
@@ -168,18 +167,18 @@ def _readable(relative: Path) -> bool:
     return not hidden and relative.name.lower().endswith(_SUFFIXES)
 
 
-def _open_file(path: Path, dialect: Dialect) -> Piece:
+def _open_file(path: Path, dialect: Dialect) -> Table:
     name = path.name.lower()
     if not stat.S_ISREG(path.stat().st_mode):
         raise InputError(f"{path} is not a regular file; give a file, or pipe CSV to '-'.")
     if name.endswith(".npy"):
-        from momentmix.rows.npy import NpyPiece
+        from momentmix.rows.npy import NpyFile
 
-        return NpyPiece(path)
+        return NpyFile(path)
     if name.endswith((".parquet", ".arrow", ".feather")):
-        from momentmix.rows.arrow_files import IpcPiece, ParquetPiece
+        from momentmix.rows.arrow_files import ArrowFile, ParquetFile
 
-        return ParquetPiece(path) if name.endswith(".parquet") else IpcPiece(path)
+        return ParquetFile(path) if name.endswith(".parquet") else ArrowFile(path)
     if name.endswith((".csv", ".csv.gz", ".tsv", ".tsv.gz")):
         from momentmix.rows.csv.text import CsvFile
 
@@ -188,9 +187,3 @@ def _open_file(path: Path, dialect: Dialect) -> Piece:
         f"{path} has no name that momentmix knows; it reads {', '.join(_SUFFIXES)}. Rename or "
         "convert it."
     )
-
-
-def _open_stream(stream: BinaryIO, dialect: Dialect) -> Piece:
-    from momentmix.rows.csv.text import CsvStream
-
-    return CsvStream(stream, dialect)

@@ -1,96 +1,50 @@
-"""Rows and weights as callers hand them in → checked arrays of real numbers.
+"""The one validator: rows and weights as callers pass them → checked arrays of real numbers.
 
-Arrays, nested lists and data frames (through their own conversions; no data-frame library is
-imported) become a two-dimensional NumPy array of a real dtype. It is cast to float64 block by block
-later, before any product, so that a large float32 or memory-mapped array is never copied whole.
+Arrays, nested lists and data frames become a two-dimensional NumPy array of a real dtype. It is
+cast to float64 block by block later, before any product, so that a large float32 or memory-mapped
+array is never copied as a whole. Arrays of other libraries stay on their device.
 """
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix.arrays import check_real, is_foreign, to_numpy
-from momentmix.errors import InputError, InputTypeError, PrecisionWarning
+from momentmix.arrays import check_real, dtype_name, is_foreign, namespace, to_numpy
+from momentmix.errors import InputError, InputTypeError
 from momentmix.rows.containers import (
-    check_dtype,
-    check_feature_names,
-    column_label,
-    frame_arrays,
     frame_column,
+    frame_names,
+    frame_rows,
     has_mask,
     is_frame,
     plain_array,
+    warn_integers,
 )
+from momentmix.rows.names import check_feature_names, column_label, names_for
 
 __all__ = [
-    "LARGEST_TO_FIT",
-    "LARGEST_VALUE",
-    "LARGEST_WEIGHT",
-    "as_rows",
-    "as_weights",
-    "check_feature_names",
-    "check_shape",
-    "check_sizes",
-    "checked_values",
-    "column_label",
-    "warn_beyond",
-    "warn_integers",
-]
+    "LARGEST_TO_FIT", "LARGEST_VALUE", "LARGEST_WEIGHT", "as_device_rows", "as_rows", "as_weights",
+    "bad_value", "check_shape", "check_sizes", "checked_values", "for_sklearn", "in_range",
+    "is_dask", "rows_for",
+]  # fmt: skip
 
-_SCAN = 8192  # rows looked at together
+_SCAN = 8192  # rows checked together: a block of usual width stays in the processor's cache
 LARGEST_VALUE = 2.0**1000  # powers of a scaled value stay finite
 LARGEST_TO_FIT = 1e154  # its square is a float64 number, as variances have to be
-LARGEST_WEIGHT = 2.0**50
-_SMALLEST_WEIGHT = 2.0**-40
+LARGEST_WEIGHT = 2.0**50  # more than the rows of any data set
+_SMALLEST_WEIGHT = 2.0**-40  # leaves room for weights that add up to 1
 
 
-def _largest_integer(column: Any) -> int:
-    """Largest size in a column of 64-bit integers of any library, nulls left out; else 0."""
-    dtype = getattr(column, "dtype", None)
-    kind = getattr(dtype, "kind", None)  # NumPy and pandas have one
-    name = str(getattr(column, "type", None) if dtype is None else dtype).lower()
-    if kind not in ("i", "u") and name not in ("int64", "uint64", "int128", "uint128"):
-        return 0
-    try:
-        if dtype is None:  # Arrow
-            from pyarrow import compute
-
-            return max(abs(int(end)) for end in compute.min_max(column).as_py().values())
-        return max(abs(int(column.min())), abs(int(column.max())))
-    except (TypeError, ValueError):  # no values, or nulls only
-        return 0
+# -- rows → arrays ----------------------------------------------------------------------------
 
 
-def warn_integers(column: Any, what: str = "rows hold", stacklevel: int = 5) -> None:
-    """Warn where float64 cannot hold the integers of an array, or of a column of any library."""
-    largest = _largest_integer(column)
-    if largest > 2**53:
-        warn_beyond(what, largest, stacklevel + 1)
-
-
-def warn_beyond(what: str, integer: int, stacklevel: int) -> None:
-    """Warn that an integer beyond 2^53 is there, what = "rows hold" or the like."""
-    warnings.warn(
-        f"{what} integers up to {integer}, beyond 2^53; float64 rounds these. Subtract a common "
-        "offset before passing them if the last digits matter.",
-        PrecisionWarning,
-        stacklevel=stacklevel,
-    )
-
-
-def _object_column(array: NDArray[Any]) -> str:
-    """Name the first column of an object or text array that is not made of numbers."""
-    if array.ndim == 2:
-        for column in range(array.shape[1]):
-            for row, value in enumerate(array[:, column]):
-                if isinstance(value, str | bytes | None | dict | list) or not np.isscalar(value):
-                    return f"column {column} (row {row} holds {value!r})"
-    return "the array"
+def is_dask(rows: Any) -> bool:
+    """Whether this is a Dask collection, which NumPy would compute as a whole, in memory."""
+    return hasattr(rows, "__dask_graph__")
 
 
 def as_rows(
@@ -99,12 +53,12 @@ def as_rows(
     """Rows as an array of shape (n_rows, n_features) of a real dtype, and names where known.
 
     The columns of a data frame are put in the order of `feature_names`, where given. Masked
-    numbers become NaN.
+    numbers become NaN. The values are not checked: see `checked_values`.
     """
-    if hasattr(rows, "__dask_graph__"):
+    if is_dask(rows):
         raise InputTypeError(
-            f"rows must lie in this process; got a Dask collection ({type(rows).__name__}), which "
-            "would be pulled into memory whole. Use momentmix.dask, or pass rows.compute()."
+            f"rows must be in this process; got a Dask collection ({type(rows).__name__}), which "
+            "would be computed as a whole, in memory. Use momentmix.dask, or pass rows.compute()."
         )
     if hasattr(rows, "toarray") and hasattr(rows, "nnz"):
         raise InputTypeError(
@@ -113,25 +67,14 @@ def as_rows(
         )
     if is_foreign(rows):
         check_real(rows)
-        rows = to_numpy(rows)  # callers that compute on the device do not come here
+        rows = to_numpy(rows)  # callers that compute on the device use `as_device_rows`
     names = None
     if is_frame(rows):
-        array, names = _from_frame(rows, feature_names)
+        array, names = frame_rows(rows, feature_names, "the summary")
     else:
         array = _from_array(rows)
     check_shape(array, n_features)
     return array, names
-
-
-def _from_frame(
-    frame: Any, feature_names: Sequence[str] | None
-) -> tuple[NDArray[Any], tuple[str, ...] | None]:
-    columns, names = frame_arrays(frame, feature_names, "the summary")
-    for i in range(len(columns)):
-        warn_integers(frame_column(frame, i))  # nulls have turned the integers of others to floats
-    if not columns:
-        return np.empty((0, 0)), None
-    return np.column_stack([x.astype(np.float64, copy=False) for x in columns]), names
 
 
 def _from_array(rows: Any) -> NDArray[Any]:
@@ -139,12 +82,76 @@ def _from_array(rows: Any) -> NDArray[Any]:
         array = plain_array(rows)
     except ValueError as error:
         raise InputError(f"rows must form a rectangular array: {error}.") from error
-    if array.dtype.kind not in "fiubc":
-        check_dtype(array.dtype, _object_column(array))
-    check_dtype(array.dtype, "the array")
+    check_real(array, "the array" if array.dtype.kind in "fiubc" else _not_numbers(array))
     # Masked integers were cast to make room for NaN; what the mask hides does not count.
     warn_integers(np.ma.asarray(rows).compressed() if has_mask(rows) else array)
     return array
+
+
+def _not_numbers(array: NDArray[Any]) -> str:
+    """The first column of an object or text array that is not made of numbers, in words."""
+    if array.ndim == 2:
+        for column in range(array.shape[1]):
+            for row, value in enumerate(array[:, column]):
+                if isinstance(value, str | bytes | None | dict | list) or not np.isscalar(value):
+                    return f"column {column} (row {row} holds {value!r})"
+    return "the array"
+
+
+def as_device_rows(rows: Any, n_features: int | None) -> Any:
+    """Rows of another array library, on their device; values are checked when they are summed."""
+    check_real(rows)
+    check_shape(rows, n_features)
+    if dtype_name(rows) == "int64":
+        xp = namespace(rows)
+        warn_integers(to_numpy(xp.stack([xp.min(rows, axis=0), xp.max(rows, axis=0)])))
+    return rows.detach() if hasattr(rows, "detach") else rows  # torch: no gradients of sums
+
+
+def rows_for(rows: Any, feature_names: tuple[str, ...] | None) -> NDArray[Any]:
+    """Rows as an array with the columns of a mixture's features; shape and values unchecked.
+
+    The columns of a data frame are matched by name (`names_for`).
+    """
+    if is_dask(rows) and hasattr(rows, "columns"):
+        raise InputTypeError(
+            f"rows must be in this process; got a Dask collection ({type(rows).__name__}). Use "
+            "the functions of momentmix.dask, or pass rows.compute()."
+        )
+    if not is_frame(rows):
+        return plain_array(rows)
+    expected = names_for(feature_names, frame_names(rows, feature_names))
+    return frame_rows(rows, expected, "the mixture", warn=False)[0]
+
+
+def for_sklearn(X: Any) -> tuple[Any, tuple[str, ...] | None]:
+    """Rows that every version of scikit-learn reads, and the names of a polars or Arrow table.
+
+    Refuses what scikit-learn would read wrongly, and warns of integers, which it casts.
+    """
+    if is_dask(X):
+        raise InputTypeError(
+            "X is a Dask collection, which would be computed as a whole, in memory. Use "
+            "momentmix.dask: fit_summary(momentmix.dask.summarize(X, order)) to fit, "
+            "momentmix.dask.predict(model.mixture_, X) to predict."
+        )
+    if is_frame(X):
+        if not hasattr(X, "iloc"):
+            return as_rows(X, None)
+        check_feature_names(frame_names(X) or ())  # pandas, which scikit-learn reads itself
+        for i in range(len(X.columns)):
+            warn_integers(frame_column(X, i))
+        return X, None
+    if has_mask(X):
+        X = plain_array(X)  # NaN where a number is masked
+    if isinstance(X, np.ndarray):
+        if X.dtype.kind in "VMm":  # fields and times, whose bytes scikit-learn takes as numbers
+            check_real(X, "X")
+        warn_integers(X)
+    return X, None
+
+
+# -- shapes and values ------------------------------------------------------------------------
 
 
 def check_shape(array: Any, n_features: int | None) -> None:
@@ -173,7 +180,7 @@ def check_shape(array: Any, n_features: int | None) -> None:
 
 
 def check_sizes(minimum: Any, maximum: Any, feature_names: Sequence[str] | None = None) -> None:
-    """Raise where a column reaches beyond what can be fitted, though it can be summarised."""
+    """Raise where a column has values too large to be fitted, though they can be summarized."""
     largest = np.maximum(np.abs(minimum), np.abs(maximum))
     column = int(largest.argmax())
     if largest[column] > LARGEST_TO_FIT:
@@ -185,37 +192,72 @@ def check_sizes(minimum: Any, maximum: Any, feature_names: Sequence[str] | None 
         )
 
 
+def in_range(block: NDArray[Any], largest: float = LARGEST_VALUE) -> bool:
+    """Whether every value is finite and at most `largest` in size; makes no other array."""
+    for start in range(0, len(block), _SCAN):
+        rows = block[start : start + _SCAN]
+        if not (rows.min() >= -largest and rows.max() <= largest):  # also for NaN
+            return False
+    return True
+
+
 def checked_values(
     array: NDArray[Any],
     feature_names: Sequence[str] | None,
     first_row: int = 0,
     largest: float = LARGEST_VALUE,
 ) -> None:
-    """Raise unless every value is finite and at most `largest`, naming the first offender."""
+    """Raise unless every value is finite and at most `largest` in size; name the first other."""
     for start in range(0, len(array), _SCAN):
         block = array[start : start + _SCAN].astype(np.float64, copy=False)
-        if block.min() >= -largest and block.max() <= largest:
-            continue  # the usual case, without another array; false for NaN
-        bad = ~(np.abs(block) <= LARGEST_VALUE)
-        if not bad.any():
+        if in_range(block, largest):
+            continue
+        if in_range(block):
             check_sizes(np.fmin.reduce(array), np.fmax.reduce(array), feature_names)
-        row, column = (int(x) for x in np.argwhere(bad)[0])
-        value = block[row, column]
-        where = f"row {first_row + start + row}, {column_label(column, feature_names)}"
-        if np.isnan(value):
-            raise InputError(
-                f"rows must not hold missing values (NaN, masked cells); {where} is NaN. Drop "
-                "incomplete rows (missing='drop' where offered) or impute them first."
-            )
-        if np.isinf(value):
-            raise InputError(
-                f"rows must be finite; {where} is {value}. Treat it as a missing value: drop "
-                "or impute the row first."
-            )
-        raise InputError(
-            f"rows must stay below 2^1000 ≈ 1.07e301 in size; {where} is {value:.6g}. Rescale "
-            "the column, or drop the row if the number stands for a missing value."
+        first = first_row + start
+
+        def where(row: int, column: int, first: int = first) -> str:
+            return f"row {first + row}, {column_label(column, feature_names)}"
+
+        raise bad_value(block, where)
+
+
+def bad_value(
+    block: NDArray[np.float64], where: Callable[[int, int], str], can_drop: bool = False
+) -> InputError:
+    """The error for the first value of a block that is not in range.
+
+    Parameters
+    ----------
+    block : array of shape (n_rows, n_features)
+    where : callable (row, column) → str
+        The place of a value in words.
+    can_drop : bool
+        Whether the caller has an option ``missing="drop"``.
+    """
+    row, column = (int(i) for i in np.argwhere(~(np.abs(block) <= LARGEST_VALUE))[0])
+    value, place = block[row, column], where(row, column)
+    drop = "Pass missing='drop' (--missing drop) to leave such rows out"
+    if np.isnan(value) and can_drop:
+        return InputError(
+            f"rows must not hold missing values; {place} is missing or NaN. {drop}, or impute "
+            "them first."
         )
+    if np.isnan(value):
+        return InputError(
+            f"rows must not hold missing values (NaN, masked cells); {place} is NaN. Drop "
+            "incomplete rows (missing='drop' where offered) or impute them first."
+        )
+    if np.isinf(value):
+        cure = drop if can_drop else "Treat it as a missing value: drop or impute the row first"
+        return InputError(f"rows must be finite; {place} is {value}. {cure}.")
+    return InputError(
+        f"rows must stay below 2^1000 ≈ 1.07e301 in size; {place} is {value:.6g}. Rescale the "
+        "column, or drop the row if the number stands for a missing value."
+    )
+
+
+# -- weights ----------------------------------------------------------------------------------
 
 
 def as_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64] | None:

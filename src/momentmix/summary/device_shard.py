@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from momentmix.arrays import (
     as_float64,
-    check_real,
     dtype_name,
     free_bytes,
     is_cuda_tensor,
@@ -28,14 +27,14 @@ from momentmix.arrays import (
     on_device_of,
     to_numpy,
 )
-from momentmix.rows.validation import LARGEST_VALUE, check_shape, checked_values, warn_integers
+from momentmix.rows.validation import LARGEST_VALUE, checked_values
 from momentmix.summary.frame import extremes
 from momentmix.summary.kernels.device_sums import slab_sums
 from momentmix.summary.kernels.workers import Workers
 from momentmix.summary.layout import Layout
 from momentmix.summary.open_shard import OpenShard
 
-__all__ = ["Place", "add_device_rows", "as_device_rows"]
+__all__ = ["Place", "add_device_rows"]
 
 Float = NDArray[np.float64]
 
@@ -51,15 +50,6 @@ class Place(NamedTuple):
 
     first_row: int
     feature_names: Any
-
-
-def as_device_rows(rows: Any, n_features: int | None) -> Any:
-    """Rows of another array library, checked for shape and kind but not yet for values."""
-    check_real(rows)
-    check_shape(rows, n_features)
-    if dtype_name(rows) == "int64":
-        warn_integers(_ends(rows, namespace(rows)))
-    return rows.detach() if hasattr(rows, "detach") else rows  # torch: no gradients of sums
 
 
 def add_device_rows(

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from momentmix.errors import InputError, SummaryFileError
 from momentmix.index_sets import countable
-from momentmix.rows.containers import check_encodable
+from momentmix.rows.names import check_encodable
 from momentmix.strict_json import parse_strict
 from momentmix.summary.fixed_point import QUANTUM_BITS
 from momentmix.summary.layout import Layout

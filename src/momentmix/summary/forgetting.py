@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix.errors import InputError
-from momentmix.rows.validation import column_label
+from momentmix.rows.names import column_label
 from momentmix.summary.fixed_point import Sums
 from momentmix.summary.plausibility import impossible
 from momentmix.summary.totals import Totals, recentred, remove, rescaled

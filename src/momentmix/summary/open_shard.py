@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix.errors import InputError
-from momentmix.rows.validation import column_label
+from momentmix.rows.names import column_label
 from momentmix.summary.frame import extremes
 from momentmix.summary.kernels.accumulate import LARGEST_BLOCK, block_rows
 from momentmix.summary.kernels.kernel import Kernel, Workspace

@@ -1,12 +1,13 @@
 """One pass over a source, cut into parts that are always the same.
 
-A part is a run of rows of one piece that starts at a multiple of ``part_rows``; it becomes one
+A part is a run of rows of one table that starts at a multiple of ``part_rows``; it becomes one
 shard. The parts and the order of adding them do not depend on where a pass was interrupted, so
 neither do the bytes of the result.
 
 The id of a shard follows from the contents of its whole file, the columns and the place, so that a
 copy of a file is noticed and a file that differs in one value is another one. The contents are
-known when the file has been read: until then its shards go by their place in the pass.
+known when the file has been read: until then its shards have an id that holds their place in the
+pass.
 """
 
 from __future__ import annotations
@@ -17,31 +18,28 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import NamedTuple, Protocol
 
 from momentmix.errors import InputError, ShardError
-from momentmix.rows.piece import RawBlock
-from momentmix.rows.source import RowDigest, RowSource, counted_twice
+from momentmix.rows.fingerprint import RowDigest, counted_twice
+from momentmix.rows.source import NumberedBlock, RowSource
 from momentmix.summary.summary import MomentSummary, rename_shards
 
-Float = NDArray[np.float64]
-NewShard = Callable[[str], MomentSummary]
-
 __all__ = [
-    "PART_ROWS",
-    "Part",
-    "PartMark",
-    "Progress",
-    "cut_blocks",
-    "name_shards",
-    "read_parts",
+    "PART_ROWS", "NewShard", "Part", "PartMark", "Progress", "name_shards", "read_parts",
     "summarize_parts",
-]
+]  # fmt: skip
 
+# Enough rows that opening a shard costs nothing beside summing them; a checkpoint is at most so
+# many rows behind, and a cluster shares large files evenly.
 PART_ROWS = 1 << 20
+
+
+class NewShard(Protocol):
+    """Makes an empty summary, with the same settings for every shard id."""
+
+    def __call__(self, *, shard_id: str | None = None) -> MomentSummary:
+        """An empty summary whose first shard has this id."""
 
 
 class PartMark(NamedTuple):
@@ -54,7 +52,7 @@ class PartMark(NamedTuple):
 
 @dataclass(frozen=True)
 class Progress:
-    """The state between two parts: `summary` holds all rows before row `row` of piece `piece`.
+    """The state between two parts: `summary` holds all rows before row `row` of table `table`.
 
     Attributes
     ----------
@@ -63,14 +61,24 @@ class Progress:
     """
 
     summary: MomentSummary
-    piece: int
+    table: int
     row: int
     n_dropped: int
     read: str = ""
 
 
 class Part:
-    """A part while it is read: its sums, and a digest that a second thread makes meanwhile."""
+    """A part while it is read: its sums, and a digest that a second thread makes meanwhile.
+
+    Attributes
+    ----------
+    n_kept, n_dropped : int
+        Numbers of rows so far.
+    stop : int
+        First row of the table after it.
+    complete : bool
+        Whether it has all its ``part_rows`` rows; the last part of a table may have fewer.
+    """
 
     def __init__(self, place_id: str, in_pass: str, shard: MomentSummary | None) -> None:
         self.place_id, self.in_pass, self.shard = place_id, in_pass, shard
@@ -79,14 +87,16 @@ class Part:
         self._digest = RowDigest()
         self._hashing: Future[None] | None = None
 
-    def add(self, raw: RawBlock, kept: Float, pool: ThreadPoolExecutor) -> None:
+    def add(self, block: NumberedBlock, pool: ThreadPoolExecutor) -> None:
         """Add the rows of a block."""
         self._wait()
-        self._hashing = pool.submit(self._digest.update, kept)
-        if self.shard is not None and len(kept):
-            self.shard.update(kept)
-        self.n_kept += len(kept)
-        self.n_dropped += len(raw.values) - len(kept)
+        self._hashing = pool.submit(self._digest.update, block.kept)
+        if self.shard is not None and len(block.kept):
+            self.shard.update(block.kept)
+        n_read, n_kept = len(block.raw.values), len(block.kept)
+        self.n_kept += n_kept
+        self.n_dropped += n_read - n_kept
+        self.stop = block.first_row + n_read
 
     def _wait(self) -> None:
         if self._hashing is not None:
@@ -106,7 +116,7 @@ class Part:
 
 def read_parts(
     source: RowSource,
-    piece: int,
+    table: int,
     start: int,
     new_shard: NewShard,
     *,
@@ -115,15 +125,15 @@ def read_parts(
     part_rows: int = PART_ROWS,
     on_rows: Callable[[int], None] = lambda n: None,
 ) -> Iterator[Part]:
-    """The parts of one piece from a row on, each when all of it has been read.
+    """The parts of one table from a row on, each when all of it has been read.
 
     Parameters
     ----------
     source : RowSource
-    piece, start : int
+    table, start : int
         Where to begin; a multiple of `part_rows`.
     number : int, optional
-        Number of the piece in the pass, where `source` is not all of it.
+        Number of the table in the pass, where `source` is not all of it.
     summed_to : float
         Parts that start before this row are summed already: only their digests are made.
     new_shard, part_rows, on_rows
@@ -131,15 +141,18 @@ def read_parts(
     """
     part = None
     with ThreadPoolExecutor(1) as pool:
-        for row, raw, kept, complete in cut_blocks(source, piece, start, part_rows):
+        for block in source.numbered_blocks(table, start, part_rows):
             if part is None:
-                name = source.shard_id(piece, row)
-                in_pass = json.dumps(["part", piece if number is None else number, row])
-                part = Part(name, in_pass, None if row < summed_to else new_shard(name))
-            part.add(raw, kept, pool)
-            on_rows(len(raw.values))
-            if complete:
-                part.stop, part.complete = row + len(raw.values), True
+                row = block.first_row
+                place_id = source.shard_id(table, row)
+                in_pass = json.dumps(["part", table if number is None else number, row])
+                part = Part(
+                    place_id, in_pass, None if row < summed_to else new_shard(shard_id=place_id)
+                )
+            part.add(block, pool)
+            on_rows(len(block.raw.values))
+            part.complete = part.stop % part_rows == 0
+            if part.complete:
                 yield part
                 part = None
         if part is not None:
@@ -147,7 +160,7 @@ def read_parts(
 
 
 def name_shards(summary: MomentSummary, marks: Sequence[PartMark]) -> MomentSummary:
-    """Give the parts of one piece the ids that follow from the contents of all of it."""
+    """Give the parts of one table the ids that follow from the contents of all of it."""
     contents = _digest([mark.contents for mark in marks])
     names = {mark.in_pass: f"{mark.place_id} {contents}" for mark in marks}
     return rename_shards(summary, names)
@@ -170,59 +183,54 @@ def summarize_parts(
     ----------
     source : RowSource
     start : Progress
-        Where to begin; piece 0, row 0 and an empty summary for a new pass. The rows before that
+        Where to begin; table 0, row 0 and an empty summary for a new pass. The rows before that
         place are read again, without summing, and compared with what was read then.
-    new_shard : callable
-        Shard id → an empty summary.
+    new_shard : NewShard
     part_rows : int
         Rows in a part, before any are dropped.
     on_rows : callable
-        Told the number of rows of every block.
+        Called with the number of rows of every block.
     """
-    check = _Check(start, source)
-    total, dropped, read = start.summary, start.n_dropped, ""
-    for piece in range(len(source.pieces)):
+    check = _ResumeCheck(start, source)
+    total, n_dropped, read = start.summary, start.n_dropped, ""
+    for table in range(len(source.tables)):
         marks: list[PartMark] = []
         for part in read_parts(
-            source, piece, 0, new_shard,
-            summed_to=check.summed_to(piece), part_rows=part_rows, on_rows=on_rows,
+            source, table, 0, new_shard,
+            summed_to=check.summed_to(table), part_rows=part_rows, on_rows=on_rows,
         ):  # fmt: skip
             marks.append(part.mark())
             read = _digest([read, *marks[-1]])
             if part.shard is None:
-                check.seen(part)
+                check.count(part)
             else:
-                total, dropped = total + part.summary(), dropped + part.n_dropped
-            if part.complete and check.passed((piece, part.stop), read):
-                yield Progress(total, piece, part.stop, dropped, read)
-        if (piece + 1, 0) > check.goal:
-            total = _named(total, marks, source.pieces[piece].name)
-        if check.passed((piece + 1, 0), read):
-            yield Progress(total, piece + 1, 0, dropped, read)
+                total, n_dropped = total + part.summary(), n_dropped + part.n_dropped
+            if part.complete and check.passed((table, part.stop), read):
+                yield Progress(total, table, part.stop, n_dropped, read)
+        if (table + 1, 0) > check.goal:
+            try:
+                total = name_shards(total, marks)
+            except ShardError as error:
+                raise InputError(counted_twice(source.tables[table].name)) from error
+        if check.passed((table + 1, 0), read):
+            yield Progress(total, table + 1, 0, n_dropped, read)
     check.finish()
 
 
-def _named(total: MomentSummary, marks: Sequence[PartMark], name: str) -> MomentSummary:
-    try:
-        return name_shards(total, marks)
-    except ShardError as error:
-        raise InputError(counted_twice(name)) from error
-
-
-class _Check:
+class _ResumeCheck:
     """Whether the rows before the start of a pass are those that were summed before."""
 
     def __init__(self, start: Progress, source: RowSource) -> None:
-        self.start, self.goal, self.source = start, (start.piece, start.row), source
+        self.start, self.goal, self.source = start, (start.table, start.row), source
         self.n_kept = self.n_dropped = 0
         self.waiting = self.goal > (0, 0)
 
-    def summed_to(self, piece: int) -> float:
-        """The first row of a piece that was not summed before."""
-        return math.inf if piece < self.goal[0] else self.goal[1] if piece == self.goal[0] else 0
+    def summed_to(self, table: int) -> float:
+        """The first row of a table that was not summed before."""
+        return math.inf if table < self.goal[0] else self.goal[1] if table == self.goal[0] else 0
 
-    def seen(self, part: Part) -> None:
-        """Count a part that was summed before."""
+    def count(self, part: Part) -> None:
+        """Count the rows of a part that was summed before."""
         self.n_kept += part.n_kept
         self.n_dropped += part.n_dropped
 
@@ -238,27 +246,11 @@ class _Check:
         return False
 
     def finish(self) -> None:
-        """Raise unless the rows before the start were met, and were the same."""
+        """Raise unless the rows before the start were reached, and were the same."""
         if self.waiting:
-            piece = min(self.start.piece, len(self.source.pieces) - 1)
+            table = min(self.start.table, len(self.source.tables) - 1)
             raise InputError(
-                f"the rows before row {self.start.row} of {self.source.pieces[piece].name} are not "
+                f"the rows before row {self.start.row} of {self.source.tables[table].name} are not "
                 "those that were summed before the interruption: a file has changed, whatever its "
                 "time says. Remove the checkpoint to start again."
             )
-
-
-def cut_blocks(
-    source: RowSource, piece: int, start: int, part_rows: int
-) -> Iterator[tuple[int, RawBlock, Float, bool]]:
-    """Blocks that end where parts end: first row, rows as read, rows kept, whether a part ends."""
-    for first, raw, kept in source.numbered_blocks(piece, start):
-        n_rows, done = len(raw.values), 0
-        while done < n_rows:
-            room = part_rows - (first + done) % part_rows
-            stop = min(done + room, n_rows)
-            whole = done == 0 and stop == n_rows
-            part: Any = raw if whole else RawBlock(raw.values[done:stop], raw.where)
-            rows = kept if whole else source.kept(part, piece)
-            yield first + done, part, rows, stop - done == room
-            done = stop

@@ -37,12 +37,13 @@ from momentmix.capacity import check_count
 from momentmix.errors import InputError, InputTypeError, ShardError
 from momentmix.locks import ForkSafeLock, one_at_a_time
 from momentmix.parallel import usable_cores
-from momentmix.rows.validation import as_rows, as_weights, check_feature_names, checked_values
+from momentmix.rows.names import check_feature_names
+from momentmix.rows.validation import as_device_rows, as_rows, as_weights, checked_values
 from momentmix.summary import agreement, forgetting, readings
 from momentmix.summary import file as summary_file
 from momentmix.summary import totals as algebra
 from momentmix.summary.cost import check_budget
-from momentmix.summary.device_shard import Place, add_device_rows, as_device_rows
+from momentmix.summary.device_shard import Place, add_device_rows
 from momentmix.summary.kernels.accumulate import make_kernel
 from momentmix.summary.kernels.host_feed import feed
 from momentmix.summary.kernels.workers import Workers

@@ -61,7 +61,7 @@ def read(source, columns, start=0):
     """Places of all rows from `start` on, and the rows, as they are in the text."""
     opened = open_rows(source, columns=columns)
     values, places = [np.empty((0, len(columns)))], []
-    for block in opened.pieces[0].read(columns, start, 3):
+    for block in opened.tables[0].read(columns, start, 3):
         values.append(block.values)
         places += [block.where(i) for i in range(len(block.values))]
     return places, np.concatenate(values)

@@ -13,7 +13,7 @@ import pytest
 from momentmix import MomentSummary, open_rows
 from momentmix.errors import InputError
 from momentmix.rows import npy, opening
-from momentmix.rows.tables import ArrayPiece
+from momentmix.rows.memory_tables import ArrayTable
 from momentmix.summary.parts import Progress, summarize_parts
 
 KINDS = ["npy", "fortran.npy", "parquet", "feather", "arrow", "csv", "csv.gz"]
@@ -63,7 +63,7 @@ def files_that_agree_in_samples(folder, n_rows=200_000):
     np.save(folder / "one.npy", values)
     values[n_rows // 30, 1] = 1e-3
     np.save(folder / "two.npy", values)
-    one, two = (open_rows(folder / name).pieces[0].mark() for name in ("one.npy", "two.npy"))
+    one, two = (open_rows(folder / name).tables[0].mark() for name in ("one.npy", "two.npy"))
     assert one == two  # or else this test tests nothing
     return [folder / "one.npy", folder / "two.npy"]
 
@@ -161,7 +161,7 @@ def test_a_file_that_changes_between_passes(tmp_path, rows, kind):
 
 def test_an_npy_file_that_shrinks_in_the_midst_of_a_read(tmp_path, rows):
     path = write(tmp_path / "x.npy", rows)
-    piece = npy.NpyPiece(path)
+    piece = npy.NpyFile(path)
     os.truncate(path, 20_000)
     with pytest.raises(InputError, match=r"x\.npy is truncated: it ended while it was being read"):
         list(piece.read(range(3), 0, 1000))
@@ -206,9 +206,9 @@ def test_finding_a_path_that_is_given_twice_takes_no_comparison_of_all_pairs(mon
 
     n = 2000
     monkeypatch.setattr(opening, "expand", lambda text: [Counted(text)])
-    monkeypatch.setattr(opening, "_open_file", lambda *_, **__: ArrayPiece(np.ones((1, 2))))
+    monkeypatch.setattr(opening, "_open_file", lambda *_, **__: ArrayTable(np.ones((1, 2))))
     names = [f"{i}.npy" for i in range(n)]
-    assert len(open_rows(names).pieces) == n
+    assert len(open_rows(names).tables) == n
     assert Counted.n_compared < n
     with pytest.raises(InputError, match=r"the same file is given twice: 7\.npy\."):
         open_rows([*names, "7.npy"])

@@ -255,6 +255,38 @@ def test_bad_values_are_placed(tmp_path, rows, kind, value, message):
     assert f"{where}, {column}" in str(caught.value)
 
 
+@pytest.mark.parametrize("kind", ["npy", "csv"])
+def test_blocks_end_where_parts_end_and_bad_values_keep_their_place(tmp_path, rows, kind):
+    rows[777, 1] = np.nan
+    source = open_rows(write(tmp_path, rows, kind), block_rows=100)
+    ends, blocks = [], source.numbered_blocks(0, 60, part_rows=150)
+    with pytest.raises(InputError, match="line 779," if kind == "csv" else "row 777,"):
+        ends.extend(first_row + len(raw.values) for first_row, raw, _ in blocks)
+    assert set(range(150, 751, 150)) <= set(ends)
+    assert max(np.diff([60, *ends])) <= 100
+
+
+@pytest.mark.parametrize("missing", ["error", "drop"])
+def test_some_rows_and_sums_of_all_rows(tmp_path, rows, missing):
+    if missing == "drop":
+        rows[5, 0] = np.nan
+    paths = [write(tmp_path, rows[:400], "parquet"), write(tmp_path, rows[400:], "csv")]
+    source = open_rows(paths, missing=missing, block_rows=64)
+    whole = source.read_all()
+    places = np.array([0, 5, 63, 64, 398, 399, 998])
+    np.testing.assert_array_equal(source.take(places), whole[places])
+    assert source.take(places[:0]).shape == (0, 3)
+    for n_threads in (1, 2):
+        total, n_rows = source.sum_blocks(lambda rows: (rows.sum(axis=0), len(rows)), n_threads)
+        assert n_rows == len(whole)
+        np.testing.assert_allclose(total, whole.sum(axis=0), atol=1e-11)
+    rows[:, 0] = np.nan
+    empty = open_rows(rows, missing="drop")
+    assert empty.take(places[:0]).shape == (0, 3)
+    with pytest.raises(InputError, match="at least one row; the source gave none"):
+        empty.sum_blocks(lambda rows: (len(rows),))
+
+
 @pytest.mark.parametrize("kind", FILES)
 def test_missing_rows_are_dropped_and_counted(tmp_path, rows, kind):
     rows[3, 1], rows[500, 2] = np.nan, np.inf

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from momentmix.errors import InputError
 from momentmix.index_sets import colex_rank, index_sets, sets_without
 from momentmix.mixture.mixture import DiagonalMixture
-from momentmix.rows.containers import check_feature_names
+from momentmix.rows.names import check_feature_names
 
 Float = NDArray[np.float64]
 

@@ -37,7 +37,7 @@ from scipy.optimize import nnls
 from momentmix.errors import InputError, PrecisionWarning
 from momentmix.index_sets import sets_without
 from momentmix.mixture.mixture import DiagonalMixture
-from momentmix.rows.containers import column_label
+from momentmix.rows.names import column_label
 from momentmix.summary.summary import MomentSummary
 from momentmix.tensor.approximate import Approximation, approximate
 from momentmix.tensor.gauss_newton import PowerFit, fit_weighted_powers

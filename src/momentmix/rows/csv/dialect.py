@@ -104,24 +104,26 @@ class Dialect:
     def cures(self, text: str) -> list[str]:
         """In words, what else the field could be, and the options that would read it."""
         other = "," if self.decimal == "." else "."
-        found = []
+        cures = []
         for thousands in (*(mark for mark in _THOUSANDS if mark in text), None):
             for decimal in (self.decimal, other):
                 if decimal == thousands or (decimal, thousands) == (self.decimal, self.thousands):
                     continue
                 if Dialect("\t", decimal, thousands).number(text) is not None:
-                    found.append(self._cure(decimal, thousands))
-        return found
+                    cures.append(self._cure(decimal, thousands))
+        return cures
 
     def _cure(self, decimal: str, thousands: str | None) -> str:
-        what = f"has a decimal {'comma' if decimal == ',' else 'point'}"
+        reason = f"has a decimal {'comma' if decimal == ',' else 'point'}"
+        changed = {}
         if thousands is not None:
-            what = f"has {thousands!a} between thousands"
-        given = {"thousands": thousands, "decimal": decimal if decimal != self.decimal else None}
-        new = {name: value for name, value in given.items() if value is not None}
-        options = ", ".join(f"{name}={value!a}" for name, value in new.items())
-        command = " ".join(f"--{name} {shlex.quote(value)}" for name, value in new.items())
-        cure = f"{what}: pass {options} ({command})"
+            reason = f"has {thousands!a} between thousands"
+            changed["thousands"] = thousands
+        if decimal != self.decimal:
+            changed["decimal"] = decimal
+        options = ", ".join(f"{name}={value!a}" for name, value in changed.items())
+        command = " ".join(f"--{name} {shlex.quote(value)}" for name, value in changed.items())
+        cure = f"{reason}: pass {options} ({command})"
         if decimal == (self.delimiter or ","):
             cure += ", and have the fields separated by another character (--delimiter ';')"
         return cure

@@ -43,12 +43,12 @@ def _by_arrow(chunk: bytes, columns: Sequence[int], n_columns: int, dialect: Dia
     import pyarrow
     from pyarrow import csv
 
-    wanted, every = [str(i) for i in columns], [str(i) for i in range(n_columns)]
+    wanted, names = [str(i) for i in columns], [str(i) for i in range(n_columns)]
     grouped = dialect.thousands is not None
     kind = pyarrow.string() if grouped else pyarrow.float64()
     table = csv.read_csv(
         pyarrow.BufferReader(chunk),
-        read_options=csv.ReadOptions(column_names=every),
+        read_options=csv.ReadOptions(column_names=names),
         parse_options=csv.ParseOptions(
             delimiter=dialect.delimiter, newlines_in_values=b'"' in chunk
         ),

@@ -1,4 +1,4 @@
-"""CSV text in blocks, with the line of every complaint.
+"""The CSV reader: text → blocks of rows; errors name the line.
 
 The text is cut into chunks of whole lines. pyarrow reads a chunk where it is installed, NumPy where
 it is not; a chunk that they refuse is read again field by field, slowly, to say what is wrong in
@@ -21,22 +21,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix.errors import InputError
+from momentmix.rows.containers import warn_beyond
 from momentmix.rows.csv.dialect import Dialect
 from momentmix.rows.csv.lines import LineFinder, count_lines, end_of_line
 from momentmix.rows.csv.numbers import parsed_fast
-from momentmix.rows.piece import FilePiece, Piece, RawBlock, column_name
-from momentmix.rows.validation import warn_beyond
+from momentmix.rows.table import FileTable, RawBlock, Table
 
 __all__ = ["CsvFile", "CsvStream", "CsvText"]
 
 Float = NDArray[np.float64]
 Chunk = tuple[int, bytes]  # number of its first line, text
 
-CHUNK, LONGEST = 1 << 22, 1 << 25
+CHUNK = 1 << 22  # bytes read at a time: enough for a fast parser, few beside the memory
+LONGEST = 1 << 25  # bytes of a line: no table has such lines, and memory stays bounded
 _LINE_ENDS = b"\r\n"
 
 
-class CsvText(Piece):
+class CsvText(Table):
     """CSV from a stream of bytes.
 
     Parameters
@@ -51,26 +52,29 @@ class CsvText(Piece):
         self.name, self._opener = name, opener
         self.dialect = dialect.separated_by(",")
         self.delimiter = str(self.dialect.delimiter)
-        self._judged: set[int] = set()  # columns whose first large number was looked at
+        self._examined: set[int] = set()  # columns whose first large number was examined
         chunks = self._chunks()
         first = next(chunks, None)
         if first is None:
             raise InputError(f"{name} is empty; it needs at least one line of numbers.")
         self._read_header(first[1])
-        self._keep(first, chunks)
+        self._unread = None if self.reopens else chain([first], chunks)
 
-    def _keep(self, first: Chunk, rest: Iterator[Chunk]) -> None:
-        """What a stream that cannot be opened again does with its first chunk."""
-
-    def _again(self) -> Iterator[Chunk]:
-        return self._chunks()
+    def _all_chunks(self) -> Iterator[Chunk]:
+        if self.reopens:
+            return self._chunks()
+        chunks, self._unread = self._unread, None
+        if chunks is None:
+            raise InputError(
+                f"{self.name} can be read once only; save it to a file for several passes."
+            )
+        return chunks
 
     # -- header -------------------------------------------------------------------------------
 
     def _read_header(self, text: bytes) -> None:
         try:
-            reader = csv.reader(io.StringIO(text.decode("utf-8", "replace"), newline=""),
-                                delimiter=self.delimiter)  # fmt: skip
+            reader = self._reader(text)
             fields = next(row for row in reader if row)
         except (csv.Error, StopIteration) as error:
             raise InputError(f"{self.name} has no readable first line: {error}.") from None
@@ -91,23 +95,27 @@ class CsvText(Piece):
                         "decimal=',' (--decimal ,) where numbers have decimal commas."
                     )
 
+    def _reader(self, text: bytes) -> Any:
+        decoded = io.StringIO(text.decode("utf-8", "replace"), newline="")
+        return csv.reader(decoded, delimiter=self.delimiter)
+
     # -- chunks of whole lines ----------------------------------------------------------------
 
     def _chunks(self) -> Iterator[Chunk]:
         line, start = 1, 0
-        held: list[bytes] = []  # text from `start` on, without the end of a line
+        pending: list[bytes] = []  # text from `start` on, in which no line has ended
         finder = LineFinder(self.delimiter)
         for text in self._stretches():
             cut = finder.feed(text)
             if cut:
-                chunk = b"".join([*held, text[:cut]])
+                chunk = b"".join([*pending, text[:cut]])
                 if chunk.strip(_LINE_ENDS):
                     yield line, chunk
-                line, start, held = line + count_lines(chunk), start + len(chunk), []
-            held.append(text[cut:])
+                line, start, pending = line + count_lines(chunk), start + len(chunk), []
+            pending.append(text[cut:])
             if finder.length - start > LONGEST:
-                self._refuse_length(b"".join(held), line, finder, start)
-        rest = b"".join(held)
+                self._refuse_length(b"".join(pending), line, finder, start)
+        rest = b"".join(pending)
         if finder.inside:
             self._unterminated(rest[: finder.opened - start], line)
         if rest.strip(_LINE_ENDS):
@@ -117,8 +125,8 @@ class CsvText(Piece):
         """The text in stretches, none of which ends between CR and LF."""
         start, carried = True, b""
         with self._opener() as stream:
-            while data := self._bytes(stream):
-                text = carried + (self._checked_start(data) if start else data)
+            while data := self._read_bytes(stream):
+                text = carried + (self._without_mark(data) if start else data)
                 start, carried = False, b"\r" if text.endswith(b"\r") else b""
                 text = text.removesuffix(b"\r")
                 if text:
@@ -126,7 +134,7 @@ class CsvText(Piece):
             if carried:
                 yield carried
 
-    def _bytes(self, stream: BinaryIO) -> bytes:
+    def _read_bytes(self, stream: BinaryIO) -> bytes:
         try:
             return stream.read(CHUNK)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
@@ -134,7 +142,8 @@ class CsvText(Piece):
                 f"{self.name} is not a whole gzip file: {error}. Compress or copy it again."
             ) from None
 
-    def _checked_start(self, data: bytes) -> bytes:
+    def _without_mark(self, data: bytes) -> bytes:
+        """The first bytes of UTF-8 text without the byte order mark; others are refused."""
         if data[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in data[:1024]:
             raise InputError(
                 f"{self.name} is UTF-16 or binary, not UTF-8 text. Convert it: iconv -f utf-16 "
@@ -161,7 +170,7 @@ class CsvText(Piece):
     def read(self, columns: Sequence[int], start: int, block_rows: int) -> Iterator[RawBlock]:
         """Blocks of rows, chunk by chunk."""
         skip, header = start, self.column_names is not None
-        for line, chunk in self._again():
+        for line, chunk in self._all_chunks():
             if header:
                 line, chunk = self._without_header(line, chunk)
                 header = False
@@ -173,20 +182,18 @@ class CsvText(Piece):
                 skip -= len(values)
                 continue
             for first in range(skip, len(values), block_rows):
-                part = values[first : first + block_rows]
-                yield RawBlock(part, self._places(chunk, line, first))
+                block = values[first : first + block_rows]
+                yield RawBlock(block, self._line_of_row(chunk, line, first))
             skip = 0
 
     def _without_header(self, line: int, chunk: bytes) -> Chunk:
         end = end_of_line(chunk, self._header_lines)
         return line + self._header_lines, chunk[end:]
 
-    def _places(self, chunk: bytes, line: int, first: int) -> Callable[[int], str]:
+    def _line_of_row(self, chunk: bytes, line: int, first: int) -> Callable[[int], str]:
         def place(row: int) -> str:
-            for i, (number, _) in enumerate(self._lines(chunk, line)):
-                if i == first + row:
-                    return f"line {number}"
-            raise AssertionError
+            number, _ = next(islice(self._lines(chunk, line), first + row, None))
+            return f"line {number}"
 
         return place
 
@@ -199,7 +206,7 @@ class CsvText(Piece):
         """
         for j, column in enumerate(columns):
             large = (np.abs(values[:, j]) >= 2**53) & np.isfinite(values[:, j])
-            if column in self._judged or not large.any():
+            if column in self._examined or not large.any():
                 continue
             row = int(large.argmax())
             number, fields = next(islice(self._lines(chunk, line), row, None))
@@ -207,16 +214,14 @@ class CsvText(Piece):
             integer = int(text) if text.isascii() and text.isdigit() else None
             if integer == 2**53:
                 continue
-            self._judged.add(column)
+            self._examined.add(column)
             if integer is not None:
-                label = column_name(column, self.column_names)
-                warn_beyond(f"{self.name}, line {number}, {label} holds", integer, stacklevel=4)
+                what = f"{self.name}, line {number}, {self.label(column)} holds"
+                warn_beyond(what, integer, stacklevel=4)
 
     def _lines(self, chunk: bytes, line: int) -> Iterator[tuple[int, list[str]]]:
         """Fields of every line that is not blank, and the number of the line."""
-        text = io.StringIO(chunk.decode("utf-8", "replace"), newline="")
-        reader = csv.reader(text, delimiter=self.delimiter)
-        before = 0
+        reader, before = self._reader(chunk), 0
         try:
             for fields in reader:
                 if fields:
@@ -245,7 +250,7 @@ class CsvText(Piece):
         if self.column_names is not None and [f.strip() for f in fields] == self._fields:
             raise InputError(
                 f"{self.name}, line {number} repeats the header. Was the file put together from "
-                "several? Remove that line, or pass the parts."
+                "several? Remove that line, or pass the files."
             )
         if len(fields) != self.n_columns:
             hint = ""
@@ -257,7 +262,7 @@ class CsvText(Piece):
             )
 
     def _refuse_field(self, number: int, fields: list[str], column: int) -> None:
-        text, label = fields[column].strip(), column_name(column, self.column_names)
+        text, label = fields[column].strip(), self.label(column)
         cures = self.dialect.cures(text)
         cure = " ".join(f"{'If it' if len(cures) > 1 else 'It'} {cure}." for cure in cures)
         cure = cure or "Select numeric columns (--columns), or repair the line."
@@ -266,11 +271,11 @@ class CsvText(Piece):
         )
 
 
-class CsvFile(CsvText, FilePiece):
+class CsvFile(CsvText, FileTable):
     """A CSV file, perhaps compressed by gzip."""
 
     def __init__(self, path: str | os.PathLike[str], dialect: Dialect) -> None:
-        FilePiece.__init__(self, path)
+        FileTable.__init__(self, path)
         name = self.path.name.lower().removesuffix(".gz")
         separator = "\t" if name.endswith(".tsv") else ","
         CsvText.__init__(self, self.name, self._open, dialect.separated_by(separator))
@@ -284,23 +289,12 @@ class CsvFile(CsvText, FilePiece):
 class CsvStream(CsvText):
     """CSV that can be read once, such as standard input."""
 
+    reopens = False
+
     def __init__(self, stream: BinaryIO, dialect: Dialect) -> None:
-        self._waiting: Iterator[Chunk] | None = None
         super().__init__("standard input", lambda: stream, dialect)
-
-    def _keep(self, first: Chunk, rest: Iterator[Chunk]) -> None:
-        self._waiting = chain([first], rest)
-
-    def _again(self) -> Iterator[Chunk]:
-        if self._waiting is None:
-            raise InputError(
-                "standard input can be read once only; save it to a file for several passes."
-            )
-        waiting, self._waiting = self._waiting, None
-        return waiting
+        self._mark = os.urandom(16).hex()
 
     def mark(self) -> str:
-        """Nothing is known of a stream before it is read; a random name keeps shards apart."""
-        if not hasattr(self, "_random"):
-            self._random = os.urandom(16).hex()
-        return self._random
+        """A random text that keeps shards apart: a stream is not known before it is read."""
+        return self._mark

@@ -1,4 +1,4 @@
-"""What one file or table gives to a source: its columns, and blocks of raw rows."""
+"""`Table`: what one file, array or data frame offers, its columns and blocks of unchecked rows."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from momentmix.errors import InputError
 
 Float = NDArray[np.float64]
 
-__all__ = ["FilePiece", "Piece", "RawBlock", "column_name"]
+__all__ = ["FileTable", "RawBlock", "Table", "rows_from"]
 
+# 16 windows of 64 KiB: read in milliseconds, and most changes of a file reach one of them.
 _SAMPLES, _SAMPLE_BYTES = 16, 1 << 16
 
 
@@ -35,19 +36,24 @@ class RawBlock:
     values: Float
     where: Callable[[int], str]
 
+    def complete(self) -> NDArray[np.bool_]:
+        """Which rows have no missing, NaN or infinite value."""
+        return np.asarray(np.isfinite(self.values).all(axis=1))
+
+    def section(self, start: int, stop: int) -> RawBlock:
+        """Some of the rows."""
+        if (start, stop) == (0, len(self.values)):
+            return self
+        return RawBlock(self.values[start:stop], lambda row: self.where(start + row))
+
 
 def rows_from(first: int) -> Callable[[int], str]:
     """Places of rows that are numbered from `first`."""
     return lambda row: f"row {first + row}"
 
 
-def column_name(column: int, names: Sequence[str] | None) -> str:
-    """A column as messages name it, escaped."""
-    return f"column {column}" if names is None else f"column {names[column]!a}"
-
-
-class Piece(ABC):
-    """One file or table.
+class Table(ABC):
+    """One file, array or data frame.
 
     Attributes
     ----------
@@ -56,15 +62,23 @@ class Piece(ABC):
     column_names : tuple of str or None
     n_columns : int
     n_rows : int or None
-        None where only reading tells.
+        None if it is not known before all rows have been read.
+    reopens : bool
+        Whether it can be read more than once.
     """
 
     name: str
     column_names: tuple[str, ...] | None
     n_columns: int
     n_rows: int | None = None
+    reopens: bool = True
 
-    def unusable(self, columns: Sequence[int]) -> list[str]:
+    def label(self, column: int) -> str:
+        """A column as messages print it: its name (escaped), or else its number."""
+        names = self.column_names
+        return f"column {column}" if names is None else f"column {names[column]!a}"
+
+    def not_numeric(self, columns: Sequence[int]) -> list[str]:
         """Those of the columns that hold no real numbers, each in words; empty if all do."""
         return []
 
@@ -74,18 +88,18 @@ class Piece(ABC):
 
     @abstractmethod
     def mark(self) -> str:
-        """A digest that is known before the rows are read; equal pieces have the same one."""
+        """A digest that is known before the rows are read; equal tables have the same one."""
 
     def check_unchanged(self) -> None:
-        """Raise unless the piece is as it was when it was opened."""
+        """Raise unless the table is as it was when it was opened."""
         return  # what is in memory does not change by itself
 
     def stamp(self) -> dict[str, object]:
-        """Name, size and time, to tell in words how an input has changed."""
+        """Name, size and time, to say in words how an input has changed."""
         return {"name": self.name}
 
 
-class FilePiece(Piece):
+class FileTable(Table):
     """A file on disk."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -95,10 +109,10 @@ class FilePiece(Piece):
         self._opened = self.stamp()
 
     def mark(self) -> str:
-        """Digest of the size and of samples spread over the file, its ends among them.
+        """Digest of the size and of samples spread over the file, including both ends.
 
         Not of the name or the time: a copy of a file is the same file. Different files may have
-        the same mark; what tells them apart is a digest of their rows, made while they are read.
+        the same mark; a digest of their rows, made while they are read, tells them apart.
         """
         if self._mark is None:
             self._mark = self._sampled()
@@ -116,16 +130,21 @@ class FilePiece(Piece):
                     break
         return digest.hexdigest()
 
+    def expect(self, stamp: dict[str, object]) -> None:
+        """Raise unless the file is as another process has opened it; so for later checks."""
+        self._opened = {**stamp, "name": self.name}
+        self.check_unchanged()
+
     def check_unchanged(self) -> None:
         """Raise unless size and time are those of the file that was opened."""
-        found = self.stamp()
-        if found != self._opened:
+        now = self.stamp()
+        if now != self._opened:
             raise InputError(
-                f"{self.name} changed while it was being read ({self._opened} before, {found} "
+                f"{self.name} changed while it was being read ({self._opened} before, {now} "
                 "after). Run again when it is complete."
             )
 
     def stamp(self) -> dict[str, object]:
         """Name, size and time of change."""
-        found = self.path.stat()
-        return {"name": self.name, "bytes": found.st_size, "mtime_ns": found.st_mtime_ns}
+        status = self.path.stat()
+        return {"name": self.name, "bytes": status.st_size, "mtime_ns": status.st_mtime_ns}

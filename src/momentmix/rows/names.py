@@ -1,0 +1,115 @@
+"""Names of columns and features: how messages print them, when they are valid, how they match."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+
+from momentmix.errors import InputError, InputTypeError
+
+__all__ = [
+    "check_encodable", "check_feature_names", "column_label", "match_names", "names_for",
+]  # fmt: skip
+
+_NAMES_IN_MESSAGES = 8  # a line or two
+
+
+def column_label(column: int, names: Sequence[str] | None) -> str:
+    """A column as messages print it: its number, and its name where there is one (escaped)."""
+    return f"column {column}" if names is None else f"column {column} ({names[column]!a})"
+
+
+def check_feature_names(names: Iterable[str], n_features: int | None = None) -> tuple[str, ...]:
+    """Feature names as a tuple of different strings."""
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise InputTypeError(f"feature_names must be a sequence of strings; got {names!r}.")
+    names = tuple(names)
+    for name in names:
+        if not isinstance(name, str):
+            raise InputTypeError(f"feature_names must be strings; got {name!r}.")
+    if n_features is not None and len(names) != n_features:
+        raise InputError(
+            f"feature_names must be {n_features} different strings, one for each of the "
+            f"{n_features} features; got {len(names)} names."
+        )
+    if len(set(names)) != len(names):
+        repeated = sorted({ascii(name) for name in names if names.count(name) > 1})
+        raise InputError(
+            f"feature_names must differ from each other; repeated: {', '.join(repeated)}. Rename "
+            "the columns, or pass a plain array, whose columns are taken by position."
+        )
+    check_encodable(names)
+    return tuple(str(name) for name in names)
+
+
+def check_encodable(names: Iterable[str]) -> None:
+    """Raise where a name holds an unpaired surrogate, which no encoding of text can write.
+
+    Examples
+    --------
+    >>> check_encodable(["weight", "größe"])
+    """
+    for column, name in enumerate(names):
+        if any("\ud800" <= c <= "\udfff" for c in name):
+            raise InputError(
+                f"feature names must be text; the name of column {column}, {name[:60]!a}, holds an "
+                "unpaired surrogate, which cannot be written as UTF-8. Rename the column, or "
+                "decode its name with the right encoding."
+            )
+
+
+def match_names(expected: Sequence[str], names: Sequence[str], owner: str) -> list[int]:
+    """Positions of the expected names among `names`; raise unless both are the same set.
+
+    Parameters
+    ----------
+    expected, names : sequence of str
+        Each without repetitions.
+    owner : str
+        Whose names are expected, for the message ("the mixture").
+    """
+    positions = {name: i for i, name in enumerate(names)}
+    lacking = [name for name in expected if name not in positions]
+    extra = sorted(set(names) - set(expected), key=positions.__getitem__)
+    if not lacking and not extra:
+        return [positions[name] for name in expected]
+    reasons = [f"{_listed(lacking)} missing"] if lacking else []
+    reasons += [f"{_listed(extra)} not among them"] if extra else []
+    cure = ("Rename" if extra else "Add or rename") if lacking else "Drop"
+    raise InputError(
+        f"the columns must be the features of {owner}, in any order; {' and '.join(reasons)}. "
+        f"{cure} columns so that the names are "
+        f"{', '.join(map(ascii, expected[:_NAMES_IN_MESSAGES]))}"
+        f"{', …' if len(expected) > _NAMES_IN_MESSAGES else ''}; the columns of a plain array are "
+        "taken by position."
+    )
+
+
+def _listed(names: list[str]) -> str:
+    text = ", ".join(map(ascii, names[:_NAMES_IN_MESSAGES]))
+    more = len(names) - _NAMES_IN_MESSAGES
+    text += f" and {more} more" if more > 0 else ""
+    return f"{text} {'is' if len(names) == 1 else 'are'}"
+
+
+def names_for(
+    feature_names: tuple[str, ...] | None, names: Sequence[str] | None
+) -> tuple[str, ...] | None:
+    """Names by which a mixture takes the columns of rows; None if it takes them by position.
+
+    The features of a mixture without names are numbered, so columns that are labeled with the
+    numbers 0, 1, 2, … in some order are taken by these. Other names cannot be compared; a warning
+    says so, as in scikit-learn.
+    """
+    if feature_names is not None or names is None:
+        return feature_names
+    numbers = tuple(str(i) for i in range(len(names)))
+    if set(names) == set(numbers):
+        return numbers
+    warnings.warn(
+        "the rows have feature names, the mixture has none: columns are taken by position. Fit to "
+        "named rows, or use dataclasses.replace(mixture, feature_names=...).",
+        UserWarning,
+        stacklevel=5,  # where a method of the mixture is called
+    )
+    return None
