@@ -65,7 +65,7 @@ def _generator(seed: int, *key: int) -> np.random.Generator:
 
 
 def _random_factors(rng: np.random.Generator, rank: int, d: int) -> NDArray[np.float64]:
-    return rng.standard_normal((rank, d))  # eq:randomF
+    return rng.standard_normal((rank, d))  # (r, d)  eq:randomF
 
 
 def _noise(

@@ -43,7 +43,7 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class IncompleteSymmetricTensor:
-    """A symmetric tensor known only where all indices are distinct.
+    """A symmetric tensor whose entries are known only where all indices are distinct.
 
     Parameters
     ----------
@@ -93,9 +93,9 @@ class IncompleteSymmetricTensor:
             )
         bad = np.flatnonzero(~np.isfinite(values))
         if bad.size:
-            place = tuple(int(i) for i in self.labels[bad[0]])
+            indices = tuple(int(i) for i in self.labels[bad[0]])
             raise InputError(
-                f"values must be finite; the entry at {place} is {values[bad[0]]} "
+                f"values must be finite; the entry at {indices} is {values[bad[0]]} "
                 f"({bad.size} such entries). Replace or re-estimate them before decomposing."
             )
         values.setflags(write=False)
@@ -125,7 +125,7 @@ class IncompleteSymmetricTensor:
         if not 1 <= order <= d:
             raise InputError(f"order must lie between 1 and n_features={d}; got order={order}.")
         check_countable(d, order)
-        return cls(power_sum(factors, order, weights), d, order)
+        return cls(power_sum(factors, order, weights), d, order)  # (C(d, m),)  eq:tensorF, eq:cFm
 
     @property
     def labels(self) -> Int:
@@ -167,13 +167,13 @@ class IncompleteSymmetricTensor:
     __rmul__ = __mul__
 
     def norm(self) -> float:
-        """Hilbert–Schmidt norm over all ordered labels of Ω_m (eq. tensor:norm:HS)."""
+        """Hilbert–Schmidt norm over all ordered labels of Ω_m (paper: tensor:norm:HS)."""
         return float(np.sqrt(factorial(self.order)) * np.linalg.norm(self.values))
 
     def inner(self, other: IncompleteSymmetricTensor) -> Any:
         """Inner product over all ordered labels, conjugate-linear in ``self``."""
-        plain = np.vdot(self.values, self._paired(other).values)
-        return (factorial(self.order) * plain).item()
+        over_sets = np.vdot(self.values, self._paired(other).values)
+        return (factorial(self.order) * over_sets).item()
 
     def __repr__(self) -> str:
         kind = "real" if self.is_real else "complex"
@@ -187,7 +187,7 @@ class _PivotSplit:
     """Ω_m cut at its middle index: I = α ∪ {j} ∪ γ with a indices below the pivot j and b above.
 
     For each pivot the entries form a matrix over (γ, α) that is a product of two monomial tables;
-    nothing is computed twice and no table is larger than C(d, ⌈m/2⌉) rows. In colex order the lower
+    nothing is computed twice and no table has more than C(d, ⌈m/2⌉) rows. In colex order the lower
     monomials below j are a prefix and fill contiguous runs; the upper ones are a prefix once the
     coordinates are reversed.
     """
@@ -209,7 +209,7 @@ class _PivotSplit:
             yield j, starts[:n_upper] + comb(j, self.a + 1), n_upper, n_lower
 
 
-_LONG_RUN = 64  # from here on copying runs one by one beats an index array
+_LONG_RUN = 64  # at this length copying runs one by one becomes faster than an index array
 
 
 def _read_runs(values: Array, starts: Int, length: int) -> Array:
