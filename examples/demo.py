@@ -46,7 +46,7 @@ def make_shards() -> tuple[mm.DiagonalMixture, np.ndarray, np.ndarray]:
     return truth, rows, labels
 
 
-def summarise_shards() -> mm.MomentSummary:
+def summarize_shards() -> mm.MomentSummary:
     """One pass over each shard, as different machines would do it; then one sum."""
     for i in range(SHARDS):
         source = mm.open_rows(FOLDER / f"readings-{i}.csv")
@@ -85,7 +85,7 @@ def draw_pictures(mixture: mm.DiagonalMixture, rows: np.ndarray) -> str:
 def main() -> None:
     """Do all of it, and compare with the truth."""
     truth, rows, labels = make_shards()
-    summary = summarise_shards()
+    summary = summarize_shards()
     result = mm.fit(summary, n_components=3, random_state=0)
     print(result, "\n")
     mixture = result.mixture  # with the names that the files gave

@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import momentmix as mm
-from momentmix.displays.style import COLOURS
+from momentmix.displays.style import COLORS
 
 rng = np.random.default_rng(6)
 truth = mm.DiagonalMixture(
@@ -49,8 +49,8 @@ for name, result in results.items():
 
 figure, ax = plt.subplots(figsize=(7.5, 3.6), layout="constrained")
 effects = [np.nan_to_num(r.certificate.effect_size) for r in results.values()]
-colours = [COLOURS[0] if r.certificate.passed else COLOURS[1] for r in results.values()]
-ax.barh(range(len(cases)), effects, color=colours)
+colors = [COLORS[0] if r.certificate.passed else COLORS[1] for r in results.values()]
+ax.barh(range(len(cases)), effects, color=colors)
 for i, result in enumerate(results.values()):
     c = result.certificate
     word = "passed" if c.passed else "not passed"

@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import momentmix as mm
-from momentmix.displays.style import COLOURS
+from momentmix.displays.style import COLORS
 from momentmix.mixture.matching import clustering_accuracy, match_components
 
 MARKERS = ["FSC", "SSC", "CD3", "CD4", "CD8", "CD19", "CD14", "CD16", "CD56"]
@@ -58,12 +58,12 @@ accuracy = clustering_accuracy(labels, result.mixture.predict(cells))
 print(f"cells in the right population: {accuracy:.4f}")
 
 # %%
-# Two of the markers, cells coloured by component.
+# Two of the markers, cells colored by component.
 
 found = result.mixture.predict(cells[::60])
 figure, axes = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
 for ax, (x, y) in zip(axes, ((2, 5), (2, 8)), strict=True):
-    ax.scatter(cells[::60, x], cells[::60, y], s=3, c=[COLOURS[k % 6] for k in found])
+    ax.scatter(cells[::60, x], cells[::60, y], s=3, c=[COLORS[k % 6] for k in found])
     ax.set(xlabel=f"log10 {MARKERS[x]}", ylabel=f"log10 {MARKERS[y]}")
 rare = result.mixture.means[result.mixture.weights.argmin()]
 axes[1].annotate(

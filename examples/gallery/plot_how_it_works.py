@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import momentmix as mm
-from momentmix.displays.style import COLOURS
+from momentmix.displays.style import COLORS
 from momentmix.fitting.inputs import moments_of
 from momentmix.fitting.moment.candidates import draw_candidates
 
@@ -62,9 +62,9 @@ candidates = draw_candidates(moments, 6, 40, np.random.default_rng(0))
 means = (truth.means - summary.mean) / scale
 
 figure, ax = plt.subplots(figsize=(5, 4), layout="constrained")
-ax.scatter(candidates[:, 0], candidates[:, 1], s=10, color=COLOURS[5], label="candidates")
+ax.scatter(candidates[:, 0], candidates[:, 1], s=10, color=COLORS[5], label="candidates")
 ax.scatter(means[:, 0], means[:, 1], s=90, marker="+", color="black", label="true means")
-ax.set(xlabel="feature 0 (standardised)", ylabel="feature 1", xlim=(-3, 3), ylim=(-3, 3))
+ax.set(xlabel="feature 0 (standardized)", ylabel="feature 1", xlim=(-3, 3), ylim=(-3, 3))
 ax.legend()
 
 # %%
@@ -77,9 +77,9 @@ found = (result.mixture.means - summary.mean) / scale
 
 figure, ax = plt.subplots(figsize=(5, 4), layout="constrained")
 ax.scatter(candidates[:, 0], candidates[:, 1], s=4, color="0.85")
-ax.scatter(found[:, 0], found[:, 1], s=60, facecolors="none", edgecolors=COLOURS[1], label="fit")
+ax.scatter(found[:, 0], found[:, 1], s=60, facecolors="none", edgecolors=COLORS[1], label="fit")
 ax.scatter(means[:, 0], means[:, 1], s=90, marker="+", color="black", label="true means")
-ax.set(xlabel="feature 0 (standardised)", ylabel="feature 1", xlim=(-3, 3), ylim=(-3, 3))
+ax.set(xlabel="feature 0 (standardized)", ylabel="feature 1", xlim=(-3, 3), ylim=(-3, 3))
 ax.legend()
 
 # %%

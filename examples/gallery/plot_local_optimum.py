@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.mixture import GaussianMixture
 
 import momentmix as mm
-from momentmix.displays.style import COLOURS
+from momentmix.displays.style import COLORS
 from momentmix.mixture.matching import clustering_accuracy
 
 rng = np.random.default_rng(4)
@@ -44,12 +44,12 @@ best = clustering_accuracy(labels, truth.predict(rows))
 figure, ax = plt.subplots(figsize=(7, 3.6), layout="constrained")
 for i, start in enumerate(starts):
     found = [clustering_accuracy(labels, run.predict(rows)) for run in runs[start]]
-    ax.scatter(found, i + np.linspace(-0.2, 0.2, 6), s=22, color=COLOURS[1], alpha=0.8)
+    ax.scatter(found, i + np.linspace(-0.2, 0.2, 6), s=22, color=COLORS[1], alpha=0.8)
     good = sum(accuracy > best - 0.01 for accuracy in found)
     print(f"EM from {start:10s} {good} of 6 runs within 0.01 of the true parameters' accuracy")
 for i, (name, result) in enumerate((("moments alone", moments_only), ("default", default))):
     accuracy = clustering_accuracy(labels, result.mixture.predict(rows))
-    ax.scatter(accuracy, 3 + i, s=40, color=COLOURS[(0, 2)[i]])
+    ax.scatter(accuracy, 3 + i, s=40, color=COLORS[(0, 2)[i]])
     print(f"{name:18s} {accuracy:.4f}, true parameters {best:.4f}")
 ax.axvline(best, color="0.3", linewidth=1)
 names = [
@@ -88,12 +88,12 @@ for ax, (name, (means, variances)) in zip(axes, pictures.items(), strict=True):
     )
     for k in range(8):
         (x, y), (width, height) = means[k, pair], 2 * np.sqrt(variances[k, pair])
-        style = {"color": COLOURS[0], "linewidth": 2} if k in held else {"color": "0.75"}
+        style = {"color": COLORS[0], "linewidth": 2} if k in held else {"color": "0.75"}
         ax.plot(x + width * np.cos(angle), y + height * np.sin(angle), **style)
     ax.scatter(*truth.means[[first, second]][:, pair].T, marker="+", s=150, color="black", zorder=3)
     ax.set(title=name, xlabel=f"feature {pair[0]}", ylabel=f"feature {pair[1]}")
-centre, spread = rows[mine][:, pair].mean(axis=0), rows[mine][:, pair].std(axis=0)
+center, spread = rows[mine][:, pair].mean(axis=0), rows[mine][:, pair].std(axis=0)
 axes[0].set(
-    xlim=centre[0] + np.array([-4, 4]) * spread[0], ylim=centre[1] + np.array([-4, 4]) * spread[1]
+    xlim=center[0] + np.array([-4, 4]) * spread[0], ylim=center[1] + np.array([-4, 4]) * spread[1]
 )
 plt.show()

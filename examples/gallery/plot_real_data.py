@@ -16,7 +16,7 @@ from sklearn.mixture import GaussianMixture
 from sklearn.preprocessing import StandardScaler
 
 import momentmix as mm
-from momentmix.displays.style import COLOURS
+from momentmix.displays.style import COLORS
 
 digits = load_digits()
 sets = {
@@ -65,8 +65,8 @@ for name, (data, target, r) in sets.items():
 figure, ax = plt.subplots(figsize=(7, 3.4), layout="constrained")
 place = np.arange(len(sets))
 values = np.array(scores)
-ax.bar(place - 0.2, values[:, 0], 0.38, color=COLOURS[0], label="momentmix")
-ax.bar(place + 0.2, values[:, 1], 0.38, color=COLOURS[1], label="EM, k-means++ ×10")
+ax.bar(place - 0.2, values[:, 0], 0.38, color=COLORS[0], label="momentmix")
+ax.bar(place + 0.2, values[:, 1], 0.38, color=COLORS[1], label="EM, k-means++ ×10")
 ax.set_xticks(place, sets)
 ax.set(ylabel="agreement with the classes\n(adjusted Rand index)")
 ax.legend()

@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import momentmix as mm
-from momentmix.displays.style import COLOURS
+from momentmix.displays.style import COLORS
 from momentmix.mixture.matching import match_components
 
 DAYS, WINDOW, ROWS = 40, 10, 3_000
@@ -62,12 +62,12 @@ for day, result in fits.items():
     low, high = result.intervals().weights
     for k in range(3):
         i = order[k]
-        axes[0].plot(middle, result.mixture.means[i, 0], "o", ms=4, color=COLOURS[k])
-        axes[1].plot(middle, result.mixture.weights[i], "o", ms=4, color=COLOURS[k])
-        axes[1].plot([middle] * 2, [low[i], high[i]], color=COLOURS[k], alpha=0.4)
+        axes[0].plot(middle, result.mixture.means[i, 0], "o", ms=4, color=COLORS[k])
+        axes[1].plot(middle, result.mixture.weights[i], "o", ms=4, color=COLORS[k])
+        axes[1].plot([middle] * 2, [low[i], high[i]], color=COLORS[k], alpha=0.4)
 for k in range(3):
-    axes[0].plot([law(d).means[k, 0] for d in range(DAYS)], color=COLOURS[k], linewidth=1)
-    axes[1].plot([law(d).weights[k] for d in range(DAYS)], color=COLOURS[k], linewidth=1)
+    axes[0].plot([law(d).means[k, 0] for d in range(DAYS)], color=COLORS[k], linewidth=1)
+    axes[1].plot([law(d).weights[k] for d in range(DAYS)], color=COLORS[k], linewidth=1)
 axes[0].set(xlabel="day", ylabel="mean of feature 0", title="lines: truth, points: window")
 axes[1].set(xlabel="day", ylabel="weight", title="bars: 95 % intervals")
 plt.show()

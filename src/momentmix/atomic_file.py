@@ -107,7 +107,7 @@ SYSTEM = System()
 def atomic_write(
     path: str | os.PathLike[str], data: bytes, system: System = SYSTEM, chunk: int = _CHUNK
 ) -> None:
-    """Write `data` to `path`: afterwards, whatever happens, it is the old file or the new one.
+    """Write `data` to `path`: afterward, whatever happens, it is the old file or the new one.
 
     Parameters
     ----------

@@ -115,7 +115,7 @@ def few_threads(small: bool) -> Iterator[None]:
 
 @contextmanager
 def all_threads(size: int) -> Iterator[None]:
-    """Let BLAS use every core for a factorisation of so many unknowns, if they are many."""
+    """Let BLAS use every core for a factorization of so many unknowns, if they are many."""
     if size < _LARGE:
         yield
         return

@@ -74,5 +74,5 @@ def plan_command(
             f"{p:>3}  {one.n_moments:>14,}  {_size(one.memory):>10}{mark}"
         )
 
-    for one in sorted((chosen, *found.neighbours), key=lambda one: one.order):
+    for one in sorted((chosen, *found.neighbors), key=lambda one: one.order):
         say(line(one))

@@ -174,7 +174,7 @@ class _Job:
             state = self._resumed(state, fingerprint)
         begin = last = time.monotonic()
         self.resumed_at = state.summary.n_rows + state.n_dropped
-        with row_progress(self.source.total_rows, "Summarising", quiet) as on_rows:
+        with row_progress(self.source.total_rows, "Summarizing", quiet) as on_rows:
             options = (self.settings["part_rows"], on_rows)
             for state in summarize_parts(self.source, state, self.new_shard, *options):  # noqa: B020
                 if self.checkpoint is not None and time.monotonic() - last >= self.every:

@@ -2,8 +2,8 @@
 
 Each display has ``from_estimator``, which takes a fitted `MomentGaussianMixture`, a `FitResult` or
 a `DiagonalMixture`, and gives an object that holds what was drawn: ``ax_`` or ``axes_``, and
-``figure_``. Components are told apart by colours that people with colour-blindness can tell apart,
-and by numbers beside them, since no twenty colours can be.
+``figure_``. Components are told apart by colors that people with color-blindness can tell apart,
+and by numbers beside them, since no twenty colors can be.
 """
 
 from momentmix.displays.choice import ChoiceDisplay

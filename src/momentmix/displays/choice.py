@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix.displays.style import (
-    COLOURS,
+    COLORS,
     need_matplotlib,
     new_axes,
 )
@@ -73,11 +73,11 @@ class ChoiceDisplay:
         self.figure_ = ax.figure
         numbers, passed = np.array(self.n_components), np.array(self.passed)
         ax.plot(numbers, self.effect_sizes, color="0.6", zorder=1)
-        kinds = ((passed, "o", COLOURS[0], "passed"), (~passed, "X", COLOURS[1], "not passed"))
-        for chosen, marker, colour, label in kinds:
+        kinds = ((passed, "o", COLORS[0], "passed"), (~passed, "X", COLORS[1], "not passed"))
+        for chosen, marker, color, label in kinds:
             if chosen.any():
                 ax.scatter(
-                    numbers[chosen], self.effect_sizes[chosen], marker=marker, color=colour, s=45,
+                    numbers[chosen], self.effect_sizes[chosen], marker=marker, color=color, s=45,
                     label=f"certificate {label}", zorder=2,
                 )  # fmt: skip
         ax.set_yscale("symlog", linthresh=1e-3)  # zero where chance explains the misfit
@@ -88,9 +88,9 @@ class ChoiceDisplay:
         if np.isfinite(self.scores).any():
             other = ax.twinx()
             line = other.plot(
-                numbers, self.scores, "s--", color=COLOURS[2], markersize=4, linewidth=1
+                numbers, self.scores, "s--", color=COLORS[2], markersize=4, linewidth=1
             )
-            other.set_ylabel("log-likelihood per row", color=COLOURS[2])
+            other.set_ylabel("log-likelihood per row", color=COLORS[2])
             handles, labels = [*handles, *line], [*labels, "log-likelihood"]
         ax.legend(handles, labels, fontsize="small", loc="center right")
         return self

@@ -70,23 +70,23 @@ class MeansDisplay:
         height = 4.5 if kind == "lines" else max(3.0, 0.32 * m.n_components + 1.5)
         self.ax_ = ax = new_axes(ax, (width, height))
         self.figure_ = ax.figure
-        centre, spread = centre_and_scale(m.weights, m.means, m.variances)
-        means = (m.means - centre) / spread
+        center, spread = centre_and_scale(m.weights, m.means, m.variances)
+        means = (m.means - center) / spread
         ends = None
         if self.low is not None and self.high is not None:
-            ends = (self.low - centre) / spread, (self.high - centre) / spread
+            ends = (self.low - center) / spread, (self.high - center) / spread
         (self._lines if kind == "lines" else self._heat_map)(ax, means, ends)
         ax.set_xticks(range(m.n_features), self.names, rotation=45, ha="right")
         return self
 
     def _lines(self, ax: Any, means: Float, ends: Any) -> None:
         r, d = means.shape
-        for k, (colour, dash) in enumerate(component_styles(r)):
+        for k, (color, dash) in enumerate(component_styles(r)):
             place = np.arange(d) + 0.3 * ((k + 0.5) / r - 0.5)
             bars = error_bars(means[k], None if ends is None else (ends[0][k], ends[1][k]))
             label = f"{k} ({self.mixture.weights[k]:.1%})"
             ax.errorbar(
-                place, means[k], bars, color=colour, linestyle=dash, marker="o", markersize=4,
+                place, means[k], bars, color=color, linestyle=dash, marker="o", markersize=4,
                 capsize=2, label=label,
             )  # fmt: skip
         ax.axhline(0, color="0.7", linewidth=0.8, zorder=0)

@@ -58,7 +58,7 @@ class PairsDisplay:
         ----------
         model : MomentGaussianMixture, FitResult or DiagonalMixture
         rows : array or data frame of shape (n_rows, n_features), optional
-            Shown as points in the colour of their component, at most 5,000.
+            Shown as points in the color of their component, at most 5,000.
         features : sequence of int or str, optional
             Features to show; by default the six that tell components apart best,
             four where there are many components.
@@ -119,23 +119,23 @@ class PairsDisplay:
         m = self.mixture
         styles = component_styles(m.n_components)
         if self.rows is not None:
-            colours = "0.6" if labels is None else [styles[k][0] for k in labels]
+            colors = "0.6" if labels is None else [styles[k][0] for k in labels]
             ax.scatter(
-                self.rows[:, x], self.rows[:, y], s=3, c=colours, alpha=0.25, linewidths=0,
+                self.rows[:, x], self.rows[:, y], s=3, c=colors, alpha=0.25, linewidths=0,
                 rasterized=True,
             )  # fmt: skip
         deviations = np.sqrt(m.variances)
-        for k, (colour, dash) in enumerate(styles):
-            centre = m.means[k, [x, y]]
+        for k, (color, dash) in enumerate(styles):
+            center = m.means[k, [x, y]]
             for times, width in ((1, 1.6), (2, 0.8)):
                 ax.add_patch(
                     Ellipse(
-                        (float(centre[0]), float(centre[1])),
+                        (float(center[0]), float(center[1])),
                         2 * times * deviations[k, x], 2 * times * deviations[k, y],
-                        fill=False, edgecolor=colour, linestyle=dash, linewidth=width,
+                        fill=False, edgecolor=color, linestyle=dash, linewidth=width,
                     )
                 )  # fmt: skip
-            _number(ax, centre, k, colour)
+            _number(ax, center, k, color)
         for axis, j in (("x", x), ("y", y)):
             low = (m.means[:, j] - 2.2 * deviations[:, j]).min()
             high = (m.means[:, j] + 2.2 * deviations[:, j]).max()
@@ -153,19 +153,19 @@ class PairsDisplay:
         if self.rows is not None:
             ax.hist(self.rows[:, 0], bins=60, density=True, color="0.85")
         ax.plot(grid, np.exp(m.log_prob(grid[:, None])), color="black", label="mixture")
-        for k, (colour, dash) in enumerate(component_styles(m.n_components)):
+        for k, (color, dash) in enumerate(component_styles(m.n_components)):
             alone = DiagonalMixture(np.ones(1), m.means[[k]], m.variances[[k]])
             height = m.weights[k] * np.exp(alone.log_prob(grid[:, None]))
-            ax.plot(grid, height, dash, color=colour, label=str(k))
+            ax.plot(grid, height, dash, color=color, label=str(k))
         ax.set(xlabel=self.names[0], ylabel="density")
         ax.legend(fontsize="small")
 
 
-def _number(ax: Any, place: Any, k: int, colour: str) -> None:
-    """The number of a component in a small disc at its centre."""
+def _number(ax: Any, place: Any, k: int, color: str) -> None:
+    """The number of a component in a small disc at its center."""
     ax.annotate(
         str(k), place, ha="center", va="center", fontsize=7, color="white", clip_on=True,
-        bbox={"boxstyle": "circle,pad=0.15", "facecolor": colour, "edgecolor": "white",
+        bbox={"boxstyle": "circle,pad=0.15", "facecolor": color, "edgecolor": "white",
               "linewidth": 0.5},
     )  # fmt: skip
 
@@ -174,8 +174,8 @@ def _telling_features(mixture: DiagonalMixture, most: int) -> list[int]:
     """Features whose means differ most, beside the spread within components."""
     if mixture.n_features <= most:
         return list(range(mixture.n_features))
-    centre, scale = centre_and_scale(mixture.weights, mixture.means, mixture.variances)
-    between = mixture.weights @ ((mixture.means - centre) / scale) ** 2
+    center, scale = centre_and_scale(mixture.weights, mixture.means, mixture.variances)
+    between = mixture.weights @ ((mixture.means - center) / scale) ** 2
     within = mixture.weights @ (np.sqrt(mixture.variances) / scale) ** 2
     telling = between / np.maximum(within, np.finfo(float).tiny)
     return sorted(np.argsort(-telling, kind="stable")[:most].tolist())

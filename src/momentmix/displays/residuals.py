@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix.displays.style import (
-    COLOURS,
+    COLORS,
     LARGEST_DRAWN,
     drawable,
     in_order_of,
@@ -30,7 +30,7 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 
 @dataclass
 class MomentResidualsDisplay:
-    """Moments of the rows against those of the mixture, standardised, coloured by order.
+    """Moments of the rows against those of the mixture, standardized, colored by order.
 
     Left: points on the line fit. Right: what is left, order by order; "squared" marks moments in
     which one feature occurs twice.
@@ -81,7 +81,7 @@ class MomentResidualsDisplay:
             style = {
                 "s": 12,
                 "marker": _MARKERS[i % len(_MARKERS)],
-                "color": COLOURS[i % len(COLOURS)],
+                "color": COLORS[i % len(COLORS)],
                 "alpha": 0.6,
                 "linewidths": 0,
                 "rasterized": len(self.fitted[name]) > 2000,
@@ -96,14 +96,14 @@ class MomentResidualsDisplay:
         left.set(xlabel="moment of the fitted mixture", ylabel="moment of the rows")
         right.axhline(0, color="0.3", linewidth=0.8, zorder=1)
         right.set_xticks(range(len(names)), names, rotation=30, ha="right")
-        right.set_ylabel("rows − fitted, standardised features")
+        right.set_ylabel("rows − fitted, standardized features")
         return self
 
 
 def _compared(
     mixture: DiagonalMixture, summary: MomentSummary
 ) -> tuple[dict[str, Float], dict[str, Float]]:
-    """Moments of the rows and of the mixture, of features standardised as the rows are."""
+    """Moments of the rows and of the mixture, of features standardized as the rows are."""
     shift = summary.mean
     scale = np.where(summary.deviation > 0, summary.deviation, 1.0)
     means, variances = (mixture.means - shift) / scale, mixture.variances / scale**2

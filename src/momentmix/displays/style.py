@@ -1,4 +1,4 @@
-"""What all displays share: colours, numbers, names, axes."""
+"""What all displays share: colors, numbers, names, axes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from momentmix.mixture.mixture import DiagonalMixture
 from momentmix.summary.summary import MomentSummary
 
 __all__ = [
-    "COLOURS",
+    "COLORS",
     "LARGEST_DRAWN",
     "component_styles",
     "drawable",
@@ -31,7 +31,7 @@ __all__ = [
 Float = NDArray[np.float64]
 
 # Okabe and Ito's palette without black and yellow, which vanish on dark and on white.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 LARGEST_DRAWN = 1e150  # squares of larger numbers overflow, in matplotlib as well
 _DASHES = ("-", "--", ":", "-.")
 
@@ -49,9 +49,9 @@ def need_matplotlib() -> Any:
 
 
 def component_styles(n_components: int) -> list[tuple[str, str]]:
-    """A colour and a kind of line for each component; pairs repeat after 24."""
-    n = len(COLOURS)
-    return [(COLOURS[i % n], _DASHES[i // n % len(_DASHES)]) for i in range(n_components)]
+    """A color and a kind of line for each component; pairs repeat after 24."""
+    n = len(COLORS)
+    return [(COLORS[i % n], _DASHES[i // n % len(_DASHES)]) for i in range(n_components)]
 
 
 def thinned(blocks: Iterable[Float], most: int) -> Float:

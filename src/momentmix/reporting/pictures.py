@@ -59,13 +59,13 @@ def _pairs(mixture: DiagonalMixture, facts: DataFacts | None) -> Picture:
     display = PairsDisplay.from_estimator(mixture, rows)
     shown = len(display.names)
     what = "one feature" if shown == 1 else f"each pair of {shown} features"
-    caption = "Ellipses at one and two standard deviations; the number marks the centre."
+    caption = "Ellipses at one and two standard deviations; the number marks the center."
     if mixture.n_features == 1:
         caption = "Density of the mixture and of its components."
     if shown < mixture.n_features:
         caption += f" Shown are the {shown} features that tell the components apart best."
     if rows is not None:
-        caption += f" Points are {len(rows):,} rows, in the colour of their component."
+        caption += f" Points are {len(rows):,} rows, in the color of their component."
     alt = f"Components over {what}" + (", with rows as points." if rows is not None else ".")
     return _picture("pairs", "Pairs of features", alt, caption, display.figure_)
 

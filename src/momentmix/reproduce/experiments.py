@@ -130,7 +130,7 @@ def expected_relative_error(d: int, order: int) -> float:
 def law_of_section_6(
     rng: np.random.Generator, d: int, n_components: int, mean_scale: float
 ) -> DiagonalMixture:
-    """Random mixture: weights uniform, normalised; means N(0, mean_scale²); σ_ij = |N(0, 1)|."""
+    """Random mixture: weights uniform, normalized; means N(0, mean_scale²); σ_ij = |N(0, 1)|."""
     weights = rng.random(n_components)
     return DiagonalMixture(
         weights / weights.sum(),
@@ -163,11 +163,11 @@ def gaussian(
             "bayes": clustering_accuracy(labels, truth.predict(rows)),
         }
         for starts in (1, 10) if em else ():
-            result |= _expectation_maximisation(rows, labels, r, starts, i)
+            result |= _expectation_maximization(rows, labels, r, starts, i)
         yield result
 
 
-def _expectation_maximisation(
+def _expectation_maximization(
     rows: Any, labels: Any, n_components: int, starts: int, seed: int
 ) -> Instance:
     import warnings
