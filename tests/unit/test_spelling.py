@@ -30,9 +30,10 @@ BRITISH = re.compile(
     r"|[a-z]{3,}is(?:e[drs]?|ing|ations?)|(?:re|un)?centred",
     re.IGNORECASE,
 )
-FINE = set(
-    ["arise", "exercise", "imprecise", "labelledby", "likewise", "noise", "otherwise", "precise", "promise", "promised", "raise", "raised", "raises", "raising", "surprise", "surprises", "wise"]
-)
+FINE = {
+    "arise", "exercise", "imprecise", "labelledby", "likewise", "noise", "otherwise", "precise",
+    "promise", "promised", "raise", "raised", "raises", "raising", "surprise", "surprises", "wise",
+}  # fmt: skip
 
 
 def british(text):
