@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix.displays.style import (
+    FEW_COMPONENTS,
     component_styles,
     drawable,
     mixture_of,
@@ -25,7 +26,9 @@ __all__ = ["PairsDisplay"]
 
 Float = NDArray[np.float64]
 
-_MOST_FEATURES, _LESS_FEATURES, _FEW_COMPONENTS = 6, 4, 8
+# Panels shrink with the number of features, and ellipses cover one another with many components.
+_MOST_FEATURES, _MOST_FEATURES_CROWDED = 6, 4
+_MOST_POINTS = 5000  # more points hide one another
 
 
 @dataclass
@@ -36,10 +39,10 @@ class PairsDisplay:
     ----------
     mixture : DiagonalMixture
     names : list of str
-        Of the features shown.
+        Names of the features shown.
     rows : array of shape (n_rows, n_features) or None
     axes_, figure_
-        What matplotlib drew on.
+        Axes and figure of matplotlib.
     """
 
     mixture: DiagonalMixture
@@ -60,26 +63,24 @@ class PairsDisplay:
         rows : array or data frame of shape (n_rows, n_features), optional
             Shown as points in the color of their component, at most 5,000.
         features : sequence of int or str, optional
-            Features to show; by default the six that tell components apart best,
-            four where there are many components.
+            Features to show; by default the six that separate the components best, or four if
+            there are more than eight components.
         """
         need_matplotlib()
         mixture = drawable(mixture_of(model))
         names = names_of(mixture)
         if features is None:
-            few = mixture.n_components <= _FEW_COMPONENTS
-            chosen = _telling_features(mixture, _MOST_FEATURES if few else _LESS_FEATURES)
+            few = mixture.n_components <= FEW_COMPONENTS
+            chosen = _separating(mixture, _MOST_FEATURES if few else _MOST_FEATURES_CROWDED)
         else:
             chosen = [_feature(f, list(mixture.feature_names or names)) for f in features]
-        part = mixture.marginal(chosen)
-        shown = None
-        labels = None
+        points = labels = None
         if rows is not None:
             table = rows_for(rows, mixture.feature_names).astype(np.float64, copy=False)
-            table = table[:: max(1, -(-len(table) // 5000))]
+            table = table[:: max(1, -(-len(table) // _MOST_POINTS))]
             labels = mixture.predict(table)
-            shown = table[:, chosen]
-        display = cls(part, [names[j] for j in chosen], shown)
+            points = table[:, chosen]
+        display = cls(mixture.marginal(chosen), [names[j] for j in chosen], points)
         return display.plot(labels)
 
     def plot(self, labels: NDArray[np.int64] | None = None) -> PairsDisplay:
@@ -161,24 +162,24 @@ class PairsDisplay:
         ax.legend(fontsize="small")
 
 
-def _number(ax: Any, place: Any, k: int, color: str) -> None:
-    """The number of a component in a small disc at its center."""
+def _number(ax: Any, center: Any, k: int, color: str) -> None:
+    """Write the number of a component in a small disk at its center."""
     ax.annotate(
-        str(k), place, ha="center", va="center", fontsize=7, color="white", clip_on=True,
+        str(k), center, ha="center", va="center", fontsize=7, color="white", clip_on=True,
         bbox={"boxstyle": "circle,pad=0.15", "facecolor": color, "edgecolor": "white",
               "linewidth": 0.5},
     )  # fmt: skip
 
 
-def _telling_features(mixture: DiagonalMixture, most: int) -> list[int]:
-    """Features whose means differ most, beside the spread within components."""
+def _separating(mixture: DiagonalMixture, most: int) -> list[int]:
+    """Features whose means differ most, relative to the spread within components."""
     if mixture.n_features <= most:
         return list(range(mixture.n_features))
     center, scale = centre_and_scale(mixture.weights, mixture.means, mixture.variances)
     between = mixture.weights @ ((mixture.means - center) / scale) ** 2
     within = mixture.weights @ (np.sqrt(mixture.variances) / scale) ** 2
-    telling = between / np.maximum(within, np.finfo(float).tiny)
-    return sorted(np.argsort(-telling, kind="stable")[:most].tolist())
+    ratio = between / np.maximum(within, np.finfo(float).tiny)
+    return sorted(np.argsort(-ratio, kind="stable")[:most].tolist())
 
 
 def _feature(feature: int | str, names: list[str]) -> int:

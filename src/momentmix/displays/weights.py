@@ -36,8 +36,8 @@ class WeightsDisplay:
     def from_estimator(cls, model: Any, *, ax: Any = None) -> WeightsDisplay:
         """Draw the weights of a model, in the order of its components."""
         need_matplotlib()
-        found = intervals_of(model)
-        low, high = (None, None) if found is None else found.weights
+        intervals = intervals_of(model)
+        low, high = (None, None) if intervals is None else intervals.weights
         return cls(mixture_of(model).weights, low, high).plot(ax)
 
     def plot(self, ax: Any = None) -> WeightsDisplay:
