@@ -28,7 +28,7 @@ lint: $(VENV)/.test          ## style and types
 test: lint                   ## every fast test
 	$(BIN)/python -m pytest -m "not long" -n 2
 
-test-all: lint               ## the long runs as well, part by part; goes on where it stood
+test-all: lint               ## the long runs as well, part by part; resumes where it stopped
 	$(BIN)/python tests/campaigns/run.py --jobs 2
 	$(MAKE) docs
 

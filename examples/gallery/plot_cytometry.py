@@ -2,8 +2,8 @@
 A rare population among 300,000 cells
 =====================================
 
-Readings as a flow cytometer gives them, generated: nine markers, six populations, one of which
-holds three cells in a thousand. One pass makes the summary; the rare population must come out of
+Simulated readings of a flow cytometer: nine markers and six populations, one of which contains
+three cells in a thousand. One pass computes the summary; the fit must find the rare population in
 it.
 """
 
@@ -35,7 +35,7 @@ truth = mm.DiagonalMixture(weights, means, rng.uniform(0.15, 0.45, means.shape) 
 cells, labels = truth.sample(300_000, random_state=0)
 
 # %%
-# Fit, without telling the number of populations.
+# Fit with an unknown number of populations.
 
 start = time.perf_counter()
 result = mm.fit(cells, "auto", random_state=0)

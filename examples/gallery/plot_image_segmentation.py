@@ -1,11 +1,11 @@
 """
 Colors of a photograph
-=======================
+======================
 
-Pixels of a photograph as rows: three opponent colors and how rough the neighborhood is. The
-rows are no mixture of Gaussians, and four features are too few to tell six components apart by
-their moments: the certificate does not pass. The segmentation can still be useful; the parameters
-should not be read as facts about the world.
+The rows are the pixels of a photograph: three opponent colors and the roughness of the
+neighborhood. They are not a mixture of Gaussians, and the moments of four features do not identify
+six components: the certificate does not pass. The segmentation can still be useful, but the
+parameters have no meaning of their own.
 """
 
 import matplotlib.pyplot as plt
@@ -18,8 +18,8 @@ import momentmix as mm
 photograph = load_sample_image("china.jpg")[::2, ::2] / 255.0
 
 # %%
-# Red, green and blue are strongly correlated; brightness and two opponent colors far less. That
-# matters, because features must be independent within components.
+# Red, green and blue are strongly correlated; brightness and two opponent colors much less. The
+# model assumes that features are independent within components.
 
 red, green, blue = np.moveaxis(photograph, 2, 0)
 brightness = (red + green + blue) / 3

@@ -2,9 +2,9 @@
 EM's local optima against one moment fit
 ========================================
 
-EM climbs from where it starts. With eight components in fifteen features many starts end on a
-lower hill: one component covers two clusters, two others share a third. A moment fit has no
-start.
+EM converges to a local optimum that depends on the start. With eight components in fifteen features
+many starts end in a poor one: one component covers two clusters, two others share a third. A moment
+fit needs no start.
 """
 
 from itertools import combinations
@@ -26,7 +26,7 @@ rows, labels = truth.sample(12_000, random_state=0)
 
 # %%
 # Six single runs of scikit-learn's EM from each kind of start, one fit from moments alone, and one
-# default fit. All are judged by the share of rows that they put into the right component.
+# default fit, compared by the share of rows that they assign to the right component.
 
 starts = ("kmeans", "k-means++", "random")
 options = {"covariance_type": "diag", "max_iter": 200, "tol": 1e-4}
@@ -61,9 +61,9 @@ ax.set_yticks(range(5), names)
 ax.set(xlabel="rows in the right component (line: true parameters)", ylim=(-0.5, 4.5))
 
 # %%
-# What a bad run looks like: two components that it takes for one, in the two features that tell
-# them apart best. Dark points: their rows. Blue: the components that hold them, at two standard
-# deviations. The stuck run has one for both.
+# A poor run covers two components by one. The pictures show the two features that separate these
+# components best. Dark points: their rows. Blue: the fitted components that contain them, at two
+# standard deviations.
 
 stuck = min(runs["kmeans"], key=lambda run: run.score(rows))
 homes = stuck.predict(truth.means)

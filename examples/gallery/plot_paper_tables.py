@@ -2,8 +2,8 @@
 The paper's tables as plots
 ===========================
 
-What Guo, Nie and Yang print, and what this implementation measures now, on this machine. The rows
-here are those that take no more than seconds; ``momentmix reproduce`` runs all of them.
+The figures that Guo, Nie and Yang print, and those of this implementation. Only rows that take
+seconds are shown; ``momentmix reproduce`` runs all of them.
 """
 
 import matplotlib.pyplot as plt
@@ -18,7 +18,7 @@ printed = experiments.printed()
 
 # %%
 # **Decomposition of exact tensors** (their Table 2): the relative error of decomposing a tensor of
-# the largest rank that the order admits. Bars run from the least to the greatest error of an
+# the largest rank that the order admits. Bars extend from the smallest to the largest error of an
 # instance.
 
 chosen = [row for row in printed["table_decomposition"] if row["r"] <= 60]
@@ -40,8 +40,8 @@ ax.legend()
 
 # %%
 # **Approximation of noisy tensors** (Tables 3 and 4): the residual after the best approximation,
-# relative to the noise. Random noise leaves √(1 − r·d / C(d, m)) of itself, so that is what a
-# converged answer shows.
+# relative to the noise. The approximation absorbs part of the noise; √(1 − r·d / C(d, m)) of it is
+# the residual that a converged result has.
 
 chosen = [row for row in printed["table_approximation_d15"] if row["r"] <= 15]
 figure, ax = plt.subplots(figsize=(8, 4), layout="constrained")

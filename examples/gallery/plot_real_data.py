@@ -1,10 +1,9 @@
 """
-Small real data: what the certificate says of it
-================================================
+The certificate on small real data
+==================================
 
-Four data sets that come with scikit-learn, none of which is a mixture of Gaussians with
-independent features. The fit is a description of the data all the same; the certificate says in
-which respect it is not more than that.
+Four data sets of scikit-learn, none of which is a mixture of Gaussians with independent features.
+The fit is still a description of the data; the certificate says where the model is wrong.
 """
 
 import matplotlib.pyplot as plt
@@ -36,7 +35,7 @@ sets = {
 
 # %%
 # Each is fitted with as many components as it has classes, by momentmix and by scikit-learn's EM
-# with ten starts; the classes themselves are used for judging only.
+# with ten starts; the classes are used only to compare the results.
 
 scores = []
 for name, (data, target, r) in sets.items():

@@ -2,9 +2,9 @@
 Shards: summarize anywhere, fit once
 ====================================
 
-Rows lie on several machines and cannot, or may not, leave them. Each machine makes a summary, a
-few hundred kilobytes whatever the number of rows. The sum of the summaries does not depend on the
-order in which they arrive: not nearly, but to the last byte.
+Rows are on several machines and must stay there. Each machine computes a summary, a few hundred
+kilobytes for any number of rows. The bytes of the sum of the summaries do not depend on the order
+in which they are added.
 """
 
 import tempfile

@@ -3,9 +3,8 @@ A sliding window by subtraction
 ===============================
 
 Rows arrive day by day and the mixture drifts. The window of the last ten days is a sum of ten
-summaries: each morning the new day is added and the oldest one subtracted. Both are exact, so
-after a thousand mornings the window is still to the last bit what summing its ten days would
-give.
+summaries: every day the new day is added and the oldest one subtracted. Both are exact, so that
+after a thousand days the window still equals the sum of its ten days, bit for bit.
 """
 
 import matplotlib.pyplot as plt
@@ -51,9 +50,8 @@ print("window equals the sum of its days:", window == fresh)
 print(f"fits: {len(fits)}, passed: {sum(f.certificate.passed for f in fits.values())}")
 
 # %%
-# The fits follow the drift half a window behind, as they must: a window shows the average of its
-# days, and is drawn at the middle of them. The drift within a window is too small for its rows to
-# tell.
+# A window shows the average of its days and is drawn at the middle of them. The drift within a
+# window is too small to be detected from its rows.
 
 figure, axes = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
 for day, result in fits.items():
