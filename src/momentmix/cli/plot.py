@@ -17,8 +17,6 @@ from momentmix.cli.output import check_output, output_stream, say, say_json
 
 __all__ = ["plot_command"]
 
-_MOST_ROWS = 5000  # more points hide one another, and make SVG and PDF files large
-
 
 @click.command("plot", short_help="Pictures of a model.")
 @click.argument("model")
@@ -54,6 +52,7 @@ def plot_command(
     check_output(output, [model, *inputs], force)
     mixture = load_model(model)
     from momentmix import displays
+    from momentmix.displays.pairs import MOST_POINTS
 
     displays.need_matplotlib()
     display: Any
@@ -68,7 +67,7 @@ def plot_command(
         rows = None
         if inputs:
             source = open_for(mixture, inputs, read_options, by_name=True)
-            rows = displays.thinned(source.blocks(), _MOST_ROWS)
+            rows = displays.thinned(source.blocks(), MOST_POINTS)
         display = displays.PairsDisplay.from_estimator(
             mixture, rows, features=parse_columns(features)
         )

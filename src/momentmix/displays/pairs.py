@@ -22,13 +22,13 @@ from momentmix.mixture.log_densities import centre_and_scale
 from momentmix.mixture.mixture import DiagonalMixture
 from momentmix.rows.containers import rows_for
 
-__all__ = ["PairsDisplay"]
+__all__ = ["MOST_POINTS", "PairsDisplay"]
 
 Float = NDArray[np.float64]
 
 # Panels shrink with the number of features, and ellipses cover one another with many components.
 _MOST_FEATURES, _MOST_FEATURES_CROWDED = 6, 4
-_MOST_POINTS = 5000  # more points hide one another
+MOST_POINTS = 5000  # more points hide one another
 
 
 @dataclass
@@ -77,7 +77,7 @@ class PairsDisplay:
         points = labels = None
         if rows is not None:
             table = rows_for(rows, mixture.feature_names).astype(np.float64, copy=False)
-            table = table[:: max(1, -(-len(table) // _MOST_POINTS))]
+            table = table[:: max(1, -(-len(table) // MOST_POINTS))]
             labels = mixture.predict(table)
             points = table[:, chosen]
         display = cls(mixture.marginal(chosen), [names[j] for j in chosen], points)

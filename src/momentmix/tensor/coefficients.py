@@ -97,7 +97,7 @@ def _gram_solver(gram: Array) -> Callable[[Array], Array]:
 
 
 def finish(
-    tensor: IncompleteSymmetricTensor, directions: Array, weights: Array, numbers: Diagnostics
+    tensor: IncompleteSymmetricTensor, directions: Array, weights: Array, diagnostics: Diagnostics
 ) -> Decomposition:
     """q_i = λ_i^{1/m} (1, ṽ_i, w̃_i), rotated to be as real as possible where the tensor is real."""
     order = tensor.order
@@ -107,16 +107,16 @@ def finish(
         roots = weights.astype(complex) ** (1.0 / order)
     factors = roots[:, None] * directions
     if not tensor.is_real or factors.dtype.kind == "f":
-        return Decomposition(factors, numbers)
+        return Decomposition(factors, diagnostics)
     factors = nearest_real(factors, order)
     sizes = np.linalg.norm(factors, axis=1)
     imaginary = float((np.linalg.norm(factors.imag, axis=1) / sizes).max())
-    numbers = replace(numbers, imaginary_part=imaginary)
-    left_over = tensor.values - power_sum(factors.real, order)
-    as_real = float(np.linalg.norm(left_over) / np.linalg.norm(tensor.values))
-    if as_real <= 2 * numbers.residual:
-        return Decomposition(factors.real.copy(), replace(numbers, residual=as_real))
-    return Decomposition(factors, numbers)
+    diagnostics = replace(diagnostics, imaginary_part=imaginary)
+    remainder = tensor.values - power_sum(factors.real, order)
+    as_real = float(np.linalg.norm(remainder) / np.linalg.norm(tensor.values))
+    if as_real <= 2 * diagnostics.residual:  # real factors fit about as well
+        return Decomposition(factors.real.copy(), replace(diagnostics, residual=as_real))
+    return Decomposition(factors, diagnostics)
 
 
 def nearest_real(factors: Array, order: int) -> Array:

@@ -69,12 +69,15 @@ def _descend(
 
     point, residuals = start, residuals_at(start)
     cost = cost_of(residuals)
+    # Starts are near the solution, so the first step is nearly a Gauss–Newton step. The damping
+    # grows faster with every rejected step (Nielsen) and falls by 10 after an accepted one.
     damping, growth, count = 1e-6, 2.0, 0
     while count < max_iterations and np.isfinite(cost):
         step_for = linearize(point, residuals)
         while True:
             count += 1
             step = step_for(damping)
+            # The cost is flat to second order: steps below about √eps hardly change it.
             small = float(np.linalg.norm(step)) <= 1e-9 * float(np.linalg.norm(point))
             moved = residuals_at(point + step)
             trial = cost_of(moved)
@@ -96,6 +99,7 @@ def _cholesky_step(matrix: Array, gradient: Array, damping: float) -> Array:
     """Solve (JᴴJ + damping·diag) step = Jᴴ R; not-a-number where that is not positive definite."""
     diagonal = np.real(np.diag(matrix))
     damped = matrix.copy()
+    # The term of 1e-16 keeps rows of zeros regular; it is below the rounding of the others.
     damped[np.diag_indices_from(damped)] += damping * diagonal + 1e-16 * diagonal.max(initial=0.0)
     try:
         factor = linalg.cho_factor(damped, overwrite_a=True, check_finite=False)
@@ -238,6 +242,7 @@ def _matrix_free_step(factors: Array, order: int, gradient: Array) -> Step:
         shape = (r * d, r * d)
         system = LinearOperator(shape, matvec=apply, dtype=factors.dtype)
         preconditioner = LinearOperator(shape, matvec=precondition, dtype=factors.dtype)
+        # An inexact step is enough: the next iteration corrects it.
         step, _ = cg(system, gradient, rtol=1e-6, maxiter=60, M=preconditioner)
         return np.asarray(step)
 
