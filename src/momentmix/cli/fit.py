@@ -157,9 +157,9 @@ def _rows(source: RowSource) -> Any:
 
 
 def _from_summaries(inputs: tuple[str, ...], columns: list[str | int] | None) -> MomentSummary:
-    from momentmix.cli.summaries import add_up, load_summaries
+    from momentmix.cli.summaries import load_sum
 
-    summary = add_up(load_summaries(inputs), inputs)
+    summary = load_sum(inputs)
     if columns is not None:
         summary = summary.truncate(min(summary.order, len(columns))).select(columns)
     return summary

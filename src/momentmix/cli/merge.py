@@ -22,10 +22,10 @@ def merge_command(
     summaries: tuple[str, ...], output: str, truncate: bool, force: bool, as_json: bool
 ) -> None:
     """Add summaries of different rows. The sum is exact, in whatever order they are merged."""
-    from momentmix.cli.summaries import add_up, load_summaries
+    from momentmix.cli.summaries import load_sum
 
     check_output(output, summaries, force)
-    total = add_up(load_summaries(summaries), summaries, truncate)
+    total = load_sum(summaries, truncate)
     total.save(output)
     report = {
         "output": output,

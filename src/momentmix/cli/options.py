@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
@@ -80,14 +80,8 @@ class ReadOptions:
             if sys.stdin is None:
                 raise NoInputError("standard input is closed; give a file, or pipe rows to -.")
             source = sys.stdin.buffer
-        return open_rows(
-            source,
-            self.columns,
-            self.missing,
-            expected=expected,
-            by_name=by_name,
-            **self._dialect(),
-        )
+        options = {"expected": expected, "by_name": by_name, **self._dialect()}
+        return open_rows(source, self.columns, self.missing, **options)
 
     def _dialect(self) -> dict[str, Any]:
         """Options for CSV as `open_rows` takes them; an impossible one is a usage error."""
@@ -105,17 +99,10 @@ def data_options(command: Command) -> Command:
     """Options of a command that reads rows; the command gets them as `read_options`."""
 
     @wraps(command)
-    def collected(
-        *,
-        columns: str | None,
-        missing: str,
-        delimiter: str | None,
-        decimal: str,
-        thousands: str | None,
-        **others: Any,
-    ) -> Any:
-        chosen = ReadOptions(parse_columns(columns), missing, delimiter, decimal, thousands)
-        return command(read_options=chosen, **others)
+    def collected(**values: Any) -> Any:
+        chosen = {field.name: values.pop(field.name) for field in fields(ReadOptions)}
+        chosen["columns"] = parse_columns(chosen["columns"])
+        return command(read_options=ReadOptions(**chosen), **values)
 
     options = [
         click.option(

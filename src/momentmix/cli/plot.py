@@ -57,12 +57,11 @@ def plot_command(
     displays.need_matplotlib()
     display: Any
     if kind == "residuals":
-        from momentmix.cli.summaries import add_up, are_summaries, load_summaries
+        from momentmix.cli.summaries import are_summaries, load_sum
 
         if not inputs or not are_summaries(inputs):
             raise click.UsageError("--kind residuals needs a summary (.mms) beside the model.")
-        summary = add_up(load_summaries(inputs), inputs)
-        display = displays.MomentResidualsDisplay.from_estimator(mixture, summary)
+        display = displays.MomentResidualsDisplay.from_estimator(mixture, load_sum(inputs))
     elif kind == "pairs":
         rows = None
         if inputs:

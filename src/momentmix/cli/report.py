@@ -46,7 +46,7 @@ def report_command(
     intervals are those that `momentmix fit` saved with the model.
     """
     from momentmix.cli.predict import load_model, open_for
-    from momentmix.cli.summaries import add_up, are_summaries, load_summaries
+    from momentmix.cli.summaries import are_summaries, load_sum
 
     if output == "-":
         raise click.UsageError("a report is an HTML file; give a file to --output.")
@@ -54,7 +54,7 @@ def report_command(
     mixture = load_model(model)
     summary_or_rows: Any = None
     if data and are_summaries(data):
-        summary_or_rows = add_up(load_summaries(data), data)
+        summary_or_rows = load_sum(data)
     elif data:
         summary_or_rows = open_for(mixture, data, read_options, by_name)
     from momentmix.reporting.report import report
