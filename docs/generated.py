@@ -1,8 +1,8 @@
-"""Pages that are made from the source at build time, so that they stay true.
+"""Pages that are generated from the source when the documentation is built.
 
-`notation.md` gathers the tables *paper symbol | name here* of the module docstrings,
+`notation.md` collects the tables *paper symbol | name here* of the module docstrings,
 `differences.md` their paragraphs "Differs from the paper", `commands.md` the help texts of the
-command.
+command. Only modules that implement a step of the paper have such a table and paragraph.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ ORDER = ("index_sets", "capacity", "rows", "summary", "tensor", "mixture", "fitt
 
 
 def gallery_order(name):
-    """Place of an example in the gallery: from how it works to the paper."""
+    """Position of an example in the gallery: from how it works to the paper."""
     return GALLERY.index(name.removeprefix("plot_").removesuffix(".py"))
 
 
 def documented_modules():
-    """(name, docstring) of the modules that have a table of notation, in the order of the data."""
+    """(name, docstring) of the modules with a table of paper symbols, in the order of the data."""
     found = []
     for path in sorted(SOURCE.rglob("*.py")):
         parts = path.relative_to(SOURCE).with_suffix("").parts
@@ -78,7 +78,7 @@ def write(folder):
         table = [line.replace("``", "`") for line in table_of(text)]
         notation += [f"## `{name}`", "", title, "", *table, ""]
         sentence = difference_of(text)
-        if sentence and not sentence.lower().startswith(("nothing", "the paper has no", "see the")):
+        if sentence and not sentence.lower().startswith("nothing"):
             differences += [f"`{name}`", f": {sentence}", ""]
     pages = {"notation.md": notation, "differences.md": differences, "commands.md": commands()}
     for file, lines in pages.items():
@@ -89,7 +89,7 @@ def write(folder):
 
 
 def check(folder):
-    """Raise if a page would fetch anything from elsewhere when it is opened."""
+    """Raise if a page would load anything from the network when it is opened."""
     foreign = re.compile(r"""<(?:script|img|iframe|source)[^>]*\ssrc=["'](?:https?:)?//[^"']*""")
     sheets = re.compile(r"""<link[^>]*rel=["']stylesheet["'][^>]*href=["'](?:https?:)?//""")
     for path in sorted(folder.rglob("*.html")):

@@ -1,7 +1,7 @@
-"""The whole job: shards → summaries → merged → fitted → model, picture and report.
+"""From shards to summaries, their sum, a fitted model, a picture and a report.
 
-Readings of three kinds of machine arrive in shards, as CSV or NumPy files. Each shard is read once;
-after that only its moments, a small file, are needed.
+Readings of three kinds of machine come in shards, as CSV files. Each shard is read once; after that
+only its summary, a small file, is needed.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def make_shards() -> tuple[mm.DiagonalMixture, np.ndarray, np.ndarray]:
     return truth, rows, labels
 
 
-def summarise_shards() -> mm.MomentSummary:
-    """One pass over each shard, as different machines would do it; then one sum."""
+def summarize_shards() -> mm.MomentSummary:
+    """Summarize each shard in one pass, as different machines would, and add the summaries."""
     for i in range(SHARDS):
         source = mm.open_rows(FOLDER / f"readings-{i}.csv")
         summary = mm.MomentSummary(
@@ -67,7 +67,7 @@ def summarise_shards() -> mm.MomentSummary:
 
 
 def draw_pictures(mixture: mm.DiagonalMixture, rows: np.ndarray) -> str:
-    """Draw pairs of features and write the report, where matplotlib is installed."""
+    """Draw pairs of features and write the report, if matplotlib is installed."""
     from momentmix import displays
 
     try:
@@ -83,12 +83,12 @@ def draw_pictures(mixture: mm.DiagonalMixture, rows: np.ndarray) -> str:
 
 
 def main() -> None:
-    """Do all of it, and compare with the truth."""
+    """Run all steps, and compare the fit with the true mixture."""
     truth, rows, labels = make_shards()
-    summary = summarise_shards()
+    summary = summarize_shards()
     result = mm.fit(summary, n_components=3, random_state=0)
     print(result, "\n")
-    mixture = result.mixture  # with the names that the files gave
+    mixture = result.mixture  # with the feature names of the files
     order = match_components(truth, mixture)
     print("From moments alone, with 95 % intervals:\n")
     print(*fitted_table(mixture, result), "", sep="\n")
@@ -97,7 +97,7 @@ def main() -> None:
     print(f"True means inside their intervals: {inside.sum()} of {inside.size} (95 % expected)")
     accuracy = clustering_accuracy(labels, mixture.predict(rows))
     best = clustering_accuracy(labels, truth.predict(rows))
-    print(f"Rows put into the right component: {accuracy:.4f} (true parameters: {best:.4f})\n")
+    print(f"Rows assigned to the right component: {accuracy:.4f} (true parameters: {best:.4f})\n")
     result.save(FOLDER / "model.json", command="make demo", seed=0)
     print(f"summary  {FOLDER / 'all.mms'}")
     print(f"model    {FOLDER / 'model.json'}")

@@ -2,16 +2,16 @@
 The certificate catches a wrong model
 =====================================
 
-A fit always gives an answer. The certificate says whether it can be trusted, by two questions: do
-the data contradict the model, and are the parameters precise enough? Here it is put before six
-fits, of which one should pass.
+A fit always returns parameters. The certificate says whether they can be trusted, by two tests: do
+the data contradict the model, and are the parameters precise enough? Here are six fits, of which
+one should pass.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
 
 import momentmix as mm
-from momentmix.displays.style import COLOURS
+from momentmix.displays.style import COLORS
 
 rng = np.random.default_rng(6)
 truth = mm.DiagonalMixture(
@@ -45,12 +45,12 @@ for name, result in results.items():
             print(f"    {finding}")
 
 # %%
-# In one picture: the misfit of the moments, in standard deviations of one row.
+# The misfit of the moments, in standard deviations of one row.
 
 figure, ax = plt.subplots(figsize=(7.5, 3.6), layout="constrained")
 effects = [np.nan_to_num(r.certificate.effect_size) for r in results.values()]
-colours = [COLOURS[0] if r.certificate.passed else COLOURS[1] for r in results.values()]
-ax.barh(range(len(cases)), effects, color=colours)
+colors = [COLORS[0] if r.certificate.passed else COLORS[1] for r in results.values()]
+ax.barh(range(len(cases)), effects, color=colors)
 for i, result in enumerate(results.values()):
     c = result.certificate
     word = "passed" if c.passed else "not passed"
@@ -61,8 +61,8 @@ ax.set(xlabel="effect size", xlim=(0, max(effects) * 2.2))
 ax.invert_yaxis()
 
 # %%
-# What the eye sees in the third case: within each component the rows lie aslant, and the upright
-# ellipses of a diagonal mixture cannot follow. The certificate names the columns.
+# The third case: within each component the two features are correlated, which the axis-parallel
+# ellipses of a diagonal mixture cannot represent. The certificate names the columns.
 
 display = mm.displays.PairsDisplay.from_estimator(
     results["features correlated\nwithin components"], correlated, features=[0, 1]

@@ -2,8 +2,8 @@
 Choosing the number of components
 =================================
 
-One summary, any number of components: no row is read again. The misfit of the moments falls until
-the number is right and is nothing but chance from there on.
+Any number of components can be fitted to one summary, without reading the rows again. The misfit of
+the moments decreases until the number is right; from there on chance explains it.
 """
 
 import matplotlib.pyplot as plt

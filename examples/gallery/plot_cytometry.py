@@ -2,8 +2,8 @@
 A rare population among 300,000 cells
 =====================================
 
-Readings as a flow cytometer gives them, generated: nine markers, six populations, one of which
-holds three cells in a thousand. One pass makes the summary; the rare population must come out of
+Simulated readings of a flow cytometer: nine markers and six populations, one of which contains
+three cells in a thousand. One pass computes the summary; the fit must find the rare population in
 it.
 """
 
@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import momentmix as mm
-from momentmix.displays.style import COLOURS
+from momentmix.displays.style import COLORS
 from momentmix.mixture.matching import clustering_accuracy, match_components
 
 MARKERS = ["FSC", "SSC", "CD3", "CD4", "CD8", "CD19", "CD14", "CD16", "CD56"]
@@ -35,7 +35,7 @@ truth = mm.DiagonalMixture(weights, means, rng.uniform(0.15, 0.45, means.shape) 
 cells, labels = truth.sample(300_000, random_state=0)
 
 # %%
-# Fit, without telling the number of populations.
+# Fit with an unknown number of populations.
 
 start = time.perf_counter()
 result = mm.fit(cells, "auto", random_state=0)
@@ -58,12 +58,12 @@ accuracy = clustering_accuracy(labels, result.mixture.predict(cells))
 print(f"cells in the right population: {accuracy:.4f}")
 
 # %%
-# Two of the markers, cells coloured by component.
+# Two of the markers, cells colored by component.
 
 found = result.mixture.predict(cells[::60])
 figure, axes = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
 for ax, (x, y) in zip(axes, ((2, 5), (2, 8)), strict=True):
-    ax.scatter(cells[::60, x], cells[::60, y], s=3, c=[COLOURS[k % 6] for k in found])
+    ax.scatter(cells[::60, x], cells[::60, y], s=3, c=[COLORS[k % 6] for k in found])
     ax.set(xlabel=f"log10 {MARKERS[x]}", ylabel=f"log10 {MARKERS[y]}")
 rare = result.mixture.means[result.mixture.weights.argmin()]
 axes[1].annotate(

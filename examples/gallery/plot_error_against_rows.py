@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import momentmix as mm
-from momentmix.displays.style import COLOURS
+from momentmix.displays.style import COLORS
 from momentmix.mixture.matching import match_components
 
 rng = np.random.default_rng(1)
@@ -36,15 +36,15 @@ for stream in range(4):
         losses[stream, i] = result.certificate.predicted_loss
 
 figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
-ax.loglog(sizes, errors.T, "o", color=COLOURS[0], alpha=0.7)
-ax.loglog(sizes, predicted.mean(axis=0), "--", color=COLOURS[1])
+ax.loglog(sizes, errors.T, "o", color=COLORS[0], alpha=0.7)
+ax.loglog(sizes, predicted.mean(axis=0), "--", color=COLORS[1])
 line = predicted[:, -1].mean() * np.sqrt(sizes[-1] / np.array(sizes))
 ax.loglog(sizes, line, color="0.3", linewidth=1)
 ax.set(xlabel="rows N", ylabel="root mean square error of the means")
 ax.legend(
     handles=[
-        plt.Line2D([], [], marker="o", linestyle="", color=COLOURS[0], label="measured, 4 streams"),
-        plt.Line2D([], [], linestyle="--", color=COLOURS[1], label="its own standard errors"),
+        plt.Line2D([], [], marker="o", linestyle="", color=COLORS[0], label="measured, 4 streams"),
+        plt.Line2D([], [], linestyle="--", color=COLORS[1], label="its own standard errors"),
         plt.Line2D([], [], color="0.3", linewidth=1, label="1/√N through the last point"),
     ]
 )

@@ -2,15 +2,15 @@
 How it works, in five pictures
 ==============================
 
-Six components in fifteen features. One pass over the rows keeps the averages of products of
-features; everything after that happens without the rows.
+Six components in fifteen features. One pass over the rows computes the averages of products of
+features; the steps after that do not need the rows.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
 
 import momentmix as mm
-from momentmix.displays.style import COLOURS
+from momentmix.displays.style import COLORS
 from momentmix.fitting.inputs import moments_of
 from momentmix.fitting.moment.candidates import draw_candidates
 
@@ -25,13 +25,13 @@ rows, labels = truth.sample(100_000, random_state=0)
 
 figure, ax = plt.subplots(figsize=(5, 4), layout="constrained")
 ax.scatter(rows[:4000, 0], rows[:4000, 1], s=3, color="0.6")
-ax.set(xlabel="feature 0", ylabel="feature 1", title="4,000 of 100,000 rows, as they come")
+ax.set(xlabel="feature 0", ylabel="feature 1", title="4,000 of 100,000 rows")
 
 # %%
 # **2. The moments.** Averages of products of *different* features: for independent noise within a
 # component the noise averages out, so that the average of y_i·y_j·y_k is the weighted sum of
-# products of means. A picture of the third order: one slice for each k, left out where an index
-# repeats (white), because there the variances come in.
+# products of means. The pictures show the third order, one slice for each k; entries with a
+# repeated index, which depend on the variances, are white.
 
 summary = mm.summarize(rows, order=4)
 scale = np.sqrt(summary.variance)
@@ -53,38 +53,38 @@ for k, ax in enumerate(axes):
 figure.colorbar(image, ax=axes, shrink=0.8)
 
 # %%
-# **3. Candidates.** A random partition of the features turns the moments into matrices that share
-# their eigenvectors; means are read off their eigenvalues. Each partition gives six candidates;
-# noise makes some of them poor, so many partitions are drawn.
+# **3. Candidates.** For a random partition of the features into three groups, the moments form
+# matrices with common eigenvectors, whose eigenvalues are means. Each partition gives six
+# candidates; noise makes some of them inaccurate, so many partitions are drawn.
 
 moments = moments_of(summary)
 candidates = draw_candidates(moments, 6, 40, np.random.default_rng(0))
 means = (truth.means - summary.mean) / scale
 
 figure, ax = plt.subplots(figsize=(5, 4), layout="constrained")
-ax.scatter(candidates[:, 0], candidates[:, 1], s=10, color=COLOURS[5], label="candidates")
+ax.scatter(candidates[:, 0], candidates[:, 1], s=10, color=COLORS[5], label="candidates")
 ax.scatter(means[:, 0], means[:, 1], s=90, marker="+", color="black", label="true means")
-ax.set(xlabel="feature 0 (standardised)", ylabel="feature 1", xlim=(-3, 3), ylim=(-3, 3))
+ax.set(xlabel="feature 0 (standardized)", ylabel="feature 1", xlim=(-3, 3), ylim=(-3, 3))
 ax.legend()
 
 # %%
 # **4. Selection and polish.** A non-negative least-squares fit of the weights of all candidates to
-# all moments is sparse: it chooses. Least squares on all moments then moves weights, means and
-# variances together, each moment divided by its own noise.
+# all moments has a sparse solution, which selects candidates. Least squares on all moments then
+# optimizes weights, means and variances together, each moment divided by its own noise.
 
 result = mm.fit(summary, 6, random_state=0)
 found = (result.mixture.means - summary.mean) / scale
 
 figure, ax = plt.subplots(figsize=(5, 4), layout="constrained")
 ax.scatter(candidates[:, 0], candidates[:, 1], s=4, color="0.85")
-ax.scatter(found[:, 0], found[:, 1], s=60, facecolors="none", edgecolors=COLOURS[1], label="fit")
+ax.scatter(found[:, 0], found[:, 1], s=60, facecolors="none", edgecolors=COLORS[1], label="fit")
 ax.scatter(means[:, 0], means[:, 1], s=90, marker="+", color="black", label="true means")
-ax.set(xlabel="feature 0 (standardised)", ylabel="feature 1", xlim=(-3, 3), ylim=(-3, 3))
+ax.set(xlabel="feature 0 (standardized)", ylabel="feature 1", xlim=(-3, 3), ylim=(-3, 3))
 ax.legend()
 
 # %%
-# **5. The check.** There are far more moments than parameters. What the parameters do not explain
-# is compared with chance: that is the certificate's first question.
+# **5. The certificate.** There are far more moments than parameters. The first test of the
+# certificate compares the residuals with those expected by chance.
 
 display = mm.displays.MomentResidualsDisplay.from_estimator(result, summary)
 print(result.certificate)

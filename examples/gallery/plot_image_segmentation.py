@@ -1,11 +1,11 @@
 """
-Colours of a photograph
-=======================
+Colors of a photograph
+======================
 
-Pixels of a photograph as rows: three opponent colours and how rough the neighbourhood is. The
-rows are no mixture of Gaussians, and four features are too few to tell six components apart by
-their moments: the certificate does not pass. The segmentation can still be useful; the parameters
-should not be read as facts about the world.
+The rows are the pixels of a photograph: three opponent colors and the roughness of the
+neighborhood. They are not a mixture of Gaussians, and the moments of four features do not identify
+six components: the certificate does not pass. The segmentation can still be useful, but the
+parameters have no meaning of their own.
 """
 
 import matplotlib.pyplot as plt
@@ -18,8 +18,8 @@ import momentmix as mm
 photograph = load_sample_image("china.jpg")[::2, ::2] / 255.0
 
 # %%
-# Red, green and blue are strongly correlated; brightness and two opponent colours far less. That
-# matters, because features must be independent within components.
+# Red, green and blue are strongly correlated; brightness and two opponent colors much less. The
+# model assumes that features are independent within components.
 
 red, green, blue = np.moveaxis(photograph, 2, 0)
 brightness = (red + green + blue) / 3
@@ -42,7 +42,7 @@ labels = result.mixture.predict(rows).reshape(brightness.shape)
 print(result.certificate)
 
 # %%
-# Each segment in the average colour of its pixels.
+# Each segment in the average color of its pixels.
 
 shown = np.zeros_like(photograph)
 for k in range(6):
@@ -53,7 +53,7 @@ figure, axes = plt.subplots(1, 3, figsize=(12, 3.2), layout="constrained")
 axes[0].imshow(photograph)
 axes[0].set_title("photograph")
 axes[1].imshow(shown)
-axes[1].set_title("components, in their mean colour")
+axes[1].set_title("components, in their mean color")
 axes[2].imshow(result.mixture.responsibilities(rows).max(axis=1).reshape(labels.shape), cmap="gray")
 axes[2].set_title("how sure (white: certain)")
 for ax in axes:

@@ -2,9 +2,9 @@
 EM's local optima against one moment fit
 ========================================
 
-EM climbs from where it starts. With eight components in fifteen features many starts end on a
-lower hill: one component covers two clusters, two others share a third. A moment fit has no
-start.
+EM converges to a local optimum that depends on the start. With eight components in fifteen features
+many starts end in a poor one: one component covers two clusters, two others share a third. A moment
+fit needs no start.
 """
 
 from itertools import combinations
@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.mixture import GaussianMixture
 
 import momentmix as mm
-from momentmix.displays.style import COLOURS
+from momentmix.displays.style import COLORS
 from momentmix.mixture.matching import clustering_accuracy
 
 rng = np.random.default_rng(4)
@@ -26,7 +26,7 @@ rows, labels = truth.sample(12_000, random_state=0)
 
 # %%
 # Six single runs of scikit-learn's EM from each kind of start, one fit from moments alone, and one
-# default fit. All are judged by the share of rows that they put into the right component.
+# default fit, compared by the share of rows that they assign to the right component.
 
 starts = ("kmeans", "k-means++", "random")
 options = {"covariance_type": "diag", "max_iter": 200, "tol": 1e-4}
@@ -44,12 +44,12 @@ best = clustering_accuracy(labels, truth.predict(rows))
 figure, ax = plt.subplots(figsize=(7, 3.6), layout="constrained")
 for i, start in enumerate(starts):
     found = [clustering_accuracy(labels, run.predict(rows)) for run in runs[start]]
-    ax.scatter(found, i + np.linspace(-0.2, 0.2, 6), s=22, color=COLOURS[1], alpha=0.8)
+    ax.scatter(found, i + np.linspace(-0.2, 0.2, 6), s=22, color=COLORS[1], alpha=0.8)
     good = sum(accuracy > best - 0.01 for accuracy in found)
     print(f"EM from {start:10s} {good} of 6 runs within 0.01 of the true parameters' accuracy")
 for i, (name, result) in enumerate((("moments alone", moments_only), ("default", default))):
     accuracy = clustering_accuracy(labels, result.mixture.predict(rows))
-    ax.scatter(accuracy, 3 + i, s=40, color=COLOURS[(0, 2)[i]])
+    ax.scatter(accuracy, 3 + i, s=40, color=COLORS[(0, 2)[i]])
     print(f"{name:18s} {accuracy:.4f}, true parameters {best:.4f}")
 ax.axvline(best, color="0.3", linewidth=1)
 names = [
@@ -61,9 +61,9 @@ ax.set_yticks(range(5), names)
 ax.set(xlabel="rows in the right component (line: true parameters)", ylim=(-0.5, 4.5))
 
 # %%
-# What a bad run looks like: two components that it takes for one, in the two features that tell
-# them apart best. Dark points: their rows. Blue: the components that hold them, at two standard
-# deviations. The stuck run has one for both.
+# A poor run covers two components by one. The pictures show the two features that separate these
+# components best. Dark points: their rows. Blue: the fitted components that contain them, at two
+# standard deviations.
 
 stuck = min(runs["kmeans"], key=lambda run: run.score(rows))
 homes = stuck.predict(truth.means)
@@ -88,12 +88,12 @@ for ax, (name, (means, variances)) in zip(axes, pictures.items(), strict=True):
     )
     for k in range(8):
         (x, y), (width, height) = means[k, pair], 2 * np.sqrt(variances[k, pair])
-        style = {"color": COLOURS[0], "linewidth": 2} if k in held else {"color": "0.75"}
+        style = {"color": COLORS[0], "linewidth": 2} if k in held else {"color": "0.75"}
         ax.plot(x + width * np.cos(angle), y + height * np.sin(angle), **style)
     ax.scatter(*truth.means[[first, second]][:, pair].T, marker="+", s=150, color="black", zorder=3)
     ax.set(title=name, xlabel=f"feature {pair[0]}", ylabel=f"feature {pair[1]}")
-centre, spread = rows[mine][:, pair].mean(axis=0), rows[mine][:, pair].std(axis=0)
+center, spread = rows[mine][:, pair].mean(axis=0), rows[mine][:, pair].std(axis=0)
 axes[0].set(
-    xlim=centre[0] + np.array([-4, 4]) * spread[0], ylim=centre[1] + np.array([-4, 4]) * spread[1]
+    xlim=center[0] + np.array([-4, 4]) * spread[0], ylim=center[1] + np.array([-4, 4]) * spread[1]
 )
 plt.show()

@@ -2,15 +2,15 @@
 The paper's tables as plots
 ===========================
 
-What Guo, Nie and Yang print, and what this implementation measures now, on this machine. The rows
-here are those that take no more than seconds; ``momentmix reproduce`` runs all of them.
+The figures that Guo, Nie and Yang print, and those of this implementation. Only rows that take
+seconds are shown; ``momentmix reproduce`` runs all of them.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
 
 import momentmix as mm
-from momentmix.displays.style import COLOURS
+from momentmix.displays.style import COLORS
 from momentmix.mixture.matching import clustering_accuracy
 from momentmix.reproduce import experiments
 
@@ -18,7 +18,7 @@ printed = experiments.printed()
 
 # %%
 # **Decomposition of exact tensors** (their Table 2): the relative error of decomposing a tensor of
-# the largest rank that the order admits. Bars run from the least to the greatest error of an
+# the largest rank that the order admits. Bars extend from the smallest to the largest error of an
 # instance.
 
 chosen = [row for row in printed["table_decomposition"] if row["r"] <= 60]
@@ -27,11 +27,11 @@ for i, row in enumerate(chosen):
     instances = experiments.decomposition(row["d"], row["m"], 3, 0)
     ours = np.array([one["decomp_err"] for one in instances])
     theirs = [row[f"decomp_err_{which}"] for which in ("min", "avg", "max")]
-    ax.plot([i - 0.15] * 2, [theirs[0], theirs[2]], color=COLOURS[1], linewidth=2)
-    ax.plot(i - 0.15, theirs[1], "s", color=COLOURS[1], label="printed" if i == 0 else None)
-    ax.plot([i + 0.15] * 2, [ours.min(), ours.max()], color=COLOURS[0], linewidth=2)
+    ax.plot([i - 0.15] * 2, [theirs[0], theirs[2]], color=COLORS[1], linewidth=2)
+    ax.plot(i - 0.15, theirs[1], "s", color=COLORS[1], label="printed" if i == 0 else None)
+    ax.plot([i + 0.15] * 2, [ours.min(), ours.max()], color=COLORS[0], linewidth=2)
     ax.plot(
-        i + 0.15, ours.mean(), "o", color=COLOURS[0], label="here, 3 instances" if i == 0 else None
+        i + 0.15, ours.mean(), "o", color=COLORS[0], label="here, 3 instances" if i == 0 else None
     )
 names = [f"{row['d']}, {row['m']}, {row['r']}" for row in chosen]
 ax.set_xticks(range(len(chosen)), names, rotation=45, ha="right")
@@ -40,8 +40,8 @@ ax.legend()
 
 # %%
 # **Approximation of noisy tensors** (Tables 3 and 4): the residual after the best approximation,
-# relative to the noise. Random noise leaves √(1 − r·d / C(d, m)) of itself, so that is what a
-# converged answer shows.
+# relative to the noise. The approximation absorbs part of the noise; √(1 − r·d / C(d, m)) of it is
+# the residual that a converged result has.
 
 chosen = [row for row in printed["table_approximation_d15"] if row["r"] <= 15]
 figure, ax = plt.subplots(figsize=(8, 4), layout="constrained")
@@ -52,10 +52,10 @@ for i, row in enumerate(chosen):
     expected = experiments.expected_relative_error(d, m)
     ax.plot([i - 0.35, i + 0.35], [expected] * 2, color="0.4", label="expected" if i == 0 else None)
     ax.plot(
-        i - 0.15, row["rel_avg"], "s", color=COLOURS[1], label="printed average" if i == 0 else None
+        i - 0.15, row["rel_avg"], "s", color=COLORS[1], label="printed average" if i == 0 else None
     )
     ax.plot(
-        [i + 0.15] * len(ours), ours, "o", ms=4, color=COLOURS[0],
+        [i + 0.15] * len(ours), ours, "o", ms=4, color=COLORS[0],
         label="here, 3 instances" if i == 0 else None,
     )  # fmt: skip
 names = [f"{row['m']}, {row['r']}, {row['eps']:g}" for row in chosen]
@@ -82,8 +82,8 @@ for row in table:
 figure, ax = plt.subplots(figsize=(7, 3.4), layout="constrained")
 place = np.arange(len(table))
 ax.bar(place - 0.27, [row["em"] for row in table], 0.25, color="0.7", label="EM, printed")
-ax.bar(place, [row["algorithm"] for row in table], 0.25, color=COLOURS[1], label="printed")
-ax.bar(place + 0.27, ours, 0.25, color=COLOURS[0], label="here")
+ax.bar(place, [row["algorithm"] for row in table], 0.25, color=COLORS[1], label="printed")
+ax.bar(place + 0.27, ours, 0.25, color=COLORS[0], label="here")
 ax.set_xticks(place, [f"{row['d']}, {row['m']}, {row['r']}" for row in table])
 ax.set(ylim=(0.9, 1.03), ylabel="accuracy", xlabel="d, m, r")
 ax.legend(loc="upper center", ncols=3)

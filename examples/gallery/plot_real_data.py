@@ -1,10 +1,9 @@
 """
-Small real data: what the certificate says of it
-================================================
+The certificate on small real data
+==================================
 
-Four data sets that come with scikit-learn, none of which is a mixture of Gaussians with
-independent features. The fit is a description of the data all the same; the certificate says in
-which respect it is not more than that.
+Four data sets of scikit-learn, none of which is a mixture of Gaussians with independent features.
+The fit is still a description of the data; the certificate says where the model is wrong.
 """
 
 import matplotlib.pyplot as plt
@@ -16,7 +15,7 @@ from sklearn.mixture import GaussianMixture
 from sklearn.preprocessing import StandardScaler
 
 import momentmix as mm
-from momentmix.displays.style import COLOURS
+from momentmix.displays.style import COLORS
 
 digits = load_digits()
 sets = {
@@ -36,7 +35,7 @@ sets = {
 
 # %%
 # Each is fitted with as many components as it has classes, by momentmix and by scikit-learn's EM
-# with ten starts; the classes themselves are used for judging only.
+# with ten starts; the classes are used only to compare the results.
 
 scores = []
 for name, (data, target, r) in sets.items():
@@ -65,8 +64,8 @@ for name, (data, target, r) in sets.items():
 figure, ax = plt.subplots(figsize=(7, 3.4), layout="constrained")
 place = np.arange(len(sets))
 values = np.array(scores)
-ax.bar(place - 0.2, values[:, 0], 0.38, color=COLOURS[0], label="momentmix")
-ax.bar(place + 0.2, values[:, 1], 0.38, color=COLOURS[1], label="EM, k-means++ ×10")
+ax.bar(place - 0.2, values[:, 0], 0.38, color=COLORS[0], label="momentmix")
+ax.bar(place + 0.2, values[:, 1], 0.38, color=COLORS[1], label="EM, k-means++ ×10")
 ax.set_xticks(place, sets)
 ax.set(ylabel="agreement with the classes\n(adjusted Rand index)")
 ax.legend()

@@ -1,10 +1,10 @@
 """
-Shards: summarise anywhere, fit once
+Shards: summarize anywhere, fit once
 ====================================
 
-Rows lie on several machines and cannot, or may not, leave them. Each machine makes a summary, a
-few hundred kilobytes whatever the number of rows. The sum of the summaries does not depend on the
-order in which they arrive: not nearly, but to the last byte.
+Rows are on several machines and must stay there. Each machine computes a summary, a few hundred
+kilobytes for any number of rows. The bytes of the sum of the summaries do not depend on the order
+in which they are added.
 """
 
 import tempfile
@@ -15,7 +15,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import momentmix as mm
-from momentmix.displays.style import COLOURS
+from momentmix.displays.style import COLORS
 from momentmix.mixture.matching import match_components
 
 rng = np.random.default_rng(0)
@@ -60,10 +60,10 @@ for i, shard in enumerate(shards):
     )
     low, high = (end[order, 0] - 1e6 for end in result.intervals().means)
     for k in range(4):
-        style = {"color": COLOURS[k], "alpha": 1.0 if result.certificate.passed else 0.35}
+        style = {"color": COLORS[k], "alpha": 1.0 if result.certificate.passed else 0.35}
         ax.plot([i + 0.12 * (k - 1.5)] * 2, [low[k], high[k]], linewidth=3, **style)
 for k in range(4):
-    ax.axhline(truth.means[k, 0], color=COLOURS[k], linewidth=0.8)
+    ax.axhline(truth.means[k, 0], color=COLORS[k], linewidth=0.8)
 labels = [f"{n:,}" for n in np.cumsum([s.n_rows for s in shards])]
 ax.set_xticks(range(8), labels, rotation=30)
 ax.set(xlabel="rows merged so far (pale: certificate not passed)", ylabel="mean of feature 0 − 10⁶")

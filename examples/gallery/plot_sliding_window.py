@@ -3,16 +3,15 @@ A sliding window by subtraction
 ===============================
 
 Rows arrive day by day and the mixture drifts. The window of the last ten days is a sum of ten
-summaries: each morning the new day is added and the oldest one subtracted. Both are exact, so
-after a thousand mornings the window is still to the last bit what summing its ten days would
-give.
+summaries: every day the new day is added and the oldest one subtracted. Both are exact, so that
+after a thousand days the window still equals the sum of its ten days, bit for bit.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
 
 import momentmix as mm
-from momentmix.displays.style import COLOURS
+from momentmix.displays.style import COLORS
 from momentmix.mixture.matching import match_components
 
 DAYS, WINDOW, ROWS = 40, 10, 3_000
@@ -51,9 +50,8 @@ print("window equals the sum of its days:", window == fresh)
 print(f"fits: {len(fits)}, passed: {sum(f.certificate.passed for f in fits.values())}")
 
 # %%
-# The fits follow the drift half a window behind, as they must: a window shows the average of its
-# days, and is drawn at the middle of them. The drift within a window is too small for its rows to
-# tell.
+# A window shows the average of its days and is drawn at the middle of them. The drift within a
+# window is too small to be detected from its rows.
 
 figure, axes = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
 for day, result in fits.items():
@@ -62,12 +60,12 @@ for day, result in fits.items():
     low, high = result.intervals().weights
     for k in range(3):
         i = order[k]
-        axes[0].plot(middle, result.mixture.means[i, 0], "o", ms=4, color=COLOURS[k])
-        axes[1].plot(middle, result.mixture.weights[i], "o", ms=4, color=COLOURS[k])
-        axes[1].plot([middle] * 2, [low[i], high[i]], color=COLOURS[k], alpha=0.4)
+        axes[0].plot(middle, result.mixture.means[i, 0], "o", ms=4, color=COLORS[k])
+        axes[1].plot(middle, result.mixture.weights[i], "o", ms=4, color=COLORS[k])
+        axes[1].plot([middle] * 2, [low[i], high[i]], color=COLORS[k], alpha=0.4)
 for k in range(3):
-    axes[0].plot([law(d).means[k, 0] for d in range(DAYS)], color=COLOURS[k], linewidth=1)
-    axes[1].plot([law(d).weights[k] for d in range(DAYS)], color=COLOURS[k], linewidth=1)
+    axes[0].plot([law(d).means[k, 0] for d in range(DAYS)], color=COLORS[k], linewidth=1)
+    axes[1].plot([law(d).weights[k] for d in range(DAYS)], color=COLORS[k], linewidth=1)
 axes[0].set(xlabel="day", ylabel="mean of feature 0", title="lines: truth, points: window")
 axes[1].set(xlabel="day", ylabel="weight", title="bars: 95 % intervals")
 plt.show()

@@ -1,11 +1,11 @@
-"""Replace a file as a whole or not at all.
+"""Atomic replacement of a file.
 
-The bytes go to a temporary file in the same directory, which is flushed to the disk, renamed over
-the target, and the directory is flushed: after a crash at any point the target is the old file or
-the new one, complete. A writer holds a lock on its temporary file; one that nobody holds was left
-by a process that was killed, and the next write removes it. The new file has the permissions of the
-one it replaces; where there was none, those that the umask allows. Every call to the operating
-system goes through one small object, so that a test can stop the process at each of them.
+The bytes are written to a temporary file in the same directory, which is flushed to the disk and
+renamed over the target; then the directory is flushed. After a crash at any point the target is the
+complete old file or the complete new one. A writer locks its temporary file; one that is not locked
+was left by a process that was killed, and the next write removes it. The new file has the
+permissions of the one it replaces, or those that the umask allows if there was none. All calls to
+the operating system go through one object, so that a test can stop the process at each of them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if sys.platform != "win32":
 
 __all__ = ["SYSTEM", "System", "atomic_write", "check_writable", "replacing", "short_name"]
 
-_CHUNK = 1 << 20
+_CHUNK = 1 << 20  # bytes in one call of write
 _BINARY = getattr(os, "O_BINARY", 0)
 
 
@@ -48,12 +48,12 @@ class System:
                 with suppress(OSError):
                     os.fchown(descriptor, -1, old.st_gid)
             if os.fstat(descriptor).st_gid != old.st_gid:
-                mode &= ~0o070 | (mode & 0o007) << 3  # another group: what all others may do
+                mode &= ~0o070 | (mode & 0o007) << 3  # another group gets the permissions of others
         with suppress(OSError):
             os.fchmod(descriptor, mode)
 
     def lock(self, descriptor: int, wait: bool) -> bool:
-        """Take the only right to a file; False if another has it, or if there are no locks here."""
+        """Lock a file exclusively; False if another process holds it, or without support."""
         if sys.platform == "win32":
             return False
         try:
@@ -63,13 +63,13 @@ class System:
         return True
 
     def is_at(self, descriptor: int, path: Path) -> bool:
-        """Whether an open file is still the one with this name."""
+        """Whether an open file is still the one at this path."""
         with suppress(FileNotFoundError):
             return os.path.samestat(os.fstat(descriptor), os.stat(path))
         return False
 
     def write(self, descriptor: int, data: memoryview) -> int:
-        """Write some of the bytes; how many is the result."""
+        """Write some of the bytes; return how many."""
         return os.write(descriptor, data)
 
     def sync(self, descriptor: int) -> None:
@@ -81,7 +81,7 @@ class System:
         os.close(descriptor)
 
     def rename(self, source: Path, target: Path) -> None:
-        """Put a file in the place of another."""
+        """Replace a file by another."""
         os.replace(source, target)
 
     def open_directory(self, path: Path) -> int | None:
@@ -93,11 +93,11 @@ class System:
         return os.listdir(directory)
 
     def open_again(self, path: Path) -> int:
-        """Open a file that is there, to see whether anyone holds it."""
+        """Open an existing file, to see whether it is locked."""
         return os.open(path, os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0))
 
     def remove(self, path: Path) -> None:
-        """Delete a file that may be gone."""
+        """Delete a file if it exists."""
         path.unlink(missing_ok=True)
 
 
@@ -107,7 +107,7 @@ SYSTEM = System()
 def atomic_write(
     path: str | os.PathLike[str], data: bytes, system: System = SYSTEM, chunk: int = _CHUNK
 ) -> None:
-    """Write `data` to `path`: afterwards, whatever happens, it is the old file or the new one.
+    """Write `data` to `path`; whatever happens, the file is then the old one or the new one.
 
     Parameters
     ----------
@@ -115,27 +115,27 @@ def atomic_write(
         A symbolic link is followed: the file it points to is replaced.
     data : bytes
     system : System
-        Where the calls to the operating system go.
+        Makes the calls to the operating system.
     chunk : int
-        Largest number of bytes handed over in one call.
+        Largest number of bytes to write in one call.
     """
     with replacing(path, system) as descriptor:
-        left = memoryview(data)
-        while left:
-            n_written = system.write(descriptor, left[:chunk])
+        unwritten = memoryview(data)
+        while unwritten:
+            n_written = system.write(descriptor, unwritten[:chunk])
             if not n_written:
                 raise OSError(errno.EIO, "no bytes were taken", str(path))
-            left = left[n_written:]
+            unwritten = unwritten[n_written:]
 
 
 @contextmanager
 def replacing(path: str | os.PathLike[str], system: System = SYSTEM) -> Iterator[int]:
-    """A descriptor to write to; what was written becomes the file at `path` if no error occurs."""
+    """A descriptor to write to; if no error occurs, its contents replace the file at `path`."""
     target = Path(os.path.realpath(path))
     if target.is_dir():
         raise IsADirectoryError(f"{path} is a directory; give the path of a file in it.")
-    _sweep(target, system)
-    old = _found(target)
+    _remove_leftovers(target, system)
+    old = _status(target)
     temporary, descriptor, locked = _create(target, old is not None, system)
     still_open = True
     try:
@@ -143,7 +143,7 @@ def replacing(path: str | os.PathLike[str], system: System = SYSTEM) -> Iterator
             system.take_over(descriptor, old)
         yield descriptor
         system.sync(descriptor)
-        if not locked:  # nothing to hold on to, and some systems rename only closed files
+        if not locked:  # no lock to keep, and some systems rename only closed files
             still_open = False
             system.close(descriptor)
         system.rename(temporary, target)
@@ -165,14 +165,14 @@ def replacing(path: str | os.PathLike[str], system: System = SYSTEM) -> Iterator
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Raise OSError unless the temporary file of a write to `path` can be made."""
+    """Raise OSError unless the temporary file of a write to `path` can be created."""
     temporary, descriptor, _ = _create(Path(os.path.realpath(path)), True, System())
     os.unlink(temporary)
     os.close(descriptor)
 
 
 def short_name(name: str) -> str:
-    """As much of a name as leaves room for additions: systems count bytes, not characters."""
+    """The first 100 bytes of a name at most, whole characters, so that a suffix can be added."""
     name = name[:100]
     while len(os.fsencode(name)) > 100:
         name = name[:-1]
@@ -183,7 +183,7 @@ def _stem(target: Path) -> str:
     return f".{short_name(target.name)}."
 
 
-def _found(target: Path) -> os.stat_result | None:
+def _status(target: Path) -> os.stat_result | None:
     try:
         return os.stat(target)
     except FileNotFoundError:
@@ -205,20 +205,20 @@ def _create(target: Path, private: bool, system: System) -> tuple[Path, int, boo
             with suppress(OSError):
                 system.remove(temporary)
             raise
-        system.close(descriptor)  # another writer took it for a leftover before it was locked
+        system.close(descriptor)  # another writer removed it as a leftover before it was locked
 
 
-def _sweep(target: Path, system: System) -> None:
-    """Remove temporary files of writers that are no more; what cannot be removed is left."""
+def _remove_leftovers(target: Path, system: System) -> None:
+    """Remove temporary files of writers that were killed; ignore those that cannot be removed."""
     leftover = re.compile(re.escape(_stem(target)) + r"[0-9a-f]{16}\.tmp")
     with suppress(OSError):
         for name in system.names(target.parent):
             if leftover.fullmatch(name):
                 with suppress(OSError):
-                    _remove_unless_held(target.with_name(name), system)
+                    _remove_unless_locked(target.with_name(name), system)
 
 
-def _remove_unless_held(path: Path, system: System) -> None:
+def _remove_unless_locked(path: Path, system: System) -> None:
     descriptor = system.open_again(path)
     try:
         if system.lock(descriptor, wait=False):

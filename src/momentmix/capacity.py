@@ -1,4 +1,4 @@
-"""How many components moments of a given order identify (Lemma 3.6, Theorem 3.7, Table 1).
+"""How many components the moments of a given order identify (Lemma 3.6, Theorem 3.7, Table 1).
 
 | paper symbol | name here |
 |---|---|
@@ -10,11 +10,11 @@
 The coordinates 1…n are split into k lower and n−k upper ones; the decomposition works with products
 of p lower and m−p−1 upper coordinates and needs at least r of each.
 
-Differs from the paper: (max-r) is evaluated as the maximum it is, over every admissible (k, p). The
-closed form (rmax) and Table 1 hold only for n ≥ max(2m−1, m²/4−1); below that they are too small
-(d=11, m=7: 4 printed, 5 true), and the largest rank is not monotone in m. The range of k is
-p ≤ k ≤ n−m+p; the paper prints n−m−p in one place. One component never needs a decomposition. The
-paper leaves the order to the reader; `choose_order` is the rule of every interface here.
+Differs from the paper: (max-r) is evaluated directly, as a maximum over every admissible (k, p).
+The closed form (rmax) and Table 1 hold only for n ≥ max(2m−1, m²/4−1); below that they are too
+small (d=11, m=7: 4 printed, 5 true), and the largest rank is not monotone in m. The range of k is
+p ≤ k ≤ n−m+p; the paper prints n−m−p in one place. One component needs no decomposition. The paper
+leaves the choice of the order to the user; here `choose_order` is the rule of every interface.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ __all__ = [
 ]
 
 _USUAL_ORDER = 4  # orders up to 4 cost about one EM pass, and the polish uses them all
-_HIGHEST_ORDER = 7  # higher ones are noisy, and their number grows like d^m / m!
-_FEW_FEATURES = 16  # all orders together have at most 2^16 moments, so that none is dear
+_HIGHEST_ORDER = 7  # moments of higher orders are noisy, and their number grows like d^m / m!
+_FEW_FEATURES = 16  # all orders together have at most 2^16 moments, so every order is cheap
 _MARGIN = 13, 10  # capacity to components: at capacity the answer is unique, but sensitive to noise
 _AUTO_COMPONENTS = 8  # components that the order allows for where their number is not known yet
 
@@ -62,34 +62,36 @@ class Split(NamedTuple):
 
 
 def check_count(name: str, value: object, smallest: int) -> int:
-    """Return `value` as an int, or raise an error that names it, its bound and what was given."""
+    """Return `value` as an int; raise an error that names it and its bound where it is not one."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
         raise InputTypeError(f"{name} must be an integer ≥ {smallest}; got {value!r}.")
     if value < smallest:
         raise InputError(f"{name} must be at least {smallest}; got {value}.")
-    if int(value) >= 1 << 63:  # too long to print, perhaps
+    if int(value) >= 1 << 63:  # may be too long to print
         raise InputError(f"{name} must be below 2^63; got {int(value).bit_length()} bits.")
     return int(value)
 
 
 def _largest_minimum(
-    places: range, left: Callable[[int], int], right: Callable[[int], int]
+    sizes: range, left: Callable[[int], int], right: Callable[[int], int]
 ) -> tuple[int, int]:
-    """The first place where min{left, right} is largest, and its value.
+    """The smallest k of `sizes` at which min{left, right} is largest, and that minimum.
 
-    `left` grows and `right` falls, so that this is where they cross.
+    `left` increases and `right` decreases, so that the maximum is next to where they cross
+    (paper: lemma:max r proof).
     """
-    crossing = bisect_left(places, True, key=lambda k: left(k) >= right(k))
-    near = places[max(crossing - 1, 0) : crossing + 1]
-    return max(((k, min(left(k), right(k))) for k in near), key=lambda found: found[1])
+    crossing = bisect_left(sizes, True, key=lambda k: left(k) >= right(k))  #  eq:solve k
+    neighbors = sizes[max(crossing - 1, 0) : crossing + 1]
+    minima = ((k, min(left(k), right(k))) for k in neighbors)
+    return max(minima, key=lambda k_and_minimum: k_and_minimum[1])
 
 
 def splits(n_features: int, order: int) -> list[Split]:
-    """The best admissible k for each degree p, largest rank first (eq. max-r)."""
+    """The best admissible k for each degree p, largest rank first (paper: eq:max r, max-r)."""
     n = n_features - 1
-    found = [_split(n, order, p) for p in range(1, order - 1)] if order <= n else []
+    best = [_split(n, order, p) for p in range(1, order - 1)] if order <= n else []
     # At equal rank prefer the split whose linear systems (solve-G) have the most rows.
-    return sorted(found, key=lambda s: (-s.rank, -comb(n - s.n_lower - 1, order - s.degree - 1)))
+    return sorted(best, key=lambda s: (-s.rank, -comb(n - s.n_lower - 1, order - s.degree - 1)))
 
 
 def _split(n: int, order: int, p: int) -> Split:
@@ -131,7 +133,9 @@ def _robust_rank(n: int, order: int, p: int) -> int:
 
 
 def largest_rank(n_features: int, order: int, method: Literal["paper", "robust"] = "paper") -> int:
-    """Largest number of components that moments identify (Theorem 3.7, or `robust_rank`).
+    """Largest number of components that moments identify.
+
+    For method="paper" this is Theorem 3.7 (paper: largest-r), for method="robust" `robust_rank`.
 
     Parameters
     ----------
@@ -140,13 +144,13 @@ def largest_rank(n_features: int, order: int, method: Literal["paper", "robust"]
     order : int
         Order m ≥ 3 of the moments.
     method : {"paper", "robust"}
-        The algorithm whose bound is meant. The paper's uses one order; the robust one all orders
-        up to this one, and reaches further.
+        The algorithm whose bound is asked for. The paper's uses the moments of this order only; the
+        robust one uses all orders up to it, and its bound is larger.
 
     Returns
     -------
     int
-        At least 1: a single component is read off the mean and the variances.
+        At least 1: a single component follows from the mean and the variances.
 
     Examples
     --------
@@ -168,7 +172,7 @@ def largest_rank(n_features: int, order: int, method: Literal["paper", "robust"]
 
 
 def best_split(n_features: int, order: int, n_components: int = 1) -> Split:
-    """The split (k, p) of the largest rank, checked to admit `n_components`.
+    """The split (k, p) of the largest rank; raise where that is below `n_components`.
 
     Examples
     --------
@@ -205,7 +209,7 @@ def smallest_order(
     Raises
     ------
     CapacityError
-        Where no order will do.
+        If no order identifies that many.
 
     Examples
     --------
@@ -230,12 +234,12 @@ def smallest_order(
 
 
 def usual_order(n_features: int) -> int:
-    """The order where nothing asks for more: 4, or the number of features if that is less."""
+    """The order used by default: 4, or the number of features if that is smaller."""
     return min(_USUAL_ORDER, n_features)
 
 
 def check_order(order: object, n_features: int) -> int:
-    """An order that was asked for, as an int; raise where there are not as many features."""
+    """An order that the user gave, as an int; raise where there are fewer features."""
     number = check_count("order", order, min(3, n_features))
     if number > n_features:
         raise InputError(
@@ -251,10 +255,10 @@ def choose_order(
     available: int | None = None,
     method: Literal["paper", "robust"] = "robust",
 ) -> int:
-    """The order for a number of components, where none was asked for.
+    """The order for a number of components, where the user gave none.
 
     method="robust": the smallest order from 4 to 7 whose capacity exceeds `n_components` by 30 %,
-    else the one of the largest capacity. Orders above 7 are taken where no lower one identifies
+    else the one of the largest capacity. Orders above 7 are chosen where no lower one identifies
     `n_components` and there are at most 16 features. method="paper": the smallest order that
     identifies `n_components`; 3 for one component.
 
@@ -264,7 +268,7 @@ def choose_order(
     n_components : int or "auto"
         "auto" allows for 8.
     available : int, optional
-        Highest order that a summary holds; no higher one is taken.
+        Highest order that a summary holds; no higher one is chosen.
     method : {"robust", "paper"}
 
     Examples
@@ -273,19 +277,19 @@ def choose_order(
     (4, 5, 4)
     """
     r = _AUTO_COMPONENTS if n_components == "auto" else check_count("n_components", n_components, 1)
-    held = n_features if available is None else min(n_features, available)
+    limit = n_features if available is None else min(n_features, available)
     if method == "paper":
-        return min(3, held) if r == 1 else smallest_order(n_features, r)
-    highest = min(_HIGHEST_ORDER, held)
+        return min(3, limit) if r == 1 else smallest_order(n_features, r)
+    highest = min(_HIGHEST_ORDER, limit)
     for order in range(usual_order(highest), highest + 1):
         if _MARGIN[1] * robust_rank(n_features, order) >= _MARGIN[0] * r:
             return order
-    reach = [robust_rank(n_features, order) for order in range(1, highest + 1)]
-    if max(reach) < r and n_features <= _FEW_FEATURES:
-        for order in range(highest + 1, held + 1):
+    ranks = [robust_rank(n_features, order) for order in range(1, highest + 1)]
+    if max(ranks) < r and n_features <= _FEW_FEATURES:
+        for order in range(highest + 1, limit + 1):
             if robust_rank(n_features, order) >= r:
                 return order
-    return max(usual_order(highest), 1 + reach.index(max(reach)))
+    return max(usual_order(highest), 1 + ranks.index(max(ranks)))
 
 
 def over_capacity(
@@ -295,7 +299,7 @@ def over_capacity(
     most: int,
     method: Literal["paper", "robust"] = "paper",
 ) -> str:
-    """The message where an order identifies fewer components than were asked, and what helps."""
+    """Message for an order that identifies fewer components than were asked for, with a remedy."""
     message = (
         f"order={order} with {n_features} features identifies at most {most} component"
         f"{'s' if most > 1 else ''}; n_components={n_components} was asked. "
@@ -304,5 +308,5 @@ def over_capacity(
         enough = smallest_order(n_features, n_components, method)
     except CapacityError:
         return message + f"No other order reaches {n_components}: ask for fewer, or add features."
-    reach = largest_rank(n_features, enough, method)
-    return message + f"Use order={enough} (up to {reach}), or at most {most}."
+    rank = largest_rank(n_features, enough, method)
+    return message + f"Use order={enough} (up to {rank}), or at most {most}."

@@ -1,4 +1,4 @@
-"""Exceptions. Each message says what was expected, what was given, and what helps."""
+"""Exceptions and warnings. A message says what was expected, what was given, and what helps."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ __all__ = [
 
 
 def printable(text: str) -> str:
-    """Text that is safe on a terminal, in one line.
+    """Text in one line that is safe to print on a terminal.
 
-    What `str.isprintable` refuses is written as in a Python string: control characters, line
-    ends, marks that change the direction of writing, unpaired surrogates. Letters of any script
-    stay.
+    Characters that are not printable (`str.isprintable`) are escaped as in a Python string: control
+    characters, line ends, marks that change the direction of writing, unpaired surrogates. Letters
+    of any script are kept.
     """
     if text.isprintable():
         return text
@@ -36,17 +36,17 @@ def printable(text: str) -> str:
 
 
 class _Printable:
-    """Messages quote names of files and columns: no control character of theirs is printed."""
+    """Escapes control characters in messages, which quote names of files and columns."""
 
     def __str__(self) -> str:
         return printable(super().__str__())
 
 
 class MomentmixError(_Printable, Exception):
-    """Base class of every error that momentmix raises on purpose."""
+    """Base class of the errors that momentmix raises."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Errors travel between processes; those with attributes cannot be made from args alone.
+        # Pickling between processes: errors with attributes cannot be made from args alone.
         return _restored, (type(self), self.args), self.__dict__
 
 
@@ -72,7 +72,7 @@ class ShardError(InputError):
     Attributes
     ----------
     shard_ids : tuple of str
-        The shards in question, as hexadecimal digits.
+        Ids of the shards, as hexadecimal digits.
     """
 
     def __init__(self, message: str, *, shard_ids: tuple[str, ...]) -> None:
@@ -81,19 +81,19 @@ class ShardError(InputError):
 
 
 class SummaryFileError(InputError):
-    """A file or a byte string is not a moment summary that can be trusted."""
+    """A file or a byte string is not a valid moment summary."""
 
 
 class ModelFileError(InputError):
-    """A file is not a model that can be trusted."""
+    """A file is not a valid model."""
 
 
 class NoInputError(InputError):
-    """There is nothing to read: no such file, or a pattern that matches none."""
+    """There is nothing to read: the file does not exist, or a pattern matches no file."""
 
 
 class OutputError(InputError):
-    """A result cannot be written where it was asked for."""
+    """A result cannot be written to the given path."""
 
 
 class MissingDependencyError(MomentmixError, ImportError):
@@ -101,15 +101,15 @@ class MissingDependencyError(MomentmixError, ImportError):
 
 
 class ClusterError(MomentmixError, RuntimeError):
-    """Work on a cluster could not be finished; there is no partial answer."""
+    """Work on a cluster could not be finished; there is no partial result."""
 
 
 class FitWarning(_Printable, UserWarning):
-    """The data have a property that a fit suffers from; the message names the column."""
+    """The data have a property that impairs a fit; the message names the column."""
 
 
 class PrecisionWarning(_Printable, UserWarning):
-    """Numbers lost digits before momentmix could see them."""
+    """Numbers lose digits in the conversion to float64, or by a large offset."""
 
 
 class DecompositionError(MomentmixError, ArithmeticError):
@@ -121,7 +121,7 @@ class DecompositionError(MomentmixError, ArithmeticError):
         Which condition failed: ``"leading-entry"``, ``"independence-basis"``,
         ``"independence-rows"``, ``"distinct-eigenvalues"`` or ``"residual"``.
     diagnostics : object or None
-        What was measured before the failure.
+        Diagnostics computed before the failure.
     """
 
     def __init__(self, message: str, *, condition: str, diagnostics: Any = None) -> None:

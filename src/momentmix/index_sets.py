@@ -3,15 +3,15 @@
 | paper symbol | name here | shape |
 |---|---|---|
 | Ω_m (one representative of each orbit under permutations) | ``index_sets(d, m)`` | (C(d, m), m) |
-| position of {i_1 < … < i_m} among them | ``colex_rank`` | (…,) |
+| position of {i_1 < … < i_m} in colex order | ``colex_rank`` | (…,) |
 
-The rank of {i_1 < … < i_m}, indices from 0, is Σ_t C(i_t, t). Two consequences carry the whole
-library: the sets that use only indices below i form a prefix, and the rank of a union α ∪ γ with
-max α < min γ is a sum of a term in α and a term in γ, so that sub-tensors are gathered by an outer
-sum of two short vectors.
+The rank of {i_1 < … < i_m}, indices from 0, is Σ_t C(i_t, t). The library uses
+two consequences. The sets that use only indices below i form a prefix. The rank of a union α ∪ γ
+with max α < min γ is the sum of a term in α and a term in γ, so that sub-tensors are gathered by an
+outer sum of two short vectors.
 
-Differs from the paper: the paper labels Ω_m by ordered tuples; here one
-increasing tuple stands for each.
+Differs from the paper: the paper labels Ω_m (index-set) by ordered tuples; here one increasing
+tuple stands for all its permutations.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from momentmix.errors import InputError
 
 Int = NDArray[np.int64]
 
-_MOST = 10**60  # more are not even counted: the numbers alone would fill the memory
+_MOST = 10**60  # above it the integers themselves become too long to compute with
 
 __all__ = [
     "binomials",
@@ -43,7 +43,8 @@ __all__ = [
 def countable(n_features: int, order: int, most: int = _MOST) -> bool:
     """Whether there are at most `most` index sets of up to `order` entries.
 
-    Takes at most log2(most) steps, since one more order or feature at least doubles a small number.
+    Takes about log2(most) steps at most: there are at least 2^t sets of up to t ≤ n_features
+    entries.
 
     Examples
     --------
@@ -60,11 +61,11 @@ def countable(n_features: int, order: int, most: int = _MOST) -> bool:
 
 
 def check_countable(n_features: int, order: int, most: int = _MOST) -> None:
-    """Refuse sizes that no computer holds, before their numbers or loops over them are made."""
+    """Refuse sizes that no computer can store, before anything of that size is computed."""
     if not countable(n_features, order, most):
         raise InputError(
             f"order={order} with {n_features} features has more than {most:.0e} moments, which no "
-            "computer holds. Use a lower order or fewer features."
+            "computer can store. Use a lower order or fewer features."
         )
 
 
@@ -95,12 +96,12 @@ def _index_sets(n_features: int, order: int) -> Int:
 
 
 def index_sets(n_features: int, order: int) -> Int:
-    """All index sets of `order` distinct entries below `n_features`, in colex order.
+    """All index sets of `order` distinct entries below `n_features` (paper: index-set).
 
     Returns
     -------
     ndarray of shape (C(n_features, order), order)
-        Each row increases. Read-only.
+        Each row increases; rows are in colex order. Read-only.
 
     Examples
     --------
@@ -118,8 +119,8 @@ def colex_rank(sets: ArrayLike, position: int = 0) -> Int:
     sets : array of shape (..., t)
         Increasing index sets.
     position : int
-        Number of smaller indices that stand before these in a longer set; the result is then this
-        part's share of the longer set's rank.
+        Number of smaller indices that precede these in a longer set; the result is then this
+        part's term of the longer set's rank.
 
     Examples
     --------

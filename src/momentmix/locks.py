@@ -1,4 +1,4 @@
-"""A lock that does not outlive the threads that hold it: a forked child finds it free."""
+"""A reentrant lock that is free in a forked child process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 class ForkSafeLock:
-    """A reentrant lock. In a forked child it is free, whichever thread of the parent held it.
+    """A reentrant lock. In a forked child it is free, even if a thread of the parent held it.
 
     Examples
     --------
@@ -31,8 +31,8 @@ class ForkSafeLock:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Wait for other threads, and hold the lock."""
-        lock = self._lock  # released as it was taken, even if the holder forks in between
+        """Context in which the current thread holds the lock."""
+        lock = self._lock  # release the same object, even if the thread forks in between
         with lock:
             yield
 
@@ -53,7 +53,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def one_at_a_time(method: Method) -> Method:
-    """Decorate a method of an object with a `_lock`: other threads wait until it returns."""
+    """Decorator for a method of an object with a `_lock`: other threads wait until it returns."""
 
     @wraps(method)
     def locked(self: Any, *arguments: Any, **options: Any) -> Any:

@@ -1,7 +1,7 @@
-"""The number of BLAS threads while work is done, and threads over blocks instead.
+"""Limits on the number of BLAS threads, and threads over blocks of rows.
 
-Products of small matrices are slower on several threads than on one, many times so on busy cores.
-The number belongs to the process, so that there is one limit for the whole package.
+Products of small matrices are slower on several threads than on one, many times slower on busy
+cores. The number of BLAS threads is global to the process, so the package has one limit for it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from momentmix.locks import ForkSafeLock
 
 __all__ = ["all_threads", "few_threads", "map_in_order", "one_thread_below", "usable_cores"]
 
-_LARGE = 2000
+_LARGE = 2000  # unknowns of a factorization from which several threads are worth their cost
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -32,53 +32,53 @@ T = TypeVar("T")
 
 @lru_cache(maxsize=1)
 def _libraries(n_modules: int) -> list[Any]:
-    """BLAS libraries of the process; a search takes milliseconds, so only after new imports."""
+    """BLAS libraries of the process; searched for again only after new imports (milliseconds)."""
     return list(ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
 def _set_threads(library: Any, n_threads: int) -> None:
     """Set the number of threads, whichever thread set it before.
 
-    From threadpoolctl 3.8 on, only the thread that set it first can do so until it lets go.
+    Since threadpoolctl 3.8, only the thread that set it first can change it, until it is released.
     """
-    let_go = getattr(library, "clear_controlling_thread", lambda force: None)
-    let_go(force=True)
+    release = getattr(library, "clear_controlling_thread", lambda force: None)
+    release(force=True)
     library.set_num_threads(n_threads)
-    let_go(force=True)
+    release(force=True)
 
 
 def _is_per_thread(library: Any) -> bool:
-    """Whether each thread has its own number (OpenBLAS by OpenMP from threadpoolctl 3.8 on)."""
+    """Whether each thread has its own number (OpenBLAS with OpenMP since threadpoolctl 3.8)."""
     layer = library.internal_api, getattr(library, "threading_layer", None)
     return layer == ("openblas", "openmp") and hasattr(library, "clear_controlling_thread")
 
 
 class _BlasLimit:
-    """The number of BLAS threads that its holders ask for, in whatever threads they run.
+    """Reference-counted limit on the number of BLAS threads, shared by all threads.
 
-    The number in force is the one asked for last among those still held. Who releases the last one
-    restores what the first one found.
+    The most recent limit that has not been released applies. When the last one is released, the
+    number before the first one is restored.
     """
 
     def __init__(self) -> None:
         self._lock = ForkSafeLock()
-        self._held: dict[object, tuple[int, int]] = {}  # holder → its thread, number of threads
-        self._before: dict[tuple[str, int | None], int] = {}  # number by library (and thread)
+        self._limits: dict[object, tuple[int, int]] = {}  # holder → its thread, number of threads
+        self._initial: dict[tuple[str, int | None], int] = {}  # number by library (and thread)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._drop_other_threads)
 
     @contextmanager
     def at(self, n_threads: int) -> Iterator[None]:
-        """Hold a limit."""
+        """Limit the number of BLAS threads inside a ``with`` block."""
         holder = object()
         try:
             with self._lock.held():
-                self._held[holder] = get_ident(), n_threads
+                self._limits[holder] = get_ident(), n_threads
                 self._apply()
             yield
         finally:
             with self._lock.held():
-                self._held.pop(holder, None)
+                self._limits.pop(holder, None)
                 self._apply()
 
     def _apply(self) -> None:
@@ -86,17 +86,17 @@ class _BlasLimit:
         for library in _libraries(len(sys.modules)):
             per_thread = _is_per_thread(library)
             key = library.filepath, here if per_thread else None
-            asked = [n for thread, n in self._held.values() if thread == here or not per_thread]
-            if asked:
-                self._before.setdefault(key, library.num_threads)
-            wanted = asked[-1] if asked else self._before.pop(key, library.num_threads)
-            if library.num_threads != wanted:  # setting it takes longer than asking
-                _set_threads(library, wanted)
+            limits = [n for thread, n in self._limits.values() if thread == here or not per_thread]
+            if limits:
+                self._initial.setdefault(key, library.num_threads)
+            n_threads = limits[-1] if limits else self._initial.pop(key, library.num_threads)
+            if library.num_threads != n_threads:  # setting it takes longer than reading it
+                _set_threads(library, n_threads)
 
     def _drop_other_threads(self) -> None:
-        """In a forked child: only the thread that forked is there to release what it holds."""
-        if self._held:
-            self._held = {k: v for k, v in self._held.items() if v[0] == get_ident()}
+        """In a forked child, drop limits of other threads: they do not exist there."""
+        if self._limits:
+            self._limits = {k: v for k, v in self._limits.items() if v[0] == get_ident()}
             self._apply()
 
 
@@ -105,7 +105,7 @@ _BLAS = _BlasLimit()
 
 @contextmanager
 def few_threads(small: bool) -> Iterator[None]:
-    """Limit BLAS to one thread while `small` work is done; leave it alone otherwise."""
+    """Limit BLAS to one thread if the work is small; change nothing otherwise."""
     if not small:
         yield
         return
@@ -115,7 +115,7 @@ def few_threads(small: bool) -> Iterator[None]:
 
 @contextmanager
 def all_threads(size: int) -> Iterator[None]:
-    """Let BLAS use every core for a factorisation of so many unknowns, if they are many."""
+    """Let BLAS use every core for a factorization of `size` unknowns, if they are many."""
     if size < _LARGE:
         yield
         return
@@ -124,7 +124,7 @@ def all_threads(size: int) -> Iterator[None]:
 
 
 def one_thread_below(rank: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Decorate a function of (tensor, rank, …): one BLAS thread where the rank is below `rank`."""
+    """Decorator for a function of (tensor, rank, …): one BLAS thread for ranks below `rank`."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @wraps(function)
@@ -146,15 +146,15 @@ def usable_cores() -> int:
 
 
 def map_in_order(work: Callable[[S], T], items: Iterable[S], n_threads: int) -> Iterator[T]:
-    """Results in the order of the items, with at most 2·n_threads items held at once."""
+    """Results in the order of the items, with at most 2·n_threads items in memory."""
     if n_threads == 1:
         yield from map(work, items)
         return
-    waiting: deque[Future[T]] = deque()
+    pending: deque[Future[T]] = deque()
     with ThreadPoolExecutor(n_threads) as pool:
         for item in items:
-            waiting.append(pool.submit(work, item))
-            if len(waiting) >= 2 * n_threads:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+            pending.append(pool.submit(work, item))
+            if len(pending) >= 2 * n_threads:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()

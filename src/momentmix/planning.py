@@ -1,12 +1,4 @@
-"""What an order of moments would give and cost, before any data is read.
-
-| paper symbol | name here |
-|---|---|
-| C(d, m) | entries of one order |
-| k, p, r_max | ``Split`` |
-
-Differs from the paper: nothing.
-"""
+"""Which order of moments a number of components needs, and its cost, before any data is read."""
 
 from __future__ import annotations
 
@@ -22,6 +14,7 @@ from momentmix.capacity import (
     over_capacity,
     smallest_order,
 )
+from momentmix.deprecation import RenamedAttribute
 from momentmix.errors import CapacityError
 from momentmix.index_sets import countable
 from momentmix.summary.cost import estimate
@@ -29,14 +22,14 @@ from momentmix.summary.layout import Layout
 
 __all__ = ["OrderPlan", "Plan", "plan"]
 
-_REPLICATES = 16  # the summary's default
+_REPLICATES = 16  # the default of a summary
 
 
 @dataclass(frozen=True)
 class OrderPlan:
-    """One order: what it identifies, how its coordinates are split, what its summary costs.
+    """One order: how many components it identifies, and what its summary costs.
 
-    Parameters
+    Attributes
     ----------
     order : int
     largest_rank : int
@@ -47,8 +40,10 @@ class OrderPlan:
         The split (k, p) of the paper's method; None where the order admits none.
     n_moments : int
         All distinct-index moments of orders 0…m and the squares y_j²·y_I with |I| ≤ min(2, m−1).
-    memory, file_size : int
-        Bytes of a summary of these moments while rows are added, and about on disk.
+    memory : int
+        Bytes that a summary of these moments takes while rows are added.
+    file_size : int
+        Approximate bytes of its file.
     """
 
     order: int
@@ -63,20 +58,22 @@ class OrderPlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """The order to use for a number of components, and its neighbours."""
+    """The order to use for a number of components, and the orders next to it."""
 
     n_features: int
     n_components: int
     chosen: OrderPlan
-    neighbours: tuple[OrderPlan, ...]
+    neighbors: tuple[OrderPlan, ...]
+    neighbours = RenamedAttribute("neighbors")
 
     def to_dict(self) -> dict[str, object]:
-        """Plain values, for JSON."""
-        return asdict(self)
+        """Plain values, for JSON; the key ``neighbours`` is the old name of ``neighbors``."""
+        document = asdict(self)
+        return {**document, "neighbours": document["neighbors"]}
 
 
-def _reach(d: int, order: int, method: Literal["robust", "paper"]) -> int:
-    """Largest rank; an order below 3, where there are fewer features, identifies 1 component."""
+def _capacity(d: int, order: int, method: Literal["robust", "paper"]) -> int:
+    """Largest rank; 1 for an order below 3, which is used where there are fewer features."""
     return largest_rank(d, order, method) if order >= 3 else 1
 
 
@@ -88,8 +85,8 @@ def _order_plan(d: int, order: int) -> OrderPlan:
     cost = estimate(Layout(d, order, min(2, order - 1), _REPLICATES))
     return OrderPlan(
         order,
-        _reach(d, order, "paper"),
-        _reach(d, order, "robust"),
+        _capacity(d, order, "paper"),
+        _capacity(d, order, "robust"),
         lower,
         degree,
         cost.n_entries,
@@ -104,21 +101,21 @@ def plan(
     order: int | None = None,
     method: Literal["robust", "paper"] = "robust",
 ) -> Plan:
-    """Choose the order for a number of components, and say what neighbouring orders would allow.
+    """Choose the order for a number of components, and compare it with the orders next to it.
 
     Parameters
     ----------
     n_features : int
     n_components : int
     order : int, optional
-        Use this order; by default the one that `fit` takes with ``order="auto"``.
+        Use this order; by default the one that `fit` chooses with ``order="auto"``.
     method : {"robust", "paper"}
         The algorithm that the order is meant for.
 
     Raises
     ------
     CapacityError
-        Where moments of this order do not identify `n_components`.
+        If moments of this order do not identify `n_components`.
 
     Examples
     --------
@@ -132,9 +129,9 @@ def plan(
     else:
         smallest_order(d, r, method)  # raises where no order identifies r
         order = choose_order(d, r, method=method)
-    most = _reach(d, order, method)
+    most = _capacity(d, order, method)
     if most < r:
         raise CapacityError(over_capacity(d, order, r, most, method))
-    around = range(max(3, order - 2), min(d, order + 2) + 1)
-    near = [m for m in around if m != order and countable(d, m)]
-    return Plan(d, r, _order_plan(d, order), tuple(_order_plan(d, m) for m in near))
+    nearby = range(max(3, order - 2), min(d, order + 2) + 1)
+    others = [m for m in nearby if m != order and countable(d, m)]
+    return Plan(d, r, _order_plan(d, order), tuple(_order_plan(d, m) for m in others))

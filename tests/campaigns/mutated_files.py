@@ -148,7 +148,7 @@ def use_summary(summary, deep):
             assert all(np.isfinite(x).all() for x in moments.distinct + moments.squared)
             summary.noise()
             summary.truncate(1, 0, 0) + MomentSummary(summary.n_features, 1, replicates=0)
-            assert summary.recentre() == summary
+            assert summary.recenter() == summary
         except InputError:
             pass
 

@@ -67,13 +67,13 @@ def check_hops(rng):
     steps = rng.integers(-(10**6), 10**6, (3, d))
     here = summary
     for step in [*steps, *-rng.permutation(steps)]:
-        here = here.recentre(here.shift + step * here.scale)
+        here = here.recenter(here.shift + step * here.scale)
         assert here == summary
         assert here.n_rows == len(rows)
     assert here.to_bytes() == start
-    away = summary.recentre(summary.shift + 3 * summary.scale)
+    away = summary.recenter(summary.shift + 3 * summary.scale)
     assert away.to_bytes() != start
-    assert away.recentre().to_bytes() == start
+    assert away.recenter().to_bytes() == start
     return 2 * len(steps) + 2
 
 

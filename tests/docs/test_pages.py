@@ -134,3 +134,16 @@ def test_links_between_pages_exist():
             elif target.endswith("gallery/index.rst") or "gallery/images" in target:
                 continue
             assert there.exists(), f"{path.name}: {target}"
+
+
+PATH = re.compile(r"`((?:[\w-]+/)*[\w-]+(?:\.py|/))`")
+PACKAGE = ROOT / "src" / "momentmix"
+BASES = (ROOT, PACKAGE, PACKAGE / "summary", PACKAGE / "fitting")
+
+
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/architecture.md", "docs/method.md"])
+def test_paths_on_pages_exist(page):
+    paths = PATH.findall((ROOT / page).read_text(encoding="utf-8"))
+    assert len(paths) > 5
+    for path in paths:
+        assert any((base / path).exists() for base in BASES), path

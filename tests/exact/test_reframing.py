@@ -94,9 +94,9 @@ def test_hops_come_back_to_the_same_bytes():
     steps = rng.integers(-4, 5, (hops // 2, 7))
     here = summary
     for step in [*steps, *-rng.permutation(steps)]:
-        here = here.recentre(here.shift + step * here.scale)
+        here = here.recenter(here.shift + step * here.scale)
     assert here.to_bytes() == start
-    away = summary.recentre(summary.shift + 3 * summary.scale)
+    away = summary.recenter(summary.shift + 3 * summary.scale)
     assert away.to_bytes() != start
     assert away == summary
-    assert away.recentre().to_bytes() == start
+    assert away.recenter().to_bytes() == start

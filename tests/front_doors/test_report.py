@@ -264,7 +264,7 @@ def certificate(p=0.4, effect=0.0, dof=100, statistic=100.0, loss=0.001, r=2, fi
         ({"dof": 0, "p": np.nan}, ("Not tested", "Yes"), "no more moments"),
         ({"dof": 0, "p": np.nan, "r": 1}, ("Not tested", "Yes"), "One component"),
         ({"loss": 0.05}, ("No", "No"), "about 5 % of the rows"),
-        ({"loss": 0.0}, ("No", "Yes"), "put less than 0.1 %"),
+        ({"loss": 0.0}, ("No", "Yes"), "assign less than 0.1 %"),
         ({"loss": np.nan}, ("No", "Unknown"), "no standard errors"),
     ],
 )

@@ -123,7 +123,7 @@ def test_names_are_printed_with_escapes_and_ordinary_letters(folder, momentmix):
 def test_without_arguments_the_help_keeps_its_lines(momentmix):
     done = momentmix()
     assert done.code == 2
-    assert "\n  summarize  Rows to moments" in done.err + done.out
+    assert "\n  summarize  Moments of rows" in done.err + done.out
 
 
 def test_a_terminal_of_few_letters_gets_escapes(folder, momentmix, monkeypatch):

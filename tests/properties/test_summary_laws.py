@@ -177,7 +177,7 @@ READS = [
     lambda s: s == OTHER,
     lambda s: s.copy().update(np.ones((900, 3))),
     lambda s: s.copy().forget(np.ones((1, 3))),
-    lambda s: s.recentre(2.0).truncate(2).select([1, 0]),
+    lambda s: s.recenter(2.0).truncate(2).select([1, 0]),
     lambda s: (s.n_rows, s.shard_ids, s.mean, s.tensor(2), s.replicate_moments()),
     lambda s: refused(lambda: hash(s)),
     lambda s: refused(lambda: s + s),

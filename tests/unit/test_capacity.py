@@ -201,7 +201,7 @@ def test_large_sizes_get_the_usual_message(call, error, message):
         (lambda: smallest_order(1000, 10**15), 15),
         (lambda: smallest_order(HUGE, 10**17, method="robust"), 5),
         (lambda: plan(10**6, 5).chosen.order, 4),
-        (lambda: [one.order for one in plan(HUGE, 5).neighbours], [3, 5, 6]),
+        (lambda: [one.order for one in plan(HUGE, 5).neighbors], [3, 5, 6]),
     ],
 )
 def test_large_capacities_take_few_steps(call, answer, monkeypatch):

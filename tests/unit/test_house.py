@@ -1,6 +1,8 @@
 """Rules of the house: data flows one way, and the public names are real."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ SOURCE = Path(momentmix.__file__).parent
 # A module may import from its own entry and from every line before it. An entry holds the modules
 # that begin with it and are named by no longer entry: `summary.layout` lies below `summary`.
 LAYERS = [
-    {"errors", "_version"},
+    {"errors", "_version", "deprecation"},
     {"arrays", "atomic_file", "index_sets", "locks", "strict_json"},
     {"parallel", "capacity"},
     {"rows.blocks", "rows.fingerprint", "rows.names", "rows.protocol", "rows.table"},
@@ -97,6 +99,17 @@ def test_the_papers_tables_are_no_part_of_the_library():
 
     users = {module for module, path in MODULES.items() if uses(path)}
     assert {module for module in users if not module.startswith("reproduce")} == {"cli.reproduce"}
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["reproduce", "--help"]])
+def test_the_papers_tables_are_loaded_only_to_make_them(arguments):
+    code = (
+        "import sys\nfrom momentmix.cli import cli\n"
+        f"cli({arguments}, standalone_mode=False) if {bool(arguments)} else None\n"
+        "print([name for name in sys.modules if name.startswith('momentmix.reproduce')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
 
 
 def test_no_folder_is_a_long_list():

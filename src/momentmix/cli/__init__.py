@@ -1,4 +1,4 @@
-"""The command ``momentmix``: thin doors to the library, one file for each."""
+"""The command ``momentmix``: one module for each subcommand, which calls the library."""
 
 from momentmix.cli.app import cli, main
 

@@ -1,4 +1,4 @@
-"""The group of commands, and what becomes of errors: one line and an exit code."""
+"""The group of subcommands; errors become one line on standard error and an exit code."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ from momentmix.cli.summarize import summarize_command
 
 __all__ = ["cli", "main"]
 
-# A line with a backspace keeps click from filling the paragraph after it.
+# After a line with a backspace, click does not rewrap the paragraph.
 _HELP = """Diagonal Gaussian mixtures from one pass over the data.
 
 \b
-momentmix summarize part-*.parquet -o all.mms   one pass, any number of shards
-momentmix fit all.mms -r 5 -o model.json        the mixture, from moments alone
+momentmix summarize part-*.parquet -o all.mms   moments of the rows, in one pass
+momentmix fit all.mms -r 5 -o model.json        a mixture, from the moments alone
 momentmix predict model.json new.csv            the component of every row
 """
 _EPILOG = """\b
-Exit codes: 0 done · 2 wrong use · 4 fit not trustworthy · 65 bad data ·
+Exit codes: 0 success · 2 wrong usage · 4 fit not trustworthy · 65 bad data ·
 66 no input · 70 bug · 73 cannot create output · 74 input/output or memory ·
 130 interrupted · 143 terminated.
 
 \b
-Completion in the shell (zsh_source, fish_source for the others):
+Shell completion (zsh_source or fish_source for other shells):
 eval "$(_MOMENTMIX_COMPLETE=bash_source momentmix)"
 """
 
 
-# What else a lack of memory looks like: a library that cannot be loaded, a thread not started.
+# Other errors that mean a lack of memory: a library is not loaded, a thread is not started.
 _NO_MEMORY = ("failed to map segment from shared object", "can't start new thread")
-_CLICK_LIST = "\n\t"  # between the choices that click lists
+_CLICK_LIST = "\n\t"  # separator of the choices that click lists
 
 
 class _Terminated(BaseException):
@@ -57,12 +57,12 @@ class _Terminated(BaseException):
 
 
 class _ClosedPipe(BaseException):
-    """The reader of standard output has gone; click would turn the plain error into code 1."""
+    """The reader of standard output is gone; click would turn BrokenPipeError into code 1."""
 
 
 class _Group(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)  # in the order of work, not of the alphabet
+        return list(self.commands)  # in the order of work, not alphabetical
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -111,7 +111,7 @@ def _complain(error: object) -> None:
 
 
 def _show_misuse(error: click.ClickException) -> None:
-    """What click shows, with the words of the user made printable."""
+    """Print what click would, with unprintable characters of the arguments escaped."""
     context = getattr(error, "ctx", None)
     text = error.format_message()
     if context is not None and text == context.get_help():  # no arguments at all
@@ -123,8 +123,8 @@ def _show_misuse(error: click.ClickException) -> None:
     say(f"Error: {text.replace(_CLICK_LIST, ' ')}", err=True)
 
 
-def _judged(error: Exception) -> tuple[int, object]:
-    """Exit code and text of an error; 70 for one that was not expected."""
+def _code_and_message(error: Exception) -> tuple[int, object]:
+    """Exit code and message of an error; 70 for an unexpected one."""
     from momentmix import errors
 
     if _is_short_of_memory(error):
@@ -160,14 +160,14 @@ def _is_short_of_memory(error: Exception) -> bool:
 
 
 def _check_streams() -> None:
-    """Make sure that no file is opened in the place of a closed standard stream."""
+    """Reserve the descriptors of closed standard streams, so that no file gets them."""
     from momentmix.errors import OutputError
 
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     if sys.stdout is None:
@@ -176,14 +176,14 @@ def _check_streams() -> None:
 
 def _run(arguments: Sequence[str]) -> int:
     _check_streams()
-    line = shlex.join(["momentmix", *arguments])  # for records of how a result was made
+    line = shlex.join(["momentmix", *arguments])  # for the record of the fit
     result = cli.main(list(arguments), prog_name="momentmix", standalone_mode=False, obj=line)
     sys.stdout.flush()
     return result if isinstance(result, int) else 0
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command and leave the process with its exit code."""
+    """Run the command and exit the process with its code."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in arguments
     signal.signal(signal.SIGTERM, _terminate)
@@ -202,12 +202,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _complain("terminated")
         code = 143
     except (BrokenPipeError, _ClosedPipe):
-        # The reader has gone, as with `| head`; say nothing, and let nothing be flushed at exit.
+        # The reader is gone, as with `| head`: print nothing, and flush nothing at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 141
     except Exception as error:
         if debug:
             raise
-        code, text = _judged(error)
+        code, text = _code_and_message(error)
         _complain(text)
     sys.exit(code)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from momentmix.cli.options import (
+    ReadOptions,
     by_name_option,
     data_options,
     force_option,
     json_option,
-    open_inputs,
     quiet_option,
     seed_option,
 )
@@ -43,7 +43,7 @@ def _components(context: click.Context, parameter: click.Parameter, text: str) -
     return number
 
 
-@click.command("fit", short_help="Rows or summaries to a model.")
+@click.command("fit", short_help="Fit a model to rows or summaries.")
 @click.argument("inputs", nargs=-1, required=True)
 @click.option(
     "-r",
@@ -53,19 +53,34 @@ def _components(context: click.Context, parameter: click.Parameter, text: str) -
     help="Number of components, or 'auto'.",
 )
 @click.option("-o", "--output", required=True, help="File of the model (JSON).")
-@click.option("-m", "--order", type=click.IntRange(min=1), help="Order of the moments.")
 @click.option(
-    "--method", type=click.Choice(["robust", "paper"]), default="robust", show_default=True
+    "-m",
+    "--order",
+    type=click.IntRange(min=1),
+    help="Highest order of the moments; chosen by default.",
+)
+@click.option(
+    "--method",
+    type=click.Choice(["robust", "paper"]),
+    default="robust",
+    show_default=True,
+    help="paper is Algorithm 5.1 as printed.",
 )
 @click.option(
     "--refine",
     type=click.Choice(["auto", "em", "none"]),
     default="auto",
     show_default=True,
-    help="EM passes over the rows, where there are rows.",
+    help="Whether to refine the fit by EM passes over the rows; auto: if there are rows.",
 )
-@click.option("--max-passes", type=click.IntRange(min=1), default=100, show_default=True)
-@click.option("--strict", is_flag=True, help="Exit with 4 whenever the certificate did not pass.")
+@click.option(
+    "--max-passes",
+    type=click.IntRange(min=1),
+    default=100,
+    show_default=True,
+    help="Largest number of passes over the rows.",
+)
+@click.option("--strict", is_flag=True, help="Exit with 4 if the certificate did not pass.")
 @seed_option
 @data_options
 @by_name_option
@@ -82,11 +97,7 @@ def fit_command(
     max_passes: int,
     strict: bool,
     seed: int,
-    columns: str | None,
-    missing: str,
-    delimiter: str | None,
-    decimal: str,
-    thousands: str | None,
+    read_options: ReadOptions,
     by_name: bool,
     force: bool,
     quiet: bool,
@@ -94,8 +105,8 @@ def fit_command(
 ) -> None:
     """Fit a mixture to data files, or to summaries (which are added up).
 
-    Writes the model in any case. Exits with 4 where the certificate did not pass and no passes over
-    the rows refined the answer, or with --strict; else that is a warning.
+    The model is written in any case. If the certificate did not pass, the exit code is 4 for a fit
+    from moments alone, and with --strict; otherwise a warning is printed.
     """
     from momentmix.cli.summaries import are_summaries
     from momentmix.fitting.api import fit
@@ -111,12 +122,9 @@ def fit_command(
         "max_passes": max_passes,
     }
     if are_summaries(inputs):
-        data = _from_summaries(inputs, columns)
+        data = _from_summaries(inputs, read_options.columns)
     else:
-        source = open_inputs(
-            inputs, columns, missing, delimiter, decimal, thousands, by_name=by_name
-        )
-        data = _rows(source)
+        data = _rows(read_options.open(inputs, by_name=by_name))
     result = fit(data, components, **options, progress=_stages(quiet))
     result.save(output, command=click.get_current_context().obj, seed=seed)
     verdict = _verdict(result, strict)
@@ -147,14 +155,12 @@ def _rows(source: RowSource) -> Any:
     return source if rows is None else ArrayRows(rows, feature_names=source.feature_names)
 
 
-def _from_summaries(inputs: tuple[str, ...], columns: str | None) -> MomentSummary:
-    from momentmix.cli.options import parse_columns
-    from momentmix.cli.summaries import add_up, load_summaries
+def _from_summaries(inputs: tuple[str, ...], columns: list[str | int] | None) -> MomentSummary:
+    from momentmix.cli.summaries import load_sum
 
-    summary = add_up(load_summaries(inputs), inputs)
-    wanted = parse_columns(columns)
-    if wanted is not None:
-        summary = summary.truncate(min(summary.order, len(wanted))).select(wanted)
+    summary = load_sum(inputs)
+    if columns is not None:
+        summary = summary.truncate(min(summary.order, len(columns))).select(columns)
     return summary
 
 

@@ -16,12 +16,15 @@ _WIDTH = 14
 
 
 def fitted_table(mixture: DiagonalMixture, result: FitResult | None = None) -> list[str]:
-    """Lines of weights, means and standard deviations, for each component and feature.
+    """Lines with weight, means and standard deviations of every component.
 
-    With a result that has standard errors, ± half the width of a 95 % interval follows.
+    With a result that has standard errors, each number is followed by ± half the width of its 95 %
+    interval.
     """
+    from momentmix.displays.style import full_names_of
+
     errors = None if result is None or result.uncertainty is None else result.standard_errors
-    names = mixture.feature_names or tuple(f"feature {j}" for j in range(mixture.n_features))
+    names = full_names_of(mixture)
     width = max(12, min(_WIDTH + 10, max(len(printable(name)) for name in names)))
     lines = [f"{'component':>9}  {'':<{width}}  {'mean':>24}  {'standard deviation':>24}"]
     deviations = mixture.variances**0.5

@@ -10,20 +10,22 @@ from momentmix.cli.output import check_output, say, say_json
 __all__ = ["merge_command"]
 
 
-@click.command("merge", short_help="Summaries to one summary.")
+@click.command("merge", short_help="Add summaries.")
 @click.argument("summaries", nargs=-1, required=True)
 @click.option("-o", "--output", required=True, help="File of the merged summary.")
-@click.option("--truncate", is_flag=True, help="Cut summaries of different orders to the lowest.")
+@click.option(
+    "--truncate", is_flag=True, help="Reduce summaries of different orders to the lowest."
+)
 @force_option
 @json_option
 def merge_command(
     summaries: tuple[str, ...], output: str, truncate: bool, force: bool, as_json: bool
 ) -> None:
-    """Add summaries of different rows. Exact: any order of merging gives the same moments."""
-    from momentmix.cli.summaries import add_up, load_summaries
+    """Add summaries of different rows. The sum is exact, in whatever order they are merged."""
+    from momentmix.cli.summaries import load_sum
 
     check_output(output, summaries, force)
-    total = add_up(load_summaries(summaries), summaries, truncate)
+    total = load_sum(summaries, truncate)
     total.save(output)
     report = {
         "output": output,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, fields
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,11 +14,11 @@ if TYPE_CHECKING:
     from momentmix.rows.source import RowSource
 
 __all__ = [
+    "ReadOptions",
     "by_name_option",
     "data_options",
     "force_option",
     "json_option",
-    "open_inputs",
     "parse_columns",
     "quiet_option",
     "seed_option",
@@ -28,88 +29,111 @@ Command = Callable[..., Any]
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 force_option = click.option("--force", is_flag=True, help="Replace the output if it exists.")
 by_name_option = click.option(
-    "--by-name", is_flag=True, help="Files with equal contents are different data."
+    "--by-name", is_flag=True, help="Accept files with equal contents as different data."
 )
-quiet_option = click.option("-q", "--quiet", is_flag=True, help="No progress, no notes.")
+quiet_option = click.option("-q", "--quiet", is_flag=True, help="Print no progress and no notes.")
 seed_option = click.option(
-    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Same seed, same bits."
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Random seed; the same seed gives the same result, bit for bit.",
 )
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How the rows of a command are read: the values of the options of `data_options`.
+
+    Attributes
+    ----------
+    columns : list of str or int, or None
+        Columns to use, by name or number; None for all.
+    missing : {"error", "drop"}
+    delimiter, decimal, thousands : str or None
+        Characters of CSV.
+    """
+
+    columns: list[str | int] | None
+    missing: Any
+    delimiter: str | None
+    decimal: str
+    thousands: str | None
+
+    def open(
+        self,
+        inputs: tuple[str, ...],
+        expected: tuple[str, ...] | None = None,
+        by_name: bool = False,
+    ) -> RowSource:
+        """The rows that a command's arguments name; ``-`` is standard input.
+
+        Without columns, those named `expected` are used where the input has names.
+        """
+        from momentmix.errors import NoInputError
+        from momentmix.rows.opening import open_rows
+
+        source: Any = list(inputs)
+        if "-" in inputs:
+            if len(inputs) > 1:
+                raise click.UsageError("standard input (-) cannot be combined with files.")
+            if sys.stdin is None:
+                raise NoInputError("standard input is closed; give a file, or pipe rows to -.")
+            source = sys.stdin.buffer
+        options = {"expected": expected, "by_name": by_name, **self._dialect()}
+        return open_rows(source, self.columns, self.missing, **options)
+
+    def _dialect(self) -> dict[str, Any]:
+        """Options for CSV as `open_rows` takes them; an impossible one is a usage error."""
+        from momentmix.errors import InputError
+        from momentmix.rows.csv.dialect import Dialect
+
+        delimiter = "\t" if self.delimiter in ("\\t", "tab") else self.delimiter
+        try:
+            return asdict(Dialect(delimiter, self.decimal, self.thousands))
+        except InputError as error:
+            raise click.UsageError(str(error)) from None
 
 
 def data_options(command: Command) -> Command:
-    """Options of a command that reads rows."""
+    """Options of a command that reads rows; the command gets them as `read_options`."""
+
+    @wraps(command)
+    def collected(**values: Any) -> Any:
+        chosen = {field.name: values.pop(field.name) for field in fields(ReadOptions)}
+        chosen["columns"] = parse_columns(chosen["columns"])
+        return command(read_options=ReadOptions(**chosen), **values)
+
     options = [
         click.option(
             "--columns",
-            help="Columns to take, by name or number from 0, separated by commas; all by default.",
+            help="Columns to use, by name or number from 0, separated by commas; all by default.",
         ),
         click.option(
             "--missing",
             type=click.Choice(["error", "drop"]),
             default="error",
             show_default=True,
-            help="What to do with rows that hold missing or infinite values.",
+            help="What to do with rows that contain missing or infinite values.",
         ),
-        click.option("--delimiter", help="Between the fields of CSV; by default a comma."),
+        click.option("--delimiter", help="Character between the fields of CSV; default: comma."),
         click.option(
             "--decimal", default=".", show_default=True, help="Decimal character of CSV."
         ),
-        click.option("--thousands", help="Between groups of digits in CSV, as in 17,405."),
+        click.option("--thousands", help="Character between groups of digits, as in 17,405."),
     ]  # fmt: skip
     for option in reversed(options):
-        command = option(command)
-    return command
+        collected = option(collected)
+    return collected
 
 
 def parse_columns(text: str | None) -> list[str | int] | None:
-    """Names and numbers from the text of ``--columns``."""
+    """Names and numbers from a list separated by commas."""
     if text is None:
         return None
     parts = [part.strip() for part in text.split(",")]
-    return [int(part) if _is_number(part) else part for part in parts if part]
+    return [int(part) if _is_column_number(part) else part for part in parts if part]
 
 
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) < 19  # a number of a column, not a name
-
-
-def _dialect(delimiter: str | None, decimal: str, thousands: str | None) -> dict[str, Any]:
-    """Options for CSV as `open_rows` takes them; an impossible one is wrong use."""
-    from momentmix.errors import InputError
-    from momentmix.rows.csv.dialect import Dialect
-
-    if delimiter in ("\\t", "tab"):
-        delimiter = "\t"
-    try:
-        return asdict(Dialect(delimiter, decimal, thousands))
-    except InputError as error:
-        raise click.UsageError(str(error)) from None
-
-
-def open_inputs(
-    inputs: tuple[str, ...],
-    columns: str | None,
-    missing: Any,
-    delimiter: str | None,
-    decimal: str,
-    thousands: str | None,
-    expected: tuple[str, ...] | None = None,
-    by_name: bool = False,
-) -> RowSource:
-    """The rows that a command's arguments name; ``-`` is standard input.
-
-    Without `columns` the expected names are taken where the input has names.
-    """
-    from momentmix.errors import NoInputError
-    from momentmix.rows.opening import open_rows
-
-    source: Any = list(inputs)
-    if "-" in inputs:
-        if len(inputs) > 1:
-            raise click.UsageError("standard input (-) cannot be combined with files.")
-        if sys.stdin is None:
-            raise NoInputError("standard input is closed; give a file, or pipe rows to -.")
-        source = sys.stdin.buffer
-    wanted = parse_columns(columns)
-    dialect = _dialect(delimiter, decimal, thousands)
-    return open_rows(source, wanted, missing, expected=expected, by_name=by_name, **dialect)
+def _is_column_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 19  # longer digits can only be a name

@@ -1,4 +1,4 @@
-"""Where results go: checked before any work, replaced as a whole or not at all."""
+"""Outputs: checked before any work, and replaced atomically."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ __all__ = ["check_output", "output_stream", "say", "say_json"]
 
 
 def say(*lines: str, err: bool = False) -> None:
-    """Print lines: the only way in which text of a command reaches a terminal."""
+    """Print lines; all text of the commands passes through here, to be escaped."""
     for line in lines:
         click.echo(printable(line), err=err)
 
 
 def say_json(document: dict[str, Any]) -> None:
-    """Print a document as strict JSON; escapes keep its texts exact."""
+    """Print a document as strict JSON in ASCII."""
     click.echo(format_strict(document))
 
 
 def check_output(
     path: str, inputs: Iterable[str] = (), force: bool = False, outputs: Iterable[str] = ()
 ) -> None:
-    """Raise unless a file can be written at `path`: before hours of reading, not after.
+    """Raise unless a file can be written at `path`; called before the input is read.
 
     Parameters
     ----------
     path : str
         "-" is standard output.
     inputs : iterable of str
-        What the command reads: paths, folders, patterns, "-". None of it is ever replaced.
+        What the command reads: paths, folders, patterns, "-". An input is never replaced.
     force : bool
-        Whether a file that exists, and is no input, may be replaced.
+        Whether an existing file that is no input may be replaced.
     outputs : iterable of str
-        What the command writes besides.
+        Other outputs of the command.
     """
     _check_not_among(path, inputs, outputs)
     if path == "-":
@@ -78,13 +78,13 @@ def _check_place(path: str, force: bool) -> None:
 
 
 def _check_not_among(path: str, inputs: Iterable[str], outputs: Iterable[str]) -> None:
-    found = _regular(path, sys.stdout)
-    read = (file for one in inputs for file in _files(one))
+    target = _regular(path, sys.stdout)
+    read = (file for argument in inputs for file in _files(argument))
     same = any(
-        found is not None and there is not None and os.path.samestat(found, there)
-        for there in (_regular(file, sys.stdin) for file in (*read, *outputs))
+        target is not None and other is not None and os.path.samestat(target, other)
+        for other in (_regular(file, sys.stdin) for file in (*read, *outputs))
     )
-    # Files that do not exist yet: some systems do not tell capitals from small letters.
+    # Files that do not exist yet are compared by name; some file systems ignore case.
     real = os.path.realpath(path).casefold()
     if same or any(real == os.path.realpath(other).casefold() for other in outputs):
         raise OutputError(
@@ -94,7 +94,7 @@ def _check_not_among(path: str, inputs: Iterable[str], outputs: Iterable[str]) -
 
 
 def _files(text: str) -> list[str]:
-    """The files that an argument stands for; the argument itself where there are none."""
+    """The files that an argument matches; the argument itself where there are none."""
     from momentmix.rows.opening import expand
 
     with suppress(NoInputError, OSError):
@@ -103,17 +103,17 @@ def _files(text: str) -> list[str]:
 
 
 def _regular(path: str, stream: Any) -> os.stat_result | None:
-    """What identifies a file, or the one behind a stream; None if it is none that can be lost."""
+    """Status of a regular file, or of the one behind a stream; None if it is no such file."""
     try:
-        found = os.fstat(stream.fileno()) if path == "-" else os.stat(path)
-    except (AttributeError, OSError, ValueError):  # no such file, no stream, or none of a file
+        status = os.fstat(stream.fileno()) if path == "-" else os.stat(path)
+    except (AttributeError, OSError, ValueError):  # no such file, or a stream without a file
         return None
-    return found if stat.S_ISREG(found.st_mode) else None
+    return status if stat.S_ISREG(status.st_mode) else None
 
 
 @contextmanager
 def output_stream(path: str) -> Iterator[BinaryIO]:
-    """A stream of bytes that becomes the file at `path` at the end, or standard output for -."""
+    """A binary stream that replaces the file at `path` when it is closed; stdout for "-"."""
     if path == "-":
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()

@@ -1,4 +1,4 @@
-"""``momentmix plan``: what an order of moments gives and costs."""
+"""``momentmix plan``: which order of moments is needed, and its cost."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from momentmix.cli.options import json_option
 from momentmix.cli.output import say, say_json
 
 __all__ = ["plan_command"]
@@ -31,27 +32,27 @@ def _size(n_bytes: int) -> str:
     type=click.Choice(["robust", "paper"]),
     default="robust",
     show_default=True,
-    help="The algorithm that will fit.",
+    help="Method that will be used to fit.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def plan_command(
     features: int, components: int, order: int | None, method: Any, as_json: bool
 ) -> None:
-    """Say which order of moments identifies a mixture, and what it costs."""
+    """Print which order of moments identifies a mixture, and what it costs."""
     from momentmix.errors import InputError
     from momentmix.planning import OrderPlan, plan
 
     try:
-        found = plan(features, components, order, method)
+        planned = plan(features, components, order, method)
     except InputError as error:
         raise click.UsageError(str(error)) from None
     if as_json:
-        say_json(found.to_dict())
+        say_json(planned.to_dict())
         return
-    chosen = found.chosen
+    chosen = planned.chosen
     say(f"{features} features, {components} component{'s' * (components > 1)}")
     if components == 1:
-        say("One component is read off the mean and the variances; no order is needed.")
+        say("One component follows from the mean and the variances; no order is needed.")
         return
     say(
         f"order    {chosen.order}  identifies up to {chosen.largest_rank_robust} components by the "
@@ -66,13 +67,13 @@ def plan_command(
     say("")
     say("order  components (robust)  (paper)    k    p         moments      memory")
 
-    def line(one: OrderPlan) -> str:
-        k, p = one.n_lower or "–", one.degree or "–"
-        mark = "  ← this plan" if one.order == chosen.order else ""
+    def line(row: OrderPlan) -> str:
+        k, p = row.n_lower or "–", row.degree or "–"
+        mark = "  ← this plan" if row.order == chosen.order else ""
         return (
-            f"{one.order:>5}  {one.largest_rank_robust:>19}  {one.largest_rank:>7}  {k:>3}  "
-            f"{p:>3}  {one.n_moments:>14,}  {_size(one.memory):>10}{mark}"
+            f"{row.order:>5}  {row.largest_rank_robust:>19}  {row.largest_rank:>7}  {k:>3}  "
+            f"{p:>3}  {row.n_moments:>14,}  {_size(row.memory):>10}{mark}"
         )
 
-    for one in sorted((chosen, *found.neighbours), key=lambda one: one.order):
-        say(line(one))
+    for row in sorted((chosen, *planned.neighbors), key=lambda row: row.order):
+        say(line(row))

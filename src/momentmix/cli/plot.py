@@ -7,27 +7,27 @@ from typing import Any
 import click
 
 from momentmix.cli.options import (
+    ReadOptions,
     data_options,
     force_option,
     json_option,
+    parse_columns,
 )
 from momentmix.cli.output import check_output, output_stream, say, say_json
 
 __all__ = ["plot_command"]
 
-_MOST_ROWS = 5000
-
 
 @click.command("plot", short_help="Pictures of a model.")
 @click.argument("model")
 @click.argument("inputs", nargs=-1)
-@click.option("-o", "--output", required=True, help="Picture: .png, .svg or .pdf.")
+@click.option("-o", "--output", required=True, help="File of the picture: .png, .svg or .pdf.")
 @click.option(
     "--kind",
     type=click.Choice(["pairs", "means", "weights", "residuals"]),
     default="pairs",
     show_default=True,
-    help="residuals needs a summary as input; pairs shows rows where data files are given.",
+    help="What to draw. residuals needs a summary as input; pairs shows the rows of data files.",
 )
 @click.option("--features", help="Features to show, by name or number, separated by commas.")
 @data_options
@@ -39,15 +39,11 @@ def plot_command(
     output: str,
     kind: str,
     features: str | None,
-    columns: str | None,
-    missing: str,
-    delimiter: str | None,
-    decimal: str,
-    thousands: str | None,
+    read_options: ReadOptions,
     force: bool,
     as_json: bool,
 ) -> None:
-    """Draw a model: pairs of features, means, weights, or residuals of moments."""
+    """Draw a model: pairs of features, means, weights, or residuals of the moments."""
     from momentmix.cli.predict import load_model, open_for
 
     ending = output.rpartition(".")[2].lower()
@@ -56,25 +52,24 @@ def plot_command(
     check_output(output, [model, *inputs], force)
     mixture = load_model(model)
     from momentmix import displays
-    from momentmix.cli.options import parse_columns
+    from momentmix.displays.pairs import MOST_POINTS
 
     displays.need_matplotlib()
-    chosen = parse_columns(features)
     display: Any
     if kind == "residuals":
-        from momentmix.cli.summaries import add_up, are_summaries, load_summaries
+        from momentmix.cli.summaries import are_summaries, load_sum
 
         if not inputs or not are_summaries(inputs):
             raise click.UsageError("--kind residuals needs a summary (.mms) beside the model.")
-        summary = add_up(load_summaries(inputs), inputs)
-        display = displays.MomentResidualsDisplay.from_estimator(mixture, summary)
+        display = displays.MomentResidualsDisplay.from_estimator(mixture, load_sum(inputs))
     elif kind == "pairs":
         rows = None
         if inputs:
-            csv = (delimiter, decimal, thousands)
-            source = open_for(mixture, inputs, columns, missing, csv, by_name=True)
-            rows = displays.thinned(source.blocks(), _MOST_ROWS)
-        display = displays.PairsDisplay.from_estimator(mixture, rows, features=chosen)
+            source = open_for(mixture, inputs, read_options, by_name=True)
+            rows = displays.thinned(source.blocks(), MOST_POINTS)
+        display = displays.PairsDisplay.from_estimator(
+            mixture, rows, features=parse_columns(features)
+        )
     elif kind == "means":
         display = displays.MeansDisplay.from_estimator(mixture)
     else:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from momentmix.cli.options import (
+    ReadOptions,
     by_name_option,
     data_options,
     force_option,
     json_option,
-    open_inputs,
     quiet_option,
     seed_option,
 )
@@ -44,16 +44,14 @@ def load_model(path: str) -> DiagonalMixture:
 def open_for(
     mixture: DiagonalMixture,
     inputs: tuple[str, ...],
-    columns: str | None,
-    missing: str,
-    csv: tuple[str | None, str, str | None],
+    read_options: ReadOptions,
     by_name: bool = False,
 ) -> RowSource:
     """Rows with the model's features: by name where both have names."""
     from momentmix.errors import InputError
 
     names = mixture.feature_names
-    source = open_inputs(inputs, columns, missing, *csv, expected=names, by_name=by_name)
+    source = read_options.open(inputs, expected=names, by_name=by_name)
     if source.n_features != mixture.n_features:
         raise InputError(
             f"the model has {mixture.n_features} features, {source.tables[0].name} has "
@@ -68,13 +66,15 @@ def open_for(
     return source
 
 
-@click.command("predict", short_help="Components of rows.")
+@click.command("predict", short_help="Component of each row.")
 @click.argument("model")
 @click.argument("inputs", nargs=-1, required=True)
 @click.option(
     "-o", "--output", default="-", show_default=True, help="CSV or .parquet; - is standard output."
 )
-@click.option("-p", "--probabilities", is_flag=True, help="Every component's probability as well.")
+@click.option(
+    "-p", "--probabilities", is_flag=True, help="Also write the probability of each component."
+)
 @data_options
 @force_option
 @quiet_option
@@ -84,18 +84,14 @@ def predict_command(
     inputs: tuple[str, ...],
     output: str,
     probabilities: bool,
-    columns: str | None,
-    missing: str,
-    delimiter: str | None,
-    decimal: str,
-    thousands: str | None,
+    read_options: ReadOptions,
     force: bool,
     quiet: bool,
     as_json: bool,
 ) -> None:
     """Write the most probable component of each row, in bounded memory.
 
-    With --missing drop a row with missing values keeps its place and gets an empty label.
+    With --missing drop, a row with missing values stays in the output with an empty label.
     """
     import numpy as np
 
@@ -105,7 +101,7 @@ def predict_command(
         raise click.UsageError("--json reports on the work; give a file to --output for labels.")
     check_output(output, [model, *inputs], force)
     mixture = load_model(model)
-    source = open_for(mixture, inputs, columns, missing, (delimiter, decimal, thousands))
+    source = open_for(mixture, inputs, read_options)
     names = ["label"]
     if probabilities:
         names += [f"probability_{i}" for i in range(mixture.n_components)]
@@ -162,11 +158,7 @@ def _too_far(name: str, raw: RawBlock, shares: Any, complete: Any) -> InputError
 def score_command(
     model: str,
     inputs: tuple[str, ...],
-    columns: str | None,
-    missing: str,
-    delimiter: str | None,
-    decimal: str,
-    thousands: str | None,
+    read_options: ReadOptions,
     by_name: bool,
     quiet: bool,
     as_json: bool,
@@ -177,8 +169,7 @@ def score_command(
     from momentmix.errors import InputError
 
     mixture = load_model(model)
-    csv = (delimiter, decimal, thousands)
-    source = open_for(mixture, inputs, columns, missing, csv, by_name)
+    source = open_for(mixture, inputs, read_options, by_name)
     total, n_rows = 0.0, 0
     with row_progress(source.total_rows, "Scoring", quiet) as on_rows:
         for block in source.blocks():
@@ -203,7 +194,7 @@ def score_command(
 
 @click.command("sample", short_help="Rows drawn from a model.")
 @click.argument("model")
-@click.option("-n", "--rows", required=True, type=click.IntRange(min=1), help="How many rows.")
+@click.option("-n", "--rows", required=True, type=click.IntRange(min=1), help="Number of rows.")
 @click.option(
     "-o", "--output", default="-", show_default=True, help="CSV or .parquet; - is standard output."
 )

@@ -1,4 +1,4 @@
-"""Progress on standard error, only where that is a terminal."""
+"""Progress on standard error, if that is a terminal."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def progress_bar(
 def row_progress(
     total: int | None, label: str, quiet: bool = False
 ) -> Iterator[Callable[[int], None]]:
-    """A bar over rows; a count of rows where the total is not known. Call it with rows done."""
+    """A function to call with each number of rows done: a bar, or a count without a total."""
     if quiet or not sys.stderr.isatty():
         yield lambda n: None
         return

@@ -6,7 +6,13 @@ from typing import Any
 
 import click
 
-from momentmix.cli.options import by_name_option, data_options, force_option, json_option
+from momentmix.cli.options import (
+    ReadOptions,
+    by_name_option,
+    data_options,
+    force_option,
+    json_option,
+)
 from momentmix.cli.output import check_output, say, say_json
 
 __all__ = ["report_command"]
@@ -17,8 +23,8 @@ __all__ = ["report_command"]
 @click.option(
     "--data",
     multiple=True,
-    help="Data files, folders, globs, or summaries (.mms): rows in the pictures, residuals, and "
-    "the quality of the data. May be given more than once.",
+    help="Data files, folders, globs, or summaries (.mms), for rows in the pictures, residuals, "
+    "and the quality of the data. Can be given more than once.",
 )
 @click.option("-o", "--output", required=True, help="File of the page (.html).")
 @data_options
@@ -29,37 +35,37 @@ def report_command(
     model: str,
     data: tuple[str, ...],
     output: str,
-    columns: str | None,
-    missing: str,
-    delimiter: str | None,
-    decimal: str,
-    thousands: str | None,
+    read_options: ReadOptions,
     by_name: bool,
     force: bool,
     as_json: bool,
 ) -> None:
     """Write a report on a model: certificate, parameters with intervals, pictures, data quality.
 
-    One file that needs no network and no scripts. The certificate and the intervals are those that
-    `momentmix fit` saved with the model.
+    The report is one HTML file that needs no network and no scripts. The certificate and the
+    intervals are those that `momentmix fit` saved with the model.
     """
     from momentmix.cli.predict import load_model, open_for
-    from momentmix.cli.summaries import add_up, are_summaries, load_summaries
+    from momentmix.cli.summaries import are_summaries, load_sum
 
     if output == "-":
-        raise click.UsageError("a report is a page of its own; give a file to --output.")
+        raise click.UsageError("a report is an HTML file; give a file to --output.")
     check_output(output, [model, *data], force)
     mixture = load_model(model)
-    given: Any = None
+    summary_or_rows: Any = None
     if data and are_summaries(data):
-        given = add_up(load_summaries(data), data)
+        summary_or_rows = load_sum(data)
     elif data:
-        csv = (delimiter, decimal, thousands)
-        given = open_for(mixture, data, columns, missing, csv, by_name)
+        summary_or_rows = open_for(mixture, data, read_options, by_name)
     from momentmix.reporting.report import report
 
-    line = click.get_current_context().obj
-    report(model, output, given, command=line, data_name=", ".join(data) or None)
+    report(
+        model,
+        output,
+        summary_or_rows,
+        command=click.get_current_context().obj,
+        data_name=", ".join(data) or None,
+    )
     if as_json:
         say_json({"output": output, "model": model, "data": list(data)})
     else:

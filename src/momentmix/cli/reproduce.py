@@ -1,4 +1,4 @@
-"""``momentmix reproduce``: the paper's experiments."""
+"""``momentmix reproduce``: the experiments of the paper."""
 
 from __future__ import annotations
 
@@ -9,20 +9,23 @@ import click
 
 from momentmix._version import __version__
 from momentmix.atomic_file import atomic_write
+from momentmix.cli.options import seed_option
 from momentmix.cli.output import check_output, say
 from momentmix.cli.progress import progress_bar
 
 __all__ = ["reproduce_command"]
 
 
-@click.command("reproduce", short_help="The paper's experiments.")
+@click.command("reproduce", short_help="Experiments of the paper.")
 @click.argument(
     "table",
     type=click.Choice(["decomposition", "approximation", "gaussian", "stability", "recovery"]),
 )
-@click.option("--rows", multiple=True, help="Only these rows, as d,m (or d,m,ε); may be repeated.")
+@click.option(
+    "--rows", multiple=True, help="Rows to run, as d,m or d,m,ε; all by default. Can be repeated."
+)
 @click.option("--instances", type=click.IntRange(min=1), help="Random instances for each row.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@seed_option
 @click.option(
     "--samples",
     type=click.IntRange(min=2),
@@ -41,7 +44,7 @@ __all__ = ["reproduce_command"]
     "--json",
     "json_file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write all figures to this file as well.",
+    help="Also write all figures to this file.",
 )
 def reproduce_command(
     table: str,
@@ -52,46 +55,43 @@ def reproduce_command(
     means: str,
     json_file: Path | None,
 ) -> None:
-    """Run an experiment of the paper; print our figures beside the printed ones.
+    """Run an experiment of the paper and print its figures beside those of the paper.
 
     Tables 2 (decomposition), 3 and 4 (approximation), 5 (gaussian); Theorems 4.2 and 5.2
-    (stability); exact moments in, parameters out (recovery).
+    (stability); parameters from exact moments (recovery).
     """
     from momentmix.reproduce.tables import TABLES, Options, format_row
     from momentmix.strict_json import format_strict
 
     if json_file is not None:
         check_output(str(json_file), force=True)
-    chosen = TABLES[table]
-    wanted = _choose_rows(chosen.rows(), rows)
+    experiment = TABLES[table]
     options = Options(instances, seed, samples, 50.0 if means == "large" else 1.0)
-    say(chosen.title)
-    say(format_row(chosen, None))
+    chosen = _choose_rows(experiment.rows(), rows)
+    say(experiment.title)
+    say(format_row(experiment, None))
     results = []
-    for row in chosen.results(wanted, options, progress_bar):
-        say(format_row(chosen, row))
+    for row in experiment.results(chosen, options, progress_bar):
+        say(format_row(experiment, row))
         results.append(row)
     if json_file is not None:
         document = {"table": table, "seed": seed, "version": __version__, "rows": results}
         atomic_write(json_file, (format_strict(document, indent=1) + "\n").encode("ascii"))
 
 
-def _choose_rows(available: list[dict[str, Any]], asked: tuple[str, ...]) -> list[dict[str, Any]]:
-    if not asked:
-        return available
+def _choose_rows(rows: list[dict[str, Any]], texts: tuple[str, ...]) -> list[dict[str, Any]]:
+    """The rows of a table that the texts d,m or d,m,ε name; all without texts."""
+    if not texts:
+        return rows
     chosen = []
-    for text in asked:
+    for text in texts:
         try:
-            wanted = [float(part) for part in text.split(",")]
+            key = [float(part) for part in text.split(",")]
         except ValueError:
             raise click.BadParameter(f"expected d,m or d,m,ε; got {text!r}.") from None
-        found = [
-            row
-            for row in available
-            if [row["d"], row["m"], row.get("eps")][: len(wanted)] == wanted
-        ]
-        if not found or len(wanted) < 2:
-            places = ", ".join(dict.fromkeys(f"{row['d']},{row['m']}" for row in available))
-            raise click.BadParameter(f"no row {text!r}; this table has {places}.")
-        chosen += found
+        matches = [r for r in rows if [r["d"], r["m"], r.get("eps")][: len(key)] == key]
+        if not matches or len(key) < 2:
+            available = ", ".join(dict.fromkeys(f"{row['d']},{row['m']}" for row in rows))
+            raise click.BadParameter(f"no row {text!r}; this table has {available}.")
+        chosen += matches
     return chosen

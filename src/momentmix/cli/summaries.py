@@ -13,7 +13,7 @@ from momentmix.errors import InputError, ShardError
 if TYPE_CHECKING:
     from momentmix.summary.summary import MomentSummary
 
-__all__ = ["add_up", "are_summaries", "load_summaries"]
+__all__ = ["are_summaries", "load_sum"]
 
 
 def are_summaries(paths: Sequence[str]) -> bool:
@@ -36,31 +36,28 @@ def are_summaries(paths: Sequence[str]) -> bool:
     return all(flags)
 
 
-def load_summaries(paths: Sequence[str]) -> list[MomentSummary]:
-    """Load summaries; a missing file is no input."""
+def load_sum(paths: Sequence[str], truncate: bool = False) -> MomentSummary:
+    """The sum of the summaries in files; errors name the file.
+
+    With `truncate`, all are reduced to the lowest order first.
+    """
     from momentmix.rows.opening import missing_input
     from momentmix.summary.summary import MomentSummary
 
     for path in paths:
         if not Path(path).exists():
             raise missing_input(path)
-    return [MomentSummary.load(path) for path in paths]
-
-
-def add_up(
-    summaries: Sequence[MomentSummary], paths: Sequence[str], truncate: bool = False
-) -> MomentSummary:
-    """The sum; errors name the file."""
-    order = min(summary.order for summary in summaries)
-    squared = min(summary.squared_order for summary in summaries)
-    groups = summaries[0].replicates
-    if any(summary.replicates != groups for summary in summaries):
-        groups = 0
+    summaries = [MomentSummary.load(path) for path in paths]
+    if truncate:
+        order = min(summary.order for summary in summaries)
+        squared = min(summary.squared_order for summary in summaries)
+        groups = {summary.replicates for summary in summaries}
+        same_groups = groups.pop() if len(groups) == 1 else 0
+        summaries = [summary.truncate(order, squared, same_groups) for summary in summaries]
     total = None
     for summary, path in zip(summaries, paths, strict=True):
-        term = summary.truncate(order, squared, groups) if truncate else summary
         try:
-            total = term if total is None else total + term
+            total = summary if total is None else total + summary
         except ShardError as error:
             raise ShardError(f"{path}: {error}", shard_ids=error.shard_ids) from None
         except InputError as error:

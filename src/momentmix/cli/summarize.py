@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from momentmix.cli.options import (
+    ReadOptions,
     by_name_option,
     data_options,
     force_option,
     json_option,
-    open_inputs,
     quiet_option,
 )
 from momentmix.cli.output import check_output, say, say_json
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["summarize_command"]
 
 
-@click.command("summarize", short_help="Rows to moments, in one pass.")
+@click.command("summarize", short_help="Moments of rows, in one pass.")
 @click.argument("inputs", nargs=-1, required=True)
 @click.option("-o", "--output", required=True, help="File of the summary.")
 @click.option(
@@ -39,36 +39,39 @@ __all__ = ["summarize_command"]
     "--order",
     type=click.IntRange(min=1),
     help="Highest order of the moments; by default 4, or the number of features if that is less. "
-    "`momentmix plan` tells which order a number of components needs.",
+    "`momentmix plan` prints which order a number of components needs.",
 )
 @click.option(
     "--squared-order",
     type=click.IntRange(min=0),
-    help="Features beside a squared one; by default 2. `fit --method paper` needs order − 2.",
+    help="Number of features beside a squared one; default: 2. `fit --method paper` needs "
+    "order − 2.",
 )
 @click.option(
     "--replicates",
     type=click.IntRange(min=0),
     default=16,
     show_default=True,
-    help="Groups of rows, for standard errors.",
+    help="Number of groups of rows that are summed apart, for standard errors.",
 )
 @data_options
 @click.option(
     "--checkpoint",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Keep the state of the pass in this file, and go on from it if it exists.",
+    help="File for the state of the pass; if it exists, the pass resumes from it.",
 )
 @click.option(
     "--every",
     type=click.FloatRange(min=0),
     default=10.0,
     show_default=True,
-    help="Seconds between checkpoints, at least.",
+    help="Least number of seconds between checkpoints.",
 )
 @by_name_option
 @click.option("--part-rows", type=click.IntRange(min=1), hidden=True)
-@click.option("--threads", type=click.IntRange(min=1), help="Threads; by default all cores.")
+@click.option(
+    "--threads", type=click.IntRange(min=1), help="Number of threads; default: all cores."
+)
 @force_option
 @quiet_option
 @json_option
@@ -78,11 +81,7 @@ def summarize_command(
     order: int | None,
     squared_order: int | None,
     replicates: int,
-    columns: str | None,
-    missing: str,
-    delimiter: str | None,
-    decimal: str,
-    thousands: str | None,
+    read_options: ReadOptions,
     checkpoint: Path | None,
     every: float,
     by_name: bool,
@@ -92,10 +91,10 @@ def summarize_command(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Read rows once and keep their moments: files, folders, globs, or CSV from - (stdin).
+    """Sum the moments of rows in one pass over files, folders, globs, or CSV from - (stdin).
 
-    Reads .npy, .parquet, .arrow, .feather, .csv, .tsv and these two with .gz. With --checkpoint a
-    pass that was killed goes on where it was; the result is the same to the last byte.
+    Reads .npy, .parquet, .arrow, .feather, .csv, .tsv, .csv.gz and .tsv.gz. With --checkpoint, a
+    pass that was interrupted can be resumed, and the result has the same bytes.
     """
     from momentmix.cli.checkpoint import locked
 
@@ -108,9 +107,7 @@ def summarize_command(
     with locked(checkpoint) if checkpoint is not None else nullcontext():
         resumable = checkpoint is not None and checkpoint.exists()
         check_output(output, inputs, force or resumable)
-        source = open_inputs(
-            inputs, columns, missing, delimiter, decimal, thousands, by_name=by_name
-        )
+        source = read_options.open(inputs, by_name=by_name)
         job = _Job(source, _settings(source, order, part_rows), threads)
         job.settings |= {"replicates": replicates, "squared_order": squared_order}
         job.output, job.force = Path(output), force

@@ -1,9 +1,8 @@
-"""Pictures of mixtures, by the Display convention of scikit-learn (matplotlib, extra ``plot``).
+"""Pictures of mixtures, as Display objects like those of scikit-learn (matplotlib, extra ``plot``).
 
-Each display has ``from_estimator``, which takes a fitted `MomentGaussianMixture`, a `FitResult` or
-a `DiagonalMixture`, and gives an object that holds what was drawn: ``ax_`` or ``axes_``, and
-``figure_``. Components are told apart by colours that people with colour-blindness can tell apart,
-and by numbers beside them, since no twenty colours can be.
+``from_estimator`` of each display takes a fitted `MomentGaussianMixture`, a `FitResult` or a
+`DiagonalMixture`, and returns an object with the attributes ``ax_`` or ``axes_``, and ``figure_``.
+Components differ in color, line style and number; the colors suit color-blind readers.
 """
 
 from momentmix.displays.choice import ChoiceDisplay

@@ -1,4 +1,4 @@
-"""The number of components against the misfit."""
+"""Misfit of the moments over the number of components."""
 
 from __future__ import annotations
 
@@ -9,11 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix.displays.style import (
-    COLOURS,
-    need_matplotlib,
-    new_axes,
-)
+from momentmix.displays.style import COLORS, need_matplotlib, new_axes
 from momentmix.errors import InputError
 from momentmix.fitting.api import fit
 from momentmix.fitting.result import FitResult
@@ -25,7 +21,7 @@ Float = NDArray[np.float64]
 
 @dataclass
 class ChoiceDisplay:
-    """What the certificate says of every number of components: the curve to choose r by."""
+    """Certificates over the number of components: the curve to choose the number by."""
 
     n_components: list[int]
     effect_sizes: Float
@@ -38,7 +34,7 @@ class ChoiceDisplay:
     def from_data(
         cls, data: Any, n_components: Iterable[int] = range(1, 9), *, ax: Any = None, **options: Any
     ) -> ChoiceDisplay:
-        """Fit every number of components to rows or a summary, and draw the misfits.
+        """Fit each number of components to rows or a summary, and draw the misfits.
 
         Parameters
         ----------
@@ -54,7 +50,7 @@ class ChoiceDisplay:
 
     @classmethod
     def from_results(cls, results: Sequence[FitResult], *, ax: Any = None) -> ChoiceDisplay:
-        """Draw the misfits of fits that were made before."""
+        """Draw the misfits of existing fits."""
         need_matplotlib()
         if not results:
             raise InputError("at least one fit is needed.")
@@ -73,14 +69,14 @@ class ChoiceDisplay:
         self.figure_ = ax.figure
         numbers, passed = np.array(self.n_components), np.array(self.passed)
         ax.plot(numbers, self.effect_sizes, color="0.6", zorder=1)
-        kinds = ((passed, "o", COLOURS[0], "passed"), (~passed, "X", COLOURS[1], "not passed"))
-        for chosen, marker, colour, label in kinds:
+        groups = ((passed, "o", COLORS[0], "passed"), (~passed, "X", COLORS[1], "not passed"))
+        for chosen, marker, color, label in groups:
             if chosen.any():
                 ax.scatter(
-                    numbers[chosen], self.effect_sizes[chosen], marker=marker, color=colour, s=45,
+                    numbers[chosen], self.effect_sizes[chosen], marker=marker, color=color, s=45,
                     label=f"certificate {label}", zorder=2,
                 )  # fmt: skip
-        ax.set_yscale("symlog", linthresh=1e-3)  # zero where chance explains the misfit
+        ax.set_yscale("symlog", linthresh=1e-3)  # it is zero where chance explains the misfit
         ax.set_ylim(-3e-4, None)
         ax.set_xticks(numbers)
         ax.set(xlabel="number of components", ylabel="misfit of the moments (effect size)")
@@ -88,9 +84,9 @@ class ChoiceDisplay:
         if np.isfinite(self.scores).any():
             other = ax.twinx()
             line = other.plot(
-                numbers, self.scores, "s--", color=COLOURS[2], markersize=4, linewidth=1
+                numbers, self.scores, "s--", color=COLORS[2], markersize=4, linewidth=1
             )
-            other.set_ylabel("log-likelihood per row", color=COLOURS[2])
+            other.set_ylabel("log-likelihood per row", color=COLORS[2])
             handles, labels = [*handles, *line], [*labels, "log-likelihood"]
         ax.legend(handles, labels, fontsize="small", loc="center right")
         return self

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix.displays.style import (
+    FEW_COMPONENTS,
     component_styles,
     drawable,
     mixture_of,
@@ -21,11 +22,13 @@ from momentmix.mixture.log_densities import centre_and_scale
 from momentmix.mixture.mixture import DiagonalMixture
 from momentmix.rows.validation import rows_for
 
-__all__ = ["PairsDisplay"]
+__all__ = ["MOST_POINTS", "PairsDisplay"]
 
 Float = NDArray[np.float64]
 
-_MOST_FEATURES, _LESS_FEATURES, _FEW_COMPONENTS = 6, 4, 8
+# Panels shrink with the number of features, and ellipses cover one another with many components.
+_MOST_FEATURES, _MOST_FEATURES_CROWDED = 6, 4
+MOST_POINTS = 5000  # more points hide one another
 
 
 @dataclass
@@ -36,10 +39,10 @@ class PairsDisplay:
     ----------
     mixture : DiagonalMixture
     names : list of str
-        Of the features shown.
+        Names of the features shown.
     rows : array of shape (n_rows, n_features) or None
     axes_, figure_
-        What matplotlib drew on.
+        Axes and figure of matplotlib.
     """
 
     mixture: DiagonalMixture
@@ -58,28 +61,26 @@ class PairsDisplay:
         ----------
         model : MomentGaussianMixture, FitResult or DiagonalMixture
         rows : array or data frame of shape (n_rows, n_features), optional
-            Shown as points in the colour of their component, at most 5,000.
+            Shown as points in the color of their component, at most 5,000.
         features : sequence of int or str, optional
-            Features to show; by default the six that tell components apart best,
-            four where there are many components.
+            Features to show; by default the six that separate the components best, or four if
+            there are more than eight components.
         """
         need_matplotlib()
         mixture = drawable(mixture_of(model))
         names = names_of(mixture)
         if features is None:
-            few = mixture.n_components <= _FEW_COMPONENTS
-            chosen = _telling_features(mixture, _MOST_FEATURES if few else _LESS_FEATURES)
+            few = mixture.n_components <= FEW_COMPONENTS
+            chosen = _separating(mixture, _MOST_FEATURES if few else _MOST_FEATURES_CROWDED)
         else:
             chosen = [_feature(f, list(mixture.feature_names or names)) for f in features]
-        part = mixture.marginal(chosen)
-        shown = None
-        labels = None
+        points = labels = None
         if rows is not None:
             table = rows_for(rows, mixture.feature_names).astype(np.float64, copy=False)
-            table = table[:: max(1, -(-len(table) // 5000))]
+            table = table[:: max(1, -(-len(table) // MOST_POINTS))]
             labels = mixture.predict(table)
-            shown = table[:, chosen]
-        display = cls(part, [names[j] for j in chosen], shown)
+            points = table[:, chosen]
+        display = cls(mixture.marginal(chosen), [names[j] for j in chosen], points)
         return display.plot(labels)
 
     def plot(self, labels: NDArray[np.int64] | None = None) -> PairsDisplay:
@@ -119,23 +120,23 @@ class PairsDisplay:
         m = self.mixture
         styles = component_styles(m.n_components)
         if self.rows is not None:
-            colours = "0.6" if labels is None else [styles[k][0] for k in labels]
+            colors = "0.6" if labels is None else [styles[k][0] for k in labels]
             ax.scatter(
-                self.rows[:, x], self.rows[:, y], s=3, c=colours, alpha=0.25, linewidths=0,
+                self.rows[:, x], self.rows[:, y], s=3, c=colors, alpha=0.25, linewidths=0,
                 rasterized=True,
             )  # fmt: skip
         deviations = np.sqrt(m.variances)
-        for k, (colour, dash) in enumerate(styles):
-            centre = m.means[k, [x, y]]
+        for k, (color, dash) in enumerate(styles):
+            center = m.means[k, [x, y]]
             for times, width in ((1, 1.6), (2, 0.8)):
                 ax.add_patch(
                     Ellipse(
-                        (float(centre[0]), float(centre[1])),
+                        (float(center[0]), float(center[1])),
                         2 * times * deviations[k, x], 2 * times * deviations[k, y],
-                        fill=False, edgecolor=colour, linestyle=dash, linewidth=width,
+                        fill=False, edgecolor=color, linestyle=dash, linewidth=width,
                     )
                 )  # fmt: skip
-            _number(ax, centre, k, colour)
+            _number(ax, center, k, color)
         for axis, j in (("x", x), ("y", y)):
             low = (m.means[:, j] - 2.2 * deviations[:, j]).min()
             high = (m.means[:, j] + 2.2 * deviations[:, j]).max()
@@ -153,32 +154,32 @@ class PairsDisplay:
         if self.rows is not None:
             ax.hist(self.rows[:, 0], bins=60, density=True, color="0.85")
         ax.plot(grid, np.exp(m.log_prob(grid[:, None])), color="black", label="mixture")
-        for k, (colour, dash) in enumerate(component_styles(m.n_components)):
+        for k, (color, dash) in enumerate(component_styles(m.n_components)):
             alone = DiagonalMixture(np.ones(1), m.means[[k]], m.variances[[k]])
             height = m.weights[k] * np.exp(alone.log_prob(grid[:, None]))
-            ax.plot(grid, height, dash, color=colour, label=str(k))
+            ax.plot(grid, height, dash, color=color, label=str(k))
         ax.set(xlabel=self.names[0], ylabel="density")
         ax.legend(fontsize="small")
 
 
-def _number(ax: Any, place: Any, k: int, colour: str) -> None:
-    """The number of a component in a small disc at its centre."""
+def _number(ax: Any, center: Any, k: int, color: str) -> None:
+    """Write the number of a component in a small disk at its center."""
     ax.annotate(
-        str(k), place, ha="center", va="center", fontsize=7, color="white", clip_on=True,
-        bbox={"boxstyle": "circle,pad=0.15", "facecolor": colour, "edgecolor": "white",
+        str(k), center, ha="center", va="center", fontsize=7, color="white", clip_on=True,
+        bbox={"boxstyle": "circle,pad=0.15", "facecolor": color, "edgecolor": "white",
               "linewidth": 0.5},
     )  # fmt: skip
 
 
-def _telling_features(mixture: DiagonalMixture, most: int) -> list[int]:
-    """Features whose means differ most, beside the spread within components."""
+def _separating(mixture: DiagonalMixture, most: int) -> list[int]:
+    """Features whose means differ most, relative to the spread within components."""
     if mixture.n_features <= most:
         return list(range(mixture.n_features))
-    centre, scale = centre_and_scale(mixture.weights, mixture.means, mixture.variances)
-    between = mixture.weights @ ((mixture.means - centre) / scale) ** 2
+    center, scale = centre_and_scale(mixture.weights, mixture.means, mixture.variances)
+    between = mixture.weights @ ((mixture.means - center) / scale) ** 2
     within = mixture.weights @ (np.sqrt(mixture.variances) / scale) ** 2
-    telling = between / np.maximum(within, np.finfo(float).tiny)
-    return sorted(np.argsort(-telling, kind="stable")[:most].tolist())
+    ratio = between / np.maximum(within, np.finfo(float).tiny)
+    return sorted(np.argsort(-ratio, kind="stable")[:most].tolist())
 
 
 def _feature(feature: int | str, names: list[str]) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix.displays.style import (
-    COLOURS,
+    COLORS,
     LARGEST_DRAWN,
     drawable,
     in_order_of,
@@ -30,10 +30,10 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 
 @dataclass
 class MomentResidualsDisplay:
-    """Moments of the rows against those of the mixture, standardised, coloured by order.
+    """Moments of the rows against those of the mixture, standardized, colored by order.
 
-    Left: points on the line fit. Right: what is left, order by order; "squared" marks moments in
-    which one feature occurs twice.
+    Left: moments on the diagonal agree. Right: the differences, order by order; "squared" marks
+    moments in which one feature occurs twice.
     """
 
     observed: dict[str, Float]
@@ -63,11 +63,11 @@ class MomentResidualsDisplay:
                 f"the mixture has {mixture.n_features} features, the summary "
                 f"{summary.n_features}. Use the summary that it was fitted to."
             )
-        summary = in_order_of(mixture, summary.copy())  # one state, whatever threads add meanwhile
+        summary = in_order_of(mixture, summary.copy())  # other threads may add rows meanwhile
         if mixture.feature_names is not None and summary.feature_names is not None:
             match_names(mixture.feature_names, summary.feature_names, "the mixture")
         with np.errstate(over="ignore", invalid="ignore"):
-            return cls(*_compared(mixture, summary)).plot()
+            return cls(*_moments_of_both(mixture, summary)).plot()
 
     def plot(self) -> MomentResidualsDisplay:
         """Draw."""
@@ -81,29 +81,29 @@ class MomentResidualsDisplay:
             style = {
                 "s": 12,
                 "marker": _MARKERS[i % len(_MARKERS)],
-                "color": COLOURS[i % len(COLOURS)],
+                "color": COLORS[i % len(COLORS)],
                 "alpha": 0.6,
                 "linewidths": 0,
                 "rasterized": len(self.fitted[name]) > 2000,
-                "zorder": 2 + len(names) - i,  # few low orders over many high ones
+                "zorder": 2 + len(names) - i,  # the few moments of low orders on top
             }
             left.scatter(self.fitted[name], self.observed[name], **style)
-            rest = self.observed[name] - self.fitted[name]
-            right.scatter(i + rng.uniform(-0.3, 0.3, rest.size), rest, **style)
+            difference = self.observed[name] - self.fitted[name]
+            right.scatter(i + rng.uniform(-0.3, 0.3, difference.size), difference, **style)
         ends = np.concatenate([*self.observed.values(), *self.fitted.values()])
         limits = [float(ends.min()), float(ends.max())]
         left.plot(limits, limits, color="0.3", linewidth=0.8, zorder=1)
         left.set(xlabel="moment of the fitted mixture", ylabel="moment of the rows")
         right.axhline(0, color="0.3", linewidth=0.8, zorder=1)
         right.set_xticks(range(len(names)), names, rotation=30, ha="right")
-        right.set_ylabel("rows − fitted, standardised features")
+        right.set_ylabel("rows − fitted, standardized features")
         return self
 
 
-def _compared(
+def _moments_of_both(
     mixture: DiagonalMixture, summary: MomentSummary
 ) -> tuple[dict[str, Float], dict[str, Float]]:
-    """Moments of the rows and of the mixture, of features standardised as the rows are."""
+    """Moments of the rows and of the mixture, in features standardized by the rows."""
     shift = summary.mean
     scale = np.where(summary.deviation > 0, summary.deviation, 1.0)
     means, variances = (mixture.means - shift) / scale, mixture.variances / scale**2
@@ -115,9 +115,9 @@ def _compared(
         fitted[name] = scaled.moment_tensor(order).values
     for order in range(min(summary.squared_order, summary.n_features - 1) + 1):
         name = f"order {order + 2}, squared"
-        sets = range(summary.n_features)
-        observed[name] = np.concatenate([summary.squared(j, order, shift, scale) for j in sets])
-        fitted[name] = np.concatenate([scaled.squared_moments(j, order) for j in sets])
+        features = range(summary.n_features)
+        observed[name] = np.concatenate([summary.squared(j, order, shift, scale) for j in features])
+        fitted[name] = np.concatenate([scaled.squared_moments(j, order) for j in features])
     largest = np.abs(np.concatenate([*fitted.values()])).max()
     if not largest <= LARGEST_DRAWN:
         raise InputError(

@@ -1,4 +1,4 @@
-"""What all displays share: colours, numbers, names, axes."""
+"""Colors, names, axes and checks that all displays use."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from momentmix.mixture.mixture import DiagonalMixture
 from momentmix.summary.summary import MomentSummary
 
 __all__ = [
-    "COLOURS",
+    "COLORS",
+    "FEW_COMPONENTS",
     "LARGEST_DRAWN",
     "component_styles",
     "drawable",
     "error_bars",
+    "full_names_of",
     "in_order_of",
     "intervals_of",
     "mixture_of",
@@ -30,14 +32,16 @@ __all__ = [
 
 Float = NDArray[np.float64]
 
-# Okabe and Ito's palette without black and yellow, which vanish on dark and on white.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+# The palette of Okabe and Ito for color-blind readers, without black and yellow, which are hard to
+# see on dark and on white pages.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 LARGEST_DRAWN = 1e150  # squares of larger numbers overflow, in matplotlib as well
+FEW_COMPONENTS = 8  # more lines or ellipses in one picture are hard to tell apart
 _DASHES = ("-", "--", ":", "-.")
 
 
 def need_matplotlib() -> Any:
-    """``matplotlib``, or an error that says how to get it."""
+    """Import matplotlib, or raise an error that says how to install it."""
     try:
         import matplotlib
         import matplotlib.pyplot
@@ -49,22 +53,21 @@ def need_matplotlib() -> Any:
 
 
 def component_styles(n_components: int) -> list[tuple[str, str]]:
-    """A colour and a kind of line for each component; pairs repeat after 24."""
-    n = len(COLOURS)
-    return [(COLOURS[i % n], _DASHES[i // n % len(_DASHES)]) for i in range(n_components)]
+    """A color and a line style for each component; they repeat after 24."""
+    n = len(COLORS)
+    return [(COLORS[i % n], _DASHES[i // n % len(_DASHES)]) for i in range(n_components)]
 
 
 def thinned(blocks: Iterable[Float], most: int) -> Float:
-    """At most so many rows of a stream, evenly spread over it."""
+    """At most `most` rows of a stream, evenly spaced."""
     kept: list[Float] = []
     step = 1
-    count = n_kept = 0
+    n_rows = n_kept = 0
     for block in blocks:
-        first = -count % step
-        part = block[first::step]
-        count += len(block)
-        kept.append(part)
-        n_kept += len(part)
+        chosen = block[-n_rows % step :: step]
+        n_rows += len(block)
+        kept.append(chosen)
+        n_kept += len(chosen)
         while n_kept > 2 * most:
             kept = [np.concatenate(kept)[::2]]
             n_kept, step = len(kept[0]), 2 * step
@@ -74,32 +77,32 @@ def thinned(blocks: Iterable[Float], most: int) -> Float:
     return rows[:: -(-len(rows) // most)]
 
 
-# -- what can be drawn ------------------------------------------------------------------------
+# -- models -----------------------------------------------------------------------------------
 
 
 def mixture_of(model: Any) -> DiagonalMixture:
     """The mixture of an estimator, a result or a mixture."""
     if isinstance(model, DiagonalMixture):
         return model
-    found = model.mixture if isinstance(model, FitResult) else getattr(model, "mixture_", None)
-    if not isinstance(found, DiagonalMixture):
+    mixture = model.mixture if isinstance(model, FitResult) else getattr(model, "mixture_", None)
+    if not isinstance(mixture, DiagonalMixture):
         raise InputTypeError(
             "a display needs a fitted MomentGaussianMixture, a FitResult or a DiagonalMixture; "
             f"got {type(model).__name__}."
         )
-    return found
+    return mixture
 
 
 def in_order_of(mixture: DiagonalMixture, summary: MomentSummary) -> MomentSummary:
     """The summary with its features in the mixture's order, where both have the same names."""
-    known, given = mixture.feature_names, summary.feature_names
-    if known is None or given is None or known == given or sorted(known) != sorted(given):
+    names, others = mixture.feature_names, summary.feature_names
+    if names is None or others is None or names == others or sorted(names) != sorted(others):
         return summary
-    return summary.select(known)
+    return summary.select(names)
 
 
 def drawable(mixture: DiagonalMixture) -> DiagonalMixture:
-    """The same mixture; raise where its numbers are beyond the axes of a picture."""
+    """The same mixture; raise if its numbers are too large for the axes of a picture."""
     extent = np.abs(mixture.means) + np.sqrt(mixture.variances)
     if extent.max() > LARGEST_DRAWN:
         i, j = np.argwhere(extent > LARGEST_DRAWN)[0]
@@ -112,18 +115,21 @@ def drawable(mixture: DiagonalMixture) -> DiagonalMixture:
 
 
 def intervals_of(model: Any) -> Any:
-    """95 % intervals where the model has them, else None."""
+    """95 % intervals if the model has them, else None."""
     result = model if isinstance(model, FitResult) else getattr(model, "result_", None)
     if isinstance(result, FitResult) and result.uncertainty is not None:
         return result.intervals()
     return None
 
 
+def full_names_of(mixture: DiagonalMixture) -> list[str]:
+    """Names of the features; their numbers if they have none."""
+    return list(mixture.feature_names or (f"feature {j}" for j in range(mixture.n_features)))
+
+
 def names_of(mixture: DiagonalMixture) -> list[str]:
-    """Names of the features, short and safe to print."""
-    if mixture.feature_names is None:
-        return [f"feature {j}" for j in range(mixture.n_features)]
-    return [_short(name) for name in mixture.feature_names]
+    """Names of the features, shortened, with characters escaped that matplotlib would interpret."""
+    return [_short(name) for name in full_names_of(mixture)]
 
 
 def _short(name: str, most: int = 16) -> str:
@@ -141,7 +147,7 @@ def new_axes(ax: Any, size: tuple[float, float]) -> Any:
 
 
 def error_bars(values: Float, interval: Any) -> Float | None:
-    """Lengths of error bars below and above, of shape (2, n), from an interval or nothing."""
+    """Lengths of error bars below and above the values, of shape (2, n); None without interval."""
     if interval is None:
         return None
     low, high = (np.asarray(x, dtype=np.float64) for x in interval)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix.displays.style import (
-    COLOURS,
+    COLORS,
     error_bars,
     intervals_of,
     mixture_of,
@@ -36,8 +36,8 @@ class WeightsDisplay:
     def from_estimator(cls, model: Any, *, ax: Any = None) -> WeightsDisplay:
         """Draw the weights of a model, in the order of its components."""
         need_matplotlib()
-        found = intervals_of(model)
-        low, high = (None, None) if found is None else found.weights
+        intervals = intervals_of(model)
+        low, high = (None, None) if intervals is None else intervals.weights
         return cls(mixture_of(model).weights, low, high).plot(ax)
 
     def plot(self, ax: Any = None) -> WeightsDisplay:
@@ -47,8 +47,8 @@ class WeightsDisplay:
         self.figure_ = ax.figure
         interval = None if self.low is None or self.high is None else (self.low, self.high)
         bars = error_bars(self.weights, interval)
-        ax.bar(range(r), self.weights, color=COLOURS[0], alpha=0.35, width=0.7)
-        ax.errorbar(range(r), self.weights, bars, fmt="o", color=COLOURS[0], capsize=3)
+        ax.bar(range(r), self.weights, color=COLORS[0], alpha=0.35, width=0.7)
+        ax.errorbar(range(r), self.weights, bars, fmt="o", color=COLORS[0], capsize=3)
         ax.set_xticks(range(r), [str(k) for k in range(r)])
         label = "weight" if bars is None else "weight, 95 % interval"
         ax.set(xlabel="component", ylabel=label, ylim=(0, None))

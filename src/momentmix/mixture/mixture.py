@@ -225,6 +225,7 @@ class DiagonalMixture:
 
     def moment_tensor(self, order: int) -> IncompleteSymmetricTensor:
         """Exact moments with distinct indices: Σ_i ω_i μ_i^{⊗m} on Ω_m (high-tensor-moment)."""
+        # (C(d, m),)  incomplete_tensor, high-tensor-moment
         return IncompleteSymmetricTensor.from_factors(self.means, order, self.weights)
 
     def squared_moments(self, feature: int, order: int) -> Float:
@@ -232,7 +233,7 @@ class DiagonalMixture:
         sets = sets_without(self.n_features, order, feature)
         products = self.means[:, sets].prod(axis=2)  # (r, C(d−1, order))
         second = self.weights * (self.means[:, feature] ** 2 + self.variances[:, feature])
-        return np.asarray(second @ products)
+        return np.asarray(second @ products)  # (C(d−1, order),)  moment-structure
 
     # -- files --------------------------------------------------------------------------------
 

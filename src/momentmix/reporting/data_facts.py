@@ -1,4 +1,4 @@
-"""What one pass over the data says beside a model: columns, components, rows that do not belong."""
+"""Facts about data that a report shows beside the model, from one pass over the rows."""
 
 from __future__ import annotations
 
@@ -20,30 +20,33 @@ Float = NDArray[np.float64]
 
 __all__ = ["DataFacts", "gather"]
 
-_MOST_SHOWN = 4000
-_MOST_ORDER = 4
-_DRAWN, _RARE = 20_000, 1e-3
-_FAR, _NEARLY_ONE = 8.0, 0.999
+_MOST_SHOWN = 4000  # rows in the pictures; more points hide one another and make the file large
+_HIGHEST_ORDER = 4  # moments of the residual picture
+_RARE = 1e-3  # share of the model's own rows that counts as improbable
+_N_DRAWN = 20_000  # rows drawn to find that quantile: 20 lie below it
+_FAR = 8.0  # standard deviations; a Gaussian column practically never has such a value
+_COPY = 0.999  # correlation from which two columns count as copies
+_MOST_LISTED = 8  # columns named in one finding
 
 
 @dataclass(frozen=True)
 class DataFacts:
-    """Facts about the data that a report was given.
+    """Facts about the data of a report.
 
     Attributes
     ----------
     summary : MomentSummary
         Moments of orders up to 4.
     shown : array of shape (n_shown, n_features) or None
-        Rows for pictures; None where only a summary was given.
+        Rows for pictures; None if only a summary was given.
     counts : array of shape (n_components,) or None
-        Rows in each component.
+        Number of rows in each component.
     log_likelihood : float or None
-        Per row.
+        Mean over the rows.
     rare : float or None
-        Share of rows less probable than all but one in a thousand of the model's own.
+        Share of rows that are less probable than 99.9 % of rows drawn from the model.
     n_dropped : int
-        Rows with missing values.
+        Number of rows with missing values.
     """
 
     summary: MomentSummary
@@ -54,29 +57,31 @@ class DataFacts:
     n_dropped: int = 0
 
     def findings(self, names: list[str]) -> list[str]:
-        """What is worth knowing about the columns and rows, in sentences."""
+        """Unusual properties of the columns and rows, in sentences."""
         s = self.summary
-        found = []
+        sentences = []
         if self.n_dropped:
-            found.append(f"{self.n_dropped:,} rows with missing or infinite values were left out.")
+            sentences.append(
+                f"{self.n_dropped:,} rows with missing or infinite values were left out."
+            )
         constant = np.flatnonzero(s.deviation == 0)
         if constant.size:
-            listed = ", ".join(names[j] for j in constant[:8])
-            found.append(f"Columns with one value only: {listed}. Leave them out.")
-        found += self._copies(names)
+            listed = ", ".join(names[j] for j in constant[:_MOST_LISTED])
+            sentences.append(f"Columns with one value only: {listed}. Leave them out.")
+        sentences += self._copies(names)
         scale = np.where(s.deviation > 0, s.deviation, np.inf)
         farthest = np.maximum(s.mean - s.minimum, s.maximum - s.mean) / scale
-        for j in np.flatnonzero(farthest > _FAR)[:8]:
-            found.append(
+        for j in np.flatnonzero(farthest > _FAR)[:_MOST_LISTED]:
+            sentences.append(
                 f"{names[j]} has a value {farthest[j]:.3g} standard deviations from its mean; "
                 "check it."
             )
         if self.rare is not None and self.rare > 10 * _RARE:
-            found.append(
+            sentences.append(
                 f"{self.rare:.1%} of the rows are less probable than all but {_RARE:.1%} of rows "
                 "drawn from the model: these data are not, or no longer, what was fitted."
             )
-        return found
+        return sentences
 
     def _copies(self, names: list[str]) -> list[str]:
         s = self.summary
@@ -88,12 +93,12 @@ class DataFacts:
         return [
             f"{names[i]} and {names[k]} are copies of each other up to shift and scale. Keep one."
             for (i, k), value in zip(pairs, values, strict=True)
-            if abs(value) > _NEARLY_ONE
-        ][:8]
+            if abs(value) > _COPY
+        ][:_MOST_LISTED]
 
 
 def gather(mixture: DiagonalMixture, data: Any) -> DataFacts:
-    """One pass over rows, or a look at a summary.
+    """Facts from one pass over rows, or from a summary.
 
     Parameters
     ----------
@@ -105,12 +110,12 @@ def gather(mixture: DiagonalMixture, data: Any) -> DataFacts:
         _check_columns(mixture, data.n_features, data.feature_names)
         if not data.n_rows:
             raise InputError("the summary holds no rows; give one that does.")
-        return DataFacts(data.truncate(min(data.order, _MOST_ORDER), min(data.squared_order, 2)))
+        return DataFacts(data.truncate(min(data.order, _HIGHEST_ORDER), min(data.squared_order, 2)))
     source = data
     if not (hasattr(source, "blocks") and hasattr(source, "n_features")):
         source = open_rows(data, expected=mixture.feature_names)
     _check_columns(mixture, source.n_features, getattr(source, "feature_names", None))
-    order = min(_MOST_ORDER, mixture.n_features)
+    order = min(_HIGHEST_ORDER, mixture.n_features)
     return _pass(mixture, source, MomentSummary(mixture.n_features, order, replicates=0))
 
 
@@ -122,25 +127,25 @@ def _check_columns(
             f"the model has {mixture.n_features} features, the data {n_features}. Give the data "
             "that it was fitted to, or select its columns."
         )
-    known = mixture.feature_names
-    if known is not None and names is not None and known != names:
+    features = mixture.feature_names
+    if features is not None and names is not None and features != names:
         raise InputError(
-            f"the model's features are {', '.join(map(ascii, known[:8]))}, the data's "
+            f"the model's features are {', '.join(map(ascii, features[:8]))}, the data's "
             f"{', '.join(map(ascii, names[:8]))}. Select or rename them in the model's order."
         )
 
 
 def _pass(mixture: DiagonalMixture, source: Any, summary: MomentSummary) -> DataFacts:
-    dense = bool((mixture.variances > 0).all())
+    has_density = bool((mixture.variances > 0).all())
     counts = np.zeros(mixture.n_components, dtype=np.int64)
     total, n_rare = 0.0, 0
-    rare_below = _rare_below(mixture) if dense else 0.0
+    rare_below = _rare_below(mixture) if has_density else 0.0
 
     def blocks() -> Iterator[Float]:
         nonlocal total, n_rare
         for block in source.blocks():
             summary.update(block)
-            if dense:
+            if has_density:
                 scores = mixture.log_prob(block)
                 total += float(scores.sum())
                 n_rare += int((scores < rare_below).sum())
@@ -149,13 +154,13 @@ def _pass(mixture: DiagonalMixture, source: Any, summary: MomentSummary) -> Data
 
     shown = thinned(blocks(), _MOST_SHOWN)
     dropped = int(getattr(source, "n_dropped", 0))
-    if not dense:
+    if not has_density:
         return DataFacts(summary, shown, n_dropped=dropped)
     n = summary.n_rows
     return DataFacts(summary, shown, counts, total / n, n_rare / n, dropped)
 
 
 def _rare_below(mixture: DiagonalMixture) -> float:
-    """Log-density that all but one in a thousand of the model's own rows exceed."""
-    drawn = mixture.sample(_DRAWN, random_state=0)[0]
+    """Log-density that 99.9 % of rows drawn from the model exceed."""
+    drawn = mixture.sample(_N_DRAWN, random_state=0)[0]
     return float(np.quantile(mixture.log_prob(drawn), _RARE))

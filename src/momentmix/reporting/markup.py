@@ -1,4 +1,4 @@
-"""Pieces of HTML; every text that comes from outside passes through `escaped`."""
+"""Functions that return HTML; they pass all text through `escaped`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from momentmix.errors import printable
 
 __all__ = ["Cell", "definition_table", "escaped", "items", "section", "sortable_table"]
 
-_MOST_PRINTED = 8  # columns of a table on paper
+_MOST_PRINTED = 8  # columns of a table that fit on a printed page
 
 
 def escaped(text: object) -> str:
-    """Text that a browser shows as it is: markup disarmed, control characters written out."""
+    """Text for HTML: markup and control characters are escaped."""
     return html.escape(printable(str(text)), quote=True)
 
 
@@ -25,11 +25,11 @@ class Cell:
     Attributes
     ----------
     text : str
-        As shown, not yet escaped.
+        Text to show, not yet escaped.
     value : float or str
-        To sort by; floats in full precision.
+        Value to sort by; floats in full precision.
     aside : str
-        Shown smaller behind the text.
+        Shown in small print after the text.
     """
 
     text: str
@@ -38,14 +38,14 @@ class Cell:
 
     @classmethod
     def number(cls, value: float, low: float | None = None, high: float | None = None) -> Cell:
-        """A number, with the interval it lies in where that is known."""
-        known = low is not None and high is not None and low == low and high == high
-        aside = f"({low:.5g} … {high:.5g})" if known else ""
+        """A number, followed by its interval if there is one."""
+        has_interval = low is not None and high is not None and low == low and high == high
+        aside = f"({low:.5g} … {high:.5g})" if has_interval else ""
         return cls(f"{value:.5g}", float(value), aside)
 
 
 def _kind(cell: Cell, column: int) -> str:
-    """Class of a cell: text to the left; columns that paper has no room for."""
+    """CSS class of a cell: text is aligned left; columns beyond a printed page are marked."""
     if isinstance(cell.value, str):
         return ' class="text"'
     return ' class="wide"' if column >= _MOST_PRINTED else ""
@@ -64,7 +64,7 @@ def _cell(cell: Cell, column: int) -> str:
 def sortable_table(
     name: str, caption: str, headings: Sequence[str], rows: Iterable[Sequence[Cell]]
 ) -> str:
-    """A table in a box that scrolls by itself; the first cell of each row is its heading."""
+    """A table in a scrollable box; the first cell of each row is its heading."""
     rows = list(rows)
     kinds = [_kind(cell, i) for i, cell in enumerate(rows[0])]
     head = "".join(
@@ -82,7 +82,7 @@ def sortable_table(
 
 
 def definition_table(name: str, caption: str, entries: Iterable[tuple[str, object]]) -> str:
-    """Names and values, one pair to a line."""
+    """A table of names and values."""
     body = "\n".join(
         f'<tr><th scope="row" class="text">{escaped(key)}</th>'
         f'<td class="long">{escaped(value)}</td></tr>'
@@ -100,7 +100,7 @@ def items(texts: Iterable[str]) -> str:
 
 
 def section(name: str, heading: str, *parts: str) -> str:
-    """A part of the page with its heading."""
+    """A section of the page with its heading."""
     inner = "\n".join(part for part in parts if part)
     return (
         f'<section id="{name}" aria-labelledby="{name}-heading">\n'

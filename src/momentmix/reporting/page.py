@@ -1,4 +1,4 @@
-"""The page: sections in the order in which a reader asks."""
+"""The HTML page of a report, section by section."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
+from momentmix.displays.style import full_names_of
 from momentmix.fitting.inference.findings import Severity
 from momentmix.fitting.inference.standard_errors import Intervals
 from momentmix.fitting.record import FitRecord, versions
@@ -45,19 +46,19 @@ _SECTIONS = (
 
 @dataclass(frozen=True)
 class Contents:
-    """All that a report shows.
+    """What a report shows.
 
     Attributes
     ----------
     mixture : DiagonalMixture
     record : FitRecord or None
     facts : DataFacts or None
-        Of the data, where data were given.
+        Facts about the data; None if no data were given.
     pictures : sequence of Picture
     model_name, data_name : str or None
         Names of files.
     command : str or None
-        That made the report.
+        The command that made the report.
     """
 
     mixture: DiagonalMixture
@@ -71,17 +72,16 @@ class Contents:
     @property
     def names(self) -> list[str]:
         """Names of the features."""
-        known = self.mixture.feature_names
-        return list(known or (f"feature {j}" for j in range(self.mixture.n_features)))
+        return full_names_of(self.mixture)
 
     @property
     def intervals(self) -> Intervals | None:
-        """95 % intervals, where the fit is recorded and has any."""
+        """95 % intervals, if the record of the fit has them."""
         return None if self.record is None else self.record.intervals
 
 
 def page(c: Contents) -> str:
-    """The whole file as text."""
+    """The HTML file as text."""
     style, script = (
         files("momentmix.reporting").joinpath(name).read_text(encoding="utf-8")
         for name in ("style.css", "sort.js")
@@ -98,7 +98,7 @@ def page(c: Contents) -> str:
     )
     links = "".join(f'<li><a href="#{name}">{heading}</a></li>' for name, heading in _SECTIONS)
     lead = f"Report on {c.model_name}." if c.model_name else "Report on a fitted mixture."
-    # Only what is written here may run, and nothing may be fetched.
+    # The browser may run only this script and style, and load nothing.
     policy = (
         f"default-src 'none'; img-src data:; style-src '{_digest(style)}'; "
         f"script-src '{_digest(script)}'; base-uri 'none'; form-action 'none'"
@@ -147,13 +147,13 @@ def _summary(c: Contents) -> list[str]:
             f"EM, {record.n_passes} passes over the rows in all"
             + ("" if record.converged else ", not converged")
             if record.refine == "em"
-            else "none: the answer comes from the moments alone"
+            else "none: the parameters come from the moments alone"
         )
         entries += [
             ("Rows fitted", f"{record.n_rows:,}"),
             ("Method", f"{record.method}, moments up to order {record.order}"),
             ("Refinement", refined),
-            ("Answer from", record.winner),
+            ("Parameters from", record.winner),
         ]
         if record.log_likelihood is not None:
             entries.append(("Log-likelihood per row", f"{record.log_likelihood:.6g}"))
@@ -208,8 +208,8 @@ def _components(c: Contents) -> list[str]:
             row.append(Cell(f"{counts[i]:,}", float(counts[i])))
         row += [Cell.number(x) for x in m.means[i]]
         rows.append(row)
-    hint = '<p class="soft hint">Headings sort the table where scripts may run.</p>'
-    return [hint, sortable_table("component-table", "One line for each component", headings, rows)]
+    hint = '<p class="soft hint">Click a heading to sort the table (needs scripts).</p>'
+    return [hint, sortable_table("component-table", "One row for each component", headings, rows)]
 
 
 def _parameters(c: Contents) -> list[str]:
@@ -230,7 +230,7 @@ def _parameters(c: Contents) -> list[str]:
                 ]
             rows.append([Cell(str(i), float(i)), Cell(name, name), *cells])
     note = (
-        "Behind each number stands its 95 % interval."
+        "Each number is followed by its 95 % interval."
         if ends is not None
         else "No intervals are recorded for this model."
     )
@@ -258,16 +258,16 @@ def _pictures(c: Contents) -> list[str]:
 
 def _data(c: Contents) -> list[str]:
     if c.facts is None:
-        text = "No data were given to this report (--data), so it says nothing of them."
+        text = "No data were given to this report (--data)."
         return [f"<p>{text}</p>"]
     s = c.facts.summary
-    found = c.facts.findings(c.names)
+    findings = c.facts.findings(c.names)
     parts = [
-        items(found) if found else "<p>Nothing unusual was found.</p>",
-        f'<p class="soft">{s.n_rows:,} rows were looked at: constant columns, copies of columns, '
-        "values far out, rows that the model finds improbable.</p>",
+        items(findings) if findings else "<p>Nothing unusual was found.</p>",
+        f'<p class="soft">{s.n_rows:,} rows were checked for constant columns, copies of columns, '
+        "values far from the mean, and rows that are improbable under the model.</p>",
     ]
-    headings = ["Feature", "Least", "Mean", "Greatest", "Standard deviation"]
+    headings = ["Feature", "Minimum", "Mean", "Maximum", "Standard deviation"]
     columns = (s.minimum, s.mean, s.maximum, s.deviation)
     rows = [
         [Cell(c.names[j], c.names[j]), *(Cell.number(column[j]) for column in columns)]

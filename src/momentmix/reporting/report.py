@@ -1,4 +1,4 @@
-"""`report`: a model, and data where there are any, to one HTML file."""
+"""`report`: a model, and optionally data, as one HTML file."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def report(
         A model file written by ``momentmix fit`` or `FitResult.save` holds the certificate and the
         intervals; a bare mixture does not.
     path : str or path
-        The file, replaced as a whole if it exists.
+        The file; it is replaced atomically if it exists.
     data : MomentSummary or anything that `open_rows` takes, optional
-        Rows for the pictures and the residuals, or a summary for the residuals alone. An estimator
-        brings its own summary.
+        Rows for the pictures and the residuals, or a summary for the residuals alone. For an
+        estimator the default is its own summary.
     command, data_name : str, optional
-        How the report was made and from what, for its last section.
+        Command line and name of the data, for the last section.
 
     Examples
     --------
@@ -51,19 +51,17 @@ def report(
     ...     file.read_text()[:15]
     '<!DOCTYPE html>'
     """
-    mixture, record = _known(model)
+    mixture, record = _mixture_and_record(model)
     model_name = os.fspath(model) if isinstance(model, str | os.PathLike) else None
     if data is None and isinstance(model, MomentGaussianMixture):
         data = getattr(model, "summary_", None)
     facts = None if data is None else gather(mixture, data)
     pictures = draw(mixture, None if record is None else record.intervals, facts)
-    contents = Contents(
-        mixture, record, facts, pictures, model_name, data_name, command
-    )  # fmt: skip
+    contents = Contents(mixture, record, facts, pictures, model_name, data_name, command)
     atomic_write(path, page(contents).encode())
 
 
-def _known(model: Any) -> tuple[DiagonalMixture, FitRecord | None]:
+def _mixture_and_record(model: Any) -> tuple[DiagonalMixture, FitRecord | None]:
     record: FitRecord | None
     if isinstance(model, str | os.PathLike):
         mixture, record = load_fit(model)

@@ -1,4 +1,4 @@
-"""The certificate in plain words: questions a reader has, and what the numbers answer."""
+"""The certificate in plain words: two questions and their answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Answer", "answers", "verdict"]
 
 @dataclass(frozen=True)
 class Answer:
-    """A question, a short answer, and what it rests on."""
+    """A question, a short answer, and the reason for it."""
 
     question: str
     short: str
@@ -27,76 +27,73 @@ class Answer:
 def verdict(certificate: Certificate) -> str:
     """The verdict in one sentence."""
     if certificate.passed:
-        return "Nothing that was tested speaks against this fit."
+        return "No test speaks against this fit."
     n = len(certificate.reasons)
     return f"{n} reason{'s speak' if n > 1 else ' speaks'} against trusting this fit."
 
 
 def answers(certificate: Certificate) -> list[Answer]:
     """Answers to the two questions of the certificate."""
-    return [_is_the_model_wrong(certificate), _is_it_too_imprecise(certificate)]
+    return [
+        Answer("Do the data contradict the model?", *_contradiction(certificate)),
+        Answer(
+            "Are the parameters precise enough to tell the components apart?",
+            *_precision(certificate),
+        ),
+    ]
 
 
-def _is_the_model_wrong(c: Certificate) -> Answer:
-    question = "Do the data contradict the model?"
+def _contradiction(c: Certificate) -> tuple[str, str]:
+    """Short answer, and the reason, to whether the data contradict the model."""
     test = c.test
     if not test.testable:
         if c.n_components == 1:
-            return Answer(question, "Not tested", "One component leaves nothing to be tested here.")
-        return Answer(
-            question, "Not tested",
-            "There are no more moments to compare with than there are parameters.",
-        )  # fmt: skip
+            return "Not tested", "One component leaves nothing to be tested here."
+        return "Not tested", "There are no more moments to compare than there are parameters."
     numbers = (
         f"(statistic {test.statistic:.1f} on {test.degrees_of_freedom} degrees of freedom, "
         f"p-value {test.p_value:.2g}, effect size {test.effect_size:.2g})"
     )
     if test.overdispersed_model:
-        return Answer(
-            question, "Cannot be said",
-            "The moments agree far better than chance allows, as where a few extreme rows carry "
-            f"them: the test has no power {numbers}.",
-        )  # fmt: skip
+        return "Cannot be said", (
+            "The moments agree far better than expected by chance, as happens if a few extreme "
+            f"rows dominate them: the test has no power {numbers}."
+        )
     if test.p_value >= LEAST_P_VALUE:
-        return Answer(
-            question, "No",
+        return "No", (
             "Averages of products of features that the model predicts agree with those of the "
-            "data as well as chance allows: were the model right, a misfit at least as large "
-            f"would turn up in {_percent(test.p_value)} of samples {numbers}.",
-        )  # fmt: skip
+            "data as well as chance allows: if the model is right, a misfit at least as large "
+            f"occurs in {_percent(test.p_value)} of samples {numbers}."
+        )
     if test.effect_size <= NEGLIGIBLE_EFFECT:
-        return Answer(
-            question, "Not by much",
+        return "Not by much", (
             "There are so many rows that a misfit is visible, but it is too small to matter: "
-            f"{test.effect_size:.2g} standard deviations of one row {numbers}.",
-        )  # fmt: skip
-    return Answer(
-        question, "Yes",
+            f"{test.effect_size:.2g} standard deviations of one row {numbers}."
+        )
+    return "Yes", (
         "Averages of products of features differ from what the model predicts by more than chance "
         f"{numbers}. Too few components, features that are correlated within components, or a "
-        "component that was missed are the usual causes.",
-    )  # fmt: skip
+        "component that was missed are the usual causes."
+    )
 
 
-def _is_it_too_imprecise(c: Certificate) -> Answer:
-    question = "Are the parameters precise enough to tell the components apart?"
+def _precision(c: Certificate) -> tuple[str, str]:
+    """Short answer, and the reason, to whether the parameters are precise enough."""
     if isnan(c.predicted_loss):
-        return Answer(question, "Unknown", "This method gives no standard errors to judge it by.")
+        return "Unknown", "This method gives no standard errors, which are needed to tell."
     share = _percent(c.predicted_loss)
-    most = share if share.startswith("less") else f"at most about {share}"
     if c.predicted_loss <= LARGEST_LOSS:
-        text = (
-            f"The errors of the parameters put {most} of the rows into another "
-            "component than the best parameters would (nine times of ten)."
+        most = share if share.startswith("less") else f"at most about {share}"
+        return "Yes", (
+            f"The errors of the parameters assign {most} of the rows to another component than "
+            "the best parameters would (in nine cases of ten)."
         )
-        return Answer(question, "Yes", text)
-    return Answer(
-        question, "No",
-        f"The errors of the parameters put about {share} of the rows into another component than "
-        "the best parameters would. More rows, fewer components, or passes over the rows help.",
-    )  # fmt: skip
+    return "No", (
+        f"The errors of the parameters assign about {share} of the rows to another component than "
+        "the best parameters would. More rows, fewer components, or passes over the rows help."
+    )
 
 
 def _percent(share: float) -> str:
-    # A predicted loss comes from 2,500 drawn rows: it cannot be told from 0 below that.
+    # A predicted loss comes from 2,500 drawn rows, so that smaller shares are not distinguishable.
     return "less than 0.1 %" if share < 1e-3 else f"{100 * share:.2g} %"

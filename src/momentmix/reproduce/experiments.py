@@ -1,7 +1,7 @@
 """The experiments of section 6 and of the stability theorems, one dictionary per instance.
 
-Seeds depend on the row and the instance alone, so that any part of a table can be repeated by
-itself. tables.py gathers the instances of a row and puts the printed figures beside them.
+Seeds depend on the row and the instance only, so that each part of a table can be run alone.
+tables.py collects the instances of a row and adds the figures that the paper prints.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ RELATIVE_NOISE = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 
 @cache
 def printed() -> dict[str, list[dict[str, Any]]]:
-    """Every figure that the paper prints, by table."""
+    """The figures that the paper prints, by table."""
     text = files("momentmix.reproduce").joinpath("printed_figures.json").read_text(encoding="utf-8")
     tables: dict[str, list[dict[str, Any]]] = json.loads(text)
     return tables
@@ -65,7 +65,7 @@ def _generator(seed: int, *key: int) -> np.random.Generator:
 
 
 def _random_factors(rng: np.random.Generator, rank: int, d: int) -> NDArray[np.float64]:
-    return rng.standard_normal((rank, d))  # eq:randomF
+    return rng.standard_normal((rank, d))  # (r, d)  eq:randomF
 
 
 def _noise(
@@ -88,12 +88,14 @@ def decomposition(d: int, order: int, instances: int, seed: int) -> Iterator[Ins
         factors = _random_factors(rng, rank, d)
         tensor = IncompleteSymmetricTensor.from_factors(factors, order)
         start = perf_counter()
-        found = decompose(tensor, rank, rng)
+        result = decompose(tensor, rank, rng)
         seconds = perf_counter() - start
-        again = IncompleteSymmetricTensor.from_factors(found.factors, order)
-        error = (again - tensor).norm() / tensor.norm()
-        vectors = largest_factor_error(factors, found.factors, order)
-        yield {"decomp_err": error, "vec_err": vectors, "seconds": seconds}
+        rebuilt = IncompleteSymmetricTensor.from_factors(result.factors, order)
+        yield {
+            "decomp_err": (rebuilt - tensor).norm() / tensor.norm(),
+            "vec_err": largest_factor_error(factors, result.factors, order),
+            "seconds": seconds,
+        }
 
 
 # -- Tables 3 and 4 --------------------------------------------------------------------------------
@@ -109,12 +111,12 @@ def approximation(
         exact = IncompleteSymmetricTensor.from_factors(_random_factors(rng, rank, d), order)
         noisy = exact + _noise(rng, exact, noise)
         start = perf_counter()
-        found = approximate(noisy, rank, rng)
+        result = approximate(noisy, rank, rng)
         seconds = perf_counter() - start
-        again = IncompleteSymmetricTensor.from_factors(found.factors, order)
+        rebuilt = IncompleteSymmetricTensor.from_factors(result.factors, order)
         yield {
-            "rel_err": (again - noisy).norm() / noise,
-            "abs_err": (again - exact).norm(),
+            "rel_err": (rebuilt - noisy).norm() / noise,
+            "abs_err": (rebuilt - exact).norm(),
             "seconds": seconds,
         }
 
@@ -130,7 +132,7 @@ def expected_relative_error(d: int, order: int) -> float:
 def law_of_section_6(
     rng: np.random.Generator, d: int, n_components: int, mean_scale: float
 ) -> DiagonalMixture:
-    """Random mixture: weights uniform, normalised; means N(0, mean_scale²); σ_ij = |N(0, 1)|."""
+    """Random mixture: weights uniform, normalized; means N(0, mean_scale²); σ_ij = |N(0, 1)|."""
     weights = rng.random(n_components)
     return DiagonalMixture(
         weights / weights.sum(),
@@ -156,20 +158,18 @@ def gaussian(
         truth = law_of_section_6(rng, d, r, mean_scale)
         rows, labels = truth.sample(n_rows, rng)
         start = perf_counter()
-        found = fit(rows, r, order, method="paper", random_state=rng).mixture
+        fitted = fit(rows, r, order, method="paper", random_state=rng).mixture
         result = {
-            "paper": clustering_accuracy(labels, found.predict(rows)),
+            "paper": clustering_accuracy(labels, fitted.predict(rows)),
             "seconds": perf_counter() - start,
             "bayes": clustering_accuracy(labels, truth.predict(rows)),
         }
         for starts in (1, 10) if em else ():
-            result |= _expectation_maximisation(rows, labels, r, starts, i)
+            result |= _scikit_learn_em(rows, labels, r, starts, i)
         yield result
 
 
-def _expectation_maximisation(
-    rows: Any, labels: Any, n_components: int, starts: int, seed: int
-) -> Instance:
+def _scikit_learn_em(rows: Any, labels: Any, n_components: int, starts: int, seed: int) -> Instance:
     import warnings
 
     from sklearn.exceptions import ConvergenceWarning
@@ -204,8 +204,8 @@ def stability(d: int, order: int, rank: int, instances: int, seed: int) -> Itera
         direction = _noise(rng, exact, exact.norm())  # one direction, scaled: the response is O(ε)
         ratios = []
         for level in RELATIVE_NOISE:
-            found = approximate(exact + level * direction, rank, rng)
-            ratios.append(largest_factor_error(factors, found.factors, order) / level)
+            result = approximate(exact + level * direction, rank, rng)
+            ratios.append(largest_factor_error(factors, result.factors, order) / level)
         yield {"ratios": ratios}
 
 
@@ -244,7 +244,7 @@ def parameter_stability(
     for i in range(instances):
         rng = _generator(seed, d, order, n_components, i, 2)
         truth = law_of_section_6(rng, d, n_components, 1.0)
-        found: dict[str, list[float]] = {"weights": [], "means": [], "variances": []}
+        ratios: dict[str, list[float]] = {"weights": [], "means": [], "variances": []}
         direction = int(rng.integers(2**31))
         for level in RELATIVE_NOISE:
             moments = PerturbedMoments(truth, level, direction)
@@ -253,18 +253,18 @@ def parameter_stability(
                     truth, learn_mixture(moments, n_components, order, rng).mixture
                 )
             except MomentmixError:
-                errors = dict.fromkeys(found, np.inf)
+                errors = dict.fromkeys(ratios, np.inf)
             for name, error in errors.items():
-                found[name].append(error / level)
-        yield found
+                ratios[name].append(error / level)
+        yield ratios
 
 
 def recovery(d: int, order: int, instances: int, seed: int) -> Iterator[Instance]:
-    """Exact moments in, parameters out: the largest relative error at capacity."""
+    """Parameters from exact moments at capacity: the largest relative errors."""
     r = largest_rank(d, order)
     for i in range(instances):
         rng = _generator(seed, d, order, i, 1)
         truth = law_of_section_6(rng, d, r, 1.0)
         start = perf_counter()
-        found = learn_mixture(truth, r, order, rng).mixture
-        yield parameter_errors(truth, found) | {"seconds": perf_counter() - start}
+        mixture = learn_mixture(truth, r, order, rng).mixture
+        yield parameter_errors(truth, mixture) | {"seconds": perf_counter() - start}

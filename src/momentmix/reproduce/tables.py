@@ -1,4 +1,4 @@
-"""Tables of the experiments: rows to run, figures to gather, columns to print."""
+"""Tables of the experiments: the rows, how to run one, and the columns to print."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Wrap = Callable[[Iterable[Any], int, str], AbstractContextManager[Iterable[Any]]
 
 @dataclass(frozen=True)
 class Options:
-    """What to run: how many instances (None: the table's own number), which seed, which law."""
+    """Number of instances (None: the default of the table), seed, and law of the means."""
 
     instances: int | None
     seed: int
@@ -31,16 +31,16 @@ class Options:
 
 @dataclass(frozen=True)
 class Table:
-    """One experiment: its rows, how to run one, and its columns as (key, title, format)."""
+    """One experiment: its rows, a function that runs one, and columns as (key, title, format)."""
 
     title: str
     rows: Callable[[], list[Row]]
     run: Callable[[Row, Options, Wrap], Row]
     columns: tuple[tuple[str, str, str], ...]
 
-    def results(self, wanted: list[Row], options: Options, wrap: Wrap) -> Iterator[Row]:
-        """Run the wanted rows one by one."""
-        for row in wanted:
+    def results(self, rows: list[Row], options: Options, wrap: Wrap) -> Iterator[Row]:
+        """Run the rows one by one."""
+        for row in rows:
             with few_threads(row["r"] < 1000):
                 result = row | self.run(row, options, wrap)
             yield result | {"peak_mb": ex.peak_memory()}
@@ -58,18 +58,29 @@ def format_row(table: Table, row: Row | None) -> str:
 
 
 def _collect(
-    instances: Iterator[ex.Instance], count: int, label: str, wrap: Wrap
+    instances: Iterator[ex.Instance], count: int, row: Row, wrap: Wrap
 ) -> list[ex.Instance]:
+    label = f"d={row['d']} m={row['m']} r={row['r']}"
+    if "eps" in row:
+        label += f" ε={row['eps']:g}"
     with wrap(instances, count, label) as steps:
         return list(steps)
 
 
-def _of(found: list[ex.Instance], key: str) -> Any:
-    return np.array([one[key] for one in found], dtype=float)
+def _values(instances: list[ex.Instance], key: str) -> Any:
+    return np.array([instance[key] for instance in instances], dtype=float)
 
 
 def _count(options: Options, default: int) -> int:
     return default if options.instances is None else options.instances
+
+
+def _extremes(errors: Any) -> Row:
+    return {"min": errors.min(), "avg": errors.mean(), "max": errors.max()}
+
+
+def _median_seconds(instances: list[ex.Instance]) -> float:
+    return float(np.median(_values(instances, "seconds")))
 
 
 # -- Table 2 ---------------------------------------------------------------------------------------
@@ -77,17 +88,12 @@ def _count(options: Options, default: int) -> int:
 
 def _run_decomposition(row: Row, options: Options, wrap: Wrap) -> Row:
     d, m, r = row["d"], row["m"], row["r"]
-    count = _count(options, 20 if r <= 200 else 3)
-    steps = ex.decomposition(d, m, count, options.seed)
-    found = _collect(steps, count, f"d={d} m={m} r={r}", wrap)
-    errors = _of(found, "decomp_err")
-    return {
+    count = _count(options, 20 if r <= 200 else 3)  # large ranks take minutes each
+    instances = _collect(ex.decomposition(d, m, count, options.seed), count, row, wrap)
+    return _extremes(_values(instances, "decomp_err")) | {
         "n": count,
-        "min": errors.min(),
-        "avg": errors.mean(),
-        "max": errors.max(),
-        "vec": _of(found, "vec_err").mean(),
-        "seconds": float(np.median(_of(found, "seconds"))),
+        "vec": _values(instances, "vec_err").mean(),
+        "seconds": _median_seconds(instances),
     }
 
 
@@ -100,19 +106,15 @@ def _rows_decomposition() -> list[Row]:
 
 def _run_approximation(row: Row, options: Options, wrap: Wrap) -> Row:
     d, m, r, eps = row["d"], row["m"], row["r"], row["eps"]
-    count = _count(options, 2 if r > 60 else 100)
-    steps = ex.approximation(d, m, eps, count, options.seed)
-    found = _collect(steps, count, f"d={d} m={m} r={r} ε={eps:g}", wrap)
-    errors = _of(found, "rel_err")
-    return {
+    count = _count(options, 2 if r > 60 else 100)  # large ranks take minutes each
+    instances = _collect(ex.approximation(d, m, eps, count, options.seed), count, row, wrap)
+    errors = _values(instances, "rel_err")
+    return _extremes(errors) | {
         "n": count,
-        "min": errors.min(),
-        "avg": errors.mean(),
-        "max": errors.max(),
         "se": errors.std(ddof=1) / np.sqrt(count) if count > 1 else np.nan,
         "expected": ex.expected_relative_error(d, m),
-        "abs": _of(found, "abs_err").mean(),
-        "seconds": float(np.median(_of(found, "seconds"))),
+        "abs": _values(instances, "abs_err").mean(),
+        "seconds": _median_seconds(instances),
     }
 
 
@@ -124,11 +126,10 @@ def _rows_approximation() -> list[Row]:
 
 
 def _run_gaussian(row: Row, options: Options, wrap: Wrap) -> Row:
-    d, m, r = row["d"], row["m"], row["r"]
     count = _count(options, 20)
-    steps = ex.gaussian(d, m, options.n_rows, options.mean_scale, count, options.seed)
-    found = _collect(steps, count, f"d={d} m={m} r={r}", wrap)
-    figures = {key: float(_of(found, key).mean()) for key in found[0]}
+    steps = ex.gaussian(row["d"], row["m"], options.n_rows, options.mean_scale, count, options.seed)
+    instances = _collect(steps, count, row, wrap)
+    figures = {key: float(_values(instances, key).mean()) for key in instances[0]}
     return figures | {"n": count, "N": options.n_rows, "mean_scale": options.mean_scale}
 
 
@@ -149,14 +150,13 @@ def _rows_stability() -> list[Row]:
 def _run_stability(row: Row, options: Options, wrap: Wrap) -> Row:
     d, m, r = row["d"], row["m"], row["r"]
     count = _count(options, 10)
-    label = f"d={d} m={m} r={r}"
-    vectors = _collect(ex.stability(d, m, r, count, options.seed), count, label, wrap)
-    params = _collect(ex.parameter_stability(d, m, r, count, options.seed), count, label, wrap)
+    factors = _collect(ex.stability(d, m, r, count, options.seed), count, row, wrap)
+    parameters = _collect(ex.parameter_stability(d, m, r, count, options.seed), count, row, wrap)
     last = ex.RELATIVE_NOISE.index(1e-4 if row["part"] == "capacity" else 1e-3) + 1
     figures: Row = {"n": count}
     for name, table in [
-        ("factors", _of(vectors, "ratios")),
-        *((key, _of(params, key)) for key in ("weights", "means", "variances")),
+        ("factors", _values(factors, "ratios")),
+        *((key, _values(parameters, key)) for key in ("weights", "means", "variances")),
     ]:
         medians = np.median(table, axis=0)  # over instances, one for each noise level
         middle = np.median(medians[:last])
@@ -164,8 +164,8 @@ def _run_stability(row: Row, options: Options, wrap: Wrap) -> Row:
         figures[f"{name}_spread"] = float(
             max(medians[:last].max() / middle, middle / medians[:last].min())
         )
-        each = np.median(table[:, :last], axis=1, keepdims=True)
-        worst = np.maximum(table[:, :last] / each, each / table[:, :last]).max(axis=1)
+        own = np.median(table[:, :last], axis=1, keepdims=True)  # of each instance
+        worst = np.maximum(table[:, :last] / own, own / table[:, :last]).max(axis=1)
         figures[f"{name}_within"] = int((worst <= 3).sum())
         figures[f"{name}_at_1e-2"] = float(medians[-1] / middle)
         figures[f"{name}_ratios"] = table.tolist()
@@ -177,16 +177,16 @@ def _rows_recovery() -> list[Row]:
 
 
 def _run_recovery(row: Row, options: Options, wrap: Wrap) -> Row:
-    d, m, r = row["d"], row["m"], row["r"]
+    d, m = row["d"], row["m"]
     count = _count(options, 100)
-    found = _collect(ex.recovery(d, m, count, options.seed), count, f"d={d} m={m} r={r}", wrap)
-    worst = np.max([_of(found, key) for key in ("weights", "means", "variances")], axis=0)
+    instances = _collect(ex.recovery(d, m, count, options.seed), count, row, wrap)
+    worst = np.max([_values(instances, key) for key in ("weights", "means", "variances")], axis=0)
     return {
         "n": count,
         "good": int((worst <= 1e-8).sum()),
         "median": float(np.median(worst)),
         "max": float(worst.max()),
-        "seconds": float(np.median(_of(found, "seconds"))),
+        "seconds": _median_seconds(instances),
     }
 
 
@@ -276,7 +276,7 @@ TABLES = {
         ),
     ),
     "recovery": Table(
-        "Exact moments in, parameters out, at capacity: instances with all errors ≤ 1e-8",
+        "Parameters from exact moments at capacity: instances with all errors ≤ 1e-8",
         _rows_recovery,
         _run_recovery,
         (

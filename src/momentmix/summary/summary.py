@@ -34,6 +34,7 @@ from momentmix.arrays import (
 )
 from momentmix.atomic_file import atomic_write
 from momentmix.capacity import check_count
+from momentmix.deprecation import RenamedAttribute
 from momentmix.errors import InputError, InputTypeError, ShardError
 from momentmix.locks import ForkSafeLock, one_at_a_time
 from momentmix.parallel import usable_cores
@@ -410,7 +411,7 @@ class MomentSummary(SummaryView):
         chosen = None if names is None else tuple(names[i] for i in columns)
         return self._derived(algebra.select(self._totals(), columns), chosen)
 
-    def recentre(self, shift: ArrayLike | None = None) -> MomentSummary:
+    def recenter(self, shift: ArrayLike | None = None) -> MomentSummary:
         """The same summary about another shift, rounded to the unit; by default about the mean.
 
         Exact: moving there and back gives the same bytes.
@@ -420,6 +421,8 @@ class MomentSummary(SummaryView):
             return self._derived(algebra.recentred(totals), self._names)
         wanted = readings.nearest_units(totals, shift)
         return self._derived(algebra.recentred(totals, wanted), self._names)
+
+    recentre = RenamedAttribute("recenter")
 
     # -- files --------------------------------------------------------------------------------
 

@@ -1,1 +1,1 @@
-"""Stage 2: incomplete symmetric tensor → factor vectors. Knows no data and no mixtures."""
+"""Incomplete symmetric tensors and their decomposition (paper, sections 3 and 4)."""

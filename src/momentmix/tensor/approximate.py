@@ -1,4 +1,4 @@
-"""Incomplete symmetric tensor approximation (paper, Algorithm 4.1, algo:tensor-approx).
+"""Incomplete symmetric tensor approximation (Algorithm 4.1).
 
 | paper symbol | name here | shape |
 |---|---|---|
@@ -9,9 +9,9 @@
 Steps 1–3 are those of the decomposition under noise; step 4 is (solve-F).
 
 Differs from the paper: for a real tensor the starting vectors are made real before the least
-squares, so that the answer is real. Two vectors that noise has merged into a complex pair a ± ib
-start from a + b and a − b. The start of lowest residual is finished first; the next ones, and then
-fresh orders of the coordinates, only where that did not converge.
+squares, so that the result is real. Two vectors that noise has merged into a complex pair a ± ib
+start from a + b and a − b. The least squares run from the start of lowest residual first; the next
+starts, and then other orders of the coordinates, are tried only where that did not converge.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ Array = NDArray[Any]
 
 __all__ = ["Approximation", "approximate"]
 
-_ROUNDS = (1, 4)  # times n_orders: a second, larger round where no start of the first converged
-_FINISHED = 4  # starts that (solve-F) is tried from in each round
+_ROUNDS = (1, 4)  # multiples of n_orders; the second round runs if no start of the first converged
+_MOST_STARTS = 4  # starts of (solve-F) in each round: bounds the time where none converges
 
 
 @dataclass(frozen=True)
 class Approximation:
-    """Best powers found for a tensor that is known with errors.
+    """Best sum of powers found for a tensor that is known with errors.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ def approximate(
     n_directions: int = 2,
     max_iterations: int = 50,
 ) -> Approximation:
-    """Approximate an incomplete symmetric tensor by `rank` powers (Algorithm 4.1).
+    """Approximate an incomplete symmetric tensor by `rank` powers (paper: algo:tensor-approx).
 
     Parameters
     ----------
@@ -91,9 +91,9 @@ def approximate(
     Raises
     ------
     CapacityError
-        Where rank exceeds what the order identifies.
+        If rank exceeds what the order identifies.
     DecompositionError
-        Where no start could be found.
+        If there is no start.
 
     Examples
     --------
@@ -109,14 +109,14 @@ def approximate(
     max_iterations = check_count("max_iterations", max_iterations, 1)
     rng = np.random.default_rng(random_state)
     best: Approximation | None = None
-    for share in _ROUNDS:
-        count = share * (default_orders(rank) if n_orders is None else n_orders)
+    for multiple in _ROUNDS:
+        count = multiple * (default_orders(rank) if n_orders is None else n_orders)
         tried = attempts(tensor, rank, rng, n_orders=count, n_directions=n_directions)
-        for numbers, factors in _starts(tensor, tried)[:_FINISHED]:
-            fit = fit_powers(tensor, factors, max_iterations=max_iterations)  # Step 4, solve-F
+        for diagnostics, start in _starts(tensor, tried)[:_MOST_STARTS]:
+            fit = fit_powers(tensor, start, max_iterations=max_iterations)  # Step 4
             if best is None or fit.residual < best.residual:
                 best = Approximation(
-                    fit.factors, fit.residual, fit.n_iterations, fit.converged, numbers
+                    fit.factors, fit.residual, fit.n_iterations, fit.converged, diagnostics
                 )
             if best.converged:
                 return best
@@ -132,17 +132,19 @@ def _starts(
 ) -> list[tuple[Diagnostics, Array]]:
     """Starting vectors of the attempts that did not fail, lowest residual first."""
     starts = []
-    for one in tried:
-        if one.diagnostics.failed is None:
-            factors = _real_start(one.factors, tensor.order) if tensor.is_real else one.factors
-            residual = float(np.linalg.norm(tensor.values - power_sum(factors, tensor.order)))
-            starts.append((residual, one.diagnostics, factors))
-    return [(numbers, factors) for _, numbers, factors in sorted(starts, key=lambda s: s[0])]
+    for attempt in tried:
+        if attempt.diagnostics.failed is None:
+            start = attempt.factors
+            if tensor.is_real:
+                start = _real_start(start, tensor.order)
+            residual = float(np.linalg.norm(tensor.values - power_sum(start, tensor.order)))
+            starts.append((residual, attempt.diagnostics, start))
+    return [(diagnostics, start) for _, diagnostics, start in sorted(starts, key=lambda s: s[0])]
 
 
 def _real_start(factors: Array, order: int) -> Array:
     """Real vectors near the factors; a conjugate pair a ± ib becomes a + b and a − b."""
     if factors.dtype.kind == "f":
         return factors
-    turned = nearest_real(factors, order)
-    return np.asarray(turned.real + turned.imag)
+    rotated = nearest_real(factors, order)
+    return np.asarray(rotated.real + rotated.imag)

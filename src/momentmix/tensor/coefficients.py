@@ -9,10 +9,12 @@
 | λ_i (coef-lambda) | ``solve_weights(…)`` | (r,) |
 | η_i (eq:q) | inside ``nearest_real`` | (r,) |
 
-Differs from the paper: (coef-1) and its twin one degree higher share the matrix [w̃]_{J_3}, so that
-one factorisation serves both, and (v_i)_j follows from their ratios, combined by least squares over
-all products that hold j. (coef-lambda) uses the Gram matrix in closed form, m!·e_m, and one step
-of iterative refinement with the residual on Ω_m. All columns are scaled to norm one.
+Differs from the paper: (coef-1) and the same problem one degree higher have the matrix [w̃]_{J_3} in
+common, so that one factorization solves both, and (coef-2) becomes a ratio of their solutions:
+(v_i)_j by least squares over all products that contain j. (coef-lambda) uses the Gram matrix in
+closed form, m!·e_m, and one step of iterative refinement with the residual on Ω_m. All columns are
+scaled to norm one. The problems of section 4 (coefest-1, coefest-2, coefest-lambda) are the same
+lines.
 """
 
 from __future__ import annotations
@@ -45,14 +47,15 @@ __all__ = ["finish", "lower_coordinates", "nearest_real", "solve_weights"]
 
 
 def lower_coordinates(blocks: SubTensors, split: Split, upper: Array) -> Array | None:
-    """ṽ_i from (coef-1) and its twin one degree higher, of shape (r, k); None if undetermined."""
+    """ṽ_i from (coef-1) and (coef-2), of shape (r, k); None where they are not determined."""
     k, p = split.n_lower, split.degree
-    table = monomials(upper.T, blocks.co_degree)[-1]  # (#J_2, r)  [w̃]_{J_3}
+    table = monomials(upper.T, blocks.co_degree)[-1]  # (#J_2, r), [w̃]_{J_3}
     both = np.concatenate([blocks.base, blocks.raised_lower]).T
     solution, condition = scaled_least_squares(table, both)
     if not np.isfinite(condition):
         return None
-    products, raised = solution[:, : comb(k, p)], solution[:, comb(k, p) :]  # coef-1, coef-2
+    products = solution[:, : comb(k, p)]  # (r, C(k, p))  coef-1, coefest-1
+    raised = solution[:, comb(k, p) :]  # (r, C(k, p+1)): λ_i v_i^S for p + 1 indices S
     sets = index_sets(k, p + 1)
     ratios = np.zeros((upper.shape[0], k), dtype=solution.dtype)
     sizes = np.zeros((upper.shape[0], k))
@@ -63,11 +66,11 @@ def lower_coordinates(blocks: SubTensors, split: Split, upper: Array) -> Array |
         sizes += (np.abs(rest) ** 2) @ belongs
     if not (sizes > 0).all():
         return None
-    return np.asarray(ratios / sizes)
+    return np.asarray(ratios / sizes)  # (r, k)  coef-2, coefest-2
 
 
 def solve_weights(tensor: IncompleteSymmetricTensor, directions: Array) -> tuple[Array, float]:
-    """λ by least squares on Ω_m (coef-lambda), and the relative residual. Scales `directions`."""
+    """λ by least squares on Ω_m, and the relative residual; scales `directions` in place."""
     order = tensor.order
     lengths = np.sqrt(np.real(elementary_symmetric(np.abs(directions) ** 2, order)[order]))
     if not (np.isfinite(lengths).all() and (lengths > 0).all()):
@@ -75,12 +78,12 @@ def solve_weights(tensor: IncompleteSymmetricTensor, directions: Array) -> tuple
     directions /= (lengths ** (1.0 / order))[:, None]  # columns of norm one
     solve = _gram_solver(power_inner_products(directions, directions, order) / factorial(order))
     weights = np.zeros(directions.shape[0], dtype=directions.dtype)
-    left_over = tensor.values
+    remainder = tensor.values
     for _ in range(2):  # solve, then refine
-        right = contract(left_over, np.conj(directions), order)
-        weights = weights + solve(right)
-        left_over = tensor.values - power_sum(directions, order, weights)
-    return weights, float(np.linalg.norm(left_over) / np.linalg.norm(tensor.values))
+        right = contract(remainder, np.conj(directions), order)
+        weights = weights + solve(right)  # (r,)  coef-lambda, coefest-lambda
+        remainder = tensor.values - power_sum(directions, order, weights)
+    return weights, float(np.linalg.norm(remainder) / np.linalg.norm(tensor.values))
 
 
 def _gram_solver(gram: Array) -> Callable[[Array], Array]:
@@ -94,7 +97,7 @@ def _gram_solver(gram: Array) -> Callable[[Array], Array]:
 
 
 def finish(
-    tensor: IncompleteSymmetricTensor, directions: Array, weights: Array, numbers: Diagnostics
+    tensor: IncompleteSymmetricTensor, directions: Array, weights: Array, diagnostics: Diagnostics
 ) -> Decomposition:
     """q_i = λ_i^{1/m} (1, ṽ_i, w̃_i), rotated to be as real as possible where the tensor is real."""
     order = tensor.order
@@ -104,21 +107,21 @@ def finish(
         roots = weights.astype(complex) ** (1.0 / order)
     factors = roots[:, None] * directions
     if not tensor.is_real or factors.dtype.kind == "f":
-        return Decomposition(factors, numbers)
+        return Decomposition(factors, diagnostics)
     factors = nearest_real(factors, order)
     sizes = np.linalg.norm(factors, axis=1)
     imaginary = float((np.linalg.norm(factors.imag, axis=1) / sizes).max())
-    numbers = replace(numbers, imaginary_part=imaginary)
-    left_over = tensor.values - power_sum(factors.real, order)
-    as_real = float(np.linalg.norm(left_over) / np.linalg.norm(tensor.values))
-    if as_real <= 2 * numbers.residual:
-        return Decomposition(factors.real.copy(), replace(numbers, residual=as_real))
-    return Decomposition(factors, numbers)
+    diagnostics = replace(diagnostics, imaginary_part=imaginary)
+    remainder = tensor.values - power_sum(factors.real, order)
+    as_real = float(np.linalg.norm(remainder) / np.linalg.norm(tensor.values))
+    if as_real <= 2 * diagnostics.residual:  # real factors fit about as well
+        return Decomposition(factors.real.copy(), replace(diagnostics, residual=as_real))
+    return Decomposition(factors, diagnostics)
 
 
 def nearest_real(factors: Array, order: int) -> Array:
-    """Turn each factor by the `order`-th root of unity that makes it most nearly real (eq:q)."""
+    """Multiply each factor by the `order`-th root of unity that makes it most nearly real."""
     units = np.exp(2j * np.pi * np.arange(order) / order)
-    turned = units[:, None, None] * factors  # (order, r, d)
-    choice = np.linalg.norm(turned.imag, axis=2).argmin(axis=0)
-    return np.asarray(turned[choice, np.arange(factors.shape[0])])
+    rotated = units[:, None, None] * factors  # (order, r, d)
+    choice = np.linalg.norm(rotated.imag, axis=2).argmin(axis=0)
+    return np.asarray(rotated[choice, np.arange(factors.shape[0])])  # (r, d)  eq:q

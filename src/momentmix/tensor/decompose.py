@@ -1,4 +1,4 @@
-"""Incomplete symmetric tensor decomposition (paper, Algorithm 3.4, algo:iSTD).
+"""Incomplete symmetric tensor decomposition (Algorithm 3.4).
 
 | paper symbol | name here | shape |
 |---|---|---|
@@ -7,9 +7,9 @@
 | ξ | ``direction`` of `common_eigenvalues` | (n−k,) |
 
 Differs from the paper: several orders of the coordinates and several ξ are tried and the lowest
-residual is kept, since the error of a single draw is heavy-tailed. One factor is found directly
-from ratios of entries; no split is needed. What differs inside a step is said where the step is:
-generating.py (Steps 1 and 2), coefficients.py (Step 3).
+residual is kept, since the error of a single draw is heavy-tailed. One factor is computed from
+ratios of entries, without a split. generating.py (Steps 1 and 2) and coefficients.py (Step 3) say
+what differs inside a step.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def decompose(
     n_directions: int = 2,
     polish: bool = False,
 ) -> Decomposition:
-    """Decompose an incomplete symmetric tensor into `rank` powers (Algorithm 3.4).
+    """Decompose an incomplete symmetric tensor into `rank` powers (paper: algo:iSTD, thm:TD).
 
     Parameters
     ----------
@@ -72,21 +72,21 @@ def decompose(
     n_directions : int
         Vectors ξ to try for each order of the coordinates; the widest eigenvalue gap is kept.
     polish : bool
-        Whether to finish with Levenberg–Marquardt on (solve-F). Reported apart, as
+        Whether to minimize (solve-F) by Levenberg–Marquardt at the end. Its residual is
         ``diagnostics.polished_residual``.
 
     Returns
     -------
     Decomposition
         ``factors`` of shape (rank, n_features), each unique up to an `order`-th root of unity; real
-        where the tensor is real and real factors do as well.
+        where the tensor is real and real factors fit as well.
 
     Raises
     ------
     CapacityError
-        Where rank exceeds what the order identifies.
+        If rank exceeds what the order identifies.
     DecompositionError
-        Where a genericity condition fails for every order of the coordinates tried.
+        If a genericity condition fails for every order of the coordinates tried.
 
     Examples
     --------
@@ -98,19 +98,20 @@ def decompose(
     True
     """
     tried = attempts(tensor, rank, random_state, n_orders=n_orders, n_directions=n_directions)
-    best = min(tried, key=lambda one: (one.diagnostics.failed is not None, _rank_key(one)))
+    best = min(tried, key=_failure_and_residual)
     if best.diagnostics.failed is not None:
         raise failure(tensor, rank, tried)
     if polish:
         polished = fit_powers(tensor, best.factors)
-        numbers = replace(best.diagnostics, polished_residual=polished.residual)
-        best = Decomposition(polished.factors, numbers)
+        diagnostics = replace(best.diagnostics, polished_residual=polished.residual)
+        best = Decomposition(polished.factors, diagnostics)
     return best
 
 
-def _rank_key(one: Decomposition) -> float:
-    residual = one.diagnostics.residual
-    return residual if np.isfinite(residual) else np.inf
+def _failure_and_residual(attempt: Decomposition) -> tuple[bool, float]:
+    """Key to sort attempts by: failed ones last, then the residual, NaN as infinite."""
+    residual = attempt.diagnostics.residual
+    return attempt.diagnostics.failed is not None, residual if np.isfinite(residual) else np.inf
 
 
 def attempts(
@@ -123,7 +124,7 @@ def attempts(
 ) -> list[Decomposition]:
     """One decomposition for each order of the coordinates tried, failed ones included.
 
-    More orders are drawn while every one has failed, until each coordinate has led once.
+    While all have failed, more orders are drawn, until each coordinate has been the first once.
     """
     rank = _check(tensor, rank)
     n_orders = default_orders(rank) if n_orders is None else check_count("n_orders", n_orders, 1)
@@ -141,12 +142,12 @@ def attempts(
     leads = rng.permutation(tensor.n_features)
     tried: list[Decomposition] = []
     for lead in leads if n_orders <= leads.size else np.resize(leads, n_orders):
-        if len(tried) >= n_orders and any(one.diagnostics.failed is None for one in tried):
+        if len(tried) >= n_orders and any(a.diagnostics.failed is None for a in tried):
             break
         others = rng.permutation(np.delete(np.arange(tensor.n_features), lead))
         coordinates = np.concatenate([[lead], others])
         tried.append(_attempt(tensor, rank, split, coordinates, rng, n_directions))
-    return [replace(one, diagnostics=replace(one.diagnostics, n_tried=len(tried))) for one in tried]
+    return [replace(a, diagnostics=replace(a.diagnostics, n_tried=len(tried))) for a in tried]
 
 
 def _check(tensor: IncompleteSymmetricTensor, rank: int) -> int:
@@ -175,7 +176,7 @@ def _check(tensor: IncompleteSymmetricTensor, rank: int) -> int:
 
 
 def _one_factor(tensor: IncompleteSymmetricTensor) -> Decomposition:
-    """q_i / q_j from the entries F_{i·S} and F_{j·S}, by least squares over S (no split needed)."""
+    """q_i / q_j from the entries F_{i·S} and F_{j·S}, by least squares over S."""
     d, order = tensor.n_features, tensor.order
     energy = np.bincount(
         tensor.labels.ravel(), weights=np.repeat(np.abs(tensor.values) ** 2, order), minlength=d
@@ -216,36 +217,38 @@ def _attempt(
 ) -> Decomposition:
     blocks = sub_tensors(tensor, split, coordinates)
     basis, margin = choose_basis(blocks.base, rank)
-    numbers = Diagnostics(
+    diagnostics = Diagnostics(
         residual=np.inf, split=split, coordinates=tuple(int(c) for c in coordinates)
     )
     empty = np.zeros((rank, tensor.n_features), dtype=tensor.values.dtype)
     if margin <= rank * _EPS:
         upper_margin = choose_basis(blocks.raised_upper, rank)[1]
         failed = "independence-basis" if upper_margin <= rank * _EPS else "leading-entry"
-        return Decomposition(empty, replace(numbers, failed=failed))
+        return Decomposition(empty, replace(diagnostics, failed=failed))
     matrices, condition = multiplication_matrices(blocks, basis)  # Step 1
-    numbers = replace(numbers, condition_systems=condition)
-    if not condition * _EPS < 1:
-        return Decomposition(empty, replace(numbers, failed="independence-rows"))
+    diagnostics = replace(diagnostics, condition_systems=condition)
+    if not condition * _EPS < 1:  # A[α, F_m] lacks full column rank  lemma: lid A
+        return Decomposition(empty, replace(diagnostics, failed="independence-rows"))
     roots = max(  # Step 2
         (
             common_eigenvalues(matrices, rng.standard_normal(blocks.n_upper))
             for _ in range(n_directions)
         ),
-        key=lambda found: found.gap,
+        key=lambda roots: roots.gap,
     )
-    numbers = replace(numbers, eigenvalue_gap=roots.gap, condition_eigenvectors=roots.condition)
+    diagnostics = replace(
+        diagnostics, eigenvalue_gap=roots.gap, condition_eigenvectors=roots.condition
+    )
     if not roots.condition * _EPS < 1:
-        return Decomposition(empty, replace(numbers, failed="distinct-eigenvalues"))
+        return Decomposition(empty, replace(diagnostics, failed="distinct-eigenvalues"))
     lower = lower_coordinates(blocks, split, roots.values)  # Step 3
     if lower is None:
-        return Decomposition(empty, replace(numbers, failed="distinct-eigenvalues"))
+        return Decomposition(empty, replace(diagnostics, failed="distinct-eigenvalues"))
     directions = np.empty((rank, tensor.n_features), dtype=lower.dtype)
-    directions[:, coordinates[0]] = 1.0
+    directions[:, coordinates[0]] = 1.0  # (r, d), rows (1, u_i)  F-decomp
     directions[:, coordinates[1 : split.n_lower + 1]] = lower
     directions[:, coordinates[split.n_lower + 1 :]] = roots.values
     weights, residual = solve_weights(tensor, directions)
     if not np.isfinite(residual):
-        return Decomposition(empty, replace(numbers, failed="residual"))
-    return finish(tensor, directions, weights, replace(numbers, residual=residual))
+        return Decomposition(empty, replace(diagnostics, failed="residual"))
+    return finish(tensor, directions, weights, replace(diagnostics, residual=residual))

@@ -6,12 +6,13 @@
 | ω_i^*, μ_i^* (prob:nls-w mu) | ``fit_weighted_powers`` | (r,), (r, d) |
 | Jᴴ R, R the residual on Ω_m | ``gradient`` | (r·d,) |
 
-The residual is formed on Ω_m first and then contracted: "data term minus model term" would lose
-half of the digits. The matrix Jᴴ J comes in closed form from normal_matrix.py.
+The residual is formed on Ω_m first and then contracted, since the difference of a contracted data
+term and a contracted model term would lose half of the digits. The matrix Jᴴ J comes in closed form
+from normal_matrix.py.
 
-Differs from the paper: it names MATLAB's ``lsqnonlin`` and ``fmincon``; here Levenberg–Marquardt,
-with conjugate gradients on Jᴴ J v where that matrix would be too large. The constraints ω ≥ 0,
-Σ ω = 1 hold by the substitution ω_i = s_i² / Σ s².
+Differs from the paper: the paper uses MATLAB's ``lsqnonlin`` and ``fmincon``; here
+Levenberg–Marquardt, with conjugate gradients on Jᴴ J v where that matrix would be too large. The
+constraints ω ≥ 0, Σ ω = 1 hold by the substitution ω_i = s_i² / Σ s².
 """
 
 from __future__ import annotations
@@ -39,9 +40,8 @@ Array = NDArray[Any]
 
 __all__ = ["PowerFit", "fit_powers", "fit_weighted_powers"]
 
-_LARGEST_MATRIX = 12_000  # unknowns; beyond, JᴴJ is applied and never stored (1.2 GB at this size)
-_STALL = 1e-15  # relative decrease of the squared residual that counts as none
-
+_LARGEST_MATRIX = 12_000  # unknowns; above it JᴴJ is applied and never stored (1.2 GB at this size)
+_STALL = 1e-15  # relative decrease of the squared residual that rounding alone can give
 
 Residuals = list[Array]
 Step = Callable[[float], Array]
@@ -58,29 +58,32 @@ class _Descent:
 def _descend(
     start: Array,
     residuals_at: Callable[[Array], Residuals],
-    linearise: Callable[[Array, Residuals], Step],
+    linearize: Callable[[Array, Residuals], Step],
     size: float,
     max_iterations: int,
 ) -> _Descent:
-    """Levenberg–Marquardt on Σ ‖residual‖²; `linearise` gives the step for a damping."""
+    """Levenberg–Marquardt on Σ ‖residual‖²; `linearize` gives the step for a damping."""
 
     def cost_of(residuals: Residuals) -> float:
-        return float(np.sqrt(sum(np.linalg.norm(one) ** 2 for one in residuals))) / size
+        return float(np.sqrt(sum(np.linalg.norm(part) ** 2 for part in residuals))) / size
 
     point, residuals = start, residuals_at(start)
     cost = cost_of(residuals)
+    # Starts are near the solution, so the first step is nearly a Gauss–Newton step. The damping
+    # grows faster with every rejected step (Nielsen) and falls by 10 after an accepted one.
     damping, growth, count = 1e-6, 2.0, 0
     while count < max_iterations and np.isfinite(cost):
-        step_for = linearise(point, residuals)
+        step_for = linearize(point, residuals)
         while True:
             count += 1
             step = step_for(damping)
+            # The cost is flat to second order: steps below about √eps hardly change it.
             small = float(np.linalg.norm(step)) <= 1e-9 * float(np.linalg.norm(point))
             moved = residuals_at(point + step)
             trial = cost_of(moved)
             if trial < cost:
                 break
-            # No decrease left in double precision: this is the minimum, not a failure.
+            # A small step without decrease is the minimum in double precision, not a failure.
             if small or count >= max_iterations or damping > 1e12:
                 return _Descent(point, cost, count, small)
             damping, growth = damping * growth, growth * 2.0
@@ -96,6 +99,7 @@ def _cholesky_step(matrix: Array, gradient: Array, damping: float) -> Array:
     """Solve (JᴴJ + damping·diag) step = Jᴴ R; not-a-number where that is not positive definite."""
     diagonal = np.real(np.diag(matrix))
     damped = matrix.copy()
+    # The term of 1e-16 keeps rows of zeros regular; it is below the rounding of the others.
     damped[np.diag_indices_from(damped)] += damping * diagonal + 1e-16 * diagonal.max(initial=0.0)
     try:
         factor = linalg.cho_factor(damped, overwrite_a=True, check_finite=False)
@@ -106,7 +110,7 @@ def _cholesky_step(matrix: Array, gradient: Array, damping: float) -> Array:
 
 @dataclass(frozen=True)
 class PowerFit:
-    """Outcome of a least-squares fit of powers; ``residual`` is relative to the data's norm."""
+    """Result of a least-squares fit of powers; ``residual`` is relative to the norm of the data."""
 
     factors: Array
     weights: Array
@@ -118,15 +122,15 @@ class PowerFit:
 def fit_powers(
     tensor: IncompleteSymmetricTensor, start: Array, *, max_iterations: int = 100
 ) -> PowerFit:
-    """Minimise ‖F − Σ_i q_i^{⊗m}‖ on Ω_m from `start` (eq. solve-F).
+    """Minimize ‖F − Σ_i q_i^{⊗m}‖ on Ω_m from `start` (paper: solve-F).
 
     Parameters
     ----------
     tensor : IncompleteSymmetricTensor
     start : array of shape (rank, n_features)
-        Real or complex; the answer has the same kind.
+        Real or complex; the result is of the same kind.
     max_iterations : int
-        Steps of Levenberg–Marquardt, refused ones included.
+        Steps of Levenberg–Marquardt, rejected ones included.
 
     Returns
     -------
@@ -140,7 +144,7 @@ def fit_powers(
     def residuals_at(point: Array) -> Residuals:
         return [tensor.values - power_sum(point.reshape(r, d), order)]
 
-    def linearise(point: Array, residuals: Residuals) -> Step:
+    def linearize(point: Array, residuals: Residuals) -> Step:
         factors = point.reshape(r, d)
         gradient = contract_gradient(residuals[0], np.conj(factors), order).ravel()  # Jᴴ R
         if r * d > _LARGEST_MATRIX:
@@ -148,7 +152,7 @@ def fit_powers(
         matrix = normal_matrix(np.ones(r), factors, order)[r:, r:]
         return lambda damping: _cholesky_step(matrix, gradient, damping)
 
-    end = _descend(np.array(start).ravel(), residuals_at, linearise, size, max_iterations)
+    end = _descend(np.array(start).ravel(), residuals_at, linearize, size, max_iterations)
     return PowerFit(end.point.reshape(r, d), np.ones(r), end.cost, end.n_iterations, end.converged)
 
 
@@ -159,7 +163,9 @@ def fit_weighted_powers(
     *,
     max_iterations: int = 100,
 ) -> PowerFit:
-    """Minimise Σ_t ‖M_t − Σ_i ω_i μ_i^{⊗t}‖² over several orders t, ω ≥ 0, Σ ω = 1 (prob:nls-w mu).
+    """Minimize Σ_t ‖M_t − Σ_i ω_i μ_i^{⊗t}‖² over several orders t, ω ≥ 0, Σ ω = 1.
+
+    With the orders m and t this is (paper: prob:nls-w mu).
 
     Parameters
     ----------
@@ -175,7 +181,7 @@ def fit_weighted_powers(
         ``factors`` are the vectors μ_i.
     """
     r, d = vectors.shape
-    size = float(np.sqrt(sum(one.norm() ** 2 for one in tensors))) or 1.0
+    size = float(np.sqrt(sum(tensor.norm() ** 2 for tensor in tensors))) or 1.0
 
     def unpack(point: Array) -> tuple[Array, Array]:
         squares = point[:r] ** 2
@@ -184,32 +190,32 @@ def fit_weighted_powers(
     def residuals_at(point: Array) -> Residuals:
         w, mu = unpack(point)
         return [
-            np.sqrt(factorial(one.order)) * (one.values - power_sum(mu, one.order, w))
-            for one in tensors
+            np.sqrt(factorial(tensor.order)) * (tensor.values - power_sum(mu, tensor.order, w))
+            for tensor in tensors
         ]
 
-    def linearise(point: Array, residuals: Residuals) -> Step:
+    def linearize(point: Array, residuals: Residuals) -> Step:
         w, mu = unpack(point)
         matrix = np.zeros((r + r * d, r + r * d))
         gradient = np.zeros(r + r * d)
-        for one, residual in zip(tensors, residuals, strict=True):
-            root = np.sqrt(factorial(one.order))
-            matrix += root**2 * normal_matrix(w, mu, one.order)
-            gradient[:r] += root * contract(residual, mu, one.order)
-            slopes = contract_gradient(residual, mu, one.order)
+        for tensor, residual in zip(tensors, residuals, strict=True):
+            root = np.sqrt(factorial(tensor.order))
+            matrix += root**2 * normal_matrix(w, mu, tensor.order)
+            gradient[:r] += root * contract(residual, mu, tensor.order)
+            slopes = contract_gradient(residual, mu, tensor.order)
             gradient[r:] += root * (w[:, None] * slopes).ravel()
         total = float((point[:r] ** 2).sum())
         chain = 2 * (np.diag(point[:r]) - np.outer(w, point[:r])) / total  # ∂ω/∂s, (r, r)
         matrix[:r] = chain.T @ matrix[:r]
         matrix[:, :r] = matrix[:, :r] @ chain
         gradient[:r] = chain.T @ gradient[:r]
-        # The length of s is free: fix it, so that the matrix is regular.
+        # ω does not depend on the length of s: a term for the length makes the matrix regular.
         unit = point[:r] / np.sqrt(total)
         matrix[:r, :r] += np.outer(unit, unit) * max(np.diag(matrix)[:r].max(), 1e-300)
         return lambda damping: _cholesky_step(matrix, gradient, damping)
 
     start = np.concatenate([np.sqrt(np.maximum(weights, 0.0) / weights.sum()), vectors.ravel()])
-    end = _descend(start, residuals_at, linearise, size, max_iterations)
+    end = _descend(start, residuals_at, linearize, size, max_iterations)
     w, mu = unpack(end.point)
     return PowerFit(mu, w, end.cost, end.n_iterations, end.converged)
 
@@ -235,8 +241,9 @@ def _matrix_free_step(factors: Array, order: int, gradient: Array) -> Step:
 
         shape = (r * d, r * d)
         system = LinearOperator(shape, matvec=apply, dtype=factors.dtype)
-        helper = LinearOperator(shape, matvec=precondition, dtype=factors.dtype)
-        step, _ = cg(system, gradient, rtol=1e-6, maxiter=60, M=helper)
+        preconditioner = LinearOperator(shape, matvec=precondition, dtype=factors.dtype)
+        # An inexact step is enough: the next iteration corrects it.
+        step, _ = cg(system, gradient, rtol=1e-6, maxiter=60, M=preconditioner)
         return np.asarray(step)
 
     return step_for

@@ -1,4 +1,4 @@
-"""Generating matrix, multiplication matrices and their common eigenvectors (paper, section 3).
+"""Generating matrix, multiplication matrices and their common eigenvalues (paper, section 3).
 
 | paper symbol | name here | shape |
 |---|---|---|
@@ -7,15 +7,18 @@
 | (F_m)_{0·J_1·J_2} | ``SubTensors.base`` | (C(k, p), C(n−k, m−p−1)) |
 | (F_m)_{J_1·J_2⁺}, one degree above J_2 | ``SubTensors.raised_upper`` | (…, C(n−k, m−p)) |
 | (F_m)_{J_1⁺·J_2}, one degree above J_1 | ``SubTensors.raised_lower`` | (C(k, p+1), …) |
-| B_0 | ``basis`` (positions in J_1) | (r,) |
+| B_0 (B0) | ``basis`` (positions in J_1) | (r,) |
+| α = ν + e_l ∈ B_1, ν ∈ B_0 (B1) | ``basis``, ``last`` | |
 | A[α, F_m], b[α, F_m] (eq: Aalpha) | rows of ``base``, ``raised_upper`` | |
 | N_l(G) (eq:N) | ``multiplication_matrices(…)`` | (n−k, r, r) |
 | w̃_i (w_i) | ``common_eigenvalues(…)`` | (r, n−k) |
 
 Differs from the paper: A[α, F_m] depends on α only through its last index l, so that n−k
-factorisations with r right-hand sides give all of G. B_0 is not the first r monomials but r of them
-chosen by a pivoted QR factorisation, which is the same at capacity and better conditioned below it.
-Eigenvalues are read as diag(V⁻¹ N_l V), not v^H N_l v: N_l is not normal.
+factorizations with r right-hand sides give all of G. B_0 is not the first r monomials but r of them
+chosen by a pivoted QR factorization, which is the same at capacity and better conditioned below it.
+Eigenvalues are computed as diag(V⁻¹ N_l V), not v^H N_l v, because N_l is not normal. The least
+squares of section 4 (solve-G-ls, xi-est, w_hat) are the same lines: an exact tensor is the case of
+residual zero.
 """
 
 from __future__ import annotations
@@ -43,7 +46,7 @@ __all__ = [
     "sub_tensors",
 ]
 
-_GATHER = 1 << 20  # index sets sorted at once: bounds the memory of a gather
+_GATHER = 1 << 20  # index sets sorted at a time, so that a gather takes about 10 MB
 
 
 @dataclass(frozen=True)
@@ -75,12 +78,16 @@ def _gather(tensor: IncompleteSymmetricTensor, first: Int, second: Int) -> Array
 
 
 def sub_tensors(tensor: IncompleteSymmetricTensor, split: Split, coordinates: Int) -> SubTensors:
-    """Gather the blocks for one order of the coordinates: lead, k lower ones, the upper ones."""
+    """Gather the blocks for one order of the coordinates: the lead, k lower ones, the upper ones.
+
+    The rows and columns are the products of label-set-J.
+    """
     k, p = split.n_lower, split.degree
     co_degree = tensor.order - p - 1
     lead, lower, upper = coordinates[:1], coordinates[1 : k + 1], coordinates[k + 1 :]
-    low, low_raised = lower[index_sets(k, p)], lower[index_sets(k, p + 1)]
-    up = upper[index_sets(upper.size, co_degree)]
+    low = lower[index_sets(k, p)]  # (C(k, p), p), J_1  label-set-J
+    low_raised = lower[index_sets(k, p + 1)]  # every x_j · J_1^{−j}
+    up = upper[index_sets(upper.size, co_degree)]  # (C(n−k, m−p−1), m−p−1), J_2  label-set-J
     up_raised = upper[index_sets(upper.size, co_degree + 1)]
     with_lead = np.concatenate([np.broadcast_to(lead, (low.shape[0], 1)), low], axis=1)
     return SubTensors(
@@ -107,7 +114,7 @@ def scaled_least_squares(matrix: Array, right: Array) -> tuple[Array, float]:
         return singular
     scaled = matrix / norms
     complex_ = scaled.dtype.kind == "c"
-    if matrix.shape[0] == matrix.shape[1]:  # at capacity: elimination is cheaper, and as good
+    if matrix.shape[0] == matrix.shape[1]:  # at capacity; LU is cheaper than QR and as accurate
         factors, pivots = linalg.lu_factor(scaled, check_finite=False)
         estimate = lapack.zgecon if complex_ else lapack.dgecon
         reciprocal = float(estimate(factors, np.linalg.norm(scaled, 1))[0])
@@ -124,14 +131,14 @@ def scaled_least_squares(matrix: Array, right: Array) -> tuple[Array, float]:
 
 
 def choose_basis(base: Array, rank: int) -> tuple[Int, float]:
-    """Choose r monomials of J_1 whose rows of `base` are far from dependent (eq. B0).
+    """Choose r monomials of J_1 whose rows of `base` are well conditioned (paper: B0).
 
     Returns
     -------
     basis : array of shape (rank,)
         Positions in J_1, increasing.
     margin : float
-        Size of the r-th pivot against the first: near zero where the rank is below r.
+        Ratio of the r-th pivot to the first: near zero where the rank is below r.
     """
     upper, pivots = linalg.qr(base.T, mode="r", pivoting=True, check_finite=False)
     sizes = np.abs(np.diag(upper))
@@ -140,7 +147,7 @@ def choose_basis(base: Array, rank: int) -> tuple[Int, float]:
 
 
 def multiplication_matrices(blocks: SubTensors, basis: Int) -> tuple[Array, float]:
-    """Solve (solve-G) and arrange the solution as the matrices N_l(G) (eq:N).
+    """Solve for the generating matrix G and arrange it as the matrices N_l(G) (paper: thm: G).
 
     Returns
     -------
@@ -153,11 +160,12 @@ def multiplication_matrices(blocks: SubTensors, basis: Int) -> tuple[Array, floa
     rank = basis.size
     matrices = np.empty((blocks.n_upper, rank, rank), dtype=base.dtype)
     worst = 1.0
-    for last in range(blocks.n_upper):
-        rows = np.flatnonzero((sets != last).all(axis=1))  # O_α
+    for last in range(blocks.n_upper):  # α = ν + e_last for every ν in the basis  B1
+        rows = np.flatnonzero((sets != last).all(axis=1))  # (|O_α|,)  generating_mat
         joined = np.column_stack([sets[rows], np.full(rows.size, last)])
         target = raised[colex_rank(np.sort(joined, axis=1))]  # (|O_α|, r)  eq: Aalpha
-        solution, condition = scaled_least_squares(base[rows], target)  # (r, r)  solve-G
+        # (r, r)  solve-G, solve-G-ls
+        solution, condition = scaled_least_squares(base[rows], target)
         matrices[last] = solution.T  # (r, r)  eq:N
         worst = max(worst, condition)
     return matrices, worst
@@ -165,7 +173,7 @@ def multiplication_matrices(blocks: SubTensors, basis: Int) -> tuple[Array, floa
 
 @dataclass(frozen=True)
 class Eigenvalues:
-    """Common eigenvalues of the multiplication matrices and how well they were determined."""
+    """Common eigenvalues of the multiplication matrices, and their conditioning."""
 
     values: Array
     gap: float
@@ -173,7 +181,7 @@ class Eigenvalues:
 
 
 def common_eigenvalues(matrices: Array, direction: Array) -> Eigenvalues:
-    """Eigenvalues of every N_l in the eigenvectors of N(ξ) (N_xi, w_i).
+    """Eigenvalues of every N_l for the eigenvectors of N(ξ).
 
     Parameters
     ----------
@@ -185,10 +193,10 @@ def common_eigenvalues(matrices: Array, direction: Array) -> Eigenvalues:
     -------
     Eigenvalues
         ``values`` of shape (rank, n_upper): row i is w̃_i. ``gap`` is the least distance of two
-        eigenvalues of N(ξ) against the largest, ``condition`` belongs to the eigenvectors.
+        eigenvalues of N(ξ) relative to the largest, ``condition`` that of the eigenvectors.
     """
     n_upper, rank, _ = matrices.shape
-    combined = np.tensordot(direction, matrices, axes=1)  # (r, r)  N_xi
+    combined = np.tensordot(direction, matrices, axes=1)  # (r, r)  N_xi, xi-est
     roots, vectors = np.linalg.eig(combined)
     distance = np.abs(roots[:, None] - roots[None, :]) + np.diag(np.full(rank, np.inf))
     size = float(np.abs(roots).max())
@@ -200,5 +208,6 @@ def common_eigenvalues(matrices: Array, direction: Array) -> Eigenvalues:
         return Eigenvalues(values, 0.0, np.inf)
     condition = float(np.linalg.norm(vectors, 1) * np.linalg.norm(inverse, 1))
     for last in range(n_upper):
-        values[:, last] = np.einsum("ij,ji->i", inverse @ matrices[last], vectors)  # w_i
+        # (r,)  w_i, w_hat
+        values[:, last] = np.einsum("ij,ji->i", inverse @ matrices[last], vectors)
     return Eigenvalues(values, gap, condition)

@@ -43,7 +43,7 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class IncompleteSymmetricTensor:
-    """A symmetric tensor known only where all indices are distinct.
+    """A symmetric tensor whose entries are known only where all indices are distinct.
 
     Parameters
     ----------
@@ -93,9 +93,9 @@ class IncompleteSymmetricTensor:
             )
         bad = np.flatnonzero(~np.isfinite(values))
         if bad.size:
-            place = tuple(int(i) for i in self.labels[bad[0]])
+            indices = tuple(int(i) for i in self.labels[bad[0]])
             raise InputError(
-                f"values must be finite; the entry at {place} is {values[bad[0]]} "
+                f"values must be finite; the entry at {indices} is {values[bad[0]]} "
                 f"({bad.size} such entries). Replace or re-estimate them before decomposing."
             )
         values.setflags(write=False)
@@ -125,7 +125,7 @@ class IncompleteSymmetricTensor:
         if not 1 <= order <= d:
             raise InputError(f"order must lie between 1 and n_features={d}; got order={order}.")
         check_countable(d, order)
-        return cls(power_sum(factors, order, weights), d, order)
+        return cls(power_sum(factors, order, weights), d, order)  # (C(d, m),)  eq:tensorF, eq:cFm
 
     @property
     def labels(self) -> Int:
@@ -167,13 +167,13 @@ class IncompleteSymmetricTensor:
     __rmul__ = __mul__
 
     def norm(self) -> float:
-        """Hilbert–Schmidt norm over all ordered labels of Ω_m (eq. tensor:norm:HS)."""
+        """Hilbert–Schmidt norm over all ordered labels of Ω_m (paper: tensor:norm:HS)."""
         return float(np.sqrt(factorial(self.order)) * np.linalg.norm(self.values))
 
     def inner(self, other: IncompleteSymmetricTensor) -> Any:
         """Inner product over all ordered labels, conjugate-linear in ``self``."""
-        plain = np.vdot(self.values, self._paired(other).values)
-        return (factorial(self.order) * plain).item()
+        over_sets = np.vdot(self.values, self._paired(other).values)
+        return (factorial(self.order) * over_sets).item()
 
     def __repr__(self) -> str:
         kind = "real" if self.is_real else "complex"
@@ -183,11 +183,11 @@ class IncompleteSymmetricTensor:
         )
 
 
-class _PivotSplit:
+class _PivotTables:
     """Ω_m cut at its middle index: I = α ∪ {j} ∪ γ with a indices below the pivot j and b above.
 
     For each pivot the entries form a matrix over (γ, α) that is a product of two monomial tables;
-    nothing is computed twice and no table is larger than C(d, ⌈m/2⌉) rows. In colex order the lower
+    nothing is computed twice and no table has more than C(d, ⌈m/2⌉) rows. In colex order the lower
     monomials below j are a prefix and fill contiguous runs; the upper ones are a prefix once the
     coordinates are reversed.
     """
@@ -209,7 +209,7 @@ class _PivotSplit:
             yield j, starts[:n_upper] + comb(j, self.a + 1), n_upper, n_lower
 
 
-_LONG_RUN = 64  # from here on copying runs one by one beats an index array
+_LONG_RUN = 64  # at this length copying runs one by one becomes faster than an index array
 
 
 def _read_runs(values: Array, starts: Int, length: int) -> Array:
@@ -235,10 +235,10 @@ def power_sum(factors: ArrayLike, order: int, weights: ArrayLike | None = None) 
     if points.dtype.kind != "c":
         points = points.astype(float, copy=False)
     scale = points if weights is None else points * np.asarray(weights)
-    split = _PivotSplit(points, order)
-    lower, upper = split.lower[-1], split.upper[-1]
-    values = np.empty(comb(split.d, order), dtype=scale.dtype)
-    for j, starts, n_upper, n_lower in split:
+    tables = _PivotTables(points, order)
+    lower, upper = tables.lower[-1], tables.upper[-1]
+    values = np.empty(comb(tables.d, order), dtype=scale.dtype)
+    for j, starts, n_upper, n_lower in tables:
         _write_runs(values, starts, (upper[:n_upper] * scale[j]) @ lower[:n_lower].T)
     return values
 
@@ -251,11 +251,11 @@ def contract(values: Array, factors: Array, order: int) -> Array:
     array of shape (rank,)
         Σ_I values_I · Π_{a∈I} factors_ia, the sum over index sets.
     """
-    split = _PivotSplit(factors.T, order)
+    tables = _PivotTables(factors.T, order)
     inner = np.zeros(factors.shape[0], np.result_type(values, factors))
-    for j, starts, n_upper, n_lower in split:
-        partial = _read_runs(values, starts, n_lower) @ split.lower[-1][:n_lower]  # (n_upper, r)
-        inner += np.einsum("kb,kb->b", partial, split.upper[-1][:n_upper]) * split.points[j]
+    for j, starts, n_upper, n_lower in tables:
+        partial = _read_runs(values, starts, n_lower) @ tables.lower[-1][:n_lower]  # (n_upper, r)
+        inner += np.einsum("kb,kb->b", partial, tables.upper[-1][:n_upper]) * tables.points[j]
     return inner
 
 
@@ -267,34 +267,34 @@ def contract_gradient(values: Array, factors: Array, order: int) -> Array:
     array of shape (rank, d)
         Σ_{I∋a} values_I · Π_{c∈I∖a} factors_ic.
     """
-    split = _PivotSplit(factors.T, order)
-    lower, upper = split.lower[-1], split.upper[-1]
+    tables = _PivotTables(factors.T, order)
+    lower, upper = tables.lower[-1], tables.upper[-1]
     dtype = np.result_type(values, factors)
     by_lower, by_upper = np.zeros(lower.shape, dtype), np.zeros(upper.shape, dtype)
-    by_pivot = np.zeros(split.points.shape, dtype)
-    for j, starts, n_upper, n_lower in split:
+    by_pivot = np.zeros(tables.points.shape, dtype)
+    for j, starts, n_upper, n_lower in tables:
         block = _read_runs(values, starts, n_lower)
         partial = block @ lower[:n_lower]  # (n_upper, r)
         by_pivot[j] = np.einsum("kb,kb->b", partial, upper[:n_upper])
-        by_upper[:n_upper] += partial * split.points[j]
-        by_lower[:n_lower] += block.T @ (upper[:n_upper] * split.points[j])
-    by_pivot += monomials_pullback(split.points, split.lower, by_lower)
-    by_pivot += monomials_pullback(split.points[::-1], split.upper, by_upper)[::-1]
+        by_upper[:n_upper] += partial * tables.points[j]
+        by_lower[:n_lower] += block.T @ (upper[:n_upper] * tables.points[j])
+    by_pivot += monomials_pullback(tables.points, tables.lower, by_lower)
+    by_pivot += monomials_pullback(tables.points[::-1], tables.upper, by_upper)[::-1]
     return by_pivot.T
 
 
 def power_derivative(factors: Array, directions: Array, order: int) -> Array:
     """Directional derivative of ``power_sum(factors, order)``, of shape (C(d, order),)."""
-    split = _PivotSplit(factors.T, order)
+    tables = _PivotTables(factors.T, order)
     tangents = directions.T
-    lower, upper = split.lower[-1], split.upper[-1]
-    d_lower = monomials_tangent(split.points, tangents, split.lower)
-    d_upper = monomials_tangent(split.points[::-1], tangents[::-1], split.upper)
-    values = np.empty(comb(split.d, order), np.result_type(factors, directions))
-    for j, starts, n_upper, n_lower in split:
+    lower, upper = tables.lower[-1], tables.upper[-1]
+    d_lower = monomials_tangent(tables.points, tangents, tables.lower)
+    d_upper = monomials_tangent(tables.points[::-1], tangents[::-1], tables.upper)
+    values = np.empty(comb(tables.d, order), np.result_type(factors, directions))
+    for j, starts, n_upper, n_lower in tables:
         up, low = upper[:n_upper], lower[:n_lower]
-        moved = d_upper[:n_upper] * split.points[j] + up * tangents[j]
-        block = moved @ low.T + (up * split.points[j]) @ d_lower[:n_lower].T
+        moved = d_upper[:n_upper] * tables.points[j] + up * tangents[j]
+        block = moved @ low.T + (up * tables.points[j]) @ d_lower[:n_lower].T
         _write_runs(values, starts, block)
     return values
 

@@ -55,7 +55,7 @@ def monomials(points: Array, degree: int) -> list[Array]:
 
 
 def monomials_pullback(points: Array, blocks: list[Array], by_top: Array) -> Array:
-    """Chain rule backwards through the top degree of `monomials`.
+    """Chain rule in reverse through the top degree of `monomials`.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def monomials_pullback(points: Array, blocks: list[Array], by_top: Array) -> Arr
 
 
 def monomials_tangent(points: Array, tangents: Array, blocks: list[Array]) -> Array:
-    """Chain rule forwards: change of the top degree of `monomials` along `tangents`."""
+    """Chain rule forward: derivative of the top degree of `monomials` along `tangents`."""
     change = np.zeros(blocks[0].shape, np.result_type(points, tangents))
     for a in range(1, len(blocks)):
         block = np.empty(blocks[a].shape, change.dtype)

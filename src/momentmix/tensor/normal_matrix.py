@@ -14,9 +14,9 @@ With z = conj(μ_i)∘μ_k, sums over index sets I give, without a Jacobian of C
                    = conj(ω_i) ω_k · conj(μ_ib) μ_ka · e_{m−2}(z without a and b)  where a ≠ b
 
 Entries are left out by products of prefixes and suffixes, never by division, so that large and zero
-entries are harmless.
+entries do no harm.
 
-Differs from the paper: it has no such formula; it leaves the Jacobian to MATLAB.
+Differs from the paper: the paper has no such formula; it leaves the Jacobian to MATLAB.
 """
 
 from __future__ import annotations
@@ -114,8 +114,8 @@ def normal_matrix(weights: Array, vectors: Array, order: int) -> Array:
         cross_part[i, i:] = np.conj(vectors[i]) * single * weights[i:, None]
         cross_part[i:, i] = np.conj(later * single) * weights[i]
         z = np.conj(vectors[i]) * later
-        whole = (z * single).sum(axis=1) / order  # e_m = Σ_b z_b e_{m−1}(z without b) / m
-        matrix[i, i:r] = whole
-        matrix[i:r, i] = np.conj(whole)
+        weight_row = (z * single).sum(axis=1) / order  # e_m = Σ_b z_b e_{m−1}(z without b) / m
+        matrix[i, i:r] = weight_row
+        matrix[i:r, i] = np.conj(weight_row)
     matrix[r:, :r] = np.conj(matrix[:r, r:]).T
     return matrix

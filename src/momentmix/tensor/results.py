@@ -1,12 +1,4 @@
-"""What a decomposition returns, and the error it raises when a genericity condition fails.
-
-| paper symbol | name here | shape |
-|---|---|---|
-| q_i | ``Decomposition.factors`` | (r, d) |
-| conditions (i)–(iv) of Theorem 4.2 (thm:tensor) | ``Diagnostics.failed`` | |
-
-Differs from the paper: nothing.
-"""
+"""What a decomposition returns, and the error it raises when a genericity condition fails."""
 
 from __future__ import annotations
 
@@ -28,7 +20,7 @@ __all__ = ["Decomposition", "Diagnostics", "failure"]
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """What was measured on the way to a decomposition.
+    """Residual and condition numbers of a decomposition.
 
     Attributes
     ----------
@@ -43,9 +35,9 @@ class Diagnostics:
     imaginary_part : float
         Largest ‖Im q_i‖ / ‖q_i‖ after the best rotation by a root of unity.
     split : Split or None
-        The split (k, p) in use; None for one factor.
+        The split (k, p); None for one factor.
     coordinates : tuple of int
-        The order of the coordinates in use.
+        The order of the coordinates.
     n_tried : int
         Orders of the coordinates that were tried.
     failed : str or None
@@ -68,7 +60,10 @@ class Diagnostics:
 
 @dataclass(frozen=True)
 class Decomposition:
-    """Factors of an incomplete symmetric tensor: F ≈ Σ_i factors_i^{⊗order} on distinct indices."""
+    """Factors of an incomplete symmetric tensor: F ≈ Σ_i factors_i^{⊗order} on distinct indices.
+
+    The problem is (paper: high-incomplete-decomp).
+    """
 
     factors: Array
     diagnostics: Diagnostics = field(repr=False)
@@ -105,19 +100,23 @@ _CAUSES = {
 def failure(
     tensor: IncompleteSymmetricTensor, rank: int, tried: list[Decomposition]
 ) -> DecompositionError:
-    """The error for a tensor on which every order of the coordinates failed."""
-    names = [one.diagnostics.failed for one in tried]
+    """The error for a tensor on which every order of the coordinates failed.
+
+    It names the condition of Theorem 4.2 (paper: thm:tensor) that failed most often.
+    """
+    names = [attempt.diagnostics.failed for attempt in tried]
     condition = max(sorted({str(name) for name in names}), key=names.count)
-    numbers = next(one.diagnostics for one in tried if one.diagnostics.failed == condition)
+    diagnostics = tried[names.index(condition)].diagnostics
     details = {"p": 0, "q": 0, "found": 0}
-    if numbers.split is not None:
-        details["p"], details["q"] = numbers.split.degree, tensor.order - numbers.split.degree - 1
-        blocks = sub_tensors(tensor, numbers.split, np.array(numbers.coordinates))
+    split = diagnostics.split
+    if split is not None:
+        details["p"], details["q"] = split.degree, tensor.order - split.degree - 1
+        blocks = sub_tensors(tensor, split, np.array(diagnostics.coordinates))
         details["found"] = int(np.linalg.matrix_rank(blocks.raised_upper))
     return DecompositionError(
         f"no decomposition of rank {rank} in {len(tried)} orders of the coordinates: "
         + _CAUSES[condition].format(**details)
         + ".",
         condition=condition,
-        diagnostics=numbers,
+        diagnostics=diagnostics,
     )

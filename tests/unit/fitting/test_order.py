@@ -116,4 +116,4 @@ def test_plan_refuses_the_orders_that_fit_refuses():
     with pytest.raises(InputError, match=r"n_components must be below 2\^63"):
         plan(15, 10**400)
     assert plan(20, 150, order=8).chosen.largest_rank_robust == 176
-    assert [p.order for p in plan(2, 1).neighbours] == []
+    assert [p.order for p in plan(2, 1).neighbors] == []

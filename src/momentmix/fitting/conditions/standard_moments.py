@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from momentmix.deprecation import RenamedAttribute
 from momentmix.errors import InputError
 from momentmix.index_sets import colex_rank, index_sets, sets_without
 from momentmix.mixture.mixture import DiagonalMixture
@@ -143,10 +144,12 @@ class StandardMoments:
             columns=self.columns[live],
         )  # fmt: skip
 
-    def standardise(self, mixture: DiagonalMixture) -> DiagonalMixture:
-        """A mixture of raw features as one of standardised features."""
+    def standardize(self, mixture: DiagonalMixture) -> DiagonalMixture:
+        """A mixture of raw features as one of standardized features."""
         means = (mixture.means - self.shift) / self.scale
         return replace(mixture, means=means, variances=mixture.variances / self.scale**2)
+
+    standardise = RenamedAttribute("standardize")
 
     def restore(self, mixture: DiagonalMixture) -> DiagonalMixture:
         """A mixture of standardised features as one of raw features, with their names."""

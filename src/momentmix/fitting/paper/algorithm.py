@@ -190,19 +190,19 @@ def learn_mixture(
     -------
     PaperFit
     """
-    tensor = moments.moment_tensor(order)
+    tensor = moments.moment_tensor(order)  # (C(d, m),)  subtensor-approx
     found = approximate(tensor, n_components, random_state)  # Steps 1 and 2: real answer, eq:q
     low = weight_order(moments.n_features, n_components)
     factors, scales = _signs_and_scales(moments, found.factors, order, low)  # Step 3
     power = 1.0 / (order - low)
-    weights = scales ** (order * power)  # est-w-mu
-    means = factors / scales[:, None] ** power
+    weights = scales ** (order * power)  # (r,)  est-w-mu
+    means = factors / scales[:, None] ** power  # (r, d)  est-w-mu
     polish = fit_weighted_powers(  # Step 4, prob:nls-w mu
         [tensor, moments.moment_tensor(low)], weights / weights.sum(), means
     )
     variances = _variances(moments, polish.weights, polish.factors, order)  # Step 5
     mixture = DiagonalMixture(polish.weights / polish.weights.sum(), polish.factors, variances)
-    return PaperFit(mixture, found, polish)
+    return PaperFit(mixture, found, polish)  #  algo:gaussian
 
 
 def _power_table(vectors: Array, order: int) -> Array:
@@ -220,7 +220,7 @@ def _signs_and_scales(
         table = _power_table(factors, sign_order)
         free = np.linalg.lstsq(table, moments.moment_tensor(sign_order).values)[0]
         factors = np.where(free < 0, -1.0, 1.0)[:, None] * factors
-    scales = _non_negative(_power_table(factors, low), target)  # solve-w
+    scales = _non_negative(_power_table(factors, low), target)  # (r,)  solve-w
     return factors, np.maximum(scales, _LEAST_WEIGHT ** ((order - low) / order))
 
 
@@ -231,8 +231,8 @@ def _variances(moments: MomentSource, weights: Array, means: Array, order: int) 
     for j in range(d):
         sets = sets_without(d, order - 2, j)
         table = (weights[:, None] * means[:, sets].prod(axis=2)).T  # (|L_j|, r)
-        target = moments.squared_moments(j, order - 2) - table @ means[:, j] ** 2  # cov-A
-        variances[:, j] = _non_negative(table, target)
+        target = moments.squared_moments(j, order - 2) - table @ means[:, j] ** 2  # (|L_j|,)  cov-A
+        variances[:, j] = _non_negative(table, target)  # (r,)  solve-sigma, Sig_i^opt
     return variances
 
 

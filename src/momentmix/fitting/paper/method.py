@@ -113,7 +113,7 @@ def fit_as_printed(
     moments, varying = found.moments, found.moments.varying()
     least = np.where(moments.constant, floor * moments.scale**2, 0.0)
     mixture = replace(found.mixture.with_variance_floor(least), feature_names=moments.feature_names)
-    standard = varying.standardise(mixture.marginal(varying.columns))
+    standard = varying.standardize(mixture.marginal(varying.columns))
     p = Parameters(standard.weights, standard.means, np.maximum(standard.variances, floor))
     test = check_conditions(varying, p, np.random.default_rng(0))
     capacity = largest_rank(moments.n_features, found.order) if found.order >= 3 else 1
