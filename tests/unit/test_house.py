@@ -14,7 +14,7 @@ SOURCE = Path(momentmix.__file__).parent
 LAYERS = [
     {"errors", "_version"},
     {"arrays", "atomic_file", "index_sets", "locks", "strict_json"},
-    {"parallel", "capacity"},
+    {"parallel", "capacity", "json_codec"},
     {"rows.containers", "rows.columns", "rows.piece", "rows.protocol", "rows.validation"},
     {"rows.csv"},
     {"rows"},
@@ -26,7 +26,7 @@ LAYERS = [
     {"fitting.em"},
     {"fitting.inference"},
     {"fitting.moment"},
-    {"fitting.inputs", "fitting.record", "fitting.record_fields", "fitting.result"},
+    {"fitting.context", "fitting.inputs", "fitting.outcome", "fitting.record", "fitting.result"},
     {"fitting.paper"},
     {"fitting", "planning"},
     {"estimator", "dask"},

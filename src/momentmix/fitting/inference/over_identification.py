@@ -21,7 +21,7 @@ Differs from the paper: the paper has no such step.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +46,7 @@ _BOOTSTRAP_DRAWS = 39
 
 @dataclass(frozen=True)
 class OverIdentification:
-    """Result of the test."""
+    """Result of the test; a saved one has no correlations, findings name those that matter."""
 
     statistic: float
     degrees_of_freedom: int
@@ -54,7 +54,7 @@ class OverIdentification:
     effect_size: float
     bootstrapped: bool
     condition_number: float
-    correlations: list[Correlation]
+    correlations: list[Correlation] = field(default_factory=list)
 
     @property
     def overdispersed_model(self) -> bool:
@@ -71,7 +71,7 @@ class OverIdentification:
         return self.degrees_of_freedom > 0
 
 
-_UNTESTABLE = OverIdentification(0.0, 0, float("nan"), float("nan"), False, float("nan"), [])
+_UNTESTABLE = OverIdentification(0.0, 0, float("nan"), float("nan"), False, float("nan"))
 
 
 def check_conditions(

@@ -24,7 +24,7 @@ from momentmix.parallel import all_threads
 
 Float = NDArray[np.float64]
 
-__all__ = ["WhitenedFrame"]
+__all__ = ["WhitenedFrame", "gram"]
 
 _DEPENDENT = 1e-11  # squared length of what a slope adds to those before it; its own length is 1
 _ITERATIONS = 20
@@ -53,7 +53,7 @@ class WhitenedFrame:
 
     def _prepare_projection(self) -> None:
         """Cholesky factor of WᵀW, the most independent slopes first; dependent ones are dropped."""
-        normal = _gram(self.slopes)
+        normal = gram(self.slopes)
         factor, pivots, rank, _ = dpstrf(normal, tol=_DEPENDENT, lower=1)
         self.rank = int(rank)
         kept = pivots[: self.rank] - 1
@@ -78,7 +78,7 @@ class WhitenedFrame:
         return self.project(self.whiten(values - self.model))
 
 
-def _gram(table: Float) -> Float:
+def gram(table: Float) -> Float:
     """tableᵀ table by a symmetric product: half the arithmetic."""
     half = dsyrk(1.0, table.T)  # upper triangle; table.T is Fortran-ordered, so nothing is copied
     return np.asarray(half + np.triu(half, 1).T)
