@@ -14,7 +14,7 @@ SOURCE = Path(momentmix.__file__).parent
 LAYERS = [
     {"errors", "_version"},
     {"arrays", "atomic_file", "index_sets", "locks", "strict_json"},
-    {"parallel", "capacity", "json_codec"},
+    {"parallel", "capacity", "json_fields"},
     {"rows.containers", "rows.columns", "rows.piece", "rows.protocol", "rows.validation"},
     {"rows.csv"},
     {"rows"},

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import platform
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
+from math import inf
 from operator import index
 from typing import Any
 
@@ -23,20 +24,19 @@ from momentmix.fitting.inference.findings import Finding, Severity
 from momentmix.fitting.inference.over_identification import OverIdentification
 from momentmix.fitting.inference.standard_errors import Intervals, StandardErrors
 from momentmix.fitting.outcome import Diagnostics, FitFacts, Provenance
-from momentmix.json_codec import (
-    BOOLEAN,
-    TEXT,
-    TEXT_MAP,
-    TEXTS,
-    Codec,
+from momentmix.json_fields import (
     Fields,
     array,
+    boolean,
     check_version,
     choice,
     integer,
     list_of,
     number,
     optional,
+    text,
+    text_map,
+    texts,
 )
 from momentmix.mixture.mixture import DiagonalMixture
 from momentmix.mixture.model_file import read_model, write_model
@@ -91,17 +91,23 @@ class FitRecord(FitFacts):
     command: str | None = None
     seed: int | None = None
 
+    def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "seed", None if self.seed is None else index(self.seed))
+        except TypeError:
+            raise InputTypeError(f"seed must be an integer or None; got {self.seed!r}.") from None
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON; what is not finite becomes None."""
-        encoder = _record_codec(0, 0)  # sizes are checked on reading
-        return {"version": _VERSION, **encoder.encode(self)}
+        encode = _record_fields(0, 0).encode  # sizes are checked on reading
+        return {"version": _VERSION, **encode(self)}
 
     @classmethod
     def from_dict(cls, document: Any, mixture: DiagonalMixture) -> FitRecord:
         """The record of `to_dict`; ValueError where it is not one of a fit of this mixture."""
         check_version(document, "fit", _VERSION)
-        fields = {key: value for key, value in document.items() if key != "version"}
-        record: FitRecord = _record_codec(*mixture.means.shape).decode(fields, "fit")
+        contents = {key: value for key, value in document.items() if key != "version"}
+        record: FitRecord = _record_fields(*mixture.means.shape)(contents, "fit")
         return record
 
 
@@ -128,86 +134,70 @@ def load_fit(path: str | os.PathLike[str]) -> tuple[DiagonalMixture, FitRecord |
         ) from None
 
 
-# -- the codec --------------------------------------------------------------------------------
+# -- the fields of the file -------------------------------------------------------------------
 
 
-def _record_codec(n_components: int, n_features: int) -> Fields:
-    """Codec of the records of mixtures of one size."""
-    r, d = n_components, n_features
+def _record_fields(r: int, d: int) -> Fields:
+    """Fields of the record of a mixture of r components and d features."""
+    shapes = {"weights": (r,), "means": (r, d), "variances": (r, d)}
+    errors = {name: array(*shape, nulls=True) for name, shape in shapes.items()}
+    ends = {name: array(2, *shape, nulls=True) for name, shape in shapes.items()}
     return Fields(
-        FitRecord,
-        provenance=_PROVENANCE,
-        diagnostics=Fields(
-            Diagnostics,
-            renamed={"log_likelihood": "log_likelihood_per_row"},
-            log_likelihood=optional(number()),
-            notes=TEXTS,
-            certificate=_certificate_codec(r),
-        ),
-        standard_errors=optional(
-            Fields(
-                _standard_errors,
-                weights=array(r, nulls=True),
-                means=array(r, d, nulls=True),
-                variances=array(r, d, nulls=True),
-            ).nested()
-        ),
-        intervals=optional(
-            Fields(
-                _intervals,
-                weights=array(2, r, nulls=True),
-                means=array(2, r, d, nulls=True),
-                variances=array(2, r, d, nulls=True),
-            ).nested()
-        ),
-        versions=TEXT_MAP,
-        command=optional(TEXT),
-        seed=optional(Codec(_encode_seed, integer(None, None).decode)),
+        _record,
+        {
+            "n_rows": integer(1),
+            "order": integer(1),
+            "method": text,
+            "refine": text,
+            "winner": text,
+            "n_passes": integer(0),
+            "converged": boolean,
+            "log_likelihood_per_row": optional(number()),
+            "notes": texts,
+            "certificate": _certificate_fields(r),
+            "standard_errors": optional(Fields(_standard_errors, errors)),
+            "intervals": optional(Fields(_intervals, ends)),
+            "versions": text_map,
+            "command": optional(text),
+            "seed": optional(integer(-inf, inf)),
+        },
+        attributes={"log_likelihood_per_row": "log_likelihood"},
     )
 
 
-_PROVENANCE = Fields(
-    Provenance,
-    n_rows=integer(1),
-    order=integer(1),
-    method=TEXT,
-    refine=TEXT,
-    winner=TEXT,
-    n_passes=integer(0),
-    converged=BOOLEAN,
-)
-
-_TEST = Fields(
-    OverIdentification,
-    statistic=number(),
-    degrees_of_freedom=integer(),
-    p_value=number(0.0, 1.0),
-    effect_size=number(0.0),
-    bootstrapped=BOOLEAN,
-    condition_number=number(0.0),
-)
-
-_FINDING = Fields(Finding, name=TEXT, severity=choice(Severity), text=TEXT)
-
-
-def _certificate_codec(n_components: int) -> Codec:
+def _certificate_fields(n_components: int) -> Fields:
+    test = {
+        "statistic": number(),
+        "degrees_of_freedom": integer(),
+        "p_value": number(0.0, 1.0),
+        "effect_size": number(0.0),
+        "bootstrapped": boolean,
+        "condition_number": number(0.0),
+    }
+    finding = {"name": text, "severity": choice(Severity), "text": text}
     return Fields(
         partial(_certificate, n_components),
-        passed=BOOLEAN,
-        test=_TEST,
-        predicted_loss=number(0.0, 1.0),
-        findings=list_of(_FINDING),
-    ).nested()
+        {
+            "passed": boolean,
+            **test,
+            "predicted_loss": number(0.0, 1.0),
+            "findings": list_of(Fields(lambda values: Finding(**values), finding)),
+        },
+        attributes={key: f"test.{key}" for key in test},
+    )
 
 
-def _certificate(
-    n_components: int,
-    passed: bool,
-    test: OverIdentification,
-    predicted_loss: float,
-    findings: list[Finding],
-) -> Certificate:
-    certificate = Certificate(test, predicted_loss, findings, n_components)
+def _record(values: dict[str, Any]) -> FitRecord:
+    provenance = Provenance(**{field.name: values.pop(field.name) for field in fields(Provenance)})
+    diagnostics = Diagnostics(
+        values.pop("log_likelihood_per_row"), tuple(values.pop("notes")), values.pop("certificate")
+    )
+    return FitRecord(provenance, diagnostics, **values)
+
+
+def _certificate(n_components: int, values: dict[str, Any]) -> Certificate:
+    passed, loss, findings = (values.pop(k) for k in ("passed", "predicted_loss", "findings"))
+    certificate = Certificate(OverIdentification(**values), loss, findings, n_components)
     if certificate.passed != passed:
         raise ValueError(
             f"fit.certificate says passed={passed}, its numbers say {certificate.passed}"
@@ -215,23 +205,16 @@ def _certificate(
     return certificate
 
 
-def _standard_errors(**errors: Float) -> StandardErrors:
+def _standard_errors(errors: dict[str, Float]) -> StandardErrors:
     if any((values < 0).any() for values in errors.values()):
         raise ValueError("fit.standard_errors must not be negative")
     return StandardErrors(**errors)
 
 
-def _intervals(**ends: Float) -> Intervals:
+def _intervals(ends: dict[str, Float]) -> Intervals:
     for name, (low, high) in ends.items():
         if name != "means" and (low < 0).any():
             raise ValueError(f"fit.intervals.{name} must not be negative")
         if (low > high).any():
             raise ValueError(f"fit.intervals.{name} must have the lower ends first")
     return Intervals(**{name: (low, high) for name, (low, high) in ends.items()})
-
-
-def _encode_seed(seed: Any) -> int:
-    try:
-        return index(seed)
-    except TypeError:
-        raise InputTypeError(f"seed must be an integer or None; got {seed!r}.") from None

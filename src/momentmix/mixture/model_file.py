@@ -17,7 +17,7 @@ import numpy as np
 
 from momentmix.atomic_file import atomic_write
 from momentmix.errors import ModelFileError
-from momentmix.json_codec import TEXTS, Codec, Fields, array, check_version, optional
+from momentmix.json_fields import Fields, array, check_version, optional, texts
 from momentmix.strict_json import parse_strict
 
 __all__ = ["read_model", "write_model"]
@@ -26,11 +26,11 @@ _FORMAT, _VERSION = "momentmix.DiagonalMixture", 1
 _LARGEST = 1 << 30  # bytes; more than any model that was fitted has, and still fits in memory
 
 
-def _as_it_is(value: Any, place: str) -> Any:
+def _anything(value: Any, place: str) -> Any:
     return value
 
 
-def _object(value: Any, place: str) -> Any:
+def _record(value: Any, place: str) -> Any:
     if not isinstance(value, dict):
         raise ValueError(f"{place}, the record of the fit, must be an object")
     return value
@@ -38,20 +38,22 @@ def _object(value: Any, place: str) -> Any:
 
 _CONTENTS = Fields(
     dict,
+    {
+        "format": _anything,
+        "version": _anything,
+        "weights": array(None),
+        "means": array(None, None),
+        "variances": array(None, None),
+        "feature_names": optional(texts),
+        "fit": _record,
+        "sha256": _anything,
+    },
     may_lack={"feature_names", "fit", "sha256"},
-    format=Codec(str, _as_it_is),
-    version=Codec(int, _as_it_is),
-    weights=array(None),
-    means=array(None, None),
-    variances=array(None, None),
-    feature_names=optional(TEXTS),
-    fit=Codec(dict, _object),
-    sha256=Codec(str, _as_it_is),
 )
 
 
 def write_model(path: str | os.PathLike[str], contents: dict[str, Any]) -> None:
-    """Replace the file as a whole; floats are written so that they read back as the same bits."""
+    """Replace the file as a whole; floats are written so that the same bits are read back."""
     document = {"format": _FORMAT, "version": _VERSION, **contents, "sha256": _checksum(contents)}
     text = json.dumps(document, indent=1, allow_nan=False) + "\n"
     atomic_write(path, text.encode("ascii"))
@@ -67,7 +69,7 @@ def read_model(path: str | os.PathLike[str]) -> dict[str, Any]:
     except ValueError as error:
         raise ModelFileError(f"{error}. Use the release that wrote it, or a newer one.") from None
     try:
-        contents: dict[str, Any] = _CONTENTS.decode(document, "")
+        contents: dict[str, Any] = _CONTENTS(document, "")
     except ValueError as error:
         raise ModelFileError(
             f"{path} does not hold a mixture: {error}. Use the release that wrote it, or restore "
