@@ -311,7 +311,7 @@ def em_pass(a):
 def _both_passes(truth, rows, threads, repeats):
     """Seconds of both, in turn, and whether their steps agree."""
     moments = summarised(rows, 3, threads)
-    standard = moments.standardise(truth)
+    standard = moments.standardize(truth)
     start = Parameters(standard.weights, standard.means, standard.variances)
     times = {"ours": [], "theirs": [], "ours core": [], "theirs core": []}
     for _ in range(repeats):

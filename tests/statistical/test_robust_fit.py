@@ -78,7 +78,7 @@ def test_over_identification_is_calibrated_at_the_truth_and_rejects_a_wrong_mode
         truth = overlapping(3, 6, seed)
         rows, _ = truth.sample(4000, random_state=seed)
         moments = summarised(rows, 3, 1)
-        z = moments.standardise(truth)
+        z = moments.standardize(truth)
         rng = np.random.default_rng(seed)
         p = Parameters(z.weights, z.means, z.variances)
         values.append(check_conditions(moments, p, rng).p_value)

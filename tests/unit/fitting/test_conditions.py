@@ -17,7 +17,7 @@ from momentmix.fitting.inference.whitened import WhitenedFrame
 def case():
     truth = random_mixture(3, 5, seed=1)
     moments = exact_moments(truth, 4)
-    return build_conditions(moments, 4, 2), parameters_of(moments.standardise(truth))
+    return build_conditions(moments, 4, 2), parameters_of(moments.standardize(truth))
 
 
 def test_exact_moments_are_met(case):
@@ -47,7 +47,7 @@ def test_products_with_the_derivative_match_its_explicit_table(limit):
     rng = np.random.default_rng(0)
     conditions = build_conditions(moments, 4, 2, limit=limit, rng=rng)
     noise = rng.uniform(0.5, 2.0, size=conditions.size)
-    slope = derivative(conditions, parameters_of(moments.standardise(truth)), noise)
+    slope = derivative(conditions, parameters_of(moments.standardize(truth)), noise)
     table = slope.table()
     np.testing.assert_allclose(slope.normal_matrix(), table.T @ table, atol=1e-12)
     columns = rng.normal(size=(conditions.size, 3))

@@ -38,7 +38,7 @@ def case():
     truth = random_mixture(3, 4, seed=0, spread=2.0)
     rows, _ = truth.sample(3000, random_state=1)
     moments = summarised(rows, 4, 1)
-    return rows, moments, parameters_of(moments.standardise(truth))
+    return rows, moments, parameters_of(moments.standardize(truth))
 
 
 def naive_step(z, p):

@@ -216,7 +216,7 @@ def test_paper_method_has_no_standard_errors():
 def test_certificate_gives_every_reason():
     truth = random_mixture(2, 5, seed=0)
     moments = exact_moments(truth, 3, n_rows=50)
-    standard = moments.standardise(truth)
+    standard = moments.standardize(truth)
     p = Parameters(standard.weights, standard.means[::-1], standard.variances)
     test = check_conditions(moments, p, np.random.default_rng(0), bootstrap=False)
     findings = collect_findings(moments, p, test, capacity=1, variance_floor=1e-6)

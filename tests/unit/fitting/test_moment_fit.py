@@ -36,7 +36,7 @@ def _mixture(p):
 def test_one_partition_of_exact_moments_finds_every_mean():
     truth = random_mixture(5, 9, seed=3)
     moments = exact_moments(truth, 4)
-    target = moments.standardise(truth).means
+    target = moments.standardize(truth).means
     candidates = draw_candidates(moments, 5, 1, np.random.default_rng(0))
     gaps = ((target[:, None] - candidates[None]) ** 2).sum(axis=2)
     assert np.sqrt(gaps.min(axis=1)).max() < 1e-6
@@ -79,7 +79,7 @@ def test_capacity_by_method():
 def test_selection_keeps_the_true_means_among_decoys():
     truth = random_mixture(3, 6, seed=5)
     moments = exact_moments(truth, 3)
-    standard = moments.standardise(truth)
+    standard = moments.standardize(truth)
     decoys = np.random.default_rng(0).normal(size=(40, 6))
     conditions = build_conditions(moments, 3)
     pool = np.concatenate([decoys, standard.means])
@@ -105,7 +105,7 @@ def test_polish_never_raises_the_cost_and_keeps_bounds():
     truth = random_mixture(3, 5, seed=2)
     moments = exact_moments(truth, 4)
     conditions = build_conditions(moments, 4, 2)
-    standard, rng = moments.standardise(truth), np.random.default_rng(0)
+    standard, rng = moments.standardize(truth), np.random.default_rng(0)
     start = Parameters(
         standard.weights, standard.means + 0.2 * rng.normal(size=(3, 5)), standard.variances
     )
@@ -129,7 +129,7 @@ def test_gram_is_the_product():
 def test_variances_from_exact_moments():
     truth = random_mixture(4, 6, seed=7)
     moments = exact_moments(truth, 3)
-    standard = moments.standardise(truth)
+    standard = moments.standardize(truth)
     found = fit_variances(moments, standard.weights, standard.means, 1e-6)
     np.testing.assert_allclose(found, standard.variances, atol=1e-5)
 

@@ -1,6 +1,6 @@
 """Which features are correlated within components: score tests on the residual of the moments.
 
-| paper symbol | name here | shape |
+| symbol | name here | shape |
 |---|---|---|
 | Δ_jk: ∂ model / ∂ correlation of z_j, z_k in every component | ``_directions`` | (n, C(d, 2)) |
 | estimate ⟨Δ, e⟩ / ‖Δ‖², Δ whitened and projected | ``Correlation.value`` | scalar |
@@ -8,8 +8,6 @@
 
 With s_j the standard deviation of z_j in a component, E[z_j z_k z_I] changes by s_j s_k E[z_I], and
 E[z_j² z_k z_I] by 2 μ_j s_j s_k E[z_I].
-
-Differs from the paper: the paper has no such step.
 """
 
 from __future__ import annotations
@@ -53,12 +51,13 @@ def find_correlations(
     projected = frame.project(frame.whiten(_directions(conditions, parameters)))
     lengths = (projected**2).sum(axis=0)
     along = projected.T @ remainder
-    found = [
+    # A direction that the parameters explain leaves no more than rounding errors.
+    correlations = [
         Correlation(int(a), int(b), float(x / l2), float(x * np.sqrt(n / l2)))
         for (a, b), x, l2 in zip(pairs, along, lengths, strict=True)
         if l2 > 1e-6
     ]
-    return sorted(found, key=lambda c: -abs(c.deviates))
+    return sorted(correlations, key=lambda c: -abs(c.deviates))
 
 
 def _directions(conditions: Conditions, parameters: Parameters) -> Float:

@@ -32,7 +32,7 @@ __all__ = ["Bounds", "Polished", "polish"]
 
 @dataclass(frozen=True)
 class Bounds:
-    """Box that holds the parameters of standardised features."""
+    """Box that holds the parameters of standardized features."""
 
     low: Float
     high: Float
@@ -77,7 +77,7 @@ def polish(
     damping: float = 1e-3,
     patience: float = 0.0,
 ) -> Polished:
-    """Minimise Σ ((observed − model) / noise)².
+    """Minimize Σ ((observed − model) / noise)².
 
     Parameters
     ----------

@@ -6,7 +6,7 @@
 | min_{ω ≥ 0} ‖observed − Φ ω‖ | ``select_means`` | |
 
 Non-negative least squares has sparse solutions: of hundreds of candidates it keeps a few dozen.
-Neighbours among them (by Ward's cost) are merged, the pair that changes the moments least first.
+Neighbors among them (by Ward's cost) are merged, the pair that changes the moments least first.
 
 Differs from the paper: the paper has one candidate per component and no choice to make.
 """

@@ -24,7 +24,7 @@ __all__ = ["fit_variances"]
 
 
 def fit_variances(moments: StandardMoments, weights: Float, means: Float, floor: float) -> Float:
-    """Variances of standardised features, at least `floor`, of shape (r, d).
+    """Variances of standardized features, at least `floor`, of shape (r, d).
 
     A small pull towards the average within-component variance settles the components that the
     conditions say nothing about; it is far below the noise of the rest.

@@ -20,7 +20,7 @@ Differs from the paper:
   column's variance after the means) are raised to it (`fit_paper`): (solve-sigma) often puts
   variances at zero there, and a component without width attracts no row.
 
-Data must not be centred: centring makes M_1 zero and the means linearly dependent.
+Data must not be centered: centering makes M_1 zero and the means linearly dependent.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _HOPELESS_OFFSET = 100.0  # standard deviations between a column's mean and zero
 
 
 class MomentSource(Protocol):
-    """Whatever gives uncentred moments: a sample, a summary, or a mixture itself."""
+    """Whatever gives uncentered moments: a sample, a summary, or a mixture itself."""
 
     @property
     def n_features(self) -> int:
@@ -75,7 +75,7 @@ class PaperFit(NamedTuple):
 
 
 class RawMoments:
-    """Uncentred moments of a summary in one unit for all features: shift 0, scale `unit`."""
+    """Uncentered moments of a summary in one unit for all features: shift 0, scale `unit`."""
 
     def __init__(self, summary: MomentSummary, unit: float = 1.0) -> None:
         self.summary, self.unit = summary, unit
@@ -119,7 +119,7 @@ def fit_paper(
         raise InputError(
             f'method="paper" with order={order} needs a summary with order ≥ {order} and '
             f"squared_order ≥ {order - 2}; this one has order={summary.order} and squared_order="
-            f"{summary.squared_order}. Summarise the rows again with order={order}, "
+            f"{summary.squared_order}. Summarize the rows again with order={order}, "
             f"squared_order={order - 2}."
         )
     _warn_of_offsets(summary)
@@ -127,8 +127,8 @@ def fit_paper(
     found = learn_mixture(RawMoments(summary, unit), n_components, order, random_state)
     mixture = found.mixture
     mixture = replace(mixture, means=mixture.means * unit, variances=mixture.variances * unit**2)
-    centred = mixture.means - mixture.weights @ mixture.means
-    within = summary.variance - mixture.weights @ centred**2
+    centered = mixture.means - mixture.weights @ mixture.means
+    within = summary.variance - mixture.weights @ centered**2
     least = np.maximum(1e-6 * summary.variance, np.finfo(float).tiny)
     floored = mixture.with_variance_floor(np.maximum(_FLOOR * within, least))
     return found._replace(mixture=floored)
@@ -147,9 +147,9 @@ def _warn_of_offsets(summary: MomentSummary) -> None:
     if offsets[worst] > _HOPELESS_OFFSET:
         label = column_label(worst, summary.feature_names)
         warnings.warn(
-            f'method="paper" works on uncentred moments, and {label} lies '
+            f'method="paper" works on uncentered moments, and {label} lies '
             f"{offsets[worst]:.3g} standard deviations from zero: the components drown in the "
-            "offset. Subtract a constant near the mean from that column before summarising.",
+            "offset. Subtract a constant near the mean from that column before summarizing.",
             PrecisionWarning,
             stacklevel=4,
         )
@@ -176,7 +176,7 @@ def learn_mixture(
     order: int,
     random_state: int | np.random.Generator | None = None,
 ) -> PaperFit:
-    """Weights, means and variances from uncentred moments (Algorithm 5.1).
+    """Weights, means and variances from uncentered moments (Algorithm 5.1).
 
     Parameters
     ----------

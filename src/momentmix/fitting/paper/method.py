@@ -47,7 +47,7 @@ def fit_printed(
     order: int | Literal["auto"],
     random_state: int | np.random.Generator | None,
 ) -> Printed:
-    """Algorithm 5.1 on uncentred moments; "auto" takes the smallest order that identifies r."""
+    """Algorithm 5.1 on uncentered moments; "auto" takes the smallest order that identifies r."""
     r = check_count("n_components", n_components, 1)
     source = data.copy() if isinstance(data, MomentSummary) else rows_of(data)
     if order == "auto":
@@ -91,7 +91,7 @@ def fit_as_printed(
         )
     if isinstance(data, StandardMoments):
         raise InputTypeError(
-            'method="paper" needs uncentred moments; pass rows or a MomentSummary, not '
+            'method="paper" needs uncentered moments; pass rows or a MomentSummary, not '
             "StandardMoments."
         )
     clock = Clock()
@@ -122,7 +122,7 @@ def _certify(
     mixture: DiagonalMixture, printed: Printed, varying: StandardMoments, floor: float
 ) -> Certificate:
     """The certificate of the robust method, without a predicted loss: there is no covariance."""
-    standard = varying.standardise(mixture.marginal(varying.columns))
+    standard = varying.standardize(mixture.marginal(varying.columns))
     p = Parameters(standard.weights, standard.means, np.maximum(standard.variances, floor))
     test = check_conditions(varying, p, np.random.default_rng(0))
     d, order = printed.moments.n_features, printed.order
