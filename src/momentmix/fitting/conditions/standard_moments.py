@@ -110,6 +110,12 @@ class StandardMoments:
         columns = np.arange(d) if self.columns is None else np.asarray(self.columns)
         object.__setattr__(self, "columns", columns)
 
+    @property
+    def standard_range(self) -> tuple[Float, Float]:
+        """Least and greatest value of each standardized feature."""
+        low, high = self.minimum - self.shift, self.maximum - self.shift
+        return low / self.scale, high / self.scale
+
     def truncated(self, order: int) -> StandardMoments:
         """The same moments up to a lower order."""
         if order > self.order:

@@ -172,9 +172,8 @@ def _about_correlations(moments: StandardMoments, test: OverIdentification) -> I
 
 
 def _about_outliers(moments: StandardMoments) -> Iterator[Finding]:
-    low = (moments.shift - moments.minimum) / moments.scale
-    high = (moments.maximum - moments.shift) / moments.scale
-    farthest = np.maximum(low, high)
+    low, high = moments.standard_range
+    farthest = np.maximum(-low, high)
     # One row's share in a third moment against that moment's noise 1/√N.
     influence = farthest**3 / np.sqrt(moments.n_effective)
     j = int(influence.argmax())

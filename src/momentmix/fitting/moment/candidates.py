@@ -44,22 +44,22 @@ class PartitionShape(NamedTuple):
 
 
 def partition_shapes(n_features: int, order: int, n_components: int) -> list[PartitionShape]:
-    """Partitions that can hold `n_components`, those with most room first.
+    """Partitions that can tell `n_components` apart, those of the largest rank first.
 
-    Room is the rank to spare; a partition that leaves more features to C separates the
-    eigenvalues better, so of equal rank the one with the largest C is kept.
+    A partition that leaves more features to C separates the eigenvalues better, so of equal rank
+    the one with the largest C comes first.
     """
-    found: dict[tuple[int, int], PartitionShape] = {}
+    best_shapes: dict[tuple[int, int], PartitionShape] = {}
     for p in range(1, order - 1):
         q = order - 1 - p
         for a in range(1, n_features - 1):
             for b in range(1, n_features - a):
                 rank = min(count_monomials(a, p), count_monomials(b, q))
                 rest = n_features - a - b
-                best = found.get((p, rest))
+                best = best_shapes.get((p, rest))
                 if rank >= n_components and (best is None or rank > best.rank):
-                    found[p, rest] = PartitionShape(a, b, p, q, rank)
-    return sorted(found.values(), key=lambda x: (-x.rank, x.left + x.right))
+                    best_shapes[p, rest] = PartitionShape(a, b, p, q, rank)
+    return sorted(best_shapes.values(), key=lambda x: (-x.rank, x.left + x.right))
 
 
 def draw_candidates(
@@ -70,21 +70,21 @@ def draw_candidates(
     Candidates outside the range of the data are moved to its edge; those that are not finite are
     left out.
     """
-    choices = partition_shapes(moments.n_features, moments.order, n_components)
-    if not choices:
+    shapes = partition_shapes(moments.n_features, moments.order, n_components)
+    if not shapes:
         return np.zeros((0, moments.n_features))
-    top = choices[0].rank
-    roomy = [c for c in choices if c.rank >= min(top, max(1.5 * n_components, 0.6 * top))]
-    low = (moments.minimum - moments.shift) / moments.scale
-    high = (moments.maximum - moments.shift) / moments.scale
-    found = []
+    # Rank to spare makes the singular values robust; several shapes make the draws different.
+    top = shapes[0].rank
+    least_rank = min(top, max(1.5 * n_components, 0.6 * top))
+    shapes = [shape for shape in shapes if shape.rank >= least_rank]
+    proposals = []
     for _ in range(n_draws):
-        shape = roomy[int(rng.integers(len(roomy)))]
+        shape = shapes[int(rng.integers(len(shapes)))]
         features = rng.permutation(moments.n_features)
-        found.append(_one_partition(moments, features, shape, n_components, rng))
-    candidates = np.concatenate(found)
+        proposals.append(_one_partition(moments, features, shape, n_components, rng))
+    candidates = np.concatenate(proposals)
     candidates = candidates[np.isfinite(candidates).all(axis=1)]
-    return np.clip(candidates, low, high)
+    return np.clip(candidates, *moments.standard_range)
 
 
 def _one_partition(
@@ -103,7 +103,7 @@ def _one_partition(
     operators = np.array([u.T @ _gather(moments, left_sets, right_sets, c) @ v / s for c in rest])
     mix = np.tensordot(rng.normal(size=rest.size), operators, axes=1)
     try:
-        _, vectors = np.linalg.eig(mix)  # complex pairs: both real parts are offered
+        _, vectors = np.linalg.eig(mix)  # of a complex pair, both real parts are candidates
         inverse = np.linalg.inv(vectors)
     except np.linalg.LinAlgError:
         return np.zeros((0, moments.n_features))
@@ -123,9 +123,8 @@ def cross_moments(moments: StandardMoments, features: Int, shape: PartitionShape
 
 
 def _split(features: Int, shape: PartitionShape) -> tuple[Int, Int, Int]:
-    last = shape.left + shape.right
-    parts = features[: shape.left], features[shape.left : last], features[last:]
-    return np.sort(parts[0]), np.sort(parts[1]), np.sort(parts[2])
+    left, right, rest = np.split(features, [shape.left, shape.left + shape.right])
+    return np.sort(left), np.sort(right), np.sort(rest)
 
 
 def _sets(features: Int, degree: int) -> list[Int]:

@@ -1,5 +1,10 @@
 """A mixture from moments alone: candidates, selection, polish, variances, in rounds.
 
+| paper symbol | name here |
+|---|---|
+| {(ω_i, μ_i, Σ_i)} | ``MomentFit.parameters``, of standardized features |
+| ‖ρ‖² / (n − n_parameters), ρ as in ``polish.py`` | ``misfit`` |
+
 Each round draws further partitions and lets the pool of all candidates, the last answer's means
 included, compete again. Rounds end when the misfit is that of the noise, or after a fixed number.
 
@@ -31,7 +36,7 @@ from momentmix.fitting.inference.certificate import LEAST_P_VALUE
 from momentmix.fitting.inference.over_identification import check_conditions
 from momentmix.fitting.inference.standard_errors import curvature_root
 from momentmix.fitting.moment.candidates import draw_candidates
-from momentmix.fitting.moment.polish import Bounds, polish
+from momentmix.fitting.moment.polish import Bounds, Stopping, polish
 from momentmix.fitting.moment.selection import select_means
 from momentmix.fitting.moment.variances import fit_variances
 
@@ -50,6 +55,7 @@ __all__ = [
 HIGHEST_PLAIN = 4  # orders that take part in selection and polish; candidates may use more
 GOOD_MISFIT = 1.0  # ‖ρ‖² per degree of freedom; good optima sit at 0.4–0.6 since noises correlate
 DRAWS_PER_ROUND = 12
+ROUGH = 0.5  # tolerance of the cost while the noise is renewed or rounds compete
 PATIENCE = 1e-3  # share of the cost; a slow start is left to the next round's candidates
 LARGE = 2000  # parameters from which a round takes most of a minute: one only
 
@@ -153,7 +159,8 @@ def fit_moments(
         )
         if start.n_components < r:
             start = _split_heaviest(start, r, rng)
-        polished = _joint_polish(full, start, bounds, moments.n_effective, effort.joint_steps)
+        stops = [Stopping(steps, ROUGH, PATIENCE) for steps in effort.joint_steps]
+        polished = _joint_polish(full, start, bounds, moments.n_effective, stops)
         if best is None or polished.cost < best.cost:
             best = polished
         if rounds == 1:
@@ -168,9 +175,9 @@ def fit_moments(
     if effort.to_the_end:
         # The standard errors are those of the minimum, so the minimum has to be reached. A step
         # costs about n_parameters³ operations: the number is that of a few seconds.
-        steps = (int(np.clip(2e11 / n_parameters**3, 5, 40)),)
+        stop = Stopping(int(np.clip(2e11 / n_parameters**3, 5, 40)), tolerance=1e-3)
         best = _joint_polish(
-            full, best.parameters, bounds, moments.n_effective, steps, 1e-3, best.damping, 0.0
+            full, best.parameters, bounds, moments.n_effective, [stop], best.damping
         )
     deviations = _standard_deviations(full, best.parameters, best.noise)
     answer = resolvable_variances(best.parameters, deviations, floor)
@@ -218,19 +225,11 @@ def _select_and_polish(
             condition="independence-basis",
         )
     start = Parameters(weights, means, np.ones_like(means))
-    first = polish(
-        plain,
-        start,
-        bounds,
-        noise,
-        max_steps=40,
-        with_variances=False,
-        tolerance=0.5,
-        patience=PATIENCE,
-    ).parameters
-    weights = first.weights / first.weights.sum()
-    floor = float(bounds.variance_floor.max())
-    return Parameters(weights, first.means, fit_variances(moments, weights, first.means, floor))
+    stopping = Stopping(40, ROUGH, PATIENCE)
+    means_only = polish(plain, start, bounds, noise, stopping, with_variances=False).parameters
+    weights, means = means_only.weights / means_only.weights.sum(), means_only.means
+    variances = fit_variances(moments, weights, means, bounds.variance_floor)
+    return Parameters(weights, means, variances)
 
 
 def _joint_polish(
@@ -238,17 +237,15 @@ def _joint_polish(
     start: Parameters,
     bounds: Bounds,
     n_effective: float,
-    steps: tuple[int, ...],
-    tolerance: float = 0.5,
+    stops: list[Stopping],
     damping: float = 1e-3,
-    patience: float = PATIENCE,
 ) -> _Polished:
     """Rounds of Levenberg–Marquardt, each with the noise that the parameters before imply."""
     current, cost = start, np.inf
     noise = np.ones(full.size)
-    for max_steps in steps:
+    for stopping in stops:
         noise = _noise(full, current, n_effective)
-        done = polish(full, current, bounds, noise, max_steps, True, tolerance, damping, patience)
+        done = polish(full, current, bounds, noise, stopping, damping=damping)
         cost, damping = done.cost, done.damping
         p = done.parameters
         current = Parameters(p.weights / p.weights.sum(), p.means, p.variances)
