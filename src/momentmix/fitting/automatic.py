@@ -11,8 +11,11 @@ from momentmix.capacity import robust_rank
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.refine import best_candidate, draw_sample
-from momentmix.fitting.inference.certificate import LEAST_P_VALUE
-from momentmix.fitting.inference.over_identification import OverIdentification, check_conditions
+from momentmix.fitting.inference.over_identification import (
+    LEAST_P_VALUE,
+    OverIdentification,
+    check_conditions,
+)
 from momentmix.fitting.moment.candidates import cross_moments, partition_shapes
 from momentmix.fitting.moment.moment_fit import ANSWER, fit_moments
 from momentmix.rows.protocol import RowBlocks

@@ -5,12 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import isnan
 
-from momentmix.fitting.inference.certificate import (
-    LARGEST_LOSS,
-    LEAST_P_VALUE,
-    NEGLIGIBLE_EFFECT,
-    Certificate,
-)
+from momentmix.fitting.inference.certificate import LARGEST_LOSS, NEGLIGIBLE_EFFECT, Certificate
+from momentmix.fitting.inference.over_identification import LEAST_P_VALUE
 
 __all__ = ["Answer", "answers", "verdict"]
 

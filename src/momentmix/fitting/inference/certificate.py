@@ -10,11 +10,10 @@ from math import isnan
 
 from momentmix.errors import printable
 from momentmix.fitting.inference.findings import Finding, Severity
-from momentmix.fitting.inference.over_identification import OverIdentification
+from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, OverIdentification
 
 __all__ = ["Certificate"]
 
-LEAST_P_VALUE = 0.01  # a true model fails once in a hundred fits
 NEGLIGIBLE_EFFECT = 5e-4  # standard deviations of one row; with enough rows every test rejects
 LARGEST_LOSS = 0.01  # of accuracy
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from momentmix.fitting.conditions.conditions import Parameters
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.inference.over_identification import OverIdentification
+from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, OverIdentification
 from momentmix.index_sets import index_sets
 
 __all__ = ["Finding", "Severity", "collect_findings", "find_constants"]
@@ -157,7 +157,7 @@ def _about_correlations(moments: StandardMoments, test: OverIdentification) -> I
         for c in test.correlations
         if abs(c.value) > CORRELATION_THAT_MATTERS and abs(c.deviates) > SIGNIFICANT_DEVIATES
     ]
-    if strong and test.testable and test.p_value < 0.01:
+    if strong and test.testable and test.p_value < LEAST_P_VALUE:
         places = {column: j for j, column in enumerate(moments.columns.tolist())}
         listed = "; ".join(
             f"{_column(moments, places[c.first])} and {_column(moments, places[c.second])} "

@@ -33,8 +33,9 @@ from momentmix.fitting.inference.whitened import WhitenedFrame
 
 Float = NDArray[np.float64]
 
-__all__ = ["OverIdentification", "check_conditions"]
+__all__ = ["LEAST_P_VALUE", "OverIdentification", "check_conditions"]
 
+LEAST_P_VALUE = 0.01  # of a model that is accepted: a true one fails once in a hundred fits
 MOST_CONDITIONS = 2000  # their covariance has n² entries, and its root costs n³ operations
 MOST_WHERE_SCARCE = 5000  # where fewer would leave nothing to test; a second or two of arithmetic
 WITH_ORDER_4 = 1200  # conditions in all where a part of order 4 is taken in

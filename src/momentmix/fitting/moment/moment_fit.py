@@ -32,8 +32,7 @@ from momentmix.fitting.conditions.conditions import (
 )
 from momentmix.fitting.conditions.derivative import by_feature, derivative
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.inference.certificate import LEAST_P_VALUE
-from momentmix.fitting.inference.over_identification import check_conditions
+from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, check_conditions
 from momentmix.fitting.inference.standard_errors import curvature_root
 from momentmix.fitting.moment.candidates import draw_candidates
 from momentmix.fitting.moment.polish import Bounds, Stopping, polish

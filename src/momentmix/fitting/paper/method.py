@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
@@ -28,49 +28,7 @@ from momentmix.fitting.result import Answer, FitResult
 from momentmix.mixture.mixture import DiagonalMixture
 from momentmix.summary.summary import MomentSummary
 
-__all__ = ["Printed", "fit_as_printed", "fit_printed"]
-
-
-class Printed(NamedTuple):
-    """The mixture, the moments of the rows, and how the decomposition went."""
-
-    mixture: DiagonalMixture
-    moments: StandardMoments
-    order: int
-    residual: float
-    converged: bool
-
-
-def fit_printed(
-    data: Any,
-    n_components: int,
-    order: int | Literal["auto"],
-    random_state: int | np.random.Generator | None,
-) -> Printed:
-    """Algorithm 5.1 on uncentered moments; "auto" takes the smallest order that identifies r."""
-    r = check_count("n_components", n_components, 1)
-    source = data.copy() if isinstance(data, MomentSummary) else rows_of(data)
-    if order == "auto":
-        available = source.order if isinstance(source, MomentSummary) else None
-        order = choose_order(source.n_features, r, available, method="paper")
-    elif r == 1:
-        order = check_order(order, source.n_features)
-    else:  # raises where the order does not reach r
-        best_split(source.n_features, check_count("order", order, 3), r)
-    if isinstance(source, MomentSummary):
-        summary = source
-    else:
-        summary = summary_of(source, order, max(order - 2, 0), 1)
-    if summary.n_rows < r:
-        raise InputError(f"{r} components need at least {r} rows; got {summary.n_rows}.")
-    moments = moments_of(summary)
-    assert moments is not None
-    if r == 1:
-        mixture = DiagonalMixture(np.ones(1), summary.mean[None], summary.variance[None])
-        return Printed(mixture, moments, order, 0.0, True)
-    fit = fit_paper(summary, r, order, random_state)
-    converged = fit.approximation.converged and fit.polish.converged
-    return Printed(fit.mixture, moments, order, fit.approximation.residual, converged)
+__all__ = ["fit_as_printed"]
 
 
 def fit_as_printed(
@@ -94,39 +52,60 @@ def fit_as_printed(
             'method="paper" needs uncentered moments; pass rows or a MomentSummary, not '
             "StandardMoments."
         )
-    clock = Clock()
+    r, clock = check_count("n_components", n_components, 1), Clock()
     with clock.stage("paper"):
-        printed = fit_printed(data, n_components, order, random_state)
-    moments, varying = printed.moments, printed.moments.varying()
+        summary, order = _summarize(data, r, order)
+        moments = moments_of(summary)
+        assert moments is not None
+        mixture, residual, converged = _solve(summary, r, order, random_state)
     least = np.where(moments.constant, floor * moments.scale**2, 0.0)
-    mixture = printed.mixture.with_variance_floor(least)
-    mixture = replace(mixture, feature_names=moments.feature_names)
-    certificate = _certify(mixture, printed, varying, floor)
-    notes = [f"relative residual of the decomposed tensor {printed.residual:.2e}"]
+    mixture = replace(mixture.with_variance_floor(least), feature_names=moments.feature_names)
+    certificate = _certify(mixture, moments, order, floor)
+    notes = [f"relative residual of the decomposed tensor {residual:.2e}"]
     return FitResult(
         Answer(mixture, moments, None),
-        Provenance(
-            moments.n_rows,
-            printed.order,
-            "paper",
-            "none",
-            "the printed algorithm",
-            1,
-            printed.converged,
-        ),
-        Diagnostics(None, notes, certificate, stages=clock.stages, residual=printed.residual),
+        Provenance(moments.n_rows, order, "paper", "none", "the printed algorithm", 1, converged),
+        Diagnostics(None, notes, certificate, stages=clock.stages, residual=residual),
     )
 
 
+def _summarize(data: Any, r: int, order: int | Literal["auto"]) -> tuple[MomentSummary, int]:
+    """Summary of the rows, and the order: asked for, or the smallest that identifies r."""
+    source = data.copy() if isinstance(data, MomentSummary) else rows_of(data)
+    if order == "auto":
+        available = source.order if isinstance(source, MomentSummary) else None
+        order = choose_order(source.n_features, r, available, method="paper")
+    elif r == 1:
+        order = check_order(order, source.n_features)
+    else:  # raises where the order does not reach r
+        best_split(source.n_features, check_count("order", order, 3), r)
+    if not isinstance(source, MomentSummary):
+        source = summary_of(source, order, max(order - 2, 0), 1)
+    if source.n_rows < r:
+        raise InputError(f"{r} components need at least {r} rows; got {source.n_rows}.")
+    return source, order
+
+
+def _solve(
+    summary: MomentSummary, r: int, order: int, random_state: int | np.random.Generator | None
+) -> tuple[DiagonalMixture, float, bool]:
+    """The mixture, the relative residual of the tensor, and whether all steps converged."""
+    if r == 1:
+        mixture = DiagonalMixture(np.ones(1), summary.mean[None], summary.variance[None])
+        return mixture, 0.0, True
+    fit = fit_paper(summary, r, order, random_state)
+    converged = fit.approximation.converged and fit.polish.converged
+    return fit.mixture, fit.approximation.residual, converged
+
+
 def _certify(
-    mixture: DiagonalMixture, printed: Printed, varying: StandardMoments, floor: float
+    mixture: DiagonalMixture, moments: StandardMoments, order: int, floor: float
 ) -> Certificate:
     """The certificate of the robust method, without a predicted loss: there is no covariance."""
+    varying = moments.varying()
     standard = varying.standardize(mixture.marginal(varying.columns))
     p = Parameters(standard.weights, standard.means, np.maximum(standard.variances, floor))
     test = check_conditions(varying, p, np.random.default_rng(0))
-    d, order = printed.moments.n_features, printed.order
-    capacity = largest_rank(d, order) if order >= 3 else 1
-    findings = collect_findings(varying, p, test, capacity, floor)
-    findings += find_constants(printed.moments)
+    capacity = largest_rank(moments.n_features, order) if order >= 3 else 1
+    findings = collect_findings(varying, p, test, capacity, floor) + find_constants(moments)
     return Certificate(test, float("nan"), findings, p.n_components)
