@@ -41,9 +41,9 @@ def fit(
     ----------
     data : array of shape (n_rows, n_features), data frame, source, MomentSummary or StandardMoments
         Rows, or a summary of them. A source (`open_rows`) is read block by block, once for the
-        moments and once for each pass; it never lies in memory whole. Arrays of torch, CuPy, JAX
-        (x64) and other libraries of the array API stay where they lie: moments and passes are
-        computed there in float64, and only sums and a sample of the rows come to the host.
+        moments and once for each pass; it is never in memory as a whole. Arrays of torch, CuPy,
+        JAX (x64) and other libraries of the array API stay on their device: moments and passes
+        are computed there in float64, and only sums and a sample of the rows come to the host.
         Names of columns become those of the mixture; labels 0, 1, 2, … of a frame are no names.
     n_components : int or "auto"
         "auto" takes the smallest number that the certificate accepts.
@@ -52,7 +52,7 @@ def fit(
     method : {"robust", "paper"}
         "paper" is Algorithm 5.1 as printed.
     refine : {"auto", "em"} or None
-        "auto": EM passes when rows are at hand and the method is "robust". None: the pure moment
+        "auto": EM passes if there are rows and the method is "robust". None: the pure moment
         answer. "em" with a summary is an error.
     random_state : int, Generator or None
         The same seed gives the same bits.

@@ -74,6 +74,7 @@ class PartOf(Generic[T]):
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
+        self.__doc__ = f"`{name}` of `{self.part}`."  # for help() and the pages
 
     @overload
     def __get__(self, owner: None, kind: type) -> PartOf[T]: ...
