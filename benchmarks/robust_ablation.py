@@ -29,7 +29,7 @@ from momentmix.fitting.moment.moment_fit import (
     _standard_deviations,
     resolvable_variances,
 )
-from momentmix.fitting.moment.polish import Bounds, Stopping
+from momentmix.fitting.moment.polish import Stopping
 from momentmix.fitting.moment.selection import select_means
 from momentmix.fitting.moment.variances import fit_variances
 from momentmix.rows.protocol import ArrayRows
@@ -41,18 +41,17 @@ def moment_steps(moments, r, rng):
     """(name, parameters) after each step."""
     n = moments.n_effective
     plain, full = build_conditions(moments, 4), build_conditions(moments, 4, 2)
-    bounds = Bounds.of(moments, FLOOR)
     noise = np.full(plain.size, 1 / np.sqrt(n))
     for name, draws in (("one partition", 1), ("pool of 12", 12)):
         pool = draw_candidates(moments, r, draws, rng)
         weights, means = select_means(plain, pool, noise, r)
         variances = fit_variances(moments, weights, means, FLOOR)
         yield name, Parameters(weights, means, variances), full, n
-    polished = _select_and_polish(moments, plain, pool, bounds, r)
+    polished = _select_and_polish(moments, plain, pool, r, FLOOR)
     yield "pool, polish of means", polished, full, n
     if polished.n_components == r:
         stops = [Stopping(steps, 0.1, PATIENCE) for steps in (25, 15)]
-        joint = _joint_polish(full, polished, bounds, n, stops)
+        joint = _joint_polish(full, polished, moments, FLOOR, stops)
         yield "pool, joint polish", joint.parameters, full, n
 
 

@@ -8,10 +8,10 @@ from momentmix.capacity import choose_order, count_monomials, largest_rank, robu
 from momentmix.errors import InputError
 from momentmix.fitting.automatic import elbow, least_components
 from momentmix.fitting.conditions.conditions import Parameters, build_conditions
-from momentmix.fitting.inference.whitened import gram
+from momentmix.fitting.inference.whitening import gram
 from momentmix.fitting.moment.candidates import draw_candidates, partition_shapes
 from momentmix.fitting.moment.moment_fit import fit_moments, one_component, resolvable_variances
-from momentmix.fitting.moment.polish import Bounds, Stopping, polish
+from momentmix.fitting.moment.polish import Stopping, parameter_bounds, polish
 from momentmix.fitting.moment.selection import merge_means, select_means
 from momentmix.fitting.moment.variances import fit_variances
 
@@ -110,13 +110,11 @@ def test_polish_never_raises_the_cost_and_keeps_bounds():
         standard.weights, standard.means + 0.2 * rng.normal(size=(3, 5)), standard.variances
     )
     noise = np.full(conditions.size, 1e-3)
-    costs = [
-        polish(conditions, start, Bounds.of(moments, 1e-6), noise, Stopping(k)).cost
-        for k in (0, 1, 3, 30)
-    ]
+    bounds = parameter_bounds(moments, 1e-6, 3)
+    costs = [polish(conditions, start, bounds, noise, Stopping(k)).cost for k in (0, 1, 3, 30)]
     assert costs == sorted(costs, reverse=True)
     assert costs[-1] < 1e-6 * costs[0]
-    end = polish(conditions, start, Bounds.of(moments, 1e-6), noise, Stopping()).parameters
+    end = polish(conditions, start, bounds, noise, Stopping()).parameters
     assert (end.variances >= 1e-6).all()
     assert (end.weights > 0).all()
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix.fitting.conditions.conditions import Conditions, Parameters, extended
-from momentmix.fitting.inference.whitened import WhitenedFrame
+from momentmix.fitting.inference.whitening import Whitening
 from momentmix.index_sets import colex_rank, index_sets
 
 Float = NDArray[np.float64]
@@ -38,7 +38,7 @@ class Correlation:
 
 
 def find_correlations(
-    frame: WhitenedFrame,
+    whitening: Whitening,
     conditions: Conditions,
     parameters: Parameters,
     remainder: Float,
@@ -48,7 +48,7 @@ def find_correlations(
     pairs = index_sets(conditions.n_features, 2)
     if not pairs.size:
         return []
-    projected = frame.project(frame.whiten(_directions(conditions, parameters)))
+    projected = whitening.project(whitening.whiten(_directions(conditions, parameters)))
     lengths = (projected**2).sum(axis=0)
     along = projected.T @ remainder
     # A direction that the parameters explain leaves no more than rounding errors.

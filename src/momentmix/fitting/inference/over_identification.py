@@ -3,7 +3,7 @@
 | symbol | name here | shape |
 |---|---|---|
 | ρ = observed − model | ``residual`` | (n,) |
-| e = (I − P) C^{-1/2} ρ, see ``whitened.py`` | ``remainder`` | (n,) |
+| e = (I − P) C^{-1/2} ρ, see ``whitening.py`` | ``remainder`` | (n,) |
 | N‖e‖² ~ χ²(n − rank) | ``statistic`` | scalar |
 
 Projecting the whitened Jacobian out makes the test valid for any estimate within 1/√N of the truth,
@@ -29,7 +29,7 @@ from scipy.stats import chi2, gamma
 from momentmix.fitting.conditions.conditions import Conditions, Parameters, build_conditions
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.correlations import Correlation, find_correlations
-from momentmix.fitting.inference.whitened import WhitenedFrame
+from momentmix.fitting.inference.whitening import Whitening
 
 Float = NDArray[np.float64]
 
@@ -89,25 +89,25 @@ def check_conditions(
     conditions = _choose_conditions(moments, parameters, rng)
     if conditions.size < parameters.flat().size:
         return _UNTESTABLE
-    frame = WhitenedFrame(conditions, parameters)
-    dof = frame.degrees_of_freedom
+    whitening = Whitening(conditions, parameters)
+    dof = whitening.degrees_of_freedom
     n = moments.n_effective
-    remainder = frame.remainder(conditions.values)
+    remainder = whitening.remainder(conditions.values)
     statistic = n * float(remainder @ remainder)
     bootstrapped = bootstrap and n < BOOTSTRAP_BELOW
     if bootstrapped:
-        p_value, center = _bootstrap(frame, conditions, parameters, int(n), statistic, rng)
+        p_value, center = _bootstrap(whitening, conditions, parameters, int(n), statistic, rng)
     else:
         p_value, center = float(chi2.sf(statistic, dof)), float(dof)
     effect = float(np.sqrt(max(statistic - center, 0.0) / (dof * n)))
     result = OverIdentification(
-        statistic, dof, p_value, effect, bootstrapped, frame.condition_number
+        statistic, dof, p_value, effect, bootstrapped, whitening.condition_number
     )
     if correlations:
         columns = moments.columns.tolist()
         result.correlations.extend(
             replace(c, first=columns[c.first], second=columns[c.second])
-            for c in find_correlations(frame, conditions, parameters, remainder, n)
+            for c in find_correlations(whitening, conditions, parameters, remainder, n)
         )
     return result
 
@@ -137,7 +137,7 @@ def _choose_conditions(
 
 
 def _bootstrap(
-    frame: WhitenedFrame,
+    whitening: Whitening,
     conditions: Conditions,
     parameters: Parameters,
     n_rows: int,
@@ -148,7 +148,7 @@ def _bootstrap(
     draws = np.empty(_BOOTSTRAP_DRAWS)
     for b in range(_BOOTSTRAP_DRAWS):
         rows = parameters.sample(n_rows, rng)
-        remainder = frame.remainder(_sample_means(conditions, rows))
+        remainder = whitening.remainder(_sample_means(conditions, rows))
         draws[b] = n_rows * remainder @ remainder
     center, spread = draws.mean(), draws.var(ddof=1)
     shape = center**2 / spread

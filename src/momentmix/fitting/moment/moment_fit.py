@@ -16,7 +16,7 @@ uncertainty of the mean is added. With exact moments both corrections vanish.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -35,7 +35,7 @@ from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, check_conditions
 from momentmix.fitting.inference.standard_errors import curvature_root
 from momentmix.fitting.moment.candidates import draw_candidates
-from momentmix.fitting.moment.polish import Bounds, Stopping, polish
+from momentmix.fitting.moment.polish import Polished, Stopping, parameter_bounds, polish
 from momentmix.fitting.moment.selection import select_means
 from momentmix.fitting.moment.variances import fit_variances
 
@@ -105,15 +105,6 @@ class MomentFit:
     noise: Float
 
 
-class _Polished(NamedTuple):
-    """Where a joint polish ended, with the noise it used, and its last damping."""
-
-    parameters: Parameters
-    noise: Float
-    cost: float
-    damping: float
-
-
 def one_component(moments: StandardMoments, floor: float) -> Parameters:
     """One component: mean 0 and variance 1 of standardized features, in closed form."""
     mean = moments.orders[1][None, :]
@@ -147,19 +138,17 @@ def fit_moments(
     limit = max(4000, 4 * n_parameters)  # conditions: time is bounded, parameters over-determined
     plain = build_conditions(moments, HIGHEST_PLAIN, limit=limit, rng=rng)
     full = build_conditions(moments, HIGHEST_PLAIN, 2, limit=limit, rng=rng)
-    bounds = Bounds.of(moments, floor)
     pool = np.zeros((0, d))
-    best: _Polished | None = None
+    best: Polished | None = None
     rounds = effort.max_rounds if n_parameters < LARGE else 1
     for _ in range(rounds):
         pool = np.concatenate([pool, draw_candidates(moments, r, DRAWS_PER_ROUND, rng)])
-        start = _select_and_polish(
-            moments, plain, pool, bounds, r, None if best is None else best.parameters
-        )
+        previous = None if best is None else best.parameters
+        start = _select_and_polish(moments, plain, pool, r, floor, previous)
         if start.n_components < r:
             start = _split_heaviest(start, r, rng)
         stops = [Stopping(steps, ROUGH, PATIENCE) for steps in effort.joint_steps]
-        polished = _joint_polish(full, start, bounds, moments.n_effective, stops)
+        polished = _joint_polish(full, start, moments, floor, stops)
         if best is None or polished.cost < best.cost:
             best = polished
         if rounds == 1:
@@ -175,9 +164,7 @@ def fit_moments(
         # The standard errors are those of the minimum, so the minimum has to be reached. A step
         # costs about n_parameters³ operations: the number is that of a few seconds.
         stop = Stopping(int(np.clip(2e11 / n_parameters**3, 5, 40)), tolerance=1e-3)
-        best = _joint_polish(
-            full, best.parameters, bounds, moments.n_effective, [stop], best.damping
-        )
+        best = _joint_polish(full, best.parameters, moments, floor, [stop], best.damping)
     deviations = _standard_deviations(full, best.parameters, best.noise)
     answer = resolvable_variances(best.parameters, deviations, floor)
     return MomentFit(answer, best.parameters, deviations, full, best.noise)
@@ -208,8 +195,8 @@ def _select_and_polish(
     moments: StandardMoments,
     plain: Conditions,
     pool: Float,
-    bounds: Bounds,
     r: int,
+    floor: float,
     previous: Parameters | None = None,
 ) -> Parameters:
     """Choice among the pool, polish of the means; noise equal at first, then that of `previous`."""
@@ -225,30 +212,30 @@ def _select_and_polish(
         )
     start = Parameters(weights, means, np.ones_like(means))
     stopping = Stopping(40, ROUGH, PATIENCE)
+    bounds = parameter_bounds(moments, floor, start.n_components)
     means_only = polish(plain, start, bounds, noise, stopping, with_variances=False).parameters
     weights, means = means_only.weights / means_only.weights.sum(), means_only.means
-    variances = fit_variances(moments, weights, means, bounds.variance_floor)
-    return Parameters(weights, means, variances)
+    return Parameters(weights, means, fit_variances(moments, weights, means, floor))
 
 
 def _joint_polish(
     full: Conditions,
     start: Parameters,
-    bounds: Bounds,
-    n_effective: float,
+    moments: StandardMoments,
+    floor: float,
     stops: list[Stopping],
     damping: float = 1e-3,
-) -> _Polished:
+) -> Polished:
     """Rounds of Levenberg–Marquardt, each with the noise that the parameters before imply."""
-    current, cost = start, np.inf
-    noise = np.ones(full.size)
+    bounds = parameter_bounds(moments, floor, start.n_components)
+    done = Polished(start, np.inf, np.ones(full.size), damping)
     for stopping in stops:
-        noise = _noise(full, current, n_effective)
-        done = polish(full, current, bounds, noise, stopping, damping=damping)
-        cost, damping = done.cost, done.damping
+        noise = _noise(full, done.parameters, moments.n_effective)
+        done = polish(full, done.parameters, bounds, noise, stopping, damping=done.damping)
         p = done.parameters
-        current = Parameters(p.weights / p.weights.sum(), p.means, p.variances)
-    return _Polished(current, noise, cost, damping)
+        p = Parameters(p.weights / p.weights.sum(), p.means, p.variances)
+        done = replace(done, parameters=p)
+    return done
 
 
 def _split_heaviest(start: Parameters, r: int, rng: np.random.Generator) -> Parameters:

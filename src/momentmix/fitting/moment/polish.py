@@ -31,32 +31,24 @@ from momentmix.parallel import all_threads
 
 Float = NDArray[np.float64]
 
-__all__ = ["Bounds", "Polished", "Stopping", "polish"]
+__all__ = ["Polished", "Stopping", "parameter_bounds", "polish"]
 
 _MOST_TRIALS = 12  # fourfold damping each time: a step 10⁷ times shorter that fails is no descent
 
 
-@dataclass(frozen=True)
-class Bounds:
-    """Box of the parameters of standardized features: range of the data, least variance."""
+def parameter_bounds(
+    moments: StandardMoments, floor: float, n_components: int
+) -> tuple[Float, Float]:
+    """Lower and upper bounds of `Parameters.flat`.
 
-    low: Float
-    high: Float
-    variance_floor: float
-
-    @classmethod
-    def of(cls, moments: StandardMoments, floor: float) -> Bounds:
-        """Means within the data; variances from the floor to the largest that the range allows."""
-        return cls(*moments.standard_range, floor)
-
-    def flat(self, n_components: int) -> tuple[Float, Float]:
-        """Lower and upper bounds of `Parameters.flat`."""
-        r = n_components
-        least = np.full(self.low.size, self.variance_floor)
-        largest = np.maximum((self.high - self.low) ** 2, self.variance_floor)
-        lower = np.concatenate([np.full(r, 1e-9), np.tile(self.low, r), np.tile(least, r)])
-        upper = np.concatenate([np.ones(r), np.tile(self.high, r), np.tile(largest, r)])
-        return lower, upper
+    Means lie within the data, variances between the floor and the largest that the range allows.
+    """
+    r, (low, high) = n_components, moments.standard_range
+    least = np.full(low.size, floor)
+    largest = np.maximum((high - low) ** 2, floor)
+    lower = np.concatenate([np.full(r, 1e-9), np.tile(low, r), np.tile(least, r)])
+    upper = np.concatenate([np.ones(r), np.tile(high, r), np.tile(largest, r)])
+    return lower, upper
 
 
 class Stopping(NamedTuple):
@@ -80,17 +72,18 @@ class Stopping(NamedTuple):
 
 @dataclass(frozen=True)
 class Polished:
-    """Where the iteration ended: parameters, ‖ρ‖², and the damping of the next step."""
+    """Where the iteration ended: parameters, ‖ρ‖², its noise, and the damping of the next step."""
 
     parameters: Parameters
     cost: float
+    noise: Float
     damping: float
 
 
 def polish(
     conditions: Conditions,
     start: Parameters,
-    bounds: Bounds,
+    bounds: tuple[Float, Float],
     noise: Float,
     stopping: Stopping,
     with_variances: bool = True,
@@ -102,7 +95,8 @@ def polish(
     ----------
     conditions : Conditions
     start : Parameters
-    bounds : Bounds
+    bounds : pair of arrays
+        As of `parameter_bounds`.
     noise : array of shape (n,)
         Standard error of each observed mean; the sum 1 of the weights is the condition of order 0.
     stopping : Stopping
@@ -114,7 +108,7 @@ def polish(
     r, d = start.means.shape
     order = by_feature(r, d)
     moving = order.size if with_variances else order.size - start.variances.size
-    lower, upper = (bound[order] for bound in bounds.flat(r))
+    lower, upper = (bound[order] for bound in bounds)
     theta = np.clip(start.flat()[order], lower, upper)
     current = _parameters(theta, order, r)
     residual = (conditions.values - conditions.model(current)) / noise
@@ -154,7 +148,7 @@ def polish(
         n_slow = n_slow + 1 if gain < stopping.patience * cost else 0
         theta, current, residual, cost = trial, parameters, new_residual, new_cost
         n_steps += 1
-    return Polished(current, cost, damping)
+    return Polished(current, cost, noise, damping)
 
 
 def _parameters(theta: Float, order: NDArray[np.int64], n_components: int) -> Parameters:

@@ -22,13 +22,13 @@ from momentmix.parallel import all_threads
 
 Float = NDArray[np.float64]
 
-__all__ = ["WhitenedFrame", "gram"]
+__all__ = ["Whitening", "gram"]
 
 _DEPENDENT = 1e-11  # squared length of what a slope adds to those before it; its own length is 1
 _ITERATIONS = 20  # the condition number is printed with one digit
 
 
-class WhitenedFrame:
+class Whitening:
     """Whitening and projection for one set of conditions and parameters."""
 
     def __init__(self, conditions: Conditions, parameters: Parameters) -> None:
