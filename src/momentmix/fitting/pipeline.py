@@ -36,7 +36,11 @@ from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.findings import collect_findings, find_constants
 from momentmix.fitting.inference.over_identification import check_conditions
 from momentmix.fitting.inference.precision import predicted_loss
-from momentmix.fitting.inference.standard_errors import Uncertainty, after_em, of_moment_fit
+from momentmix.fitting.inference.standard_errors import (
+    Uncertainty,
+    uncertainty_after_em,
+    uncertainty_of_moment_fit,
+)
 from momentmix.fitting.inputs import summarised
 from momentmix.fitting.moment.moment_fit import (
     ANSWER,
@@ -153,7 +157,7 @@ def _answer_at_order(
     with clock.stage("moment fit"):
         fit = fit_moments(moments, n_components, context.rng, floor, ANSWER)
     with clock.stage("standard errors"):
-        uncertainty = of_moment_fit(
+        uncertainty = uncertainty_of_moment_fit(
             fit.conditions,
             fit.raw,
             fit.noise,
@@ -199,7 +203,7 @@ def answer_from_rows(
     with clock.stage("standard errors"):
         information = information_matrix(features, p, n_threads)
         settle_floored(information, p, context.variance_floor)
-        uncertainty = after_em(p, information, moments.n_effective)
+        uncertainty = uncertainty_after_em(p, information, moments.n_effective)
     certificate = certify(moments, p, uncertainty, context)
     provenance = Provenance(
         moments.n_rows, moments.order, "robust", "em", best.name, 1 + done.n_passes, done.converged

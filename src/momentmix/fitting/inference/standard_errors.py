@@ -35,11 +35,11 @@ __all__ = [
     "Intervals",
     "StandardErrors",
     "Uncertainty",
-    "after_em",
     "curvature_root",
     "intervals",
-    "of_moment_fit",
     "standard_errors",
+    "uncertainty_after_em",
+    "uncertainty_of_moment_fit",
 ]
 
 _DRAWS = 4000  # rows: the standard errors themselves then have errors of about one percent
@@ -78,6 +78,8 @@ class Uncertainty:
 
     def embedded(self, columns: NDArray[np.int64], n_features: int, variance: float) -> Uncertainty:
         """The same features among others, known without error, as `Parameters.embedded`."""
+        if columns.size == n_features:
+            return self  # the factor may be large: no copy
         estimate = self.estimate.embedded(columns, n_features, variance)
         size, r = estimate.flat().size, estimate.n_components
         places = parameters_from(np.arange(size), r)
@@ -120,7 +122,7 @@ class Intervals:
     variances: tuple[Float, Float]
 
 
-def of_moment_fit(
+def uncertainty_of_moment_fit(
     conditions: Conditions,
     parameters: Parameters,
     noise: Float,
@@ -180,7 +182,9 @@ def curvature_root(derivatives: Derivative) -> CurvatureRoot:
     return CurvatureRoot(cholesky(normal.T, lower=True, overwrite_a=True), scale)
 
 
-def after_em(parameters: Parameters, information: Float, n_effective: float) -> Uncertainty:
+def uncertainty_after_em(
+    parameters: Parameters, information: Float, n_effective: float
+) -> Uncertainty:
     """Covariance from the information in (log ω, μ, log v), carried over to (ω, μ, v)."""
     r = parameters.n_components
     scale = np.sqrt(np.maximum(np.diagonal(information), 1e-12))
