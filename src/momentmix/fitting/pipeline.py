@@ -138,20 +138,20 @@ def answer_from_moments(
     moments: StandardMoments, order: int, n_components: int, context: FitContext
 ) -> StandardFit:
     """The pure moment answer; the order is raised while the certificate does not pass."""
-    answer = _answer_at_order(moments.truncated(order), n_components, context)
-    notes = []
+    notes: list[str] = []
+    answer = _answer_at_order(moments.truncated(order), n_components, notes, context)
     while not answer.diagnostics.certificate.passed and order < moments.order:
         order += 1
-        notes.append(f"order raised to {order}: the certificate did not pass")
-        candidate = _answer_at_order(moments.truncated(order), n_components, context)
+        notes = [*notes, f"order raised to {order}: the certificate did not pass"]
+        candidate = _answer_at_order(moments.truncated(order), n_components, notes, context)
         old, new = answer.diagnostics.certificate, candidate.diagnostics.certificate
         if new.passed or new.p_value > old.p_value:
             answer = candidate
-    return replace(answer, diagnostics=replace(answer.diagnostics, notes=notes))
+    return answer
 
 
 def _answer_at_order(
-    moments: StandardMoments, n_components: int, context: FitContext
+    moments: StandardMoments, n_components: int, notes: list[str], context: FitContext
 ) -> StandardFit:
     floor, clock = context.variance_floor, context.clock
     with clock.stage("moment fit"):
@@ -171,7 +171,7 @@ def _answer_at_order(
 
     certificate = certify(moments, fit.parameters, uncertainty, context, usable)
     provenance = Provenance(moments.n_rows, moments.order, "robust", "none", "moments", 1, True)
-    diagnostics = Diagnostics(None, [], certificate)
+    diagnostics = Diagnostics(None, notes, certificate)
     return StandardFit(moments, fit.parameters, uncertainty, provenance, diagnostics)
 
 

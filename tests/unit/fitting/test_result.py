@@ -37,3 +37,13 @@ def test_the_british_name_is_deprecated():
     with pytest.warns(DeprecationWarning, match="standardise is now standardize"):
         old = moments.standardise(truth)
     np.testing.assert_array_equal(old.means, moments.standardize(truth).means)
+
+
+def test_stages_list_every_order_that_was_tried_and_notes_those_of_the_answer():
+    rng = np.random.default_rng(0)
+    rows = rng.exponential(size=(700, 6)) @ rng.normal(size=(6, 6))
+    result = mm.fit(mm.summarize(rows, order=5), 2, random_state=0)
+    assert not result.certificate.passed
+    assert [name for name, _ in result.stages].count("moment fit") == 2
+    raised = ["order raised to 5: the certificate did not pass"]
+    assert result.notes == ([] if result.order == 4 else raised)
