@@ -99,8 +99,8 @@ def array(*shape: int | None, nulls: bool = False) -> Decoder:
     def decode(value: Any, place: str) -> Any:
         level, lengths = [value], []
         for wanted in shape:
-            found = {len(x) if isinstance(x, list) else None for x in level}
-            length = found.pop() if len(found) == 1 else None
+            different = {len(x) if isinstance(x, list) else None for x in level}
+            length = different.pop() if len(different) == 1 else None
             if not length or wanted not in (None, length):
                 raise ValueError(f"{place} must {requirement}")
             lengths.append(length)

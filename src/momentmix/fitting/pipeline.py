@@ -284,15 +284,12 @@ def in_data_units(
     # Log-densities of raw rows, not of standardized ones, and of the constant columns too.
     units = float(np.log(moments.scale).sum())
     units += 0.5 * float(np.log(2 * np.pi * floor)) * int(moments.constant.sum())
-    known = answer.diagnostics
+    log_likelihood, certificate = answer.diagnostics.log_likelihood, answer.diagnostics.certificate
     diagnostics = Diagnostics(
-        None if known.log_likelihood is None else known.log_likelihood - units,
-        [*notes, *known.notes],
-        replace(
-            known.certificate,
-            findings=[*known.certificate.findings, *find_constants(moments)],
-        ),
-        [(name, score - units) for name, score in known.candidates],
+        None if log_likelihood is None else log_likelihood - units,
+        [*notes, *answer.diagnostics.notes],
+        replace(certificate, findings=certificate.findings + find_constants(moments)),
+        [(name, score - units) for name, score in answer.diagnostics.candidates],
         context.clock.stages,
     )
     return FitResult(

@@ -87,12 +87,12 @@ class FitResult(FitFacts):
 
     def record(self, command: str | None = None, seed: int | None = None) -> FitRecord:
         """What a saved model remembers of this fit."""
-        known = self.uncertainty is not None
+        has_errors = self.uncertainty is not None
         return FitRecord(
             self.provenance,
             replace(self.diagnostics, notes=tuple(self.notes)),
-            self.standard_errors if known else None,
-            self.intervals() if known else None,
+            self.standard_errors if has_errors else None,
+            self.intervals() if has_errors else None,
             command=command,
             seed=seed,
         )
