@@ -22,12 +22,14 @@ from momentmix.fitting.em.starts import random_starts, seeded_starts
 from momentmix.fitting.inputs import summarised
 from momentmix.fitting.moment.candidates import draw_candidates
 from momentmix.fitting.moment.moment_fit import (
+    PATIENCE,
     _joint_polish,
+    _noise,
     _select_and_polish,
     _standard_deviations,
     resolvable_variances,
 )
-from momentmix.fitting.moment.polish import Bounds
+from momentmix.fitting.moment.polish import Stopping
 from momentmix.fitting.moment.selection import select_means
 from momentmix.fitting.moment.variances import fit_variances
 from momentmix.rows.protocol import ArrayRows
@@ -39,24 +41,22 @@ def moment_steps(moments, r, rng):
     """(name, parameters) after each step."""
     n = moments.n_effective
     plain, full = build_conditions(moments, 4), build_conditions(moments, 4, 2)
-    bounds = Bounds.of(moments, FLOOR)
     noise = np.full(plain.size, 1 / np.sqrt(n))
     for name, draws in (("one partition", 1), ("pool of 12", 12)):
         pool = draw_candidates(moments, r, draws, rng)
         weights, means = select_means(plain, pool, noise, r)
         variances = fit_variances(moments, weights, means, FLOOR)
         yield name, Parameters(weights, means, variances), full, n
-    polished = _select_and_polish(moments, plain, pool, bounds, r)
+    polished = _select_and_polish(moments, plain, pool, r, FLOOR)
     yield "pool, polish of means", polished, full, n
     if polished.n_components == r:
-        joint = _joint_polish(full, polished, bounds, n, (25, 15), 0.1)
+        stops = [Stopping(steps, 0.1, PATIENCE) for steps in (25, 15)]
+        joint = _joint_polish(full, polished, moments, FLOOR, stops)
         yield "pool, joint polish", joint.parameters, full, n
 
 
 def resolved(full, p, n):
-    noise = np.sqrt(full.row_variances(p) / n)
-    noise[0] = 1e-3 / np.sqrt(n)
-    return resolvable_variances(p, _standard_deviations(full, p, noise), FLOOR)
+    return resolvable_variances(p, _standard_deviations(full, p, _noise(full, p, n)), FLOOR)
 
 
 def em_steps(rows, moments, r, answer, rng):

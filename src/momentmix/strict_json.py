@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields, is_dataclass
+from enum import Enum
 from math import isfinite, isinf
 from typing import Any
 
-__all__ = ["format_strict", "is_double", "parse_strict"]
+__all__ = ["format_strict", "is_double", "parse_strict", "plain"]
 
 
 def parse_strict(text: str) -> Any:
@@ -30,19 +32,24 @@ def is_double(value: Any) -> bool:
 
 
 def format_strict(value: Any, indent: int | None = None) -> str:
-    """The JSON text of plain values, in printable ASCII; what is not finite becomes null."""
-    text = json.dumps(_nulled(value), indent=indent, allow_nan=False)
+    """The JSON text of values, as `plain` gives them, in printable ASCII."""
+    text = json.dumps(plain(value), indent=indent, allow_nan=False)
     return text.replace("\x7f", "\\u007f")  # json escapes all other control characters
 
 
-def _nulled(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A value as JSON has it: dataclasses as objects, arrays as lists, NaN and infinity as None."""
     if isinstance(value, float):
-        return value if isfinite(value) else None
+        return float(value) if isfinite(value) else None
     if isinstance(value, dict):
-        return {key: _nulled(one) for key, one in value.items()}
+        return {key: plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_nulled(one) for one in value]
-    return value
+        return [plain(inner) for inner in value]
+    if isinstance(value, Enum):
+        return value.value
+    if is_dataclass(value):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    return plain(value.tolist()) if hasattr(value, "tolist") else value  # NumPy
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

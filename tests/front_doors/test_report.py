@@ -325,7 +325,7 @@ def damage(*path, value):
         (damage("certificate", "p_value", value=1.5), "p_value is 1.5, out of range"),
         (damage("certificate", "statistic", value=1.5), None),
         (damage("certificate", "passed", value=False), "passed=False, its numbers say True"),
-        (damage("certificate", "findings", value=[{}]), "findings lacks severity"),
+        (damage("certificate", "findings", value=[{}]), "findings lacks name, severity, text"),
         (damage("intervals", "means", value=[[1.0]]), "must be numbers or null in lists"),
         (damage("standard_errors", "weights", value=[-1.0, 1.0]), "must not be negative"),
         (damage("intervals", "weights", value=[[0.9, 0.9], [0.1, 0.1]]), "lower ends first"),

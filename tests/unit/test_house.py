@@ -16,7 +16,7 @@ SOURCE = Path(momentmix.__file__).parent
 LAYERS = [
     {"errors", "_version", "deprecation"},
     {"arrays", "atomic_file", "index_sets", "locks", "strict_json"},
-    {"parallel", "capacity"},
+    {"parallel", "capacity", "json_fields"},
     {"rows.blocks", "rows.fingerprint", "rows.names", "rows.protocol", "rows.table"},
     {"rows.columns", "rows.containers", "rows.validation"},
     {"rows.csv"},
@@ -29,7 +29,7 @@ LAYERS = [
     {"fitting.em"},
     {"fitting.inference"},
     {"fitting.moment"},
-    {"fitting.inputs", "fitting.record", "fitting.record_fields", "fitting.result"},
+    {"fitting.context", "fitting.inputs", "fitting.outcome", "fitting.record", "fitting.result"},
     {"fitting.paper"},
     {"fitting", "planning"},
     {"estimator", "dask"},

@@ -1,15 +1,4 @@
-"""From rows or moments to a fitted mixture: the order of the steps.
-
-| paper symbol | name here |
-|---|---|
-| y_1 … y_N | ``data``, ``rows`` |
-| r, m | ``n_components``, ``order`` |
-| {(ω_i, μ_i, Σ_i)} | ``FitResult.mixture`` |
-
-rows or moments → order → moment answer → (candidates from rows → passes over rows) → certificate
-
-Differs from the paper: method="robust" throughout; method="paper" is Algorithm 5.1 as printed.
-"""
+"""`fit`: the entry point, which checks what was asked and calls the method."""
 
 from __future__ import annotations
 
@@ -18,17 +7,16 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from momentmix.capacity import check_count
 from momentmix.errors import InputError
+from momentmix.fitting.context import Clock, FitContext
 from momentmix.fitting.inputs import moments_of, rows_of
 from momentmix.fitting.paper.method import fit_as_printed
+from momentmix.fitting.pipeline import fit_robust
 from momentmix.fitting.result import FitResult
-from momentmix.fitting.run import Run
 from momentmix.parallel import few_threads
 
-Float = NDArray[np.float64]
 Auto = Literal["auto"]
 
 __all__ = ["fit"]
@@ -53,9 +41,9 @@ def fit(
     ----------
     data : array of shape (n_rows, n_features), data frame, source, MomentSummary or StandardMoments
         Rows, or a summary of them. A source (`open_rows`) is read block by block, once for the
-        moments and once for each pass; it never lies in memory whole. Arrays of torch, CuPy, JAX
-        (x64) and other libraries of the array API stay where they lie: moments and passes are
-        computed there in float64, and only sums and a sample of the rows come to the host.
+        moments and once for each pass; it is never in memory as a whole. Arrays of torch, CuPy,
+        JAX (x64) and other libraries of the array API stay on their device: moments and passes
+        are computed there in float64, and only sums and a sample of the rows come to the host.
         Names of columns become those of the mixture; labels 0, 1, 2, … of a frame are no names.
     n_components : int or "auto"
         "auto" takes the smallest number that the certificate accepts.
@@ -64,7 +52,7 @@ def fit(
     method : {"robust", "paper"}
         "paper" is Algorithm 5.1 as printed.
     refine : {"auto", "em"} or None
-        "auto": EM passes when rows are at hand and the method is "robust". None: the pure moment
+        "auto": EM passes if there are rows and the method is "robust". None: the pure moment
         answer. "em" with a summary is an error.
     random_state : int, Generator or None
         The same seed gives the same bits.
@@ -102,17 +90,19 @@ def fit(
             'refine="em" needs the rows, and a summary holds none. Pass the rows, or use '
             'refine="auto" (no passes for a summary).'
         )
-    rows = None if moments is not None else rows_of(data)
-    run = Run(
-        rows, moments, order, refine is not None, np.random.default_rng(random_state),
-        variance_floor, check_count("max_passes", max_passes, 1),
-        n_threads or os.cpu_count() or 1, progress,
-    )  # fmt: skip
+    rows_or_moments = rows_of(data) if moments is None else moments
+    context = FitContext(
+        variance_floor,
+        check_count("max_passes", max_passes, 1),
+        n_threads or os.cpu_count() or 1,
+        np.random.default_rng(random_state),
+        Clock(progress),
+    )
+    if n_components != "auto":
+        n_components = check_count("n_components", n_components, 1)
     # Many small products: more than one BLAS thread each makes them slower.
     with few_threads(True):
-        if n_components == "auto":
-            return run.fit_automatic()
-        return run.fit(check_count("n_components", n_components, 1))
+        return fit_robust(rows_or_moments, n_components, order, refine is not None, context)
 
 
 def _check_choices(method: str, refine: str | None) -> None:

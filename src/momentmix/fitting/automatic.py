@@ -1,11 +1,4 @@
-"""Automatic number of components.
-
-| paper symbol | name here |
-|---|---|
-| singular values of E[φ_A φ_Bᵀ] above their noise | ``least_components`` |
-
-Differs from the paper: the paper has no such step.
-"""
+"""Automatic number of components: the smallest that the moments accept; else BIC, or an elbow."""
 
 from __future__ import annotations
 
@@ -14,30 +7,85 @@ from math import log
 
 import numpy as np
 
+from momentmix.capacity import robust_rank
 from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.refine import best_candidate, draw_sample
-from momentmix.fitting.inference.over_identification import OverIdentification
-from momentmix.fitting.moment.candidates import cross_moments, layouts
+from momentmix.fitting.inference.over_identification import (
+    LEAST_P_VALUE,
+    OverIdentification,
+    check_conditions,
+)
+from momentmix.fitting.moment.candidates import cross_moments, partition_shapes
+from momentmix.fitting.moment.moment_fit import ANSWER, fit_moments
 from momentmix.rows.protocol import RowBlocks
 
-__all__ = [
-    "choose_by_bic",
-    "choose_from_moments",
-    "elbow",
-    "least_components",
-]
+__all__ = ["ROWS_PER_PARAMETER", "choose_n_components", "elbow", "least_components"]
+
+MOST_COMPONENTS = 12  # a test of each number takes seconds; users who expect more give a number
+ROWS_PER_PARAMETER = 5  # with fewer, moments are too noisy for an answer that helps
+
+
+def choose_n_components(
+    rows: RowBlocks | None, moments: StandardMoments, context: FitContext
+) -> tuple[int, str]:
+    """The number of components, and a sentence that says why.
+
+    Without rows, the number where the misfit of the moments stops falling stands in for BIC.
+    """
+    d = moments.n_features
+    affordable = moments.n_rows // (ROWS_PER_PARAMETER * (2 * d + 1))
+    most = max(1, min(MOST_COMPONENTS, robust_rank(d, moments.order), affordable))
+
+    def test(r: int) -> OverIdentification:
+        fit = fit_moments(moments, r, context.rng, context.variance_floor, ANSWER)
+        return check_conditions(moments, fit.parameters, context.rng, bootstrap=False)
+
+    with context.clock.stage("number of components"):
+        least = min(most, least_components(moments, context.rng))
+        accepted, effects = _first_accepted(test, least, most)
+    if accepted is not None:
+        return accepted, f"n_components={accepted}: the smallest that the moments accept"
+    if rows is not None:
+        with context.clock.stage("number by BIC"):
+            r = _least_bic(rows, moments, context)
+        return r, f"n_components={r}: least BIC; the moments accept no number"
+    if not effects:
+        return 1, "n_components=1: the moments cannot test more"
+    r = elbow(effects)
+    return r, (
+        f"n_components={r}: no number of components from {least} to {max(effects)} fits the "
+        "moments; this is the elbow of the effect size"
+    )
+
+
+def _first_accepted(
+    test: Callable[[int], OverIdentification], least: int, most: int
+) -> tuple[int | None, dict[int, float]]:
+    """The smallest number that the test accepts, and the effect sizes of those before it."""
+    effects: dict[int, float] = {}
+    for r in range(least, most + 1):
+        tested = test(r)
+        if not tested.testable:
+            break
+        effects[r] = tested.effect_size
+        if tested.p_value >= LEAST_P_VALUE:
+            return r, effects
+    return None, effects
 
 
 def least_components(moments: StandardMoments, rng: np.random.Generator) -> int:
     """Number of components that the moments need at least: singular values far above noise."""
-    choices = layouts(moments.n_features, moments.order, 1)
-    if not choices:
+    shapes = partition_shapes(moments.n_features, moments.order, 1)
+    if not shapes:
         return 1
     counts = []
-    for _ in range(8):
-        cross = cross_moments(moments, rng.permutation(moments.n_features), choices[0])
+    for _ in range(8):  # the median of eight random partitions does not hang on one of them
+        cross = cross_moments(moments, rng.permutation(moments.n_features), shapes[0])
         values = np.linalg.svd(cross, compute_uv=False)
-        # Entries have a noise of about 2/√N each, products of heavy columns a little more.
+        # Entries have a noise of about 2/√N each, products of heavy columns a little more. The
+        # largest singular value of such noise is about 2/√N·(√rows + √columns); three times
+        # that is not reached by chance.
         noise = 2.0 * (np.sqrt(cross.shape[0]) + np.sqrt(cross.shape[1]))
         counts.append(int((values > 3.0 * noise / np.sqrt(moments.n_effective)).sum()))
     return max(1, int(np.median(counts)))
@@ -52,46 +100,21 @@ def elbow(effects: dict[int, float]) -> int:
     if len(ranks) < 3:
         return ranks[int(np.argmin([effects[r] for r in ranks]))]
     x = np.array(ranks, dtype=float)
-    y = np.log(np.maximum([effects[r] for r in ranks], 1e-6))
+    y = np.log(np.maximum([effects[r] for r in ranks], 1e-6))  # an effect of 0 has no logarithm
     chord = y[0] + (y[-1] - y[0]) * (x - x[0]) / (x[-1] - x[0])
     return ranks[int(np.argmax(chord - y))]
 
 
-def choose_from_moments(
-    moments: StandardMoments,
-    most: int,
-    test: Callable[[int], OverIdentification],
-    rng: np.random.Generator,
-) -> tuple[bool, int, str]:
-    """Whether some number is accepted, the smallest such number or the elbow, and a sentence."""
-    least = min(most, least_components(moments, rng))
-    effects: dict[int, float] = {}
-    for r in range(least, most + 1):
-        found = test(r)
-        if not found.testable:
-            break
-        effects[r] = found.effect_size
-        if found.p_value >= 0.01:
-            return True, r, f"n_components={r}: the smallest that the moments accept"
-    if not effects:
-        return False, 1, "n_components=1: the moments cannot test more"
-    r = elbow(effects)
-    sentence = f"no number of components from {least} to {max(effects)} fits the moments"
-    return False, r, f"n_components={r}: {sentence}; this is the elbow of the effect size"
-
-
-def choose_by_bic(
-    rows: RowBlocks, moments: StandardMoments, most: int, floor: float, rng: np.random.Generator
-) -> tuple[int, str]:
+def _least_bic(rows: RowBlocks, moments: StandardMoments, context: FitContext) -> int:
     """Number of components with the least BIC, likelihoods per row from candidates on a sample."""
-    sample, n, d = draw_sample(rows, moments, rng), rows.n_rows, moments.n_features
-    floors = np.full(d, floor)
+    rng, n, d = context.rng, rows.n_rows, moments.n_features
+    sample, floors = draw_sample(rows, moments, rng), np.full(d, context.variance_floor)
     best, best_r = np.inf, 1
-    for r in range(1, min(most, n) + 1):
+    for r in range(1, min(MOST_COMPONENTS, n) + 1):
         score = best_candidate(sample, None, r, floors, rng)[0].score
         bic = -2.0 * n * score + (r * (2 * d + 1) - 1) * log(n)
         if bic < best:
             best, best_r = bic, r
         elif r > best_r + 1:  # twice in a row without gain
             break
-    return best_r, f"n_components={best_r}: least BIC; the moments accept no number"
+    return best_r

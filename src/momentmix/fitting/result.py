@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from momentmix.errors import InputError, printable
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.standard_errors import (
     Intervals,
     StandardErrors,
@@ -16,57 +15,59 @@ from momentmix.fitting.inference.standard_errors import (
     intervals,
     standard_errors,
 )
+from momentmix.fitting.outcome import Diagnostics, FitFacts, PartOf, Provenance
 from momentmix.fitting.record import FitRecord, save_fit
 from momentmix.mixture.mixture import DiagonalMixture
 
-__all__ = ["FitResult"]
+__all__ = ["Answer", "FitResult"]
 
 
 @dataclass(frozen=True)
-class FitResult:
-    """A fitted mixture with everything that was learned on the way.
+class Answer:
+    """A fitted mixture and what its errors are computed from.
 
     Attributes
     ----------
     mixture : DiagonalMixture
         In the units of the data.
-    certificate : Certificate
-    n_rows, order : int
-    method, refine : str
-        What was done; `refine` is "em" or "none".
-    winner : str
-        The candidate that the answer came from.
-    candidates : list of (str, float)
-        Candidates and their log-likelihood per row on the judging rows, best first.
-    n_passes : int
-        Passes over all rows: one for the moments, the rest EM or scoring steps.
-    converged : bool
-    log_likelihood : float or None
-        Per row, in the units of the data; None without rows.
-    stages : list of (str, float)
-        Stages and their seconds.
+    moments : StandardMoments
+        That the mixture was fitted to, or that began its fit.
     uncertainty : Uncertainty or None
-        Covariance of the parameters of standardised features; None for method="paper".
-    residual : float or None
-        Relative residual of the decomposed tensor, for method="paper".
+        Covariance of the parameters of standardized features; None for method="paper".
     """
 
     mixture: DiagonalMixture
-    certificate: Certificate
-    n_rows: int
-    order: int
-    method: str
-    refine: str
-    winner: str
-    candidates: list[tuple[str, float]]
-    n_passes: int
-    converged: bool
-    log_likelihood: float | None
-    stages: list[tuple[str, float]]
-    uncertainty: Uncertainty | None
     moments: StandardMoments
-    notes: list[str] = field(default_factory=list)
-    residual: float | None = None
+    uncertainty: Uncertainty | None
+
+
+@dataclass(frozen=True)
+class FitResult(FitFacts):
+    """A fitted mixture with everything that was learned on the way, in three parts.
+
+    The attributes of the parts can be read from the result itself: ``result.mixture`` is
+    ``result.answer.mixture``.
+
+    Attributes
+    ----------
+    answer : Answer
+        mixture, moments, uncertainty.
+    provenance : Provenance
+        n_rows, order, method, refine, winner, n_passes, converged.
+    diagnostics : Diagnostics
+        log_likelihood, notes, certificate, candidates, stages, residual.
+    """
+
+    answer: Answer
+    provenance: Provenance
+    diagnostics: Diagnostics
+
+    mixture = PartOf[DiagonalMixture]("answer")
+    moments = PartOf[StandardMoments]("answer")
+    uncertainty = PartOf["Uncertainty | None"]("answer")
+    candidates = PartOf["list[tuple[str, float]]"]("diagnostics")
+    stages = PartOf["list[tuple[str, float]]"]("diagnostics")
+    residual = PartOf["float | None"]("diagnostics")
 
     @property
     def standard_errors(self) -> StandardErrors:
@@ -86,13 +87,15 @@ class FitResult:
 
     def record(self, command: str | None = None, seed: int | None = None) -> FitRecord:
         """What a saved model remembers of this fit."""
-        known = self.uncertainty is not None
+        has_errors = self.uncertainty is not None
         return FitRecord(
-            self.n_rows, self.order, self.method, self.refine, self.winner, self.n_passes,
-            self.converged, self.log_likelihood, tuple(self.notes), self.certificate,
-            self.standard_errors if known else None, self.intervals() if known else None,
-            command=command, seed=seed,
-        )  # fmt: skip
+            self.provenance,
+            replace(self.diagnostics, notes=tuple(self.notes)),
+            self.standard_errors if has_errors else None,
+            self.intervals() if has_errors else None,
+            command=command,
+            seed=seed,
+        )
 
     def save(
         self,
@@ -127,18 +130,18 @@ class FitResult:
         return sum(seconds for _, seconds in self.stages)
 
     def __str__(self) -> str:
-        m = self.mixture
-        head = (
-            f"Mixture of {m.n_components} diagonal Gaussian{'s' if m.n_components > 1 else ''}, "
-            f"{m.n_features} feature{'s' if m.n_features > 1 else ''}, {self.n_rows} rows"
-        )
-        lines = [head, f"  method               {self.method}, moments up to order {self.order}"]
-        lines.append(f"  refinement           {self._refinement()}")
-        lines.append(f"  answer from          {self.winner}")
+        r, d = self.mixture.means.shape
+        lines = [
+            f"Mixture of {r} diagonal Gaussian{'s' if r > 1 else ''}, "
+            f"{d} feature{'s' if d > 1 else ''}, {self.n_rows} rows",
+            f"  method               {self.method}, moments up to order {self.order}",
+            f"  refinement           {self._refinement()}",
+            f"  answer from          {self.winner}",
+        ]
         if self.log_likelihood is not None:
             lines.append(f"  log-likelihood/row   {self.log_likelihood:.6g}")
-        parts = ", ".join(f"{name} {seconds:.2f}" for name, seconds in self.stages)
-        lines.append(f"  time                 {self.seconds:.2f} s ({parts})")
+        times = ", ".join(f"{name} {seconds:.2f}" for name, seconds in self.stages)
+        lines.append(f"  time                 {self.seconds:.2f} s ({times})")
         lines += [f"  note                 {note}" for note in self.notes]
         return "\n".join([*map(printable, lines), str(self.certificate)])
 

@@ -1,7 +1,7 @@
-"""The file of a model: readable JSON, checked before it is believed.
+"""The file of a model: readable JSON, checked in full before any of it is used.
 
 ``docs/model-file.md`` describes it. The checksum is over the numbers, not their text, so that a
-file may be laid out anew; it may be left out, and must be after editing by hand.
+file may be formatted anew; it may be absent, and must be removed after editing by hand.
 """
 
 from __future__ import annotations
@@ -13,75 +13,83 @@ import stat
 import struct
 from typing import Any
 
+import numpy as np
+
 from momentmix.atomic_file import atomic_write
 from momentmix.errors import ModelFileError
-from momentmix.strict_json import is_double, parse_strict
+from momentmix.json_fields import Fields, array, check_version, optional, texts
+from momentmix.strict_json import parse_strict
 
 __all__ = ["read_model", "write_model"]
 
 _FORMAT, _VERSION = "momentmix.DiagonalMixture", 1
-_LARGEST = 1 << 30
-_NUMBERS = ("weights", "means", "variances")
-_KEYS = {"format", "version", *_NUMBERS, "feature_names", "fit", "sha256"}
+_LARGEST = 1 << 30  # bytes; more than any model that was fitted has, and still fits in memory
+
+
+def _anything(value: Any, place: str) -> Any:
+    return value
+
+
+def _record(value: Any, place: str) -> Any:
+    if not isinstance(value, dict):
+        raise ValueError(f"{place}, the record of the fit, must be an object")
+    return value
+
+
+_CONTENTS = Fields(
+    dict,
+    {
+        "format": _anything,
+        "version": _anything,
+        "weights": array(None),
+        "means": array(None, None),
+        "variances": array(None, None),
+        "feature_names": optional(texts),
+        "fit": _record,
+        "sha256": _anything,
+    },
+    may_lack={"feature_names", "fit", "sha256"},
+)
 
 
 def write_model(path: str | os.PathLike[str], contents: dict[str, Any]) -> None:
-    """Replace the file as a whole; floats are written so that they read back as the same bits."""
+    """Replace the file as a whole; floats are written so that the same bits are read back."""
     document = {"format": _FORMAT, "version": _VERSION, **contents, "sha256": _checksum(contents)}
     text = json.dumps(document, indent=1, allow_nan=False) + "\n"
     atomic_write(path, text.encode("ascii"))
 
 
 def read_model(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The contents of a model file, of the right format, version and types."""
+    """The contents of a model file of the right format, version and types; numbers as arrays."""
     document = _parsed(path, _bytes(path))
     if not isinstance(document, dict) or document.get("format") != _FORMAT:
         raise ModelFileError(f'{path} is not a momentmix model: no "format": "{_FORMAT}" in it.')
-    version = document.get("version")
-    if version != _VERSION or type(version) is not int:
+    try:
+        check_version(document, str(path), _VERSION)
+    except ValueError as error:
+        raise ModelFileError(f"{error}. Use the release that wrote it, or a newer one.") from None
+    try:
+        contents: dict[str, Any] = _CONTENTS(document, "")
+    except ValueError as error:
         raise ModelFileError(
-            f"{path} has version {repr(version)[:40]}; this momentmix reads version "
-            f"{_VERSION}. Use the release that wrote it, or a newer one."
-        )
-    missing, unknown = {*_NUMBERS} - set(document), set(document) - _KEYS
-    if missing:
-        raise ModelFileError(f"{path} lacks {', '.join(sorted(missing))}.")
-    if unknown:
-        listed = ", ".join(ascii(key)[:60] for key in sorted(unknown)[:5])
-        raise ModelFileError(
-            f"{path} holds unknown keys: {listed}. Use the release that wrote it, or remove them."
-        )
-    if not _is_vector(document["weights"]) or not document["weights"]:
-        raise ModelFileError(f"{path} does not hold a mixture: weights must be a list of numbers.")
-    for key in _NUMBERS[1:]:
-        if not _is_table(document[key]):
-            raise ModelFileError(
-                f"{path} does not hold a mixture: {key} must be lists of numbers, all of the same "
-                "length."
-            )
-    names = document.get("feature_names")
-    if names is not None and not (
-        isinstance(names, list) and all(isinstance(name, str) for name in names)
-    ):
-        raise ModelFileError(f"{path}: feature_names must be a list of strings.")
-    if not isinstance(document.get("fit", {}), dict):
-        raise ModelFileError(f"{path}: fit, the record of the fit, must be an object.")
-    if "sha256" in document and document["sha256"] != _checksum(document):
+            f"{path} does not hold a mixture: {error}. Use the release that wrote it, or restore "
+            "it from a copy."
+        ) from None
+    if "sha256" in contents and contents["sha256"] != _checksum(contents):
         raise ModelFileError(
             f"{path}: the checksum does not match: the numbers were changed or damaged. Restore it "
             'from a copy; if you edited it on purpose, remove the line "sha256".'
         )
-    return document
+    return contents
 
 
 def _checksum(contents: dict[str, Any]) -> str:
     """SHA-256 of the numbers as doubles, row by row, then names and record of the fit as JSON."""
     digest = hashlib.sha256()
-    tables = [[contents["weights"]], contents["means"], contents["variances"]]
-    for table in tables:
-        digest.update(struct.pack("<QQ", len(table), len(table[0])))
-        for row in table:
-            digest.update(struct.pack(f"<{len(row)}d", *row))
+    for key in ("weights", "means", "variances"):
+        table = np.atleast_2d(np.asarray(contents[key], dtype="<f8"))
+        digest.update(struct.pack("<QQ", *table.shape))
+        digest.update(table.tobytes())
     digest.update(json.dumps(contents.get("feature_names"), separators=(",", ":")).encode())
     if "fit" in contents:
         record = json.dumps(contents["fit"], sort_keys=True, separators=(",", ":"))
@@ -91,14 +99,14 @@ def _checksum(contents: dict[str, Any]) -> str:
 
 def _bytes(path: str | os.PathLike[str]) -> bytes:
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except FileNotFoundError:
         raise ModelFileError(f"{path} does not exist.") from None
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise ModelFileError(f"{path} is not a regular file; give the path of a saved model.")
-    if found.st_size > _LARGEST:
+    if status.st_size > _LARGEST:
         raise ModelFileError(
-            f"{path} has {found.st_size} bytes; a model has at most {_LARGEST}. Is it data?"
+            f"{path} has {status.st_size} bytes; a model has at most {_LARGEST}. Is it data?"
         )
     with open(path, "rb") as file:
         return file.read()
@@ -121,19 +129,3 @@ def _parsed(path: str | os.PathLike[str], data: bytes) -> Any:
         return parse_strict(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise ModelFileError(f"{path} is not a momentmix model: {str(error)[:200]}.") from None
-
-
-def _is_vector(value: Any) -> bool:
-    """A list of finite doubles; an integer counts if it fits."""
-    return isinstance(value, list) and all(is_double(one) for one in value)
-
-
-def _is_table(value: Any) -> bool:
-    """Lists of numbers of the same length, at least one of at least one number."""
-    return (
-        isinstance(value, list)
-        and bool(value)
-        and all(_is_vector(row) for row in value)
-        and len({len(row) for row in value}) == 1
-        and bool(value[0])
-    )

@@ -5,18 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import isnan
 
-from momentmix.fitting.inference.certificate import (
-    LARGEST_LOSS,
-    LEAST_P_VALUE,
-    NEGLIGIBLE_EFFECT,
-    Certificate,
-)
+from momentmix.fitting.inference.certificate import LARGEST_LOSS, NEGLIGIBLE_EFFECT, Certificate
+from momentmix.fitting.inference.over_identification import LEAST_P_VALUE
 
-__all__ = ["Answer", "answers", "verdict"]
+__all__ = ["Reply", "answers", "verdict"]
 
 
 @dataclass(frozen=True)
-class Answer:
+class Reply:
     """A question, a short answer, and the reason for it."""
 
     question: str
@@ -32,11 +28,11 @@ def verdict(certificate: Certificate) -> str:
     return f"{n} reason{'s speak' if n > 1 else ' speaks'} against trusting this fit."
 
 
-def answers(certificate: Certificate) -> list[Answer]:
+def answers(certificate: Certificate) -> list[Reply]:
     """Answers to the two questions of the certificate."""
     return [
-        Answer("Do the data contradict the model?", *_contradiction(certificate)),
-        Answer(
+        Reply("Do the data contradict the model?", *_contradiction(certificate)),
+        Reply(
             "Are the parameters precise enough to tell the components apart?",
             *_precision(certificate),
         ),

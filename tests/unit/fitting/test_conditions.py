@@ -10,7 +10,7 @@ from momentmix.fitting.conditions.conditions import Parameters, build_conditions
 from momentmix.fitting.conditions.derivative import by_feature, derivative
 from momentmix.fitting.conditions.monomial_covariance import monomial_covariance
 from momentmix.fitting.inference.correlations import find_correlations
-from momentmix.fitting.inference.whitened import WhitenedFrame
+from momentmix.fitting.inference.whitening import Whitening
 
 
 @pytest.fixture(scope="module")
@@ -140,16 +140,16 @@ def test_products_of_points_are_the_monomials(case):
 
 def test_projection_leaves_nothing_of_the_slopes_and_keeps_what_is_beside_them(case):
     conditions, parameters = case
-    frame = WhitenedFrame(conditions.subset(np.arange(1, conditions.size)), parameters)
+    whitening = Whitening(conditions.subset(np.arange(1, conditions.size)), parameters)
     n_parameters = parameters.flat().size
-    assert frame.rank == n_parameters - 1
-    np.testing.assert_allclose(frame.project(frame.slopes), 0.0, atol=1e-9)
+    assert whitening.rank == n_parameters - 1
+    np.testing.assert_allclose(whitening.project(whitening.slopes), 0.0, atol=1e-9)
     columns = np.random.default_rng(0).normal(size=(conditions.size - 1, 4))
-    left = frame.project(columns)
-    np.testing.assert_allclose(frame.slopes.T @ left, 0.0, atol=1e-9)
-    np.testing.assert_allclose(frame.project(left), left, atol=1e-9)
-    values = np.linalg.svd(frame.slopes, compute_uv=False)
-    assert frame.condition_number == pytest.approx(values[0] / values[-1], rel=0.05)
+    left = whitening.project(columns)
+    np.testing.assert_allclose(whitening.slopes.T @ left, 0.0, atol=1e-9)
+    np.testing.assert_allclose(whitening.project(left), left, atol=1e-9)
+    values = np.linalg.svd(whitening.slopes, compute_uv=False)
+    assert whitening.condition_number == pytest.approx(values[0] / values[-1], rel=0.05)
 
 
 def test_projection_survives_a_doubled_component(case):
@@ -159,11 +159,11 @@ def test_projection_survives_a_doubled_component(case):
         p.means[[0, 1, 2, 2]],
         p.variances[[0, 1, 2, 2]],
     )
-    frame = WhitenedFrame(conditions.subset(np.arange(1, conditions.size)), twice)
-    assert frame.rank < twice.flat().size - 1
-    assert frame.condition_number > 1e6
+    whitening = Whitening(conditions.subset(np.arange(1, conditions.size)), twice)
+    assert whitening.rank < twice.flat().size - 1
+    assert whitening.condition_number > 1e6
     # Slopes of relative size √1e-11 are kept, so that 1e-16 / 1e-11 may be left of them.
-    np.testing.assert_allclose(frame.project(frame.slopes), 0.0, atol=1e-5)
+    np.testing.assert_allclose(whitening.project(whitening.slopes), 0.0, atol=1e-5)
 
 
 def test_a_correlation_within_components_is_found_and_measured(case):
@@ -175,8 +175,8 @@ def test_a_correlation_within_components_is_found_and_measured(case):
     noise = rng.standard_normal((n, 5))
     noise[:, 3] = strength * noise[:, 1] + np.sqrt(1 - strength**2) * noise[:, 3]
     rows = p.means[labels] + noise * np.sqrt(p.variances)[labels]
-    frame = WhitenedFrame(conditions, p)
+    whitening = Whitening(conditions, p)
     values = np.mean([conditions.products(b, b**2).mean(axis=1) for b in np.split(rows, 100)], 0)
-    found = find_correlations(frame, conditions, p, frame.remainder(values), n)
+    found = find_correlations(whitening, conditions, p, whitening.remainder(values), n)
     assert (found[0].first, found[0].second) == (1, 3)
     assert abs(found[0].value - strength) < 5 * abs(found[0].value / found[0].deviates)

@@ -12,7 +12,11 @@ from momentmix.fitting.conditions.conditions import Parameters
 from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.findings import Severity, collect_findings
 from momentmix.fitting.inference.over_identification import check_conditions
-from momentmix.fitting.inference.standard_errors import after_em, intervals, standard_errors
+from momentmix.fitting.inference.standard_errors import (
+    intervals,
+    standard_errors,
+    uncertainty_after_em,
+)
 from momentmix.fitting.inputs import summarised
 
 
@@ -235,7 +239,7 @@ def test_standard_errors_of_one_gaussian_are_the_textbook_ones():
     moments = summarised(rows, 3, 1)
     p = Parameters(np.ones(1), np.zeros((1, 3)), np.ones((1, 3)))
     information = np.diag([0.0] + [1.0] * 3 + [0.5] * 3)
-    uncertainty = after_em(p, information, 4000.0)
+    uncertainty = uncertainty_after_em(p, information, 4000.0)
     errors = standard_errors(uncertainty, moments)
     np.testing.assert_allclose(errors.means[0], rows.std(axis=0) / np.sqrt(4000))
     np.testing.assert_allclose(errors.variances[0], rows.var(axis=0) * np.sqrt(2 / 4000))

@@ -8,10 +8,9 @@ from momentmix.capacity import choose_order, count_monomials, largest_rank, robu
 from momentmix.errors import InputError
 from momentmix.fitting.automatic import elbow, least_components
 from momentmix.fitting.conditions.conditions import Parameters, build_conditions
-from momentmix.fitting.inference.whitened import _gram
-from momentmix.fitting.moment.candidates import draw_candidates, layouts
+from momentmix.fitting.moment.candidates import draw_candidates, partition_shapes
 from momentmix.fitting.moment.moment_fit import fit_moments, one_component, resolvable_variances
-from momentmix.fitting.moment.polish import Bounds, polish
+from momentmix.fitting.moment.polish import Stopping, parameter_bounds, polish
 from momentmix.fitting.moment.selection import merge_means, select_means
 from momentmix.fitting.moment.variances import fit_variances
 
@@ -42,15 +41,15 @@ def test_one_partition_of_exact_moments_finds_every_mean():
     assert np.sqrt(gaps.min(axis=1)).max() < 1e-6
 
 
-def test_every_layout_holds_the_rank_it_claims():
-    for layout in layouts(12, 5, 10):
-        assert layout.left + layout.right < 12
-        assert layout.left_degree + layout.right_degree + 1 <= 5
+def test_every_partition_shape_holds_the_rank_it_claims():
+    for shape in partition_shapes(12, 5, 10):
+        assert shape.left + shape.right < 12
+        assert shape.left_degree + shape.right_degree + 1 <= 5
         sides = (
-            count_monomials(layout.left, layout.left_degree),
-            count_monomials(layout.right, layout.right_degree),
+            count_monomials(shape.left, shape.left_degree),
+            count_monomials(shape.right, shape.right_degree),
         )
-        assert layout.rank == min(sides) >= 10
+        assert shape.rank == min(sides) >= 10
 
 
 def test_robust_capacity_is_the_maximum_over_all_partitions():
@@ -110,20 +109,18 @@ def test_polish_never_raises_the_cost_and_keeps_bounds():
         standard.weights, standard.means + 0.2 * rng.normal(size=(3, 5)), standard.variances
     )
     noise = np.full(conditions.size, 1e-3)
-    costs = [
-        polish(conditions, start, Bounds.of(moments, 1e-6), noise, max_steps=k).cost
-        for k in (0, 1, 3, 30)
-    ]
+    bounds = parameter_bounds(moments, 1e-6, 3)
+    costs = [polish(conditions, start, bounds, noise, Stopping(k)).cost for k in (0, 1, 3, 30)]
     assert costs == sorted(costs, reverse=True)
     assert costs[-1] < 1e-6 * costs[0]
-    end = polish(conditions, start, Bounds.of(moments, 1e-6), noise).parameters
+    end = polish(conditions, start, bounds, noise, Stopping()).parameters
     assert (end.variances >= 1e-6).all()
     assert (end.weights > 0).all()
 
 
 def test_gram_is_the_product():
     table = np.random.default_rng(0).normal(size=(7, 4))
-    np.testing.assert_allclose(_gram(table), table.T @ table)
+    np.testing.assert_allclose(gram(table), table.T @ table)
 
 
 def test_variances_from_exact_moments():

@@ -6,7 +6,7 @@ import pytest
 import momentmix as mm
 from momentmix.capacity import choose_order, robust_rank, usual_order
 from momentmix.errors import CapacityError, InputError
-from momentmix.fitting.run import Run
+from momentmix.fitting import pipeline
 from momentmix.planning import plan
 
 CELLS = [(d, r) for d in (1, 2, 3, 4, 5, 7, 9, 10, 12) for r in range(1, 33)] + [
@@ -26,12 +26,9 @@ def planned(d, r, method="robust"):
 def order_of(monkeypatch):
     """The order of the moments that `fit` goes to work with; the work itself is left out."""
 
-    def without_rows(self, moments, r):
-        self.check_capacity(moments, r)
-        return moments.order
-
-    monkeypatch.setattr(Run, "fit_with_rows", lambda self, moments, r: moments.order)
-    monkeypatch.setattr(Run, "fit_without_rows", without_rows)
+    monkeypatch.setattr(pipeline, "answer_from_rows", lambda rows, moments, *_: moments.order)
+    monkeypatch.setattr(pipeline, "answer_from_moments", lambda moments, order, *_: order)
+    monkeypatch.setattr(pipeline, "in_data_units", lambda order, *_: order)
     return mm.fit
 
 

@@ -7,7 +7,7 @@
 | observed means, model means | ``values``, ``model`` | (n,) |
 | Var of one row's product | ``row_variances`` | (n,) |
 
-Index sets shorter than the width are filled up with index d: a feature that is the constant 1. So
+Index sets shorter than the width are padded with index d: a feature that is the constant 1. So
 conditions of all orders share one array and one code path.
 
 Differs from the paper: (prob:nls-w mu) uses orders m and t only and no squares. Here all orders up
@@ -18,6 +18,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +36,7 @@ __all__ = ["Conditions", "Parameters", "build_conditions", "extended", "paramete
 
 @dataclass(frozen=True)
 class Parameters:
-    """Weights (r,), means (r, d) and variances (r, d) of standardised features."""
+    """Weights (r,), means (r, d) and variances (r, d) of standardized features."""
 
     weights: Float
     means: Float
@@ -50,7 +52,7 @@ class Parameters:
         return np.concatenate([self.weights, self.means.ravel(), self.variances.ravel()])
 
     def embedded(self, columns: Int, n_features: int, variance: float) -> Parameters:
-        """The same with further features of mean 0 and `variance`; these ones become `columns`."""
+        """The same features as `columns` among others, which have mean 0 and `variance`."""
         if columns.size == n_features:
             return self
         means = np.zeros((self.n_components, n_features))
@@ -62,9 +64,15 @@ class Parameters:
         """Some of the components, weights as they are."""
         return Parameters(self.weights[keep], self.means[keep], self.variances[keep])
 
+    def sample(self, n_rows: int, rng: np.random.Generator) -> Float:
+        """Rows drawn from the mixture, of shape (n_rows, d)."""
+        labels = rng.choice(self.n_components, size=n_rows, p=self.weights / self.weights.sum())
+        noise = rng.standard_normal((n_rows, self.means.shape[1]))
+        return self.means[labels] + noise * np.sqrt(self.variances)[labels]
 
-def parameters_from(flat: Float, n_components: int) -> Parameters:
-    """Inverse of `Parameters.flat`."""
+
+def parameters_from(flat: NDArray[Any], n_components: int) -> Parameters:
+    """Inverse of `Parameters.flat`; from numbers 0, 1, … the places of the parameters in it."""
     r = n_components
     d = (flat.size // r - 1) // 2
     means, variances = flat[r : r + r * d], flat[r + r * d :]
@@ -93,7 +101,7 @@ class Conditions:
 
     @cached_property
     def slots(self) -> Int:
-        """Features of each condition, the squared one first, filled up with d; (n, width)."""
+        """Features of each condition, the squared one first, padded with d; (n, width)."""
         width = max(self.plain.shape[1], self.squared.shape[1])
         table = np.full((self.size, width), self.n_features)
         n = self.plain.shape[0]
@@ -137,6 +145,7 @@ class Conditions:
         mean2, v = parameters.means**2, parameters.variances
         fourth = mean2**2 + 6.0 * mean2 * v + 3.0 * v**2
         raw = self.products(mean2 + v, fourth) @ parameters.weights
+        # Rounding errors of the difference are about 1e-16·raw: it must stay clear of zero.
         return np.asarray(np.maximum(raw - self.model(parameters) ** 2, 1e-12 * (1.0 + raw)))
 
 
@@ -162,6 +171,36 @@ def _multiply(columns: Float, sets: Int, out: Float) -> None:
         out *= columns.take(sets[:, -1], axis=0)
 
 
+class _Group(NamedTuple):
+    """Index sets of one order and their observed means; with a square, its feature comes first."""
+
+    order: int
+    is_squared: bool
+    sets: Int
+    values: Float
+
+    def kept(self, rows: NDArray[Any]) -> _Group:
+        """Some of the conditions, by number or mask."""
+        return self._replace(sets=self.sets[rows], values=self.values[rows])
+
+
+def _groups(moments: StandardMoments, highest: int, squared_order: int) -> list[_Group]:
+    """All conditions without constant columns, the lowest orders first."""
+    d = moments.n_features
+    groups = [
+        _Group(s, False, index_sets(d, s), moments.orders[s])
+        for s in range(min(highest, moments.order) + 1)
+    ]
+    for q in range(min(squared_order, len(moments.squared) - 1) + 1):
+        for j in range(d):
+            others = sets_without(d, q, j)
+            sets = np.concatenate([np.full((others.shape[0], 1), j), others], axis=1)
+            groups.append(_Group(q + 2, True, sets, moments.squared[q][j]))
+    varying = ~moments.constant
+    usable = [group.kept(varying[group.sets].all(axis=1)) for group in groups]
+    return sorted(usable, key=lambda group: group.order)
+
+
 def build_conditions(
     moments: StandardMoments,
     highest: int,
@@ -171,53 +210,36 @@ def build_conditions(
 ) -> Conditions:
     """Conditions of all orders up to `highest`, and squares with up to `squared_order` others.
 
-    Where there are more than `limit`, the lowest orders are kept whole and a random part of the
-    order that overflows fills up the rest. Constant columns take no part.
+    Where there are more than `limit`, the lowest orders are complete and a random share of the
+    order that exceeds the limit is taken. Constant columns take no part.
     """
-    d = moments.n_features
-    live = ~moments.constant
-    groups: list[tuple[int, bool, Int, Float]] = [
-        (s, False, index_sets(d, s), moments.orders[s])
-        for s in range(min(highest, moments.order) + 1)
-    ]
-    for q in range(min(squared_order, len(moments.squared) - 1) + 1):
-        for j in range(d):
-            sets = sets_without(d, q, j)
-            with_j = np.concatenate([np.full((sets.shape[0], 1), j), sets], axis=1)
-            groups.append((q + 2, True, with_j, moments.squared[q][j]))
+    chosen: list[_Group] = []
     left = limit
-    plain: list[Int] = []
-    squared: list[Int] = []
-    plain_values: list[Float] = []
-    squared_values: list[Float] = []
-    for degree in sorted({g[0] for g in groups}):
-        same = [g for g in groups if g[0] == degree]
-        usable = [live[g[2]].all(axis=1) for g in same]
-        count = int(sum(u.sum() for u in usable))
-        share = 1.0
-        if left is not None:
-            share = min(1.0, left / max(count, 1))
-            left = max(0, left - count)
-        for (_, is_squared, sets, values), use in zip(same, usable, strict=True):
-            rows = np.flatnonzero(use)
-            if share < 1.0:
-                assert rng is not None
-                rows = np.sort(rng.permutation(rows)[: int(share * rows.size)])
-            (squared if is_squared else plain).append(sets[rows])
-            (squared_values if is_squared else plain_values).append(values[rows])
-    width = max(1, min(highest, moments.order))
-    width2 = 1 + max(1, min(squared_order, len(moments.squared) - 1))
+    for _, same_order in groupby(_groups(moments, highest, squared_order), lambda g: g.order):
+        groups = list(same_order)
+        count = sum(group.values.size for group in groups)
+        if left is not None and left < count:
+            assert rng is not None
+            for i, group in enumerate(groups):
+                size = group.values.size
+                groups[i] = group.kept(np.sort(rng.permutation(size)[: int(left / count * size)]))
+        left = None if left is None else max(0, left - count)
+        chosen += groups
+    plain = [group for group in chosen if not group.is_squared]
+    squared = [group for group in chosen if group.is_squared]
+    d, width = moments.n_features, max(1, min(highest, moments.order))
+    squared_width = 1 + max(1, min(squared_order, len(moments.squared) - 1))
     return Conditions(
         d,
-        _filled(plain, width, d),
-        _filled(squared, width2, d),
-        np.concatenate(plain_values + squared_values),
+        _padded(plain, width, d),
+        _padded(squared, squared_width, d),
+        np.concatenate([group.values for group in plain + squared]),
     )
 
 
-def _filled(tables: list[Int], width: int, filler: int) -> Int:
-    padded = [
-        np.concatenate([t, np.full((t.shape[0], width - t.shape[1]), filler)], axis=1)
-        for t in tables
+def _padded(groups: list[_Group], width: int, filler: int) -> Int:
+    tables = [
+        np.pad(g.sets, ((0, 0), (0, width - g.sets.shape[1])), constant_values=filler)
+        for g in groups
     ]
-    return np.concatenate(padded) if padded else np.zeros((0, width), dtype=np.int64)
+    return np.concatenate(tables) if tables else np.zeros((0, width), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Derivative of the moment conditions, held by what is not zero.
+"""Derivative of the moment conditions, stored without its zeros.
 
 | paper symbol | name here | shape |
 |---|---|---|
@@ -28,7 +28,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix.fitting.conditions.conditions import Conditions, Parameters, extended
+from momentmix.fitting.conditions.conditions import (
+    Conditions,
+    Parameters,
+    extended,
+    parameters_from,
+)
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -38,9 +43,9 @@ __all__ = ["Derivative", "by_feature", "derivative"]
 
 def by_feature(n_components: int, n_features: int) -> Int:
     """Places in `Parameters.flat` of the parameters ordered by feature, of shape (r + 2rd,)."""
-    r, d = n_components, n_features
-    table = np.arange(r * d).reshape(r, d).T.ravel()
-    return np.concatenate([np.arange(r), r + table, r + r * d + table])
+    size = n_components * (1 + 2 * n_features)
+    places = parameters_from(np.arange(size), n_components)
+    return np.concatenate([places.weights, places.means.T.ravel(), places.variances.T.ravel()])
 
 
 class Derivative(NamedTuple):
@@ -112,7 +117,7 @@ class Derivative(NamedTuple):
         """J itself, parameters ordered by feature, of shape (n, r + 2rd)."""
         n, d, n_plain = self.conditions.size, self.conditions.n_features, self._n_plain
         r, slots = self.by_weight.shape[1], self.conditions.slots
-        full = np.zeros((n, 2 * d + 2, r))  # the last one is for the filler
+        full = np.zeros((n, 2 * d + 2, r))  # the last one is for the padding
         rows = np.arange(n)
         for t in range(slots.shape[1]):
             feature = np.where(slots[:, t] < d, 1 + slots[:, t], 2 * d + 1)

@@ -1,12 +1,10 @@
 """Which moment conditions hold which features, and which pairs of features.
 
-| paper symbol | name here |
+| symbol | name here |
 |---|---|
 | {I : j ∈ I} | ``Incidence.holders[j]`` |
 | {I : j, k ∈ I} | ``Incidence.pairs`` |
 | {(j, I)} of E z_j² z_I | ``Incidence.squares[j]`` |
-
-Differs from the paper: the paper has no such step.
 """
 
 from __future__ import annotations
@@ -48,7 +46,7 @@ def find_incidence(slots: Int, squared: Int, n_features: int) -> Incidence:
     Parameters
     ----------
     slots : array of shape (n, width)
-        Features of each condition, filled up with n_features.
+        Features of each condition, padded with n_features.
     squared : array of shape (n_squared,)
         Squared feature of each of the last conditions.
     n_features : int

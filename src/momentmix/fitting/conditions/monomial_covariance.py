@@ -1,9 +1,9 @@
 """Covariance of monomials under a mixture of product Gaussians, in closed form.
 
-| paper symbol | name here | shape |
+| symbol | name here | shape |
 |---|---|---|
 | z_j = μ_ij + √v_ij · h, h standard normal | | |
-| z_j^e in normalised Hermite polynomials of h, e = 0, 1, 2 | ``_hermite`` | (r, d + 1, 3) each |
+| z_j^e in normalized Hermite polynomials of h, e = 0, 1, 2 | ``_hermite`` | (r, d + 1, 3) each |
 | √ω_i · coefficients of the monomials that hold Hermite product h | ``table`` | (some, r) |
 | E[m mᵀ] = Σ_h Σ_i ω_i L_ih L_ihᵀ | ``second`` | (n, n) |
 
@@ -11,8 +11,6 @@ The polynomials are orthonormal in each component, so that second moments are pr
 coefficients. A Hermite product of s features occurs in a share of about d^−s of the monomials: one
 small product for each h costs about 2n²r operations in all, where tables of all n_basis products
 would cost n_basis·n²·r.
-
-Differs from the paper: the paper has no such step.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ Int = NDArray[np.int64]
 
 __all__ = ["monomial_covariance"]
 
-_LARGE = 12  # monomials that share a Hermite product; smaller groups are handled many at a time
+_LARGE = 12  # monomials that share a Hermite product; smaller products would cost only overhead
 
 
 def monomial_covariance(conditions: Conditions, parameters: Parameters) -> Float:

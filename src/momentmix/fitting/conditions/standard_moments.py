@@ -1,4 +1,4 @@
-"""What the fitting stage reads: the means of all products of distinct standardised features.
+"""The input of a fit: the means of all products of distinct standardized features.
 
 | paper symbol | name here | shape |
 |---|---|---|
@@ -6,7 +6,7 @@
 | E[z_j² z_I], j ∉ I, the paper's (M)_{L_j} | ``squared[q][j]`` | (C(d−1, q),) |
 | z = (y − shift) / scale | ``shift``, ``scale`` | (d,) |
 
-Differs from the paper: the moments are those of standardised features (mean 0, standard deviation
+Differs from the paper: the moments are those of standardized features (mean 0, standard deviation
 1 each). A shift and a positive scale of each feature keep a diagonal mixture a diagonal mixture,
 and they give nearly all entries the same sampling noise 1/√N, so that plain least squares is close
 to optimally weighted.
@@ -31,10 +31,12 @@ Float = NDArray[np.float64]
 
 __all__ = ["StandardMoments"]
 
+_BY_FEATURE = ("shift", "scale", "minimum", "maximum")
+
 
 @dataclass(frozen=True, eq=False)
 class StandardMoments:
-    """Moments of standardised features up to one order.
+    """Moments of standardized features up to one order.
 
     Parameters
     ----------
@@ -44,7 +46,7 @@ class StandardMoments:
     orders : sequence of arrays of shape (C(n_features, s),), s = 0 … order
         Means of Π z_i over index sets in colex order.
     squared : sequence of arrays of shape (n_features, C(n_features − 1, q)), q = 0, 1, …
-        Means of z_j² z_I over ``labels.sets_without(n_features, q, j)``.
+        Means of z_j² z_I over ``index_sets.sets_without(n_features, q, j)``.
     n_rows : int
         Number of rows behind the means.
     n_effective : float
@@ -95,7 +97,7 @@ class StandardMoments:
                 raise InputError(
                     f"squared[{q}] must have shape {(d, comb(d - 1, q))}; got {values.shape}."
                 )
-        for name in ("shift", "scale", "minimum", "maximum"):
+        for name in _BY_FEATURE:
             values = np.asarray(getattr(self, name), float)
             if values.shape != (d,):
                 raise InputError(f"{name} must have shape ({d},); got {values.shape}.")
@@ -108,11 +110,17 @@ class StandardMoments:
         columns = np.arange(d) if self.columns is None else np.asarray(self.columns)
         object.__setattr__(self, "columns", columns)
 
+    @property
+    def standard_range(self) -> tuple[Float, Float]:
+        """Least and greatest value of each standardized feature."""
+        low, high = self.minimum - self.shift, self.maximum - self.shift
+        return low / self.scale, high / self.scale
+
     def truncated(self, order: int) -> StandardMoments:
         """The same moments up to a lower order."""
         if order > self.order:
             raise InputError(
-                f"these moments go up to order {self.order}; order={order} was asked. Summarise "
+                f"these moments go up to order {self.order}; order={order} was asked. Summarize "
                 f"the rows again with order={order}, or fit with order={self.order}."
             )
         return replace(self, order=order, orders=self.orders[: order + 1])
@@ -126,23 +134,27 @@ class StandardMoments:
                 f"all {self.n_features} columns are constant over the {self.n_rows} rows, so there "
                 "is nothing to fit. Check that the right rows and columns were read."
             )
-        live, d, names = np.flatnonzero(~self.constant), self.n_features, self.feature_names
-        order = min(self.order, live.size)
+        kept, d, names = np.flatnonzero(~self.constant), self.n_features, self.feature_names
+        order = min(self.order, kept.size)
         orders = [
-            values[colex_rank(live[index_sets(live.size, s)])]
+            values[colex_rank(kept[index_sets(kept.size, s)])]
             for s, values in enumerate(self.orders[: order + 1])
         ]
         squared = []
-        for q, values in enumerate(self.squared[: live.size]):
-            kept = [~self.constant[sets_without(d, q, j)].any(axis=1) for j in live.tolist()]
-            chosen = [values[j][keep] for j, keep in zip(live, kept, strict=True)]
-            squared.append(np.array(chosen))
-        return StandardMoments(
-            live.size, order, tuple(orders), tuple(squared), self.n_rows, self.n_effective,
-            self.shift[live], self.scale[live], self.minimum[live], self.maximum[live],
-            feature_names=None if names is None else tuple(names[j] for j in live),
-            columns=self.columns[live],
-        )  # fmt: skip
+        for q, values in enumerate(self.squared[: kept.size]):
+            masks = [~self.constant[sets_without(d, q, j)].any(axis=1) for j in kept.tolist()]
+            rows = [values[j][mask] for j, mask in zip(kept, masks, strict=True)]
+            squared.append(np.array(rows))
+        return replace(
+            self,
+            n_features=kept.size,
+            order=order,
+            orders=tuple(orders),
+            squared=tuple(squared),
+            constant=None,
+            feature_names=None if names is None else tuple(names[j] for j in kept),
+            **{name: getattr(self, name)[kept] for name in (*_BY_FEATURE, "columns")},
+        )
 
     def standardize(self, mixture: DiagonalMixture) -> DiagonalMixture:
         """A mixture of raw features as one of standardized features."""
@@ -152,7 +164,7 @@ class StandardMoments:
     standardise = RenamedAttribute("standardize")
 
     def restore(self, mixture: DiagonalMixture) -> DiagonalMixture:
-        """A mixture of standardised features as one of raw features, with their names."""
+        """A mixture of standardized features as one of raw features, with their names."""
         means = mixture.means * self.scale + self.shift
         variances = mixture.variances * self.scale**2
         return DiagonalMixture(mixture.weights, means, variances, self.feature_names)

@@ -1,12 +1,6 @@
-"""Can this fit be trusted? Two questions, two answers, and findings in plain words.
+"""The certificate: is the model wrong, is the answer too imprecise, and what else was found.
 
-| paper symbol | name here |
-|---|---|
-| (is the model wrong?) | `over_identification`: statistic, p-value, effect size |
-| (is the answer too imprecise?) | `precision`: predicted loss of accuracy |
-| (anything else?) | `findings` |
-
-Differs from the paper: the paper has no such thing.
+`over_identification` answers the first question, `precision` the second; `findings` are sentences.
 """
 
 from __future__ import annotations
@@ -16,13 +10,12 @@ from math import isnan
 
 from momentmix.errors import printable
 from momentmix.fitting.inference.findings import Finding, Severity
-from momentmix.fitting.inference.over_identification import OverIdentification
+from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, OverIdentification
 
 __all__ = ["Certificate"]
 
-LEAST_P_VALUE = 0.01
-NEGLIGIBLE_EFFECT = 5e-4
-LARGEST_LOSS = 0.01
+NEGLIGIBLE_EFFECT = 5e-4  # standard deviations of one row; with enough rows every test rejects
+LARGEST_LOSS = 0.01  # of accuracy
 
 
 @dataclass(frozen=True)
@@ -104,10 +97,9 @@ class Certificate:
             ]
         else:
             rows.append(("over-identification", "nothing to test"))
-        known = "unknown" if isnan(self.predicted_loss) else f"{self.predicted_loss:.4f}"
-        rows.append(("predicted loss", known))
+        loss = "unknown" if isnan(self.predicted_loss) else f"{self.predicted_loss:.4f}"
+        rows.append(("predicted loss", loss))
         lines = [f"  {name:<20} {value}" for name, value in rows]
         lines += [f"  - {reason}" for reason in self.reasons]
-        fatal = Severity.FATAL
-        lines += [f"  - {f}" for f in self.findings if f.severity is not fatal]
+        lines += [f"  - {f}" for f in self.findings if f.severity is not Severity.FATAL]
         return "\n".join(["Certificate", *map(printable, lines)])

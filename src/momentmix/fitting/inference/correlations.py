@@ -1,6 +1,6 @@
 """Which features are correlated within components: score tests on the residual of the moments.
 
-| paper symbol | name here | shape |
+| symbol | name here | shape |
 |---|---|---|
 | Δ_jk: ∂ model / ∂ correlation of z_j, z_k in every component | ``_directions`` | (n, C(d, 2)) |
 | estimate ⟨Δ, e⟩ / ‖Δ‖², Δ whitened and projected | ``Correlation.value`` | scalar |
@@ -8,8 +8,6 @@
 
 With s_j the standard deviation of z_j in a component, E[z_j z_k z_I] changes by s_j s_k E[z_I], and
 E[z_j² z_k z_I] by 2 μ_j s_j s_k E[z_I].
-
-Differs from the paper: the paper has no such step.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix.fitting.conditions.conditions import Conditions, Parameters, extended
-from momentmix.fitting.inference.whitened import WhitenedFrame
+from momentmix.fitting.inference.whitening import Whitening
 from momentmix.index_sets import colex_rank, index_sets
 
 Float = NDArray[np.float64]
@@ -40,7 +38,7 @@ class Correlation:
 
 
 def find_correlations(
-    frame: WhitenedFrame,
+    whitening: Whitening,
     conditions: Conditions,
     parameters: Parameters,
     remainder: Float,
@@ -50,15 +48,16 @@ def find_correlations(
     pairs = index_sets(conditions.n_features, 2)
     if not pairs.size:
         return []
-    projected = frame.project(frame.whiten(_directions(conditions, parameters)))
+    projected = whitening.project(whitening.whiten(_directions(conditions, parameters)))
     lengths = (projected**2).sum(axis=0)
     along = projected.T @ remainder
-    found = [
+    # A direction that the parameters explain leaves no more than rounding errors.
+    correlations = [
         Correlation(int(a), int(b), float(x / l2), float(x * np.sqrt(n / l2)))
         for (a, b), x, l2 in zip(pairs, along, lengths, strict=True)
         if l2 > 1e-6
     ]
-    return sorted(found, key=lambda c: -abs(c.deviates))
+    return sorted(correlations, key=lambda c: -abs(c.deviates))
 
 
 def _directions(conditions: Conditions, parameters: Parameters) -> Float:

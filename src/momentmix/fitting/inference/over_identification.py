@@ -1,13 +1,14 @@
 """Is the model wrong? A test of more moment conditions than parameters.
 
-| paper symbol | name here | shape |
+| symbol | name here | shape |
 |---|---|---|
 | ρ = observed − model | ``residual`` | (n,) |
-| e = (I − P) C^{-1/2} ρ, see ``whitened.py`` | ``remainder`` | (n,) |
+| e = (I − P) C^{-1/2} ρ, see ``whitening.py`` | ``remainder`` | (n,) |
 | N‖e‖² ~ χ²(n − rank) | ``statistic`` | scalar |
 
 Projecting the whitened Jacobian out makes the test valid for any estimate within 1/√N of the truth,
-whether it minimised these conditions or not: an error of the parameters moves ρ along G only.
+whether it minimized these conditions or not: an error of the parameters moves ρ within the span
+of the Jacobian only.
 
 Effect size: √(max(N‖e‖² − dof, 0) / (dof·N)), the root mean square misfit of a condition in units
 of one row's standard deviation, free of N. Real data is never exactly a product mixture, so with
@@ -15,13 +16,11 @@ many rows every test rejects; the effect size says whether that matters.
 
 With few rows the means of cubes are far from normal; the statistic's mean and variance then come
 from a parametric bootstrap.
-
-Differs from the paper: the paper has no such step.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,23 +29,24 @@ from scipy.stats import chi2, gamma
 from momentmix.fitting.conditions.conditions import Conditions, Parameters, build_conditions
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.correlations import Correlation, find_correlations
-from momentmix.fitting.inference.whitened import WhitenedFrame
+from momentmix.fitting.inference.whitening import Whitening
 
 Float = NDArray[np.float64]
 
-__all__ = ["OverIdentification", "check_conditions"]
+__all__ = ["LEAST_P_VALUE", "OverIdentification", "check_conditions"]
 
-MOST_CONDITIONS = 2000
+LEAST_P_VALUE = 0.01  # of a model that is accepted: a true one fails once in a hundred fits
+MOST_CONDITIONS = 2000  # their covariance has n² entries, and its root costs n³ operations
 MOST_WHERE_SCARCE = 5000  # where fewer would leave nothing to test; a second or two of arithmetic
 WITH_ORDER_4 = 1200  # conditions in all where a part of order 4 is taken in
-ORDER_4_FROM = 1e4  # rows
-BOOTSTRAP_BELOW = 3000
-_BOOTSTRAP_DRAWS = 39
+ORDER_4_FROM = 1e4  # rows; with fewer, means of order 4 are far from normal
+BOOTSTRAP_BELOW = 3000  # rows; with fewer, means of cubes are far from normal
+_BOOTSTRAP_DRAWS = 39  # for a mean and a variance, not for a quantile: few are enough
 
 
 @dataclass(frozen=True)
 class OverIdentification:
-    """Result of the test."""
+    """Result of the test; a saved one has no correlations, findings name those that matter."""
 
     statistic: float
     degrees_of_freedom: int
@@ -54,7 +54,7 @@ class OverIdentification:
     effect_size: float
     bootstrapped: bool
     condition_number: float
-    correlations: list[Correlation]
+    correlations: list[Correlation] = field(default_factory=list)
 
     @property
     def overdispersed_model(self) -> bool:
@@ -71,7 +71,7 @@ class OverIdentification:
         return self.degrees_of_freedom > 0
 
 
-_UNTESTABLE = OverIdentification(0.0, 0, float("nan"), float("nan"), False, float("nan"), [])
+_UNTESTABLE = OverIdentification(0.0, 0, float("nan"), float("nan"), False, float("nan"))
 
 
 def check_conditions(
@@ -81,7 +81,7 @@ def check_conditions(
     bootstrap: bool = True,
     correlations: bool = True,
 ) -> OverIdentification:
-    """Test a mixture of standardised features against the moments.
+    """Test a mixture of standardized features against the moments.
 
     `bootstrap` allows the parametric bootstrap where rows are few; without it the χ² law is used.
     `correlations` says whether correlations within components are looked for.
@@ -89,27 +89,27 @@ def check_conditions(
     conditions = _choose_conditions(moments, parameters, rng)
     if conditions.size < parameters.flat().size:
         return _UNTESTABLE
-    frame = WhitenedFrame(conditions, parameters)
-    dof = frame.degrees_of_freedom
+    whitening = Whitening(conditions, parameters)
+    dof = whitening.degrees_of_freedom
     n = moments.n_effective
-    remainder = frame.remainder(conditions.values)
+    remainder = whitening.remainder(conditions.values)
     statistic = n * float(remainder @ remainder)
     bootstrapped = bootstrap and n < BOOTSTRAP_BELOW
     if bootstrapped:
-        p_value, centre = _bootstrap(frame, conditions, parameters, int(n), statistic, rng)
+        p_value, center = _bootstrap(whitening, conditions, parameters, int(n), statistic, rng)
     else:
-        p_value, centre = float(chi2.sf(statistic, dof)), float(dof)
-    effect = float(np.sqrt(max(statistic - centre, 0.0) / (dof * n)))
-    found = []
+        p_value, center = float(chi2.sf(statistic, dof)), float(dof)
+    effect = float(np.sqrt(max(statistic - center, 0.0) / (dof * n)))
+    result = OverIdentification(
+        statistic, dof, p_value, effect, bootstrapped, whitening.condition_number
+    )
     if correlations:
         columns = moments.columns.tolist()
-        found = [
+        result.correlations.extend(
             replace(c, first=columns[c.first], second=columns[c.second])
-            for c in find_correlations(frame, conditions, parameters, remainder, n)
-        ]
-    return OverIdentification(
-        statistic, dof, p_value, effect, bootstrapped, frame.condition_number, found
-    )
+            for c in find_correlations(whitening, conditions, parameters, remainder, n)
+        )
+    return result
 
 
 def _choose_conditions(
@@ -121,7 +121,7 @@ def _choose_conditions(
     moments up to order 3. With fewer rows its means are too far from normal.
     """
     r, d = parameters.means.shape
-    # The covariance costs about n²·basis·r; stay within a second of arithmetic.
+    # The covariance costs about n³·r operations: stay within a second of arithmetic.
     limit = int(min(MOST_CONDITIONS, (3e10 / r) ** (1 / 3)))
     n_parameters = r * (2 * d + 1) - 1
     conditions = build_conditions(moments, 3, 1, limit=limit, rng=rng)
@@ -137,7 +137,7 @@ def _choose_conditions(
 
 
 def _bootstrap(
-    frame: WhitenedFrame,
+    whitening: Whitening,
     conditions: Conditions,
     parameters: Parameters,
     n_rows: int,
@@ -147,19 +147,17 @@ def _bootstrap(
     """p-value from a gamma law with the bootstrap's mean and variance; and that mean."""
     draws = np.empty(_BOOTSTRAP_DRAWS)
     for b in range(_BOOTSTRAP_DRAWS):
-        labels = rng.choice(parameters.n_components, size=n_rows, p=parameters.weights)
-        noise = rng.standard_normal((n_rows, parameters.means.shape[1]))
-        rows = parameters.means[labels] + noise * np.sqrt(parameters.variances)[labels]
-        remainder = frame.remainder(_sample_means(conditions, rows))
+        rows = parameters.sample(n_rows, rng)
+        remainder = whitening.remainder(_sample_means(conditions, rows))
         draws[b] = n_rows * remainder @ remainder
-    centre, spread = draws.mean(), draws.var(ddof=1)
-    shape = centre**2 / spread
-    return float(gamma.sf(statistic, shape, scale=spread / centre)), float(centre)
+    center, spread = draws.mean(), draws.var(ddof=1)
+    shape = center**2 / spread
+    return float(gamma.sf(statistic, shape, scale=spread / center)), float(center)
 
 
 def _sample_means(conditions: Conditions, rows: Float) -> Float:
     total = np.zeros(conditions.size)
-    for start in range(0, rows.shape[0], 100):
-        part = rows[start : start + 100]
-        total += conditions.products(part, part**2).sum(axis=1)
+    for start in range(0, rows.shape[0], 100):  # products of 100 rows fit in the cache
+        block = rows[start : start + 100]
+        total += conditions.products(block, block**2).sum(axis=1)
     return np.asarray(total / rows.shape[0])

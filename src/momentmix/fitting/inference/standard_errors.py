@@ -1,6 +1,6 @@
-"""How far the parameters may be off: covariance factors, standard errors, intervals.
+"""Uncertainty of the parameters: covariance, standard errors, intervals.
 
-| paper symbol | name here | shape |
+| symbol | name here | shape |
 |---|---|---|
 | ψ(z) = H⁻¹ Jᵀ (m(z) − E m) / noise | influence of a row on a moment fit | (n_parameters,) |
 | Cov θ̂ = E[ψ ψᵀ] / N (sandwich) | ``factor factorᵀ`` | |
@@ -10,10 +10,8 @@ For a moment fit the expectation over rows is taken over rows drawn from the fit
 summary does not hold the moments of twice the order that the plain formula needs. The polish weighs
 conditions by their own noise and not by their covariance, so that H⁻¹ alone would be too small.
 
-After EM the moment formula would be wrong (the estimate no longer minimises these conditions); the
+After EM the moment formula would be wrong (the estimate no longer minimizes these conditions); the
 information of the scores is used instead.
-
-Differs from the paper: the paper has no such step.
 """
 
 from __future__ import annotations
@@ -37,26 +35,26 @@ __all__ = [
     "Intervals",
     "StandardErrors",
     "Uncertainty",
-    "after_em",
     "curvature_root",
     "intervals",
-    "of_moment_fit",
     "standard_errors",
+    "uncertainty_after_em",
+    "uncertainty_of_moment_fit",
 ]
 
-_DRAWS = 4000
-_AT_ONCE = 100  # draws whose products are held at once: a few megabytes
-_NORMAL_95 = 1.959963984540054
+_DRAWS = 4000  # rows: the standard errors themselves then have errors of about one percent
+_AT_ONCE = 100  # draws whose products are in memory at once: a few megabytes
+_NORMAL_95 = 1.959963984540054  # 97.5 % quantile of the normal law
 
 
 @dataclass(frozen=True)
 class Uncertainty:
-    """Estimate and covariance in standardised features.
+    """Estimate and covariance in standardized features.
 
     Parameters
     ----------
     estimate : Parameters
-        Centre of the intervals.
+        Center of the intervals.
     factor : array of shape (r + 2rd, k)
         Covariance = factor factorᵀ, of (weights, means, variances).
     on_log_scale : bool
@@ -74,27 +72,20 @@ class Uncertainty:
 
     def reordered(self, order: NDArray[np.int64]) -> Uncertainty:
         """The same with the components in another order."""
-        e = self.estimate
-        r, d = e.means.shape
-        rows = np.concatenate(
-            [order, *(r + block * r * d + _rows_of(order, d) for block in range(2))]
-        )
-        chosen = Parameters(e.weights[order], e.means[order], e.variances[order])
-        return Uncertainty(chosen, self.factor[rows], self.on_log_scale)
+        places = parameters_from(np.arange(len(self.factor)), self.estimate.n_components)
+        rows = places.chosen(order).flat()
+        return Uncertainty(self.estimate.chosen(order), self.factor[rows], self.on_log_scale)
 
     def embedded(self, columns: NDArray[np.int64], n_features: int, variance: float) -> Uncertainty:
-        """The same with further features, known without error, as `Parameters.embedded`."""
-        e = self.estimate
-        r, d = e.means.shape
+        """The same features among others, known without error, as `Parameters.embedded`."""
         if columns.size == n_features:
-            return self
-        factor = np.zeros((r + 2 * r * n_features, self.factor.shape[1]))
-        factor[:r] = self.factor[:r]
-        own = (np.arange(r)[:, None] * n_features + columns).ravel()
-        for block in range(2):
-            old, new = r + block * r * d, r + block * r * n_features
-            factor[new + own] = self.factor[old : old + r * d]
-        estimate = e.embedded(columns, n_features, variance)
+            return self  # the factor may be large: no copy
+        estimate = self.estimate.embedded(columns, n_features, variance)
+        size, r = estimate.flat().size, estimate.n_components
+        places = parameters_from(np.arange(size), r)
+        own = Parameters(places.weights, places.means[:, columns], places.variances[:, columns])
+        factor = np.zeros((size, self.factor.shape[1]))
+        factor[own.flat()] = self.factor
         return Uncertainty(estimate, factor, self.on_log_scale)
 
     def draw(self, rng: np.random.Generator) -> Parameters:
@@ -131,11 +122,7 @@ class Intervals:
     variances: tuple[Float, Float]
 
 
-def _rows_of(order: NDArray[np.int64], d: int) -> NDArray[np.int64]:
-    return np.asarray((order[:, None] * d + np.arange(d)).ravel())
-
-
-def of_moment_fit(
+def uncertainty_of_moment_fit(
     conditions: Conditions,
     parameters: Parameters,
     noise: Float,
@@ -145,23 +132,21 @@ def of_moment_fit(
 ) -> Uncertainty:
     """Sandwich covariance of a moment fit, bounds disregarded."""
     r, d = parameters.means.shape
-    labels = rng.choice(r, size=_DRAWS, p=parameters.weights / parameters.weights.sum())
-    deviations = np.sqrt(np.maximum(parameters.variances, 0.0))[labels]
-    rows = parameters.means[labels] + rng.standard_normal((_DRAWS, d)) * deviations
-    doubly = derivative(conditions, parameters, noise**2)
+    rows = parameters.sample(_DRAWS, rng)
+    slope = derivative(conditions, parameters, noise**2)
 
     def influence_of(part: slice) -> Float:
         products = conditions.products(rows[part], rows[part] ** 2)
-        products[0] = 0.0  # the weights' sum is known
-        return doubly.transposed_times(products)
+        products[0] = 0.0  # the sum of the weights is known
+        return slope.transposed_times(products)
 
     parts = [slice(start, start + _AT_ONCE) for start in range(0, _DRAWS, _AT_ONCE)]
     influence = np.empty((r + 2 * r * d, _DRAWS), order="F")
-    for part, found in zip(parts, map_in_order(influence_of, parts, n_threads), strict=True):
-        influence[:, part] = found
+    for part, values in zip(parts, map_in_order(influence_of, parts, n_threads), strict=True):
+        influence[:, part] = values
     model = conditions.model(parameters)
     model[0] = 0.0
-    influence -= doubly.transposed_times(model)[:, None]
+    influence -= slope.transposed_times(model)[:, None]
     with all_threads(len(influence)):
         root = curvature_root(derivative(conditions, parameters, noise))
         influence /= root.scale[:, None]
@@ -183,13 +168,13 @@ class CurvatureRoot(NamedTuple):
         return np.asarray(spread / self.scale)
 
 
-def curvature_root(slope: Derivative) -> CurvatureRoot:
+def curvature_root(derivatives: Derivative) -> CurvatureRoot:
     """Cholesky factor of JᵀJ, scaled to diagonal 1.
 
-    A hair of prior keeps directions without information finite: a standard error of at most 1e4
-    times what the diagonal alone would give.
+    1e-8 is added to the diagonal, so that directions without information have a standard error of
+    at most 1e4 times what the diagonal alone would give.
     """
-    normal = slope.normal_matrix()
+    normal = derivatives.normal_matrix()
     scale = np.sqrt(np.maximum(np.diagonal(normal), 1e-300))
     normal /= scale[:, None]
     normal /= scale
@@ -197,14 +182,16 @@ def curvature_root(slope: Derivative) -> CurvatureRoot:
     return CurvatureRoot(cholesky(normal.T, lower=True, overwrite_a=True), scale)
 
 
-def after_em(parameters: Parameters, information: Float, n_effective: float) -> Uncertainty:
+def uncertainty_after_em(
+    parameters: Parameters, information: Float, n_effective: float
+) -> Uncertainty:
     """Covariance from the information in (log ω, μ, log v), carried over to (ω, μ, v)."""
     r = parameters.n_components
     scale = np.sqrt(np.maximum(np.diagonal(information), 1e-12))
     matrix = information / scale[:, None] / scale
     values, vectors = eigh(matrix)
-    # Directions without information: the weights' common factor (which the normalisation below
-    # removes) and components without rows. Bounded, not dropped.
+    # Directions without information are bounded, not dropped: the common factor of the weights
+    # (which the normalization below removes) and components without rows.
     root = vectors / np.sqrt(np.maximum(values, 1e-8))
     factor = root / scale[:, None] / np.sqrt(n_effective)
     logs = factor[:r]
@@ -226,24 +213,22 @@ def intervals(uncertainty: Uncertainty, moments: StandardMoments) -> Intervals:
     After EM those of weights and variances are symmetric on the log-odds and log scale; those of a
     moment fit are symmetric and cut at 0.
     """
-    e, s = uncertainty.estimate, uncertainty.deviations()
-    means = (e.means - _NORMAL_95 * s.means, e.means + _NORMAL_95 * s.means)
+    e = uncertainty.estimate
+    half = parameters_from(_NORMAL_95 * uncertainty.deviations().flat(), e.n_components)
+    means = (e.means - half.means, e.means + half.means)
     if uncertainty.on_log_scale:
         w = np.clip(e.weights, 1e-12, 1 - 1e-12)
-        width = np.minimum(_NORMAL_95 * s.weights / (w * (1 - w)), 50.0)
+        width = np.minimum(half.weights / (w * (1 - w)), 50.0)  # exp(50) stands for "unknown"
         odds = np.log(w / (1 - w))
         weights = (1 / (1 + np.exp(width - odds)), 1 / (1 + np.exp(-width - odds)))
-        factor = np.exp(np.minimum(_NORMAL_95 * s.variances / e.variances, 50.0))
+        factor = np.exp(np.minimum(half.variances / e.variances, 50.0))
         variances = (e.variances / factor, e.variances * factor)
     else:
         weights = (
-            np.maximum(e.weights - _NORMAL_95 * s.weights, 0.0),
-            np.minimum(e.weights + _NORMAL_95 * s.weights, 1.0),
+            np.maximum(e.weights - half.weights, 0.0),
+            np.minimum(e.weights + half.weights, 1.0),
         )
-        variances = (
-            np.maximum(e.variances - _NORMAL_95 * s.variances, 0.0),
-            e.variances + _NORMAL_95 * s.variances,
-        )
+        variances = (np.maximum(e.variances - half.variances, 0.0), e.variances + half.variances)
     if e.n_components == 1:
         weights = (np.ones(1), np.ones(1))
     scale, shift = moments.scale, moments.shift

@@ -2,7 +2,7 @@
 
 | paper symbol | name here | shape |
 |---|---|---|
-| A, B, C | ``Layout.left``, ``Layout.right`` features, the rest | |
+| A, B, C | ``PartitionShape.left``, ``PartitionShape.right`` features, the rest | |
 | φ_A(y): products of ≤ p features of A, 1 included | rows of ``cross`` | F(a, p) |
 | M = E[φ_A φ_Bᵀ] = Φ_A diag(ω) Φ_Bᵀ | ``cross`` | (F(a, p), F(b, q)) |
 | E[z_c φ_A φ_Bᵀ] = Φ_A diag(ω μ_c) Φ_Bᵀ | ``slices[c]`` | (F(a, p), F(b, q)) |
@@ -30,10 +30,10 @@ from momentmix.index_sets import colex_rank, index_sets
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 
-__all__ = ["Layout", "cross_moments", "draw_candidates", "layouts"]
+__all__ = ["PartitionShape", "cross_moments", "draw_candidates", "partition_shapes"]
 
 
-class Layout(NamedTuple):
+class PartitionShape(NamedTuple):
     """Sizes and degrees of one partition, and the number of components it can tell apart."""
 
     left: int
@@ -43,23 +43,23 @@ class Layout(NamedTuple):
     rank: int
 
 
-def layouts(n_features: int, order: int, n_components: int) -> list[Layout]:
-    """Partitions that can hold `n_components`, those with most room first.
+def partition_shapes(n_features: int, order: int, n_components: int) -> list[PartitionShape]:
+    """Partitions that can tell `n_components` apart, those of the largest rank first.
 
-    Room is the rank to spare; a partition that leaves more features to C separates the
-    eigenvalues better, so of equal rank the one with the largest C is kept.
+    A partition that leaves more features to C separates the eigenvalues better, so of equal rank
+    the one with the largest C comes first.
     """
-    found: dict[tuple[int, int], Layout] = {}
+    best_shapes: dict[tuple[int, int], PartitionShape] = {}
     for p in range(1, order - 1):
         q = order - 1 - p
         for a in range(1, n_features - 1):
             for b in range(1, n_features - a):
                 rank = min(count_monomials(a, p), count_monomials(b, q))
                 rest = n_features - a - b
-                best = found.get((p, rest))
+                best = best_shapes.get((p, rest))
                 if rank >= n_components and (best is None or rank > best.rank):
-                    found[p, rest] = Layout(a, b, p, q, rank)
-    return sorted(found.values(), key=lambda x: (-x.rank, x.left + x.right))
+                    best_shapes[p, rest] = PartitionShape(a, b, p, q, rank)
+    return sorted(best_shapes.values(), key=lambda x: (-x.rank, x.left + x.right))
 
 
 def draw_candidates(
@@ -70,32 +70,32 @@ def draw_candidates(
     Candidates outside the range of the data are moved to its edge; those that are not finite are
     left out.
     """
-    choices = layouts(moments.n_features, moments.order, n_components)
-    if not choices:
+    shapes = partition_shapes(moments.n_features, moments.order, n_components)
+    if not shapes:
         return np.zeros((0, moments.n_features))
-    top = choices[0].rank
-    roomy = [c for c in choices if c.rank >= min(top, max(1.5 * n_components, 0.6 * top))]
-    low = (moments.minimum - moments.shift) / moments.scale
-    high = (moments.maximum - moments.shift) / moments.scale
-    found = []
+    # Rank to spare makes the singular values robust; several shapes make the draws different.
+    top = shapes[0].rank
+    least_rank = min(top, max(1.5 * n_components, 0.6 * top))
+    shapes = [shape for shape in shapes if shape.rank >= least_rank]
+    proposals = []
     for _ in range(n_draws):
-        layout = roomy[int(rng.integers(len(roomy)))]
+        shape = shapes[int(rng.integers(len(shapes)))]
         features = rng.permutation(moments.n_features)
-        found.append(_one_partition(moments, features, layout, n_components, rng))
-    candidates = np.concatenate(found)
+        proposals.append(_one_partition(moments, features, shape, n_components, rng))
+    candidates = np.concatenate(proposals)
     candidates = candidates[np.isfinite(candidates).all(axis=1)]
-    return np.clip(candidates, low, high)
+    return np.clip(candidates, *moments.standard_range)
 
 
 def _one_partition(
     moments: StandardMoments,
     features: Int,
-    layout: Layout,
+    shape: PartitionShape,
     n_components: int,
     rng: np.random.Generator,
 ) -> Float:
-    left, right, rest = _split(features, layout)
-    left_sets, right_sets = _sets(left, layout.left_degree), _sets(right, layout.right_degree)
+    left, right, rest = _split(features, shape)
+    left_sets, right_sets = _sets(left, shape.left_degree), _sets(right, shape.right_degree)
     cross = _gather(moments, left_sets, right_sets, None)
     u, s, vt = np.linalg.svd(cross, full_matrices=False)
     r = n_components
@@ -103,7 +103,7 @@ def _one_partition(
     operators = np.array([u.T @ _gather(moments, left_sets, right_sets, c) @ v / s for c in rest])
     mix = np.tensordot(rng.normal(size=rest.size), operators, axes=1)
     try:
-        _, vectors = np.linalg.eig(mix)  # complex pairs: both real parts are offered
+        _, vectors = np.linalg.eig(mix)  # of a complex pair, both real parts are candidates
         inverse = np.linalg.inv(vectors)
     except np.linalg.LinAlgError:
         return np.zeros((0, moments.n_features))
@@ -116,18 +116,15 @@ def _one_partition(
     return np.asarray(means.real)
 
 
-def cross_moments(moments: StandardMoments, features: Int, layout: Layout) -> Float:
+def cross_moments(moments: StandardMoments, features: Int, shape: PartitionShape) -> Float:
     """E[φ_A φ_Bᵀ] of one partition, of shape (F(a, p), F(b, q))."""
-    left, right, _ = _split(features, layout)
-    return _gather(
-        moments, _sets(left, layout.left_degree), _sets(right, layout.right_degree), None
-    )
+    left, right, _ = _split(features, shape)
+    return _gather(moments, _sets(left, shape.left_degree), _sets(right, shape.right_degree), None)
 
 
-def _split(features: Int, layout: Layout) -> tuple[Int, Int, Int]:
-    last = layout.left + layout.right
-    parts = features[: layout.left], features[layout.left : last], features[last:]
-    return np.sort(parts[0]), np.sort(parts[1]), np.sort(parts[2])
+def _split(features: Int, shape: PartitionShape) -> tuple[Int, Int, Int]:
+    left, right, rest = np.split(features, [shape.left, shape.left + shape.right])
+    return np.sort(left), np.sort(right), np.sort(rest)
 
 
 def _sets(features: Int, degree: int) -> list[Int]:

@@ -1,22 +1,22 @@
 """A mixture from moments alone: candidates, selection, polish, variances, in rounds.
 
-| paper symbol | name here | shape |
-|---|---|---|
-| H = JᵀJ, J scaled by the noise | ``_standard_deviations`` | (n_parameters,) |
-| ‖ρ‖² / (n − n_parameters) | ``MomentFit.misfit`` | scalar |
+| paper symbol | name here |
+|---|---|
+| {(ω_i, μ_i, Σ_i)} | ``MomentFit.parameters``, of standardized features |
+| ‖ρ‖² / (n − n_parameters), ρ as in ``polish.py`` | ``misfit`` |
 
 Each round draws further partitions and lets the pool of all candidates, the last answer's means
-included, compete again. Rounds end when the misfit lies at the noise, or the budget is spent.
+included, compete again. Rounds end when the misfit is that of the noise, or after a fixed number.
 
 Differs from the paper: everything after the decomposition. The last step is new: a plug-in density
-with a variance far below what its estimate can resolve is worthless (log-likelihoods fall by tens
+with a variance far below what its estimate can resolve is useless (log-likelihoods fall by tens
 of nats), so each variance is replaced by its mean given estimate, standard error and sign, and the
 uncertainty of the mean is added. With exact moments both corrections vanish.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -32,57 +32,84 @@ from momentmix.fitting.conditions.conditions import (
 )
 from momentmix.fitting.conditions.derivative import by_feature, derivative
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.inference.over_identification import check_conditions
+from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, check_conditions
 from momentmix.fitting.inference.standard_errors import curvature_root
 from momentmix.fitting.moment.candidates import draw_candidates
-from momentmix.fitting.moment.polish import Bounds, polish
+from momentmix.fitting.moment.polish import Polished, Stopping, parameter_bounds, polish
 from momentmix.fitting.moment.selection import select_means
 from momentmix.fitting.moment.variances import fit_variances
 
 Float = NDArray[np.float64]
 
-__all__ = ["MomentFit", "fit_moments", "one_component", "resolvable_variances"]
+__all__ = [
+    "ANSWER",
+    "START",
+    "Effort",
+    "MomentFit",
+    "fit_moments",
+    "one_component",
+    "resolvable_variances",
+]
 
 HIGHEST_PLAIN = 4  # orders that take part in selection and polish; candidates may use more
 GOOD_MISFIT = 1.0  # ‖ρ‖² per degree of freedom; good optima sit at 0.4–0.6 since noises correlate
 DRAWS_PER_ROUND = 12
-PATIENCE = 1e-3  # share of the cost; a start that creeps is left to the next round's candidates
+ROUGH = 0.5  # tolerance of the cost while the noise is renewed or rounds compete
+PATIENCE = 1e-3  # share of the cost; a slow start is left to the next round's candidates
 LARGE = 2000  # parameters from which a round takes most of a minute: one only
+
+
+class Effort(NamedTuple):
+    """How long the moments are worked on.
+
+    Parameters
+    ----------
+    max_rounds : int
+        Rounds of further candidates while the misfit stays above the noise.
+    joint_steps : tuple of int
+        Levenberg–Marquardt steps at most, one number per renewal of the noise.
+    to_the_end : bool
+        Whether a round counts as good only if the over-identification test accepts it, and the
+        best one is polished until it rests. Otherwise a misfit at the noise is enough.
+    """
+
+    max_rounds: int
+    joint_steps: tuple[int, ...]
+    to_the_end: bool
+
+
+ANSWER = Effort(3, (10, 6), True)
+START = Effort(2, (6, 4), False)  # passes over the rows improve on it: fewer rounds and steps
 
 
 @dataclass(frozen=True)
 class MomentFit:
-    """The answer from moments, in standardised features.
+    """The answer from moments, in standardized features.
 
-    `raw` are the parameters as polished, `parameters` the same with variances raised to what the
-    moments can resolve.
+    Attributes
+    ----------
+    parameters : Parameters
+        With variances raised to what the moments can resolve.
+    raw, deviations : Parameters
+        The parameters as polished, and their standard errors as if noises were independent.
+    conditions : Conditions
+        That were matched.
+    noise : array of shape (n_conditions,)
+        Standard errors of their observed values.
     """
 
     parameters: Parameters
     raw: Parameters
     deviations: Parameters
-    misfit: float
-    n_candidates: int
     conditions: Conditions
     noise: Float
-    history: list[float] = field(default_factory=list)
-
-
-class _Answer(NamedTuple):
-    """Where a joint polish ended, with the noise it used, and its last damping."""
-
-    parameters: Parameters
-    noise: Float
-    cost: float
-    damping: float
 
 
 def one_component(moments: StandardMoments, floor: float) -> Parameters:
-    """One component: mean 0 and variance 1 of standardised features, in closed form."""
-    d = moments.n_features
+    """One component: mean 0 and variance 1 of standardized features, in closed form."""
     mean = moments.orders[1][None, :]
     variance = np.maximum(moments.squared[0][:, 0] - mean[0] ** 2, floor)
-    return Parameters(np.ones(1), mean, variance.reshape(1, d))
+    return Parameters(np.ones(1), mean, variance[None, :])
 
 
 def fit_moments(
@@ -90,9 +117,7 @@ def fit_moments(
     n_components: int,
     rng: np.random.Generator,
     floor: float = 1e-6,
-    max_rounds: int = 3,
-    strict: bool = True,
-    joint_steps: tuple[int, ...] = (10, 6),
+    effort: Effort = ANSWER,
 ) -> MomentFit:
     """Weights, means and variances from moments alone.
 
@@ -103,72 +128,80 @@ def fit_moments(
         Within the capacity of the robust method at this order.
     rng : numpy Generator
     floor : float
-        Least variance of a standardised feature.
-    max_rounds : int
-        Rounds of further candidates while the misfit stays above the noise.
-    strict : bool
-        Whether a round counts as good only if the over-identification test accepts it; otherwise
-        a misfit at the noise is enough. The answer is then polished to the end as well.
-    joint_steps : tuple of int
-        Levenberg–Marquardt steps at most, one number per renewal of the noise.
+        Least variance of a standardized feature.
+    effort : Effort
     """
     r, d = n_components, moments.n_features
+    if r == 1:
+        return _closed_form(moments, floor)
     n_parameters = r * (2 * d + 1)
-    limit = max(4000, 4 * n_parameters)
+    limit = max(4000, 4 * n_parameters)  # conditions: time is bounded, parameters over-determined
     plain = build_conditions(moments, HIGHEST_PLAIN, limit=limit, rng=rng)
     full = build_conditions(moments, HIGHEST_PLAIN, 2, limit=limit, rng=rng)
-    bounds = Bounds.of(moments, floor)
     pool = np.zeros((0, d))
-    best: _Answer | None = None
-    history = []
-    rounds = max_rounds if n_parameters < LARGE else 1
+    best: Polished | None = None
+    rounds = effort.max_rounds if n_parameters < LARGE else 1
     for _ in range(rounds):
         pool = np.concatenate([pool, draw_candidates(moments, r, DRAWS_PER_ROUND, rng)])
-        known = None if best is None else best.parameters
-        start = _select_and_polish(moments, plain, pool, bounds, r, known)
+        previous = None if best is None else best.parameters
+        start = _select_and_polish(moments, plain, pool, r, floor, previous)
         if start.n_components < r:
-            start = _filled_up(start, r, rng)
-        found = _joint_polish(full, start, bounds, moments.n_effective, joint_steps)
-        misfit = found.cost / max(full.size - n_parameters, 1)
-        history.append(misfit)
-        if best is None or found.cost < best.cost:
-            best = found
+            start = _split_heaviest(start, r, rng)
+        stops = [Stopping(steps, ROUGH, PATIENCE) for steps in effort.joint_steps]
+        polished = _joint_polish(full, start, moments, floor, stops)
+        if best is None or polished.cost < best.cost:
+            best = polished
         if rounds == 1:
             break
-        if not (strict or misfit > GOOD_MISFIT) or _is_accepted(moments, found.parameters, rng):
-            best = found
+        misfit = polished.cost / max(full.size - n_parameters, 1)
+        is_good = not (effort.to_the_end or misfit > GOOD_MISFIT)
+        if is_good or _is_accepted(moments, polished.parameters, rng):
+            best = polished
             break
-        pool = np.concatenate([pool, found.parameters.means])
+        pool = np.concatenate([pool, polished.parameters.means])
     assert best is not None
-    if strict:
-        # The standard errors are those of the minimum, so the minimum has to be reached.
-        steps = (int(np.clip(2e11 / n_parameters**3, 5, 40)),)
-        best = _joint_polish(
-            full, best.parameters, bounds, moments.n_effective, steps, 1e-3, best.damping, 0.0
-        )
-    misfit = best.cost / max(full.size - n_parameters, 1)
-    raw, noise = best.parameters, best.noise
-    deviations = _standard_deviations(full, raw, noise)
-    answer = resolvable_variances(raw, deviations, floor)
-    return MomentFit(answer, raw, deviations, misfit, pool.shape[0], full, noise, history)
+    if effort.to_the_end:
+        # The standard errors are those of the minimum, so the minimum has to be reached. A step
+        # costs about n_parameters³ operations: the number is that of a few seconds.
+        stop = Stopping(int(np.clip(2e11 / n_parameters**3, 5, 40)), tolerance=1e-3)
+        best = _joint_polish(full, best.parameters, moments, floor, [stop], best.damping)
+    deviations = _standard_deviations(full, best.parameters, best.noise)
+    answer = resolvable_variances(best.parameters, deviations, floor)
+    return MomentFit(answer, best.parameters, deviations, full, best.noise)
 
 
-def _is_accepted(moments: StandardMoments, found: Parameters, rng: np.random.Generator) -> bool:
-    test = check_conditions(moments, found, rng, bootstrap=False, correlations=False)
-    return not test.testable or test.p_value >= 0.01
+def _closed_form(moments: StandardMoments, floor: float) -> MomentFit:
+    """The same for one component; its variances are known as well as those of the columns."""
+    p, conditions = one_component(moments, floor), build_conditions(moments, 1, 0)
+    negligible = np.full_like(p.means, 1e-12)
+    deviations = Parameters(np.zeros(1), negligible, negligible)
+    return MomentFit(p, p, deviations, conditions, _noise(conditions, p, moments.n_effective))
+
+
+def _noise(conditions: Conditions, parameters: Parameters, n_effective: float) -> Float:
+    """Standard errors of the observed values that the parameters imply, of shape (n,)."""
+    noise = np.sqrt(conditions.row_variances(parameters) / n_effective)
+    # The weights sum to 1 without noise. Far below the others, but not 0, since it is divided by.
+    noise[0] = 1e-3 / np.sqrt(n_effective)
+    return noise
+
+
+def _is_accepted(moments: StandardMoments, p: Parameters, rng: np.random.Generator) -> bool:
+    test = check_conditions(moments, p, rng, bootstrap=False, correlations=False)
+    return not test.testable or test.p_value >= LEAST_P_VALUE
 
 
 def _select_and_polish(
     moments: StandardMoments,
     plain: Conditions,
     pool: Float,
-    bounds: Bounds,
     r: int,
-    known: Parameters | None = None,
+    floor: float,
+    previous: Parameters | None = None,
 ) -> Parameters:
-    """Choice among the pool and polish of the means; noise equal at first, then as `known` says."""
-    spread = np.ones(plain.size) if known is None else np.sqrt(plain.row_variances(known))
-    spread[0] = 0.1
+    """Choice among the pool, polish of the means; noise equal at first, then that of `previous`."""
+    spread = np.ones(plain.size) if previous is None else np.sqrt(plain.row_variances(previous))
+    spread[0] = 0.1  # the weights sum to 1: a tenth of the noise of a moment
     noise = spread / np.sqrt(moments.n_effective)
     weights, means = select_means(plain, pool, noise, r)
     if not weights.size:
@@ -178,50 +211,39 @@ def _select_and_polish(
             condition="independence-basis",
         )
     start = Parameters(weights, means, np.ones_like(means))
-    first = polish(
-        plain,
-        start,
-        bounds,
-        noise,
-        max_steps=40,
-        with_variances=False,
-        tolerance=0.5,
-        patience=PATIENCE,
-    ).parameters
-    weights = first.weights / first.weights.sum()
-    floor = float(bounds.variance_floor.max())
-    return Parameters(weights, first.means, fit_variances(moments, weights, first.means, floor))
+    stopping = Stopping(40, ROUGH, PATIENCE)
+    bounds = parameter_bounds(moments, floor, start.n_components)
+    means_only = polish(plain, start, bounds, noise, stopping, with_variances=False).parameters
+    weights, means = means_only.weights / means_only.weights.sum(), means_only.means
+    return Parameters(weights, means, fit_variances(moments, weights, means, floor))
 
 
 def _joint_polish(
     full: Conditions,
     start: Parameters,
-    bounds: Bounds,
-    n_effective: float,
-    steps: tuple[int, ...],
-    tolerance: float = 0.5,
+    moments: StandardMoments,
+    floor: float,
+    stops: list[Stopping],
     damping: float = 1e-3,
-    patience: float = PATIENCE,
-) -> _Answer:
+) -> Polished:
     """Rounds of Levenberg–Marquardt, each with the noise that the parameters before imply."""
-    current, cost = start, np.inf
-    noise = np.ones(full.size)
-    for max_steps in steps:
-        noise = np.sqrt(full.row_variances(current) / n_effective)
-        noise[0] = 1e-3 / np.sqrt(n_effective)  # the weights sum to 1: no noise in that
-        done = polish(full, current, bounds, noise, max_steps, True, tolerance, damping, patience)
-        cost, damping = done.cost, done.damping
+    bounds = parameter_bounds(moments, floor, start.n_components)
+    done = Polished(start, np.inf, np.ones(full.size), damping)
+    for stopping in stops:
+        noise = _noise(full, done.parameters, moments.n_effective)
+        done = polish(full, done.parameters, bounds, noise, stopping, damping=done.damping)
         p = done.parameters
-        current = Parameters(p.weights / p.weights.sum(), p.means, p.variances)
-    return _Answer(current, noise, cost, damping)
+        p = Parameters(p.weights / p.weights.sum(), p.means, p.variances)
+        done = replace(done, parameters=p)
+    return done
 
 
-def _filled_up(start: Parameters, r: int, rng: np.random.Generator) -> Parameters:
-    """Split the heaviest components until there are r, where the pool held fewer."""
+def _split_heaviest(start: Parameters, r: int, rng: np.random.Generator) -> Parameters:
+    """Split the heaviest components until there are r, where the pool gave fewer."""
     weights, means, variances = start.weights, start.means, start.variances
     while weights.size < r:
         i = int(weights.argmax())
-        offset = 0.3 * rng.normal(size=means.shape[1])
+        offset = 0.3 * rng.normal(size=means.shape[1])  # well within a feature's deviation of 1
         means = np.concatenate([means, means[i : i + 1] + offset])
         means[i] -= offset
         variances = np.concatenate([variances, variances[i : i + 1]])
@@ -241,7 +263,7 @@ def resolvable_variances(
     ratio = parameters.variances / deviations.variances
     log_density = -0.5 * ratio**2 - 0.5 * np.log(2 * np.pi)
     raised = deviations.variances * np.exp(log_density - log_ndtr(ratio)) + deviations.means**2
-    # No component spreads wider than the whole: standardised features have variance 1.
+    # No component is wider than all rows together: standardized features have variance 1.
     widest = np.maximum(parameters.variances, 1.0)
     variances = np.minimum(parameters.variances + raised, widest)
     return Parameters(parameters.weights, parameters.means, np.maximum(variances, floor))

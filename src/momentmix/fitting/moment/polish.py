@@ -7,7 +7,10 @@
 | ‖ρ‖² | ``Polished.cost`` | scalar |
 
 Bounds (weights ≥ 0, means within the data, variances ≥ a floor) are kept by projection: a parameter
-that sits on its bound and is pushed outwards is left out of the step.
+that is on its bound and is pushed outwards is left out of the step.
+
+``tensor/gauss_newton.py`` has a loop of its own: it runs without bounds to the limit of double
+precision, while this one stops where the noise of the moments makes further digits meaningless.
 
 Differs from the paper: (prob:nls-w mu) is solved there for orders m and t by a general solver.
 """
@@ -15,6 +18,7 @@ Differs from the paper: (prob:nls-w mu) is solved there for orders m and t by a 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,120 +31,124 @@ from momentmix.parallel import all_threads
 
 Float = NDArray[np.float64]
 
-__all__ = ["Bounds", "Polished", "polish"]
+__all__ = ["Polished", "Stopping", "parameter_bounds", "polish"]
+
+_MOST_TRIALS = 12  # fourfold damping each time: a step 10⁷ times shorter that fails is no descent
 
 
-@dataclass(frozen=True)
-class Bounds:
-    """Box that holds the parameters of standardised features."""
+def parameter_bounds(
+    moments: StandardMoments, floor: float, n_components: int
+) -> tuple[Float, Float]:
+    """Lower and upper bounds of `Parameters.flat`.
 
-    low: Float
-    high: Float
-    variance_floor: Float
+    Means lie within the data, variances between the floor and the largest that the range allows.
+    """
+    r, (low, high) = n_components, moments.standard_range
+    least = np.full(low.size, floor)
+    largest = np.maximum((high - low) ** 2, floor)
+    lower = np.concatenate([np.full(r, 1e-9), np.tile(low, r), np.tile(least, r)])
+    upper = np.concatenate([np.ones(r), np.tile(high, r), np.tile(largest, r)])
+    return lower, upper
 
-    @classmethod
-    def of(cls, moments: StandardMoments, floor: float) -> Bounds:
-        """Means within the data; variances from the floor to the largest that the range allows."""
-        low = (moments.minimum - moments.shift) / moments.scale
-        high = (moments.maximum - moments.shift) / moments.scale
-        return cls(low, high, np.full(moments.n_features, floor))
 
-    def flat(self, n_components: int) -> tuple[Float, Float]:
-        """Lower and upper bounds of `Parameters.flat`."""
-        r = n_components
-        lower = np.concatenate(
-            [np.full(r, 1e-9), np.tile(self.low, r), np.tile(self.variance_floor, r)]
-        )
-        widest = np.maximum((self.high - self.low) ** 2, self.variance_floor)
-        upper = np.concatenate([np.ones(r), np.tile(self.high, r), np.tile(widest, r)])
-        return lower, upper
+class Stopping(NamedTuple):
+    """When a polish ends.
+
+    Parameters
+    ----------
+    max_steps : int
+        Accepted steps at most.
+    tolerance : float
+        Stop when the cost falls by less than this in a nearly undamped step. The cost is a χ²: a
+        fall of 0.01 moves no parameter by more than a tenth of its standard error.
+    patience : float
+        Stop too when three steps in a row lower the cost by less than this share of it.
+    """
+
+    max_steps: int = 50
+    tolerance: float = 0.01
+    patience: float = 0.0
 
 
 @dataclass(frozen=True)
 class Polished:
-    """Where the iteration ended: parameters, ‖ρ‖², number of steps, damping of the next."""
+    """Where the iteration ended: parameters, ‖ρ‖², its noise, and the damping of the next step."""
 
     parameters: Parameters
     cost: float
-    n_steps: int
+    noise: Float
     damping: float
 
 
 def polish(
     conditions: Conditions,
     start: Parameters,
-    bounds: Bounds,
+    bounds: tuple[Float, Float],
     noise: Float,
-    max_steps: int = 50,
+    stopping: Stopping,
     with_variances: bool = True,
-    tolerance: float = 0.01,
     damping: float = 1e-3,
-    patience: float = 0.0,
 ) -> Polished:
-    """Minimise Σ ((observed − model) / noise)².
+    """Minimize Σ ((observed − model) / noise)².
 
     Parameters
     ----------
     conditions : Conditions
     start : Parameters
-    bounds : Bounds
+    bounds : pair of arrays
+        As of `parameter_bounds`.
     noise : array of shape (n,)
-        Standard error of each observed mean; the weights' sum 1 is the condition of order 0.
-    max_steps : int
-        Accepted steps at most.
+        Standard error of each observed mean; the sum 1 of the weights is the condition of order 0.
+    stopping : Stopping
     with_variances : bool
         Whether the variances move too.
-    tolerance : float
-        Stop when the cost falls by less than this in a nearly undamped step. The cost is a χ²: a
-        fall of 0.01 moves no parameter by more than a tenth of its standard error.
     damping : float
         Of the first step; small where the start is close to the minimum.
-    patience : float
-        Stop too when three steps one after the other lower the cost by less than this share of it.
     """
     r, d = start.means.shape
     order = by_feature(r, d)
     moving = order.size if with_variances else order.size - start.variances.size
-    lower, upper = (bound[order] for bound in bounds.flat(r))
+    lower, upper = (bound[order] for bound in bounds)
     theta = np.clip(start.flat()[order], lower, upper)
     current = _parameters(theta, order, r)
     residual = (conditions.values - conditions.model(current)) / noise
-    cost, steps = float(residual @ residual), 0
-    resting, fall, slow = False, 10.0, 0
-    while steps < max_steps and not resting and slow < 3:
+    cost = float(residual @ residual)
+    n_steps, n_slow, at_rest = 0, 0, False
+    decrease = 10.0  # of the damping after a good step
+    while n_steps < stopping.max_steps and n_slow < 3 and not at_rest:
         slope = derivative(conditions, current, noise)
         gradient = slope.transposed_times(residual, with_variances)
-        x, lo, hi = theta[:moving], lower[:moving], upper[:moving]
-        free = ~(((x <= lo) & (gradient < 0)) | ((x >= hi) & (gradient > 0)))
+        x, low, high = theta[:moving], lower[:moving], upper[:moving]
+        free = ~(((x <= low) & (gradient < 0)) | ((x >= high) & (gradient > 0)))
         normal = slope.normal_matrix(with_variances)
         diagonal = np.diagonal(normal).copy()
-        diagonal += 1e-12 * diagonal.max()
-        accepted, before = False, damping
-        for _ in range(12):
+        diagonal += 1e-12 * diagonal.max()  # a parameter that no condition names is damped too
+        first_damping = damping
+        for _ in range(_MOST_TRIALS):
             step = _damped_step(normal, gradient, diagonal * damping, free)
             trial = theta.copy()
-            trial[:moving] = np.clip(x + step, lo, hi)
+            trial[:moving] = np.clip(x + step, low, high)
             parameters = _parameters(trial, order, r)
             new_residual = (conditions.values - conditions.model(parameters)) / noise
             new_cost = float(new_residual @ new_residual)
             if new_cost < cost:
-                accepted = True
                 break
             damping *= 4.0
-            fall = 4.0  # the limit is near: approach it in smaller steps from now on
-        if not accepted:
-            break
+            decrease = 4.0  # the limit is near: approach it in smaller steps from now on
+        else:
+            break  # no trial lowered the cost
+        gain = cost - new_cost
         # Heavy damping makes any step small; only nearly undamped ones tell that the end is near.
-        resting = cost - new_cost < tolerance and damping < 1e-6
-        # Less damping where the quadratic picture foretold the gain and no try failed.
-        made = trial[:moving] - x
-        foretold = float(made @ (2.0 * gradient - normal @ made))
-        if damping == before and cost - new_cost > 0.5 * foretold:
-            damping = max(damping / fall, 1e-9)
-        slow = slow + 1 if cost - new_cost < patience * cost else 0
+        at_rest = gain < stopping.tolerance and damping < 1e-6
+        # Less damping where the quadratic model predicted the gain and no trial failed.
+        taken = trial[:moving] - x
+        predicted = float(taken @ (2.0 * gradient - normal @ taken))
+        if damping == first_damping and gain > 0.5 * predicted:
+            damping = max(damping / decrease, 1e-9)
+        n_slow = n_slow + 1 if gain < stopping.patience * cost else 0
         theta, current, residual, cost = trial, parameters, new_residual, new_cost
-        steps += 1
-    return Polished(current, cost, steps, damping)
+        n_steps += 1
+    return Polished(current, cost, noise, damping)
 
 
 def _parameters(theta: Float, order: NDArray[np.int64], n_components: int) -> Parameters:
@@ -152,14 +160,14 @@ def _parameters(theta: Float, order: NDArray[np.int64], n_components: int) -> Pa
 
 def _damped_step(normal: Float, gradient: Float, damping: Float, free: NDArray[np.bool_]) -> Float:
     step = np.zeros_like(gradient)
-    part = np.flatnonzero(free)
-    matrix = normal.copy() if part.size == free.size else normal[np.ix_(part, part)]
-    matrix[np.diag_indices_from(matrix)] += damping[part]
-    with all_threads(part.size):
-        # Symmetric, so the transpose serves, which LAPACK can overwrite.
-        _, solved, failed = dposv(matrix.T, gradient[part], lower=1, overwrite_a=1)
+    places = np.flatnonzero(free)
+    matrix = normal.copy() if places.size == free.size else normal[np.ix_(places, places)]
+    matrix[np.diag_indices_from(matrix)] += damping[places]
+    with all_threads(places.size):
+        # Symmetric, so the transpose is the same matrix, in an order that LAPACK can overwrite.
+        _, solved, failed = dposv(matrix.T, gradient[places], lower=1, overwrite_a=1)
     if failed:
-        matrix = normal[np.ix_(part, part)] + np.diag(damping[part])
-        solved = np.linalg.lstsq(matrix, gradient[part], rcond=None)[0]
-    step[part] = solved
+        matrix = normal[np.ix_(places, places)] + np.diag(damping[places])
+        solved = np.linalg.lstsq(matrix, gradient[places], rcond=None)[0]
+    step[places] = solved
     return step

@@ -1,14 +1,14 @@
 """From pooled candidate means to n_components of them.
 
-| paper symbol | name here | shape |
+| symbol | name here | shape |
 |---|---|---|
 | Φ: products of each candidate mean | ``features`` | (n_conditions, n_candidates) |
 | min_{ω ≥ 0} ‖observed − Φ ω‖ | ``select_means`` | |
 
 Non-negative least squares has sparse solutions: of hundreds of candidates it keeps a few dozen.
-Neighbours among them (by Ward's cost) are merged, the pair that changes the moments least first.
+Neighbors among them (by Ward's cost) are merged, the pair that changes the moments least first.
 
-Differs from the paper: the paper has one candidate per component and no choice to make.
+The paper has one candidate per component and no choice to make.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from momentmix.fitting.conditions.conditions import Conditions
 
 Float = NDArray[np.float64]
 
-_SHORT_LIST = 8
+_SHORT_LIST = 8  # nearest pairs whose merge is tried on the conditions: the best is among them
 
 __all__ = ["fit_weights", "merge_means", "select_means"]
 
@@ -30,7 +30,7 @@ __all__ = ["fit_weights", "merge_means", "select_means"]
 def fit_weights(features: Float, observed: Float) -> Float:
     """Non-negative least-squares weights, of shape (n_candidates,)."""
     if not features.size:
-        return np.zeros(features.shape[1])  # SciPy's nnls brings the process down
+        return np.zeros(features.shape[1])  # SciPy's nnls crashes the process on an empty table
     q, triangle = np.linalg.qr(features)
     try:
         weights, _ = nnls(triangle, q.T @ observed, maxiter=30 * features.shape[1])
@@ -49,7 +49,7 @@ def select_means(
     """Weights (r,) and means (r, d) of at most `n_components` components."""
     features = conditions.features_of_means(candidates) / noise[:, None]
     weights = fit_weights(features, conditions.values / noise)
-    keep = weights > 1e-6 * weights.sum()
+    keep = weights > 1e-6 * weights.sum()  # the rest is rounding of the solver
     return merge_means(conditions, weights[keep], candidates[keep], noise, n_components)
 
 
@@ -64,7 +64,7 @@ def merge_means(
     costs = _ward_costs(weights, means, weights, means)
     costs[np.tril_indices_from(costs)] = np.inf
     while weights.size > n_components:
-        # Far above the goal the nearest pairs are copies of each other; no need to look closer.
+        # Far above the goal the nearest pairs are copies of each other: take the first.
         n_pairs = 1 if weights.size > 3 * n_components else _SHORT_LIST
         pairs = _nearest_pairs(costs, n_pairs)
         i, k = pairs[0]

@@ -24,10 +24,10 @@ __all__ = ["fit_variances"]
 
 
 def fit_variances(moments: StandardMoments, weights: Float, means: Float, floor: float) -> Float:
-    """Variances of standardised features, at least `floor`, of shape (r, d).
+    """Variances of standardized features, at least `floor`, of shape (r, d).
 
-    A small pull towards the average within-component variance settles the components that the
-    conditions say nothing about; it is far below the noise of the rest.
+    A penalty towards the average within-component variance determines the components that the
+    conditions say nothing about. Its factor 1e-3 keeps it far below the noise of the conditions.
     """
     r, d = means.shape
     variances = np.empty((r, d))
@@ -37,8 +37,8 @@ def fit_variances(moments: StandardMoments, weights: Float, means: Float, floor:
         observed = np.concatenate([level[j] for level in moments.squared])
         target = observed - features @ (weights * means[:, j] ** 2)  # eq. cov-A
         average = max(target[0], floor)
-        pull = np.sqrt(1e-3 / max(moments.n_effective, 1.0)) * np.sqrt(features.shape[0])
-        matrix = np.concatenate([features * weights, pull * np.diag(np.sqrt(weights))])
-        right = np.concatenate([target, pull * np.sqrt(weights) * average])
+        penalty = np.sqrt(1e-3 / max(moments.n_effective, 1.0)) * np.sqrt(features.shape[0])
+        matrix = np.concatenate([features * weights, penalty * np.diag(np.sqrt(weights))])
+        right = np.concatenate([target, penalty * np.sqrt(weights) * average])
         variances[:, j] = nnls(matrix, right, maxiter=100 * r)[0]  # eq. solve-sigma
     return np.maximum(variances, floor)

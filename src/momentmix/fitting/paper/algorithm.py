@@ -12,15 +12,15 @@
 Differs from the paper:
 
 * At even m the sign of each q_i is open. Where t is odd, (solve-w) is solved without β ≥ 0 and
-  factors with negative β are turned round; where t is even too, the signs come from the smallest
+  factors with negative β change their sign; where t is even too, the signs come from the smallest
   odd order t' with C(d, t') ≥ r.
 * (cov-A) subtracts Σ ω*_i (μ*_i)^{⊗m} rather than Σ q̌_i^{⊗m}: the polished values.
 * β is kept away from zero (weights of at least 1e-6), since (est-w-mu) divides by a power of it.
 * On samples, variances below a tenth of the variance that the components share (what is left of a
   column's variance after the means) are raised to it (`fit_paper`): (solve-sigma) often puts
-  variances at zero there, and a component without width attracts no row.
+  variances at zero there, and a component of variance zero attracts no row.
 
-Data must not be centred: centring makes M_1 zero and the means linearly dependent.
+Data must not be centered: centering makes M_1 zero and the means linearly dependent.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ Array = NDArray[Any]
 
 __all__ = ["MomentSource", "PaperFit", "RawMoments", "fit_paper", "learn_mixture", "weight_order"]
 
-_LEAST_WEIGHT = 1e-6
+_LEAST_WEIGHT = 1e-6  # below any weight that moments of a sample can tell from zero
 _FLOOR = 0.1  # of the variance within components
-_HOPELESS_OFFSET = 100.0  # standard deviations between a column's mean and zero
+_LARGE_OFFSET = 100.0  # standard deviations from zero; its cube exceeds the noise of any sample
 
 
 class MomentSource(Protocol):
-    """Whatever gives uncentred moments: a sample, a summary, or a mixture itself."""
+    """A source of uncentered moments: a sample, a summary, or a mixture itself."""
 
     @property
     def n_features(self) -> int:
@@ -75,7 +75,7 @@ class PaperFit(NamedTuple):
 
 
 class RawMoments:
-    """Uncentred moments of a summary in one unit for all features: shift 0, scale `unit`."""
+    """Uncentered moments of a summary in one unit for all features: shift 0, scale `unit`."""
 
     def __init__(self, summary: MomentSummary, unit: float = 1.0) -> None:
         self.summary, self.unit = summary, unit
@@ -119,19 +119,19 @@ def fit_paper(
         raise InputError(
             f'method="paper" with order={order} needs a summary with order ≥ {order} and '
             f"squared_order ≥ {order - 2}; this one has order={summary.order} and squared_order="
-            f"{summary.squared_order}. Summarise the rows again with order={order}, "
+            f"{summary.squared_order}. Summarize the rows again with order={order}, "
             f"squared_order={order - 2}."
         )
     _warn_of_offsets(summary)
     unit = _unit(summary)
-    found = learn_mixture(RawMoments(summary, unit), n_components, order, random_state)
-    mixture = found.mixture
+    fit = learn_mixture(RawMoments(summary, unit), n_components, order, random_state)
+    mixture = fit.mixture
     mixture = replace(mixture, means=mixture.means * unit, variances=mixture.variances * unit**2)
-    centred = mixture.means - mixture.weights @ mixture.means
-    within = summary.variance - mixture.weights @ centred**2
+    centered = mixture.means - mixture.weights @ mixture.means
+    within = summary.variance - mixture.weights @ centered**2
     least = np.maximum(1e-6 * summary.variance, np.finfo(float).tiny)
     floored = mixture.with_variance_floor(np.maximum(_FLOOR * within, least))
-    return found._replace(mixture=floored)
+    return fit._replace(mixture=floored)
 
 
 def _unit(summary: MomentSummary) -> float:
@@ -144,12 +144,12 @@ def _warn_of_offsets(summary: MomentSummary) -> None:
     spread = summary.deviation
     offsets = np.abs(summary.mean) / np.where(spread > 0, spread, np.inf)
     worst = int(offsets.argmax())
-    if offsets[worst] > _HOPELESS_OFFSET:
+    if offsets[worst] > _LARGE_OFFSET:
         label = column_label(worst, summary.feature_names)
         warnings.warn(
-            f'method="paper" works on uncentred moments, and {label} lies '
-            f"{offsets[worst]:.3g} standard deviations from zero: the components drown in the "
-            "offset. Subtract a constant near the mean from that column before summarising.",
+            f'method="paper" works on uncentered moments, and {label} lies '
+            f"{offsets[worst]:.3g} standard deviations from zero: such an offset hides the "
+            "components. Subtract a constant near the mean from that column before summarizing.",
             PrecisionWarning,
             stacklevel=4,
         )
@@ -176,7 +176,7 @@ def learn_mixture(
     order: int,
     random_state: int | np.random.Generator | None = None,
 ) -> PaperFit:
-    """Weights, means and variances from uncentred moments (Algorithm 5.1).
+    """Weights, means and variances from uncentered moments (Algorithm 5.1).
 
     Parameters
     ----------
@@ -191,9 +191,10 @@ def learn_mixture(
     PaperFit
     """
     tensor = moments.moment_tensor(order)  # (C(d, m),)  subtensor-approx
-    found = approximate(tensor, n_components, random_state)  # Steps 1 and 2: real answer, eq:q
+    # Steps 1 and 2: real factors, eq:q
+    approximation = approximate(tensor, n_components, random_state)
     low = weight_order(moments.n_features, n_components)
-    factors, scales = _signs_and_scales(moments, found.factors, order, low)  # Step 3
+    factors, scales = _signs_and_scales(moments, approximation.factors, order, low)  # Step 3
     power = 1.0 / (order - low)
     weights = scales ** (order * power)  # (r,)  est-w-mu
     means = factors / scales[:, None] ** power  # (r, d)  est-w-mu
@@ -202,7 +203,7 @@ def learn_mixture(
     )
     variances = _variances(moments, polish.weights, polish.factors, order)  # Step 5
     mixture = DiagonalMixture(polish.weights / polish.weights.sum(), polish.factors, variances)
-    return PaperFit(mixture, found, polish)  #  algo:gaussian
+    return PaperFit(mixture, approximation, polish)  #  algo:gaussian
 
 
 def _power_table(vectors: Array, order: int) -> Array:
@@ -213,7 +214,7 @@ def _power_table(vectors: Array, order: int) -> Array:
 def _signs_and_scales(
     moments: MomentSource, factors: Array, order: int, low: int
 ) -> tuple[Array, Array]:
-    """Turn the factors to the right sign and solve (solve-w) for β ≥ 0."""
+    """Signs of the factors, and β ≥ 0 of (solve-w)."""
     target = moments.moment_tensor(low).values
     if order % 2 == 0:
         sign_order = weight_order(moments.n_features, factors.shape[0], odd=True)

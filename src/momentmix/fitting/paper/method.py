@@ -1,19 +1,9 @@
-"""method="paper": Algorithm 5.1 as printed, from rows or a summary to a result.
-
-| paper symbol | name here |
-|---|---|
-| y_1 … y_N | ``data`` |
-| r, m | ``n_components``, ``order`` |
-| {(ω_i, μ_i, Σ_i)} | ``mixture`` |
-
-Differs from the paper: nothing here; see `paper`.
-"""
+"""method="paper": Algorithm 5.1 as printed, from rows or a summary to a result."""
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
@@ -27,63 +17,18 @@ from momentmix.capacity import (
 from momentmix.errors import InputError, InputTypeError
 from momentmix.fitting.conditions.conditions import Parameters
 from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.context import Clock
 from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.findings import collect_findings, find_constants
 from momentmix.fitting.inference.over_identification import check_conditions
 from momentmix.fitting.inputs import moments_of, rows_of, summary_of
+from momentmix.fitting.outcome import Diagnostics, Provenance
 from momentmix.fitting.paper.algorithm import fit_paper
-from momentmix.fitting.result import FitResult
+from momentmix.fitting.result import Answer, FitResult
 from momentmix.mixture.mixture import DiagonalMixture
 from momentmix.summary.summary import MomentSummary
 
-__all__ = ["Printed", "fit_as_printed", "fit_printed"]
-
-
-class Printed(NamedTuple):
-    """The mixture, the moments of the rows, and how the decomposition went."""
-
-    mixture: DiagonalMixture
-    moments: StandardMoments
-    order: int
-    residual: float
-    converged: bool
-
-
-def fit_printed(
-    data: Any,
-    n_components: int,
-    order: int | Literal["auto"],
-    random_state: int | np.random.Generator | None,
-) -> Printed:
-    """Algorithm 5.1 on uncentred moments; "auto" takes the smallest order that identifies r."""
-    r = check_count("n_components", n_components, 1)
-    held = data.copy() if isinstance(data, MomentSummary) else rows_of(data)
-    if order == "auto":
-        available = held.order if isinstance(held, MomentSummary) else None
-        order = choose_order(held.n_features, r, available, method="paper")
-    elif r == 1:
-        order = check_order(order, held.n_features)
-    else:  # raises where the order does not reach r
-        best_split(held.n_features, check_count("order", order, 3), r)
-    if isinstance(held, MomentSummary):
-        summary = held
-    else:
-        summary = summary_of(held, order, max(order - 2, 0), 1)
-    if summary.n_rows < r:
-        raise InputError(f"{r} components need at least {r} rows; got {summary.n_rows}.")
-    moments = moments_of(summary)
-    assert moments is not None
-    if r == 1:
-        mixture = DiagonalMixture(np.ones(1), summary.mean[None], summary.variance[None])
-        return Printed(mixture, moments, order, 0.0, True)
-    found = fit_paper(summary, r, order, random_state)
-    return Printed(
-        found.mixture,
-        moments,
-        order,
-        found.approximation.residual,
-        found.approximation.converged and found.polish.converged,
-    )
+__all__ = ["fit_as_printed"]
 
 
 def fit_as_printed(
@@ -104,24 +49,63 @@ def fit_as_printed(
         )
     if isinstance(data, StandardMoments):
         raise InputTypeError(
-            'method="paper" needs uncentred moments; pass rows or a MomentSummary, not '
+            'method="paper" needs uncentered moments; pass rows or a MomentSummary, not '
             "StandardMoments."
         )
-    start = time.perf_counter()
-    found = fit_printed(data, n_components, order, random_state)
-    seconds = time.perf_counter() - start
-    moments, varying = found.moments, found.moments.varying()
+    r, clock = check_count("n_components", n_components, 1), Clock()
+    with clock.stage("paper"):
+        summary, order = _summarize(data, r, order)
+        moments = moments_of(summary)
+        assert moments is not None
+        mixture, residual, converged = _solve(summary, r, order, random_state)
     least = np.where(moments.constant, floor * moments.scale**2, 0.0)
-    mixture = replace(found.mixture.with_variance_floor(least), feature_names=moments.feature_names)
+    mixture = replace(mixture.with_variance_floor(least), feature_names=moments.feature_names)
+    certificate = _certify(mixture, moments, order, floor)
+    notes = [f"relative residual of the decomposed tensor {residual:.2e}"]
+    return FitResult(
+        Answer(mixture, moments, None),
+        Provenance(moments.n_rows, order, "paper", "none", "the printed algorithm", 1, converged),
+        Diagnostics(None, notes, certificate, stages=clock.stages, residual=residual),
+    )
+
+
+def _summarize(data: Any, r: int, order: int | Literal["auto"]) -> tuple[MomentSummary, int]:
+    """Summary of the rows, and the order: asked for, or the smallest that identifies r."""
+    source = data.copy() if isinstance(data, MomentSummary) else rows_of(data)
+    if order == "auto":
+        available = source.order if isinstance(source, MomentSummary) else None
+        order = choose_order(source.n_features, r, available, method="paper")
+    elif r == 1:
+        order = check_order(order, source.n_features)
+    else:  # raises where the order does not reach r
+        best_split(source.n_features, check_count("order", order, 3), r)
+    if not isinstance(source, MomentSummary):
+        source = summary_of(source, order, max(order - 2, 0), 1)
+    if source.n_rows < r:
+        raise InputError(f"{r} components need at least {r} rows; got {source.n_rows}.")
+    return source, order
+
+
+def _solve(
+    summary: MomentSummary, r: int, order: int, random_state: int | np.random.Generator | None
+) -> tuple[DiagonalMixture, float, bool]:
+    """The mixture, the relative residual of the tensor, and whether all steps converged."""
+    if r == 1:
+        mixture = DiagonalMixture(np.ones(1), summary.mean[None], summary.variance[None])
+        return mixture, 0.0, True
+    fit = fit_paper(summary, r, order, random_state)
+    converged = fit.approximation.converged and fit.polish.converged
+    return fit.mixture, fit.approximation.residual, converged
+
+
+def _certify(
+    mixture: DiagonalMixture, moments: StandardMoments, order: int, floor: float
+) -> Certificate:
+    """The certificate of the robust method, without a predicted loss: there is no covariance."""
+    varying = moments.varying()
     standard = varying.standardize(mixture.marginal(varying.columns))
     p = Parameters(standard.weights, standard.means, np.maximum(standard.variances, floor))
     test = check_conditions(varying, p, np.random.default_rng(0))
-    capacity = largest_rank(moments.n_features, found.order) if found.order >= 3 else 1
+    capacity = largest_rank(moments.n_features, order) if order >= 3 else 1
     findings = collect_findings(varying, p, test, capacity, floor) + find_constants(moments)
-    certificate = Certificate(test, float("nan"), findings, p.n_components)
-    notes = [f"relative residual of the decomposed tensor {found.residual:.2e}"]
-    return FitResult(
-        mixture, certificate, moments.n_rows, found.order, "paper", "none",
-        "the printed algorithm", [], 1, found.converged, None, [("paper", seconds)], None, moments,
-        notes, found.residual,
-    )  # fmt: skip
+    return Certificate(test, float("nan"), findings, p.n_components)

@@ -1,12 +1,10 @@
 """Whitening of moment conditions, and projection away from what the parameters can explain.
 
-| paper symbol | name here | shape |
+| symbol | name here | shape |
 |---|---|---|
 | C: covariance of one row's monomials | by ``scale``, ``triangle`` | (n,), (n, n) |
 | W = C^{-1/2} ∂ model / ∂ θ within Σ ω = 1, unit columns | ``slopes`` | (n, n_parameters − 1) |
 | I − W (WᵀW)⁻¹ Wᵀ | ``project`` | |
-
-Differs from the paper: the paper has no such step.
 """
 
 from __future__ import annotations
@@ -24,13 +22,13 @@ from momentmix.parallel import all_threads
 
 Float = NDArray[np.float64]
 
-__all__ = ["WhitenedFrame"]
+__all__ = ["Whitening", "gram"]
 
 _DEPENDENT = 1e-11  # squared length of what a slope adds to those before it; its own length is 1
-_ITERATIONS = 20
+_ITERATIONS = 20  # the condition number is printed with one digit
 
 
-class WhitenedFrame:
+class Whitening:
     """Whitening and projection for one set of conditions and parameters."""
 
     def __init__(self, conditions: Conditions, parameters: Parameters) -> None:
@@ -43,7 +41,7 @@ class WhitenedFrame:
         self.scale = np.sqrt(np.maximum(np.diagonal(covariance), 1e-12))
         covariance /= self.scale[:, None]
         covariance /= self.scale
-        covariance[np.diag_indices_from(covariance)] += 1e-9
+        covariance[np.diag_indices_from(covariance)] += 1e-9  # copies of columns are singular
         # Symmetric, so its transpose serves, which LAPACK can overwrite.
         self.triangle = cholesky(covariance.T, lower=True, overwrite_a=True, check_finite=False)
         self.slopes = self.whiten(_tangent(derivative(conditions, parameters).table(), parameters))
@@ -53,7 +51,7 @@ class WhitenedFrame:
 
     def _prepare_projection(self) -> None:
         """Cholesky factor of WᵀW, the most independent slopes first; dependent ones are dropped."""
-        normal = _gram(self.slopes)
+        normal = gram(self.slopes)
         factor, pivots, rank, _ = dpstrf(normal, tol=_DEPENDENT, lower=1)
         self.rank = int(rank)
         kept = pivots[: self.rank] - 1
@@ -78,8 +76,8 @@ class WhitenedFrame:
         return self.project(self.whiten(values - self.model))
 
 
-def _gram(table: Float) -> Float:
-    """tableᵀ table by a symmetric product: half the arithmetic."""
+def gram(table: Float) -> Float:
+    """tableᵀ table by a symmetric product, which takes half the operations."""
     half = dsyrk(1.0, table.T)  # upper triangle; table.T is Fortran-ordered, so nothing is copied
     return np.asarray(half + np.triu(half, 1).T)
 

@@ -1,0 +1,99 @@
+"""What is known of a fit apart from the answer: the parts that a result and a record share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar, overload
+
+from momentmix.fitting.inference.certificate import Certificate
+
+__all__ = ["Diagnostics", "FitFacts", "PartOf", "Provenance"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """How an answer was made.
+
+    Attributes
+    ----------
+    n_rows, order : int
+        Rows behind the moments, and the highest order of the moments.
+    method, refine : str
+        `method` is "robust" or "paper"; `refine` is "em" or "none".
+    winner : str
+        The candidate that the answer came from.
+    n_passes : int
+        Passes over all rows: one for the moments, the rest EM or scoring steps.
+    converged : bool
+    """
+
+    n_rows: int
+    order: int
+    method: str
+    refine: str
+    winner: str
+    n_passes: int
+    converged: bool
+
+
+@dataclass(frozen=True)
+class Diagnostics:
+    """How good an answer is, and what happened on the way to it.
+
+    Attributes
+    ----------
+    log_likelihood : float or None
+        Per row, in the units of the data; None without rows.
+    notes : sequence of str
+    certificate : Certificate
+    candidates : list of (str, float)
+        Candidates and their log-likelihood per row on the judging rows, best first. This and the
+        rest are not saved with a model.
+    stages : list of (str, float)
+        Stages and their seconds.
+    residual : float or None
+        Relative residual of the decomposed tensor, for method="paper".
+    """
+
+    log_likelihood: float | None
+    notes: Sequence[str]
+    certificate: Certificate
+    candidates: list[tuple[str, float]] = field(default_factory=list)
+    stages: list[tuple[str, float]] = field(default_factory=list)
+    residual: float | None = None
+
+
+class PartOf(Generic[T]):
+    """An attribute of a part that the owner of the part shows under the same name."""
+
+    def __init__(self, part: str) -> None:
+        self.part = part
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+        self.__doc__ = f"`{name}` of `{self.part}`."  # for help() and the pages
+
+    @overload
+    def __get__(self, owner: None, kind: type) -> PartOf[T]: ...
+    @overload
+    def __get__(self, owner: object, kind: type) -> T: ...
+    def __get__(self, owner: object | None, kind: type) -> Any:
+        return self if owner is None else getattr(getattr(owner, self.part), self.name)
+
+
+class FitFacts:
+    """The attributes of `Provenance` and `Diagnostics` that are saved with a model."""
+
+    n_rows = PartOf[int]("provenance")
+    order = PartOf[int]("provenance")
+    method = PartOf[str]("provenance")
+    refine = PartOf[str]("provenance")
+    winner = PartOf[str]("provenance")
+    n_passes = PartOf[int]("provenance")
+    converged = PartOf[bool]("provenance")
+    log_likelihood = PartOf["float | None"]("diagnostics")
+    notes = PartOf[Sequence[str]]("diagnostics")
+    certificate = PartOf[Certificate]("diagnostics")

@@ -1,0 +1,299 @@
+"""The robust method, stage by stage.
+
+rows or moments → moments of the columns that vary → number of components → answer from moments
+alone, or from candidates and passes over the rows → standard errors → certificate → result
+
+Constant columns take no part in a fit: all stages work with the moments of the columns that vary,
+in standardized features. `in_data_units` adds the constant columns and goes back to the units of
+the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from momentmix.capacity import check_order, choose_order, robust_rank, usable_orders
+from momentmix.errors import CapacityError, DecompositionError, InputError
+from momentmix.fitting.automatic import ROWS_PER_PARAMETER, choose_n_components
+from momentmix.fitting.conditions.conditions import Parameters
+from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.context import FitContext
+from momentmix.fitting.em.refine import (
+    Candidate,
+    Sample,
+    best_candidate,
+    draw_sample,
+    full_passes,
+    information_rows,
+)
+from momentmix.fitting.em.scores import information_matrix, settle_floored
+from momentmix.fitting.inference.certificate import Certificate
+from momentmix.fitting.inference.findings import collect_findings, find_constants
+from momentmix.fitting.inference.over_identification import check_conditions
+from momentmix.fitting.inference.precision import predicted_loss
+from momentmix.fitting.inference.standard_errors import (
+    Uncertainty,
+    uncertainty_after_em,
+    uncertainty_of_moment_fit,
+)
+from momentmix.fitting.inputs import summarised
+from momentmix.fitting.moment.moment_fit import (
+    ANSWER,
+    START,
+    fit_moments,
+    one_component,
+    resolvable_variances,
+)
+from momentmix.fitting.outcome import Diagnostics, Provenance
+from momentmix.fitting.result import Answer, FitResult
+from momentmix.mixture.mixture import DiagonalMixture
+from momentmix.rows.protocol import RowBlocks
+
+__all__ = ["fit_robust"]
+
+
+@dataclass(frozen=True)
+class StandardFit:
+    """A fit in standardized features, constant columns left out."""
+
+    moments: StandardMoments
+    parameters: Parameters
+    uncertainty: Uncertainty
+    provenance: Provenance
+    diagnostics: Diagnostics
+
+
+def fit_robust(
+    data: RowBlocks | StandardMoments,
+    n_components: int | Literal["auto"],
+    order: int | Literal["auto"],
+    refine: bool,
+    context: FitContext,
+) -> FitResult:
+    """Fit by the robust method; `refine` allows passes over the rows, where there are rows."""
+    all_columns = read_moments(data, n_components, order, context)
+    rows = None if isinstance(data, StandardMoments) or not refine else data
+    varying = moments = all_columns.varying()
+    notes = []
+    if n_components == "auto":
+        n_components, note = choose_n_components(rows, moments, context)
+        notes.append(note)
+    elif order == "auto":
+        moments = varying.truncated(choose_order(varying.n_features, n_components, varying.order))
+    if moments.n_rows < n_components:
+        raise InputError(
+            f"n_components={n_components} needs at least that many rows; got {moments.n_rows}. "
+            "Ask for fewer components."
+        )
+    if rows is None:
+        check_capacity(moments, n_components, all_columns.n_features)
+        answer = answer_from_moments(varying, moments.order, n_components, context)
+    else:
+        answer = answer_from_rows(rows, moments, n_components, context)
+    return in_data_units(answer, all_columns, notes, context)
+
+
+def read_moments(
+    data: RowBlocks | StandardMoments,
+    n_components: int | Literal["auto"],
+    order: int | Literal["auto"],
+    context: FitContext,
+) -> StandardMoments:
+    """Moments of all columns: those given, or from a pass over the rows."""
+    wanted = None if order == "auto" else check_order(order, data.n_features)
+    if isinstance(data, StandardMoments):
+        return data if wanted is None else data.truncated(wanted)
+    with context.clock.stage("moments"):
+        wanted = wanted or choose_order(data.n_features, n_components)
+        return summarised(data, wanted, context.n_threads)
+
+
+def check_capacity(moments: StandardMoments, n_components: int, n_columns: int) -> None:
+    """Raise where moments of this order cannot tell the components apart."""
+    d, order = moments.n_features, moments.order
+    most = robust_rank(d, order)
+    if n_components <= most:
+        return
+    sufficient = next((m for m in usable_orders(d, d) if robust_rank(d, m) >= n_components), None)
+    cure = "At"
+    if sufficient is not None:
+        cure = f"Use order={sufficient} (up to {robust_rank(d, sufficient)}), or at"
+    kind = "features" if d == n_columns else "features that vary"
+    raise CapacityError(
+        f"order={order} with {d} {kind} identifies at most {most} component"
+        f"{'s' if most > 1 else ''} from moments alone; n_components={n_components} was asked. "
+        f'{cure} most {most}; with the rows at hand, refine="auto" fits any number.'
+    )
+
+
+# -- from moments alone -----------------------------------------------------------------------
+
+
+def answer_from_moments(
+    moments: StandardMoments, order: int, n_components: int, context: FitContext
+) -> StandardFit:
+    """The pure moment answer; the order is raised while the certificate does not pass."""
+    notes: list[str] = []
+    answer = _answer_at_order(moments.truncated(order), n_components, notes, context)
+    while not answer.diagnostics.certificate.passed and order < moments.order:
+        order += 1
+        notes = [*notes, f"order raised to {order}: the certificate did not pass"]
+        candidate = _answer_at_order(moments.truncated(order), n_components, notes, context)
+        old, new = answer.diagnostics.certificate, candidate.diagnostics.certificate
+        if new.passed or new.p_value > old.p_value:
+            answer = candidate
+    return answer
+
+
+def _answer_at_order(
+    moments: StandardMoments, n_components: int, notes: list[str], context: FitContext
+) -> StandardFit:
+    floor, clock = context.variance_floor, context.clock
+    with clock.stage("moment fit"):
+        fit = fit_moments(moments, n_components, context.rng, floor, ANSWER)
+    with clock.stage("standard errors"):
+        uncertainty = uncertainty_of_moment_fit(
+            fit.conditions,
+            fit.raw,
+            fit.noise,
+            moments.n_effective,
+            context.rng,
+            context.n_threads,
+        )
+
+    def usable(drawn: Parameters) -> Parameters:
+        return resolvable_variances(drawn, fit.deviations, floor)
+
+    certificate = certify(moments, fit.parameters, uncertainty, context, usable)
+    provenance = Provenance(moments.n_rows, moments.order, "robust", "none", "moments", 1, True)
+    diagnostics = Diagnostics(None, notes, certificate)
+    return StandardFit(moments, fit.parameters, uncertainty, provenance, diagnostics)
+
+
+# -- from rows --------------------------------------------------------------------------------
+
+
+def answer_from_rows(
+    rows: RowBlocks, moments: StandardMoments, n_components: int, context: FitContext
+) -> StandardFit:
+    """Candidates, passes over the rows, standard errors and certificate."""
+    clock, n_threads = context.clock, context.n_threads
+    floor = np.full(moments.n_features, context.variance_floor)
+    sample = draw_sample(rows, moments, context.rng)
+    candidates = find_candidates(sample, moments, n_components, context)
+    best = candidates[0]
+    with clock.stage("passes"):
+        done = full_passes(
+            rows,
+            moments,
+            best.parameters,
+            sample,
+            floor,
+            context.max_passes,
+            n_threads,
+            scoring_first=best.name.endswith("before EM"),
+        )
+    p = done.parameters
+    features = information_rows(rows, moments, sample, p.flat().size, context.rng)
+    with clock.stage("standard errors"):
+        information = information_matrix(features, p, n_threads)
+        settle_floored(information, p, context.variance_floor)
+        uncertainty = uncertainty_after_em(p, information, moments.n_effective)
+    certificate = certify(moments, p, uncertainty, context)
+    provenance = Provenance(
+        moments.n_rows, moments.order, "robust", "em", best.name, 1 + done.n_passes, done.converged
+    )
+    notes = []
+    if not done.converged:
+        notes.append(f"stopped after max_passes={context.max_passes} passes, not converged")
+    scores = [(c.name, c.score) for c in candidates] if n_components > 1 else []
+    diagnostics = Diagnostics(done.log_likelihood, notes, certificate, scores)
+    return StandardFit(moments, p, uncertainty, provenance, diagnostics)
+
+
+def find_candidates(
+    sample: Sample, moments: StandardMoments, n_components: int, context: FitContext
+) -> list[Candidate]:
+    """Starts for the passes, best first; the moment answer competes where it can be computed."""
+    r, d = n_components, moments.n_features
+    if r == 1:
+        closed_form = one_component(moments, context.variance_floor)
+        return [Candidate("closed form", closed_form, 0.0)]
+    moment_answer: Parameters | None = None
+    many_rows = moments.n_rows >= ROWS_PER_PARAMETER * r * (2 * d + 1)
+    if many_rows and r <= robust_rank(d, moments.order):
+        # Without a moment answer the other candidates remain.
+        with suppress(DecompositionError), context.clock.stage("moment fit"):
+            moment_answer = fit_moments(
+                moments, r, context.rng, context.variance_floor, START
+            ).parameters
+    floor = np.full(d, context.variance_floor)
+    with context.clock.stage("candidates"):
+        return best_candidate(sample, moment_answer, r, floor, context.rng, context.n_threads)
+
+
+# -- both -------------------------------------------------------------------------------------
+
+
+def certify(
+    moments: StandardMoments,
+    parameters: Parameters,
+    uncertainty: Uncertainty,
+    context: FitContext,
+    usable: Callable[[Parameters], Parameters] | None = None,
+) -> Certificate:
+    """Test, predicted loss and findings.
+
+    After passes over the rows, parameters drawn from `uncertainty` are a density as they are;
+    `usable` makes one of those of a moment answer.
+    """
+    with context.clock.stage("certificate"):
+        test = check_conditions(moments, parameters, context.rng)
+        loss = 0.0
+        if parameters.n_components > 1:
+            loss = predicted_loss(parameters, uncertainty, context.rng, usable or (lambda p: p))
+        findings = collect_findings(
+            moments,
+            parameters,
+            test,
+            robust_rank(moments.n_features, moments.order),
+            context.variance_floor,
+            from_rows=usable is None,
+        )
+        return Certificate(test, loss, findings, parameters.n_components)
+
+
+def in_data_units(
+    answer: StandardFit, all_columns: StandardMoments, notes: list[str], context: FitContext
+) -> FitResult:
+    """The result: all columns, in the units of the data, the heaviest component first."""
+    moments, floor = all_columns.truncated(answer.moments.order), context.variance_floor
+    place = (answer.moments.columns, moments.n_features, floor)
+    parameters, uncertainty = (
+        answer.parameters.embedded(*place),
+        answer.uncertainty.embedded(*place),
+    )
+    weights = parameters.weights / parameters.weights.sum()
+    order = np.argsort(-weights, kind="stable")
+    mixture = DiagonalMixture(weights[order], parameters.means[order], parameters.variances[order])
+    # Log-densities of raw rows, not of standardized ones, and of the constant columns too.
+    units = float(np.log(moments.scale).sum())
+    units += 0.5 * float(np.log(2 * np.pi * floor)) * int(moments.constant.sum())
+    log_likelihood, certificate = answer.diagnostics.log_likelihood, answer.diagnostics.certificate
+    diagnostics = Diagnostics(
+        None if log_likelihood is None else log_likelihood - units,
+        [*notes, *answer.diagnostics.notes],
+        replace(certificate, findings=certificate.findings + find_constants(moments)),
+        [(name, score - units) for name, score in answer.diagnostics.candidates],
+        context.clock.stages,
+    )
+    return FitResult(
+        Answer(moments.restore(mixture), moments, uncertainty.reordered(order)),
+        answer.provenance,
+        diagnostics,
+    )

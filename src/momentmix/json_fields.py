@@ -1,0 +1,183 @@
+"""How objects are written to our JSON files and read from them: each is declared once, as `Fields`.
+
+A decoder takes parsed JSON and its place in the file ("fit.certificate.p_value") and gives the
+value, or raises a ValueError that starts with the place. Encoding is the same for all: `plain`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from enum import Enum
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+
+from momentmix.strict_json import is_double, plain
+
+__all__ = [
+    "Fields",
+    "array",
+    "boolean",
+    "check_version",
+    "choice",
+    "integer",
+    "list_of",
+    "number",
+    "optional",
+    "text",
+    "text_map",
+    "texts",
+]
+
+Decoder = Callable[[Any, str], Any]
+
+
+def check_version(document: Any, place: str, expected: int) -> None:
+    """Raise unless a parsed document has the expected version."""
+    version = document.get("version") if isinstance(document, dict) else None
+    if type(version) is not int or version != expected:
+        raise ValueError(
+            f"{place} has version {repr(version)[:40]}; this momentmix reads version {expected}"
+        )
+
+
+def _checked(is_valid: Callable[[Any], bool], requirement: str) -> Decoder:
+    """Decoder of what is the same in Python and in JSON."""
+
+    def decode(value: Any, place: str) -> Any:
+        if not is_valid(value):
+            raise ValueError(f"{place} must {requirement}")
+        return value
+
+    return decode
+
+
+def _are_texts(values: Collection[Any]) -> bool:
+    return all(isinstance(value, str) for value in values)
+
+
+text = _checked(lambda x: isinstance(x, str), "be a string")
+texts = _checked(lambda x: isinstance(x, list) and _are_texts(x), "be a list of strings")
+text_map = _checked(
+    lambda x: isinstance(x, dict) and _are_texts(x.values()), "hold strings in an object"
+)
+boolean = _checked(lambda x: isinstance(x, bool), "be true or false")
+
+
+def integer(least: float = -(1 << 63), most: float = (1 << 63) - 1) -> Decoder:
+    """An integer within bounds, by default of 64 bits."""
+    return _bounded(_checked(lambda x: type(x) is int, "be an integer"), least, most)
+
+
+def number(least: float = -np.inf, most: float = np.inf) -> Decoder:
+    """A number within bounds; null stands for NaN and infinity, which JSON does not have."""
+    decode = _bounded(_checked(is_double, "be a number or null"), least, most)
+    return lambda value, place: float("nan") if value is None else float(decode(value, place))
+
+
+def _bounded(decode: Decoder, least: float, most: float) -> Decoder:
+    def decode_and_compare(value: Any, place: str) -> Any:
+        if not least <= decode(value, place) <= most:
+            raise ValueError(f"{place} is {str(value)[:20]}, out of range")
+        return value
+
+    return decode_and_compare
+
+
+def array(*shape: int | None, nulls: bool = False) -> Decoder:
+    """Numbers in nested lists, at least one; None in the shape stands for any length.
+
+    With `nulls`, null stands for NaN and infinity.
+    """
+    requirement = "be lists of numbers, all of the same length"
+    if nulls:
+        requirement = f"be numbers or null in lists {shape}"
+    elif len(shape) == 1:
+        requirement = "be a list of numbers"
+
+    def decode(value: Any, place: str) -> Any:
+        level, lengths = [value], []
+        for wanted in shape:
+            different = {len(x) if isinstance(x, list) else None for x in level}
+            length = different.pop() if len(different) == 1 else None
+            if not length or wanted not in (None, length):
+                raise ValueError(f"{place} must {requirement}")
+            lengths.append(length)
+            level = [x for inner in level for x in inner]
+        if not all(is_double(x) or (nulls and x is None) for x in level):
+            raise ValueError(f"{place} must {requirement}")
+        return np.array(level, dtype=np.float64).reshape(lengths)  # None becomes NaN
+
+    return decode
+
+
+def choice(members: type[Enum]) -> Decoder:
+    """A member of an enumeration, by its value."""
+    return lambda value, place: members(text(value, place))
+
+
+def optional(decode: Decoder) -> Decoder:
+    """The same, or null as None."""
+    return lambda value, place: None if value is None else decode(value, place)
+
+
+def list_of(decode: Decoder) -> Decoder:
+    """A list of values of one kind."""
+    is_list = _checked(lambda x: isinstance(x, list), "be a list")
+    return lambda value, place: [decode(x, place) for x in is_list(value, place)]
+
+
+class Fields:
+    """An object of a file: all keys must occur, and no others.
+
+    Parameters
+    ----------
+    build : callable
+        Makes the object of the values by key; may raise ValueError.
+    fields : dict of decoders
+        By key, in the order of the file.
+    may_lack : collection of str
+        Keys that may be absent.
+    attributes : dict of str, optional
+        Attribute of the object by key, where it is not the key: ``"test.statistic"``.
+    """
+
+    def __init__(
+        self,
+        build: Callable[[dict[str, Any]], Any],
+        fields: dict[str, Decoder],
+        *,
+        may_lack: Collection[str] = (),
+        attributes: dict[str, str] | None = None,
+    ) -> None:
+        self.build, self.fields, self.may_lack = build, fields, may_lack
+        self.attributes = attributes or {}
+
+    def encode(self, value: Any) -> dict[str, Any]:
+        """The attributes of a value as an object of plain JSON."""
+        document = {}
+        for key, field in self.fields.items():
+            attribute = attrgetter(self.attributes.get(key, key))(value)
+            encode = field.encode if isinstance(field, Fields) else plain
+            document[key] = encode(attribute)
+        return document
+
+    def __call__(self, document: Any, place: str) -> Any:
+        """Decode the object."""
+        if not isinstance(document, dict):
+            raise ValueError(f"{place} must be an object")
+        missing = set(self.fields) - set(document) - set(self.may_lack)
+        unknown = set(document) - set(self.fields)
+        if missing:
+            raise ValueError(f"{place or 'it'} lacks {', '.join(sorted(missing))}")
+        if unknown:
+            listed = ", ".join(ascii(key)[:60] for key in sorted(unknown)[:5])
+            raise ValueError(f"{place or 'it'} holds unknown keys: {listed}")
+        return self.build(
+            {
+                key: field(document[key], f"{place}.{key}".lstrip("."))
+                for key, field in self.fields.items()
+                if key in document
+            }
+        )
