@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from momentmix.dask.inputs import Partitions
 from momentmix.dask.parts import FilePart, Part
 from momentmix.dask.schedule import Schedule
-from momentmix.errors import InputError, ShardError
+from momentmix.errors import InputError, InputTypeError, ShardError
 from momentmix.parallel import few_threads
-from momentmix.rows.protocol import RemoteRows
+from momentmix.rows.protocol import Rows, add_sums, rows_at
 from momentmix.summary.parts import PartMark, name_shards
 from momentmix.summary.summary import MomentSummary
 
@@ -86,16 +86,7 @@ def _twice(error: ShardError) -> InputError:
 def sum_part(part: Part, work: Callable[[Float], tuple[Any, ...]], block: Any) -> Any:
     """``work`` added up over the blocks of a part; None if it has no rows."""
     with few_threads(True):
-        return add_up([work(rows) for rows in part.blocks(block)])
-
-
-def add_up(sums: list[Any]) -> Any:
-    """Tuples added entry by entry, from left to right; None stands for nothing."""
-    total: tuple[Any, ...] | None = None
-    for one in sums:
-        if one is not None:
-            total = one if total is None else tuple(a + b for a, b in zip(total, one, strict=True))
-    return total
+        return add_sums(work(rows) for rows in part.blocks(block))
 
 
 class Places(NamedTuple):
@@ -110,14 +101,18 @@ def take_rows(part: Part, wanted: Places, block: Any) -> list[Float]:
     places, expected = wanted.places[part.number], wanted.counts[part.number]
     if not len(places):
         return []
-    taken, start = [], 0
-    for rows in part.blocks(block):
-        first, last = np.searchsorted(places, [start, start + len(rows)])
-        taken.append(rows[places[first:last] - start])
-        start += len(rows)
-    if start != expected:
+    n_rows = 0
+
+    def counted() -> Iterator[Float]:
+        nonlocal n_rows
+        for rows in part.blocks(block):
+            n_rows += len(rows)
+            yield rows
+
+    taken = rows_at(counted(), places)
+    if n_rows != expected:
         raise InputError(
-            f"partition {part.number} had {expected} rows in the first pass and has {start} now; "
+            f"partition {part.number} had {expected} rows in the first pass and has {n_rows} now; "
             "its rows are not the same each time they are computed. Fix the seed of the step that "
             "makes them, or persist() the collection first."
         )
@@ -132,7 +127,7 @@ def join_rows(parts: list[list[Float]]) -> list[Float]:
 # -- what runs on the client ------------------------------------------------------------------
 
 
-class DaskRows(RemoteRows):
+class DaskRows(Rows):
     """Rows in partitions, and the schedule that works on them.
 
     Parameters
@@ -141,19 +136,17 @@ class DaskRows(RemoteRows):
     schedule : Schedule
     """
 
+    is_remote = True
+
     def __init__(self, partitions: Partitions, schedule: Schedule) -> None:
         self.partitions, self.schedule = partitions, schedule
+        self.feature_names = partitions.feature_names
         self._counts: tuple[int, ...] | None = None
 
     @property
     def n_features(self) -> int:
         """Number of columns taken."""
         return self.partitions.n_features
-
-    @property
-    def feature_names(self) -> tuple[str, ...] | None:
-        """Names of the columns taken."""
-        return self.partitions.feature_names
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -196,10 +189,23 @@ class DaskRows(RemoteRows):
                 raise _twice(error) from None
         return summary
 
-    def sum_blocks(self, work: Callable[[Float], tuple[Any, ...]]) -> tuple[Any, ...]:
-        """``work`` of each block, added up in a fixed order."""
+    def summarize_into(self, summary: MomentSummary) -> MomentSummary:
+        """Summary of all rows of the orders of `summary`, which is empty."""
+        return self.summary(summary.order, summary.squared_order)
+
+    def blocks(self) -> NoReturn:
+        """Refused: the rows are not brought here."""
+        raise InputTypeError(
+            "these rows lie on a cluster and are not brought here block by block; use sum_blocks() "
+            "to work on them there, or take() for a few of them."
+        )
+
+    def sum_blocks(
+        self, work: Callable[[Float], tuple[Any, ...]], n_threads: int = 1
+    ) -> tuple[Any, ...]:
+        """``work`` of each block, added up in a fixed order; the workers have their own threads."""
         found: tuple[Any, ...] = self.schedule.reduce(
-            sum_part, add_up, work, self.partitions.parts, "Pass over rows"
+            sum_part, add_sums, work, self.partitions.parts, "Pass over rows"
         )
         return found
 

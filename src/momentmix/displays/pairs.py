@@ -17,7 +17,7 @@ from momentmix.displays.style import (
     need_matplotlib,
 )
 from momentmix.errors import InputError
-from momentmix.mixture.log_densities import centre_and_scale
+from momentmix.mixture.gaussian import center_and_scale
 from momentmix.mixture.mixture import DiagonalMixture
 from momentmix.rows.containers import rows_for
 
@@ -174,7 +174,7 @@ def _telling_features(mixture: DiagonalMixture, most: int) -> list[int]:
     """Features whose means differ most, beside the spread within components."""
     if mixture.n_features <= most:
         return list(range(mixture.n_features))
-    centre, scale = centre_and_scale(mixture.weights, mixture.means, mixture.variances)
+    centre, scale = center_and_scale(mixture)
     between = mixture.weights @ ((mixture.means - centre) / scale) ** 2
     within = mixture.weights @ (np.sqrt(mixture.variances) / scale) ** 2
     telling = between / np.maximum(within, np.finfo(float).tiny)

@@ -15,10 +15,11 @@ from math import log
 import numpy as np
 
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.em.refine import best_candidate, draw_sample
+from momentmix.fitting.em.sample import draw_sample
+from momentmix.fitting.em.search import ranked_candidates
 from momentmix.fitting.inference.over_identification import OverIdentification
 from momentmix.fitting.moment.candidates import cross_moments, layouts
-from momentmix.rows.protocol import RowBlocks
+from momentmix.rows.protocol import Rows
 
 __all__ = [
     "choose_by_bic",
@@ -81,15 +82,15 @@ def choose_from_moments(
 
 
 def choose_by_bic(
-    rows: RowBlocks, moments: StandardMoments, most: int, floor: float, rng: np.random.Generator
+    rows: Rows, moments: StandardMoments, most: int, floor: float, rng: np.random.Generator
 ) -> tuple[int, str]:
     """Number of components with the least BIC, likelihoods per row from candidates on a sample."""
-    sample, n, d = draw_sample(rows, moments, rng), rows.n_rows, moments.n_features
-    floors = np.full(d, floor)
+    sample, n = draw_sample(rows, moments, rng), rows.n_rows
+    floors = np.full(moments.n_features, floor)
     best, best_r = np.inf, 1
     for r in range(1, min(most, n) + 1):
-        score = best_candidate(sample, None, r, floors, rng)[0].score
-        bic = -2.0 * n * score + (r * (2 * d + 1) - 1) * log(n)
+        best_of_r = ranked_candidates(sample, None, r, floors, rng)[0]
+        bic = -2.0 * n * best_of_r.score + best_of_r.parameters.n_free * log(n)
         if bic < best:
             best, best_r = bic, r
         elif r > best_r + 1:  # twice in a row without gain

@@ -15,8 +15,7 @@ import numpy as np
 from momentmix.arrays import is_foreign
 from momentmix.errors import InputError
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.em.device_em import DeviceRows
-from momentmix.rows.protocol import ArrayRows, RemoteRows, RowBlocks
+from momentmix.rows.protocol import ArrayRows, BlockRows, DeviceRows, Rows
 from momentmix.rows.validation import (
     LARGEST_TO_FIT,
     as_rows,
@@ -72,14 +71,15 @@ def _check_spread(moments: StandardMoments, feature_names: Sequence[str] | None)
         )
 
 
-def rows_of(data: Any) -> RowBlocks:
+def rows_of(data: Any) -> Rows:
     """Rows that can be read again: a source or an array on a device as it is, else as float64.
 
     Values on a device are checked when they are summed, the others here.
     """
+    if isinstance(data, Rows):
+        return data
     if hasattr(data, "blocks") and hasattr(data, "n_features"):
-        source: RowBlocks = data
-        return source
+        return BlockRows(data)
     if is_foreign(data):
         return DeviceRows(as_device_rows(data, None))
     array, names = as_rows(data, None)
@@ -87,26 +87,16 @@ def rows_of(data: Any) -> RowBlocks:
     return ArrayRows(np.asarray(array, dtype=np.float64), feature_names=names)
 
 
-def summary_of(rows: RowBlocks, order: int, squared_order: int, n_threads: int) -> MomentSummary:
+def summary_of(rows: Rows, order: int, squared_order: int, n_threads: int) -> MomentSummary:
     """Summary of rows in one pass; without replicate groups, unless the rows bring their own."""
-    if isinstance(rows, RemoteRows):
-        found: MomentSummary = rows.summary(order, squared_order)
-        return found
-    names = getattr(rows, "feature_names", None)
-    new_summary = getattr(rows, "new_summary", None)
-    if new_summary is not None:
-        summary: MomentSummary = new_summary(order, squared_order)
+    if rows.new_summary is not None:
+        empty = rows.new_summary(order, squared_order)
     else:
-        summary = MomentSummary(
-            rows.n_features, order, names, squared_order, replicates=0, n_threads=n_threads
-        )
-    if isinstance(rows, ArrayRows | DeviceRows):
-        return summary.update(rows.rows)
-    for block in rows.blocks():
-        checked_values(block, names, summary.n_rows, LARGEST_TO_FIT)
-        summary.update(block)
-    if not summary.n_rows:
-        raise InputError("rows must hold at least one row; the source gave none.")
+        empty = MomentSummary(
+            rows.n_features, order, rows.feature_names, squared_order, replicates=0,
+            n_threads=n_threads,
+        )  # fmt: skip
+    summary: MomentSummary = rows.summarize_into(empty)
     return summary
 
 

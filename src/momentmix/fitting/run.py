@@ -24,15 +24,10 @@ from momentmix.errors import CapacityError, DecompositionError, InputError
 from momentmix.fitting.automatic import choose_by_bic, choose_from_moments
 from momentmix.fitting.conditions.conditions import Parameters, build_conditions
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.em.refine import (
-    Candidate,
-    Sample,
-    best_candidate,
-    draw_sample,
-    full_passes,
-    information_rows,
-)
+from momentmix.fitting.em.passes import full_passes
+from momentmix.fitting.em.sample import Sample, draw_sample, information_rows
 from momentmix.fitting.em.scores import information_matrix, settle_floored
+from momentmix.fitting.em.search import Candidate, Kind, Origin, ranked_candidates
 from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.findings import collect_findings, find_constants
 from momentmix.fitting.inference.over_identification import OverIdentification, check_conditions
@@ -47,7 +42,7 @@ from momentmix.fitting.moment.moment_fit import (
 )
 from momentmix.fitting.result import FitResult
 from momentmix.mixture.mixture import DiagonalMixture
-from momentmix.rows.protocol import RowBlocks
+from momentmix.rows.protocol import Rows
 
 Float = NDArray[np.float64]
 Auto = Literal["auto"]
@@ -71,7 +66,7 @@ class Run:
     `varying`, those of the features that vary, and `result` puts the constants back.
     """
 
-    rows: RowBlocks | None
+    rows: Rows | None
     given: StandardMoments | None
     order: int | Auto
     refine: bool
@@ -212,11 +207,11 @@ class Run:
         floor = np.full(moments.n_features, self.floor)
         sample = draw_sample(rows, moments, self.rng)
         if r == 1:
-            found = [Candidate("closed form", one_component(moments, self.floor), 0.0)]
+            found = [Candidate(Origin(Kind.CLOSED_FORM), one_component(moments, self.floor), 0.0)]
         else:
             found = self.candidates(moments, sample, r, floor)
         start, winner = found[0].parameters, found[0].name
-        bare = winner.endswith("before EM")
+        bare = found[0].origin.is_before_em
         done = self.timed(
             "passes",
             lambda: full_passes(
@@ -258,7 +253,7 @@ class Run:
                 )
         found: list[Candidate] = self.timed(
             "candidates",
-            lambda: best_candidate(sample, known, r, floor, self.rng, self.n_threads),
+            lambda: ranked_candidates(sample, known, r, floor, self.rng, self.n_threads),
         )
         return found
 
