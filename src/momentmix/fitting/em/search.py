@@ -31,6 +31,7 @@ _SHORT_ROWS = 8000  # rows of the short runs, which only have to tell good start
 _SHORT_STEPS = 30
 _FIRST_STARTS = 4  # of each kind
 _FURTHER_ROUNDS = 2
+_SCORE_DIGITS = 10  # of a log-likelihood per row; further ones are rounding
 _FEW_ROWS = 4000  # with fewer, further starts are cheap and local optima many
 
 
@@ -161,9 +162,8 @@ class _Search:
         features, r = self.sample.features, self.n_components
         pool = self.pool()
         weighted = pool_weights(_thin(self.short, pool), pool)
-        scores = log_likelihoods(features, Parameters.stack(list(self.runs.values())))
-        origins = list(self.runs)
-        best = [origins[k] for k in np.argsort(-scores)[: 6 if self.sample.is_all else 2]]
+        runs = _best_first(self.runs, features)[: 6 if self.sample.is_all else 2]
+        best = [run.origin for run in runs]
         new = {origin: self.runs[origin] for origin in best if origin not in self.candidates}
         pool_origin = Origin(Kind.POOL, len(self.runs))
         new[pool_origin] = reduce_pool(self.short, weighted, r, self.floor)
@@ -199,10 +199,7 @@ class _Search:
         if self.moment_answer is not None and not self.sample.is_all:
             # Moments of all rows may know more than EM on a sample: the bare answer competes too.
             options[Origin(Kind.MOMENTS_BEFORE_EM)] = self.moment_answer
-        scores = log_likelihoods(self.sample.judges, Parameters.stack(list(options.values())))
-        pairs = zip(options.items(), scores, strict=True)
-        candidates = [Candidate(origin, p, float(score)) for (origin, p), score in pairs]
-        return sorted(candidates, key=lambda c: -c.score)
+        return _best_first(options, self.sample.judges)
 
     def converge(self, options: list[Parameters]) -> Parameters:
         """EM on the sample in rounds of five steps, of all options at once.
@@ -223,6 +220,17 @@ class _Search:
             if not active.size:
                 break
         return Parameters.stack(settled)
+
+
+def _best_first(options: dict[Origin, Parameters], features: Float) -> list[Candidate]:
+    """Candidates with their likelihood on some rows, best first.
+
+    Rounding does not decide between candidates at one optimum: the first of them wins.
+    """
+    scores = log_likelihoods(features, Parameters.stack(list(options.values())))
+    pairs = zip(options.items(), scores, strict=True)
+    candidates = [Candidate(origin, p, float(score)) for (origin, p), score in pairs]
+    return sorted(candidates, key=lambda c: -round(c.score, _SCORE_DIGITS))
 
 
 def _thin(features: Float, pool: Parameters) -> Float:

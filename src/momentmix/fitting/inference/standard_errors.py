@@ -205,7 +205,8 @@ def after_em(parameters: Parameters, information: Float, n_effective: float) -> 
     values, vectors = eigh(matrix)
     # Directions without information: the weights' common factor (which the normalisation below
     # removes) and components without rows. Bounded, not dropped.
-    root = vectors / np.sqrt(np.maximum(values, 1e-8))
+    # The symmetric root: draws from it do not depend on the signs of eigenvectors.
+    root = (vectors / np.sqrt(np.maximum(values, 1e-8))) @ vectors.T
     factor = root / scale[:, None] / np.sqrt(n_effective)
     logs = factor[:r]
     factor[:r] = parameters.weights[:, None] * (logs - parameters.weights @ logs)
