@@ -15,6 +15,7 @@ LAYERS = [
     {"errors", "_version"},
     {"arrays", "atomic_file", "index_sets", "locks", "strict_json"},
     {"parallel", "capacity"},
+    {"rows.blocks"},
     {"rows.containers", "rows.columns", "rows.piece", "rows.protocol", "rows.validation"},
     {"rows.csv"},
     {"rows"},

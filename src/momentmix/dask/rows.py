@@ -14,7 +14,8 @@ from momentmix.dask.parts import FilePart, Part
 from momentmix.dask.schedule import Schedule
 from momentmix.errors import InputError, InputTypeError, ShardError
 from momentmix.parallel import few_threads
-from momentmix.rows.protocol import Rows, add_sums, rows_at
+from momentmix.rows.blocks import add_sums, rows_at
+from momentmix.rows.protocol import Rows
 from momentmix.summary.parts import PartMark, name_shards
 from momentmix.summary.summary import MomentSummary
 

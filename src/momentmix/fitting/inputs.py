@@ -1,4 +1,4 @@
-"""What `fit` accepts: rows, a summary of rows, or standardised moments. One adapter for all.
+"""What `fit` accepts: rows, a summary of rows, or standardized moments. One adapter for all.
 
 Summaries hold numbers up to 2^1000, and as small as they come. The variances of a mixture are
 squares of such numbers, so that a fit needs units in which squares are float64 numbers too: what is
@@ -32,7 +32,7 @@ _SMALLEST_DEVIATION = 1e-151  # its square, times the usual variance floor, is a
 
 
 def moments_of(data: object) -> StandardMoments | None:
-    """The standardised moments that `data` is or holds; None if it is rows."""
+    """The standardized moments that `data` is or holds; None if it is rows."""
     if isinstance(data, StandardMoments):
         check_sizes(data.minimum, data.maximum)
         _check_spread(data, None)
@@ -42,12 +42,12 @@ def moments_of(data: object) -> StandardMoments | None:
     data = data.copy()  # one state for all that follows, whatever other threads add meanwhile
     if data.n_rows:
         check_sizes(data.minimum, data.maximum, data.feature_names)
-    found = data.moments()
+    view = data.moments()
     constant = (data.deviation == 0) | (data.minimum == data.maximum)
-    scale = np.where(constant & (found.scale < _SMALLEST_DEVIATION), 1.0, found.scale)
+    scale = np.where(constant & (view.scale < _SMALLEST_DEVIATION), 1.0, view.scale)
     moments = StandardMoments(
-        found.n_features, found.order, found.distinct, found.squared, found.n_rows,
-        data.effective_rows, found.shift, scale, data.minimum, data.maximum, constant,
+        view.n_features, view.order, view.distinct, view.squared, view.n_rows,
+        data.effective_rows, view.shift, scale, data.minimum, data.maximum, constant,
         data.feature_names,
     )  # fmt: skip
     _check_spread(moments, data.feature_names)
@@ -101,7 +101,7 @@ def summary_of(rows: Rows, order: int, squared_order: int, n_threads: int) -> Mo
 
 
 def summarised(data: Any, order: int, n_threads: int) -> StandardMoments:
-    """Standardised moments of rows up to `order`, in one pass."""
+    """Standardized moments of rows up to `order`, in one pass."""
     moments = moments_of(summary_of(rows_of(data), order, max(0, min(2, order - 1)), n_threads))
     assert moments is not None
     return moments

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix.arrays import as_float64, free_bytes, namespace, on_device_of, to_numpy
-from momentmix.mixture.gaussian import features_of_slabs, fill_features, standardized_coefficients
+from momentmix.mixture.gaussian import feature_parts, fill_features, standardized_coefficients
 from momentmix.mixture.parameters import Mixture
 from momentmix.parallel import few_threads, map_in_order, usable_cores
 
@@ -58,7 +58,8 @@ def joint_densities(coefficients: Any, features: Any, xp: Any = np, out: Any = N
     Parameters
     ----------
     coefficients : array of shape (r, n_statistics) or (k, r, n_statistics)
-    features : array of shape (…, n_statistics, n)
+    features : array of shape (…, n_statistics, n), or a tuple of parts of it
+        Parts follow one another along the axis of the statistics, without the constant.
     xp : array API namespace of both
     out : array of shape (r, n) or (k·r, n), optional
         Memory for the result; NumPy only.
@@ -66,11 +67,25 @@ def joint_densities(coefficients: Any, features: Any, xp: Any = np, out: Any = N
     table, batch = coefficients, coefficients.ndim > 2
     if batch:
         table = _reshaped(table, (-1, table.shape[-1]), xp)
-    joint = xp.matmul(table, features) if out is None else np.matmul(table, features, out=out)
+    if isinstance(features, tuple):
+        joint = _product_with_parts(table, features, xp)
+    else:
+        joint = xp.matmul(table, features) if out is None else np.matmul(table, features, out=out)
     if batch:
         shape = (*joint.shape[:-2], *coefficients.shape[:-1], joint.shape[-1])
         joint = _reshaped(joint, shape, xp)
     return joint
+
+
+def _product_with_parts(table: Any, parts: tuple[Any, ...], xp: Any) -> Any:
+    """table · T(z) for T(z) in parts: products with each, and the coefficient of the constant."""
+    joint, start = None, 0
+    for part in parts:
+        stop = start + part.shape[-2]
+        product = xp.matmul(table[:, start:stop], part)
+        joint = product if joint is None else joint + product
+        start = stop
+    return joint + table[:, -1:]
 
 
 def _reshaped(array: Any, shape: tuple[int, ...], xp: Any) -> Any:
@@ -123,13 +138,16 @@ def most_probable(joint: Any, xp: Any = np) -> Any:
 
 
 def _sums(coefficients: Any, features: Any, xp: Any = np, out: Any = None) -> tuple[Any, Any]:
-    """Statistics in the shape of `coefficients`, and log-densities (…, n)."""
+    """Statistics in the shape of `coefficients`, and log-densities (…, n), as `joint_densities`."""
     shares, logs = responsibilities(joint_densities(coefficients, features, xp, out), xp)
-    if shares.ndim > features.ndim:  # all components of a batch in one product
-        shares = _reshaped(shares, (*features.shape[:-2], -1, features.shape[-1]), xp)
-    statistics = xp.matmul(shares, features.mT)
-    if features.ndim > 2:
-        statistics = xp.sum(statistics, axis=0)
+    if coefficients.ndim > 2:  # all components of a batch in one product
+        shares = _reshaped(shares, (*shares.shape[:-3], -1, shares.shape[-1]), xp)
+    if isinstance(features, tuple):
+        parts = [xp.sum(xp.matmul(shares, part.mT), axis=0) for part in features]
+        counts = xp.sum(shares, axis=(0, -1))[:, None]
+        statistics = xp.concat([*parts, counts], axis=-1)
+    else:
+        statistics = xp.matmul(shares, features.mT)
     return _reshaped(statistics, coefficients.shape, xp), logs
 
 
@@ -215,8 +233,8 @@ class Density:
                 total += float(logs.sum())
         else:
             table = on_device_of(self.coefficients, rows, xp)
-            for features in self._slabs(rows, xp):
-                part, logs = _sums(table, features, xp)
+            for parts in self._slabs(rows, xp):
+                part, logs = _sums(table, parts, xp)
                 statistics += to_numpy(part)
                 total += float(xp.sum(logs))
         return statistics, total, int(rows.shape[0])
@@ -260,7 +278,7 @@ class Density:
                 values = reduce(joint_densities(table, features, xp), xp)
                 if values.ndim == 3:  # (slabs, r, n)
                     values = xp.matrix_transpose(values)
-                n_values = features.shape[0] * features.shape[-1]
+                n_values = values.shape[0] * values.shape[1]
                 parts.append(xp.reshape(values, (n_values, *values.shape[2:])))
         return parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
 
@@ -283,8 +301,8 @@ class Density:
             fill_features(features)
             yield slice(start, start + n), features, joint_buffer[: r * n].reshape(r, n)
 
-    def _slabs(self, rows: Any, xp: Any) -> Iterator[Any]:
-        """Features (n_slabs, n_statistics, n) of rows on a device, as its memory allows."""
+    def _slabs(self, rows: Any, xp: Any) -> Iterator[tuple[Any, ...]]:
+        """Parts of the features, (n_slabs, m, n), of rows on a device, as its memory allows."""
         (r, size), d, n_rows = self.coefficients.shape, self.columns.size, int(rows.shape[0])
         shift, inverse = (on_device_of(x, rows, xp) for x in (self.shift, self.inverse))
         step = max(1, free_bytes(rows) // (8 * _COPIES * (r + size)))
@@ -298,5 +316,5 @@ class Density:
             for first, stop, n_slabs in ((0, whole, whole // _SLAB), (whole, n, 1)):
                 if stop > first or (n_slabs and not n_rows):  # no rows have features too: none
                     values = (block[first:stop, :] - shift) * inverse
-                    shape = (n_slabs, (stop - first) // n_slabs, d)
-                    yield features_of_slabs(xp.reshape(values, shape), xp)
+                    slabs = xp.reshape(values, (n_slabs, (stop - first) // n_slabs, d))
+                    yield feature_parts(xp.matrix_transpose(slabs))

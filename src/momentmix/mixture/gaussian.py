@@ -26,8 +26,8 @@ __all__ = [
     "Standardized",
     "center_and_scale",
     "coefficients",
+    "feature_parts",
     "features_of",
-    "features_of_slabs",
     "fill_features",
     "m_step",
     "n_statistics",
@@ -63,10 +63,12 @@ def features_of(values: Float) -> Float:
     return features
 
 
-def features_of_slabs(values: Any, xp: Any) -> Any:
-    """T(z) of values (…, n, d) of any array library, of shape (…, n_statistics, n)."""
-    ones = xp.ones_like(values[..., :1])
-    return xp.matrix_transpose(xp.concat([values, values * values, ones], axis=-1))
+def feature_parts(values: Any) -> tuple[Any, ...]:
+    """T(z) of values (…, d, n) of any array library, in parts (…, d, n), without its constant.
+
+    On a device each copy counts: parts take fewer than one array of all features.
+    """
+    return values, values * values
 
 
 def values_of(features: Float) -> Float:

@@ -77,7 +77,7 @@ class Parameters:
         return np.concatenate([self.weights, self.means.ravel(), self.variances.ravel()])
 
     def embedded(self, columns: Int, n_features: int, variance: float) -> Parameters:
-        """The same with further features of mean 0 and `variance`; these ones become `columns`."""
+        """The same features as `columns` among others, which have mean 0 and `variance`."""
         if columns.size == n_features:
             return self
         means = np.zeros((self.n_components, n_features))
@@ -91,8 +91,8 @@ class Parameters:
         return Parameters(self.weights / total, self.means, self.variances)
 
 
-def parameters_from(flat: Float, n_components: int) -> Parameters:
-    """Inverse of `Parameters.flat`."""
+def parameters_from(flat: NDArray[Any], n_components: int) -> Parameters:
+    """Inverse of `Parameters.flat`; from numbers 0, 1, … the places of the parameters in it."""
     r = n_components
     d = (flat.size // r - 1) // 2
     means, variances = flat[r : r + r * d], flat[r + r * d :]

@@ -7,7 +7,7 @@ files in `momentmix.rows.source`, Dask collections in `momentmix.dask.rows`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -16,33 +16,14 @@ from numpy.typing import NDArray
 from momentmix.arrays import as_float64, namespace, on_device_of, to_numpy
 from momentmix.errors import InputError
 from momentmix.parallel import few_threads, map_in_order
+from momentmix.rows.blocks import add_sums, rows_at
 from momentmix.rows.validation import LARGEST_TO_FIT, checked_values
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 Sums = tuple[Any, ...]
 
-__all__ = ["ArrayRows", "BlockRows", "DeviceRows", "HeldRows", "Rows", "add_sums", "rows_at"]
-
-
-def add_sums(sums: Iterable[Sums | None]) -> Any:
-    """Tuples added entry by entry, from left to right; None stands for no rows."""
-    total: Sums | None = None
-    for part in sums:
-        if part is not None:
-            pairs = zip(total or part, part, strict=True)
-            total = part if total is None else tuple(a + b for a, b in pairs)
-    return total
-
-
-def rows_at(blocks: Iterable[Float], places: Int) -> list[Float]:
-    """Rows with these numbers, which ascend, from consecutive blocks that start with row 0."""
-    taken, start = [], 0
-    for block in blocks:
-        first, last = np.searchsorted(places, [start, start + len(block)])
-        taken.append(block[places[first:last] - start])
-        start += len(block)
-    return taken
+__all__ = ["ArrayRows", "BlockRows", "DeviceRows", "HeldRows", "Rows"]
 
 
 class Rows(ABC):
@@ -79,7 +60,7 @@ class Rows(ABC):
 
     def take(self, places: Int) -> Float:
         """The rows with these numbers, which ascend, as NumPy rows."""
-        return np.concatenate(rows_at(self.blocks(), places))
+        return np.concatenate([np.empty((0, self.n_features)), *rows_at(self.blocks(), places)])
 
     def sum_blocks(self, work: Callable[[Any], Sums], n_threads: int = 1) -> Sums:
         """`work` of every block, a tuple, added up entry by entry in the order of the blocks.
@@ -88,7 +69,9 @@ class Rows(ABC):
         independent of the number of threads.
         """
         with few_threads(True):
-            total: Sums = add_sums(map_in_order(work, self.blocks(), n_threads))
+            total: Sums | None = add_sums(map_in_order(work, self.blocks(), n_threads))
+        if total is None:
+            raise InputError("rows must hold at least one row; the source gave none.")
         return total
 
     def summarize_into(self, summary: Any) -> Any:
@@ -124,7 +107,7 @@ class BlockRows(Rows):
 
 
 class HeldRows(Rows):
-    """Rows of an array of any library, held as it is; values were checked before."""
+    """Rows of an array of any library, as it is; values were checked before."""
 
     rows: Any
     block_size: int

@@ -18,7 +18,7 @@ from momentmix.fitting.em.pooling import (
 from momentmix.fitting.em.repair import repair
 from momentmix.fitting.em.sample import draw_sample
 from momentmix.fitting.em.scores import information_matrix, mean_score, scoring_step
-from momentmix.fitting.em.search import ranked_candidates
+from momentmix.fitting.em.search import Kind, Origin, ranked_candidates
 from momentmix.fitting.em.starts import random_starts, seeded_starts
 from momentmix.fitting.inputs import rows_of, summarised
 from momentmix.mixture.gaussian import coefficients, features_of, m_step
@@ -254,6 +254,21 @@ def test_candidates_are_sorted_and_repeatable(case):
     scores = [c.score for c in found[0]]
     assert scores == sorted(scores, reverse=True)
     np.testing.assert_array_equal(found[0][0].parameters.means, found[1][0].parameters.means)
+
+
+def test_candidates_have_the_names_that_results_and_files_show():
+    names = {
+        Origin(Kind.SEEDED, 3): "k-means++ start 3",
+        Origin(Kind.RANDOM, 1): "random start 1",
+        Origin(Kind.POOL, 8): "pool of 8 starts",
+        Origin(Kind.POOL, 8, 2): "pool of 8 starts, 2 components swapped",
+        Origin(Kind.MOMENTS, n_swapped=1): "moments, 1 component swapped",
+        Origin(Kind.MOMENTS_BEFORE_EM): "moments, before EM",
+        Origin(Kind.CLOSED_FORM): "closed form",
+    }
+    assert {str(origin): name for origin, name in names.items()} == {n: n for n in names.values()}
+    assert [o for o in names if o.is_before_em] == [Origin(Kind.MOMENTS_BEFORE_EM)]
+    assert not Origin(Kind.MOMENTS_BEFORE_EM, n_swapped=1).is_before_em
 
 
 def test_rows_can_come_from_any_source_of_blocks(case):

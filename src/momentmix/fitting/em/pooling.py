@@ -52,7 +52,7 @@ def component_densities(features: Float, parameters: Parameters) -> Float:
 
 
 def pool_weights(features: Float, pool: Parameters, n_steps: int = 60) -> Parameters:
-    """Weights that maximise the likelihood with components held fixed; empty ones are dropped."""
+    """Weights that maximize the likelihood of fixed components; empty ones are dropped."""
     densities = component_densities(features, pool)
     densities -= densities.max(axis=0)
     np.exp(densities, out=densities)

@@ -40,10 +40,10 @@ __all__ = [
     "solve_information",
 ]
 
-_ROWS = 4096  # rows whose scores are held at once: a few megabytes
+_ROWS = 4096  # rows whose scores are in memory at once: a few megabytes
 _NEGLIGIBLE = 1e-8  # shares below it change no entry of the information that can be seen
 _AT_FLOOR = 1.001  # a variance that is less than so many times its floor is at its floor
-_LARGE = 2000  # parameters; beyond it one table of sums is held and not several
+_LARGE = 2000  # parameters; beyond it there is one table of sums and not several
 
 
 def information_matrix(features: Float, parameters: Parameters, n_threads: int = 1) -> Float:

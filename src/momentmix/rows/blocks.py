@@ -1,0 +1,40 @@
+"""Blocks of rows → sums over all of them, or a few of the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Float = NDArray[np.float64]
+
+__all__ = ["add_sums", "rows_at"]
+
+
+def add_sums(sums: Iterable[tuple[Any, ...] | None]) -> Any:
+    """Tuples added entry by entry, from left to right; None stands for no rows.
+
+    Examples
+    --------
+    >>> add_sums([(1, 2.5), None, (2, 0.5)])
+    (3, 3.0)
+    """
+    total: tuple[Any, ...] | None = None
+    for entries in sums:
+        if total is None:
+            total = entries
+        elif entries is not None:
+            total = tuple(a + b for a, b in zip(total, entries, strict=True))
+    return total
+
+
+def rows_at(blocks: Iterable[Float], places: NDArray[np.int64]) -> list[Float]:
+    """The rows with these numbers, which ascend, block by block."""
+    taken, start = [], 0
+    for block in blocks:
+        first, last = np.searchsorted(places, [start, start + len(block)])
+        taken.append(block[places[first:last] - start])
+        start += len(block)
+    return taken
