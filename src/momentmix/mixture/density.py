@@ -290,14 +290,16 @@ class Density:
         (r, size), d = self.coefficients.shape, self.columns.size
         width = _tile_width(r)
         features_buffer, joint_buffer = np.empty(size * width), np.empty(r * width)
+        shift, inverse = self.shift[:, None], self.inverse[:, None]
         for start in range(0, rows.shape[0], width):
             tile = rows[start : start + width]
             if d < rows.shape[1]:
                 tile = tile[:, self.columns]
             n = tile.shape[0]
             features = features_buffer[: size * n].reshape(size, n)
-            np.subtract(tile.T, self.shift[:, None], out=features[:d])
-            features[:d] *= self.inverse[:, None]
+            values = features[:d]
+            np.subtract(tile.T, shift, out=values)
+            values *= inverse
             fill_features(features)
             yield slice(start, start + n), features, joint_buffer[: r * n].reshape(r, n)
 
