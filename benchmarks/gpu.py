@@ -27,11 +27,10 @@ from importlib.metadata import PackageNotFoundError, version
 import numpy as np
 
 import momentmix as mm
-from momentmix.fitting.conditions.conditions import Parameters
-from momentmix.fitting.em.device_em import DeviceRows, device_statistics
 from momentmix.fitting.em.em import em_pass
 from momentmix.fitting.inputs import moments_of
-from momentmix.rows.protocol import ArrayRows
+from momentmix.mixture.parameters import Parameters
+from momentmix.rows.protocol import ArrayRows, DeviceRows
 from momentmix.summary.cost import estimate
 from momentmix.summary.kernels import device_sums, triton_tiles
 from momentmix.summary.layout import Layout
@@ -146,13 +145,13 @@ def passes(torch, d, r, power, repetitions):
         mixture.variances / moments.scale**2,
     )  # fmt: skip
     here = em_pass(ArrayRows(few), moments, parameters)
-    statistics, logs, _ = device_statistics(DeviceRows(there), moments, parameters)
-    gap = np.abs(statistics - here.statistics).max() / len(few)
-    gap = agreed("the EM pass", max(gap, abs(logs / here.log_likelihood - 1)))
+    on_device = em_pass(DeviceRows(there), moments, parameters)
+    gap = np.abs(on_device.statistics - here.statistics).max() / len(few)
+    gap = agreed("the EM pass", max(gap, abs(on_device.log_likelihood / here.log_likelihood - 1)))
     rows = there.repeat(n // len(few), 1)
     found = {"gap": gap, "n_rows": n}
     found["EM pass"] = n / wall(
-        torch, lambda: device_statistics(DeviceRows(rows), moments, parameters), repetitions
+        torch, lambda: em_pass(DeviceRows(rows), moments, parameters), repetitions
     )
     for name in ("log_prob", "predict", "responsibilities"):
         work = getattr(mixture, name)

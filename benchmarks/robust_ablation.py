@@ -14,10 +14,11 @@ from robust_fit import draw
 
 from momentmix import DiagonalMixture
 from momentmix.capacity import choose_order
-from momentmix.fitting.conditions.conditions import Parameters, build_conditions
-from momentmix.fitting.em.em import Batch, log_likelihoods, run_batch
+from momentmix.fitting.conditions.conditions import build_conditions
+from momentmix.fitting.em.em import log_likelihoods, run_batch
+from momentmix.fitting.em.passes import full_passes
 from momentmix.fitting.em.pooling import pool_components, pool_weights, reduce_pool
-from momentmix.fitting.em.refine import draw_sample, full_passes
+from momentmix.fitting.em.sample import draw_sample
 from momentmix.fitting.em.starts import random_starts, seeded_starts
 from momentmix.fitting.inputs import summarised
 from momentmix.fitting.moment.candidates import draw_candidates
@@ -32,6 +33,7 @@ from momentmix.fitting.moment.moment_fit import (
 from momentmix.fitting.moment.polish import Stopping
 from momentmix.fitting.moment.selection import select_means
 from momentmix.fitting.moment.variances import fit_variances
+from momentmix.mixture.parameters import Parameters
 from momentmix.rows.protocol import ArrayRows
 
 FLOOR = 1e-6
@@ -65,9 +67,8 @@ def em_steps(rows, moments, r, answer, rng):
     parts = []
     for make in (seeded_starts, random_starts):
         batch, _ = run_batch(short, make(short, r, 4, floor, rng), floor, 30)
-        parts += [batch.one(k) for k in range(4)]
-    stacked = Batch(*(np.array([getattr(p, f) for p in parts]) for f in Parameters.__annotations__))
-    best = parts[int(log_likelihoods(sample.judges, stacked).argmax())]
+        parts += [batch[k] for k in range(4)]
+    best = parts[int(log_likelihoods(sample.judges, Parameters.stack(parts)).argmax())]
     for name, start in (
         ("best of 8 starts", best),
         ("pool of 8 starts", reduced(short, parts, r, floor)),
@@ -76,10 +77,8 @@ def em_steps(rows, moments, r, answer, rng):
     ):
         if start.n_components != r:
             continue
-        settled, _ = run_batch(
-            sample.features, Batch(*(x[None] for x in vars(start).values())), floor, 20
-        )
-        done = full_passes(ArrayRows(rows), moments, settled.one(0), sample, floor, 30, 1)
+        settled, _ = run_batch(sample.features, start[None], floor, 20)
+        done = full_passes(ArrayRows(rows), moments, settled[0], sample, floor, 30, 1)
         yield name + ", EM", done.parameters
 
 

@@ -19,11 +19,10 @@ from momentmix.arrays import is_foreign, namespace
 from momentmix.capacity import choose_order
 from momentmix.errors import FitWarning, InputError, InputTypeError
 from momentmix.fitting.api import fit
-from momentmix.fitting.em.device_em import DeviceRows
 from momentmix.fitting.result import FitResult
 from momentmix.locks import ForkSafeLock, one_at_a_time
 from momentmix.mixture.mixture import DiagonalMixture
-from momentmix.rows.protocol import ArrayRows, HeldRows
+from momentmix.rows.protocol import ArrayRows, DeviceRows, HeldRows
 from momentmix.rows.validation import (
     LARGEST_TO_FIT,
     LARGEST_VALUE,

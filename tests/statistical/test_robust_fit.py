@@ -10,10 +10,10 @@ from scipy.optimize import linear_sum_assignment
 from scipy.stats import kstest
 
 import momentmix as mm
-from momentmix.fitting.conditions.conditions import Parameters
 from momentmix.fitting.inference.over_identification import check_conditions
 from momentmix.fitting.inputs import summarised
 from momentmix.mixture.matching import clustering_accuracy
+from momentmix.mixture.parameters import Parameters
 
 
 def unit_scale(r, d, seed):

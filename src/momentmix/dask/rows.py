@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from momentmix.dask.partitions import FilePartition, Partition
 from momentmix.dask.schedule import Schedule
-from momentmix.errors import InputError, ShardError
+from momentmix.errors import InputError, InputTypeError, ShardError
 from momentmix.parallel import few_threads
 from momentmix.rows.blocks import add_sums, rows_at
-from momentmix.rows.protocol import RemoteRows
+from momentmix.rows.protocol import Rows
 from momentmix.summary.parts import NewShard, PartMark, name_shards
 from momentmix.summary.summary import MomentSummary
 
@@ -104,7 +104,7 @@ def join_lists(lists: list[list[Float]]) -> list[Float]:
 # -- what runs on the client ------------------------------------------------------------------
 
 
-class DaskRows(RemoteRows):
+class DaskRows(Rows):
     """Rows in partitions, and the schedule that works on them; `open_collection` makes it.
 
     Parameters
@@ -115,6 +115,8 @@ class DaskRows(RemoteRows):
     feature_names : tuple of str or None
     schedule : Schedule
     """
+
+    is_remote = True
 
     def __init__(
         self,
@@ -176,6 +178,17 @@ class DaskRows(RemoteRows):
             except ShardError as error:
                 raise _given_twice(error) from None
         return summary
+
+    def summarize_into(self, summary: MomentSummary) -> MomentSummary:
+        """Summary of all rows of the orders of `summary`, which is empty."""
+        return self.summary(summary.order, summary.squared_order)
+
+    def blocks(self) -> NoReturn:
+        """Refused: the rows are not brought here."""
+        raise InputTypeError(
+            "these rows lie on a cluster and are not brought here block by block; use sum_blocks() "
+            "to work on them there, or take() for a few of them."
+        )
 
     def sum_blocks(
         self, work: Callable[[Float], tuple[Any, ...]], n_threads: int = 1

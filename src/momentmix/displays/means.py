@@ -20,7 +20,7 @@ from momentmix.displays.style import (
     new_axes,
 )
 from momentmix.errors import InputError
-from momentmix.mixture.log_densities import centre_and_scale
+from momentmix.mixture.gaussian import center_and_scale
 from momentmix.mixture.mixture import DiagonalMixture
 
 __all__ = ["MeansDisplay"]
@@ -70,7 +70,7 @@ class MeansDisplay:
         height = 4.5 if kind == "lines" else max(3.0, 0.32 * m.n_components + 1.5)
         self.ax_ = ax = new_axes(ax, (width, height))
         self.figure_ = ax.figure
-        center, spread = centre_and_scale(m.weights, m.means, m.variances)
+        center, spread = center_and_scale(m)
         means = (m.means - center) / spread
         ends = None
         if self.low is not None and self.high is not None:

@@ -18,7 +18,7 @@ from momentmix.displays.style import (
     need_matplotlib,
 )
 from momentmix.errors import InputError
-from momentmix.mixture.log_densities import centre_and_scale
+from momentmix.mixture.gaussian import center_and_scale
 from momentmix.mixture.mixture import DiagonalMixture
 from momentmix.rows.validation import rows_for
 
@@ -175,7 +175,7 @@ def _separating(mixture: DiagonalMixture, most: int) -> list[int]:
     """Features whose means differ most, relative to the spread within components."""
     if mixture.n_features <= most:
         return list(range(mixture.n_features))
-    center, scale = centre_and_scale(mixture.weights, mixture.means, mixture.variances)
+    center, scale = center_and_scale(mixture)
     between = mixture.weights @ ((mixture.means - center) / scale) ** 2
     within = mixture.weights @ (np.sqrt(mixture.variances) / scale) ** 2
     ratio = between / np.maximum(within, np.finfo(float).tiny)

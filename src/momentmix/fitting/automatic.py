@@ -10,7 +10,8 @@ import numpy as np
 from momentmix.capacity import robust_rank
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
-from momentmix.fitting.em.refine import best_candidate, draw_sample
+from momentmix.fitting.em.sample import draw_sample
+from momentmix.fitting.em.search import ranked_candidates
 from momentmix.fitting.inference.over_identification import (
     LEAST_P_VALUE,
     OverIdentification,
@@ -18,7 +19,7 @@ from momentmix.fitting.inference.over_identification import (
 )
 from momentmix.fitting.moment.candidates import cross_moments, partition_shapes
 from momentmix.fitting.moment.moment_fit import ANSWER, fit_moments
-from momentmix.rows.protocol import RowBlocks
+from momentmix.rows.protocol import Rows
 
 __all__ = ["ROWS_PER_PARAMETER", "choose_n_components", "elbow", "least_components"]
 
@@ -27,7 +28,7 @@ ROWS_PER_PARAMETER = 5  # with fewer, moments are too noisy for an answer that h
 
 
 def choose_n_components(
-    rows: RowBlocks | None, moments: StandardMoments, context: FitContext
+    rows: Rows | None, moments: StandardMoments, context: FitContext
 ) -> tuple[int, str]:
     """The number of components, and a sentence that says why.
 
@@ -105,14 +106,14 @@ def elbow(effects: dict[int, float]) -> int:
     return ranks[int(np.argmax(chord - y))]
 
 
-def _least_bic(rows: RowBlocks, moments: StandardMoments, context: FitContext) -> int:
+def _least_bic(rows: Rows, moments: StandardMoments, context: FitContext) -> int:
     """Number of components with the least BIC, likelihoods per row from candidates on a sample."""
     rng, n, d = context.rng, rows.n_rows, moments.n_features
     sample, floors = draw_sample(rows, moments, rng), np.full(d, context.variance_floor)
     best, best_r = np.inf, 1
     for r in range(1, min(MOST_COMPONENTS, n) + 1):
-        score = best_candidate(sample, None, r, floors, rng)[0].score
-        bic = -2.0 * n * score + (r * (2 * d + 1) - 1) * log(n)
+        best_of_r = ranked_candidates(sample, None, r, floors, rng)[0]
+        bic = -2.0 * n * best_of_r.score + best_of_r.parameters.n_free * log(n)
         if bic < best:
             best, best_r = bic, r
         elif r > best_r + 1:  # twice in a row without gain

@@ -1,4 +1,4 @@
-"""What `fit` accepts: rows, a summary of rows, or standardised moments. One adapter for all.
+"""What `fit` accepts: rows, a summary of rows, or standardized moments. One adapter for all.
 
 Summaries hold numbers up to 2^1000, and as small as they come. The variances of a mixture are
 squares of such numbers, so that a fit needs units in which squares are float64 numbers too: what is
@@ -15,9 +15,8 @@ import numpy as np
 from momentmix.arrays import is_foreign
 from momentmix.errors import InputError
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.em.device_em import DeviceRows
 from momentmix.rows.names import column_label
-from momentmix.rows.protocol import ArrayRows, RemoteRows, RowBlocks
+from momentmix.rows.protocol import ArrayRows, BlockRows, DeviceRows, Rows
 from momentmix.rows.validation import (
     LARGEST_TO_FIT,
     as_device_rows,
@@ -33,7 +32,7 @@ _SMALLEST_DEVIATION = 1e-151  # its square, times the usual variance floor, is a
 
 
 def moments_of(data: object) -> StandardMoments | None:
-    """The standardised moments that `data` is or holds; None if it is rows."""
+    """The standardized moments that `data` is or holds; None if it is rows."""
     if isinstance(data, StandardMoments):
         check_sizes(data.minimum, data.maximum)
         _check_spread(data, None)
@@ -43,12 +42,12 @@ def moments_of(data: object) -> StandardMoments | None:
     data = data.copy()  # one state for all that follows, whatever other threads add meanwhile
     if data.n_rows:
         check_sizes(data.minimum, data.maximum, data.feature_names)
-    found = data.moments()
+    view = data.moments()
     constant = (data.deviation == 0) | (data.minimum == data.maximum)
-    scale = np.where(constant & (found.scale < _SMALLEST_DEVIATION), 1.0, found.scale)
+    scale = np.where(constant & (view.scale < _SMALLEST_DEVIATION), 1.0, view.scale)
     moments = StandardMoments(
-        found.n_features, found.order, found.distinct, found.squared, found.n_rows,
-        data.effective_rows, found.shift, scale, data.minimum, data.maximum, constant,
+        view.n_features, view.order, view.distinct, view.squared, view.n_rows,
+        data.effective_rows, view.shift, scale, data.minimum, data.maximum, constant,
         data.feature_names,
     )  # fmt: skip
     _check_spread(moments, data.feature_names)
@@ -72,14 +71,15 @@ def _check_spread(moments: StandardMoments, feature_names: Sequence[str] | None)
         )
 
 
-def rows_of(data: Any) -> RowBlocks:
+def rows_of(data: Any) -> Rows:
     """Rows that can be read again: a source or an array on a device as it is, else as float64.
 
     Values on a device are checked when they are summed, the others here.
     """
+    if isinstance(data, Rows):
+        return data
     if hasattr(data, "blocks") and hasattr(data, "n_features"):
-        source: RowBlocks = data
-        return source
+        return BlockRows(data)
     if is_foreign(data):
         return DeviceRows(as_device_rows(data, None))
     array, names = as_rows(data, None)
@@ -87,31 +87,21 @@ def rows_of(data: Any) -> RowBlocks:
     return ArrayRows(np.asarray(array, dtype=np.float64), feature_names=names)
 
 
-def summary_of(rows: RowBlocks, order: int, squared_order: int, n_threads: int) -> MomentSummary:
+def summary_of(rows: Rows, order: int, squared_order: int, n_threads: int) -> MomentSummary:
     """Summary of rows in one pass; without replicate groups, unless the rows bring their own."""
-    if isinstance(rows, RemoteRows):
-        found: MomentSummary = rows.summary(order, squared_order)
-        return found
-    names = getattr(rows, "feature_names", None)
-    new_summary = getattr(rows, "new_summary", None)
-    if new_summary is not None:
-        summary: MomentSummary = new_summary(order, squared_order)
+    if rows.new_summary is not None:
+        empty = rows.new_summary(order, squared_order)
     else:
-        summary = MomentSummary(
-            rows.n_features, order, names, squared_order, replicates=0, n_threads=n_threads
-        )
-    if isinstance(rows, ArrayRows | DeviceRows):
-        return summary.update(rows.rows)
-    for block in rows.blocks():
-        checked_values(block, names, summary.n_rows, LARGEST_TO_FIT)
-        summary.update(block)
-    if not summary.n_rows:
-        raise InputError("rows must hold at least one row; the source gave none.")
+        empty = MomentSummary(
+            rows.n_features, order, rows.feature_names, squared_order, replicates=0,
+            n_threads=n_threads,
+        )  # fmt: skip
+    summary: MomentSummary = rows.summarize_into(empty)
     return summary
 
 
 def summarised(data: Any, order: int, n_threads: int) -> StandardMoments:
-    """Standardised moments of rows up to `order`, in one pass."""
+    """Standardized moments of rows up to `order`, in one pass."""
     moments = moments_of(summary_of(rows_of(data), order, max(0, min(2, order - 1)), n_threads))
     assert moments is not None
     return moments

@@ -20,18 +20,12 @@ import numpy as np
 from momentmix.capacity import check_order, choose_order, robust_rank, usable_orders
 from momentmix.errors import CapacityError, DecompositionError, InputError
 from momentmix.fitting.automatic import ROWS_PER_PARAMETER, choose_n_components
-from momentmix.fitting.conditions.conditions import Parameters
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
-from momentmix.fitting.em.refine import (
-    Candidate,
-    Sample,
-    best_candidate,
-    draw_sample,
-    full_passes,
-    information_rows,
-)
+from momentmix.fitting.em.passes import full_passes
+from momentmix.fitting.em.sample import Sample, draw_sample, information_rows
 from momentmix.fitting.em.scores import information_matrix, settle_floored
+from momentmix.fitting.em.search import Candidate, Kind, Origin, ranked_candidates
 from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.findings import collect_findings, find_constants
 from momentmix.fitting.inference.over_identification import check_conditions
@@ -52,7 +46,8 @@ from momentmix.fitting.moment.moment_fit import (
 from momentmix.fitting.outcome import Diagnostics, Provenance
 from momentmix.fitting.result import Answer, FitResult
 from momentmix.mixture.mixture import DiagonalMixture
-from momentmix.rows.protocol import RowBlocks
+from momentmix.mixture.parameters import Parameters
+from momentmix.rows.protocol import Rows
 
 __all__ = ["fit_robust"]
 
@@ -69,7 +64,7 @@ class StandardFit:
 
 
 def fit_robust(
-    data: RowBlocks | StandardMoments,
+    data: Rows | StandardMoments,
     n_components: int | Literal["auto"],
     order: int | Literal["auto"],
     refine: bool,
@@ -99,7 +94,7 @@ def fit_robust(
 
 
 def read_moments(
-    data: RowBlocks | StandardMoments,
+    data: Rows | StandardMoments,
     n_components: int | Literal["auto"],
     order: int | Literal["auto"],
     context: FitContext,
@@ -179,7 +174,7 @@ def _answer_at_order(
 
 
 def answer_from_rows(
-    rows: RowBlocks, moments: StandardMoments, n_components: int, context: FitContext
+    rows: Rows, moments: StandardMoments, n_components: int, context: FitContext
 ) -> StandardFit:
     """Candidates, passes over the rows, standard errors and certificate."""
     clock, n_threads = context.clock, context.n_threads
@@ -196,7 +191,7 @@ def answer_from_rows(
             floor,
             context.max_passes,
             n_threads,
-            scoring_first=best.name.endswith("before EM"),
+            scoring_first=best.origin.is_before_em,
         )
     p = done.parameters
     features = information_rows(rows, moments, sample, p.flat().size, context.rng)
@@ -223,7 +218,7 @@ def find_candidates(
     r, d = n_components, moments.n_features
     if r == 1:
         closed_form = one_component(moments, context.variance_floor)
-        return [Candidate("closed form", closed_form, 0.0)]
+        return [Candidate(Origin(Kind.CLOSED_FORM), closed_form, 0.0)]
     moment_answer: Parameters | None = None
     many_rows = moments.n_rows >= ROWS_PER_PARAMETER * r * (2 * d + 1)
     if many_rows and r <= robust_rank(d, moments.order):
@@ -234,7 +229,7 @@ def find_candidates(
             ).parameters
     floor = np.full(d, context.variance_floor)
     with context.clock.stage("candidates"):
-        return best_candidate(sample, moment_answer, r, floor, context.rng, context.n_threads)
+        return ranked_candidates(sample, moment_answer, r, floor, context.rng, context.n_threads)
 
 
 # -- both -------------------------------------------------------------------------------------

@@ -23,29 +23,29 @@ Array = NDArray[Any]
 __all__ = ["clustering_accuracy", "largest_factor_error", "match_components", "parameter_errors"]
 
 
-def largest_factor_error(truth: Array, found: Array, order: int) -> float:
+def largest_factor_error(truth: Array, estimate: Array, order: int) -> float:
     """Largest relative error of a factor, matched and turned by `order`-th roots of unity."""
-    cosine = np.abs(truth.conj() @ found.T)
-    cosine /= np.linalg.norm(truth, axis=1)[:, None] * np.linalg.norm(found, axis=1)
-    matched = found[linear_sum_assignment(-cosine)[1]]
+    cosine = np.abs(truth.conj() @ estimate.T)
+    cosine /= np.linalg.norm(truth, axis=1)[:, None] * np.linalg.norm(estimate, axis=1)
+    matched = estimate[linear_sum_assignment(-cosine)[1]]
     units = np.exp(2j * np.pi * np.arange(order) / order)
     errors = [np.linalg.norm(truth - unit * matched, axis=1) for unit in units]
     return float((np.min(errors, axis=0) / np.linalg.norm(truth, axis=1)).max())
 
 
-def match_components(truth: DiagonalMixture, found: DiagonalMixture) -> NDArray[np.int64]:
-    """Position in `found` of each component of `truth`, by least total distance of the means."""
+def match_components(truth: DiagonalMixture, estimate: DiagonalMixture) -> NDArray[np.int64]:
+    """Position in `estimate` of each component of `truth`, by least total distance of the means."""
     spread = np.sqrt(truth.variances.mean(axis=0) + truth.means.var(axis=0))
-    gaps = (truth.means[:, None, :] - found.means[None, :, :]) / spread
+    gaps = (truth.means[:, None, :] - estimate.means[None, :, :]) / spread
     return np.asarray(linear_sum_assignment((gaps**2).sum(axis=2))[1])
 
 
-def parameter_errors(truth: DiagonalMixture, found: DiagonalMixture) -> dict[str, float]:
+def parameter_errors(truth: DiagonalMixture, estimate: DiagonalMixture) -> dict[str, float]:
     """Relative norm-wise errors of weights, means and variances after matching."""
-    order = match_components(truth, found)
+    order = match_components(truth, estimate)
     return {
         name: float(
-            np.linalg.norm(getattr(found, name)[order] - getattr(truth, name))
+            np.linalg.norm(getattr(estimate, name)[order] - getattr(truth, name))
             / np.linalg.norm(getattr(truth, name))
         )
         for name in ("weights", "means", "variances")

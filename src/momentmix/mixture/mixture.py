@@ -21,13 +21,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from momentmix.arrays import is_foreign, namespace
+from momentmix.arrays import check_real, is_foreign, namespace
 from momentmix.errors import InputError, InputTypeError, ModelFileError
 from momentmix.index_sets import sets_without
-from momentmix.mixture.array_density import Kind, map_rows
-from momentmix.mixture.log_densities import LogDensities, log_sums, most_probable, shares
+from momentmix.mixture.density import Density, Reduction, log_sums, most_probable, posteriors
+from momentmix.mixture.gaussian import sample
 from momentmix.mixture.model_file import read_model, write_model
-from momentmix.parallel import few_threads, map_in_order, usable_cores
 from momentmix.rows.containers import plain_array
 from momentmix.rows.names import check_feature_names
 from momentmix.rows.validation import rows_for
@@ -37,12 +36,10 @@ Float = NDArray[np.float64]
 
 __all__ = ["DiagonalMixture"]
 
-_BLOCK = 16384  # rows handled by one thread at a time
 
-
-def _checked_labels(labels: Any, xp: Any) -> Any:
+def _checked_labels(labels: Any) -> Any:
     """Labels as they are; raise where one is −1: a row that no component is the best for."""
-    bad = labels < 0
+    xp, bad = namespace(labels), labels < 0
     if bool(xp.any(bad)):
         row = int(xp.argmax(xp.astype(bad, xp.int64)))
         raise InputError(
@@ -120,8 +117,20 @@ class DiagonalMixture:
 
     # -- density ------------------------------------------------------------------------------
 
-    def _densities(self, array: Any) -> LogDensities:
-        """The log-densities of the components, for rows of the right shape."""
+    def _map_rows(self, rows: Any, reduce: Reduction) -> Any:
+        """`reduce` of log ω_i + log N(y; μ_i, Σ_i) of each row, in the library of the rows."""
+        if is_foreign(rows):
+            self._check_density(rows)
+            check_real(rows)
+            return Density.of_mixture(self).map_rows(rows, reduce)
+        array = rows_for(rows, self.feature_names)
+        if array.dtype.kind not in "fiu":
+            raise InputTypeError(f"rows must be real numbers; got dtype {array.dtype}.")
+        self._check_density(array)
+        return Density.of_mixture(self).map_rows(array, reduce)
+
+    def _check_density(self, array: Any) -> None:
+        """Raise where rows have another shape, or where the mixture has no density."""
         if array.ndim != 2 or array.shape[1] != self.n_features:
             raise InputError(
                 f"rows must have shape (n_rows, {self.n_features}), one column per feature of the "
@@ -134,33 +143,6 @@ class DiagonalMixture:
                 f"component {i} has variance 0 in feature {feature}, so it has no density there; "
                 "fit with a variance floor, or use with_variance_floor()."
             )
-        return LogDensities(self.weights, self.means, self.variances)
-
-    def _on_device(self, rows: Any, kind: Kind) -> Any:
-        self._densities(rows)  # raises where there are none
-        return map_rows((self.weights, self.means, self.variances), rows, kind)
-
-    def _map_rows(self, rows: Any, reduce: Any, tail: tuple[int, ...], dtype: Any) -> Any:
-        """`reduce` of log ω_i + log N(y; μ_i, Σ_i), of shape (n_components, some rows)."""
-        array = rows_for(rows, self.feature_names)
-        if array.dtype.kind not in "fiu":
-            raise InputTypeError(f"rows must be real numbers; got dtype {array.dtype}.")
-        table = self._densities(array)
-        n = array.shape[0]
-        result = np.empty((n, *tail), dtype=dtype)
-
-        def work(start: int) -> None:
-            # Tiles stay in the cache; nothing as long as the rows is made but the result.
-            stop = min(start + _BLOCK, n)
-            with np.errstate(invalid="ignore", over="ignore"):  # NaN and infinity give NaN
-                for tile in table.tiles(start, stop):
-                    result[tile] = reduce(table.of(array[tile])).T
-
-        n_threads = min(usable_cores(), -(-n // _BLOCK))
-        with few_threads(n_threads > 1):
-            for _ in map_in_order(work, range(0, n, _BLOCK), max(1, n_threads)):
-                pass
-        return result
 
     def log_prob(self, rows: Any) -> Any:
         """Log-density of each row, of shape (n_rows,).
@@ -171,30 +153,21 @@ class DiagonalMixture:
         Rows of another array library (torch, CuPy, JAX, …) give an array of that library, computed
         in float64 where the rows lie; so do `responsibilities` and `predict`.
         """
-        if is_foreign(rows):
-            return self._on_device(rows, "log_prob")
-        return np.asarray(self._map_rows(rows, log_sums, (), np.float64))
+        return self._map_rows(rows, log_sums)
 
     def responsibilities(self, rows: Any) -> Any:
         """Posterior probability of each component, of shape (n_rows, n_components)."""
-        if is_foreign(rows):
-            return self._on_device(rows, "responsibilities")
-        return np.asarray(self._map_rows(rows, shares, (self.n_components,), np.float64))
+        return self._map_rows(rows, posteriors)
 
     def predict(self, rows: Any) -> Any:
         """Most probable component of each row, of shape (n_rows,); rows must be finite."""
-        if is_foreign(rows):
-            return _checked_labels(self._on_device(rows, "predict"), namespace(rows))
-        return _checked_labels(self._map_rows(rows, most_probable, (), np.int64), np)
+        return _checked_labels(self._map_rows(rows, most_probable))
 
     def sample(
         self, n_rows: int, random_state: int | np.random.Generator | None = None
     ) -> tuple[Float, NDArray[np.int64]]:
         """Draw rows and the component of each, of shapes (n_rows, n_features) and (n_rows,)."""
-        rng = np.random.default_rng(random_state)
-        labels = rng.choice(self.n_components, size=n_rows, p=self.weights)
-        noise = rng.standard_normal((n_rows, self.n_features))
-        return self.means[labels] + noise * np.sqrt(self.variances)[labels], labels
+        return sample(self, n_rows, np.random.default_rng(random_state))
 
     # -- derived mixtures ---------------------------------------------------------------------
 
@@ -255,10 +228,10 @@ class DiagonalMixture:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> DiagonalMixture:
         """Read a mixture written by `save`; refuses anything that is not one."""
-        found = read_model(path)
-        names = found.get("feature_names")
+        document = read_model(path)
+        names = document.get("feature_names")
         try:
-            return cls(found["weights"], found["means"], found["variances"], names)
+            return cls(document["weights"], document["means"], document["variances"], names)
         except (TypeError, ValueError) as error:
             raise ModelFileError(f"{path} does not hold a mixture: {str(error)[:400]}") from error
 

@@ -1,52 +1,116 @@
-"""Rows that can be read more than once, block by block."""
+"""Rows that can be read more than once: one protocol, whatever holds them.
+
+`Rows` is what the stages of a fit ask for. Arrays in memory and on a device implement it here,
+files in `momentmix.rows.source`, Dask collections in `momentmix.dask.rows`.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix.errors import InputTypeError
+from momentmix.arrays import as_float64, namespace, on_device_of, to_numpy
+from momentmix.errors import InputError
+from momentmix.parallel import few_threads, map_in_order
+from momentmix.rows.blocks import add_sums, rows_at
+from momentmix.rows.validation import LARGEST_TO_FIT, checked_values
 
 Float = NDArray[np.float64]
+Int = NDArray[np.int64]
+Sums = tuple[Any, ...]
 
-__all__ = ["ArrayRows", "HeldRows", "RemoteRows", "RowBlocks"]
-
-
-class RowBlocks(Protocol):
-    """What a pass over the rows needs; every call of `blocks` starts from the first row again.
-
-    ``feature_names``, a tuple of strings, may come with it.
-    """
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns."""
-
-    def blocks(self) -> Iterator[Float]:
-        """Consecutive blocks of rows, each of shape (some, n_features)."""
+__all__ = ["ArrayRows", "BlockRows", "DeviceRows", "HeldRows", "Rows"]
 
 
-class HeldRows:
-    """Rows of an array of any library, held as it is.
+class Rows(ABC):
+    """Rows as the stages of a fit use them.
+
+    A class implements `n_rows`, `n_features` and `blocks`; the other methods rest on these.
 
     Attributes
     ----------
-    rows : array of shape (n_rows, n_features)
+    feature_names : tuple of str or None
+    is_remote : bool
+        Whether rows lie on other machines, so that few of them should be taken here.
     new_summary : callable (order, squared_order) → empty MomentSummary, or None
         For callers that want to keep the summary of the one pass over the rows.
     """
 
-    rows: Any
     feature_names: tuple[str, ...] | None = None
+    is_remote = False
     new_summary: Callable[[int, int], Any] | None = None
+
+    @property
+    @abstractmethod
+    def n_rows(self) -> int:
+        """Number of rows."""
+
+    @property
+    @abstractmethod
+    def n_features(self) -> int:
+        """Number of columns."""
+
+    @abstractmethod
+    def blocks(self) -> Iterator[Float]:
+        """Consecutive NumPy blocks, each of shape (some, n_features), from the first row on."""
+
+    def take(self, places: Int) -> Float:
+        """The rows with these numbers, which ascend, as NumPy rows."""
+        return np.concatenate([np.empty((0, self.n_features)), *rows_at(self.blocks(), places)])
+
+    def sum_blocks(self, work: Callable[[Any], Sums], n_threads: int = 1) -> Sums:
+        """`work` of every block, a tuple, added up entry by entry in the order of the blocks.
+
+        A block is an array of the library of the rows, where they lie. The order makes the bits
+        independent of the number of threads.
+        """
+        with few_threads(True):
+            total: Sums | None = add_sums(map_in_order(work, self.blocks(), n_threads))
+        if total is None:
+            raise InputError("rows must hold at least one row; the source gave none.")
+        return total
+
+    def summarize_into(self, summary: Any) -> Any:
+        """Add all rows to an empty MomentSummary, and return the summary of the rows."""
+        for block in self.blocks():
+            checked_values(block, self.feature_names, summary.n_rows, LARGEST_TO_FIT)
+            summary.update(block)
+        if not summary.n_rows:
+            raise InputError("rows must hold at least one row; the source gave none.")
+        return summary
+
+
+class BlockRows(Rows):
+    """Rows of any object with ``n_rows``, ``n_features`` and ``blocks``."""
+
+    def __init__(self, source: Any) -> None:
+        self.source = source
+        self.feature_names = getattr(source, "feature_names", None)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.source.n_rows)
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return int(self.source.n_features)
+
+    def blocks(self) -> Iterator[Float]:
+        """Blocks of the source."""
+        return iter(self.source.blocks())
+
+
+class HeldRows(Rows):
+    """Rows of an array of any library, as it is; values were checked before."""
+
+    rows: Any
+    block_size: int
 
     @property
     def n_rows(self) -> int:
@@ -58,6 +122,10 @@ class HeldRows:
         """Number of columns."""
         return int(self.rows.shape[1])
 
+    def summarize_into(self, summary: Any) -> Any:
+        """Add all rows to a summary at once."""
+        return summary.update(self.rows)
+
 
 class ArrayRows(HeldRows):
     """Rows of an array in memory, in blocks that fit a processor's cache a few times over."""
@@ -68,44 +136,43 @@ class ArrayRows(HeldRows):
         block_size: int = 16384,
         feature_names: tuple[str, ...] | None = None,
     ) -> None:
-        self.rows = rows
-        self.block_size = block_size
-        self.feature_names = feature_names
+        self.rows, self.block_size, self.feature_names = rows, block_size, feature_names
 
     def blocks(self) -> Iterator[Float]:
         """Consecutive blocks of rows, views where that is possible."""
         for start in range(0, self.n_rows, self.block_size):
             yield self.rows[start : start + self.block_size]
 
+    def take(self, places: Int) -> Float:
+        """The rows with these numbers."""
+        return np.asarray(self.rows[places], dtype=np.float64)
 
-class RemoteRows(ABC):
-    """Rows that lie elsewhere: functions go to them, and only what these give comes back."""
 
-    @property
-    @abstractmethod
-    def n_rows(self) -> int:
-        """Number of rows."""
+class DeviceRows(HeldRows):
+    """Rows of an array of another library, which stay on their device.
 
-    @property
-    @abstractmethod
-    def n_features(self) -> int:
-        """Number of columns."""
+    Parameters
+    ----------
+    rows : array of shape (n_rows, n_features) of another library
+    block_size : int
+        Rows that `blocks` copies to the host at a time; 2^20 of them hide the latency of a copy.
+    """
 
-    @abstractmethod
-    def summary(self, order: int, squared_order: int | None, replicates: int = 0) -> Any:
-        """A MomentSummary of all rows."""
+    def __init__(self, rows: Any, block_size: int = 1 << 20) -> None:
+        self.rows, self.block_size = rows, block_size
 
-    @abstractmethod
-    def sum_blocks(self, work: Callable[[Float], tuple[Any, ...]]) -> tuple[Any, ...]:
-        """``work`` of every block, a tuple, added up entry by entry in an order that is fixed."""
+    def blocks(self) -> Iterator[Float]:
+        """Consecutive blocks of rows, copied to the host."""
+        for start in range(0, self.n_rows, self.block_size):
+            block = self.rows[start : min(start + self.block_size, self.n_rows), :]
+            yield to_numpy(as_float64(block, namespace(block)))
 
-    @abstractmethod
-    def take(self, places: NDArray[np.int64]) -> Float:
-        """The rows with these numbers, which ascend."""
+    def take(self, places: Int) -> Float:
+        """The rows with these numbers, copied to the host."""
+        xp = namespace(self.rows)
+        chosen = xp.take(self.rows, on_device_of(places, self.rows, xp), axis=0)
+        return to_numpy(as_float64(chosen, xp))
 
-    def blocks(self) -> NoReturn:
-        """Refused: the rows are not brought here."""
-        raise InputTypeError(
-            "these rows lie on a cluster and are not brought here block by block; use sum_blocks() "
-            "to work on them there, or take() for a few of them."
-        )
+    def sum_blocks(self, work: Callable[[Any], Sums], n_threads: int = 1) -> Sums:
+        """`work` of the array as one block; it divides the rows as the device's memory allows."""
+        return work(self.rows)

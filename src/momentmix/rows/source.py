@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from momentmix.errors import InputError
-from momentmix.parallel import few_threads, map_in_order
-from momentmix.rows.blocks import add_sums, rows_at
 from momentmix.rows.columns import column_keys, feature_names
 from momentmix.rows.fingerprint import Fingerprint, RowDigest, counted_twice
+from momentmix.rows.protocol import Rows
 from momentmix.rows.table import RawBlock, Table
 from momentmix.rows.validation import bad_value, in_range
 
@@ -33,7 +32,7 @@ class NumberedBlock(NamedTuple):
     kept: Float
 
 
-class RowSource:
+class RowSource(Rows):
     """Blocks of rows that can be read several times; `open_rows` makes it.
 
     Attributes
@@ -174,20 +173,6 @@ class RowSource:
                 return None
             blocks.append(block)
         return np.concatenate(blocks) if blocks else np.empty((0, self.n_features))
-
-    def take(self, places: NDArray[np.int64]) -> Float:
-        """The rows with these numbers, which must ascend; costs a pass."""
-        return np.concatenate([np.empty((0, self.n_features)), *rows_at(self.blocks(), places)])
-
-    def sum_blocks(
-        self, work: Callable[[Float], tuple[Any, ...]], n_threads: int = 1
-    ) -> tuple[Any, ...]:
-        """``work`` of every block, a tuple, added entry by entry in the order of the blocks."""
-        with few_threads(True):
-            total: tuple[Any, ...] | None = add_sums(map_in_order(work, self.blocks(), n_threads))
-        if total is None:
-            raise InputError("rows must hold at least one row; the source gave none.")
-        return total
 
     # -- what is read -------------------------------------------------------------------------
 

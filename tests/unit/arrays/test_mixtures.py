@@ -5,12 +5,11 @@ import pytest
 
 from momentmix import DiagonalMixture, MomentGaussianMixture, fit, summarize
 from momentmix.errors import InputError, InputTypeError
-from momentmix.fitting.conditions.conditions import Parameters
-from momentmix.fitting.em import device_em
 from momentmix.fitting.em.em import em_pass
 from momentmix.fitting.inputs import moments_of, rows_of
-from momentmix.mixture import array_density
-from momentmix.rows.protocol import ArrayRows
+from momentmix.mixture import density
+from momentmix.mixture.parameters import Parameters
+from momentmix.rows.protocol import ArrayRows, DeviceRows
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +27,7 @@ def rows(mixture):
 @pytest.mark.parametrize("name", ["log_prob", "responsibilities", "predict"])
 @pytest.mark.parametrize("room", [1 << 28, 8 * 6 * 11 * 1_000])
 def test_densities_agree_and_stay_where_they_are(library, mixture, rows, name, room, monkeypatch):
-    monkeypatch.setattr(array_density, "free_bytes", lambda array: room)
+    monkeypatch.setattr(density, "free_bytes", lambda array: room)
     here, there = getattr(mixture, name)(rows), getattr(mixture, name)(library.put(rows))
     assert isinstance(there, library.kind)
     found = library.back(there)
@@ -59,8 +58,8 @@ def test_bad_rows(library, mixture):
 
 @pytest.mark.parametrize(("slab", "room"), [(4096, 1 << 28), (64, 8 * 6 * 19 * 1_000)])
 def test_em_statistics_agree(library, mixture, rows, slab, room, monkeypatch):
-    monkeypatch.setattr(device_em, "_SLAB", slab)
-    monkeypatch.setattr(device_em, "free_bytes", lambda array: room)
+    monkeypatch.setattr(density, "_SLAB", slab)
+    monkeypatch.setattr(density, "free_bytes", lambda array: room)
     moments = moments_of(summarize(rows, 2))
     parameters = Parameters(
         mixture.weights,
@@ -93,7 +92,7 @@ def test_sampled_rows_are_the_same(prompt_library, mixture):
 
 
 def test_blocks_come_to_the_host(library, rows):
-    there = device_em.DeviceRows(library.put(rows), block_size=4_000)
+    there = DeviceRows(library.put(rows), block_size=4_000)
     np.testing.assert_array_equal(np.concatenate(list(there.blocks())), rows)
 
 

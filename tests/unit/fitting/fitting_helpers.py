@@ -3,7 +3,7 @@
 import numpy as np
 
 from momentmix import DiagonalMixture, StandardMoments
-from momentmix.fitting.conditions.conditions import Parameters
+from momentmix.mixture.parameters import Parameters
 from momentmix.tensor.incomplete_tensor import power_sum
 
 

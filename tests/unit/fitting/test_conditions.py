@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from fitting_helpers import exact_moments, parameters_of, random_mixture
 
-from momentmix.fitting.conditions.conditions import Parameters, build_conditions, parameters_from
+from momentmix.fitting.conditions.conditions import build_conditions
 from momentmix.fitting.conditions.derivative import by_feature, derivative
 from momentmix.fitting.conditions.monomial_covariance import monomial_covariance
 from momentmix.fitting.inference.correlations import find_correlations
 from momentmix.fitting.inference.whitening import Whitening
+from momentmix.mixture.parameters import Parameters, parameters_from
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,10 @@ import pytest
 from fitting_helpers import exact_moments, random_mixture
 
 import momentmix as mm
-from momentmix.fitting.conditions.conditions import Parameters
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.em.em import features_of
 from momentmix.fitting.em.scores import information_matrix, settle_floored
+from momentmix.mixture.gaussian import features_of
+from momentmix.mixture.parameters import Parameters
 
 PLACES = [([2], [5.0]), ([0, 6], [0.0, -3e7]), ([1, 1, 4], [1e-200, 5e-324, 1e100])]
 

@@ -8,7 +8,6 @@ from fitting_helpers import exact_moments, matched, random_mixture
 
 import momentmix as mm
 from momentmix.errors import CapacityError, InputError, InputTypeError
-from momentmix.fitting.conditions.conditions import Parameters
 from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.findings import Severity, collect_findings
 from momentmix.fitting.inference.over_identification import check_conditions
@@ -18,6 +17,7 @@ from momentmix.fitting.inference.standard_errors import (
     uncertainty_after_em,
 )
 from momentmix.fitting.inputs import summarised
+from momentmix.mixture.parameters import Parameters
 
 
 @pytest.fixture(scope="module")

@@ -7,12 +7,14 @@ from fitting_helpers import exact_moments, matched, random_mixture
 from momentmix.capacity import choose_order, count_monomials, largest_rank, robust_rank
 from momentmix.errors import InputError
 from momentmix.fitting.automatic import elbow, least_components
-from momentmix.fitting.conditions.conditions import Parameters, build_conditions
+from momentmix.fitting.conditions.conditions import build_conditions
+from momentmix.fitting.inference.whitening import gram
 from momentmix.fitting.moment.candidates import draw_candidates, partition_shapes
 from momentmix.fitting.moment.moment_fit import fit_moments, one_component, resolvable_variances
 from momentmix.fitting.moment.polish import Stopping, parameter_bounds, polish
 from momentmix.fitting.moment.selection import merge_means, select_means
 from momentmix.fitting.moment.variances import fit_variances
+from momentmix.mixture.parameters import Parameters
 
 
 @pytest.mark.parametrize(("r", "d", "order"), [(2, 3, 3), (3, 5, 3), (4, 7, 4), (8, 15, 4)])

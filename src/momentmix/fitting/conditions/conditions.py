@@ -27,56 +27,12 @@ from numpy.typing import NDArray
 from momentmix.fitting.conditions.incidence import Incidence, find_incidence
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.index_sets import index_sets, sets_without
+from momentmix.mixture.parameters import Parameters
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 
-__all__ = ["Conditions", "Parameters", "build_conditions", "extended", "parameters_from"]
-
-
-@dataclass(frozen=True)
-class Parameters:
-    """Weights (r,), means (r, d) and variances (r, d) of standardized features."""
-
-    weights: Float
-    means: Float
-    variances: Float
-
-    @property
-    def n_components(self) -> int:
-        """Number of components r."""
-        return int(self.weights.shape[0])
-
-    def flat(self) -> Float:
-        """All parameters in one vector of length r + 2rd."""
-        return np.concatenate([self.weights, self.means.ravel(), self.variances.ravel()])
-
-    def embedded(self, columns: Int, n_features: int, variance: float) -> Parameters:
-        """The same features as `columns` among others, which have mean 0 and `variance`."""
-        if columns.size == n_features:
-            return self
-        means = np.zeros((self.n_components, n_features))
-        variances = np.full_like(means, variance)
-        means[:, columns], variances[:, columns] = self.means, self.variances
-        return Parameters(self.weights, means, variances)
-
-    def chosen(self, keep: Int) -> Parameters:
-        """Some of the components, weights as they are."""
-        return Parameters(self.weights[keep], self.means[keep], self.variances[keep])
-
-    def sample(self, n_rows: int, rng: np.random.Generator) -> Float:
-        """Rows drawn from the mixture, of shape (n_rows, d)."""
-        labels = rng.choice(self.n_components, size=n_rows, p=self.weights / self.weights.sum())
-        noise = rng.standard_normal((n_rows, self.means.shape[1]))
-        return self.means[labels] + noise * np.sqrt(self.variances)[labels]
-
-
-def parameters_from(flat: NDArray[Any], n_components: int) -> Parameters:
-    """Inverse of `Parameters.flat`; from numbers 0, 1, … the places of the parameters in it."""
-    r = n_components
-    d = (flat.size // r - 1) // 2
-    means, variances = flat[r : r + r * d], flat[r + r * d :]
-    return Parameters(flat[:r], means.reshape(r, d), variances.reshape(r, d))
+__all__ = ["Conditions", "build_conditions", "extended"]
 
 
 @dataclass(frozen=True)

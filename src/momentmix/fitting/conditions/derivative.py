@@ -28,12 +28,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix.fitting.conditions.conditions import (
-    Conditions,
-    Parameters,
-    extended,
-    parameters_from,
-)
+from momentmix.fitting.conditions.conditions import Conditions, extended
+from momentmix.mixture.parameters import Parameters, parameters_from
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]

@@ -20,7 +20,8 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix.fitting.conditions.conditions import Conditions, Parameters
+from momentmix.fitting.conditions.conditions import Conditions
+from momentmix.mixture.parameters import Parameters
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]

@@ -1,1 +1,1 @@
-"""A mixture from rows: starts, pooling, repair, EM passes."""
+"""A mixture from rows: a sample, starts, pooling, repair, the search among them, passes."""

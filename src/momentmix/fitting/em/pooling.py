@@ -1,6 +1,6 @@
 """Many starts into one: pooled components, convex weights, greedy merges by likelihood.
 
-| paper symbol | name here | shape |
+| symbol | name here | shape |
 |---|---|---|
 | p_k(z): density of pool component k | ``densities`` | (K, n), rows scaled by their maximum |
 | max_ω Σ_z log Σ_k ω_k p_k(z) | ``pool_weights`` | (K,) |
@@ -10,17 +10,19 @@ Choosing one start keeps what that start missed; the pool keeps what any start f
 problem is convex, so it has no local optima, and its solution is sparse. Merges keep the first two
 moments of a pair. They are short-listed by Runnalls' bound on the loss of likelihood, which needs
 no rows, and decided on the rows.
-
-Differs from the paper: the paper has no such step.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix.fitting.conditions.conditions import Parameters
-from momentmix.fitting.em.em import Batch, coefficients, run_batch
+from momentmix.fitting.em.em import run_batch
+from momentmix.mixture.density import joint_densities
+from momentmix.mixture.gaussian import coefficients
+from momentmix.mixture.parameters import Parameters
 
 Float = NDArray[np.float64]
 
@@ -34,28 +36,23 @@ __all__ = [
     "reduce_pool",
 ]
 
-_SHORT_LIST = 12
-_TINY = 1e-300
+_SHORT_LIST = 12  # pairs that are priced on the rows; the bound orders them well enough
+_TINY = 1e-300  # densities that are divided by, or whose logarithm is taken, are not 0
 
 
 def pool_components(parts: list[Parameters]) -> Parameters:
     """All components of several mixtures side by side, weights shared out evenly."""
-    weights = np.concatenate([p.weights for p in parts])
-    return Parameters(
-        weights / weights.sum(),
-        np.concatenate([p.means for p in parts]),
-        np.concatenate([p.variances for p in parts]),
-    )
+    return Parameters.concatenate(parts).normalized()
 
 
 def component_densities(features: Float, parameters: Parameters) -> Float:
     """log p_k(z) of each component, weights left out, of shape (K, n)."""
-    ones = np.ones(parameters.n_components)
-    return np.asarray(coefficients(ones, parameters.means, parameters.variances) @ features)
+    unweighted = replace(parameters, weights=np.ones(parameters.n_components))
+    return np.asarray(joint_densities(coefficients(unweighted), features))
 
 
 def pool_weights(features: Float, pool: Parameters, n_steps: int = 60) -> Parameters:
-    """Weights that maximise the likelihood with components held fixed; empty ones are dropped."""
+    """Weights that maximize the likelihood of fixed components; empty ones are dropped."""
     densities = component_densities(features, pool)
     densities -= densities.max(axis=0)
     np.exp(densities, out=densities)
@@ -67,8 +64,7 @@ def pool_weights(features: Float, pool: Parameters, n_steps: int = 60) -> Parame
             # Less than a fraction of a row: such a component is on its way to weight 0.
             keep = weights > min(0.3 / n * (step + 1) / n_steps, 0.5 / weights.size)
             weights, kept, densities = weights[keep], kept[keep], densities[keep]
-    chosen = pool.chosen(kept)
-    return Parameters(weights / weights.sum(), chosen.means, chosen.variances)
+    return replace(pool[kept], weights=weights).normalized()
 
 
 def reduce_pool(
@@ -78,8 +74,7 @@ def reduce_pool(
     for target in (max(n_components, round(1.5 * n_components)), n_components):
         if pool.n_components > target:
             pool = merge_components(features, pool, target)
-            batch = Batch(pool.weights[None], pool.means[None], pool.variances[None])
-            pool = run_batch(features, batch, floor, n_steps)[0].one(0)
+            pool = run_batch(features, pool[None], floor, n_steps)[0][0]
     return pool
 
 
@@ -122,12 +117,7 @@ def _price(
     order = np.argsort(bound, axis=None)[: min(_SHORT_LIST, n_pairs)]
     places = zip(*np.unravel_index(order, bound.shape), strict=True)
     pairs = [(int(i), int(k)) for i, k in places]
-    merged = [_merged_pair(current, i, k) for i, k in pairs]
-    options = Parameters(
-        np.array([m[0] for m in merged]),
-        np.array([m[1] for m in merged]),
-        np.array([m[2] for m in merged]),
-    )
+    options = Parameters.stack([_merged_pair(current, i, k) for i, k in pairs])
     columns = np.exp(np.minimum(component_densities(features, options) - top, 600.0))
     total = np.maximum(current.weights @ densities, _TINY)
     gains = np.empty(len(pairs))
@@ -158,7 +148,9 @@ def _bounds(current: Parameters) -> Float:
 
 def _merge(current: Parameters, bound: Float, i: int, k: int) -> tuple[Parameters, Float]:
     """The mixture with i and k merged (i < k), and its table of bounds."""
-    new = _with_pair_replaced(current, i, k, _merged_pair(current, i, k))
+    new = Parameters.concatenate(
+        [current[:i], _merged_pair(current, i, k)[None], current[i + 1 : k], current[k + 1 :]]
+    )
     bound = np.delete(np.delete(bound, k, axis=0), k, axis=1)
     row = _bounds_of_one(new, i)
     bound[i, i + 1 :], bound[:i, i] = row[i + 1 :], row[:i]
@@ -176,21 +168,12 @@ def _bounds_of_one(current: Parameters, i: int) -> Float:
     return np.asarray(0.5 * (both * np.log(spread).sum(axis=1) - own[i] - own))
 
 
-def _merged_pair(current: Parameters, i: int, k: int) -> tuple[float, Float, Float]:
-    w = current.weights[i] + current.weights[k]
-    a = current.weights[i] / w if w > 0 else 0.5
-    mean = a * current.means[i] + (1 - a) * current.means[k]
-    gap = (current.means[i] - current.means[k]) ** 2
-    variance = a * current.variances[i] + (1 - a) * current.variances[k] + a * (1 - a) * gap
-    return float(w), mean, variance
-
-
-def _with_pair_replaced(
-    current: Parameters, i: int, k: int, new: tuple[float, Float, Float]
-) -> Parameters:
-    weights, means = current.weights.copy(), current.means.copy()
-    variances = current.variances.copy()
-    weights[i], means[i], variances[i] = new
-    return Parameters(
-        np.delete(weights, k), np.delete(means, k, axis=0), np.delete(variances, k, axis=0)
-    )
+def _merged_pair(current: Parameters, i: int, k: int) -> Parameters:
+    """The one component with the weight and the first two moments of a pair; no component axis."""
+    first, second = current[i], current[k]
+    weight = first.weights + second.weights
+    a = first.weights / weight if weight > 0 else 0.5
+    mean = a * first.means + (1 - a) * second.means
+    gap = (first.means - second.means) ** 2
+    variance = a * first.variances + (1 - a) * second.variances + a * (1 - a) * gap
+    return Parameters(weight, mean, variance)

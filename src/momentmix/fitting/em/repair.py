@@ -1,6 +1,6 @@
 """Repair of missed and doubled components: merge a pair, add one from the pool.
 
-| paper symbol | name here | shape |
+| symbol | name here | shape |
 |---|---|---|
 | f(z): density of the current mixture | ``total`` | (n,) |
 | max_ε mean log((1−ε) f + ε p_k) − mean log f | ``_gains_of_adding`` | (K,) |
@@ -8,19 +8,19 @@
 A mixture at a poor local optimum mostly has one component split in two and another missing. Each
 trial merges one of the cheapest pairs and adds one of the components that raise the likelihood
 most, from the pool or around the rows that the mixture explains worst; a few EM steps decide.
-
-Differs from the paper: the paper has no such step.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix.fitting.conditions.conditions import Parameters
-from momentmix.fitting.em.em import Batch, log_likelihoods, run_batch
+from momentmix.fitting.em.em import log_likelihoods, run_batch
 from momentmix.fitting.em.pooling import cheapest_merges, component_densities, pool_components
 from momentmix.fitting.em.starts import seeded_starts
+from momentmix.mixture.parameters import Parameters
 
 Float = NDArray[np.float64]
 
@@ -61,15 +61,11 @@ def repair(
 def _settled(
     features: Float, options: list[Parameters], floor: Float, n_steps: int, n_threads: int
 ) -> tuple[Parameters, float]:
-    batch = Batch(
-        np.array([p.weights for p in options]),
-        np.array([p.means for p in options]),
-        np.array([p.variances for p in options]),
-    )
-    batch, _ = run_batch(features, batch, floor, n_steps, n_threads)
+    """The best of several mixtures after a few EM steps, and its mean log-density."""
+    batch, _ = run_batch(features, Parameters.stack(options), floor, n_steps, n_threads)
     values = log_likelihoods(features, batch)
     best = int(values.argmax())
-    return batch.one(best), float(values[best])
+    return batch[best], float(values[best])
 
 
 def _trials(
@@ -85,10 +81,9 @@ def _trials(
     trials = []
     for k in _distinct(gains, pool, 3):
         for base in merged:
-            weights = np.append((1 - shares[k]) * base.weights, shares[k])
-            means = np.concatenate([base.means, pool.means[k : k + 1]])
-            variances = np.concatenate([base.variances, pool.variances[k : k + 1]])
-            trials.append(Parameters(weights, means, variances))
+            lighter = replace(base, weights=(1 - shares[k]) * base.weights)
+            added = replace(pool[[k]], weights=shares[[k]])
+            trials.append(Parameters.concatenate([lighter, added]))
     return trials
 
 
@@ -98,12 +93,13 @@ def _of_worst_rows(
     """Components around seeds among the rows of least density: what every start has missed."""
     n_worst = max(2 * _FRESH, features.shape[1] // 50)
     worst = features[:, np.argsort(log_density)[:n_worst]]
-    start = seeded_starts(worst, min(_FRESH, worst.shape[1]), 2, floor, rng)  # own spread: the last
+    # The second start has each cluster's own spread.
+    start = seeded_starts(worst, min(_FRESH, worst.shape[1]), 2, floor, rng)[1]
     pooled = current.weights @ current.variances
-    weights, means, variances = (x[1] for x in start)
-    count = (weights * n_worst)[:, None]
-    spread = np.maximum((count * variances + 2.0 * pooled) / (count + 2.0), floor)
-    return Parameters(weights, means, spread)
+    count = (start.weights * n_worst)[:, None]
+    # As if two rows of the mixture's own spread were in each cluster: most hold few rows.
+    spread = (count * start.variances + 2.0 * pooled) / (count + 2.0)
+    return replace(start, variances=np.maximum(spread, floor))
 
 
 def _gains_of_adding(

@@ -1,6 +1,6 @@
 """Scores of rows under a mixture, their outer product, and scoring steps.
 
-| paper symbol | name here | shape |
+| symbol | name here | shape |
 |---|---|---|
 | θ = (log ω, μ, log v) | order of the parameters | r + 2rd |
 | ∂ log f(z) / ∂ log ω_i = γ_i − ω_i | first r | |
@@ -15,8 +15,6 @@ faster than EM where components overlap.
 
 The weights sum to 1, so I has the null direction (1, …, 1, 0, …, 0); it is
 left out of every solution.
-
-Differs from the paper: the paper has no such step.
 """
 
 from __future__ import annotations
@@ -27,8 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from momentmix.fitting.conditions.conditions import Parameters
-from momentmix.fitting.em.em import coefficients, shares_of
+from momentmix.mixture.density import joint_densities, responsibilities
+from momentmix.mixture.gaussian import coefficients, values_of
+from momentmix.mixture.parameters import Parameters
 from momentmix.parallel import map_in_order
 
 Float = NDArray[np.float64]
@@ -41,10 +40,10 @@ __all__ = [
     "solve_information",
 ]
 
-_ROWS = 4096
+_ROWS = 4096  # rows whose scores are in memory at once: a few megabytes
 _NEGLIGIBLE = 1e-8  # shares below it change no entry of the information that can be seen
-_AT_FLOOR = 1.001
-_LARGE = 2000  # parameters; beyond it one table of sums is held and not several
+_AT_FLOOR = 1.001  # a variance that is less than so many times its floor is at its floor
+_LARGE = 2000  # parameters; beyond it there is one table of sums and not several
 
 
 def information_matrix(features: Float, parameters: Parameters, n_threads: int = 1) -> Float:
@@ -61,9 +60,10 @@ def information_matrix(features: Float, parameters: Parameters, n_threads: int =
     parts = [features[:, a:b] for a, b in pairwise(edges)]
     blocks = np.zeros((r, 2 * d + 1, r, 2 * d + 1))
     sums = np.zeros((r, 2 * d + 1))
-    for found in map_in_order(lambda part: _score_sums(part, parameters), parts, n_threads):
-        blocks += found[0]
-        sums += found[1]
+    score_sums = map_in_order(lambda part: _score_sums(part, parameters), parts, n_threads)
+    for part_blocks, part_sums in score_sums:
+        blocks += part_blocks
+        sums += part_sums
     i, k = np.triu_indices(r, 1)
     blocks[k, :, i] = blocks[i, :, k].transpose(0, 2, 1)
     places = _component_places(r, d).ravel()
@@ -107,22 +107,22 @@ def _component_places(r: int, d: int) -> NDArray[np.int64]:
 def _score_sums(features: Float, parameters: Parameters) -> tuple[Float, Float]:
     """Sums of score scoreᵀ by pairs i ≤ k of components, and of scores."""
     r, d = parameters.means.shape
-    table = coefficients(parameters.weights, parameters.means, parameters.variances)
+    table = coefficients(parameters)
     blocks = np.zeros((r, 2 * d + 1, r, 2 * d + 1))
     sums = np.zeros((r, 2 * d + 1))
     for start in range(0, features.shape[1], _ROWS):
         part = features[:, start : start + _ROWS]
-        shares = shares_of(table, part)
-        held = shares > _NEGLIGIBLE
-        rows = [np.flatnonzero(mask) for mask in held]
+        shares, _ = responsibilities(joint_densities(table, part))
+        has_share = shares > _NEGLIGIBLE
+        rows = [np.flatnonzero(mask) for mask in has_share]
         scores = [_scores_of(part, shares, parameters, i, rows[i]) for i in range(r)]
-        place = np.cumsum(held, axis=1) - 1
-        together = held.astype(float) @ held.T.astype(float)
+        place = np.cumsum(has_share, axis=1) - 1
+        together = has_share.astype(float) @ has_share.T.astype(float)
         for i in range(r):
             sums[i] += scores[i].sum(axis=1)
             blocks[i, :, i] += scores[i] @ scores[i].T
             for k in i + 1 + np.flatnonzero(together[i, i + 1 :]):
-                both = rows[i][held[k, rows[i]]]
+                both = rows[i][has_share[k, rows[i]]]
                 first, second = scores[i][:, place[i, both]], scores[k][:, place[k, both]]
                 blocks[i, :, k] += first @ second.T
     return blocks, sums
@@ -137,7 +137,7 @@ def _scores_of(
     scores = np.empty((2 * d + 1, rows.size))
     scores[0] = shares[i, rows]
     gap, squares = scores[1 : d + 1], scores[d + 1 :]
-    np.subtract(features[:d].take(rows, axis=1), parameters.means[i][:, None], out=gap)
+    np.subtract(values_of(features).take(rows, axis=1), parameters.means[i][:, None], out=gap)
     gap /= deviation
     np.multiply(gap, gap, out=squares)
     squares -= 1.0

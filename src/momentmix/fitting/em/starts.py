@@ -1,14 +1,12 @@
 """Starting points from the rows themselves.
 
-| paper symbol | name here | shape |
+| symbol | name here | shape |
 |---|---|---|
 | D²-sampled rows (k-means++) | ``seeded_starts`` | (k, r, d) |
 | EM step from random responsibilities | ``random_starts`` | (k, r, d) |
 
 Both kinds find what the other misses: k-means++ finds components far from the rest, random
 responsibilities find those that differ in spread.
-
-Differs from the paper: the paper has no such step.
 """
 
 from __future__ import annotations
@@ -16,7 +14,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix.fitting.em.em import Batch, m_step
+from momentmix.mixture.gaussian import m_step, values_of
+from momentmix.mixture.parameters import Parameters
 
 Float = NDArray[np.float64]
 
@@ -25,31 +24,33 @@ __all__ = ["random_starts", "seeded_starts"]
 
 def seeded_starts(
     features: Float, n_components: int, n_starts: int, floor: Float, rng: np.random.Generator
-) -> Batch:
+) -> Parameters:
     """k-means++ seeds, rows assigned to the nearest.
 
     Of four starts, two begin with the spread pooled over the clusters, one with each cluster's own,
     and one finds its seeds in a random few of the features: components that differ in one feature
     only (a yes/no column, say) are lost among the others.
     """
-    d = (features.shape[0] - 1) // 2
-    batches = []
+    values = values_of(features)
+    d = values.shape[0]
+    starts = []
     for start in range(n_starts):
-        points = features[:d]
+        points = values
         if start % 4 == 3:
-            points = points[rng.choice(d, size=int(rng.integers(1, max(2, d // 3 + 1))))]
+            points = values[rng.choice(d, size=int(rng.integers(1, max(2, d // 3 + 1))))]
         nearest = _assign(points, _seeds(points, n_components, rng))
         statistics = np.zeros((n_components, features.shape[0]))
         for i in range(n_components):
             statistics[i] = features[:, nearest == i].sum(axis=1)
-        weights, means, variances = m_step(statistics, floor)
-        pooled = np.maximum(weights @ variances, floor)
-        # Clusters of few rows have no spread of their own.
+        p = m_step(statistics, floor)
+        pooled = np.maximum(p.weights @ p.variances, floor)
+        # Clusters of few rows have no spread of their own: it counts for half from five rows on.
         trust = np.zeros(n_components) if start % 2 == 0 else statistics[:, -1]
         share = (trust / (trust + 5.0))[:, None]
-        variances = share * variances + (1 - share) * pooled
-        batches.append((np.maximum(weights, 1e-6), means, variances))
-    return _stack(batches)
+        variances = share * p.variances + (1 - share) * pooled
+        # A cluster without rows keeps a weight that EM can raise again.
+        starts.append(Parameters(np.maximum(p.weights, 1e-6), p.means, variances))
+    return Parameters.stack(starts).normalized()
 
 
 def _seeds(points: Float, n_components: int, rng: np.random.Generator) -> Float:
@@ -73,17 +74,11 @@ def _assign(points: Float, seeds: Float) -> NDArray[np.int64]:
 
 def random_starts(
     features: Float, n_components: int, n_starts: int, floor: Float, rng: np.random.Generator
-) -> Batch:
+) -> Parameters:
     """One M-step from responsibilities drawn at random."""
-    batches = []
+    starts = []
     for _ in range(n_starts):
         shares = rng.uniform(size=(n_components, features.shape[1]))
         shares /= shares.sum(axis=0)
-        batches.append(m_step(shares @ features.T, floor))
-    return _stack(batches)
-
-
-def _stack(batches: list[tuple[Float, Float, Float]]) -> Batch:
-    weights = np.array([b[0] for b in batches])
-    weights /= weights.sum(axis=1, keepdims=True)
-    return Batch(weights, np.array([b[1] for b in batches]), np.array([b[2] for b in batches]))
+        starts.append(m_step(shares @ features.T, floor))
+    return Parameters.stack(starts).normalized()

@@ -18,9 +18,10 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix.fitting.conditions.conditions import Conditions, Parameters, extended
+from momentmix.fitting.conditions.conditions import Conditions, extended
 from momentmix.fitting.inference.whitening import Whitening
 from momentmix.index_sets import colex_rank, index_sets
+from momentmix.mixture.parameters import Parameters
 
 Float = NDArray[np.float64]
 

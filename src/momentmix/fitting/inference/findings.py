@@ -8,10 +8,10 @@ from enum import Enum
 
 import numpy as np
 
-from momentmix.fitting.conditions.conditions import Parameters
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, OverIdentification
 from momentmix.index_sets import index_sets
+from momentmix.mixture.parameters import Parameters
 
 __all__ = ["Finding", "Severity", "collect_findings", "find_constants"]
 

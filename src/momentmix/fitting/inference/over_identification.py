@@ -26,10 +26,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import chi2, gamma
 
-from momentmix.fitting.conditions.conditions import Conditions, Parameters, build_conditions
+from momentmix.fitting.conditions.conditions import Conditions, build_conditions
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.correlations import Correlation, find_correlations
 from momentmix.fitting.inference.whitening import Whitening
+from momentmix.mixture import gaussian
+from momentmix.mixture.parameters import Parameters
 
 Float = NDArray[np.float64]
 
@@ -147,7 +149,7 @@ def _bootstrap(
     """p-value from a gamma law with the bootstrap's mean and variance; and that mean."""
     draws = np.empty(_BOOTSTRAP_DRAWS)
     for b in range(_BOOTSTRAP_DRAWS):
-        rows = parameters.sample(n_rows, rng)
+        rows, _ = gaussian.sample(parameters.normalized(), n_rows, rng)
         remainder = whitening.remainder(_sample_means(conditions, rows))
         draws[b] = n_rows * remainder @ remainder
     center, spread = draws.mean(), draws.var(ddof=1)

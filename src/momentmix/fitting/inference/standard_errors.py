@@ -24,9 +24,11 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky, eigh
 from scipy.linalg.lapack import dtrtri
 
-from momentmix.fitting.conditions.conditions import Conditions, Parameters, parameters_from
+from momentmix.fitting.conditions.conditions import Conditions
 from momentmix.fitting.conditions.derivative import Derivative, by_feature, derivative
 from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.mixture import gaussian
+from momentmix.mixture.parameters import Parameters, parameters_from
 from momentmix.parallel import all_threads, map_in_order
 
 Float = NDArray[np.float64]
@@ -73,8 +75,8 @@ class Uncertainty:
     def reordered(self, order: NDArray[np.int64]) -> Uncertainty:
         """The same with the components in another order."""
         places = parameters_from(np.arange(len(self.factor)), self.estimate.n_components)
-        rows = places.chosen(order).flat()
-        return Uncertainty(self.estimate.chosen(order), self.factor[rows], self.on_log_scale)
+        rows = places[order].flat()
+        return Uncertainty(self.estimate[order], self.factor[rows], self.on_log_scale)
 
     def embedded(self, columns: NDArray[np.int64], n_features: int, variance: float) -> Uncertainty:
         """The same features among others, known without error, as `Parameters.embedded`."""
@@ -132,7 +134,7 @@ def uncertainty_of_moment_fit(
 ) -> Uncertainty:
     """Sandwich covariance of a moment fit, bounds disregarded."""
     r, d = parameters.means.shape
-    rows = parameters.sample(_DRAWS, rng)
+    rows, _ = gaussian.sample(parameters.normalized(), _DRAWS, rng)
     slope = derivative(conditions, parameters, noise**2)
 
     def influence_of(part: slice) -> Float:
@@ -192,7 +194,8 @@ def uncertainty_after_em(
     values, vectors = eigh(matrix)
     # Directions without information are bounded, not dropped: the common factor of the weights
     # (which the normalization below removes) and components without rows.
-    root = vectors / np.sqrt(np.maximum(values, 1e-8))
+    # The symmetric root: draws from it do not depend on the signs of eigenvectors.
+    root = (vectors / np.sqrt(np.maximum(values, 1e-8))) @ vectors.T
     factor = root / scale[:, None] / np.sqrt(n_effective)
     logs = factor[:r]
     factor[:r] = parameters.weights[:, None] * (logs - parameters.weights @ logs)

@@ -15,9 +15,10 @@ from scipy.linalg import cho_solve, cholesky, helmert, solve_triangular
 from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpstrf
 
-from momentmix.fitting.conditions.conditions import Conditions, Parameters
+from momentmix.fitting.conditions.conditions import Conditions
 from momentmix.fitting.conditions.derivative import derivative
 from momentmix.fitting.conditions.monomial_covariance import monomial_covariance
+from momentmix.mixture.parameters import Parameters
 from momentmix.parallel import all_threads
 
 Float = NDArray[np.float64]

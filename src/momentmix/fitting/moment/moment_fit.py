@@ -24,12 +24,7 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
 from momentmix.errors import DecompositionError
-from momentmix.fitting.conditions.conditions import (
-    Conditions,
-    Parameters,
-    build_conditions,
-    parameters_from,
-)
+from momentmix.fitting.conditions.conditions import Conditions, build_conditions
 from momentmix.fitting.conditions.derivative import by_feature, derivative
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, check_conditions
@@ -38,6 +33,7 @@ from momentmix.fitting.moment.candidates import draw_candidates
 from momentmix.fitting.moment.polish import Polished, Stopping, parameter_bounds, polish
 from momentmix.fitting.moment.selection import select_means
 from momentmix.fitting.moment.variances import fit_variances
+from momentmix.mixture.parameters import Parameters, parameters_from
 
 Float = NDArray[np.float64]
 

@@ -24,9 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dposv
 
-from momentmix.fitting.conditions.conditions import Conditions, Parameters, parameters_from
+from momentmix.fitting.conditions.conditions import Conditions
 from momentmix.fitting.conditions.derivative import by_feature, derivative
 from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.mixture.parameters import Parameters, parameters_from
 from momentmix.parallel import all_threads
 
 Float = NDArray[np.float64]

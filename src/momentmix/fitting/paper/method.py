@@ -15,7 +15,6 @@ from momentmix.capacity import (
     largest_rank,
 )
 from momentmix.errors import InputError, InputTypeError
-from momentmix.fitting.conditions.conditions import Parameters
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import Clock
 from momentmix.fitting.inference.certificate import Certificate
@@ -26,6 +25,7 @@ from momentmix.fitting.outcome import Diagnostics, Provenance
 from momentmix.fitting.paper.algorithm import fit_paper
 from momentmix.fitting.result import Answer, FitResult
 from momentmix.mixture.mixture import DiagonalMixture
+from momentmix.mixture.parameters import Parameters
 from momentmix.summary.summary import MomentSummary
 
 __all__ = ["fit_as_printed"]

@@ -1,0 +1,84 @@
+"""Rows in memory for the steps that look at them often: candidates, scores, information."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.mixture.gaussian import features_of
+from momentmix.rows.protocol import Rows
+
+Float = NDArray[np.float64]
+
+__all__ = ["Sample", "draw_sample", "information_rows"]
+
+ALL_ROWS_BELOW = 20000  # with fewer rows, candidates are made on all of them: it takes seconds
+# Multiplications that the outer product of the scores of a sample may take: about a second.
+_INFORMATION_WORK, _SCORING_WORK = 4e9, 10**10
+
+
+class Sample(NamedTuple):
+    """Features of standardized rows, to work on and to judge by, each (n_statistics, n)."""
+
+    features: Float
+    judges: Float
+    is_all: bool
+
+    @property
+    def all_features(self) -> Float:
+        """Features of all rows of the sample."""
+        return self.features if self.is_all else np.hstack([self.features, self.judges])
+
+    def scoring_features(self, n_parameters: int) -> Float | None:
+        """Rows for the information matrix of scoring steps; None where they are too few."""
+        features, fewest = self.all_features, 8 * n_parameters
+        if features.shape[1] < fewest:
+            return None
+        return features[:, : max(fewest, _SCORING_WORK // n_parameters**2)]
+
+
+def draw_sample(rows: Rows, moments: StandardMoments, rng: np.random.Generator) -> Sample:
+    """All rows if they are few; otherwise one sample to work on and one to judge by.
+
+    Few rows are sorted before they are shuffled, so that the order they come in does not matter.
+    """
+    n, is_all = rows.n_rows, rows.n_rows <= ALL_ROWS_BELOW
+    size = min(n, 2 * ALL_ROWS_BELOW)
+    values = _standardized(rows, moments, _random_places(n, size, rng))
+    if is_all:
+        values = values[np.lexsort(values.T)]
+    features = features_of(values[rng.permutation(size)])
+    if is_all:
+        return Sample(features, features, True)
+    return Sample(features[:, : size // 2], features[:, size // 2 :], False)
+
+
+def information_rows(
+    rows: Rows,
+    moments: StandardMoments,
+    sample: Sample,
+    n_parameters: int,
+    rng: np.random.Generator,
+) -> Float:
+    """Rows for the outer product of scores: all, or as many as a second of arithmetic allows."""
+    if sample.is_all or rows.is_remote or rows.n_rows <= 2 * ALL_ROWS_BELOW:
+        return sample.all_features
+    size = int(max(2 * ALL_ROWS_BELOW, _INFORMATION_WORK / n_parameters**2))
+    places = _random_places(rows.n_rows, min(size, rows.n_rows), rng)
+    return features_of(_standardized(rows, moments, places))
+
+
+def _random_places(n: int, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Numbers of `size` of n rows, ascending."""
+    return np.arange(n) if size == n else np.sort(rng.choice(n, size=size, replace=False))
+
+
+def _standardized(rows: Rows, moments: StandardMoments, places: NDArray[np.int64]) -> Float:
+    """Rows with these numbers, as standardized features."""
+    values = rows.take(places)
+    if moments.n_features < values.shape[1]:
+        values = values[:, moments.columns]
+    return np.asarray((values - moments.shift) * (1.0 / moments.scale))

@@ -1,0 +1,251 @@
+"""The search for a start of the full passes: candidates compete by likelihood on a sample.
+
+Short EM runs from k-means++ seeds and from random responsibilities, the moment answer, and the pool
+of all their components are candidates; the best by likelihood goes on. With many rows, candidates
+are made on a sample and judged on other rows; with few, on all rows, and likelihood on the same
+rows is compared (every candidate has the same number of parameters).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix.fitting.em.em import log_likelihoods, run_batch
+from momentmix.fitting.em.pooling import merge_copies, pool_components, pool_weights, reduce_pool
+from momentmix.fitting.em.repair import repair
+from momentmix.fitting.em.sample import Sample
+from momentmix.fitting.em.starts import random_starts, seeded_starts
+from momentmix.mixture.gaussian import values_of
+from momentmix.mixture.parameters import Parameters
+from momentmix.parallel import few_threads
+
+Float = NDArray[np.float64]
+
+__all__ = ["Candidate", "Kind", "Origin", "ranked_candidates"]
+
+_SHORT_ROWS = 8000  # rows of the short runs, which only have to tell good starts from poor ones
+_SHORT_STEPS = 30
+_FIRST_STARTS = 4  # of each kind
+_FURTHER_ROUNDS = 2
+_SCORE_DIGITS = 10  # of a log-likelihood per row; further ones are rounding
+_FEW_ROWS = 4000  # with fewer, further starts are cheap and local optima many
+
+
+class Kind(Enum):
+    """What a candidate was made of; the value is its name in results and files."""
+
+    SEEDED = "k-means++ start {}"
+    RANDOM = "random start {}"
+    POOL = "pool of {} starts"
+    MOMENTS = "moments"
+    MOMENTS_BEFORE_EM = "moments, before EM"
+    CLOSED_FORM = "closed form"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a candidate comes from; `str` gives its name in results and files.
+
+    Attributes
+    ----------
+    kind : Kind
+    number : int
+        Number of the start, or how many starts the pool is made of.
+    n_swapped : int
+        Components that were swapped for others afterwards.
+    """
+
+    kind: Kind
+    number: int = 0
+    n_swapped: int = 0
+
+    @property
+    def is_before_em(self) -> bool:
+        """Whether no EM step has been taken: the moment answer as it is."""
+        return self.kind is Kind.MOMENTS_BEFORE_EM and not self.n_swapped
+
+    def __str__(self) -> str:
+        name = self.kind.value.format(self.number)
+        if not self.n_swapped:
+            return name
+        return f"{name}, {self.n_swapped} component{'s' if self.n_swapped > 1 else ''} swapped"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A start for the full passes and its log-likelihood per row on the judging rows."""
+
+    origin: Origin
+    parameters: Parameters
+    score: float
+
+    @property
+    def name(self) -> str:
+        """Name in results and files."""
+        return str(self.origin)
+
+
+def ranked_candidates(
+    sample: Sample,
+    moment_answer: Parameters | None,
+    n_components: int,
+    floor: Float,
+    rng: np.random.Generator,
+    n_threads: int = 1,
+) -> list[Candidate]:
+    """Candidates for the full passes, best first.
+
+    A first few starts come before the rest: when the best of them is found again by another
+    candidate (or by the moments), further starts would find it once more, and are left out.
+    """
+    search = _Search(sample, moment_answer, n_components, floor, rng, n_threads)
+    with few_threads(True):
+        search.add_starts(_FIRST_STARTS)
+        search.compete()
+        if sample.features.shape[1] < _FEW_ROWS:
+            # Few rows mean many local optima, and starts that cost next to nothing.
+            search.add_starts(search.affordable_starts())
+            search.compete()
+        for _ in range(_FURTHER_ROUNDS):
+            if search.is_settled():
+                break
+            search.add_starts(_FIRST_STARTS)
+            search.compete()
+        search.repair()
+    return search.judged()
+
+
+class _Search:
+    """Short runs so far, and the candidates made of them."""
+
+    def __init__(
+        self,
+        sample: Sample,
+        moment_answer: Parameters | None,
+        n_components: int,
+        floor: Float,
+        rng: np.random.Generator,
+        n_threads: int,
+    ) -> None:
+        self.sample, self.floor, self.rng, self.n_threads = sample, floor, rng, n_threads
+        self.moment_answer, self.n_components = moment_answer, n_components
+        self.short = sample.features if sample.is_all else sample.features[:, :_SHORT_ROWS]
+        self.max_steps = 400 if sample.is_all else 40  # a sample need not be fitted to its end
+        self.runs: dict[Origin, Parameters] = {}
+        self.candidates: dict[Origin, Parameters] = {}
+
+    def affordable_starts(self) -> int:
+        """Further starts of each kind: more where they are cheap."""
+        cost = self.short.shape[1] * self.n_components
+        return int(np.clip(2_000_000 // cost, 4, 48))
+
+    def add_starts(self, n_starts: int) -> None:
+        """Short EM runs from both kinds of start."""
+        arguments = (self.short, self.n_components, n_starts, self.floor, self.rng)
+        for kind, make in ((Kind.SEEDED, seeded_starts), (Kind.RANDOM, random_starts)):
+            start = make(*arguments)
+            batch, _ = run_batch(self.short, start, self.floor, _SHORT_STEPS, self.n_threads)
+            first = 1 + sum(origin.kind is kind for origin in self.runs)
+            self.runs.update({Origin(kind, first + k): batch[k] for k in range(n_starts)})
+
+    def pool(self) -> Parameters:
+        """Components of every run and of the moment answer, copies merged."""
+        extra = [] if self.moment_answer is None else [self.moment_answer]
+        return merge_copies(pool_components([*self.runs.values(), *extra]))
+
+    def compete(self) -> None:
+        """EM on the sample from the best runs, the pool and the moments."""
+        features, r = self.sample.features, self.n_components
+        pool = self.pool()
+        weighted = pool_weights(_thin(self.short, pool), pool)
+        runs = _best_first(self.runs, features)[: 6 if self.sample.is_all else 2]
+        best = [run.origin for run in runs]
+        new = {origin: self.runs[origin] for origin in best if origin not in self.candidates}
+        pool_origin = Origin(Kind.POOL, len(self.runs))
+        new[pool_origin] = reduce_pool(self.short, weighted, r, self.floor)
+        if self.moment_answer is not None and Origin(Kind.MOMENTS) not in self.candidates:
+            new[Origin(Kind.MOMENTS)] = self.moment_answer
+        settled = self.converge([_padded(p, r, features, self.rng) for p in new.values()])
+        self.candidates.update({origin: settled[k] for k, origin in enumerate(new)})
+
+    def is_settled(self) -> bool:
+        """Whether two candidates agree on the best likelihood."""
+        scores = [c.score for c in self.judged()]
+        return len(scores) > 1 and scores[1] > scores[0] - 1e-3
+
+    def repair(self) -> None:
+        """Swap components of the best candidate for ones of the pool."""
+        leader, pool = self.judged()[0], self.pool()
+        repaired, n_swapped = repair(
+            _thin(self.short, pool),
+            leader.parameters,
+            pool,
+            self.floor,
+            self.n_components,
+            self.rng,
+            n_threads=self.n_threads,
+        )
+        if n_swapped:
+            origin = replace(leader.origin, n_swapped=n_swapped)
+            self.candidates[origin] = self.converge([repaired])[0]
+
+    def judged(self) -> list[Candidate]:
+        """All candidates with their likelihood on the judging rows, best first."""
+        options = dict(self.candidates)
+        if self.moment_answer is not None and not self.sample.is_all:
+            # Moments of all rows may know more than EM on a sample: the bare answer competes too.
+            options[Origin(Kind.MOMENTS_BEFORE_EM)] = self.moment_answer
+        return _best_first(options, self.sample.judges)
+
+    def converge(self, options: list[Parameters]) -> Parameters:
+        """EM on the sample in rounds of five steps, of all options at once.
+
+        Mixtures that have come to rest, or cannot catch up with the best, take no further part.
+        """
+        settled = list(options)
+        active, last = np.arange(len(options)), np.full(len(options), -np.inf)
+        for _ in range(0, self.max_steps, 5):
+            batch = Parameters.stack([settled[k] for k in active])
+            batch, logs = run_batch(self.sample.features, batch, self.floor, 5, self.n_threads)
+            for place, k in enumerate(active):
+                settled[k] = batch[place]
+            gains = logs - last[active]
+            last[active] = logs
+            in_reach = logs + 20.0 * gains >= last.max()
+            active = active[(gains > 5e-5) & in_reach]
+            if not active.size:
+                break
+        return Parameters.stack(settled)
+
+
+def _best_first(options: dict[Origin, Parameters], features: Float) -> list[Candidate]:
+    """Candidates with their likelihood on some rows, best first.
+
+    Rounding does not decide between candidates at one optimum: the first of them wins.
+    """
+    scores = log_likelihoods(features, Parameters.stack(list(options.values())))
+    pairs = zip(options.items(), scores, strict=True)
+    candidates = [Candidate(origin, p, float(score)) for (origin, p), score in pairs]
+    return sorted(candidates, key=lambda c: -round(c.score, _SCORE_DIGITS))
+
+
+def _thin(features: Float, pool: Parameters) -> Float:
+    """Fewer rows for a large pool: all densities of its components are in memory at once."""
+    return features[:, : max(2000, 6_000_000 // pool.n_components)]
+
+
+def _padded(p: Parameters, r: int, features: Float, rng: np.random.Generator) -> Parameters:
+    """Fill up to r components with light ones at random rows."""
+    n_missing, n = r - p.n_components, features.shape[1]
+    if n_missing <= 0:
+        return p
+    light = Parameters(
+        np.full(n_missing, 1.0 / n),
+        values_of(features)[:, rng.integers(n, size=n_missing)].T,
+        np.tile(p.weights @ p.variances, (n_missing, 1)),
+    )
+    return Parameters.concatenate([p, light]).normalized()

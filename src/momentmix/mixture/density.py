@@ -1,0 +1,322 @@
+"""Densities of rows under mixtures and the sums of an EM step, for rows of any array library.
+
+| symbol | name here | shape |
+|---|---|---|
+| T(z) of standardized rows z | ``features`` | (…, n_statistics, n) |
+| log ω_i p_i(z) = coefficients · T(z) | `joint_densities` | (…, r, n) |
+| log Σ_i ω_i p_i(z) | `log_sums` | (…, n) |
+| γ_i(z) = ω_i p_i(z) / Σ_k ω_k p_k(z) | `responsibilities` | (…, r, n) |
+| Σ_z γ_i(z) T(z) | `statistics_of`, `Density.em_sums` | (…, r, n_statistics) |
+
+The model enters by its coefficients and features only (`momentmix.mixture.gaussian`). Coefficients
+of a batch of k mixtures, (k, r, n_statistics), give (k, r, n) instead of (r, n) in one matrix
+product. NumPy rows are worked on in tiles that stay in the cache of a processor; rows on a device
+in slabs, where they lie. All else is the same code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix.arrays import as_float64, free_bytes, namespace, on_device_of, to_numpy
+from momentmix.mixture.gaussian import feature_parts, fill_features, standardized_coefficients
+from momentmix.mixture.parameters import HasParameters
+from momentmix.parallel import few_threads, map_in_order, usable_cores
+
+Float = NDArray[np.float64]
+Reduction = Callable[[Any, Any], Any]
+
+__all__ = [
+    "TILE_ENTRIES", "Density", "Reduction", "joint_densities", "log_sums", "mean_log_densities",
+    "most_probable", "posteriors", "responsibilities", "statistics_of",
+]  # fmt: skip
+
+TILE_ENTRIES = 1 << 16  # doubles in one tile of log-densities: half a megabyte fits a cache
+_BLOCK = 16384  # rows that a thread predicts at a time: long enough to pay for the hand-over
+_SLAB = 4096  # rows of one matrix of a batched product on a device: tall thin products are slow
+_COPIES = 6  # of the features and the joint densities at once, on a device
+
+# Numbers below 1e-308 take processors ten times as long, so logarithms are cut off above that.
+# e^-200 = 1e-87 is far below what a sum over rows can hold, and its products stay above 1e-308.
+_LEAST_IN_SUMS = -200.0
+_LEAST = -700.0  # e^-700 = 1e-304, for single rows
+_NOTHING = 1e-303  # a responsibility below it was cut off, and is 0
+_LOWEST = np.finfo(np.float64).min
+
+
+# -- arithmetic over components -----------------------------------------------------------------
+
+
+def joint_densities(coefficients: Any, features: Any, xp: Any = np, out: Any = None) -> Any:
+    """Log-densities of the components, weights included, of shape (…, r, n) or (…, k, r, n).
+
+    Parameters
+    ----------
+    coefficients : array of shape (r, n_statistics) or (k, r, n_statistics)
+    features : array of shape (…, n_statistics, n), or a tuple of parts of it
+        Parts follow one another along the axis of the statistics, without the constant.
+    xp : array API namespace of both
+    out : array of shape (r, n) or (k·r, n), optional
+        Memory for the result; NumPy only.
+    """
+    table, batch = coefficients, coefficients.ndim > 2
+    if batch:
+        table = _reshaped(table, (-1, table.shape[-1]), xp)
+    if isinstance(features, tuple):
+        joint = _product_with_parts(table, features, xp)
+    else:
+        joint = xp.matmul(table, features) if out is None else np.matmul(table, features, out=out)
+    if batch:
+        shape = (*joint.shape[:-2], *coefficients.shape[:-1], joint.shape[-1])
+        joint = _reshaped(joint, shape, xp)
+    return joint
+
+
+def _product_with_parts(table: Any, parts: tuple[Any, ...], xp: Any) -> Any:
+    """table · T(z) for T(z) in parts: products with each, and the coefficient of the constant."""
+    joint, start = None, 0
+    for part in parts:
+        stop = start + part.shape[-2]
+        product = xp.matmul(table[:, start:stop], part)
+        joint = product if joint is None else joint + product
+        start = stop
+    return joint + table[:, -1:]
+
+
+def _reshaped(array: Any, shape: tuple[int, ...], xp: Any) -> Any:
+    """xp.reshape; by NumPy's method, since np.reshape takes 2 % of the time of a tile."""
+    return array.reshape(shape) if xp is np else xp.reshape(array, shape)
+
+
+def _exponentials(joint: Any, xp: Any, least: float) -> tuple[Any, Any, Any]:
+    """exp(joint − top), their sum, and top, the largest of `joint`; all over the components.
+
+    Overwrites NumPy arrays: fresh memory costs more than the arithmetic.
+    """
+    # Rows so far away that every density is 0 have top −∞, and −∞ − (−∞) is NaN.
+    if xp is np:
+        top = joint.max(axis=-2)
+        joint -= np.maximum(top, _LOWEST)[..., None, :]
+        np.maximum(joint, least, out=joint)
+        np.exp(joint, out=joint)
+        return joint, joint.sum(axis=-2), top
+    top = xp.max(joint, axis=-2)
+    joint = xp.exp(joint - xp.where(xp.isinf(top), xp.zeros_like(top), top)[..., None, :])
+    return joint, xp.sum(joint, axis=-2), top
+
+
+def log_sums(joint: Any, xp: Any = np) -> Any:
+    """Log-density of each row, of shape (…, n); overwrites `joint`."""
+    _, total, top = _exponentials(joint, xp, _LEAST)
+    return xp.log(total) + top
+
+
+def responsibilities(joint: Any, xp: Any = np, least: float = _LEAST_IN_SUMS) -> tuple[Any, Any]:
+    """Posterior probabilities (…, r, n) and log-densities (…, n); overwrites `joint`."""
+    shares, total, top = _exponentials(joint, xp, least)
+    shares *= (1.0 / total)[..., None, :]
+    return shares, xp.log(total) + top
+
+
+def posteriors(joint: Any, xp: Any = np) -> Any:
+    """Posterior probabilities (…, r, n), down to the smallest numbers; overwrites `joint`."""
+    shares, _ = responsibilities(joint, xp, _LEAST)
+    if xp is np:
+        shares *= shares > _NOTHING
+    return shares
+
+
+def most_probable(joint: Any, xp: Any = np) -> Any:
+    """Component of the largest entry (…, n); −1 where one is NaN, or all are −∞."""
+    places, top = xp.argmax(joint, axis=-2), xp.max(joint, axis=-2)
+    return xp.where(xp.isnan(top) | (top == -xp.inf), xp.full_like(places, -1), places)
+
+
+def _sums(coefficients: Any, features: Any, xp: Any = np, out: Any = None) -> tuple[Any, Any]:
+    """Statistics in the shape of `coefficients`, and log-densities (…, n), as `joint_densities`."""
+    shares, logs = responsibilities(joint_densities(coefficients, features, xp, out), xp)
+    if coefficients.ndim > 2:  # all components of a batch in one product
+        shares = _reshaped(shares, (*shares.shape[:-3], -1, shares.shape[-1]), xp)
+    if isinstance(features, tuple):
+        parts = [xp.sum(xp.matmul(shares, part.mT), axis=0) for part in features]
+        counts = xp.sum(shares, axis=(0, -1))[:, None]
+        statistics = xp.concat([*parts, counts], axis=-1)
+    else:
+        statistics = xp.matmul(shares, features.mT)
+    return _reshaped(statistics, coefficients.shape, xp), logs
+
+
+# -- features in memory -------------------------------------------------------------------------
+
+
+def _tile_width(n_densities: int) -> int:
+    """Rows of a tile that holds so many log-densities of each."""
+    return max(128, min(2048, TILE_ENTRIES // n_densities))
+
+
+def _feature_tiles(coefficients: Float, features: Float) -> Iterator[tuple[Float, Float]]:
+    """Features of some rows, and memory for their joint densities, which is used again."""
+    n_densities = coefficients[..., 0].size
+    width = _tile_width(n_densities)
+    buffer = np.empty(n_densities * width)
+    for start in range(0, features.shape[1], width):
+        tile = features[:, start : start + width]
+        yield tile, buffer[: n_densities * tile.shape[1]].reshape(n_densities, -1)
+
+
+def statistics_of(coefficients: Float, features: Float) -> tuple[Float, Float]:
+    """EM statistics of NumPy rows in memory, and the mean log-density of a row, () or (k,).
+
+    Parameters
+    ----------
+    coefficients : array of shape (r, n_statistics) or (k, r, n_statistics)
+    features : array of shape (n_statistics, n)
+    """
+    statistics, total = np.zeros_like(coefficients), np.zeros(coefficients.shape[:-2])
+    for tile, out in _feature_tiles(coefficients, features):
+        tile_statistics, logs = _sums(coefficients, tile, out=out)
+        statistics += tile_statistics
+        total += logs.sum(axis=-1)
+    return statistics, total / features.shape[1]
+
+
+def mean_log_densities(coefficients: Float, features: Float) -> Float:
+    """Mean log-density of NumPy rows in memory under each mixture of a batch, of shape (k,)."""
+    total = np.zeros(coefficients.shape[:-2])
+    for tile, out in _feature_tiles(coefficients, features):
+        total += log_sums(joint_densities(coefficients, tile, out=out)).sum(axis=-1)
+    return np.asarray(total / features.shape[1])
+
+
+# -- rows ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Density:
+    """Densities of raw rows y: coefficients for T(z), z = (y − shift)·inverse.
+
+    Parameters
+    ----------
+    coefficients : array of shape (r, n_statistics)
+    shift, inverse : arrays of shape (d,)
+    columns : array of int of shape (d,)
+        Which columns of the rows the features are.
+    """
+
+    coefficients: Float
+    shift: Float
+    inverse: Float
+    columns: NDArray[np.int64]
+
+    @classmethod
+    def of_mixture(cls, mixture: HasParameters) -> Density:
+        """Density of a mixture in the units of the rows."""
+        center, scale, table = standardized_coefficients(mixture)
+        return cls(table, center, 1.0 / scale, np.arange(center.size))
+
+    def em_sums(self, rows: Any) -> tuple[Float, float, int]:
+        """EM statistics (r, n_statistics), sum of the log-densities of z, and number of rows.
+
+        The rows stay where they lie; only the sums come to the host.
+        """
+        xp = namespace(rows)
+        statistics, total = np.zeros_like(self.coefficients), 0.0
+        if xp is np:
+            for _, features, out in self._tiles(rows):
+                part, logs = _sums(self.coefficients, features, np, out)
+                statistics += part
+                total += float(logs.sum())
+        else:
+            table = on_device_of(self.coefficients, rows, xp)
+            for parts in self._slabs(rows, xp):
+                part, logs = _sums(table, parts, xp)
+                statistics += to_numpy(part)
+                total += float(xp.sum(logs))
+        return statistics, total, int(rows.shape[0])
+
+    def map_rows(self, rows: Any, reduce: Reduction) -> Any:
+        """`reduce` of the joint densities of each row, of shape (n_rows,) or (n_rows, r).
+
+        Parameters
+        ----------
+        rows : array of shape (n_rows, n_columns) of any library
+        reduce : `log_sums`, `posteriors` or `most_probable`
+        """
+        xp = namespace(rows)
+        return self._map_host(rows, reduce) if xp is np else self._map_device(rows, reduce, xp)
+
+    def _map_host(self, rows: NDArray[Any], reduce: Reduction) -> NDArray[Any]:
+        """`map_rows` on threads; nothing as long as the rows is made but the result."""
+        n_rows = rows.shape[0]
+        none = reduce(np.empty((self.coefficients.shape[0], 0)), np)
+        result = np.empty((n_rows, *none.shape[:-1]), none.dtype)
+
+        def work(start: int) -> None:
+            block, block_result = rows[start : start + _BLOCK], result[start : start + _BLOCK]
+            with np.errstate(invalid="ignore", over="ignore"):  # NaN and infinity give NaN
+                for place, features, out in self._tiles(block):
+                    joint = joint_densities(self.coefficients, features, out=out)
+                    block_result[place] = reduce(joint, np).T
+
+        n_threads = min(usable_cores(), -(-n_rows // _BLOCK))
+        with few_threads(n_threads > 1):
+            for _ in map_in_order(work, range(0, n_rows, _BLOCK), max(1, n_threads)):
+                pass
+        return result
+
+    def _map_device(self, rows: Any, reduce: Reduction, xp: Any) -> Any:
+        """`map_rows` where the rows lie."""
+        table = on_device_of(self.coefficients, rows, xp)
+        parts = []
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # libraries on NumPy
+            for features in self._slabs(rows, xp):
+                values = reduce(joint_densities(table, features, xp), xp)
+                if values.ndim == 3:  # (slabs, r, n)
+                    values = xp.matrix_transpose(values)
+                n_values = values.shape[0] * values.shape[1]
+                parts.append(xp.reshape(values, (n_values, *values.shape[2:])))
+        return parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
+
+    def _tiles(self, rows: NDArray[Any]) -> Iterator[tuple[slice, Float, Float]]:
+        """Places, features and memory for the joint densities of NumPy rows, tile by tile.
+
+        The memory is used again in the next tile.
+        """
+        (r, size), d = self.coefficients.shape, self.columns.size
+        width = _tile_width(r)
+        features_buffer, joint_buffer = np.empty(size * width), np.empty(r * width)
+        shift, inverse = self.shift[:, None], self.inverse[:, None]
+        for start in range(0, rows.shape[0], width):
+            tile = rows[start : start + width]
+            if d < rows.shape[1]:
+                tile = tile[:, self.columns]
+            n = tile.shape[0]
+            features = features_buffer[: size * n].reshape(size, n)
+            values = features[:d]
+            np.subtract(tile.T, shift, out=values)
+            values *= inverse
+            fill_features(features)
+            yield slice(start, start + n), features, joint_buffer[: r * n].reshape(r, n)
+
+    def _slabs(self, rows: Any, xp: Any) -> Iterator[tuple[Any, ...]]:
+        """Parts of the features, (n_slabs, m, n), of rows on a device, as its memory allows."""
+        (r, size), d, n_rows = self.coefficients.shape, self.columns.size, int(rows.shape[0])
+        shift, inverse = (on_device_of(x, rows, xp) for x in (self.shift, self.inverse))
+        step = max(1, free_bytes(rows) // (8 * _COPIES * (r + size)))
+        step = step // _SLAB * _SLAB or step
+        for start in range(0, max(n_rows, 1), step):
+            block = as_float64(rows[start : min(start + step, n_rows), :], xp)
+            if d < rows.shape[1]:
+                block = xp.take(block, on_device_of(self.columns, rows, xp), axis=1)
+            n = int(block.shape[0])
+            whole = n // _SLAB * _SLAB
+            for first, stop, n_slabs in ((0, whole, whole // _SLAB), (whole, n, 1)):
+                if stop > first or (n_slabs and not n_rows):  # no rows have features too: none
+                    values = (block[first:stop, :] - shift) * inverse
+                    slabs = xp.reshape(values, (n_slabs, (stop - first) // n_slabs, d))
+                    yield feature_parts(xp.matrix_transpose(slabs))
