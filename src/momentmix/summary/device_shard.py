@@ -30,7 +30,7 @@ from momentmix.arrays import (
 )
 from momentmix.rows.validation import LARGEST_VALUE, check_shape, checked_values, warn_integers
 from momentmix.summary.frame import extremes
-from momentmix.summary.kernels.device_sums import slab_sums
+from momentmix.summary.kernels.choice import device_executor
 from momentmix.summary.kernels.workers import Workers
 from momentmix.summary.layout import Layout
 from momentmix.summary.open_shard import OpenShard
@@ -104,6 +104,7 @@ class _Adder:
         self.workers, self.place = workers, place
         self.xp, self.start = namespace(rows), 0
         layout = shard.layout
+        self.executor = device_executor(layout, rows)
         fitting = free_bytes(rows) // (16 * layout.n_features)
         self.most = max(shard.block_size, min(_LARGEST[layout.order <= 4], fitting))
 
@@ -162,13 +163,7 @@ class _Adder:
         w = None
         if weights is not None:
             w = xp.reshape(on_device_of(weights, batch, xp), (n_slabs, -1))
-        frame = self.shard.sums.frame()
-        if is_cuda_tensor(batch):
-            from momentmix.summary.kernels import triton_tiles  # Triton takes a while to import
-
-            if triton_tiles.suits_triton(layout):
-                return triton_tiles.tiled_slab_sums(layout, slabs, w, frame)
-        return slab_sums(layout, slabs, w, frame, xp)
+        return self.executor.sums(slabs, w, self.shard.sums.frame())
 
     def _take(self, sums: Any, weights: Float | None, n_slabs: int, n: int) -> None:
         """Add the sums of each slab, (n_slabs, n_entries), to its group."""

@@ -43,7 +43,7 @@ from momentmix.summary import file as summary_file
 from momentmix.summary import totals as algebra
 from momentmix.summary.cost import check_budget
 from momentmix.summary.device_shard import Place, add_device_rows, as_device_rows
-from momentmix.summary.kernels.accumulate import make_kernel
+from momentmix.summary.kernels.choice import host_executor
 from momentmix.summary.kernels.host_feed import feed
 from momentmix.summary.kernels.workers import Workers
 from momentmix.summary.layout import Layout
@@ -232,7 +232,7 @@ class MomentSummary(SummaryView):
                     "takes no more rows. Use another shard_id, or none for a random one.",
                     shard_ids=(digest.hex(),),
                 )
-            shard = OpenShard(make_kernel(self._layout), digest)
+            shard = OpenShard(self._layout, host_executor(self._layout, n_rows), digest)
         elif not shard.fits_waiting(n_rows):
             shard = shard.clone()
         with self._workers(shard, n_rows) as workers:
@@ -247,7 +247,7 @@ class MomentSummary(SummaryView):
     def _workers(self, shard: OpenShard, n_rows: int) -> Workers:
         cores = self._n_threads or usable_cores()
         n_blocks = (shard.n_waiting + n_rows) // shard.block_size
-        return shard.workers(max(1, min(cores, n_blocks)))
+        return Workers(max(1, min(cores, n_blocks)))
 
     def _check_names(self, names: tuple[str, ...] | None) -> None:
         if names is not None and self._names is None and self.n_rows:
