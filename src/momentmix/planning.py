@@ -25,11 +25,10 @@ from momentmix.capacity import (
 from momentmix.errors import CapacityError
 from momentmix.index_sets import countable
 from momentmix.summary.cost import estimate
-from momentmix.summary.layout import Layout
+from momentmix.summary.layout import DEFAULT_REPLICATES, Layout
 
 __all__ = ["OrderPlan", "Plan", "plan"]
 
-_REPLICATES = 16  # the summary's default
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,7 @@ def _order_plan(d: int, order: int) -> OrderPlan:
     if d > order >= 3:
         split = best_split(d, order)
         lower, degree = split.n_lower, split.degree
-    cost = estimate(Layout(d, order, min(2, order - 1), _REPLICATES))
+    cost = estimate(Layout(d, order, min(2, order - 1), DEFAULT_REPLICATES))
     return OrderPlan(
         order,
         _reach(d, order, "paper"),

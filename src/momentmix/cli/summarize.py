@@ -48,9 +48,9 @@ __all__ = ["summarize_command"]
 @click.option(
     "--replicates",
     type=click.IntRange(min=0),
-    default=16,
+    default=0,
     show_default=True,
-    help="Groups of rows, for standard errors.",
+    help="Groups of rows, for standard errors of the moments without a model; no fit needs them.",
 )
 @data_options
 @click.option(

@@ -46,7 +46,7 @@ from momentmix.summary.device_shard import Place, add_device_rows, as_device_row
 from momentmix.summary.kernels.choice import host_executor
 from momentmix.summary.kernels.host_feed import feed
 from momentmix.summary.kernels.workers import Workers
-from momentmix.summary.layout import Layout
+from momentmix.summary.layout import DEFAULT_REPLICATES, Layout
 from momentmix.summary.marks import differing
 from momentmix.summary.open_shard import OpenShard
 from momentmix.summary.plausibility import impossible
@@ -95,8 +95,11 @@ class MomentSummary(SummaryView):
         Moments y_j²·y_I are kept for all I of at most this many further features; by default
         min(2, order − 1), at most order − 1. ``method="paper"`` needs order − 2.
     replicates : int
-        Number of groups that the blocks of rows are dealt to, for standard errors and
-        cross-validation without rows; 0 for none.
+        Number of groups that the blocks of rows are dealt to, for `noise` and `replicate_moments`;
+        none by default. No fit uses them: standard errors from 16 groups are wrong by 18 % where
+        those of a fitted mixture are wrong by 1 %, 16 groups cannot weight hundreds of moments
+        against each other, and only orders up to 3 have groups. They make a file 3 to 7 times as
+        large, and merging twice as slow.
     shard_id : str or bytes, optional
         Name of the first shard, for callers that can tell their parts apart (file fingerprint and
         part); random by default.
@@ -129,7 +132,7 @@ class MomentSummary(SummaryView):
         feature_names: Sequence[str] | None = None,
         squared_order: int | None = None,
         *,
-        replicates: int = 16,
+        replicates: int = DEFAULT_REPLICATES,
         shard_id: str | bytes | None = None,
         memory_budget: int | None = None,
         n_threads: int | None = None,

@@ -74,7 +74,7 @@ def half_split_plan(layout: Layout) -> Plan:
     --------
     >>> plan = half_split_plan(Layout(15, 4, 2, 0))
     >>> plan.n_monomials, plan.n_sums, len(plan.positions)
-    (294, 5083, 3531)
+    (286, 3966, 3531)
     """
     return _HalfSplit(layout).plan()
 
