@@ -22,11 +22,11 @@ from momentmix import MomentSummary
 from momentmix.index_sets import colex_unrank
 from momentmix.rows.validation import checked_values
 from momentmix.summary.fixed_point import DigitSums
-from momentmix.summary.frame import extremes
 from momentmix.summary.kernels import choice
 from momentmix.summary.kernels.numpy_sums import NumpyExecutor, Workspace
 from momentmix.summary.kernels.plan import Fill
 from momentmix.summary.layout import Layout
+from momentmix.summary.shard.units import extremes
 
 SHAPES = [(15, 4), (15, 6), (30, 4), (40, 5)]
 DGEMM = 768

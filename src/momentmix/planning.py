@@ -30,7 +30,6 @@ from momentmix.summary.layout import DEFAULT_REPLICATES, Layout
 __all__ = ["OrderPlan", "Plan", "plan"]
 
 
-
 @dataclass(frozen=True)
 class OrderPlan:
     """One order: what it identifies, how its coordinates are split, what its summary costs.

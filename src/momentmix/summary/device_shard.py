@@ -29,11 +29,11 @@ from momentmix.arrays import (
     to_numpy,
 )
 from momentmix.rows.validation import LARGEST_VALUE, check_shape, checked_values, warn_integers
-from momentmix.summary.frame import extremes
 from momentmix.summary.kernels.choice import device_executor
 from momentmix.summary.kernels.workers import Workers
 from momentmix.summary.layout import Layout
-from momentmix.summary.open_shard import OpenShard
+from momentmix.summary.shard.open_shard import OpenShard
+from momentmix.summary.shard.units import extremes
 
 __all__ = ["Place", "add_device_rows", "as_device_rows"]
 

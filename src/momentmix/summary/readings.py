@@ -28,7 +28,8 @@ from momentmix.errors import InputError
 from momentmix.index_sets import sets_without
 from momentmix.summary.fixed_point import QUANTUM_BITS, coarser, finer, move
 from momentmix.summary.layout import Layout
-from momentmix.summary.totals import Totals, rearranged
+from momentmix.summary.reduction import rearranged
+from momentmix.summary.totals import Totals
 from momentmix.tensor.monomials import monomials
 
 __all__ = [

@@ -16,7 +16,7 @@ from momentmix.summary.kernels.half_split import TILE, half_split_plan
 from momentmix.summary.kernels.numpy_sums import CHUNK, NumpyExecutor, Workspace
 from momentmix.summary.kernels.plan import Product
 from momentmix.summary.layout import Layout, member_ranks, square_member_ranks
-from momentmix.summary.open_shard import block_rows
+from momentmix.summary.shard.open_shard import block_rows
 
 
 def written_out(layout, points, weights):

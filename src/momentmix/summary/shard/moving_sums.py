@@ -35,7 +35,8 @@ from momentmix.summary.fixed_point import (
     unfold_constant,
     zeros,
 )
-from momentmix.summary.frame import (
+from momentmix.summary.layout import Layout
+from momentmix.summary.shard.units import (
     check_outliers,
     constant_exponent,
     floor_exponent,
@@ -43,7 +44,6 @@ from momentmix.summary.frame import (
     round_ratio,
     typical_exponent,
 )
-from momentmix.summary.layout import Layout
 
 __all__ = ["MovingSums"]
 

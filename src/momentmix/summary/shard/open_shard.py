@@ -24,11 +24,11 @@ from numpy.typing import NDArray
 
 from momentmix.errors import InputError
 from momentmix.rows.validation import column_label
-from momentmix.summary.frame import extremes
 from momentmix.summary.kernels.executor import Executor, Units
 from momentmix.summary.kernels.workers import Workers
 from momentmix.summary.layout import Layout
-from momentmix.summary.moving_sums import MovingSums
+from momentmix.summary.shard.moving_sums import MovingSums
+from momentmix.summary.shard.units import extremes
 from momentmix.summary.totals import Totals, recentred
 
 __all__ = ["OpenShard", "block_rows"]
