@@ -1,14 +1,14 @@
-"""Rows that lie on a device → the open shard: large batches there, the frame and exact sums here.
+"""Rows that lie on a device → the open shard: large batches there, units and exact sums here.
 
-The frame comes from the first block, on the host, as for NumPy rows. Then batches are summed where
-they lie; they start small and grow sixteenfold, so that the frame is looked at again early, and
+The units come from the first block, on the host, as for NumPy rows. Then batches are summed where
+they lie; they start small and grow sixteenfold, so that the units are checked again early, and
 seldom later. Only bounds, one block and the sums of a batch come to the host. A batch whose bounds
-put the frame in doubt (an outlier, a constant that varies, another scale) is halved, and at the
+put the units in doubt (an outlier, a constant that varies, another scale) is halved, and at the
 size of a block it takes the way of NumPy rows. Sums of a batch are float64 sums of long slabs of
 rows, so their last bits differ from NumPy's; from there on they are exact sums like all others.
 
 A slab of n rows is wrong by about 2^−53·3^t·sqrt(n) standard errors of its sum at order t (see
-``open_shard``): about 1e-10 at the largest batches and order 4.
+``shard.open_shard``): about 1e-10 at the largest batches and order 4.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def add_device_rows(
     """
     adder = _Adder(shard, rows, weights, workers, place)
     n_rows = int(rows.shape[0])
-    if shard.n_waiting or shard.sums.known is None:
+    if shard.n_waiting or shard.sums.constants is None:
         adder.on_host(min(n_rows, shard.block_size - shard.n_waiting))
     seen = sum(shard.n_rows)
     largest = min(adder.most, max(_FIRST_BLOCKS * shard.block_size, seen))
@@ -132,7 +132,7 @@ class _Adder:
         self._check_values(batch, ends)
         block = to_numpy(batch[: shard.block_size, :])
         low, high = ends
-        shard.sums.adapt_frame(
+        shard.sums.adapt_units(
             block, extremes(block), shard.largest((low, high)), True, self.workers.wait
         )
         if not shard.sums.fits((low, high)):
@@ -163,7 +163,7 @@ class _Adder:
         w = None
         if weights is not None:
             w = xp.reshape(on_device_of(weights, batch, xp), (n_slabs, -1))
-        return self.executor.sums(slabs, w, self.shard.sums.frame())
+        return self.executor.sums(slabs, w, self.shard.sums.units())
 
     def _take(self, sums: Any, weights: Float | None, n_slabs: int, n: int) -> None:
         """Add the sums of each slab, (n_slabs, n_entries), to its group."""

@@ -10,7 +10,7 @@ rows. A shard opens with the first update and stays open until an update names a
 are forgotten. Everything else reads: saving, copying, adding and subtracting see the open shard as
 if it were complete, and change nothing about what later updates give.
 
-Differs from the paper: moments are kept about a shift near the mean and standardised by default.
+Differs from the paper: moments are kept about a shift near the mean and standardized by default.
 """
 
 from __future__ import annotations
@@ -236,7 +236,7 @@ class MomentSummary(SummaryView):
         return self._derived(combining.subtract(whole, part), names)
 
     def __eq__(self, other: object) -> bool:
-        """Whether shards, counts and all sums agree exactly, in whatever frame.
+        """Whether shards, counts and all sums agree exactly, in whatever units.
 
         Minimum and maximum are not compared: after ``−`` they are bounds only.
         """

@@ -1,4 +1,4 @@
-"""The exact sums of a set of closed shards, as a value: add, subtract, re-frame, select.
+"""The exact sums of a set of closed shards, as a value: add, subtract, change units.
 
 | symbol | name here | shape |
 |---|---|---|
@@ -6,14 +6,12 @@
 | e, k | ``exponents`` (None: neutral), ``shifts`` | (d,) |
 | Σ w²·2^Q | ``weight_squares`` | |
 
-*Why the bytes depend on the set of shards alone.* A shard's sums are integers in its own frame. The
-frame of a union is a function of the shards: e is the element-wise finest e of the shards, k the
+*Why the bytes depend on the set of shards alone.* A shard's sums are integers in its own units. The
+units of a union are a function of the shards: e is the element-wise finest e of the shards, k the
 exact mean of the union in that unit, rounded half to even. Sums in the finest unit about 0 are
 integers that add; the sums about k are an integer polynomial of these and of k. No step rounds, so
 any tree of additions ends in the same integers. A neutral feature (0 in every row) has zero sums in
 every unit.
-
-Differs from the paper: the paper has one data set and no merging.
 """
 
 from __future__ import annotations
@@ -47,7 +45,7 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Totals:
-    """Exact sums with their frame, counts, bounds and shards. Arrays are never written to."""
+    """Exact sums with their units, counts, bounds and shards. Arrays are never written to."""
 
     layout: Layout
     exponents: Exponents
@@ -160,7 +158,7 @@ def recentred(totals: Totals, shifts: Sequence[int] | None = None) -> Totals:
 
 
 def combine(left: Totals, right: Totals) -> Totals:
-    """The sums of the union of two disjoint sets of shards, in its canonical frame."""
+    """The sums of the union of two disjoint sets of shards, in its canonical units."""
     if not right.shards or not left.shards:
         return recentred(right if right.shards else left)
     exponents = _finest(left.exponents, right.exponents)
@@ -215,7 +213,7 @@ def _plausible(rest: Totals, rows_left: bool) -> bool:
 
 
 def same(left: Totals, right: Totals) -> bool:
-    """Whether counts and sums agree exactly, whatever the frames; bounds are not compared."""
+    """Whether counts and sums agree exactly, whatever the units; bounds are not compared."""
     plain = ("layout", "weight_squares", "n_rows", "shards", "n_forgotten")
     if any(getattr(left, name) != getattr(right, name) for name in plain):
         return False

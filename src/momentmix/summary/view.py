@@ -1,4 +1,4 @@
-"""What a summary tells: counts, bounds, frame, moments, noise. Nothing here changes it.
+"""What a summary tells: counts, bounds, units, moments, noise. Nothing here changes it.
 
 All that a summary holds is one value, `State`, which an update replaces as a whole. Who reads takes
 it once and so sees the rows of whole updates, whatever other threads do; nobody waits for a reader.
@@ -134,12 +134,12 @@ class SummaryView:
     @property
     def shift(self) -> Float:
         """Origin of the exact sums, of shape (n_features,): an integer number of units."""
-        return readings.frame(self._totals())[0]
+        return readings.units(self._totals())[0]
 
     @property
     def scale(self) -> Float:
         """Unit of the exact sums, of shape (n_features,): powers of two."""
-        return readings.frame(self._totals())[1]
+        return readings.units(self._totals())[1]
 
     @property
     def mean(self) -> Float:
@@ -162,7 +162,7 @@ class SummaryView:
     # -- moments ------------------------------------------------------------------------------
 
     def moments(self, shift: ArrayLike | None = None, scale: ArrayLike | None = None) -> Moments:
-        """All moments of (y − shift)/scale; by default standardised by mean and deviation."""
+        """All moments of (y − shift)/scale; by default standardized by mean and deviation."""
         return readings.moments(self._totals(), shift, scale)
 
     def tensor(

@@ -1,4 +1,4 @@
-"""The shard that is being filled: rows → blocks → exact sums, in a frame that may still move.
+"""The shard that is being filled: rows → blocks → exact sums, in units that may still change.
 
 Rows are gathered across calls into blocks whose sizes follow from their numbers, so that the sums
 depend on the sequence of rows alone, not on how it was cut into calls, nor on the number of
@@ -158,14 +158,14 @@ class OpenShard:
     def _check_waiting(self, n_waiting: int, place: tuple[int, Any]) -> None:
         """Refuse outliers at once, not when the block is full."""
         block = self.waiting[:n_waiting]
-        if not len(block) or self.sums.known is None:
+        if not len(block) or self.sums.constants is None:
             return
         ends, names = extremes(block), _namer(place)
         try:
             self.sums.check_outliers(block, ends, names)
         except InputError:
-            trial = self.sums.copy()  # the frame may change before these rows are added
-            trial.adapt_frame(block, ends, self.largest(ends), True, lambda: None)
+            trial = self.sums.copy()  # the units may change before these rows are added
+            trial.adapt_units(block, ends, self.largest(ends), True, lambda: None)
             trial.check_outliers(block, ends, names)
 
     # -- blocks → sums ------------------------------------------------------------------------
@@ -178,16 +178,16 @@ class OpenShard:
     def _take(self, block: Float, weights: Float, workers: Workers, place: tuple[int, Any]) -> None:
         ends = extremes(block)
         examine = (self.n_blocks & (self.n_blocks - 1)) == 0
-        if self.sums.known is None:
-            self.sums.choose_frame(block)
+        if self.sums.constants is None:
+            self.sums.choose_units(block)
             self.sums.check_outliers(block, ends, _namer(place))
         elif examine or not self.sums.fits(ends):
-            self.sums.adapt_frame(block, ends, self.largest(ends), examine, workers.wait)
+            self.sums.adapt_units(block, ends, self.largest(ends), examine, workers.wait)
             self.sums.check_outliers(block, ends, _namer(place))
         group = (self.first_group + self.n_blocks) % self.layout.n_groups
         workers.submit(
             self._sum_block,
-            *(block, weights, self.sums.frame(), group),
+            *(block, weights, self.sums.units(), group),
             alone=not self.executor.gains_by_threads,
         )
         self.n_blocks += 1
@@ -203,7 +203,7 @@ class OpenShard:
         self.sums.digits.add(np.append(sums, weights @ weights), group)
 
     def close(self, workers: Workers) -> Totals:
-        """The sums of the shard in its canonical frame; it takes no rows after that."""
+        """The sums of the shard in its canonical units; it takes no rows after that."""
         if self.n_waiting:
             n, self.n_waiting = self.n_waiting, 0
             self._take(self.waiting[:n], self.waiting_weights[:n], workers, (-n, None))
