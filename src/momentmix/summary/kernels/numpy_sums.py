@@ -65,14 +65,11 @@ class HostExecutor:
 
     def _columns(self, units: Units) -> Float:
         """The units of the points in the order of the table, 1 and 0 for the constant."""
-        n = self.plan.n_first
-        scale, shift = units
-        return np.stack(
-            [
-                np.concatenate((scale[:n], [1.0], scale[n:])),
-                np.concatenate((shift[:n], [0.0], shift[n:])),
-            ]
-        )
+        n, columns = self.plan.n_first, np.empty((2, self.layout.n_features + 1))
+        for column, values in zip(columns, units, strict=True):
+            column[:n], column[n + 1 :] = values[:n], values[n:]
+        columns[:, n] = 1.0, 0.0
+        return columns
 
     def _add_rows(
         self, rows: Float, weights: Float | None, columns: Float, space: Workspace
