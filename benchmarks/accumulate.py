@@ -22,11 +22,11 @@ from momentmix import MomentSummary
 from momentmix.index_sets import colex_unrank
 from momentmix.rows.validation import checked_values
 from momentmix.summary.fixed_point import DigitSums
-from momentmix.summary.frame import extremes
-from momentmix.summary.kernels.accumulate import make_kernel
-from momentmix.summary.kernels.half_split import Fill
-from momentmix.summary.kernels.kernel import Kernel, Workspace
+from momentmix.summary.kernels import choice
+from momentmix.summary.kernels.numpy_sums import NumpyExecutor, Workspace
+from momentmix.summary.kernels.plan import Fill
 from momentmix.summary.layout import Layout
+from momentmix.summary.shard.units import extremes
 
 SHAPES = [(15, 4), (15, 6), (30, 4), (40, 5)]
 DGEMM = 768
@@ -75,7 +75,7 @@ def check(summary: MomentSummary, rows: np.ndarray) -> None:
 
 
 def rates(rows: int, repeats: int, threads: list[int], compiled: bool) -> None:
-    """The table of µs a row and shares of dgemm, by compiled code from the first block or never."""
+    """The table of µs a row and shares of dgemm, by compiled code or by NumPy."""
     click.echo("Compiled code (extra fast), as in long streams:" if compiled else "NumPy alone:")
     click.echo("                            wall-clock            |       core seconds")
     click.echo(
@@ -88,8 +88,8 @@ def rates(rows: int, repeats: int, threads: list[int], compiled: bool) -> None:
         works: dict[object, Callable[[], object]] = {}
         with ThreadPoolExecutor(max(threads)) as pool:
             for n_threads in threads:
+                choice._WORTH_LOADING = 0 if compiled else 1 << 62
                 summary = MomentSummary(d, m, n_threads=n_threads)
-                make_kernel(Layout(d, m, 2, 16)).compiled_from = 0 if compiled else None
                 check(summary.update(data[:8192]), data[:8192])
                 works["dgemm", n_threads] = dgemm(n_threads, pool)
                 works["rows", n_threads] = partial(summary.update, data)
@@ -106,26 +106,26 @@ def rates(rows: int, repeats: int, threads: list[int], compiled: bool) -> None:
             click.echo(f"{text} {ratio:8.2f}")
 
 
-def bytes_touched(kernel: Kernel) -> tuple[float, float]:
+def bytes_touched(executor: NumpyExecutor) -> tuple[float, float]:
     """Bytes that the monomials, and the products, of a row read and write, mostly in the cache."""
     monomials = products = 0
-    for step in [*kernel.plan.fills, *kernel.plan.steps]:
+    for step in [*executor.plan.fills, *executor.plan.steps]:
         if isinstance(step, Fill):
             monomials += sum(part.stop - part.start for part in step[:3])
         else:
             products += sum(part.stop - part.start for part in step[:2])
-    sums = 3 * kernel.plan.n_sums / kernel.chunk
+    sums = 3 * executor.plan.n_sums / executor.chunk
     return 8.0 * monomials, 8.0 * (products + sums)
 
 
-def stage_times(d: int, m: int, repeats: int) -> tuple[dict[object, float], Kernel]:
-    """Core seconds of each stage for 4,096 rows (a copy: of its arrays), and the kernel."""
+def stage_times(d: int, m: int, repeats: int) -> tuple[dict[object, float], NumpyExecutor]:
+    """Core seconds of each stage for 4,096 rows (a copy: of its arrays), and the executor."""
     layout, n = Layout(d, m, 2, 16), 4096
-    kernel, rng = Kernel(layout), np.random.default_rng(0)
-    space = Workspace(kernel)
-    work, n_chunks = space.work(kernel.chunk, False), n // kernel.chunk
-    rows, ones, frame = rng.standard_normal((n, d)) + 3, np.ones(n), (np.ones(d), np.full(d, 3.0))
-    digits, vector = DigitSums(layout), kernel.block_sums(rows, ones, *frame, space).copy()
+    executor, rng = NumpyExecutor(layout), np.random.default_rng(0)
+    space = Workspace(executor.plan, executor.chunk)
+    work, n_chunks = space.chunk_calls(executor.chunk, False), n // executor.chunk
+    rows, units = rng.standard_normal((n, d)) + 3, (np.ones(d), np.full(d, 3.0))
+    digits, vector = DigitSums(layout), np.append(executor.sums(rows[None], None, units), n)
     many = np.tile(rows, (4, 1))
     summary = MomentSummary(d, m, n_threads=1).update(many)
     check(summary, many)
@@ -136,13 +136,13 @@ def stage_times(d: int, m: int, repeats: int) -> tuple[dict[object, float], Kern
         "monomials": lambda: call_all([*work.fills, *slabs] * n_chunks),
         "products": lambda: call_all(rest * n_chunks),
         "adding": lambda: digits.add(vector.copy(), 0),
-        "block": lambda: kernel.block_sums(rows, ones, *frame, space),
+        "block": lambda: executor.sums(rows[None], None, units),
         "whole": lambda: summary.update(many),
     }
     with threadpool_limits(1):
         best = in_turns(works, repeats)
     times = {name: cores for name, (_, cores) in best.items()}
-    return times | {"whole": times["whole"] / 4}, kernel
+    return times | {"whole": times["whole"] / 4}, executor
 
 
 def copy_rates(repeats: int) -> list[float]:
@@ -163,10 +163,10 @@ def stages(repeats: int) -> None:
     memory, cache = copy_rates(repeats)
     click.echo("core µs a row, one thread " + " ".join(f"{name:>10}" for name in names))
     for d, m in SHAPES:
-        times, kernel = stage_times(d, m, repeats)
+        times, executor = stage_times(d, m, repeats)
         shown = " ".join(f"{times[name] / 4096 * 1e6:10.4f}" for name in names)
         click.echo(f"  d={d}, m={m}             {shown}")
-        filled, multiplied = bytes_touched(kernel)
+        filled, multiplied = bytes_touched(executor)
         click.echo(
             f"     bytes a row: {8 * d} of data; monomials {filled:,.0f} at "
             f"{filled * 4096 / times['monomials'] / 1e9:.0f} GB/s, products {multiplied:,.0f} at "

@@ -22,6 +22,7 @@ import json
 import platform
 import sys
 import time
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 
 import numpy as np
@@ -32,7 +33,8 @@ from momentmix.fitting.inputs import moments_of
 from momentmix.mixture.parameters import Parameters
 from momentmix.rows.protocol import ArrayRows, DeviceRows
 from momentmix.summary.cost import estimate
-from momentmix.summary.kernels import device_sums, triton_tiles
+from momentmix.summary.kernels.array_sums import ArrayExecutor
+from momentmix.summary.kernels.triton_sums import TritonExecutor
 from momentmix.summary.layout import Layout
 
 TOLERANCE = 1e-12
@@ -96,14 +98,14 @@ def accumulate(torch, d, m, power, rate, repetitions):
     gap = agreed("the summary", distance(mm.summarize(few, m, shard_id="a"), here))
     useful = 2 * estimate(layout).n_entries
     found = {"gap": gap, "n_rows": n}
-    suits = triton_tiles.suits_triton
+    suits = TritonExecutor.suits
     for name, allowed in (("summary", True), ("summary, array API only", False)):
         if not allowed and not suits(layout):
             continue
-        triton_tiles.suits_triton = suits if allowed else lambda layout: False
+        TritonExecutor.suits = staticmethod(suits if allowed else lambda layout: False)
         agreed(name, distance(mm.summarize(few, m, shard_id="a"), here))
         found[name] = n / wall(torch, lambda: mm.summarize(rows, m), repetitions)
-    triton_tiles.suits_triton = suits
+    TritonExecutor.suits = staticmethod(suits)
     found |= kernels(torch, layout, rows, repetitions)
     for name, value in found.items():
         if name not in ("gap", "n_rows"):
@@ -117,14 +119,16 @@ def kernels(torch, layout, rows, repetitions):
     import array_api_compat.torch as xp
 
     d = layout.n_features
-    frame = (np.full(d, 0.5), np.ones(d))
-    ways = {"kernel, array API": lambda s: device_sums.slab_sums(layout, s, None, frame, xp)}
-    if triton_tiles.suits_triton(layout):
-        ways["kernel, Triton"] = lambda s: triton_tiles.tiled_slab_sums(layout, s, None, frame)
+    units = (np.full(d, 0.5), np.ones(d))
+    executors = {"kernel, array API": ArrayExecutor(layout, xp)}
+    if TritonExecutor.suits(layout):
+        executors["kernel, Triton"] = TritonExecutor(layout)
     n = min(len(rows), 1 << 24)
     slabs = rows[:n].reshape(512, -1, d)
-    return {name: n / on_device(torch, lambda w=way: w(slabs), repetitions) for name, way in
-            ways.items()}  # fmt: skip
+    return {
+        name: n / on_device(torch, partial(executor.sums, slabs, None, units), repetitions)
+        for name, executor in executors.items()
+    }
 
 
 def mixture_of(d, r):

@@ -24,7 +24,8 @@ if _typing.TYPE_CHECKING:
     from momentmix.mixture.mixture import DiagonalMixture
     from momentmix.reporting.report import report
     from momentmix.rows.opening import open_rows
-    from momentmix.summary.summary import MomentSummary, summarize
+    from momentmix.summary.summarize import summarize
+    from momentmix.summary.summary import MomentSummary
     from momentmix.tensor.approximate import approximate
     from momentmix.tensor.decompose import decompose
     from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
@@ -67,7 +68,8 @@ _HOMES = {
     "estimator": ("MomentGaussianMixture",),
     "fitting.api": ("fit",),
     "fitting.result": ("FitResult",),
-    "summary.summary": ("MomentSummary", "summarize"),
+    "summary.summarize": ("summarize",),
+    "summary.summary": ("MomentSummary",),
     "reporting.report": ("report",),
     "rows.opening": ("open_rows",),
     "tensor.approximate": ("approximate",),

@@ -18,11 +18,9 @@ from momentmix.deprecation import RenamedAttribute
 from momentmix.errors import CapacityError
 from momentmix.index_sets import countable
 from momentmix.summary.cost import estimate
-from momentmix.summary.layout import Layout
+from momentmix.summary.layout import DEFAULT_REPLICATES, Layout
 
 __all__ = ["OrderPlan", "Plan", "plan"]
-
-_REPLICATES = 16  # the default of a summary
 
 
 @dataclass(frozen=True)
@@ -82,7 +80,7 @@ def _order_plan(d: int, order: int) -> OrderPlan:
     if d > order >= 3:
         split = best_split(d, order)
         lower, degree = split.n_lower, split.degree
-    cost = estimate(Layout(d, order, min(2, order - 1), _REPLICATES))
+    cost = estimate(Layout(d, order, min(2, order - 1), DEFAULT_REPLICATES))
     return OrderPlan(
         order,
         _capacity(d, order, "paper"),

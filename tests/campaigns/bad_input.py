@@ -28,7 +28,8 @@ from momentmix.errors import MomentmixError
 from momentmix.estimator import MomentGaussianMixture
 from momentmix.fitting.api import fit
 from momentmix.mixture.mixture import DiagonalMixture
-from momentmix.summary.summary import MomentSummary, summarize
+from momentmix.summary.summarize import summarize
+from momentmix.summary.summary import MomentSummary
 
 GOOD = np.random.default_rng(0).standard_normal((60, 3))
 

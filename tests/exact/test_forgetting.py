@@ -18,7 +18,7 @@ def test_what_is_left_loads_again():
     assert counts["forgettings refused"] > 10
 
 
-def test_digits_that_would_drown_are_not_believed():
+def test_digits_that_would_be_lost_are_refused():
     rows = np.random.default_rng(0).standard_normal((200, 2))
     rows[7, 1] = 1e12
     summary = MomentSummary(2, 2, shard_id="a").update(rows)
@@ -31,7 +31,7 @@ def test_digits_that_would_drown_are_not_believed():
     assert (rest + outlier) - outlier == rest  # the cure that the message names
 
 
-def test_weights_that_would_drown_are_not_believed():
+def test_weights_that_would_be_lost_are_refused():
     rows = np.random.default_rng(1).standard_normal((5, 2))
     weights = np.array([1e-4, 1e8, 1e8, 1e8, 1e8])
     summary = MomentSummary(2, 2, shard_id="a").update(rows, weights)

@@ -131,7 +131,7 @@ def test_a_checkpoint_of_other_input_shows_both_fingerprints(half_done, momentmi
         (["--missing", "drop"], "missing: 'error' there, 'drop' here"),
         (["--columns", "1"], "columns: [0, 1] there, [1] here"),
         (["-m", "1"], "was made with order=2, this run has order=1"),
-        (["--replicates", "0"], "replicates=16"),
+        (["--replicates", "16"], "replicates=0"),
     ],
 )
 def test_a_checkpoint_with_other_settings_is_refused(half_done, momentmix, change, message):

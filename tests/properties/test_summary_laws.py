@@ -21,9 +21,9 @@ def tables(d=3, largest=12):
     return st.integers(1, largest).flatmap(lambda n: arrays(np.float64, (n, d), elements=values))
 
 
-def summary(rows, shard, order=3, weights=None, **options):
-    made = MomentSummary(rows.shape[1], order, shard_id=shard, n_threads=1, **options)
-    return made.update(rows, weights)
+def summary(rows, shard, order=3, weights=None, replicates=16, **options):
+    options |= {"replicates": replicates, "shard_id": shard, "n_threads": 1}
+    return MomentSummary(rows.shape[1], order, **options).update(rows, weights)
 
 
 def largest_product(x, t):
@@ -54,13 +54,13 @@ def test_subtracting_undoes_adding(x, y):
     assert (back.mean == a.mean).all()
     assert (back.minimum <= x.min(axis=0)).all()
     assert (back.maximum >= x.max(axis=0)).all()
-    assert ((a + b) - a) - b == MomentSummary(3, 3)
+    assert ((a + b) - a) - b == MomentSummary(3, 3, replicates=16)
 
 
 @laws
 @given(tables())
 def test_empty_summary_is_neutral(x):
-    a, empty = summary(x, "a"), MomentSummary(3, 3)
+    a, empty = summary(x, "a"), MomentSummary(3, 3, replicates=16)
     assert (a + empty).to_bytes() == a.to_bytes() == (empty + a).to_bytes()
     assert (a - empty) == a
 
@@ -69,7 +69,7 @@ def test_empty_summary_is_neutral(x):
 @given(tables(), st.data())
 def test_cutting_into_calls_changes_no_byte(x, data):
     cuts = sorted(data.draw(st.lists(st.integers(0, len(x)), max_size=4)))
-    pieces = MomentSummary(3, 3, shard_id="a")
+    pieces = MomentSummary(3, 3, shard_id="a", replicates=16)
     for part in np.split(x, cuts):
         if len(part):
             pieces.update(part)

@@ -23,7 +23,7 @@ LAYERS = [
     {"rows.csv"},
     {"rows"},
     {"tensor"},
-    {"mixture", "summary.layout", "summary.frame"},
+    {"mixture", "summary.layout"},
     {"summary.kernels"},
     {"summary"},
     {"fitting.conditions"},

@@ -15,9 +15,7 @@ from threadpoolctl import ThreadpoolController, threadpool_limits
 from momentmix import DiagonalMixture, MomentSummary, fit
 from momentmix import parallel as threads
 from momentmix.parallel import all_threads, few_threads, usable_cores
-from momentmix.summary.kernels.accumulate import make_kernel
-from momentmix.summary.layout import Layout
-from momentmix.summary.open_shard import OpenShard
+from momentmix.summary.kernels.workers import Workers
 
 LARGE = 10**6  # unknowns
 
@@ -92,10 +90,9 @@ def test_holders_in_threads_that_leave_in_the_order_they_came():
 
 
 def test_sums_of_blocks_share_the_limit():
-    shard = OpenShard(make_kernel(Layout(3, 2, 1, 0)), bytes(16))
     first = few_threads(True)
-    with shard.workers(1) as workers:
-        workers.submit(lambda space: None)
+    with Workers(1) as workers:
+        workers.submit(lambda: None)
         assert blas_threads() == {1}
         first.__enter__()
     assert blas_threads() == {1}
@@ -117,9 +114,8 @@ def test_errors_leave_nothing_behind():
     del generator
     gc.collect()
     assert blas_threads() == {3}
-    shard = OpenShard(make_kernel(Layout(3, 2, 1, 0)), bytes(16))
-    with shard.workers(2) as workers:
-        workers.submit(lambda space: 1 / 0)
+    with Workers(2) as workers:
+        workers.submit(lambda: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             workers.wait()
 

@@ -50,9 +50,9 @@ __all__ = ["summarize_command"]
 @click.option(
     "--replicates",
     type=click.IntRange(min=0),
-    default=16,
+    default=0,
     show_default=True,
-    help="Number of groups of rows that are summed apart, for standard errors.",
+    help="Number of groups of rows summed apart, for standard errors of moments; no fit uses them.",
 )
 @data_options
 @click.option(

@@ -29,6 +29,7 @@ from momentmix.dask.schedule import Schedule
 from momentmix.fitting import api as local
 from momentmix.fitting.result import FitResult
 from momentmix.rows.source import Missing
+from momentmix.summary.layout import DEFAULT_REPLICATES
 from momentmix.summary.summary import MomentSummary
 
 __all__ = ["fit", "predict", "predict_proba", "score_samples", "summarize"]
@@ -41,7 +42,7 @@ def summarize(
     columns: Sequence[str | int] | None = None,
     missing: Missing = "error",
     squared_order: int | None = None,
-    replicates: int = 16,
+    replicates: int = DEFAULT_REPLICATES,
     shard_id: str | None = None,
     client: Any = None,
     retries: int = 2,

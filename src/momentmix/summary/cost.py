@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from math import comb
 
 from momentmix.errors import InputError
-from momentmix.summary.kernels.kernel import CHUNK, table_rows
+from momentmix.summary.kernels.half_split import table_rows
+from momentmix.summary.kernels.numpy_sums import CHUNK
 from momentmix.summary.layout import Layout
 
 __all__ = ["SummaryCost", "check_budget", "estimate", "physical_memory"]

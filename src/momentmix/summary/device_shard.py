@@ -1,14 +1,14 @@
-"""Rows that lie on a device → the open shard: large batches there, the frame and exact sums here.
+"""Rows that lie on a device → the open shard: large batches there, units and exact sums here.
 
-The frame comes from the first block, on the host, as for NumPy rows. Then batches are summed where
-they lie; they start small and grow sixteenfold, so that the frame is looked at again early, and
+The units come from the first block, on the host, as for NumPy rows. Then batches are summed where
+they lie; they start small and grow sixteenfold, so that the units are checked again early, and
 seldom later. Only bounds, one block and the sums of a batch come to the host. A batch whose bounds
-put the frame in doubt (an outlier, a constant that varies, another scale) is halved, and at the
+put the units in doubt (an outlier, a constant that varies, another scale) is halved, and at the
 size of a block it takes the way of NumPy rows. Sums of a batch are float64 sums of long slabs of
 rows, so their last bits differ from NumPy's; from there on they are exact sums like all others.
 
 A slab of n rows is wrong by about 2^−53·3^t·sqrt(n) standard errors of its sum at order t (see
-``open_shard``): about 1e-10 at the largest batches and order 4.
+``shard.open_shard``): about 1e-10 at the largest batches and order 4.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from momentmix.arrays import (
     to_numpy,
 )
 from momentmix.rows.validation import LARGEST_VALUE, checked_values
-from momentmix.summary.frame import extremes
-from momentmix.summary.kernels.device_sums import slab_sums
+from momentmix.summary.kernels.choice import device_executor
 from momentmix.summary.kernels.workers import Workers
 from momentmix.summary.layout import Layout
-from momentmix.summary.open_shard import OpenShard
+from momentmix.summary.shard.open_shard import OpenShard
+from momentmix.summary.shard.units import extremes
 
 __all__ = ["Place", "add_device_rows"]
 
@@ -69,7 +69,7 @@ def add_device_rows(
     """
     adder = _Adder(shard, rows, weights, workers, place)
     n_rows = int(rows.shape[0])
-    if shard.n_waiting or shard.sums.known is None:
+    if shard.n_waiting or shard.sums.constants is None:
         adder.on_host(min(n_rows, shard.block_size - shard.n_waiting))
     seen = sum(shard.n_rows)
     largest = min(adder.most, max(_FIRST_BLOCKS * shard.block_size, seen))
@@ -94,6 +94,7 @@ class _Adder:
         self.workers, self.place = workers, place
         self.xp, self.start = namespace(rows), 0
         layout = shard.layout
+        self.executor = device_executor(layout, rows)
         fitting = free_bytes(rows) // (16 * layout.n_features)
         self.most = max(shard.block_size, min(_LARGEST[layout.order <= 4], fitting))
 
@@ -121,7 +122,7 @@ class _Adder:
         self._check_values(batch, ends)
         block = to_numpy(batch[: shard.block_size, :])
         low, high = ends
-        shard.sums.adapt_frame(
+        shard.sums.adapt_units(
             block, extremes(block), shard.largest((low, high)), True, self.workers.wait
         )
         if not shard.sums.fits((low, high)):
@@ -152,13 +153,7 @@ class _Adder:
         w = None
         if weights is not None:
             w = xp.reshape(on_device_of(weights, batch, xp), (n_slabs, -1))
-        frame = self.shard.sums.frame()
-        if is_cuda_tensor(batch):
-            from momentmix.summary.kernels import triton_tiles  # Triton takes a while to import
-
-            if triton_tiles.suits_triton(layout):
-                return triton_tiles.tiled_slab_sums(layout, slabs, w, frame)
-        return slab_sums(layout, slabs, w, frame, xp)
+        return self.executor.sums(slabs, w, self.shard.sums.units())
 
     def _take(self, sums: Any, weights: Float | None, n_slabs: int, n: int) -> None:
         """Add the sums of each slab, (n_slabs, n_entries), to its group."""

@@ -16,8 +16,6 @@ so that these laws hold exactly, as theorems and not up to a tolerance:
   T_{i,I} −= δ·T_{i,I∖j} (I ∋ j), T_{j,I} += δ²·S_I − 2δ·S_{I∪j}, undone by −δ; moves of different
   features commute;
 - a unit finer by 2^a for feature j is a left shift by a (S_I, T_{i,I} with I ∋ j) or 2a (T_{j,I}).
-
-Differs from the paper: the paper adds floating-point numbers.
 """
 
 from __future__ import annotations
@@ -50,10 +48,10 @@ Float = NDArray[np.float64]
 Integers = NDArray[np.object_]
 Sums = list[Integers]
 
-QUANTUM_BITS = 96
-_DIGIT_BITS = 32
+QUANTUM_BITS = 96  # far below the rounding errors of a block; see `shard.open_shard`
+_DIGIT_BITS = 32  # leaves 21 of the 53 bits of float64 for sums of digits
 _MOST_ADDED = 1 << 20  # digits below 2^32 of their place; more would not fit 53 bits
-_SEGMENT = 8192
+_SEGMENT = 8192  # numbers at a time: they and their digits stay in the cache
 
 
 class DigitSums:
@@ -291,7 +289,7 @@ def _times(values: Any, factor: Fraction) -> Integers:
 
 
 def unfold_constant(layout: Layout, sums: Sums, j: int, value: Fraction) -> Sums:
-    """Give feature j, left out so far (z_j = 0), the constant `value` in the units of a frame."""
+    """Give feature j, left out so far (z_j = 0), the constant `value`, in units."""
     result = [array.copy() for array in sums]
     d, index = layout.n_features, layout.index
     for t in range(1, layout.order + 1):

@@ -29,11 +29,12 @@ from momentmix.capacity import check_count
 from momentmix.errors import InputError
 from momentmix.index_sets import Int, check_countable, colex_rank, sets_without
 
-__all__ = ["Kind", "Layout", "Section", "member_ranks", "square_member_ranks"]
+__all__ = ["DEFAULT_REPLICATES", "Kind", "Layout", "Section", "member_ranks", "square_member_ranks"]
 
 Kind = Literal["distinct", "squared"]
 
-_GROUPED_ORDER, _GROUPED_SQUARED = 3, 1
+DEFAULT_REPLICATES = 0  # see `MomentSummary`: groups cost more than they tell
+_GROUPED_ORDER, _GROUPED_SQUARED = 3, 1  # of higher orders groups would multiply the size by G
 _CACHED_SETS = 200_000  # larger index tables are made anew: they would fill the memory
 
 

@@ -8,8 +8,6 @@
 Sums come from float64 numbers, rounded to the quantum, so that each inequality holds up to a small
 part of the range: b − a, a little of the largest value for features that hardly vary, and of the
 unit for values near the smallest numbers.
-
-Differs from the paper: the paper has no files.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from momentmix.summary.totals import Totals
 
 __all__ = ["impossible"]
 
-_TOLERANCE = Fraction(1, 1 << 16)
+_TOLERANCE = Fraction(1, 1 << 16)  # far above rounding errors, far below what corrupt sums show
 _LARGEST_WEIGHT = int(LARGEST_WEIGHT)
 _LARGEST_SHIFT = Fraction(np.finfo(np.float64).max)
 
@@ -78,9 +76,9 @@ def _impossible_bounds(totals: Totals) -> str | None:
 
 def _features(totals: Totals) -> str | None:
     weight = totals.weight
-    frames = zip(totals.exponents, totals.shifts, totals.first, totals.second, strict=True)
+    columns = zip(totals.exponents, totals.shifts, totals.first, totals.second, strict=True)
     ends = zip(totals.minimum.tolist(), totals.maximum.tolist(), strict=True)
-    for (e, k, s, t), (a, b) in zip(frames, ends, strict=True):
+    for (e, k, s, t), (a, b) in zip(columns, ends, strict=True):
         if e is None:
             if (k, s, t) != (0, 0, 0) or a or b:
                 return "sums or bounds of a feature that is all zero"

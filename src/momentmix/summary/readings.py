@@ -10,7 +10,7 @@ the nearest unit, both exactly in integers; one correctly rounded division by Σ
 numbers, and the remaining move by at most half such a unit costs nothing visible. So a moment is
 as accurate as the sums, whatever the offset of the data.
 
-Differs from the paper: moments of raw data are shift = 0, scale = 1; the default standardises.
+Differs from the paper: moments of raw data are shift = 0, scale = 1; the default standardizes.
 """
 
 from __future__ import annotations
@@ -28,28 +28,29 @@ from momentmix.errors import InputError
 from momentmix.index_sets import sets_without
 from momentmix.summary.fixed_point import QUANTUM_BITS, coarser, finer, move
 from momentmix.summary.layout import Layout
-from momentmix.summary.totals import Totals, rearranged
+from momentmix.summary.reduction import rearranged
+from momentmix.summary.totals import Totals
 from momentmix.tensor.monomials import monomials
 
 __all__ = [
     "Moments",
     "deviation",
     "effective_rows",
-    "frame",
     "group_moments",
     "moments",
     "nearest_units",
     "require_rows",
     "standard_errors",
+    "units",
     "variance",
     "weight_sum",
 ]
 
 Float = NDArray[np.float64]
 
-_SMALLEST_GROUPS = 4
+_SMALLEST_GROUPS = 4  # fewer say next to nothing about a standard error
 _OVERFLOW = (
-    "these moments overflow float64 about this shift and scale. Standardise (the default), or use "
+    "these moments overflow float64 about this shift and scale. Standardize (the default), or use "
     "a scale near the standard deviations."
 )
 
@@ -131,7 +132,7 @@ def _target(
 ) -> tuple[Float, Float]:
     """The wanted origin and unit; by default mean and standard deviation.
 
-    The unit of a constant feature is the size of the constant (1 for 0), so that its standardised
+    The unit of a constant feature is the size of the constant (1 for 0), so that its standardized
     moments vanish in proportion, whatever its unit of measurement.
     """
     d = totals.layout.n_features
@@ -214,7 +215,7 @@ def effective_rows(totals: Totals) -> float:
     return totals.weight**2 / (totals.weight_squares << QUANTUM_BITS)
 
 
-def frame(totals: Totals) -> tuple[Float, Float]:
+def units(totals: Totals) -> tuple[Float, Float]:
     """Shift and scale of the exact sums as float64; a neutral feature shows 0 and 1."""
     pairs = [
         (k, Fraction(2) ** (e or 0)) for e, k in zip(totals.exponents, totals.shifts, strict=True)
@@ -232,7 +233,7 @@ def nearest_units(totals: Totals, shift: ArrayLike) -> list[int]:
 
 
 def _packed(
-    totals: Totals, sections: Sequence[Float], frame: tuple[Float, Float], n_rows: int, weight: int
+    totals: Totals, sections: Sequence[Float], origin: tuple[Float, Float], n_rows: int, weight: int
 ) -> Moments:
     """The first sections of the layout, without their group axis, as `Moments`."""
     by_kind: dict[str, list[Float]] = {"distinct": [], "squared": []}
@@ -243,7 +244,7 @@ def _packed(
     return Moments(
         tuple(by_kind["distinct"]),
         tuple(by_kind["squared"]),
-        *frame,
+        *origin,
         n_rows,
         weight / (1 << QUANTUM_BITS),
     )
@@ -255,9 +256,9 @@ def moments(
     """All moments about `shift` in units of `scale`."""
     layout = replace(require_rows(totals).layout, replicates=0)
     totals = rearranged(totals, layout)
-    frame = _target(totals, shift, scale)
-    sections = [array[0] for array in _readings(totals, *frame)]
-    return _packed(totals, sections, frame, sum(totals.n_rows), totals.weight)
+    origin = _target(totals, shift, scale)
+    sections = [array[0] for array in _readings(totals, *origin)]
+    return _packed(totals, sections, origin, sum(totals.n_rows), totals.weight)
 
 
 def group_moments(
@@ -265,10 +266,10 @@ def group_moments(
 ) -> list[Moments]:
     """Moments of each replicate group that holds rows, or of all rows but its rows."""
     require_rows(totals)
-    frame = _target(totals, shift, scale)
+    origin = _target(totals, shift, scale)
     layout = totals.layout
     low = [section for section in layout.sections if section.start < layout.n_low]
-    readings = _readings(totals, *frame)[: len(low)]
+    readings = _readings(totals, *origin)[: len(low)]
     weights = totals.sums[layout.index["distinct", 0]][:, 0]
     result = []
     for group in np.flatnonzero(weights != 0).tolist():
@@ -279,7 +280,7 @@ def group_moments(
             parts = [array.sum(axis=0) - part for array, part in zip(readings, parts, strict=True)]
         if weight:
             ratio = totals.weight / weight
-            result.append(_packed(totals, [part * ratio for part in parts], frame, n_rows, weight))
+            result.append(_packed(totals, [part * ratio for part in parts], origin, n_rows, weight))
     return result
 
 
@@ -297,13 +298,13 @@ def standard_errors(
     filled = np.flatnonzero(weights != 0)
     if totals.layout.replicates == 0 or len(filled) < _SMALLEST_GROUPS:
         return None
-    frame = _target(totals, shift, scale)
+    origin = _target(totals, shift, scale)
     shares = np.array([weights[g] / totals.weight for g in filled])
     errors = []
-    for section, array in zip(totals.layout.sections, _readings(totals, *frame), strict=True):
+    for section, array in zip(totals.layout.sections, _readings(totals, *origin), strict=True):
         if section.start >= totals.layout.n_low:
             break
         spread = shares.reshape(-1, *(1,) * len(section.shape))
         scatter = array[filled] - spread * array.sum(axis=0)  # p_g·(m_g − m)
         errors.append(np.sqrt(len(filled) / (len(filled) - 1) * (scatter**2).sum(axis=0)))
-    return _packed(totals, errors, frame, sum(totals.n_rows), totals.weight)
+    return _packed(totals, errors, origin, sum(totals.n_rows), totals.weight)

@@ -1,4 +1,4 @@
-"""The exact sums of a set of closed shards, as a value: add, subtract, re-frame, select.
+"""The exact sums of a set of closed shards, as a value: add, subtract, change units.
 
 | symbol | name here | shape |
 |---|---|---|
@@ -6,14 +6,12 @@
 | e, k | ``exponents`` (None: neutral), ``shifts`` | (d,) |
 | Σ w²·2^Q | ``weight_squares`` | |
 
-*Why the bytes depend on the set of shards alone.* A shard's sums are integers in its own frame. The
-frame of a union is a function of the shards: e is the element-wise finest e of the shards, k the
+*Why the bytes depend on the set of shards alone.* A shard's sums are integers in its own units. The
+units of a union are a function of the shards: e is the element-wise finest e of the shards, k the
 exact mean of the union in that unit, rounded half to even. Sums in the finest unit about 0 are
 integers that add; the sums about k are an integer polynomial of these and of k. No step rounds, so
 any tree of additions ends in the same integers. A neutral feature (0 in every row) has zero sums in
 every unit.
-
-Differs from the paper: the paper has one data set and no merging.
 """
 
 from __future__ import annotations
@@ -21,26 +19,33 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from momentmix.errors import InputError
-from momentmix.index_sets import colex_rank, index_sets, sets_without
 from momentmix.summary.fixed_point import Sums, add, finer, move, subtract, zeros
-from momentmix.summary.frame import round_ratio
 from momentmix.summary.layout import Layout
-from momentmix.summary.marks import Mark, marks_of
+from momentmix.summary.shard.units import round_ratio
 
-__all__ = ["Totals", "combine", "empty", "rearranged", "recentred", "remove", "same", "select"]
+__all__ = ["Mark", "Totals", "combine", "empty", "recentred", "remove", "rescaled", "same"]
 
 Float = NDArray[np.float64]
 Exponents = tuple[int | None, ...]
 
 
+class Mark(NamedTuple):
+    """What tells two versions of a shard apart: its row count, weight and means."""
+
+    n_rows: int
+    weight: float
+    mean: Float
+
+
 @dataclass(frozen=True, eq=False)
 class Totals:
-    """Exact sums with their frame, counts, bounds and shards. Arrays are never written to."""
+    """Exact sums with their units, counts, bounds and shards. Arrays are never written to."""
 
     layout: Layout
     exponents: Exponents
@@ -54,6 +59,17 @@ class Totals:
     shards: frozenset[bytes]
     n_forgotten: int
     marks: Mapping[bytes, Mark] = field(default_factory=dict)
+
+    @property
+    def known_marks(self) -> Mapping[bytes, Mark]:
+        """The marks by shard id, as far as they are known.
+
+        Marks are not saved: a file of several shards has none, one of one shard has it in its sums.
+        """
+        if self.marks or len(self.shards) != 1 or self.n_forgotten:
+            return self.marks
+        (shard,) = self.shards
+        return {shard: Mark(sum(self.n_rows), float(self.weight), self.mean)}
 
     @property
     def weight(self) -> int:
@@ -142,7 +158,7 @@ def recentred(totals: Totals, shifts: Sequence[int] | None = None) -> Totals:
 
 
 def combine(left: Totals, right: Totals) -> Totals:
-    """The sums of the union of two disjoint sets of shards, in its canonical frame."""
+    """The sums of the union of two disjoint sets of shards, in its canonical units."""
     if not right.shards or not left.shards:
         return recentred(right if right.shards else left)
     exponents = _finest(left.exponents, right.exponents)
@@ -159,7 +175,7 @@ def combine(left: Totals, right: Totals) -> Totals:
         exact_bounds=a.exact_bounds and b.exact_bounds,
         shards=a.shards | b.shards,
         n_forgotten=a.n_forgotten + b.n_forgotten,
-        marks={**marks_of(left), **marks_of(right)},
+        marks={**left.known_marks, **right.known_marks},
     )
 
 
@@ -178,7 +194,7 @@ def remove(whole: Totals, part: Totals) -> Totals:
         exact_bounds=False,
         shards=shards,
         n_forgotten=a.n_forgotten - b.n_forgotten,
-        marks={shard: mark for shard, mark in marks_of(whole).items() if shard in shards},
+        marks={shard: mark for shard, mark in whole.known_marks.items() if shard in shards},
     )
     if min(n_rows) < 0 or rest.n_forgotten < 0 or not _plausible(rest, bool(shards)):
         raise InputError(
@@ -197,7 +213,7 @@ def _plausible(rest: Totals, rows_left: bool) -> bool:
 
 
 def same(left: Totals, right: Totals) -> bool:
-    """Whether counts and sums agree exactly, whatever the frames; bounds are not compared."""
+    """Whether counts and sums agree exactly, whatever the units; bounds are not compared."""
     plain = ("layout", "weight_squares", "n_rows", "shards", "n_forgotten")
     if any(getattr(left, name) != getattr(right, name) for name in plain):
         return False
@@ -205,45 +221,3 @@ def same(left: Totals, right: Totals) -> bool:
     a, b = (recentred(rescaled(part, exponents)) for part in (left, right))
     equal = [bool((x == y).all()) for x, y in zip(a.sums, b.sums, strict=True)]
     return a.shifts == b.shifts and all(equal)
-
-
-def rearranged(totals: Totals, layout: Layout) -> Totals:
-    """Only the sections of a smaller layout; groups are added up if it has none."""
-    sums = []
-    for section in layout.sections:
-        array = totals.sums[totals.layout.index[section.kind, section.size]]
-        if array.shape[0] != section.n_groups:
-            array = np.asarray(array.sum(axis=0, keepdims=True), dtype=object)
-        sums.append(array)
-    n_rows = totals.n_rows
-    if len(n_rows) != layout.n_groups:
-        n_rows = (sum(n_rows),)
-    return replace(totals, layout=layout, sums=sums, n_rows=n_rows)
-
-
-def select(totals: Totals, features: Sequence[int]) -> Totals:
-    """The sums of some features, in the given order."""
-    old, columns = totals.layout, np.asarray(features, dtype=np.int64)
-    layout = Layout(len(columns), old.order, old.squared_order, old.replicates)
-    sums = []
-    for section in layout.sections:
-        array = totals.sums[old.index[section.kind, section.size]]
-        if section.kind == "distinct":
-            sets = columns[index_sets(len(columns), section.size)]
-            sums.append(array[:, colex_rank(np.sort(sets, axis=1))])
-            continue
-        rows = []
-        for j, feature in enumerate(columns.tolist()):
-            sets = np.sort(columns[sets_without(len(columns), section.size, j)], axis=1)
-            rows.append(array[:, feature, colex_rank(sets - (sets > feature))])
-        sums.append(np.stack(rows, axis=1))
-    return replace(
-        totals,
-        layout=layout,
-        exponents=tuple(totals.exponents[i] for i in columns.tolist()),
-        shifts=tuple(totals.shifts[i] for i in columns.tolist()),
-        sums=sums,
-        minimum=totals.minimum[columns],
-        maximum=totals.maximum[columns],
-        marks={k: mark._replace(mean=mark.mean[columns]) for k, mark in totals.marks.items()},
-    )

@@ -1,12 +1,10 @@
-"""What a summary tells: counts, bounds, frame, moments, noise. Nothing here changes it.
+"""What a summary tells: counts, bounds, units, moments, noise. Nothing here changes it.
 
 All that a summary holds is one value, `State`, which an update replaces as a whole. Who reads takes
 it once and so sees the rows of whole updates, whatever other threads do; nobody waits for a reader.
 """
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,28 +14,16 @@ from momentmix.errors import InputError
 from momentmix.summary import readings
 from momentmix.summary.cost import SummaryCost, estimate
 from momentmix.summary.layout import Layout
-from momentmix.summary.open_shard import OpenShard
 from momentmix.summary.readings import Moments
-from momentmix.summary.totals import Totals, combine, rearranged
+from momentmix.summary.reduction import rearranged
+from momentmix.summary.shard.accumulator import State
+from momentmix.summary.shard.open_shard import OpenShard
+from momentmix.summary.totals import Totals, combine
 from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
 
-__all__ = ["State", "SummaryView"]
+__all__ = ["SummaryView"]
 
 Float = NDArray[np.float64]
-
-
-class State(NamedTuple):
-    """What a summary holds: closed shards, the shard that takes rows, the id of the next, names."""
-
-    closed: Totals
-    open: OpenShard | None = None
-    next_id: bytes | None = None
-    names: tuple[str, ...] | None = None
-
-    @property
-    def shards(self) -> frozenset[bytes]:
-        """Ids of all shards."""
-        return self.closed.shards | (set() if self.open is None else {self.open.shard_id})
 
 
 class SummaryView:
@@ -51,11 +37,11 @@ class SummaryView:
         closed, shard, *_ = state or self._state
         if shard is None:
             return closed
-        known = self._snapshot
-        if known is None or known[0] is not closed or known[1] != shard.n_all:
+        snapshot = self._snapshot
+        if snapshot is None or snapshot[0] is not closed or snapshot[1] != shard.n_all:
             part = shard.snapshot()
-            known = self._snapshot = closed, sum(part.n_rows), combine(closed, part)
-        return known[2]
+            snapshot = self._snapshot = closed, sum(part.n_rows), combine(closed, part)
+        return snapshot[2]
 
     @property
     def _closed(self) -> Totals:
@@ -108,8 +94,7 @@ class SummaryView:
     @property
     def n_rows(self) -> int:
         """Number of rows, zero weights not counted."""
-        closed, shard, *_ = self._state
-        return sum(closed.n_rows) + (0 if shard is None else shard.n_all)
+        return self._state.n_rows
 
     @property
     def n_forgotten(self) -> int:
@@ -149,12 +134,12 @@ class SummaryView:
     @property
     def shift(self) -> Float:
         """Origin of the exact sums, of shape (n_features,): an integer number of units."""
-        return readings.frame(self._totals())[0]
+        return readings.units(self._totals())[0]
 
     @property
     def scale(self) -> Float:
         """Unit of the exact sums, of shape (n_features,): powers of two."""
-        return readings.frame(self._totals())[1]
+        return readings.units(self._totals())[1]
 
     @property
     def mean(self) -> Float:
@@ -177,7 +162,7 @@ class SummaryView:
     # -- moments ------------------------------------------------------------------------------
 
     def moments(self, shift: ArrayLike | None = None, scale: ArrayLike | None = None) -> Moments:
-        """All moments of (y − shift)/scale; by default standardised by mean and deviation."""
+        """All moments of (y − shift)/scale; by default standardized by mean and deviation."""
         return readings.moments(self._totals(), shift, scale)
 
     def tensor(

@@ -10,6 +10,7 @@ from momentmix import MomentSummary, open_rows, summarize
 from momentmix import arrays as array_backend
 from momentmix.errors import InputError, InputTypeError, MissingDependencyError, PrecisionWarning
 from momentmix.summary import device_shard
+from momentmix.summary.kernels.array_sums import ArrayExecutor
 
 
 def distance(one, other):
@@ -223,13 +224,13 @@ def test_a_library_without_float64_is_refused():
 
 def test_batches_stay_within_the_memory(library, monkeypatch):
     rows, longest = plain(np.random.default_rng(0), 20_000), []
-    work = device_shard.slab_sums
+    work = ArrayExecutor.sums
 
-    def watched(layout, slabs, *rest):
+    def watched(executor, slabs, *rest):
         longest.append(slabs.shape[0] * slabs.shape[1])
-        return work(layout, slabs, *rest)
+        return work(executor, slabs, *rest)
 
-    monkeypatch.setattr(device_shard, "slab_sums", watched)
+    monkeypatch.setattr(ArrayExecutor, "sums", watched)
     monkeypatch.setattr(device_shard, "free_bytes", lambda array: 16 * 5 * 3_000)
     same(summarize(library.put(rows), 4), summarize(rows, 4))
     assert 2_000 < max(longest) <= 3_000

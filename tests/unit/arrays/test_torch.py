@@ -8,11 +8,11 @@ import pytest
 from momentmix import DiagonalMixture, summarize
 from momentmix.arrays import namespace
 from momentmix.errors import InputError
-from momentmix.summary import summary as summary_module
-from momentmix.summary.kernels.device_sums import slab_sums
+from momentmix.summary.kernels.array_sums import ArrayExecutor
 from momentmix.summary.kernels.host_feed import feed
-from momentmix.summary.kernels.triton_tiles import Settings, suits_triton, tiled_slab_sums
+from momentmix.summary.kernels.triton_sums import Settings, TritonExecutor
 from momentmix.summary.layout import Layout
+from momentmix.summary.shard import accumulator
 
 torch = pytest.importorskip("torch")
 
@@ -27,7 +27,7 @@ def test_rows_from_the_host_in_windows(kind, monkeypatch):
     }.get(kind) if kind in ("fortran", "reversed", "frozen") else rows.astype(kind)  # fmt: skip
     rows.setflags(write=kind != "frozen")
     weights = np.random.default_rng(1).integers(0, 3, 20_000)
-    monkeypatch.setattr(summary_module, "feed", lambda r, device: feed(r, device, 100_000))
+    monkeypatch.setattr(accumulator, "feed", lambda r, device: feed(r, device, 100_000))
     for w in (None, weights):
         here = summarize(rows, 4, w, shard_id="a")
         there = summarize(rows, 4, w, shard_id="a", device="cpu")
@@ -55,13 +55,13 @@ def test_unusable_devices_are_refused(device):
 @pytest.mark.parametrize("weighted", [False, True])
 def test_kernel_agrees_with_plain_array_operations(d, m, q, weighted):
     layout = Layout(d, m, q, 0)
-    assert suits_triton(layout)
+    assert TritonExecutor.suits(layout)
     rng = np.random.default_rng(d)
     frame = (np.full(d, 0.5), rng.integers(-2, 3, d).astype(float))
     slabs = torch.from_numpy(rng.standard_normal((2, 45, d)))  # not whole steps of 16 rows
     weights = torch.from_numpy(rng.random((2, 45))) if weighted else None
-    expected = slab_sums(layout, slabs, weights, frame, namespace(slabs))
-    found = tiled_slab_sums(layout, slabs, weights, frame, Settings(64, 16, 4))
+    expected = ArrayExecutor(layout, namespace(slabs)).sums(slabs, weights, frame)
+    found = TritonExecutor(layout, Settings(64, 16, 4)).sums(slabs, weights, frame)
     assert float((found - expected).abs().max() / expected.abs().max()) <= 1e-14
 
 

@@ -187,7 +187,7 @@ def test_integer_products_do_not_wrap():
         ({"n_features": 2, "order": 2, "feature_names": [1, 2]}, InputTypeError, r"strings"),
         ({"n_features": 10**6, "order": 7}, InputError, r"budget.*Use"),
         (
-            {"n_features": 40, "order": 5, "memory_budget": 10**8},
+            {"n_features": 40, "order": 5, "replicates": 16, "memory_budget": 10**8},
             InputError,
             r"takes 791,339 moments, 3.. MiB of memory.*budget is 95.4 MiB. Use order=3 \(",
         ),

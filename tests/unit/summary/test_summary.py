@@ -13,8 +13,9 @@ def normal(n=50, d=4, seed=0):
     return np.random.default_rng(seed).standard_normal((n, d))
 
 
-def made(rows, shard="a", order=3, **options):
-    return MomentSummary(rows.shape[1], order, shard_id=shard, **options).update(rows)
+def made(rows, shard="a", order=3, replicates=16, **options):
+    options |= {"replicates": replicates, "shard_id": shard}
+    return MomentSummary(rows.shape[1], order, **options).update(rows)
 
 
 # -- shards and merging -----------------------------------------------------------------------
@@ -58,7 +59,7 @@ def test_shards_open_and_close():
 
 
 def test_shard_ids_by_the_caller():
-    summary = MomentSummary(4, 2, shard_id="one").update(normal())
+    summary = MomentSummary(4, 2, shard_id="one", replicates=16).update(normal())
     summary.update(normal(seed=1), shard_id="one").update(normal(seed=2), shard_id=b"two")
     assert len(summary.shard_ids) == 2
     assert set(made(normal(), "one").shard_ids) < set(summary.shard_ids)
@@ -228,12 +229,16 @@ class Arrow:
 def test_data_frames_bring_names(frame):
     rows = normal(30, 3)
     columns = {"a": rows[:, 0], "b": rows[:, 1].astype(np.float32), "c": np.arange(30)}
-    summary = MomentSummary(3, 2, shard_id="a").update(frame(columns))
+    summary = MomentSummary(3, 2, shard_id="a", replicates=16).update(frame(columns))
     assert summary.feature_names == ("a", "b", "c")
     values = np.column_stack(list(columns.values()))
     assert summary.to_bytes() == made(values, order=2, feature_names=["a", "b", "c"]).to_bytes()
     swapped = {name: columns[name] for name in "acb"}
-    again = MomentSummary(3, 2, shard_id="a").update(frame(columns)).update(frame(swapped))
+    again = (
+        MomentSummary(3, 2, shard_id="a", replicates=16)
+        .update(frame(columns))
+        .update(frame(swapped))
+    )
     both = np.concatenate([values, values])
     assert again.to_bytes() == made(both, order=2, feature_names=["a", "b", "c"]).to_bytes()
     assert again.forget(frame(swapped)).n_rows == 30
@@ -261,7 +266,7 @@ def test_real_data_frames():
     rows = normal(30, 3)
     frame = pandas.DataFrame(rows, columns=["x", "y", "z"])
     assert made(frame.to_numpy(), feature_names=["x", "y", "z"]) == MomentSummary(
-        3, 3, shard_id="a"
+        3, 3, shard_id="a", replicates=16
     ).update(frame)
 
 
@@ -334,7 +339,7 @@ def test_moments_of_a_mixture_agree_with_its_closed_form():
     rng = np.random.default_rng(0)
     mixture = DiagonalMixture([0.3, 0.7], rng.standard_normal((2, 5)), rng.uniform(0.1, 1, (2, 5)))
     rows, _ = mixture.sample(200_000, random_state=1)
-    summary = summarize(rows, 4)
+    summary = summarize(rows, 4, replicates=16)
     noise = summary.noise(0, 1)
     for t in (1, 2, 3):
         error = summary.tensor(t, 0, 1).values - mixture.moment_tensor(t).values
@@ -357,6 +362,7 @@ def test_noise_matches_the_known_standard_error():
 def test_noise_needs_groups():
     assert made(normal(500)).noise() is None  # one block
     assert made(normal(20_000), replicates=0).noise() is None
+    assert summarize(normal(20_000), 3).noise() is None  # the default
     assert made(normal(20_000)).noise() is not None
     spread = sum(made(normal(seed=i), str(i)) for i in range(40))
     assert spread.noise() is not None  # one-block shards fall into different groups

@@ -1,6 +1,6 @@
-"""The plan of the work that sums a block: monomials of two halves of the features, multiplied.
+"""The plan for a processor: monomials of two halves of the features, multiplied in small tiles.
 
-| paper symbol | name here | shape |
+| symbol | name here | shape |
 |---|---|---|
 | [y]_A, A ⊂ first half, a indices | rows ``places["lower", a]`` of the table | (C(h, a), n) |
 | [y]_B, B ⊂ second half, b indices | rows ``places["upper", b]`` | (C(d−h, b), n) |
@@ -17,46 +17,28 @@ Degree m−1 is needed once only and never stored: a few rows of it at a time.
 
 Products are cut into tiles of at most 1,200 entries: OpenBLAS multiplies these without copying the
 operands first, as fast as large matrices and twice as fast as thin ones.
-
-Differs from the paper: the paper does not say how it forms the moments.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import comb
-from typing import NamedTuple
 
 import numpy as np
 
-from momentmix.index_sets import Int, binomials, colex_rank, index_sets
+from momentmix.index_sets import Int, index_sets
+from momentmix.summary.kernels.plan import Direction, Fill, Operand, Plan, ProductPlanner, n_rows_of
 from momentmix.summary.layout import Layout
 
-__all__ = ["TILE", "Fill", "HalfSplit", "Product", "table_places"]
+__all__ = ["TILE", "half_split_plan", "mixed_degrees", "table_places", "table_rows"]
 
-TILE = 1200  # entries of a product
-_CALL = 60  # entries that take as long as a call
+TILE = 1200  # entries of a product: up to here OpenBLAS takes its path for small matrices
+_CALL = 60  # entries whose products take as long as one more call of NumPy
 
 Place = tuple[str, int]
 
 
-class Fill(NamedTuple):
-    """Rows of the table as products of others: elementwise or, where `outer`, each with each."""
-
-    left: slice
-    right: slice
-    out: slice
-    outer: bool = False
-
-
-class Product(NamedTuple):
-    """A tile: rows of the table times other rows (those that carry the weights); its place."""
-
-    rows: slice
-    columns: slice
-    start: int
-
-
-def _mixed(squared_order: int) -> list[tuple[int, int]]:
+def mixed_degrees(squared_order: int) -> list[tuple[int, int]]:
     """Degrees (a, b) of the monomials that mix both halves: a, b ≥ 1, a + b ≤ q."""
     return [(a, b) for a in range(1, squared_order) for b in range(1, squared_order - a + 1)]
 
@@ -68,7 +50,7 @@ def table_places(layout: Layout) -> dict[Place, slice]:
     sizes: dict[Place, int] = {("squares", 0): d}
     sizes |= {("lower", a): comb(half, a) for a in range(deep, -1, -1)}
     sizes |= {("upper", b): comb(d - half, b) for b in range(1, max(1, q) + 1)}
-    sizes["mixed", 0] = sum(comb(half, a) * comb(d - half, b) for a, b in _mixed(q))
+    sizes["mixed", 0] = sum(comb(half, a) * comb(d - half, b) for a, b in mixed_degrees(q))
     sizes |= {("upper", b): comb(d - half, b) for b in range(max(1, q) + 1, deep + 1)}
     sizes["top", 0] = TILE // (half + 1)
     places, start = {}, 0
@@ -79,53 +61,53 @@ def table_places(layout: Layout) -> dict[Place, slice]:
     return places
 
 
-def _cut(n_rows: int, n_columns: int) -> tuple[int, int]:
-    """Rows and columns of the tiles of a product: as few tiles as will do."""
-    best = (n_rows * n_columns + 1, 0, 0)
-    for splits in range(1, n_columns + 1):
-        columns = -(-n_columns // splits)
-        rows = min(n_rows, TILE // columns) if columns <= TILE else 0
-        if rows:
-            best = min(best, (splits * -(-n_rows // rows), rows, columns))
-        if splits * n_rows > 2 * best[0] * n_columns:
-            break
-    _, rows, columns = best
-    return -(-n_rows // -(-n_rows // rows)), columns
+def table_rows(layout: Layout) -> int:
+    """Number of monomials that are stored for each row of data."""
+    return max(int(place.stop) for place in table_places(layout).values())
 
 
-class HalfSplit:
-    """Which monomials are formed and multiplied, and which results are the moments.
+@lru_cache(maxsize=4)  # a plan of many moments takes megabytes
+def half_split_plan(layout: Layout) -> Plan:
+    """The plan for a layout.
 
-    Attributes
-    ----------
-    places : dict
-        Rows of the table by half and degree, ("squares", 0), ("mixed", 0) and ("top", 0).
-    n_weighted : int
-        Rows at the head of the table among which the columns of all products lie.
-    fills : list of Fill
-        Everything but degree m−1, in this order.
-    steps : list of Fill or Product
-        Degree m−1 bit by bit, and all products.
-    n_sums : int
-        Entries of all products together.
-    pick : array of shape (n_entries,)
-        Position of each moment of the flat vector of the layout among them.
+    Examples
+    --------
+    >>> plan = half_split_plan(Layout(15, 4, 2, 0))
+    >>> plan.n_monomials, plan.n_sums, len(plan.positions)
+    (286, 3966, 3531)
     """
+    return _HalfSplit(layout).plan()
+
+
+class _HalfSplit:
+    """One planning: the places of the table, and the products so far."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout, self.half = layout, layout.n_features // 2
-        self.places = table_places(layout)
-        self.n_weighted = self.places["upper", 1].stop
-        self.fills = self._plan_fills()
-        self.steps: list[Fill | Product] = []
-        self.n_sums = 0
-        self.pick = np.full(layout.n_entries, -1, dtype=np.int64)
+        self.places, self.products = table_places(layout), ProductPlanner(layout)
+
+    def plan(self) -> Plan:
+        """The whole plan."""
+        fills = self._plan_fills()
         for degrees, highest in self._core_degrees():
             self._plan_core(degrees, highest)
-        if layout.order > 1:
+        if self.layout.order > 1:
             self._plan_top("lower")
             self._plan_top("upper")
         self._plan_squares()
+        self.products.check_complete()
+        places, products = self.places, self.products
+        return Plan(
+            n_monomials=table_rows(self.layout),
+            constant=places["lower", 0].start,
+            first_points=places["lower", 1],
+            last_points=places["upper", 1],
+            fills=fills,
+            steps=products.steps,
+            n_weighted=places["upper", 1].stop,
+            n_sums=products.n_sums,
+            positions=products.positions,
+        )
 
     def _size(self, side: str) -> int:
         return self.half if side == "lower" else self.layout.n_features - self.half
@@ -168,7 +150,7 @@ class HalfSplit:
                     used = stop
                 degree += 1
         used = places["mixed", 0].start
-        for a, b in _mixed(self.layout.squared_order):
+        for a, b in mixed_degrees(self.layout.squared_order):
             stop = used + comb(self.half, a) * comb(self._size("upper"), b)
             fills.append(Fill(places["upper", b], places["lower", a], slice(used, stop), True))
             used = stop
@@ -181,27 +163,6 @@ class HalfSplit:
 
     # -- products -----------------------------------------------------------------------------
 
-    def _multiply(self, rows: slice, columns: slice) -> Int:
-        """Plan a product; returns where its entries will stand, of shape (rows, columns)."""
-        n_rows, n_columns = rows.stop - rows.start, columns.stop - columns.start
-        positions = np.empty((n_rows, n_columns), dtype=np.int64)
-        if not positions.size:
-            return positions
-        height, width = _cut(n_rows, n_columns)
-        for r in range(0, n_rows, height):
-            for c in range(0, n_columns, width):
-                tile = positions[r : r + height, c : c + width]
-                tile[:] = self.n_sums + np.arange(tile.size).reshape(tile.shape)
-                self.steps.append(
-                    Product(
-                        slice(rows.start + r, rows.start + r + tile.shape[0]),
-                        slice(columns.start + c, columns.start + c + tile.shape[1]),
-                        self.n_sums,
-                    )
-                )
-                self.n_sums += tile.size
-        return positions
-
     def _core_degrees(self) -> list[tuple[range, int]]:
         """Degrees b and the highest degree a of each core product: a, b ≤ m−2, a + b ≤ m."""
         m = self.layout.order
@@ -211,18 +172,12 @@ class HalfSplit:
         return [low] + [(range(b, b + 1), m - b) for b in range(3, m - 1)]
 
     def _plan_core(self, degrees: range, highest: int) -> None:
-        places, layout = self.places, self.layout
+        places = self.places
         rows = slice(places["upper", degrees[0]].start, places["upper", degrees[-1]].stop)
         columns = slice(places["lower", highest].start, places["lower", 0].stop)
-        positions = self._multiply(rows, columns)
-        for b in degrees:
-            upper = self._sets("upper", b)
-            row = places["upper", b].start - rows.start
-            for a in range(min(highest, layout.order - b) + 1):
-                column, size = places["lower", a].start - columns.start, comb(self.half, a)
-                target = colex_rank(upper, position=a)[:, None] + np.arange(size)
-                source = positions[row : row + len(upper), column : column + size]
-                self.pick[layout.section("distinct", a + b).start + target] = source
+        upper = Operand(rows, [self._sets("upper", b) for b in degrees])
+        lower = Operand(columns, [self._sets("lower", a) for a in range(highest, -1, -1)])
+        self.products.multiply(upper, lower, tile=TILE, features="falling")
 
     def _plan_top(self, side: str) -> None:
         """Degree m−1 of one half times the features beyond its last ones, and the constant."""
@@ -232,8 +187,8 @@ class HalfSplit:
             sets = sets[::-1]  # as they are made
         i = degree - 1
         while i < size:
-            columns = self._columns_beyond(side, i)
-            width = columns.stop - columns.start
+            columns = self._features_beyond(side, i)
+            width = n_rows_of(columns.rows)
             members, used = [i], comb(i, degree - 1)
             while i + 1 < size:  # the next ones too, where the waste is less than a call
                 more = comb(i + 1, degree - 1)
@@ -246,74 +201,52 @@ class HalfSplit:
             done += used
             i += 1
 
-    def _columns_beyond(self, side: str, i: int) -> slice:
-        """Rows of the constant and of all features beyond the i-th of a half."""
+    def _features_beyond(self, side: str, i: int) -> Operand:
+        """The constant and all features beyond the i-th of a half."""
         lower, upper = self.places["lower", 1], self.places["upper", 1]
+        below, above = self._sets("lower", 1), self._sets("upper", 1)
+        constant = index_sets(self.layout.n_features, 0)
         if side == "lower":
-            return slice(lower.start + i + 1, upper.stop)
-        return slice(lower.start, upper.stop - 1 - i)
+            return Operand(
+                slice(lower.start + i + 1, upper.stop), [below[i + 1 :], constant, above]
+            )
+        n = len(above) - 1 - i
+        return Operand(slice(lower.start, upper.start + n), [below, constant, above[:n]])
 
-    def _plan_slab(self, side: str, members: list[int], columns: slice, sets: Int) -> None:
+    def _plan_slab(self, side: str, members: list[int], columns: Operand, sets: Int) -> None:
+        """Some rows of degree m−1, and their products with the features beyond them."""
         degree, top = self.layout.order - 1, self.places["top", 0].start
-        height = max(1, TILE // (columns.stop - columns.start))
+        height = max(1, TILE // n_rows_of(columns.rows))
         if len(members) == 1:  # perhaps many rows: some at a time
             below, feature = self._growth(side, degree, members[0])
             for start in range(below.start, below.stop, height):
                 stop = min(start + height, below.stop)
                 out = slice(top, top + stop - start)
-                self.steps.append(Fill(slice(start, stop), feature, out))
-                positions = self._multiply(out, columns)
-                part = slice(start - below.start, stop - below.start)
-                self._pick_top(side, sets[part], columns, positions)
+                self.products.steps.append(Fill(slice(start, stop), feature, out))
+                part = sets[start - below.start : stop - below.start]
+                self._multiply_top(side, Operand(out, [part]), columns)
             return
         used = top
         for i in members:
             below, feature = self._growth(side, degree, i)
             stop = used + below.stop - below.start
-            self.steps.append(Fill(below, feature, slice(used, stop)))
+            self.products.steps.append(Fill(below, feature, slice(used, stop)))
             used = stop
-        positions = self._multiply(slice(top, used), columns)
-        self._pick_top(side, sets, columns, positions)
+        self._multiply_top(side, Operand(slice(top, used), [sets]), columns)
 
-    def _pick_top(self, side: str, sets: Int, columns: slice, positions: Int) -> None:
-        d, m = self.layout.n_features, self.layout.order
-        below, whole = (self.layout.section("distinct", t).start for t in (m - 1, m))
-        constant = self.places["lower", 0].start
-        ranks = colex_rank(sets)
-        self.pick[below + ranks] = positions[:, constant - columns.start]
-        rows = np.delete(np.arange(columns.start, columns.stop), constant - columns.start)
-        features = rows - self.places["lower", 1].start - (rows > constant)
-        if side == "lower":
-            row, column = np.nonzero(features > sets[:, -1:])
-            targets = ranks[row] + binomials(d, m)[features[column], m]
-        else:
-            row, column = np.nonzero(features < sets[:, :1])
-            targets = features[column] + colex_rank(sets, position=1)[row]
-        self.pick[whole + targets] = positions[row, rows[column] - columns.start]
-
-    def _square_sets(self) -> list[tuple[int, Int]]:
-        """Rows of the table and index sets of all monomials up to degree q."""
-        q, places = self.layout.squared_order, self.places
-        lower, upper = ([self._sets(side, a) for a in range(q + 1)] for side in ("lower", "upper"))
-        result = [(places["lower", a].start, lower[a]) for a in range(q + 1)]
-        result += [(places["upper", b].start, upper[b]) for b in range(1, q + 1)]
-        start = places["mixed", 0].start
-        for a, b in _mixed(q):
-            left = np.tile(lower[a], (len(upper[b]), 1))
-            result.append((start, np.hstack([left, np.repeat(upper[b], len(lower[a]), axis=0)])))
-            start += len(left)
-        return result
+    def _multiply_top(self, side: str, rows: Operand, columns: Operand) -> None:
+        features: Direction = "rising" if side == "lower" else "falling"
+        self.products.multiply(rows, columns, tile=TILE, features=features)
 
     def _plan_squares(self) -> None:
-        """Entries (I, j) with j ∉ I are the moments."""
-        d, q, places = self.layout.n_features, self.layout.squared_order, self.places
+        """Monomials up to degree q times the squares; entries (I, j) with j ∉ I are moments."""
+        q, d, places = self.layout.squared_order, self.layout.n_features, self.places
+        lower, upper = ([self._sets(side, a) for a in range(q + 1)] for side in ("lower", "upper"))
+        sets = [*lower[::-1], *upper[1:]]
+        for a, b in mixed_degrees(q):
+            left = np.tile(lower[a], (len(upper[b]), 1))
+            sets.append(np.hstack([left, np.repeat(upper[b], len(lower[a]), axis=0)]))
         stop = places["mixed", 0].stop if q > 1 else places["upper", q].stop
-        rows = slice(places["lower", q].start, stop)
-        positions = self._multiply(rows, places["squares", 0])
-        for first, members in self._square_sets():
-            section = self.layout.section("squared", members.shape[1])
-            for j in range(d):
-                keep = np.flatnonzero(~(members == j).any(axis=1))
-                ranks = colex_rank(members[keep] - (members[keep] > j))
-                source = positions[first - rows.start + keep, j]
-                self.pick[section.start + j * section.shape[1] + ranks] = source
+        rows = Operand(slice(places["lower", q].start, stop), sets)
+        squares = Operand(places["squares", 0], [np.stack([np.arange(d)] * 2, axis=1)])
+        self.products.multiply(rows, squares, tile=TILE)

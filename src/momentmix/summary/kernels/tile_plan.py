@@ -1,6 +1,6 @@
 """Which tiles of two lists of monomials hold all moments.
 
-| paper symbol | name here | shape |
+| symbol | name here | shape |
 |---|---|---|
 | I = A ∪ B, A the smaller half of the indices | rows of ``lefts`` and ``rights`` | (f, …) |
 | Σ y_I = Σ y_A·y_B | an entry of a tile | (block, block) |
@@ -9,8 +9,6 @@
 index; the larger half B to the right list, ordered by its smallest, falling. Then the tiles that
 hold a moment lie on one side of a staircase, and few of their entries are wasted. *Triangle.* With
 few monomials of degree ≤ 2, one list on both sides and its lower triangle take fewer tiles.
-
-Differs from the paper: the paper does not say how it forms the moments.
 """
 
 from __future__ import annotations
@@ -21,7 +19,8 @@ from typing import NamedTuple
 import numpy as np
 
 from momentmix.index_sets import Int, index_sets, sets_without
-from momentmix.summary.kernels.device_plan import positions, suits_gram, table_sets
+from momentmix.summary.kernels.plan import ProductPlanner, operand
+from momentmix.summary.kernels.whole_tables import pair_sets, suits_pairs
 from momentmix.summary.layout import Layout
 
 __all__ = ["TilePlan", "n_factors", "tile_plan"]
@@ -65,7 +64,7 @@ def tile_plan(layout: Layout, block: int) -> TilePlan:
     [3, 21]
     """
     plans = [_staircase(layout, block)]
-    if suits_gram(layout):
+    if suits_pairs(layout):
         plans.insert(0, _triangle(layout, block))
     return min(plans, key=lambda plan: len(plan.tiles))
 
@@ -79,21 +78,22 @@ def _padded(monomials: Int, layout: Layout, block: int) -> Int:
 
 
 def _triangle(layout: Layout, block: int) -> TilePlan:
-    d, sets = layout.n_features, table_sets(layout)
-    one = np.full((sum(len(part) for part in sets), 2), d)
+    sets = pair_sets(layout)
+    monomials = np.full((sum(len(members) for members in sets), 2), layout.n_features)
     first = 0
-    for part in sets:
-        one[first : first + len(part), : part.shape[1]] = part
-        first += len(part)
-    factors = _padded(one, layout, block)
+    for members in sets:
+        monomials[first : first + len(members), : members.shape[1]] = members
+        first += len(members)
+    factors = _padded(monomials, layout, block)
     n = factors.shape[1] // block
     diagonal = np.stack([np.arange(n)] * 2, axis=1)
     tiles = np.concatenate([diagonal, np.stack(np.tril_indices(n, -1), axis=1)])
-    products = [
-        (sets, slice(a * block, (a + 1) * block), sets, slice(b * block, (b + 1) * block))
-        for a, b in tiles.tolist()
-    ]
-    return TilePlan(factors, factors, tiles, n, positions(layout, products))
+    products = ProductPlanner(layout)
+    blocks = [operand(sets, slice(i * block, (i + 1) * block)) for i in range(n)]
+    for left, right in tiles.tolist():
+        products.multiply(blocks[left], blocks[right])
+    products.check_complete()
+    return TilePlan(factors, factors, tiles, n, products.positions)
 
 
 def _halves(layout: Layout) -> tuple[Int, Int]:

@@ -1,4 +1,4 @@
-"""Threads that sum blocks of rows, each with its own reused memory and one BLAS thread.
+"""Threads that sum blocks of rows, one BLAS thread each.
 
 Many small products run faster on one BLAS thread per block than on many.
 """
@@ -7,30 +7,21 @@ from __future__ import annotations
 
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Any
 
 from momentmix.parallel import few_threads
-from momentmix.summary.kernels.compiled import load_blas
-from momentmix.summary.kernels.kernel import Kernel, Workspace
 
 __all__ = ["Workers"]
 
+_QUEUED = 4  # blocks that wait for each thread: enough to keep it busy, little memory
+
 
 class Workers:
-    """Threads that sum blocks, one BLAS thread each; with one thread, the caller's own.
+    """Threads that sum blocks; with one thread, the caller's own."""
 
-    Parameters
-    ----------
-    kernel : Kernel
-    n_threads : int
-    spaces : queue of Workspace
-        Memory for later; empty at first.
-    """
-
-    def __init__(self, kernel: Kernel, n_threads: int, spaces: SimpleQueue[Workspace]) -> None:
-        self._kernel, self._n_threads, self._spaces = kernel, n_threads, spaces
+    def __init__(self, n_threads: int) -> None:
+        self._n_threads = n_threads
         self._pool: ThreadPoolExecutor | None = None
         self._pending: list[Future[None]] = []
         self._limit, self._limited = ExitStack(), False
@@ -49,29 +40,18 @@ class Workers:
                 self._pool.shutdown(wait=True, cancel_futures=kind is not None)
 
     def submit(self, task: Any, *arguments: Any, alone: bool = False) -> None:
-        """Run ``task(*arguments, workspace)`` on a thread; `alone`: on the caller's, at once."""
+        """Run ``task(*arguments)`` on a thread; `alone`: on the caller's, at once."""
         if not self._limited:  # only now: an update that completes no block costs nothing here
-            load_blas()
             self._limit.enter_context(few_threads(True))
             self._limited = True
         if alone or self._n_threads == 1:
-            self._run(task, *arguments)
+            task(*arguments)
             return
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._n_threads)
-        if len(self._pending) >= 4 * self._n_threads:
+        if len(self._pending) >= _QUEUED * self._n_threads:
             self._pending.pop(0).result()
-        self._pending.append(self._pool.submit(self._run, task, *arguments))
-
-    def _run(self, task: Any, *arguments: Any) -> None:
-        try:
-            space = self._spaces.get_nowait()
-        except Empty:
-            space = Workspace(self._kernel)
-        try:
-            task(*arguments, space)
-        finally:
-            self._spaces.put(space)
+        self._pending.append(self._pool.submit(task, *arguments))
 
     def wait(self) -> None:
         """Return when all tasks are done; raise what a task raised."""

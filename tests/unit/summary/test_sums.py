@@ -9,15 +9,19 @@ from momentmix import MomentSummary
 from momentmix.index_sets import index_sets, sets_without
 from momentmix.summary import fixed_point as exact_sums
 from momentmix.summary.fixed_point import QUANTUM_BITS, DigitSums
-from momentmix.summary.kernels.accumulate import block_rows, make_kernel
-from momentmix.summary.kernels.half_split import TILE, HalfSplit, Product
-from momentmix.summary.kernels.kernel import Kernel, Workspace
+from momentmix.summary.kernels import choice, compiled_sums
+from momentmix.summary.kernels.choice import host_executor
+from momentmix.summary.kernels.compiled_sums import CompiledExecutor
+from momentmix.summary.kernels.half_split import TILE, half_split_plan
+from momentmix.summary.kernels.numpy_sums import CHUNK, NumpyExecutor, Workspace
+from momentmix.summary.kernels.plan import Product
 from momentmix.summary.layout import Layout, member_ranks, square_member_ranks
+from momentmix.summary.shard.open_shard import block_rows
 
 
 def written_out(layout, points, weights):
     """The flat vector of a layout, one product at a time."""
-    flat = np.empty(layout.n_entries + 1)
+    flat = np.empty(layout.n_entries)
     for section in layout.sections:
         if section.kind == "distinct":
             sets = index_sets(layout.n_features, section.size)
@@ -29,7 +33,6 @@ def written_out(layout, points, weights):
                 for s in sets_without(layout.n_features, section.size, j)
             ]
         flat[section.place] = values
-    flat[-1] = (weights**2).sum()
     return flat
 
 
@@ -38,13 +41,13 @@ SHAPES += [(3, 2, 0), (4, 4, 0), (6, 4, 1), (9, 4, 2), (8, 6, 2), (17, 4, 2)]
 
 
 @pytest.mark.parametrize(("d", "m", "q"), SHAPES)
-def test_kernel_matches_products_written_out(d, m, q):
+def test_sums_match_products_written_out(d, m, q):
     rng = np.random.default_rng(d * 100 + m)
     layout = Layout(d, m, q, 16)
-    kernel = Kernel(layout, chunk=64)  # several chunks, the last one short
+    executor = NumpyExecutor(layout, chunk=64)  # several chunks, the last one short
     rows, weights = rng.standard_normal((300, d)), rng.random(300)
     scale, shift = 2.0 ** rng.integers(-3, 4, d), rng.integers(-2, 3, d).astype(float)
-    sums = kernel.block_sums(rows, weights, scale, shift, Workspace(kernel))
+    sums = executor.sums(rows[None], weights[None], (scale, shift))[0]
     points = rows * scale - shift
     expected = written_out(layout, points, weights)
     size = written_out(layout, np.abs(points), weights)
@@ -57,56 +60,106 @@ def test_compiled_code_does_what_numpy_does(d, m, q, weighted):
     pytest.importorskip("numba")
     rng = np.random.default_rng(d * 100 + m)
     layout = Layout(d, m, q, 16)
-    kernel = Kernel(layout, chunk=64)
-    kernel.compiled_from = 7
     rows = np.asfortranarray(rng.standard_normal((300, d)))
     rows.flags.writeable = False
     weights = rng.random(300) if weighted else np.ones(300)
-    frame, space = (2.0 ** rng.integers(-3, 4, d), rng.integers(-2, 3, d) * 1.0), Workspace(kernel)
-    by_numpy = kernel.block_sums(rows, weights, *frame, space, 6).copy()
-    compiled = kernel.block_sums(rows, weights, *frame, space, 7)
-    size = written_out(layout, np.abs(rows * frame[0] - frame[1]), weights)
+    units = 2.0 ** rng.integers(-3, 4, d), rng.integers(-2, 3, d) * 1.0
+    by_numpy, compiled = (
+        executor(layout, chunk=64).sums(rows[None], weights[None], units)[0]
+        for executor in (NumpyExecutor, CompiledExecutor)
+    )
+    size = written_out(layout, np.abs(rows * units[0] - units[1]), weights)
     assert (np.abs(compiled - by_numpy) <= 1e-14 * size).all()
 
 
-def test_a_shard_changes_to_compiled_code_at_a_fixed_block(monkeypatch):
-    """However the rows are cut into calls, and on any number of threads."""
+def test_a_shard_keeps_the_executor_it_opened_with(monkeypatch):
+    """Compiled code is loaded by a later shard; the bytes do not tell which of the two summed."""
     pytest.importorskip("numba")
-    kernel = make_kernel(Layout(5, 3, 2, 16))
-    monkeypatch.setattr(kernel, "compiled_from", 3)
-    taken = []
-    monkeypatch.setattr(
-        "momentmix.summary.kernels.kernel.sum_rows", lambda rows, *_: taken.append(len(rows))
-    )
     rows = np.random.default_rng(0).standard_normal((5 * 1024 + 100, 5))
-    summary = MomentSummary(5, 3, n_threads=2)
-    for part in np.array_split(rows, 9):
-        summary.update(part)
-    assert taken == [1024, 1024]
+
+    def bytes_by(early, late):
+        """The bytes of a summary, where so much work is worth loading before and after block 2."""
+        summary = MomentSummary(5, 3, n_threads=2, shard_id="a")
+        monkeypatch.setattr(choice, "_WORTH_LOADING", early)
+        summary.update(rows[:2100])
+        monkeypatch.setattr(choice, "_WORTH_LOADING", late)
+        taken.append(type(host_executor(Layout(5, 3, 2, 16), 1)))
+        for part in np.array_split(rows[2100:], 9):
+            summary.update(part)
+        taken.append(type(summary._open.executor))
+        return summary.to_bytes()
+
+    taken = []
+    monkeypatch.setattr(choice, "is_loaded", lambda: False)
+    plain = bytes_by(early=np.inf, late=0)
+    assert taken == [CompiledExecutor, NumpyExecutor]
+    assert bytes_by(early=0, late=np.inf) == plain
+    assert taken[2:] == [NumpyExecutor, CompiledExecutor]
+
+
+def test_compiled_code_is_loaded_for_about_a_second_of_work(monkeypatch):
+    pytest.importorskip("numba")
+    layout = Layout(5, 3, 2, 16)
+    enough = choice._WORTH_LOADING // layout.n_entries + 1
+    monkeypatch.setattr(choice, "is_loaded", lambda: False)
+    monkeypatch.setattr(NumpyExecutor, "work_done", 0)
+    assert isinstance(host_executor(layout, 1000), NumpyExecutor)
+    assert isinstance(host_executor(layout, enough), CompiledExecutor)
+    monkeypatch.setattr(NumpyExecutor, "work_done", choice._WORTH_LOADING)
+    assert isinstance(host_executor(layout, 1), CompiledExecutor)
+    monkeypatch.setattr(choice, "is_installed", lambda: False)
+    assert isinstance(host_executor(layout, enough), NumpyExecutor)
+
+
+def test_compiled_code_of_other_bits_is_not_used(monkeypatch):
+    pytest.importorskip("numba")
+    assert compiled_sums.agrees_with_numpy(Layout(6, 3, 1, 0))
+    add_rows = CompiledExecutor._add_rows
+
+    def one_bit_off(self, rows, weights, columns, space):
+        add_rows(self, rows, weights, columns, space)
+        space.sums *= 1 + 2.0**-52
+
+    monkeypatch.setattr(CompiledExecutor, "_add_rows", one_bit_off)
+    monkeypatch.setattr(choice, "is_loaded", lambda: True)
+    assert isinstance(host_executor(Layout(6, 3, 1, 2), 1), NumpyExecutor)
+    compiled_sums.agrees_with_numpy.cache_clear()
 
 
 @pytest.mark.parametrize(("d", "m", "q"), [*SHAPES, (30, 4, 2), (21, 5, 1)])
 def test_every_moment_is_picked_from_one_entry_of_small_tiles(d, m, q):
-    plan = HalfSplit(Layout(d, m, q, 0))
-    assert plan.pick.min() >= 0
-    assert len(np.unique(plan.pick)) == len(plan.pick)
+    plan = half_split_plan(Layout(d, m, q, 0))
+    assert plan.positions.min() >= 0
+    assert len(np.unique(plan.positions)) == len(plan.positions)
     tiles = [step for step in plan.steps if isinstance(step, Product)]
     sizes = [(t.rows.stop - t.rows.start) * (t.columns.stop - t.columns.start) for t in tiles]
     assert max(sizes) <= TILE
     assert [t.start for t in tiles] == [0, *np.cumsum(sizes)[:-1].tolist()]
-    assert sum(sizes) == plan.n_sums > plan.pick.max()
+    assert sum(sizes) == plan.n_sums > plan.positions.max()
     assert all(t.columns.stop <= plan.n_weighted for t in tiles)
 
 
 @pytest.mark.parametrize("m", [3, 4, 5])
 def test_doubled_weights_double_every_sum(m):
     rng = np.random.default_rng(0)
-    kernel = make_kernel(Layout(6, m, 2, 0))
-    rows, one, zero = rng.standard_normal((500, 6)), np.ones(6), np.zeros(6)
-    first = kernel.block_sums(rows, np.ones(500), one, zero, Workspace(kernel)).copy()
-    doubled = kernel.block_sums(rows, np.full(500, 2.0), one, zero, Workspace(kernel))
-    assert doubled[:-1] == pytest.approx(2 * first[:-1], rel=1e-13, abs=1e-11)
-    assert doubled[-1] == 4 * first[-1]
+    executor = NumpyExecutor(Layout(6, m, 2, 0))
+    rows, units = rng.standard_normal((1, 500, 6)), (np.ones(6), np.zeros(6))
+    first = executor.sums(rows, None, units)
+    doubled = executor.sums(rows, np.full((1, 500), 2.0), units)
+    assert doubled == pytest.approx(2 * first, rel=1e-13, abs=1e-11)
+    squares = [
+        MomentSummary(6, m).update(rows[0], np.full(500, weight))._totals().weight_squares
+        for weight in (1.0, 2.0)
+    ]
+    assert squares[1] == 4 * squares[0] > 0
+
+
+def test_ones_as_weights_are_no_weights():
+    executor = NumpyExecutor(Layout(6, 4, 2, 0))
+    rows, units = np.random.default_rng(0).standard_normal((2, 500, 6)), (np.ones(6), np.zeros(6))
+    plain = executor.sums(rows, None, units)
+    assert (executor.sums(rows, np.ones((2, 500)), units) == plain).all()
+    assert (executor.sums(rows[1:], None, units) == plain[1:]).all()
 
 
 @pytest.mark.parametrize("most_added", [3, 1 << 20])
@@ -186,13 +239,15 @@ def shifted(array, words):
 def test_sums_do_not_depend_on_where_the_memory_lies(shape, n):
     """Threads have workspaces of their own; the bytes must not tell which one was used."""
     rng = np.random.default_rng(n)
-    kernel = make_kernel(Layout(*shape, 0))
-    rows, one = rng.standard_normal((n, shape[0])), np.ones(shape[0])
+    rows, units = rng.standard_normal((1, n, shape[0])), (np.ones(shape[0]), np.zeros(shape[0]))
     found = set()
     for words in range(8):
-        space = Workspace(kernel)
+        executor = NumpyExecutor(Layout(*shape, 0))
+        space = Workspace(executor.plan, CHUNK)
         space._memory["table"] = shifted(space._memory["table"], words)
         space.sums = shifted(space.sums, 3 * words % 8)
         space.part = shifted(space.part, 5 * words % 8)
-        found.add(kernel.block_sums(rows, np.ones(n), one, 0 * one, space).tobytes())
+        executor.workspaces.put(space)
+        found.add(executor.sums(rows, None, units).tobytes())
+        assert executor.workspaces.get_nowait() is space
     assert len(found) == 1

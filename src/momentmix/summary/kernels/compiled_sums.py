@@ -1,17 +1,13 @@
-"""The work of ``kernel`` on a block as one compiled call, where Numba is installed (extra `fast`).
+"""The work of ``numpy_sums`` on a block as one compiled call, where Numba is installed.
 
-The plan of ``half_split`` becomes a table of numbers that one loop runs through. It computes what
-the calls of ``kernel`` do, which are the reference; but the interpreter is left once for each block
-instead of some forty times for each chunk, so that threads do not wait for it.
-
-Loading the compiled code takes most of a second (compiling it, once on a machine, three), so a
-shard begins with NumPy and changes over at a block that its layout alone determines: the sums stay
-a function of the rows.
+The plan becomes a table of numbers that one loop runs through. It computes what the calls of
+``numpy_sums`` do, which are the reference; but the interpreter is left once for each block instead
+of some forty times for each chunk, so that threads do not wait for it.
 """
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -20,74 +16,111 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix.locks import ForkSafeLock
-from momentmix.summary.kernels.half_split import Fill, HalfSplit
+from momentmix.parallel import few_threads
+from momentmix.summary.kernels.half_split import half_split_plan
+from momentmix.summary.kernels.numpy_sums import (
+    CHUNK,
+    Float,
+    HostExecutor,
+    NumpyExecutor,
+    Workspace,
+)
+from momentmix.summary.kernels.plan import Fill, Plan
 from momentmix.summary.layout import Layout
 
-__all__ = ["first_compiled_block", "load_blas", "program", "sum_rows"]
+__all__ = ["CompiledExecutor", "agrees_with_numpy", "is_installed", "is_loaded"]
 
-Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 
-_EACH, _OUTER, _PRODUCT = 0, 1, 2
-_WORTHWHILE = 1 << 21  # moments times blocks whose sums take about a second by NumPy
+_EACH, _OUTER, _PRODUCT = 0, 1, 2  # kinds of steps
 _LOADING = ForkSafeLock()
 
 
 @cache
-def _installed() -> bool:
+def is_installed() -> bool:
+    """Whether Numba is there."""
     return find_spec("numba") is not None
 
 
-def first_compiled_block(layout: Layout) -> int | None:
-    """Number of the block of a shard from which on the compiled code sums; None for never.
-
-    Examples
-    --------
-    >>> first_compiled_block(Layout(15, 4, 2, 16)) in (594, None)
-    True
-    """
-    return -(-_WORTHWHILE // layout.n_entries) if _installed() else None
+def is_loaded() -> bool:
+    """Whether the compiled code is loaded in this process."""
+    return _load.cache_info().currsize > 0
 
 
-def load_blas() -> None:
-    """Load the BLAS that compiled code multiplies by, so that limits of threads hold for it."""
-    if _installed():
+class CompiledExecutor(HostExecutor):
+    """Sums blocks by compiled code."""
+
+    def __init__(self, layout: Layout, chunk: int = CHUNK) -> None:
+        super().__init__(layout, chunk)
+        # Compiled code multiplies by SciPy's BLAS: loaded now, limits of threads hold for it.
         import_module("scipy.linalg.cython_blas")
+        with _LOADING.held():
+            self._function = _load()
+
+    def _add_rows(
+        self, rows: Float, weights: Float | None, columns: Float, space: Workspace
+    ) -> None:
+        steps, n_fills = _program(self.layout)
+        weighted = weights is not None
+        table = space.rows("table", self.chunk)
+        right = space.rows("weighted", self.chunk) if weighted else table[:0]
+        self._function(
+            np.ascontiguousarray(rows),
+            np.empty(0) if weights is None else np.ascontiguousarray(weights),
+            weighted, columns, steps, n_fills, table, right, self.plan.first_points.start,
+            space.part, space.sums,
+        )  # fmt: skip
 
 
-def sum_rows(*arguments: Any) -> None:
-    """Run the compiled `_sum_rows`; loads or compiles it at the first call."""
-    with _LOADING.held():
-        function = _load()
-    function(*arguments)
+@lru_cache(maxsize=64)
+def agrees_with_numpy(layout: Layout) -> bool:
+    """Whether compiled code has the bits of NumPy, by a block of random rows with weights.
+
+    It does where both multiply by the same kind of BLAS. Where it does not, the last bits of a
+    summary would tell which executor was used.
+    """
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((1, CHUNK + 37, layout.n_features))  # a full chunk and a short one
+    weights = rng.random(rows.shape[:2])
+    units = np.ones(layout.n_features), np.zeros(layout.n_features)
+    reference, compiled = NumpyExecutor(layout), CompiledExecutor(layout)
+    with few_threads(True):
+        return all(
+            np.array_equal(reference.sums(rows, w, units), compiled.sums(rows, w, units))
+            for w in (None, weights)
+        )
 
 
 @cache
 def _load() -> Any:
+    """The compiled `_sum_rows`: loading takes most of a second, compiling, once, three."""
     from numba import njit, types
 
-    given = [types.Array(types.float64, n, "C", readonly=True) for n in (1, 2)]
+    inputs = [types.Array(types.float64, n, "C", readonly=True) for n in (1, 2)]
     used = [types.float64[::1], types.float64[:, ::1]]
     signature = types.void(
-        given[1], given[0], types.boolean, given[1],
+        inputs[1], inputs[0], types.boolean, inputs[1],
         types.Array(types.int64, 2, "C", readonly=True), types.int64,
         used[1], used[1], types.int64, used[0], used[0],
     )  # fmt: skip
     return njit(signature, nogil=True, cache=True)(_sum_rows)
 
 
-def program(plan: HalfSplit) -> tuple[Int, int]:
+@lru_cache(maxsize=4)
+def _program(layout: Layout) -> tuple[Int, int]:
     """The steps of a plan, (n_steps, 6): kind, left rows, right rows, place of the result.
 
     Also how many of them come before the weights are put in.
     """
-    steps = [*plan.fills, *plan.steps]
+    plan: Plan = half_split_plan(layout)
     lines = []
-    for step in steps:
+    for step in [*plan.fills, *plan.steps]:
         if isinstance(step, Fill):
-            kind, left, right = (_OUTER if step.outer else _EACH), step.left, step.right
-            place = step.out.start
+            kind = _OUTER if step.outer else _EACH
+            left, right, place = step.left, step.right, step.out.start
         else:
+            assert isinstance(step.rows, slice)
+            assert isinstance(step.columns, slice)
             kind, left, right, place = _PRODUCT, step.rows, step.columns, step.start
         lines.append([kind, left.start, left.stop, right.start, right.stop, place])
     return np.array(lines, dtype=np.int64), len(plan.fills)
@@ -97,7 +130,7 @@ def _sum_rows(
     rows: Float,
     weights: Float,
     weighted: bool,
-    frame: Float,
+    columns: Float,
     steps: Int,
     n_fills: int,
     table: Float,
@@ -114,9 +147,9 @@ def _sum_rows(
     weights : array of shape (n,)
     weighted : bool
         Whether a weight differs from 1.
-    frame : array of shape (2, n_features + 1)
+    columns : array of shape (2, n_features + 1)
         Inverse scale and shift of the points, 1 and 0 for the constant between the halves.
-    steps, n_fills : see `program`
+    steps, n_fills : see `_program`
     table, right : arrays of shape (n_monomials, chunk) and (n_weighted, chunk)
         Monomials, and the first of them times the weights; overwritten.
     first : int
@@ -126,14 +159,14 @@ def _sum_rows(
         Added to.
     """
     chunk = table.shape[1]
-    n_points, half = frame.shape[1], (frame.shape[1] - 1) // 2
+    n_points, half = columns.shape[1], (columns.shape[1] - 1) // 2
     tables, heads = table.reshape(table.size), right.reshape(right.size)
     for start in range(0, rows.shape[0], chunk):
         n = min(chunk, rows.shape[0] - start)
         y = tables[: table.shape[0] * n].reshape(table.shape[0], n)
         head = heads[: right.shape[0] * n].reshape(right.shape[0], n)
         for i in range(n_points):
-            scale, shift = frame[0, i], frame[1, i]
+            scale, shift = columns[0, i], columns[1, i]
             if i == half:
                 y[first + i] = 1.0
                 continue

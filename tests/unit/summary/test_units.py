@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from momentmix import MomentSummary
-from momentmix.summary.frame import (
+from momentmix.summary.shard.units import (
     constant_exponent,
     extremes,
     floor_exponent,

@@ -7,14 +7,12 @@
 | largest power of two in a monomial of a row | ``monomial_bits`` |
 
 The unit is the power of two next to the *median of the non-zero absolute deviations from the
-median*: outliers do not blow it up, and a feature that is mostly one value (sparse data) does not
-shrink it to nothing. It is never finer than 2^−44 of the largest value, because float64 rows hold
-little below that; so offsets up to 1e13 standard deviations keep every digit that matters.
+median*: outliers do not change it, and a feature that is mostly one value (sparse data) has a unit
+of the size of its other values. It is never finer than 2^−44 of the largest value, because float64
+rows hold little below; so offsets up to 1e13 standard deviations keep all digits that matter.
 
 A feature that is constant in its shard has no spread. Zero is neutral: it takes any unit. Another
 constant c takes the unit in which c is an integer, but at least 2^−44·|c|.
-
-Differs from the paper: the paper has no frame; it works on raw data.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ __all__ = [
 
 Float = NDArray[np.float64]
 
-_FLOOR_BITS = 44
+_FLOOR_BITS = 44  # of the 53 of float64: nine are left for deviations below the unit
 _LIMIT_BITS = 800  # of a monomial of one row; 2^223 rows or weights fit above it in float64
 
 

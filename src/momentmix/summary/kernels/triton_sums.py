@@ -1,17 +1,15 @@
 """Moments on an NVIDIA device: monomials and their products in one kernel, tile by tile.
 
-| paper symbol | name here | shape |
+| symbol | name here | shape |
 |---|---|---|
-| y in the units of the frame, then a row of ones and one of zeros | ``points`` | (S, d + 2, n) |
+| y in the units of the shard, then a row of ones and one of zeros | ``points`` | (S, d + 2, n) |
 | [y]_B of some rows, B a block of monomials | ``left``, ``right`` | (BLOCK, DEPTH) |
 | Σ y_A·y_B of a slab of rows | a tile of ``out`` | (BLOCK, BLOCK) |
 
 The tables of monomials are never written to memory: each program makes two blocks of them from the
 points and multiplies these on the tensor cores in float64. It loads the points of the next rows
-while it multiplies. Which blocks belong together is the matter of ``tile_plan``. Triton comes with
-torch on Linux; without it, ``device_sums`` does the same by array operations.
-
-Differs from the paper: the paper does not say how it forms the moments.
+while it multiplies. ``tile_plan`` says which blocks are multiplied. Triton comes with
+torch on Linux; without it, ``array_sums`` does the same by array operations.
 """
 
 from __future__ import annotations
@@ -19,8 +17,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from momentmix.summary.kernels.executor import Units
 from momentmix.summary.kernels.tile_plan import TilePlan, n_factors, tile_plan
 from momentmix.summary.layout import Layout
 
@@ -30,11 +28,9 @@ try:
 except ImportError:  # then nothing here is called
     triton = None
 
-__all__ = ["DEFAULT", "Settings", "suits_triton", "tiled_slab_sums"]
+__all__ = ["DEFAULT", "Settings", "TritonExecutor"]
 
-Float = NDArray[np.float64]
-
-_CHUNK = 1 << 22  # rows whose points are held at once
+_CHUNK = 1 << 22  # rows whose points are in memory at once: half a gigabyte for 15 features
 
 
 class Settings(NamedTuple):
@@ -45,7 +41,7 @@ class Settings(NamedTuple):
     n_warps: int
 
 
-DEFAULT = Settings(64, 16, 4)
+DEFAULT = Settings(64, 16, 4)  # the fastest on an H200 of those that fit its registers
 
 
 def _jit(function: Any) -> Any:
@@ -110,64 +106,59 @@ def _tile_sums(  # type: ignore[no-untyped-def]
     tl.store(out + m[:, None] * BLOCK + m[None, :], total)
 
 
-def suits_triton(layout: Layout) -> bool:
-    """Whether the kernel can be used, for rows that are a torch tensor on an NVIDIA device."""
-    return triton is not None and n_factors(layout) <= 3
-
-
-def tiled_slab_sums(
-    layout: Layout,
-    slabs: Any,
-    weights: Any,
-    frame: tuple[Float, Float],
-    settings: Settings = DEFAULT,
-) -> Any:
-    """Sums of all moments of each slab, as `device_sums.slab_sums`.
+class TritonExecutor:
+    """Sums rows that are a torch tensor on an NVIDIA device.
 
     Parameters
     ----------
     layout : Layout
         One that suits the kernel.
-    slabs : float64 torch tensor of shape (S, n, n_features)
-    weights : float64 torch tensor of shape (S, n), or None
-    frame : (inverse scale, shift), NumPy arrays of shape (n_features,)
     settings : Settings
-
-    Returns
-    -------
-    torch tensor of shape (S, n_entries)
     """
-    import torch
 
-    n_slabs, n, d = slabs.shape
-    device, depth = slabs.device, settings.depth
-    plan = tile_plan(layout, settings.block)
-    indices = [
-        torch.from_numpy(np.ascontiguousarray(values, dtype=np.int32)).to(device)
-        for values in (plan.lefts, plan.rights, plan.tiles)
-    ]
-    scale, shift = (torch.from_numpy(values).to(device)[:, None] for values in frame)
-    n_chunks = -(-n_slabs * n // _CHUNK)
-    step = depth * -(-n // (n_chunks * depth))
-    size = n_slabs * (d + 2) * step
-    memory = torch.zeros(size + depth, dtype=torch.float64, device=device)
-    points = memory[:size].view(n_slabs, d + 2, step)
-    points[:, d] = 1.0
-    total = None
-    for start in range(0, n, step):
-        used = min(step, n - start)
-        part = slabs[:, start : start + used].transpose(1, 2)
-        torch.addcmul(-shift, part, scale, out=points[:, :d, :used])
-        w = None
-        if weights is not None:
-            w = torch.zeros(n_slabs * step + depth, dtype=torch.float64, device=device)
-            w[: n_slabs * step].view(n_slabs, step)[:, :used] = weights[:, start : start + used]
-        if used < step:  # rows beyond the last count for nothing
-            points[:, :, used:] = 0.0
-        found = _launch(plan, points, w, indices, settings)
-        total = found if total is None else total.add_(found)
-    assert total is not None
-    return total[:, torch.from_numpy(plan.positions).to(device)]
+    gains_by_threads = False
+
+    def __init__(self, layout: Layout, settings: Settings = DEFAULT) -> None:
+        self._plan, self._settings = tile_plan(layout, settings.block), settings
+
+    @staticmethod
+    def suits(layout: Layout) -> bool:
+        """Whether the kernel can be used."""
+        return triton is not None and n_factors(layout) <= 3
+
+    def sums(self, rows: Any, weights: Any, units: Units) -> Any:
+        """Sums of all moments of each slab; see `Executor`."""
+        import torch
+
+        plan, depth = self._plan, self._settings.depth
+        n_slabs, n, d = rows.shape
+        device = rows.device
+        indices = [
+            torch.from_numpy(np.ascontiguousarray(values, dtype=np.int32)).to(device)
+            for values in (plan.lefts, plan.rights, plan.tiles)
+        ]
+        scale, shift = (torch.from_numpy(values).to(device)[:, None] for values in units)
+        n_chunks = -(-n_slabs * n // _CHUNK)
+        step = depth * -(-n // (n_chunks * depth))
+        size = n_slabs * (d + 2) * step
+        memory = torch.zeros(size + depth, dtype=torch.float64, device=device)
+        points = memory[:size].view(n_slabs, d + 2, step)
+        points[:, d] = 1.0
+        total = None
+        for start in range(0, n, step):
+            used = min(step, n - start)
+            part = rows[:, start : start + used].transpose(1, 2)
+            torch.addcmul(-shift, part, scale, out=points[:, :d, :used])
+            w = None
+            if weights is not None:
+                w = torch.zeros(n_slabs * step + depth, dtype=torch.float64, device=device)
+                w[: n_slabs * step].view(n_slabs, step)[:, :used] = weights[:, start : start + used]
+            if used < step:  # rows beyond the last count for nothing
+                points[:, :, used:] = 0.0
+            sums = _launch(plan, points, w, indices, self._settings)
+            total = sums if total is None else total.add_(sums)
+        assert total is not None
+        return total[:, torch.from_numpy(plan.positions).to(device)]
 
 
 def _launch(

@@ -1,4 +1,4 @@
-"""The shard that is being filled: rows → blocks → exact sums, in a frame that may still move.
+"""The shard that is being filled: rows → blocks → exact sums, in units that may still change.
 
 Rows are gathered across calls into blocks whose sizes follow from their numbers, so that the sums
 depend on the sequence of rows alone, not on how it was cut into calls, nor on the number of
@@ -17,7 +17,6 @@ a clone made before that, by any thread, does not have them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -25,18 +24,41 @@ from numpy.typing import NDArray
 
 from momentmix.errors import InputError
 from momentmix.rows.names import column_label
-from momentmix.summary.frame import extremes
-from momentmix.summary.kernels.accumulate import LARGEST_BLOCK, block_rows
-from momentmix.summary.kernels.kernel import Kernel, Workspace
+from momentmix.summary.kernels.executor import Executor, Units
 from momentmix.summary.kernels.workers import Workers
-from momentmix.summary.moving_sums import MovingSums
+from momentmix.summary.layout import Layout
+from momentmix.summary.shard.moving_sums import MovingSums
+from momentmix.summary.shard.units import extremes
 from momentmix.summary.totals import Totals, recentred
 
-__all__ = ["OpenShard"]
+__all__ = ["OpenShard", "block_rows"]
 
 Float = NDArray[np.float64]
 
-_MEAN_CHECK = 128
+_LARGEST_BLOCK = 4096  # rows: longer sums lose digits, and the price of a block is small by then
+_SMALLEST_BLOCK = 1024
+_ROUNDS = 4  # of dealing blocks to all groups before blocks double: groups stay alike
+_MANY_MOMENTS = 100_000  # then splitting the sums of a block into digits costs as much as rows
+_USUAL_GROUPS = 16  # fewer change nothing, so that the sums are those of a summary without groups
+_MEAN_CHECK = 128  # blocks between two looks at the mean, which take about as long as a block
+
+
+def block_rows(layout: Layout, number: int) -> int:
+    """Rows of a block of a shard, by its number.
+
+    Few at first, so that small data fill the replicate groups; after every four rounds of dealing
+    blocks to the groups twice as many, since each block has a price of its own. A shard of many
+    moments has large blocks throughout.
+
+    Examples
+    --------
+    >>> [block_rows(Layout(15, 4, 2, 16), number) for number in (0, 63, 64, 128, 10**6)]
+    [1024, 1024, 2048, 4096, 4096]
+    """
+    if layout.n_entries >= _MANY_MOMENTS:
+        return _LARGEST_BLOCK
+    doublings = number // (_ROUNDS * max(layout.n_groups, _USUAL_GROUPS))
+    return min(_LARGEST_BLOCK, _SMALLEST_BLOCK << min(doublings, 8))
 
 
 class OpenShard:
@@ -44,29 +66,24 @@ class OpenShard:
 
     Parameters
     ----------
-    kernel : Kernel
-        The plan of the products.
+    layout : Layout
+    executor : Executor
+        What sums the blocks, from the first to the last.
     shard_id : bytes
         16 bytes; the first replicate group follows from them, so that many small shards spread.
     """
 
-    def __init__(self, kernel: Kernel, shard_id: bytes) -> None:
-        layout = kernel.layout
+    def __init__(self, layout: Layout, executor: Executor, shard_id: bytes) -> None:
         d = layout.n_features
-        self.layout, self.kernel, self.shard_id = layout, kernel, shard_id
+        self.layout, self.executor, self.shard_id = layout, executor, shard_id
         self.first_group = int.from_bytes(shard_id, "little") % layout.n_groups
         self.sums = MovingSums(layout)
         self.n_blocks = 0
         self.n_rows = [0] * layout.n_groups
         self.minimum, self.maximum = np.full(d, np.inf), np.full(d, -np.inf)
-        self.waiting = np.empty((LARGEST_BLOCK, d))
-        self.waiting_weights = np.empty(LARGEST_BLOCK)
+        self.waiting = np.empty((_LARGEST_BLOCK, d))
+        self.waiting_weights = np.empty(_LARGEST_BLOCK)
         self.n_waiting = 0
-        self.spaces: SimpleQueue[Workspace] = SimpleQueue()  # of all clones
-
-    def workers(self, n_threads: int) -> Workers:
-        """Threads that work on this shard."""
-        return Workers(self.kernel, n_threads, self.spaces)
 
     def clone(self) -> OpenShard:
         """Independent copy: an update works on one, so that an error leaves the original alone."""
@@ -83,7 +100,7 @@ class OpenShard:
 
     def snapshot(self) -> Totals:
         """The sums of the rows so far, as if the shard were complete; it stays as it is."""
-        with self.workers(1) as workers:
+        with Workers(1) as workers:
             return self.clone().close(workers)
 
     # -- rows → blocks ------------------------------------------------------------------------
@@ -119,7 +136,7 @@ class OpenShard:
         self, rows: NDArray[Any], weights: Float | None
     ) -> Iterator[tuple[Float, Float, int]]:
         """Full blocks with their weights and the row after them; the caller takes each at once."""
-        ones, start, size = np.ones(LARGEST_BLOCK), 0, self.block_size
+        ones, start, size = np.ones(_LARGEST_BLOCK), 0, self.block_size
         if self.n_waiting and self.n_waiting + len(rows) >= size:
             start = size - self.n_waiting
             self._put(rows[:start], None if weights is None else weights[:start])
@@ -141,14 +158,14 @@ class OpenShard:
     def _check_waiting(self, n_waiting: int, place: tuple[int, Any]) -> None:
         """Refuse outliers at once, not when the block is full."""
         block = self.waiting[:n_waiting]
-        if not len(block) or self.sums.known is None:
+        if not len(block) or self.sums.constants is None:
             return
         ends, names = extremes(block), _namer(place)
         try:
             self.sums.check_outliers(block, ends, names)
         except InputError:
-            trial = self.sums.copy()  # the frame may change before these rows are added
-            trial.adapt_frame(block, ends, self.largest(ends), True, lambda: None)
+            trial = self.sums.copy()  # the units may change before these rows are added
+            trial.adapt_units(block, ends, self.largest(ends), True, lambda: None)
             trial.check_outliers(block, ends, names)
 
     # -- blocks → sums ------------------------------------------------------------------------
@@ -161,16 +178,17 @@ class OpenShard:
     def _take(self, block: Float, weights: Float, workers: Workers, place: tuple[int, Any]) -> None:
         ends = extremes(block)
         examine = (self.n_blocks & (self.n_blocks - 1)) == 0
-        if self.sums.known is None:
-            self.sums.choose_frame(block)
+        if self.sums.constants is None:
+            self.sums.choose_units(block)
             self.sums.check_outliers(block, ends, _namer(place))
         elif examine or not self.sums.fits(ends):
-            self.sums.adapt_frame(block, ends, self.largest(ends), examine, workers.wait)
+            self.sums.adapt_units(block, ends, self.largest(ends), examine, workers.wait)
             self.sums.check_outliers(block, ends, _namer(place))
         group = (self.first_group + self.n_blocks) % self.layout.n_groups
-        arguments = block, weights, self.sums.frame(), group, self.n_blocks
         workers.submit(
-            self._sum_block, *arguments, alone=not self.kernel.gains_by_threads(self.n_blocks)
+            self._sum_block,
+            *(block, weights, self.sums.units(), group),
+            alone=not self.executor.gains_by_threads,
         )
         self.n_blocks += 1
         self.n_rows[group] += len(block)
@@ -180,19 +198,14 @@ class OpenShard:
             workers.wait()
             self.sums.follow_mean()
 
-    def _sum_block(
-        self,
-        block: Float,
-        weights: Float,
-        frame: tuple[Float, Float],
-        group: int,
-        number: int,
-        space: Workspace,
-    ) -> None:
-        self.sums.digits.add(self.kernel.block_sums(block, weights, *frame, space, number), group)
+    def _sum_block(self, block: Float, weights: Float, units: Units, group: int) -> None:
+        vector = np.empty(self.layout.n_entries + 1)
+        vector[:-1] = self.executor.sums(block[None], weights[None], units)[0]
+        vector[-1] = weights @ weights
+        self.sums.digits.add(vector, group)
 
     def close(self, workers: Workers) -> Totals:
-        """The sums of the shard in its canonical frame; it takes no rows after that."""
+        """The sums of the shard in its canonical units; it takes no rows after that."""
         if self.n_waiting:
             n, self.n_waiting = self.n_waiting, 0
             self._take(self.waiting[:n], self.waiting_weights[:n], workers, (-n, None))

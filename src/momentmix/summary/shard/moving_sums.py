@@ -1,8 +1,8 @@
-"""Exact sums in a frame that may still move: the memory of an open shard.
+"""Exact sums in units that may still change: the memory of an open shard.
 
-The frame (see ``frame``) comes from the first block and is looked at again before each block:
+The units (see ``units``) come from the first block and are checked again before each block:
 
-- a feature that was constant so far is left out (its z is 0) until it varies; then it gets a frame
+- a feature that was constant so far is left out (its z is 0) until it varies; then it gets a unit
   from the block at hand, and the sums that involve it follow from the others, exactly but for one
   rounding to the quantum;
 - a block that spans less than 2^−6 units or reaches beyond 2^20 units, and every block whose number
@@ -12,8 +12,6 @@ The frame (see ``frame``) comes from the first block and is looked at again befo
   that has left ±2 units and ±1 standard deviation.
 
 All these decisions are functions of the rows.
-
-Differs from the paper: the paper has no frame.
 """
 
 from __future__ import annotations
@@ -35,7 +33,9 @@ from momentmix.summary.fixed_point import (
     unfold_constant,
     zeros,
 )
-from momentmix.summary.frame import (
+from momentmix.summary.kernels.executor import Units
+from momentmix.summary.layout import Layout
+from momentmix.summary.shard.units import (
     check_outliers,
     constant_exponent,
     floor_exponent,
@@ -43,14 +43,14 @@ from momentmix.summary.frame import (
     round_ratio,
     typical_exponent,
 )
-from momentmix.summary.layout import Layout
 
 __all__ = ["MovingSums"]
 
 Float = NDArray[np.float64]
 
+# A finer unit is exact, so a factor of 8 changes it; a coarser one rounds, so it has to be needed.
 _FINER_BITS, _COARSER_BITS = 3, 16
-_NARROW, _WIDE = 2.0**-6, 2.0**20
+_NARROW, _WIDE = 2.0**-6, 2.0**20  # spans and distances, in units, that call for a check
 
 
 def _nothing() -> None:
@@ -58,26 +58,26 @@ def _nothing() -> None:
 
 
 class MovingSums:
-    """Sums and frame of an open shard.
+    """Sums and units of an open shard.
 
     Attributes
     ----------
-    exponents, shifts : the frame, of n_features entries
-    known : array of shape (n_features,) or None
+    exponents, shifts : the units, of n_features entries
+    constants : array of shape (n_features,) or None
         Value of each feature that is constant so far, NaN for the others; None before block 1.
     digits : DigitSums
-        What was added since the frame last moved; `base` holds the rest as integers.
+        What was added since the units last changed; `base` holds the rest as integers.
     """
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
         self.exponents = np.zeros(layout.n_features, dtype=np.int64)
         self.shifts: list[int] = [0] * layout.n_features
-        self.known: Any = None
+        self.constants: Any = None
         self.digits = DigitSums(layout)
         self.base: Sums = zeros(layout)
         self.weight_squares = 0
-        self._frame: tuple[Float, Float] | None = None
+        self._units: Units | None = None
 
     def copy(self) -> MovingSums:
         """Independent copy."""
@@ -85,24 +85,24 @@ class MovingSums:
         twin.__dict__.update(self.__dict__)
         twin.exponents, twin.digits = self.exponents.copy(), self.digits.copy()
         twin.shifts = list(self.shifts)
-        twin.known = None if self.known is None else self.known.copy()
+        twin.constants = None if self.constants is None else self.constants.copy()
         return twin
 
-    def frame(self) -> tuple[Float, Float]:
-        """Factors and shifts that take rows to the units of the frame; constants to 0."""
-        if self._frame is None:
-            varies = np.isnan(self.known)
+    def units(self) -> Units:
+        """Inverse scales and shifts that take rows to units; they take constants to 0."""
+        if self._units is None:
+            varies = np.isnan(self.constants)
             shift = np.array([float(k) for k in self.shifts])
             factor = np.ldexp(1.0, -self.exponents)
-            self._frame = np.where(varies, factor, 0.0), np.where(varies, shift, 0.0)
-        return self._frame
+            self._units = np.where(varies, factor, 0.0), np.where(varies, shift, 0.0)
+        return self._units
 
     def _surely_fits(self, extremes: tuple[Float, Float]) -> bool:
-        """Whether a quick look shows that rows leave the frame alone; most do.
+        """Whether a quick look shows that rows fit the units; most do.
 
-        By half of what `adapt_frame` and `check_outliers` allow, so that rounding cannot matter.
+        By half of what `adapt_units` and `check_outliers` allow, so that rounding cannot matter.
         """
-        factor, shift = self.frame()
+        factor, shift = self.units()
         if not factor.all():
             return False
         with np.errstate(over="ignore", invalid="ignore"):
@@ -112,7 +112,7 @@ class MovingSums:
 
     def check_outliers(self, block: Float, extremes: tuple[Float, Float], names: Any) -> None:
         """Raise where a row exceeds the range of the sums; names(row, column) says where."""
-        columns = np.flatnonzero(np.isnan(self.known))
+        columns = np.flatnonzero(np.isnan(self.constants))
         if len(columns):
             check_outliers(
                 block if len(columns) == block.shape[1] else block[:, columns],
@@ -123,23 +123,23 @@ class MovingSums:
                 lambda row, column: names(row, int(columns[column])),
             )
 
-    def choose_frame(self, block: Float) -> None:
-        """Frame of the first block."""
-        self._frame = None
-        self.known = np.full(self.layout.n_features, np.nan)
+    def choose_units(self, block: Float) -> None:
+        """Units of the first block."""
+        self._units = None
+        self.constants = np.full(self.layout.n_features, np.nan)
         for j in range(self.layout.n_features):
-            found = typical_exponent(block[:, j])
-            if found is None:
-                self.known[j] = block[0, j]
+            typical = typical_exponent(block[:, j])
+            if typical is None:
+                self.constants[j] = block[0, j]
                 continue
-            exponent = max(found[0], floor_exponent(float(np.abs(block[:, j]).max())))
+            exponent = max(typical[0], floor_exponent(float(np.abs(block[:, j]).max())))
             self.exponents[j] = exponent
-            self.shifts[j] = round(Fraction(found[1]) / Fraction(2) ** exponent)
+            self.shifts[j] = round(Fraction(typical[1]) / Fraction(2) ** exponent)
 
-    def adapt_frame(
+    def adapt_units(
         self, block: Float, extremes: tuple[Float, Float], largest: Float, examine: bool, wait: Any
     ) -> None:
-        """Change the frame where a block does not fit it.
+        """Change the units where a block does not fit them.
 
         Parameters
         ----------
@@ -153,41 +153,41 @@ class MovingSums:
             Returns when no block is under way any more.
         """
         low, high = extremes
-        constant = ~np.isnan(self.known)
-        varies = constant & ((low != self.known) | (high != self.known))
+        constant = ~np.isnan(self.constants)
+        varies = constant & ((low != self.constants) | (high != self.constants))
         for j in np.flatnonzero(varies).tolist():
-            found = typical_exponent(np.append(block[:, j], self.known[j]))
-            assert found is not None
+            typical = typical_exponent(np.append(block[:, j], self.constants[j]))
+            assert typical is not None
             self._fold(wait)
-            self._unfold(j, max(found[0], floor_exponent(float(largest[j]))))
+            self._unfold(j, max(typical[0], floor_exponent(float(largest[j]))))
         doubtful = self._doubtful(low, high, examine) & ~constant
         for j in np.flatnonzero(doubtful).tolist():
-            found = typical_exponent(block[:, j])
-            assert found is not None
-            finest = max(found[0], floor_exponent(float(largest[j])))
+            typical = typical_exponent(block[:, j])
+            assert typical is not None
+            finest = max(typical[0], floor_exponent(float(largest[j])))
             present = int(self.exponents[j])
             if finest < present - _FINER_BITS:
                 self._fold(wait)
                 self._refine(j, present - finest)
-            elif found[0] > present + _COARSER_BITS:  # no lone outlier does that
+            elif typical[0] > present + _COARSER_BITS:  # no lone outlier does that
                 self._fold(wait)
-                self._coarsen(j, found[0] - present)
+                self._coarsen(j, typical[0] - present)
 
     def fits(self, extremes: tuple[Float, Float]) -> bool:
-        """Whether rows with these bounds need no change of the frame, nor a look at each of them.
+        """Whether rows with these bounds need no change of the units, nor a check of each of them.
 
         They stay within 2^20 units and the range of the sums.
         """
         if self._surely_fits(extremes):
             return True
         low, high = extremes
-        factor, shift = self.frame()
+        factor, shift = self.units()
         with np.errstate(over="ignore"):
             reach = max(float(np.abs(x * factor - shift).max()) for x in extremes)
         if not reach <= min(_WIDE, reach_allowed(self.layout.order)):
             return False
-        constant = ~np.isnan(self.known)
-        varies = constant & ((low != self.known) | (high != self.known))
+        constant = ~np.isnan(self.constants)
+        varies = constant & ((low != self.constants) | (high != self.constants))
         return not (varies | (self._doubtful(low, high, False) & ~constant)).any()
 
     def _doubtful(self, low: Float, high: Float, examine: bool) -> NDArray[np.bool_]:
@@ -201,7 +201,7 @@ class MovingSums:
         return np.asarray((width > 0) & ((width < _NARROW) | (np.maximum(*ends) > _WIDE)))
 
     def _fold(self, wait: Callable[[], None]) -> None:
-        """Turn the digits into integers, so that the frame can move."""
+        """Turn the digits into integers, so that the units can change."""
         wait()
         sums, weight_squares = self.digits.fold()
         self.base = add(self.base, sums)
@@ -210,14 +210,14 @@ class MovingSums:
 
     def _unfold(self, j: int, exponent: int) -> None:
         """Give the constant feature j a unit."""
-        self._frame = None
-        value = Fraction(float(self.known[j])) / Fraction(2) ** exponent
+        self._units = None
+        value = Fraction(float(self.constants[j])) / Fraction(2) ** exponent
         self.exponents[j], self.shifts[j] = exponent, round(value)
         self.base = unfold_constant(self.layout, self.base, j, value - self.shifts[j])
-        self.known[j] = np.nan
+        self.constants[j] = np.nan
 
     def _refine(self, j: int, bits: int) -> None:
-        self._frame = None
+        self._units = None
         self.base = finer(
             self.layout, self.base, [bits if i == j else 0 for i in range(len(self.shifts))]
         )
@@ -225,7 +225,7 @@ class MovingSums:
         self.shifts[j] <<= bits
 
     def _coarsen(self, j: int, bits: int) -> None:
-        self._frame = None
+        self._units = None
         shift = round_ratio(self.shifts[j], 1 << bits)
         self._shift_to(j, shift << bits)
         self.base = coarser(self.layout, self.base, j, bits)
@@ -233,7 +233,7 @@ class MovingSums:
         self.shifts[j] = shift
 
     def _shift_to(self, j: int, shift: int) -> None:
-        self._frame = None
+        self._units = None
         deltas = [shift - self.shifts[j] if i == j else 0 for i in range(len(self.shifts))]
         self.base = move(self.layout, self.base, deltas)
         self.shifts[j] = shift
@@ -246,7 +246,7 @@ class MovingSums:
         first = first + self.base[index["distinct", 1]].sum(axis=0)
         second = second + self.base[index["squared", 0]].sum(axis=0)[:, 0]
         moves = {}
-        for j in np.flatnonzero(np.isnan(self.known)).tolist():
+        for j in np.flatnonzero(np.isnan(self.constants)).tolist():
             mean = first[j] / weight
             if abs(mean) > 2 and mean * mean > second[j] / weight - mean * mean:
                 moves[j] = self.shifts[j] + round_ratio(int(first[j]), weight)
@@ -259,8 +259,8 @@ class MovingSums:
         """Fold everything and give constants their unit; returns the exponents, None if neutral."""
         self._fold(wait)
         exponents: list[int | None] = [int(e) for e in self.exponents]
-        for j in np.flatnonzero(~np.isnan(self.known)).tolist():
-            exponent = exponents[j] = constant_exponent(float(self.known[j]))
+        for j in np.flatnonzero(~np.isnan(self.constants)).tolist():
+            exponent = exponents[j] = constant_exponent(float(self.constants[j]))
             if exponent is not None:
                 self._unfold(j, exponent)
         return tuple(exponents)

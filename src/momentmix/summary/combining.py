@@ -1,0 +1,255 @@
+"""Adding summaries, subtracting one from another, and forgetting rows: what goes together.
+
+A shard that still takes rows can be read at any time, and what was read carries its id. So a
+summary taken early and one taken late hold different rows under one id: they are never added, since
+the ids agree, and the early one must not be subtracted from the late one as if it were the complete
+shard. The *mark* of a shard (row count, weight and means when it entered a sum) tells them apart.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from math import log10
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix.errors import InputError, ShardError
+from momentmix.rows.names import column_label
+from momentmix.summary.fixed_point import QUANTUM_BITS, Sums
+from momentmix.summary.layout import Layout
+from momentmix.summary.plausibility import impossible
+from momentmix.summary.totals import Mark, Totals, recentred, remove, rescaled
+
+__all__ = [
+    "check_alike",
+    "check_disjoint",
+    "check_inside",
+    "check_once",
+    "forget",
+    "names_differ",
+    "subtract",
+]
+
+_LOST_BITS = 32  # of 53: second moments of what is left keep a relative accuracy of about 1e-6
+_ROUNDING = 2.0**-40  # by layout, processor or device the sums of a shard differ in their last bits
+
+
+def check_alike(
+    a: Layout, b: Layout, left: tuple[str, ...] | None, right: tuple[str, ...] | None
+) -> tuple[str, ...] | None:
+    """Refuse layouts and feature names that cannot be combined; returns the common names."""
+    if a.n_features != b.n_features:
+        raise InputError(
+            f"summaries must have the same features; got {a.n_features} and {b.n_features}. "
+            "Use select() to take the common ones."
+        )
+    if (a.order, a.squared_order) != (b.order, b.squared_order):
+        order, squared = min(a.order, b.order), min(a.squared_order, b.squared_order)
+        raise InputError(
+            f"summaries must have the same orders; got order={a.order}, "
+            f"squared_order={a.squared_order} and order={b.order}, "
+            f"squared_order={b.squared_order}. Cut both with truncate({order}, {squared})."
+        )
+    if a.replicates != b.replicates:
+        raise InputError(
+            f"summaries must have the same replicates; got {a.replicates} and {b.replicates}. "
+            f"Give them up with truncate({a.order}, {a.squared_order}, replicates=0)."
+        )
+    if left and right and left != right:
+        raise InputError(names_differ(left, right))
+    return left or right
+
+
+def names_differ(expected: tuple[str, ...], given: tuple[str, ...]) -> str:
+    """Say where two lists of feature names differ, and what helps."""
+    if sorted(expected) == sorted(given):
+        cure = "They are the same names in another order: reorder the columns, or use select()."
+    else:
+        cure = "Rename or select the columns."
+    first = next(
+        (i for i, (a, b) in enumerate(zip(expected, given, strict=False)) if a != b),
+        min(len(expected), len(given)),
+    )
+    a, b = (ascii(names[first]) if first < len(names) else "none" for names in (expected, given))
+    return f"feature names must agree; column {first} is {a} in one and {b} in the other. {cure}"
+
+
+def check_disjoint(left: frozenset[bytes], right: frozenset[bytes]) -> None:
+    """Refuse to add summaries that share a shard."""
+    common = _sorted(left & right)
+    if common:
+        raise ShardError(
+            f"{_listed(common)} in both summaries: the rows would count twice. Leave one of them "
+            "out, or subtract it first.",
+            shard_ids=common,
+        )
+
+
+def check_once(shards: Sequence[bytes]) -> None:
+    """Refuse two shards of one id in a summary."""
+    twice = _sorted(frozenset(shard for shard, n in Counter(shards).items() if n > 1))
+    if twice:
+        raise ShardError(
+            f"{_listed(twice)} in the summary already: the rows would count twice. Leave one of "
+            "them out.",
+            shard_ids=twice,
+        )
+
+
+def subtract(whole: Totals, part: Totals) -> Totals:
+    """The sums of the shards of `whole` that are not in `part`, which must be part of it."""
+    _check_contained(whole.shards, part.shards)
+    _check_versions(whole, part)
+    rest = remove(whole, part) if part.shards else whole
+    problem = impossible(rest)
+    if problem:
+        raise InputError(
+            f"subtracting would leave {problem}: although the shard ids agree, the summaries are "
+            "not parts of one another. Were rows forgotten in one of them?"
+        )
+    return rest
+
+
+def _check_contained(whole: frozenset[bytes], part: frozenset[bytes]) -> None:
+    """Refuse to subtract a shard that is not there."""
+    foreign = _sorted(part - whole)
+    if foreign:
+        raise ShardError(
+            f"{_listed(foreign)} not in the summary to subtract from. Subtract only what was "
+            "added; for rows without a shard of their own use forget().",
+            shard_ids=foreign,
+        )
+
+
+def _check_versions(whole: Totals, part: Totals) -> None:
+    """Refuse to subtract a shard that took other rows than the one of the same id that is there."""
+    left, right = whole.known_marks, part.known_marks
+    pairs = {shard: (left[shard], right[shard]) for shard in left.keys() & right.keys()}
+    span = whole.maximum - whole.minimum
+    differing = {shard: pair for shard, pair in pairs.items() if not _alike(*pair, span)}
+    if differing:
+        shards = _sorted(frozenset(differing))
+        there, here = differing[bytes.fromhex(shards[0])]
+        raise ShardError(
+            f"{_listed(shards)} not the same in both summaries: {there.n_rows:,} rows in the one "
+            f"to subtract from, {here.n_rows:,} in the other. It took other rows after one of them "
+            "was copied or saved, or its id was given twice. Subtract the same version; for the "
+            "rows alone use forget().",
+            shard_ids=shards,
+        )
+
+
+def _alike(a: Mark, b: Mark, span: NDArray[np.float64]) -> bool:
+    weights = abs(a.weight - b.weight) <= _ROUNDING * a.weight
+    allowed = _ROUNDING * span + 2.0**-50 * np.abs(a.mean)
+    return a.n_rows == b.n_rows and weights and bool((np.abs(a.mean - b.mean) <= allowed).all())
+
+
+def _sorted(shards: frozenset[bytes]) -> tuple[str, ...]:
+    return tuple(sorted(shard.hex() for shard in shards))
+
+
+def _listed(shards: tuple[str, ...]) -> str:
+    """The first few shard ids, as the subject of a sentence."""
+    listed = ", ".join(shards[:5]) + (f" and {len(shards) - 5} more" if len(shards) > 5 else "")
+    return f"shard {listed} is" if len(shards) == 1 else f"shards {listed} are"
+
+
+def check_inside(rows: NDArray[Any], totals: Totals, feature_names: Sequence[str] | None) -> None:
+    """Refuse rows outside the bounds of the summary: they cannot be in it."""
+    outside = (rows < totals.minimum) | (rows > totals.maximum)
+    if not outside.any():
+        return
+    row, column = (int(x) for x in np.argwhere(outside)[0])
+    raise InputError(
+        f"rows to forget must lie within the minimum and maximum of the summary; row {row}, "
+        f"{column_label(column, feature_names)}, is {rows[row, column]:.6g}, outside "
+        f"[{totals.minimum[column]:.6g}, {totals.maximum[column]:.6g}]. It was never added."
+    )
+
+
+def forget(totals: Totals, rows: Totals) -> Totals:
+    """Subtract the sums of some rows, spread over the groups in proportion to their weights.
+
+    The sums of the rows were rounded in blocks other than those they came in, so that the result
+    agrees with never having seen the rows to float64 accuracy, not bit by bit.
+    """
+    n_left = sum(totals.n_rows) - sum(rows.n_rows)
+    if n_left < 1 or totals.weight <= rows.weight:
+        raise InputError(
+            f"the summary holds {sum(totals.n_rows)} rows of total weight "
+            f"{totals.weight / 2**QUANTUM_BITS:.6g}; {sum(rows.n_rows)} rows of weight "
+            f"{rows.weight / 2**QUANTUM_BITS:.6g} cannot be forgotten and leave something. Make a "
+            "new summary instead."
+        )
+    weights = [int(w) for w in totals.sums[totals.layout.index["distinct", 0]][:, 0]]
+    spread = replace(
+        rows,
+        sums=_spread(rows.sums, weights),
+        n_rows=_spread_counts(sum(rows.n_rows), totals.n_rows),
+        shards=frozenset(),
+        n_forgotten=-sum(rows.n_rows),
+    )
+    result = remove(totals, spread)
+    _check_digits(result, spread)
+    problem = impossible(result)
+    if problem:
+        raise InputError(
+            f"forgetting these rows would leave {problem}, so they cannot all have been added. "
+            "Check the rows and the number of times each is given."
+        )
+    return result
+
+
+def _spread(sums: Sums, weights: list[int]) -> Sums:
+    """Split the total of each grouped section by the weights; no quantum is lost."""
+    shares = np.array(weights, dtype=object)
+    result = []
+    for array in sums:
+        if array.shape[0] != len(weights):
+            result.append(array)
+            continue
+        total = array.sum(axis=0)
+        parts = shares.reshape(-1, *(1,) * total.ndim) * total // sum(weights)
+        parts[int(np.argmax(shares))] += total - parts.sum(axis=0)
+        result.append(parts)
+    return result
+
+
+def _spread_counts(n_rows: int, groups: tuple[int, ...]) -> tuple[int, ...]:
+    """Split a number of rows over groups in proportion, never more than a group has."""
+    parts = [n_rows * n // sum(groups) for n in groups]
+    for group, n in enumerate(groups):
+        extra = min(n_rows - sum(parts), n - parts[group])
+        parts[group] += extra
+    return tuple(parts)
+
+
+def _check_digits(rest: Totals, rows: Totals) -> None:
+    """Refuse where the rows outweigh what is left so far that few of its digits would be true.
+
+    Rounding errors of the rows must be small beside a typical deviation, which is about a unit, or
+    beside the deviations that are left.
+    """
+    exponents = tuple(0 if e is None else e for e in rest.exponents)
+    lost = recentred(rescaled(rows, exponents), rest.shifts)
+    weight = rest.weight
+    if lost.weight > weight << _LOST_BITS:
+        raise _too_few_digits("the weights", lost.weight, weight)
+    for j, (t, s, left) in enumerate(zip(lost.second, rest.first, rest.second, strict=True)):
+        typical = max(weight, abs(left - s * s // weight))
+        if t > typical << _LOST_BITS:
+            raise _too_few_digits(f"the squares of column {j}", t, typical)
+
+
+def _too_few_digits(what: str, lost: int, left: int) -> InputError:
+    factor = (lost.bit_length() - left.bit_length()) * log10(2)
+    return InputError(
+        f"In {what} these rows are about 10^{factor:.0f} times what would be left, so that its "
+        "digits would be lost in rounding errors. Summarize the rest again; or keep outliers in a "
+        "shard of their own and subtract that."
+    )

@@ -1,0 +1,117 @@
+"""Sums of all moments of rows where they lie, through the array API: the executor for devices.
+
+| symbol | name here | shape |
+|---|---|---|
+| y (in the units of the shard), in S slabs of n rows | ``points`` | (S, d, n) |
+| [y]_B | ``table`` | (S, k, n) |
+| Σ w y_I of each slab | result | (S, n_entries) |
+
+A batch is cut into slabs of consecutive rows; each is one matrix of a batched product, so that all
+of the device has work, and the sums of a slab are those of a replicate group. This is the reference
+for every library; torch on an NVIDIA device takes ``triton_sums`` where that applies.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from momentmix.arrays import free_bytes, on_device_of
+from momentmix.summary.kernels.executor import Units
+from momentmix.summary.kernels.plan import Plan, Product, Rows
+from momentmix.summary.kernels.whole_tables import whole_table_plan
+from momentmix.summary.layout import Layout
+
+__all__ = ["ArrayExecutor"]
+
+_COPIES = 4  # of the table at once: gathered factors, their product, and the table itself
+
+
+class ArrayExecutor:
+    """Sums rows of an array library by its own operations.
+
+    Parameters
+    ----------
+    layout : Layout
+    xp : namespace of the library
+    """
+
+    gains_by_threads = False
+
+    def __init__(self, layout: Layout, xp: Any) -> None:
+        self._plan, self._xp = whole_table_plan(layout), xp
+
+    def sums(self, rows: Any, weights: Any, units: Units) -> Any:
+        """Sums of all moments of each slab; see `Executor`."""
+        plan, xp = self._plan, self._xp
+        scale, shift = (on_device_of(values, rows, xp) for values in units)
+        n_slabs, n, _ = rows.shape
+        fitting = free_bytes(rows) // (8 * _COPIES * plan.n_monomials)
+        step = max(1, fitting // n_slabs)
+        total = None
+        for start in range(0, n, step):
+            stop = min(start + step, n)
+            w = None if weights is None else weights[:, start:stop]
+            points = xp.permute_dims(rows[:, start:stop, :] * scale - shift, (0, 2, 1))
+            products = _products(plan, points, w, xp)
+            if total is None:
+                total = products
+            else:
+                total = [a + b for a, b in zip(total, products, strict=True)]
+        assert total is not None
+        flat = xp.concat([xp.reshape(product, (n_slabs, -1)) for product in total], axis=1)
+        return xp.take(flat, on_device_of(plan.positions, rows, xp), axis=1)
+
+
+def _table(plan: Plan, points: Any, xp: Any) -> Any:
+    """All monomials of some points, (S, n_monomials, n)."""
+    n_slabs, _, n = points.shape
+    parts = [
+        (slice(plan.constant, plan.constant + 1), xp.ones_like(points[:, :1, :])),
+        (plan.first_points, points[:, : plan.n_first, :]),
+        (plan.last_points, points[:, plan.n_first :, :]),
+    ]
+
+    def rows_of(rows: slice) -> Any:
+        place, part = next(p for p in parts if p[0].start <= rows.start and rows.stop <= p[0].stop)
+        return part[:, rows.start - place.start : rows.stop - place.start, :]
+
+    for fill in plan.fills:
+        left, right = rows_of(fill.left), rows_of(fill.right)
+        if fill.outer:
+            product = xp.reshape(left[:, :, None, :] * right[:, None, :, :], (n_slabs, -1, n))
+        elif fill.pairs is None:
+            product = left * right
+        else:
+            first, second = (on_device_of(rows, points, xp) for rows in fill.pairs)
+            product = xp.take(left, first, axis=1) * xp.take(right, second, axis=1)
+        parts.append((fill.out, product))
+    parts.sort(key=lambda part: (part[0].start, part[0].stop))
+    return xp.concat([part for _, part in parts], axis=1)
+
+
+def _products(plan: Plan, points: Any, weights: Any, xp: Any) -> list[Any]:
+    """All products of one chunk, each of shape (S, rows of the left, rows of the right)."""
+    table = _table(plan, points, xp)
+
+    def left_operand(rows: Rows) -> Any:
+        if isinstance(rows, slice):
+            return table[:, rows, :]
+        return xp.take(table, on_device_of(rows, table, xp), axis=1)
+
+    def right_operand(rows: Rows) -> Any:
+        # Features alone are taken as they lie in memory, not from the table: BLAS multiplies them
+        # on another path, and the last bits of a summary of order 5 or more depend on it.
+        if isinstance(rows, slice) and rows == plan.first_points:
+            return points[:, : plan.n_first, :]
+        if isinstance(rows, slice) and rows == plan.last_points:
+            return points[:, plan.n_first :, :]
+        return left_operand(rows)
+
+    products = []
+    for step in plan.steps:
+        assert isinstance(step, Product)
+        left, right = left_operand(step.rows), right_operand(step.columns)
+        if weights is not None:
+            left = left * weights[:, None, :]
+        products.append(xp.matmul(left, xp.permute_dims(right, (0, 2, 1))))
+    return products

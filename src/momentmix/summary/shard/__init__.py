@@ -1,0 +1,1 @@
+"""The shard that is being filled: rows → blocks → exact sums."""

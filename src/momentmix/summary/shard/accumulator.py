@@ -1,0 +1,173 @@
+"""What a summary holds, and how an update replaces it.
+
+All that a summary holds is one value, `State`: the sums of closed shards, which never change, and
+perhaps an open shard. `with_rows` adds checked rows to the open shard or to a new one, and returns
+the next state; on an error the state is as it was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from momentmix.arrays import device_of, is_foreign, namespace, on_device_of, to_numpy
+from momentmix.errors import InputError, InputTypeError, ShardError
+from momentmix.parallel import usable_cores
+from momentmix.rows.validation import as_device_rows, as_rows, as_weights, checked_values
+from momentmix.summary.device_shard import Place, add_device_rows
+from momentmix.summary.kernels.choice import host_executor
+from momentmix.summary.kernels.host_feed import feed
+from momentmix.summary.kernels.workers import Workers
+from momentmix.summary.shard.open_shard import OpenShard
+from momentmix.summary.totals import Totals
+
+__all__ = ["NewRows", "State", "checked_rows", "checked_update", "shard_digest", "with_rows"]
+
+Float = NDArray[np.float64]
+Names = tuple[str, ...] | None
+
+
+def shard_digest(shard_id: object) -> bytes:
+    """16 bytes for a caller's shard id, random ones for None."""
+    if shard_id is None:
+        return secrets.token_bytes(16)
+    if isinstance(shard_id, str):
+        shard_id = shard_id.encode("utf-8", "surrogatepass")
+    if not isinstance(shard_id, bytes):
+        raise InputTypeError(f"shard_id must be a string or bytes; got {shard_id!r}.")
+    return hashlib.sha256(b"momentmix shard\0" + shard_id).digest()[:16]
+
+
+class State(NamedTuple):
+    """What a summary holds: closed shards, the shard that takes rows, the id of the next, names."""
+
+    closed: Totals
+    open: OpenShard | None = None
+    next_id: bytes | None = None
+    names: Names = None
+
+    @property
+    def shards(self) -> frozenset[bytes]:
+        """Ids of all shards."""
+        return self.closed.shards | (set() if self.open is None else {self.open.shard_id})
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows, zero weights not counted."""
+        return sum(self.closed.n_rows) + (0 if self.open is None else self.open.n_all)
+
+
+def checked_rows(
+    rows: Any, sample_weight: ArrayLike | None, state: State, *, check_values: bool = True
+) -> tuple[NDArray[Any], Float | None, Names]:
+    """NumPy rows, their weights and the names that they bring, checked."""
+    array, names = as_rows(rows, state.closed.layout.n_features, state.names)
+    if names is not None and state.names is None and state.n_rows:
+        raise InputError(
+            "rows have feature names but the summary was filled without any; pass "
+            "feature_names at construction, or plain arrays throughout."
+        )
+    weights = as_weights(sample_weight, len(array))
+    if check_values:
+        checked_values(array, names or state.names)
+    return array, weights, names
+
+
+class NewRows(NamedTuple):
+    """Checked rows of one update, without those of weight 0.
+
+    Attributes
+    ----------
+    parts : iterable of (number of the first row, array)
+        NumPy, or of another array library.
+    n_rows : int
+    n_host_rows : int
+        How many of them are known to be summed on the host.
+    weights : array of shape (n_rows,), or None
+    names : tuple of str, or None
+        Feature names that the rows bring.
+    """
+
+    parts: Iterable[tuple[int, Any]]
+    n_rows: int
+    n_host_rows: int
+    weights: Float | None
+    names: Names = None
+
+
+def checked_update(rows: Any, sample_weight: Any, device: Any, state: State) -> NewRows:
+    """The rows of an update, of whatever library."""
+    if is_foreign(sample_weight):
+        sample_weight = to_numpy(sample_weight)
+    if not is_foreign(rows):
+        on_host = device is None  # else the values are checked there
+        array, weights, names = checked_rows(rows, sample_weight, state, check_values=on_host)
+        if weights is not None and not weights.all():
+            array, weights = array[weights > 0], weights[weights > 0]
+        n_rows = len(array)
+        if on_host:
+            return NewRows([(0, array)], n_rows, n_rows, weights, names)
+        return NewRows(feed(array, device), n_rows, 0, weights, names)
+    if device is not None:
+        raise InputError(
+            f"device={device!r} is for NumPy rows; these lie on {device_of(rows)} already. "
+            "Leave it out."
+        )
+    rows = as_device_rows(rows, state.closed.layout.n_features)
+    weights = as_weights(sample_weight, rows.shape[0])
+    if weights is not None and not weights.all():
+        xp, kept = namespace(rows), np.flatnonzero(weights)
+        rows, weights = xp.take(rows, on_device_of(kept, rows, xp), axis=0), weights[kept]
+    return NewRows([(0, rows)], rows.shape[0], 0, weights)
+
+
+def with_rows(
+    state: State,
+    update: NewRows,
+    shard_id: bytes | None,
+    totals_of: Callable[[State], Totals],
+    n_threads: int | None,
+) -> State:
+    """The state after an update.
+
+    Parameters
+    ----------
+    state : State
+    update : NewRows
+    shard_id : bytes, optional
+        Close the open shard, if it has another id, and open one with this id.
+    totals_of : callable
+        Sums of all rows of a state, for closing its open shard.
+    n_threads : int, optional
+        By default as many as cores.
+    """
+    closed, shard, next_id, names = state
+    if shard is not None and shard_id not in (None, shard.shard_id):
+        closed, shard = totals_of(state), None
+    if shard is None:
+        digest = shard_id or next_id or shard_digest(None)
+        if digest in closed.shards:
+            raise ShardError(
+                f"shard {digest.hex()} is already in this summary and closed; a closed shard "
+                "takes no more rows. Use another shard_id, or none for a random one.",
+                shard_ids=(digest.hex(),),
+            )
+        layout = closed.layout
+        shard = OpenShard(layout, host_executor(layout, update.n_host_rows), digest)
+    elif not shard.fits_waiting(update.n_rows):
+        shard = shard.clone()
+    n_blocks = (shard.n_waiting + update.n_rows) // shard.block_size
+    names = names if update.names is None else tuple(update.names)
+    with Workers(max(1, min(n_threads or usable_cores(), n_blocks))) as workers:
+        for first, array in update.parts:
+            w = None if update.weights is None else update.weights[first : first + array.shape[0]]
+            if is_foreign(array):
+                add_device_rows(shard, array, w, workers, Place(first, names))
+            else:
+                shard.update(array, w, workers, names)
+    return State(closed, shard, None, names)
