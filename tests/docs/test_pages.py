@@ -113,7 +113,8 @@ def test_the_demo_ends_with_tables_and_pictures(tmp_path, monkeypatch, capsys):
 def test_every_finding_and_error_is_explained():
     page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
     source = ROOT / "src" / "momentmix" / "fitting" / "inference" / "findings.py"
-    names = re.findall(r'Finding\(\s*"([a-z-]+)"', source.read_text(encoding="utf-8"))
+    made = r'(?:Finding|_warning|_fatal)\(\s*"([a-z-]+)"'
+    names = re.findall(made, source.read_text(encoding="utf-8"))
     assert len(names) >= 10
     classes = [name for name in errors.__all__ if isinstance(getattr(errors, name), type)]
     for name in [*names, *classes]:
