@@ -15,13 +15,6 @@ from numpy.typing import NDArray
 
 from momentmix.errors import InputError, InputTypeError, MissingDependencyError
 
-__all__ = [
-    "as_float64", "check_real", "device_of", "dtype_name", "free_bytes", "is_cuda_tensor",
-    "is_foreign", "namespace", "on_device_of", "to_numpy",
-]  # fmt: skip
-
-Float = NDArray[np.float64]
-
 _NEED_COMPAT = ("torch", "cupy")  # libraries whose arrays need `array_api_compat`
 _LEAST_BYTES = 1 << 28  # 256 MiB for temporaries: little on any device, enough for large blocks
 

@@ -23,7 +23,6 @@ from pathlib import Path
 if sys.platform != "win32":
     import fcntl
 
-__all__ = ["SYSTEM", "System", "atomic_write", "check_writable", "replacing", "short_name"]
 
 _CHUNK = 1 << 20  # bytes in one call of write
 _BINARY = getattr(os, "O_BINARY", 0)

@@ -30,22 +30,6 @@ import numpy as np
 from momentmix.errors import CapacityError, InputError, InputTypeError
 from momentmix.index_sets import check_countable, countable
 
-__all__ = [
-    "Split",
-    "best_split",
-    "check_count",
-    "check_order",
-    "choose_order",
-    "count_monomials",
-    "largest_rank",
-    "over_capacity",
-    "robust_rank",
-    "smallest_order",
-    "splits",
-    "usable_orders",
-    "usual_order",
-]
-
 _USUAL_ORDER = 4  # orders up to 4 cost about one EM pass, and the polish uses them all
 _HIGHEST_ORDER = 7  # moments of higher orders are noisy, and their number grows like d^m / m!
 _FEW_FEATURES = 16  # all orders together have at most 2^16 moments, so every order is cheap

@@ -5,8 +5,6 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-__all__ = ["RenamedAttribute"]
-
 
 class RenamedAttribute:
     """An old name of a method or attribute; reading it warns and gives the new one.

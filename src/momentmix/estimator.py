@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from momentmix._typing import Float
 from momentmix.arrays import is_foreign, namespace
 from momentmix.capacity import choose_order
 from momentmix.errors import FitWarning, InputError, InputTypeError
@@ -33,9 +34,6 @@ from momentmix.rows.validation import (
 )
 from momentmix.summary.summary import MomentSummary
 
-__all__ = ["MomentGaussianMixture"]
-
-Float = NDArray[np.float64]
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 _FITTED = {

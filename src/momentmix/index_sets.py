@@ -21,23 +21,12 @@ from functools import lru_cache
 from math import comb
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from momentmix._typing import Int
 from momentmix.errors import InputError
 
-Int = NDArray[np.int64]
-
 _MOST = 10**60  # above it the integers themselves become too long to compute with
-
-__all__ = [
-    "binomials",
-    "check_countable",
-    "colex_rank",
-    "colex_unrank",
-    "countable",
-    "index_sets",
-    "sets_without",
-]
 
 
 def countable(n_features: int, order: int, most: int = _MOST) -> bool:

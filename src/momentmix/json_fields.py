@@ -15,21 +15,6 @@ import numpy as np
 
 from momentmix.strict_json import is_double, plain
 
-__all__ = [
-    "Fields",
-    "array",
-    "boolean",
-    "check_version",
-    "choice",
-    "integer",
-    "list_of",
-    "number",
-    "optional",
-    "text",
-    "text_map",
-    "texts",
-]
-
 Decoder = Callable[[Any, str], Any]
 
 

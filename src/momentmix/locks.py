@@ -10,8 +10,6 @@ from threading import RLock
 from typing import Any, TypeVar, cast
 from weakref import WeakSet
 
-__all__ = ["ForkSafeLock", "one_at_a_time"]
-
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 

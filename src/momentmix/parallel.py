@@ -20,8 +20,6 @@ from threadpoolctl import ThreadpoolController
 
 from momentmix.locks import ForkSafeLock
 
-__all__ = ["all_threads", "few_threads", "map_in_order", "one_thread_below", "usable_cores"]
-
 _LARGE = 2000  # unknowns of a factorization from which several threads are worth their cost
 
 P = ParamSpec("P")

@@ -20,8 +20,6 @@ from momentmix.index_sets import countable
 from momentmix.summary.cost import estimate
 from momentmix.summary.layout import DEFAULT_REPLICATES, Layout
 
-__all__ = ["OrderPlan", "Plan", "plan"]
-
 
 @dataclass(frozen=True)
 class OrderPlan:

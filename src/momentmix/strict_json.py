@@ -8,8 +8,6 @@ from enum import Enum
 from math import isfinite, isinf
 from typing import Any
 
-__all__ = ["format_strict", "is_double", "parse_strict", "plain"]
-
 
 def parse_strict(text: str) -> Any:
     """The value of a JSON text; ValueError (or RecursionError) where it is not strictly one."""

@@ -26,8 +26,6 @@ from momentmix.cli.report import report_command
 from momentmix.cli.reproduce import reproduce_command
 from momentmix.cli.summarize import summarize_command
 
-__all__ = ["cli", "main"]
-
 # After a line with a backspace, click does not rewrap the paragraph.
 _HELP = """Diagonal Gaussian mixtures from one pass over the data.
 

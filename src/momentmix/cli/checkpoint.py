@@ -17,8 +17,6 @@ from momentmix.errors import InputError, OutputError
 from momentmix.rows.fingerprint import Fingerprint
 from momentmix.strict_json import parse_strict
 
-__all__ = ["Checkpoint", "lock_path", "locked"]
-
 _MAGIC = b"momentmix checkpoint 1\n"
 
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from momentmix.rows.source import RowSource
     from momentmix.summary.summary import MomentSummary
 
-__all__ = ["fit_command"]
 
 SHARE_IN_MEMORY = 0.125  # of the memory: rows that take more are read again for each pass
 

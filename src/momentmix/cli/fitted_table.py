@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from momentmix.fitting.result import FitResult
     from momentmix.mixture.mixture import DiagonalMixture
 
-__all__ = ["fitted_table"]
 
 _WIDTH = 14
 

@@ -7,8 +7,6 @@ import click
 from momentmix.cli.options import force_option, json_option
 from momentmix.cli.output import check_output, say, say_json
 
-__all__ = ["merge_command"]
-
 
 @click.command("merge", short_help="Add summaries.")
 @click.argument("summaries", nargs=-1, required=True)

@@ -13,16 +13,6 @@ import click
 if TYPE_CHECKING:
     from momentmix.rows.source import RowSource
 
-__all__ = [
-    "ReadOptions",
-    "by_name_option",
-    "data_options",
-    "force_option",
-    "json_option",
-    "parse_columns",
-    "quiet_option",
-    "seed_option",
-]
 
 Command = Callable[..., Any]
 

@@ -16,8 +16,6 @@ from momentmix.atomic_file import check_writable, replacing
 from momentmix.errors import NoInputError, OutputError, printable
 from momentmix.strict_json import format_strict
 
-__all__ = ["check_output", "output_stream", "say", "say_json"]
-
 
 def say(*lines: str, err: bool = False) -> None:
     """Print lines; all text of the commands passes through here, to be escaped."""

@@ -9,8 +9,6 @@ import click
 from momentmix.cli.options import json_option
 from momentmix.cli.output import say, say_json
 
-__all__ = ["plan_command"]
-
 
 def _size(n_bytes: int) -> str:
     size = float(n_bytes)

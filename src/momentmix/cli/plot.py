@@ -15,8 +15,6 @@ from momentmix.cli.options import (
 )
 from momentmix.cli.output import check_output, output_stream, say, say_json
 
-__all__ = ["plot_command"]
-
 
 @click.command("plot", short_help="Pictures of a model.")
 @click.argument("model")

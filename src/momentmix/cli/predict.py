@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from momentmix.rows.source import RowSource
     from momentmix.rows.table import RawBlock
 
-__all__ = ["load_model", "open_for", "predict_command", "sample_command", "score_command"]
 
 _BLOCK = 65536
 

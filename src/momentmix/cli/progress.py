@@ -9,8 +9,6 @@ from typing import Any
 
 import click
 
-__all__ = ["progress_bar", "row_progress"]
-
 
 def progress_bar(
     steps: Iterable[Any], length: int, label: str

@@ -15,8 +15,6 @@ from momentmix.cli.options import (
 )
 from momentmix.cli.output import check_output, say, say_json
 
-__all__ = ["report_command"]
-
 
 @click.command("report", short_help="A model as one HTML page.")
 @click.argument("model")

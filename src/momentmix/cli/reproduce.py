@@ -13,8 +13,6 @@ from momentmix.cli.options import seed_option
 from momentmix.cli.output import check_output, say
 from momentmix.cli.progress import progress_bar
 
-__all__ = ["reproduce_command"]
-
 
 @click.command("reproduce", short_help="Experiments of the paper.")
 @click.argument(

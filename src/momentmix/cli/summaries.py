@@ -13,8 +13,6 @@ from momentmix.errors import InputError, ShardError
 if TYPE_CHECKING:
     from momentmix.summary.summary import MomentSummary
 
-__all__ = ["are_summaries", "load_sum"]
-
 
 def are_summaries(paths: Sequence[str]) -> bool:
     """Whether the files are summaries (all of them), or data (none); mixing is an error."""

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from momentmix.summary.parts import Progress
     from momentmix.summary.summary import MomentSummary
 
-__all__ = ["summarize_command"]
-
 
 @click.command("summarize", short_help="Moments of rows, in one pass.")
 @click.argument("inputs", nargs=-1, required=True)

@@ -16,8 +16,6 @@ from momentmix.cli.output import output_stream
 from momentmix.errors import printable
 from momentmix.rows.arrow_files import need_pyarrow
 
-__all__ = ["table_writer"]
-
 Table = NDArray[np.float64]
 
 

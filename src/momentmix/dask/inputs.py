@@ -31,8 +31,6 @@ from momentmix.rows.source import Missing
 from momentmix.summary.parts import PART_ROWS
 from momentmix.summary.summary import MomentSummary
 
-__all__ = ["open_collection", "whole_rows"]
-
 _ACCEPTED = (
     "a dask.array of two dimensions, a dask.dataframe, a path, folder, glob or list of paths, or a "
     "list of Delayed or Future objects that each hold a block of rows"

@@ -11,9 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from momentmix._typing import Float
 from momentmix.errors import InputError, InputTypeError
 from momentmix.rows.containers import is_frame
 from momentmix.rows.memory_tables import memory_table
@@ -29,10 +27,6 @@ from momentmix.summary.parts import (
     summarize_parts,
 )
 from momentmix.summary.summary import MomentSummary
-
-Float = NDArray[np.float64]
-
-__all__ = ["CollectionPartition", "FilePartition", "Partition", "named_table"]
 
 
 def named_table(rows: Any, name: str) -> Table:

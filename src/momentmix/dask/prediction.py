@@ -20,8 +20,6 @@ from momentmix.rows.columns import column_keys
 from momentmix.rows.names import names_for
 from momentmix.rows.opening import open_rows
 
-__all__ = ["predict", "predict_proba", "score_samples"]
-
 Rows = Callable[[NDArray[np.float64]], NDArray[Any]]
 
 

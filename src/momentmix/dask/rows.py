@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from momentmix._typing import Float
 from momentmix.dask.partitions import FilePartition, Partition
 from momentmix.dask.schedule import Schedule
 from momentmix.errors import InputError, InputTypeError, ShardError
@@ -17,11 +18,6 @@ from momentmix.rows.blocks import add_sums, rows_at
 from momentmix.rows.protocol import Rows
 from momentmix.summary.parts import NewShard, PartMark, name_shards
 from momentmix.summary.summary import MomentSummary
-
-Float = NDArray[np.float64]
-
-__all__ = ["DaskRows"]
-
 
 # -- what runs on workers ---------------------------------------------------------------------
 

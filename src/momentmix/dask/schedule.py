@@ -24,8 +24,6 @@ from distributed.scheduler import KilledWorker
 from momentmix.capacity import check_count
 from momentmix.errors import ClusterError, InputTypeError, MomentmixError
 
-__all__ = ["FAN_IN", "Schedule"]
-
 FAN_IN = 8  # a node holds so many summaries at once; the tree of 1000 partitions has 4 levels
 
 # A partition, what all tasks of a pass share, and the rows that Dask computed for the partition.

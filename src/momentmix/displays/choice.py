@@ -7,16 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from momentmix._typing import Float
 from momentmix.displays.style import COLORS, need_matplotlib, new_axes
 from momentmix.errors import InputError
 from momentmix.fitting.api import fit
 from momentmix.fitting.result import FitResult
-
-__all__ = ["ChoiceDisplay"]
-
-Float = NDArray[np.float64]
 
 
 @dataclass

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from momentmix._typing import Float
 from momentmix.displays.style import (
     FEW_COMPONENTS,
     component_styles,
@@ -22,10 +22,6 @@ from momentmix.displays.style import (
 from momentmix.errors import InputError
 from momentmix.mixture.gaussian import center_and_scale
 from momentmix.mixture.mixture import DiagonalMixture
-
-__all__ = ["MeansDisplay"]
-
-Float = NDArray[np.float64]
 
 
 @dataclass

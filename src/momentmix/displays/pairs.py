@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from momentmix._typing import Float
 from momentmix.displays.style import (
     FEW_COMPONENTS,
     component_styles,
@@ -21,10 +22,6 @@ from momentmix.errors import InputError
 from momentmix.mixture.gaussian import center_and_scale
 from momentmix.mixture.mixture import DiagonalMixture
 from momentmix.rows.validation import rows_for
-
-__all__ = ["MOST_POINTS", "PairsDisplay"]
-
-Float = NDArray[np.float64]
 
 # Panels shrink with the number of features, and ellipses cover one another with many components.
 _MOST_FEATURES, _MOST_FEATURES_CROWDED = 6, 4

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from momentmix._typing import Float
 from momentmix.displays.style import (
     COLORS,
     LARGEST_DRAWN,
@@ -20,10 +20,6 @@ from momentmix.errors import InputError, InputTypeError
 from momentmix.mixture.mixture import DiagonalMixture
 from momentmix.rows.names import match_names
 from momentmix.summary.summary import MomentSummary
-
-__all__ = ["MomentResidualsDisplay"]
-
-Float = NDArray[np.float64]
 
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 

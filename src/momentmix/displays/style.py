@@ -6,31 +6,12 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from momentmix._typing import Float
 from momentmix.errors import InputError, InputTypeError, MissingDependencyError, printable
 from momentmix.fitting.result import FitResult
 from momentmix.mixture.mixture import DiagonalMixture
 from momentmix.summary.summary import MomentSummary
-
-__all__ = [
-    "COLORS",
-    "FEW_COMPONENTS",
-    "LARGEST_DRAWN",
-    "component_styles",
-    "drawable",
-    "error_bars",
-    "full_names_of",
-    "in_order_of",
-    "intervals_of",
-    "mixture_of",
-    "names_of",
-    "need_matplotlib",
-    "new_axes",
-    "thinned",
-]
-
-Float = NDArray[np.float64]
 
 # The palette of Okabe and Ito for color-blind readers, without black and yellow, which are hard to
 # see on dark and on white pages.

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from momentmix._typing import Float
 from momentmix.displays.style import (
     COLORS,
     error_bars,
@@ -16,10 +14,6 @@ from momentmix.displays.style import (
     need_matplotlib,
     new_axes,
 )
-
-__all__ = ["WeightsDisplay"]
-
-Float = NDArray[np.float64]
 
 
 @dataclass

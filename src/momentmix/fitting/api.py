@@ -19,8 +19,6 @@ from momentmix.parallel import few_threads
 
 Auto = Literal["auto"]
 
-__all__ = ["fit"]
-
 
 def fit(
     data: Any,

@@ -21,8 +21,6 @@ from momentmix.fitting.moment.candidates import cross_moments, partition_shapes
 from momentmix.fitting.moment.moment_fit import ANSWER, fit_moments
 from momentmix.rows.protocol import Rows
 
-__all__ = ["ROWS_PER_PARAMETER", "choose_n_components", "elbow", "least_components"]
-
 MOST_COMPONENTS = 12  # a test of each number takes seconds; users who expect more give a number
 ROWS_PER_PARAMETER = 5  # with fewer, moments are too noisy for an answer that helps
 

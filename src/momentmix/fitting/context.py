@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-__all__ = ["Clock", "FitContext"]
-
 
 @dataclass(frozen=True)
 class Clock:

@@ -26,8 +26,6 @@ from momentmix.rows.validation import (
 )
 from momentmix.summary.summary import MomentSummary
 
-__all__ = ["moments_of", "rows_of", "summarised", "summary_of"]
-
 _SMALLEST_DEVIATION = 1e-151  # its square, times the usual variance floor, is a float64 number
 
 

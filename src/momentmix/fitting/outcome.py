@@ -8,8 +8,6 @@ from typing import Any, Generic, TypeVar, overload
 
 from momentmix.fitting.inference.certificate import Certificate
 
-__all__ = ["Diagnostics", "FitFacts", "PartOf", "Provenance"]
-
 T = TypeVar("T")
 
 

@@ -49,8 +49,6 @@ from momentmix.mixture.mixture import DiagonalMixture
 from momentmix.mixture.parameters import Parameters
 from momentmix.rows.protocol import Rows
 
-__all__ = ["fit_robust"]
-
 
 @dataclass(frozen=True)
 class StandardFit:

@@ -15,8 +15,8 @@ from operator import index
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from momentmix._typing import Float
 from momentmix._version import __version__
 from momentmix.errors import InputTypeError, ModelFileError
 from momentmix.fitting.inference.certificate import Certificate
@@ -40,10 +40,6 @@ from momentmix.json_fields import (
 )
 from momentmix.mixture.mixture import DiagonalMixture
 from momentmix.mixture.model_file import read_model, write_model
-
-Float = NDArray[np.float64]
-
-__all__ = ["FitRecord", "load_fit", "save_fit", "versions"]
 
 _VERSION = 1
 

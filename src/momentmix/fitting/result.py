@@ -19,8 +19,6 @@ from momentmix.fitting.outcome import Diagnostics, FitFacts, PartOf, Provenance
 from momentmix.fitting.record import FitRecord, save_fit
 from momentmix.mixture.mixture import DiagonalMixture
 
-__all__ = ["Answer", "FitResult"]
-
 
 @dataclass(frozen=True)
 class Answer:

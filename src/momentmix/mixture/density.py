@@ -23,18 +23,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from momentmix._typing import Float
 from momentmix.arrays import as_float64, free_bytes, namespace, on_device_of, to_numpy
 from momentmix.mixture.gaussian import feature_parts, fill_features, standardized_coefficients
 from momentmix.mixture.parameters import HasParameters
 from momentmix.parallel import few_threads, map_in_order, usable_cores
 
-Float = NDArray[np.float64]
 Reduction = Callable[[Any, Any], Any]
 
-__all__ = [
-    "TILE_ENTRIES", "Density", "Reduction", "joint_densities", "log_sums", "mean_log_densities",
-    "most_probable", "posteriors", "responsibilities", "statistics_of",
-]  # fmt: skip
 
 TILE_ENTRIES = 1 << 16  # doubles in one tile of log-densities: half a megabyte fits a cache
 _BLOCK = 16384  # rows that a thread predicts at a time: long enough to pay for the hand-over

@@ -17,24 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from momentmix._typing import Float
 from momentmix.errors import InputError
 from momentmix.mixture.parameters import HasParameters, Parameters
-
-Float = NDArray[np.float64]
-
-__all__ = [
-    "Standardized",
-    "center_and_scale",
-    "coefficients",
-    "feature_parts",
-    "features_of",
-    "fill_features",
-    "m_step",
-    "n_statistics",
-    "sample",
-    "standardized_coefficients",
-    "values_of",
-]  # fmt: skip
 
 _FEWEST_ROWS = 1e-10  # a component with a smaller count is empty: it keeps mean 0 and variance 1
 

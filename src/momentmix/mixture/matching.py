@@ -10,17 +10,12 @@ Differs from the paper: components are matched by an optimal assignment.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 
+from momentmix._typing import Array
 from momentmix.mixture.mixture import DiagonalMixture
-
-Array = NDArray[Any]
-
-__all__ = ["clustering_accuracy", "largest_factor_error", "match_components", "parameter_errors"]
 
 
 def largest_factor_error(truth: Array, estimate: Array, order: int) -> float:

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from momentmix._typing import Float
 from momentmix.arrays import check_real, is_foreign, namespace
 from momentmix.errors import InputError, InputTypeError, ModelFileError
 from momentmix.index_sets import sets_without
@@ -31,10 +32,6 @@ from momentmix.rows.containers import plain_array
 from momentmix.rows.names import check_feature_names
 from momentmix.rows.validation import rows_for
 from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
-
-Float = NDArray[np.float64]
-
-__all__ = ["DiagonalMixture"]
 
 
 def _checked_labels(labels: Any) -> Any:

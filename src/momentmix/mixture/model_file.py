@@ -20,8 +20,6 @@ from momentmix.errors import ModelFileError
 from momentmix.json_fields import Fields, array, check_version, optional, texts
 from momentmix.strict_json import parse_strict
 
-__all__ = ["read_model", "write_model"]
-
 _FORMAT, _VERSION = "momentmix.DiagonalMixture", 1
 _LARGEST = 1 << 30  # bytes; more than any model that was fitted has, and still fits in memory
 

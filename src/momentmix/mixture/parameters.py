@@ -9,10 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
-
-__all__ = ["HasParameters", "Parameters", "parameters_from"]
+from momentmix._typing import Float, Int
 
 
 class HasParameters(Protocol):

@@ -9,16 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from momentmix._typing import Float
 from momentmix.displays import thinned
 from momentmix.displays.style import in_order_of
 from momentmix.errors import InputError
 from momentmix.mixture.mixture import DiagonalMixture
 from momentmix.rows.opening import open_rows
 from momentmix.summary.summary import MomentSummary
-
-Float = NDArray[np.float64]
-
-__all__ = ["DataFacts", "gather"]
 
 _MOST_SHOWN = 4000  # rows in the pictures; more points hide one another and make the file large
 _HIGHEST_ORDER = 4  # moments of the residual picture

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from momentmix.errors import printable
 
-__all__ = ["Cell", "definition_table", "escaped", "items", "section", "sortable_table"]
-
 _MOST_PRINTED = 8  # columns of a table that fit on a printed page
 
 

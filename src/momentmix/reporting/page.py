@@ -26,8 +26,6 @@ from momentmix.reporting.markup import (
 from momentmix.reporting.pictures import Picture
 from momentmix.reporting.words import answers, verdict
 
-__all__ = ["Contents", "page"]
-
 _NUMBERED = re.compile(r"\bcolumns? (correlated within components: )?\d")
 _NO_RECORD = (
     "This model file holds no record of a fit, so there are no certificate and no intervals. "

@@ -14,8 +14,6 @@ from momentmix.fitting.inference.standard_errors import Intervals
 from momentmix.mixture.mixture import DiagonalMixture
 from momentmix.reporting.data_facts import DataFacts
 
-__all__ = ["Picture", "draw"]
-
 
 @dataclass(frozen=True)
 class Picture:

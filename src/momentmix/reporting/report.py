@@ -15,8 +15,6 @@ from momentmix.reporting.data_facts import gather
 from momentmix.reporting.page import Contents, page
 from momentmix.reporting.pictures import draw
 
-__all__ = ["report"]
-
 
 def report(
     model: Any,

@@ -8,8 +8,6 @@ from math import isnan
 from momentmix.fitting.inference.certificate import LARGEST_LOSS, NEGLIGIBLE_EFFECT, Certificate
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE
 
-__all__ = ["Reply", "answers", "verdict"]
-
 
 @dataclass(frozen=True)
 class Reply:

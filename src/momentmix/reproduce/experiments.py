@@ -29,20 +29,6 @@ from momentmix.tensor.approximate import approximate
 from momentmix.tensor.decompose import decompose
 from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
 
-__all__ = [
-    "PerturbedMoments",
-    "approximation",
-    "decomposition",
-    "expected_relative_error",
-    "gaussian",
-    "law_of_section_6",
-    "parameter_stability",
-    "peak_memory",
-    "printed",
-    "recovery",
-    "stability",
-]
-
 Instance = dict[str, Any]
 RELATIVE_NOISE = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 

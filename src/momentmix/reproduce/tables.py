@@ -13,8 +13,6 @@ from momentmix.capacity import largest_rank
 from momentmix.parallel import few_threads
 from momentmix.reproduce import experiments as ex
 
-__all__ = ["TABLES", "Options", "Table", "format_row"]
-
 Row = dict[str, Any]
 Wrap = Callable[[Iterable[Any], int, str], AbstractContextManager[Iterable[Any]]]
 

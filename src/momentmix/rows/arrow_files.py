@@ -15,8 +15,6 @@ from momentmix.errors import InputError, MissingDependencyError
 from momentmix.rows.containers import warn_integers
 from momentmix.rows.table import FileTable, RawBlock, rows_from
 
-__all__ = ["ArrowFile", "ParquetFile", "need_pyarrow"]
-
 
 def need_pyarrow(what: str) -> Any:
     """The package pyarrow, or an error that says how to get it."""

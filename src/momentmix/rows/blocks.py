@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Float = NDArray[np.float64]
-
-__all__ = ["add_sums", "rows_at"]
+from momentmix._typing import Float
 
 
 def add_sums(sums: Iterable[tuple[Any, ...] | None]) -> Any:

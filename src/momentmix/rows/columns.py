@@ -10,8 +10,6 @@ from momentmix.errors import InputError, InputTypeError
 from momentmix.rows.names import check_encodable
 from momentmix.rows.table import Table
 
-__all__ = ["choose_columns", "column_keys", "feature_names", "match_columns"]
-
 
 def choose_columns(table: Table, columns: Sequence[str | int] | None) -> list[int]:
     """Numbers of the columns asked for; None for all, whose names must then differ."""

@@ -17,12 +17,6 @@ from momentmix.arrays import check_real
 from momentmix.errors import PrecisionWarning
 from momentmix.rows.names import check_feature_names, match_names
 
-__all__ = [
-    "column_array", "frame_array", "frame_column", "frame_labels", "frame_names", "frame_rows",
-    "has_mask", "is_frame", "plain_array", "warn_beyond", "warn_integers",
-]  # fmt: skip
-
-
 # -- data frames ------------------------------------------------------------------------------
 
 

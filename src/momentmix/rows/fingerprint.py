@@ -8,11 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Float = NDArray[np.float64]
-
-__all__ = ["Fingerprint", "RowDigest", "counted_twice"]
+from momentmix._typing import Float
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,6 @@ from momentmix.rows.containers import (
 from momentmix.rows.table import RawBlock, Table, rows_from
 from momentmix.rows.validation import as_rows
 
-__all__ = ["ArrayTable", "FrameTable", "memory_table"]
-
 
 def memory_table(data: Any, name: str | None = None) -> Table:
     """A data frame, an array, or anything that NumPy makes one of, as a table."""

@@ -7,10 +7,6 @@ from collections.abc import Iterable, Sequence
 
 from momentmix.errors import InputError, InputTypeError
 
-__all__ = [
-    "check_encodable", "check_feature_names", "column_label", "match_names", "names_for",
-]  # fmt: skip
-
 _NAMES_IN_MESSAGES = 8  # a line or two
 
 

@@ -16,8 +16,6 @@ from momentmix.errors import InputError
 from momentmix.rows.containers import warn_integers
 from momentmix.rows.table import FileTable, RawBlock, rows_from
 
-__all__ = ["NpyFile"]
-
 _MAGIC = b"\x93NUMPY"
 _LONGEST_HEADER = 1 << 14  # NumPy writes about 128 bytes; a header is parsed as Python code
 _READ_BYTES = 1 << 24  # at a time, however wide the rows

@@ -19,8 +19,6 @@ from momentmix.rows.memory_tables import memory_table
 from momentmix.rows.source import Missing, RowSource
 from momentmix.rows.table import Table
 
-__all__ = ["expand", "missing_input", "open_rows", "path_list"]
-
 _SUFFIXES = (
     ".npy", ".parquet", ".csv", ".csv.gz", ".tsv", ".tsv.gz", ".arrow", ".feather",
 )  # fmt: skip

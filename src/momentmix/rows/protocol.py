@@ -11,19 +11,15 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from momentmix._typing import Float, Int
 from momentmix.arrays import as_float64, namespace, on_device_of, to_numpy
 from momentmix.errors import InputError
 from momentmix.parallel import few_threads, map_in_order
 from momentmix.rows.blocks import add_sums, rows_at
 from momentmix.rows.validation import LARGEST_TO_FIT, checked_values
 
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 Sums = tuple[Any, ...]
-
-__all__ = ["ArrayRows", "BlockRows", "DeviceRows", "HeldRows", "Rows"]
 
 
 class Rows(ABC):

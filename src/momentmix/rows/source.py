@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from momentmix._typing import Float
 from momentmix.errors import InputError
 from momentmix.rows.columns import column_keys, feature_names
 from momentmix.rows.fingerprint import Fingerprint, RowDigest, counted_twice
@@ -18,10 +18,7 @@ from momentmix.rows.protocol import Rows
 from momentmix.rows.table import RawBlock, Table
 from momentmix.rows.validation import bad_value, in_range
 
-Float = NDArray[np.float64]
 Missing = Literal["error", "drop"]
-
-__all__ = ["Missing", "NumberedBlock", "RowSource"]
 
 
 class NumberedBlock(NamedTuple):

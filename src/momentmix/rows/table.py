@@ -12,11 +12,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from momentmix._typing import Float
 from momentmix.errors import InputError
-
-Float = NDArray[np.float64]
-
-__all__ = ["FileTable", "RawBlock", "Table", "rows_from"]
 
 # 16 windows of 64 KiB: read in milliseconds, and most changes of a file reach one of them.
 _SAMPLES, _SAMPLE_BYTES = 16, 1 << 16

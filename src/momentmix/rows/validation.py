@@ -26,12 +26,6 @@ from momentmix.rows.containers import (
 )
 from momentmix.rows.names import check_feature_names, column_label, names_for
 
-__all__ = [
-    "LARGEST_TO_FIT", "LARGEST_VALUE", "LARGEST_WEIGHT", "as_device_rows", "as_rows", "as_weights",
-    "bad_value", "check_shape", "check_sizes", "checked_values", "for_sklearn", "in_range",
-    "is_dask", "rows_for",
-]  # fmt: skip
-
 _SCAN = 8192  # rows checked together: a block of usual width stays in the processor's cache
 LARGEST_VALUE = 2.0**1000  # powers of a scaled value stay finite
 LARGEST_TO_FIT = 1e154  # its square is a float64 number, as variances have to be

@@ -24,16 +24,6 @@ from momentmix.summary.layout import Layout
 from momentmix.summary.plausibility import impossible
 from momentmix.summary.totals import Mark, Totals, recentred, remove, rescaled
 
-__all__ = [
-    "check_alike",
-    "check_disjoint",
-    "check_inside",
-    "check_once",
-    "forget",
-    "names_differ",
-    "subtract",
-]
-
 _LOST_BITS = 32  # of 53: second moments of what is left keep a relative accuracy of about 1e-6
 _ROUNDING = 2.0**-40  # by layout, processor or device the sums of a shard differ in their last bits
 

@@ -12,8 +12,6 @@ from momentmix.summary.kernels.half_split import table_rows
 from momentmix.summary.kernels.numpy_sums import CHUNK
 from momentmix.summary.layout import Layout
 
-__all__ = ["SummaryCost", "check_budget", "estimate", "physical_memory"]
-
 _DIGIT_BYTES = 2 * 5 * 8  # five digits of eight bytes, twice: an update works on a copy
 _INTEGER_BYTES = 4 * (8 + 56)  # a pointer and a Python integer of about 200 bits; parts and union
 _FILE_BYTES = 20

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from momentmix._typing import Float
 from momentmix.arrays import (
     as_float64,
     dtype_name,
@@ -33,10 +34,6 @@ from momentmix.summary.kernels.workers import Workers
 from momentmix.summary.layout import Layout
 from momentmix.summary.shard.open_shard import OpenShard
 from momentmix.summary.shard.units import extremes
-
-__all__ = ["Place", "add_device_rows"]
-
-Float = NDArray[np.float64]
 
 _GROWTH = 16
 _FIRST_BLOCKS = 16  # blocks in the first batch

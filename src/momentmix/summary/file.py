@@ -29,8 +29,6 @@ from momentmix.summary.layout import Layout
 from momentmix.summary.plausibility import impossible
 from momentmix.summary.totals import Totals
 
-__all__ = ["MAGIC", "VERSION", "pack", "read_file", "unpack"]
-
 MAGIC, VERSION = b"\x89MMS\r\n\x1a\n", 1
 _PREFIX = struct.Struct("<8sII")
 _HEADER_CAP = 1 << 22

@@ -29,22 +29,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from momentmix._typing import Float
 from momentmix.summary.layout import Layout, Section, member_ranks, square_member_ranks
 
-__all__ = [
-    "QUANTUM_BITS",
-    "DigitSums",
-    "Sums",
-    "add",
-    "coarser",
-    "finer",
-    "move",
-    "subtract",
-    "unfold_constant",
-    "zeros",
-]
-
-Float = NDArray[np.float64]
 Integers = NDArray[np.object_]
 Sums = list[Integers]
 

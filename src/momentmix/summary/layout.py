@@ -25,11 +25,10 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from momentmix._typing import Int
 from momentmix.capacity import check_count
 from momentmix.errors import InputError
-from momentmix.index_sets import Int, check_countable, colex_rank, sets_without
-
-__all__ = ["DEFAULT_REPLICATES", "Kind", "Layout", "Section", "member_ranks", "square_member_ranks"]
+from momentmix.index_sets import check_countable, colex_rank, sets_without
 
 Kind = Literal["distinct", "squared"]
 

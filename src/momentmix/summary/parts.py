@@ -25,11 +25,6 @@ from momentmix.rows.fingerprint import RowDigest, counted_twice
 from momentmix.rows.source import NumberedBlock, RowSource
 from momentmix.summary.summary import MomentSummary, rename_shards
 
-__all__ = [
-    "PART_ROWS", "NewShard", "Part", "PartMark", "Progress", "name_shards", "read_parts",
-    "summarize_parts",
-]  # fmt: skip
-
 # Enough rows that opening a shard costs nothing beside summing them; a checkpoint is at most so
 # many rows behind, and a cluster shares large files evenly.
 PART_ROWS = 1 << 20

@@ -20,8 +20,6 @@ from momentmix.rows.validation import LARGEST_VALUE, LARGEST_WEIGHT
 from momentmix.summary.fixed_point import QUANTUM_BITS
 from momentmix.summary.totals import Totals
 
-__all__ = ["impossible"]
-
 _TOLERANCE = Fraction(1, 1 << 16)  # far above rounding errors, far below what corrupt sums show
 _LARGEST_WEIGHT = int(LARGEST_WEIGHT)
 _LARGEST_SHIFT = Fraction(np.finfo(np.float64).max)

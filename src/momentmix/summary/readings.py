@@ -22,8 +22,9 @@ from math import inf, ldexp, sqrt
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from momentmix._typing import Float
 from momentmix.errors import InputError
 from momentmix.index_sets import sets_without
 from momentmix.summary.fixed_point import QUANTUM_BITS, coarser, finer, move
@@ -31,22 +32,6 @@ from momentmix.summary.layout import Layout
 from momentmix.summary.reduction import rearranged
 from momentmix.summary.totals import Totals
 from momentmix.tensor.monomials import monomials
-
-__all__ = [
-    "Moments",
-    "deviation",
-    "effective_rows",
-    "group_moments",
-    "moments",
-    "nearest_units",
-    "require_rows",
-    "standard_errors",
-    "units",
-    "variance",
-    "weight_sum",
-]
-
-Float = NDArray[np.float64]
 
 _SMALLEST_GROUPS = 4  # fewer say next to nothing about a standard error
 _OVERFLOW = (

@@ -13,8 +13,6 @@ from momentmix.index_sets import colex_rank, index_sets, sets_without
 from momentmix.summary.layout import Layout
 from momentmix.summary.totals import Totals
 
-__all__ = ["chosen_columns", "rearranged", "select", "truncate"]
-
 
 def truncate(
     totals: Totals, order: int, squared_order: int | None, replicates: int | None

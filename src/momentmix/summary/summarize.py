@@ -12,8 +12,6 @@ from momentmix.errors import InputError
 from momentmix.rows.validation import as_device_rows, as_rows
 from momentmix.summary.summary import MomentSummary
 
-__all__ = ["summarize"]
-
 
 def summarize(
     rows: Any,

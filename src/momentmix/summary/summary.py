@@ -43,8 +43,6 @@ from momentmix.summary.shard.accumulator import (
 from momentmix.summary.totals import Totals
 from momentmix.summary.view import SummaryView
 
-__all__ = ["MomentSummary", "rename_shards"]
-
 
 class MomentSummary(SummaryView):
     """Moments of rows, from one pass.

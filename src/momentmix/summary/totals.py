@@ -22,16 +22,13 @@ from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from momentmix._typing import Float
 from momentmix.errors import InputError
 from momentmix.summary.fixed_point import Sums, add, finer, move, subtract, zeros
 from momentmix.summary.layout import Layout
 from momentmix.summary.shard.units import round_ratio
 
-__all__ = ["Mark", "Totals", "combine", "empty", "recentred", "remove", "rescaled", "same"]
-
-Float = NDArray[np.float64]
 Exponents = tuple[int | None, ...]
 
 

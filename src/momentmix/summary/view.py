@@ -7,8 +7,9 @@ it once and so sees the rows of whole updates, whatever other threads do; nobody
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from momentmix._typing import Float
 from momentmix.capacity import check_count
 from momentmix.errors import InputError
 from momentmix.summary import readings
@@ -20,10 +21,6 @@ from momentmix.summary.shard.accumulator import State
 from momentmix.summary.shard.open_shard import OpenShard
 from momentmix.summary.totals import Totals, combine
 from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
-
-__all__ = ["SummaryView"]
-
-Float = NDArray[np.float64]
 
 
 class SummaryView:

@@ -17,11 +17,10 @@ starts, and then other orders of the coordinates, are tried only where that did 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from momentmix._typing import Array
 from momentmix.capacity import check_count
 from momentmix.parallel import one_thread_below
 from momentmix.tensor.coefficients import nearest_real
@@ -29,10 +28,6 @@ from momentmix.tensor.decompose import attempts, default_orders
 from momentmix.tensor.gauss_newton import fit_powers
 from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor, power_sum
 from momentmix.tensor.results import Decomposition, Diagnostics, failure
-
-Array = NDArray[Any]
-
-__all__ = ["Approximation", "approximate"]
 
 _ROUNDS = (1, 4)  # multiples of n_orders; the second round runs if no start of the first converged
 _MOST_STARTS = 4  # starts of (solve-F) in each round: bounds the time where none converges

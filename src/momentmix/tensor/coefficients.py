@@ -22,12 +22,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from math import comb, factorial
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg
 
+from momentmix._typing import Array
 from momentmix.capacity import Split
 from momentmix.index_sets import colex_rank, index_sets
 from momentmix.tensor.generating import SubTensors, scaled_least_squares
@@ -40,10 +39,6 @@ from momentmix.tensor.incomplete_tensor import (
 )
 from momentmix.tensor.monomials import monomials
 from momentmix.tensor.results import Decomposition, Diagnostics
-
-Array = NDArray[Any]
-
-__all__ = ["finish", "lower_coordinates", "nearest_real", "solve_weights"]
 
 
 def lower_coordinates(blocks: SubTensors, split: Split, upper: Array) -> Array | None:

@@ -15,14 +15,13 @@ what differs inside a step.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from momentmix._typing import Int
 from momentmix.capacity import Split, best_split, check_count
 from momentmix.errors import CapacityError, DecompositionError, InputError, InputTypeError
-from momentmix.index_sets import Int, colex_rank, sets_without
+from momentmix.index_sets import colex_rank, sets_without
 from momentmix.parallel import one_thread_below
 from momentmix.tensor.coefficients import finish, lower_coordinates, solve_weights
 from momentmix.tensor.gauss_newton import fit_powers
@@ -34,10 +33,6 @@ from momentmix.tensor.generating import (
 )
 from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
 from momentmix.tensor.results import Decomposition, Diagnostics, failure
-
-Array = NDArray[Any]
-
-__all__ = ["attempts", "decompose", "default_orders"]
 
 _EPS = float(np.finfo(float).eps)
 

@@ -20,13 +20,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import factorial
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg
 from scipy.sparse.linalg import LinearOperator, cg
 
+from momentmix._typing import Array
 from momentmix.tensor.incomplete_tensor import (
     IncompleteSymmetricTensor,
     contract,
@@ -35,10 +34,6 @@ from momentmix.tensor.incomplete_tensor import (
     power_sum,
 )
 from momentmix.tensor.normal_matrix import normal_matrix, vector_block
-
-Array = NDArray[Any]
-
-__all__ = ["PowerFit", "fit_powers", "fit_weighted_powers"]
 
 _LARGEST_MATRIX = 12_000  # unknowns; above it JᴴJ is applied and never stored (1.2 GB at this size)
 _STALL = 1e-15  # relative decrease of the squared residual that rounding alone can give

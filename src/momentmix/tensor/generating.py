@@ -24,27 +24,15 @@ residual zero.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg
 from scipy.linalg import lapack
 
+from momentmix._typing import Array, Int
 from momentmix.capacity import Split
-from momentmix.index_sets import Int, colex_rank, index_sets
+from momentmix.index_sets import colex_rank, index_sets
 from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
-
-Array = NDArray[Any]
-
-__all__ = [
-    "SubTensors",
-    "choose_basis",
-    "common_eigenvalues",
-    "multiplication_matrices",
-    "scaled_least_squares",
-    "sub_tensors",
-]
 
 _GATHER = 1 << 20  # index sets sorted at a time, so that a gather takes about 10 MB
 

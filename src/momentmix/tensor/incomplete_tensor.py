@@ -22,23 +22,12 @@ from math import comb, factorial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from momentmix._typing import Array, Int
 from momentmix.errors import InputError, InputTypeError
-from momentmix.index_sets import Int, check_countable, colex_rank, index_sets
+from momentmix.index_sets import check_countable, colex_rank, index_sets
 from momentmix.tensor.monomials import monomials, monomials_pullback, monomials_tangent
-
-Array = NDArray[Any]
-
-__all__ = [
-    "IncompleteSymmetricTensor",
-    "contract",
-    "contract_gradient",
-    "elementary_symmetric",
-    "power_derivative",
-    "power_inner_products",
-    "power_sum",
-]
 
 
 @dataclass(frozen=True, eq=False)

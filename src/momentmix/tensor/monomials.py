@@ -13,14 +13,10 @@ Differs from the paper: nothing.
 from __future__ import annotations
 
 from math import comb
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
-
-__all__ = ["monomials", "monomials_pullback", "monomials_tangent"]
+from momentmix._typing import Array
 
 
 def monomials(points: Array, degree: int) -> list[Array]:

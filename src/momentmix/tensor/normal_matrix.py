@@ -21,14 +21,9 @@ Differs from the paper: the paper has no such formula; it leaves the Jacobian to
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
-
-__all__ = ["leave_one_out", "normal_matrix", "vector_block"]
+from momentmix._typing import Array
 
 
 def leave_one_out(x: Array, degree: int) -> Array:

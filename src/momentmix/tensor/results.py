@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from momentmix._typing import Array
 from momentmix.capacity import Split
 from momentmix.errors import DecompositionError
 from momentmix.tensor.generating import sub_tensors
 from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
-
-Array = NDArray[Any]
-
-__all__ = ["Decomposition", "Diagnostics", "failure"]
 
 
 @dataclass(frozen=True)

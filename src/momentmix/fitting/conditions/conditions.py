@@ -24,15 +24,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from momentmix._typing import Float, Int
 from momentmix.fitting.conditions.incidence import Incidence, find_incidence
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.index_sets import index_sets, sets_without
 from momentmix.mixture.parameters import Parameters
-
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
-
-__all__ = ["Conditions", "build_conditions", "extended"]
 
 
 @dataclass(frozen=True)

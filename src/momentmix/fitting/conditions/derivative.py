@@ -26,15 +26,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from momentmix._typing import Float, Int
 from momentmix.fitting.conditions.conditions import Conditions, extended
 from momentmix.mixture.parameters import Parameters, parameters_from
-
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
-
-__all__ = ["Derivative", "by_feature", "derivative"]
 
 
 def by_feature(n_components: int, n_features: int) -> Int:

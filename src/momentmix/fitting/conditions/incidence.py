@@ -12,11 +12,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Int = NDArray[np.int64]
-
-__all__ = ["Incidence", "find_incidence"]
+from momentmix._typing import Int
 
 
 class Incidence(NamedTuple):

@@ -18,15 +18,10 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 
+from momentmix._typing import Float, Int
 from momentmix.fitting.conditions.conditions import Conditions
 from momentmix.mixture.parameters import Parameters
-
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
-
-__all__ = ["monomial_covariance"]
 
 _LARGE = 12  # monomials that share a Hermite product; smaller products would cost only overhead
 

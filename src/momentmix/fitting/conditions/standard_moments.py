@@ -19,17 +19,13 @@ from math import comb
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from momentmix._typing import Float
 from momentmix.deprecation import RenamedAttribute
 from momentmix.errors import InputError
 from momentmix.index_sets import colex_rank, index_sets, sets_without
 from momentmix.mixture.mixture import DiagonalMixture
 from momentmix.rows.names import check_feature_names
-
-Float = NDArray[np.float64]
-
-__all__ = ["StandardMoments"]
 
 _BY_FEATURE = ("shift", "scale", "minimum", "maximum")
 

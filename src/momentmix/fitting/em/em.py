@@ -10,18 +10,14 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from momentmix._typing import Float
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.mixture.density import TILE_ENTRIES, Density, mean_log_densities, statistics_of
 from momentmix.mixture.gaussian import coefficients, m_step
 from momentmix.mixture.parameters import Parameters
 from momentmix.parallel import map_in_order
 from momentmix.rows.protocol import Rows
-
-Float = NDArray[np.float64]
-
-__all__ = ["Pass", "em_pass", "log_likelihoods", "run_batch"]
 
 
 class Pass(NamedTuple):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from momentmix._typing import Float
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.em.em import em_pass
 from momentmix.fitting.em.sample import Sample
@@ -20,10 +20,6 @@ from momentmix.mixture.gaussian import m_step
 from momentmix.mixture.parameters import Parameters
 from momentmix.parallel import few_threads
 from momentmix.rows.protocol import Rows
-
-Float = NDArray[np.float64]
-
-__all__ = ["Refined", "full_passes"]
 
 
 @dataclass(frozen=True)

@@ -17,24 +17,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from momentmix._typing import Float
 from momentmix.fitting.em.em import run_batch
 from momentmix.mixture.density import joint_densities
 from momentmix.mixture.gaussian import coefficients
 from momentmix.mixture.parameters import Parameters
-
-Float = NDArray[np.float64]
-
-__all__ = [
-    "cheapest_merges",
-    "component_densities",
-    "merge_components",
-    "merge_copies",
-    "pool_components",
-    "pool_weights",
-    "reduce_pool",
-]
 
 _SHORT_LIST = 12  # pairs that are priced on the rows; the bound orders them well enough
 _TINY = 1e-300  # densities that are divided by, or whose logarithm is taken, are not 0

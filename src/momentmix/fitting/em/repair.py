@@ -15,16 +15,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from momentmix._typing import Float
 from momentmix.fitting.em.em import log_likelihoods, run_batch
 from momentmix.fitting.em.pooling import cheapest_merges, component_densities, pool_components
 from momentmix.fitting.em.starts import seeded_starts
 from momentmix.mixture.parameters import Parameters
-
-Float = NDArray[np.float64]
-
-__all__ = ["repair"]
 
 _SHARES = (0.0005, 0.002, 0.01, 0.05, 0.15)
 _FRESH = 8  # components made of the rows that the mixture explains worst

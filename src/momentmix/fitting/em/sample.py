@@ -7,13 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from momentmix._typing import Float
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.mixture.gaussian import features_of
 from momentmix.rows.protocol import Rows
-
-Float = NDArray[np.float64]
-
-__all__ = ["Sample", "draw_sample", "information_rows"]
 
 ALL_ROWS_BELOW = 20000  # with fewer rows, candidates are made on all of them: it takes seconds
 # Multiplications that the outer product of the scores of a sample may take: about a second.

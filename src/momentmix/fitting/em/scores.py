@@ -25,20 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from momentmix._typing import Float
 from momentmix.mixture.density import joint_densities, responsibilities
 from momentmix.mixture.gaussian import coefficients, values_of
 from momentmix.mixture.parameters import Parameters
 from momentmix.parallel import map_in_order
-
-Float = NDArray[np.float64]
-
-__all__ = [
-    "information_matrix",
-    "mean_score",
-    "scoring_step",
-    "settle_floored",
-    "solve_information",
-]
 
 _ROWS = 4096  # rows whose scores are in memory at once: a few megabytes
 _NEGLIGIBLE = 1e-8  # shares below it change no entry of the information that can be seen

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
-from numpy.typing import NDArray
 
+from momentmix._typing import Float
 from momentmix.fitting.em.em import log_likelihoods, run_batch
 from momentmix.fitting.em.pooling import merge_copies, pool_components, pool_weights, reduce_pool
 from momentmix.fitting.em.repair import repair
@@ -22,10 +22,6 @@ from momentmix.fitting.em.starts import random_starts, seeded_starts
 from momentmix.mixture.gaussian import values_of
 from momentmix.mixture.parameters import Parameters
 from momentmix.parallel import few_threads
-
-Float = NDArray[np.float64]
-
-__all__ = ["Candidate", "Kind", "Origin", "ranked_candidates"]
 
 _SHORT_ROWS = 8000  # rows of the short runs, which only have to tell good starts from poor ones
 _SHORT_STEPS = 30

@@ -14,12 +14,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from momentmix._typing import Float
 from momentmix.mixture.gaussian import m_step, values_of
 from momentmix.mixture.parameters import Parameters
-
-Float = NDArray[np.float64]
-
-__all__ = ["random_starts", "seeded_starts"]
 
 
 def seeded_starts(

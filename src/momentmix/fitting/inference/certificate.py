@@ -12,8 +12,6 @@ from momentmix.errors import printable
 from momentmix.fitting.inference.findings import Finding, Severity
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, OverIdentification
 
-__all__ = ["Certificate"]
-
 NEGLIGIBLE_EFFECT = 5e-4  # standard deviations of one row; with enough rows every test rejects
 LARGEST_LOSS = 0.01  # of accuracy
 

@@ -16,16 +16,12 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from momentmix._typing import Float
 from momentmix.fitting.conditions.conditions import Conditions, extended
 from momentmix.fitting.inference.whitening import Whitening
 from momentmix.index_sets import colex_rank, index_sets
 from momentmix.mixture.parameters import Parameters
-
-Float = NDArray[np.float64]
-
-__all__ = ["Correlation", "find_correlations"]
 
 
 @dataclass(frozen=True)

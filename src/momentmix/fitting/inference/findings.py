@@ -13,8 +13,6 @@ from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, OverI
 from momentmix.index_sets import index_sets
 from momentmix.mixture.parameters import Parameters
 
-__all__ = ["Finding", "Severity", "collect_findings", "find_constants"]
-
 LEAST_ROWS_PER_COMPONENT = 50  # with fewer, a mean is off by 1/√50 = 0.14 deviations or more
 CORRELATION_THAT_MATTERS = 0.1  # with many rows, smaller ones are significant and change little
 SIGNIFICANT_DEVIATES = 6  # not reached by chance, however many pairs are tested

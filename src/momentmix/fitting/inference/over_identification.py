@@ -23,19 +23,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import chi2, gamma
 
+from momentmix._typing import Float
 from momentmix.fitting.conditions.conditions import Conditions, build_conditions
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.correlations import Correlation, find_correlations
 from momentmix.fitting.inference.whitening import Whitening
 from momentmix.mixture import gaussian
 from momentmix.mixture.parameters import Parameters
-
-Float = NDArray[np.float64]
-
-__all__ = ["LEAST_P_VALUE", "OverIdentification", "check_conditions"]
 
 LEAST_P_VALUE = 0.01  # of a model that is accepted: a true one fails once in a hundred fits
 MOST_CONDITIONS = 2000  # their covariance has n² entries, and its root costs n³ operations

@@ -16,8 +16,6 @@ from momentmix.mixture.density import joint_densities, most_probable
 from momentmix.mixture.gaussian import coefficients, features_of, sample
 from momentmix.mixture.parameters import Parameters
 
-__all__ = ["predicted_loss"]
-
 _ROWS = 2500  # accuracies are known to 0.01, less than a loss that matters
 _DRAWS = 20  # enough for the ninth decile
 

@@ -24,25 +24,13 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky, eigh
 from scipy.linalg.lapack import dtrtri
 
+from momentmix._typing import Float
 from momentmix.fitting.conditions.conditions import Conditions
 from momentmix.fitting.conditions.derivative import Derivative, by_feature, derivative
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.mixture import gaussian
 from momentmix.mixture.parameters import Parameters, parameters_from
 from momentmix.parallel import all_threads, map_in_order
-
-Float = NDArray[np.float64]
-
-__all__ = [
-    "Intervals",
-    "StandardErrors",
-    "Uncertainty",
-    "curvature_root",
-    "intervals",
-    "standard_errors",
-    "uncertainty_after_em",
-    "uncertainty_of_moment_fit",
-]
 
 _DRAWS = 4000  # rows: the standard errors themselves then have errors of about one percent
 _AT_ONCE = 100  # draws whose products are in memory at once: a few megabytes

@@ -10,20 +10,16 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky, helmert, solve_triangular
 from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpstrf
 
+from momentmix._typing import Float
 from momentmix.fitting.conditions.conditions import Conditions
 from momentmix.fitting.conditions.derivative import derivative
 from momentmix.fitting.conditions.monomial_covariance import monomial_covariance
 from momentmix.mixture.parameters import Parameters
 from momentmix.parallel import all_threads
-
-Float = NDArray[np.float64]
-
-__all__ = ["Whitening", "gram"]
 
 _DEPENDENT = 1e-11  # squared length of what a slope adds to those before it; its own length is 1
 _ITERATIONS = 20  # the condition number is printed with one digit

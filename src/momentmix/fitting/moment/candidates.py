@@ -21,16 +21,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from momentmix._typing import Float, Int
 from momentmix.capacity import count_monomials
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.index_sets import colex_rank, index_sets
-
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
-
-__all__ = ["PartitionShape", "cross_moments", "draw_candidates", "partition_shapes"]
 
 
 class PartitionShape(NamedTuple):

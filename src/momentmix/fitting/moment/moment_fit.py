@@ -20,9 +20,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
+from momentmix._typing import Float
 from momentmix.errors import DecompositionError
 from momentmix.fitting.conditions.conditions import Conditions, build_conditions
 from momentmix.fitting.conditions.derivative import by_feature, derivative
@@ -34,18 +34,6 @@ from momentmix.fitting.moment.polish import Polished, Stopping, parameter_bounds
 from momentmix.fitting.moment.selection import select_means
 from momentmix.fitting.moment.variances import fit_variances
 from momentmix.mixture.parameters import Parameters, parameters_from
-
-Float = NDArray[np.float64]
-
-__all__ = [
-    "ANSWER",
-    "START",
-    "Effort",
-    "MomentFit",
-    "fit_moments",
-    "one_component",
-    "resolvable_variances",
-]
 
 HIGHEST_PLAIN = 4  # orders that take part in selection and polish; candidates may use more
 GOOD_MISFIT = 1.0  # ‖ρ‖² per degree of freedom; good optima sit at 0.4–0.6 since noises correlate

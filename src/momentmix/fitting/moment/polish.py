@@ -24,15 +24,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dposv
 
+from momentmix._typing import Float
 from momentmix.fitting.conditions.conditions import Conditions
 from momentmix.fitting.conditions.derivative import by_feature, derivative
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.mixture.parameters import Parameters, parameters_from
 from momentmix.parallel import all_threads
-
-Float = NDArray[np.float64]
-
-__all__ = ["Polished", "Stopping", "parameter_bounds", "polish"]
 
 _MOST_TRIALS = 12  # fourfold damping each time: a step 10⁷ times shorter that fails is no descent
 

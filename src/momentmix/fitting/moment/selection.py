@@ -14,17 +14,13 @@ The paper has one candidate per component and no choice to make.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import nnls
 
+from momentmix._typing import Float
 from momentmix.errors import DecompositionError
 from momentmix.fitting.conditions.conditions import Conditions
 
-Float = NDArray[np.float64]
-
 _SHORT_LIST = 8  # nearest pairs whose merge is tried on the conditions: the best is among them
-
-__all__ = ["fit_weights", "merge_means", "select_means"]
 
 
 def fit_weights(features: Float, observed: Float) -> Float:

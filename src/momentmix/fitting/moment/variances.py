@@ -12,15 +12,11 @@ are far less noisy.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import nnls
 
+from momentmix._typing import Float
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.index_sets import sets_without
-
-Float = NDArray[np.float64]
-
-__all__ = ["fit_variances"]
 
 
 def fit_variances(moments: StandardMoments, weights: Float, means: Float, floor: float) -> Float:

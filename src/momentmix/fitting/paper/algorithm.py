@@ -28,12 +28,12 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 from math import comb
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import nnls
 
+from momentmix._typing import Array
 from momentmix.errors import InputError, PrecisionWarning
 from momentmix.index_sets import sets_without
 from momentmix.mixture.mixture import DiagonalMixture
@@ -42,10 +42,6 @@ from momentmix.summary.summary import MomentSummary
 from momentmix.tensor.approximate import Approximation, approximate
 from momentmix.tensor.gauss_newton import PowerFit, fit_weighted_powers
 from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor, power_sum
-
-Array = NDArray[Any]
-
-__all__ = ["MomentSource", "PaperFit", "RawMoments", "fit_paper", "learn_mixture", "weight_order"]
 
 _LEAST_WEIGHT = 1e-6  # below any weight that moments of a sample can tell from zero
 _FLOOR = 0.1  # of the variance within components

@@ -28,8 +28,6 @@ from momentmix.mixture.mixture import DiagonalMixture
 from momentmix.mixture.parameters import Parameters
 from momentmix.summary.summary import MomentSummary
 
-__all__ = ["fit_as_printed"]
-
 
 def fit_as_printed(
     data: Any,

@@ -9,8 +9,6 @@ from functools import cached_property
 
 from momentmix.errors import InputError
 
-__all__ = ["NULLS", "Dialect"]
-
 NULLS = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NAN", "null", "NULL", "None")
 _THOUSANDS = (",", ".", "'", "\u2019", " ", "\u00a0", "\u202f", "_")  # offered in messages
 

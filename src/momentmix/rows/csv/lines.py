@@ -12,8 +12,6 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["LineFinder", "count_lines", "end_of_line"]
-
 Places = NDArray[np.int64]
 
 _QUOTE = ord('"')

@@ -10,13 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from momentmix._typing import Float
 from momentmix.rows.csv.dialect import NULLS, Dialect
-
-__all__ = ["parsed_fast"]
-
-Float = NDArray[np.float64]
 
 
 def parsed_fast(chunk: bytes, columns: Sequence[int], n_columns: int, dialect: Dialect) -> Float:

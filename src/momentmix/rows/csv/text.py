@@ -18,8 +18,8 @@ from itertools import chain, islice
 from typing import Any, BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
 
+from momentmix._typing import Float
 from momentmix.errors import InputError
 from momentmix.rows.containers import warn_beyond
 from momentmix.rows.csv.dialect import Dialect
@@ -27,9 +27,6 @@ from momentmix.rows.csv.lines import LineFinder, count_lines, end_of_line
 from momentmix.rows.csv.numbers import parsed_fast
 from momentmix.rows.table import FileTable, RawBlock, Table
 
-__all__ = ["CsvFile", "CsvStream", "CsvText"]
-
-Float = NDArray[np.float64]
 Chunk = tuple[int, bytes]  # number of its first line, text
 
 CHUNK = 1 << 22  # bytes read at a time: enough for a fast parser, few beside the memory

@@ -21,8 +21,6 @@ from momentmix.summary.kernels.plan import Plan, Product, Rows
 from momentmix.summary.kernels.whole_tables import whole_table_plan
 from momentmix.summary.layout import Layout
 
-__all__ = ["ArrayExecutor"]
-
 _COPIES = 4  # of the table at once: gathered factors, their product, and the table itself
 
 

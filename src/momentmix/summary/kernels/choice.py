@@ -36,8 +36,6 @@ from momentmix.summary.kernels.executor import Executor
 from momentmix.summary.kernels.numpy_sums import NumpyExecutor
 from momentmix.summary.layout import Layout
 
-__all__ = ["device_executor", "host_executor"]
-
 _WORTH_LOADING = 1 << 33  # moments times rows that NumPy sums in about a second
 
 

@@ -13,24 +13,14 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from momentmix._typing import Float, Int
 from momentmix.locks import ForkSafeLock
 from momentmix.parallel import few_threads
 from momentmix.summary.kernels.half_split import half_split_plan
-from momentmix.summary.kernels.numpy_sums import (
-    CHUNK,
-    Float,
-    HostExecutor,
-    NumpyExecutor,
-    Workspace,
-)
+from momentmix.summary.kernels.numpy_sums import CHUNK, HostExecutor, NumpyExecutor, Workspace
 from momentmix.summary.kernels.plan import Fill, Plan
 from momentmix.summary.layout import Layout
-
-__all__ = ["CompiledExecutor", "agrees_with_numpy", "is_installed", "is_loaded"]
-
-Int = NDArray[np.int64]
 
 _EACH, _OUTER, _PRODUCT = 0, 1, 2  # kinds of steps
 _LOADING = ForkSafeLock()

@@ -10,8 +10,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Executor", "Units"]
-
 Units = tuple[NDArray[np.float64], NDArray[np.float64]]
 """Inverse scale (powers of two) and shift (integers), each of shape (n_features,)."""
 

@@ -26,11 +26,10 @@ from math import comb
 
 import numpy as np
 
-from momentmix.index_sets import Int, index_sets
+from momentmix._typing import Int
+from momentmix.index_sets import index_sets
 from momentmix.summary.kernels.plan import Direction, Fill, Operand, Plan, ProductPlanner, n_rows_of
 from momentmix.summary.layout import Layout
-
-__all__ = ["TILE", "half_split_plan", "mixed_degrees", "table_places", "table_rows"]
 
 TILE = 1200  # entries of a product: up to here OpenBLAS takes its path for small matrices
 _CALL = 60  # entries whose products take as long as one more call of NumPy

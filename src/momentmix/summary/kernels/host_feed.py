@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from momentmix.errors import InputError, MissingDependencyError
 
-__all__ = ["feed"]
-
 _BYTES = 1 << 28  # of one window
 _COPIERS = 8  # threads that fill a buffer: one alone is slower than the way to the device
 

@@ -12,16 +12,13 @@ from queue import Empty, SimpleQueue
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from momentmix._typing import Float
 from momentmix.summary.kernels.executor import Units
 from momentmix.summary.kernels.half_split import TILE, half_split_plan
 from momentmix.summary.kernels.plan import Fill, Plan
 from momentmix.summary.layout import Layout
 
-__all__ = ["CHUNK", "HostExecutor", "NumpyExecutor", "Workspace"]
-
-Float = NDArray[np.float64]
 Call = tuple[Any, Any, Any, Any]  # a function, two operands and the result
 
 CHUNK = 512  # rows; a tile of that length is what OpenBLAS multiplies best

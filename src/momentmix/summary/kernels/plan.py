@@ -22,20 +22,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from momentmix.index_sets import Int, colex_rank
+from momentmix._typing import Int
+from momentmix.index_sets import colex_rank
 from momentmix.summary.layout import Layout
-
-__all__ = [
-    "Direction",
-    "Fill",
-    "Operand",
-    "Plan",
-    "Product",
-    "ProductPlanner",
-    "Rows",
-    "n_rows_of",
-    "operand",
-]
 
 Direction = Literal["any", "rising", "falling"]
 Rows = slice | Int  # a range of rows of a table, or their numbers

@@ -18,12 +18,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from momentmix.index_sets import Int, index_sets, sets_without
+from momentmix._typing import Int
+from momentmix.index_sets import index_sets, sets_without
 from momentmix.summary.kernels.plan import ProductPlanner, operand
 from momentmix.summary.kernels.whole_tables import pair_sets, suits_pairs
 from momentmix.summary.layout import Layout
-
-__all__ = ["TilePlan", "n_factors", "tile_plan"]
 
 
 class TilePlan(NamedTuple):

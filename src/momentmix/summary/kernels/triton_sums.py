@@ -28,7 +28,6 @@ try:
 except ImportError:  # then nothing here is called
     triton = None
 
-__all__ = ["DEFAULT", "Settings", "TritonExecutor"]
 
 _CHUNK = 1 << 22  # rows whose points are in memory at once: half a gigabyte for 15 features
 

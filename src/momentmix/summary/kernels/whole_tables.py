@@ -13,12 +13,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from momentmix.index_sets import Int, colex_rank, index_sets
+from momentmix._typing import Int
+from momentmix.index_sets import colex_rank, index_sets
 from momentmix.summary.kernels.half_split import Place, mixed_degrees
 from momentmix.summary.kernels.plan import Fill, Operand, Plan, ProductPlanner, operand
 from momentmix.summary.layout import Layout
-
-__all__ = ["pair_sets", "suits_pairs", "whole_table_plan"]
 
 _PANEL = 128  # rows of a product: smaller ones waste less of the triangle, but leave cores idle
 _MOST_FEATURES = 60  # with more of them most products of pairs are no moments of order 3 or 4

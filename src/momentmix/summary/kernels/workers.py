@@ -12,8 +12,6 @@ from typing import Any
 
 from momentmix.parallel import few_threads
 
-__all__ = ["Workers"]
-
 _QUEUED = 4  # blocks that wait for each thread: enough to keep it busy, little memory
 
 

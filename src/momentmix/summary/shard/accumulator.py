@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from momentmix._typing import Float
 from momentmix.arrays import device_of, is_foreign, namespace, on_device_of, to_numpy
 from momentmix.errors import InputError, InputTypeError, ShardError
 from momentmix.parallel import usable_cores
@@ -26,9 +27,6 @@ from momentmix.summary.kernels.workers import Workers
 from momentmix.summary.shard.open_shard import OpenShard
 from momentmix.summary.totals import Totals
 
-__all__ = ["NewRows", "State", "checked_rows", "checked_update", "shard_digest", "with_rows"]
-
-Float = NDArray[np.float64]
 Names = tuple[str, ...] | None
 
 

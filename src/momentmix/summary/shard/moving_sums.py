@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from momentmix._typing import Float
 from momentmix.summary.fixed_point import (
     DigitSums,
     Sums,
@@ -43,10 +44,6 @@ from momentmix.summary.shard.units import (
     round_ratio,
     typical_exponent,
 )
-
-__all__ = ["MovingSums"]
-
-Float = NDArray[np.float64]
 
 # A finer unit is exact, so a factor of 8 changes it; a coarser one rounds, so it has to be needed.
 _FINER_BITS, _COARSER_BITS = 3, 16

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from momentmix._typing import Float
 from momentmix.errors import InputError
 from momentmix.rows.names import column_label
 from momentmix.summary.kernels.executor import Executor, Units
@@ -30,10 +31,6 @@ from momentmix.summary.layout import Layout
 from momentmix.summary.shard.moving_sums import MovingSums
 from momentmix.summary.shard.units import extremes
 from momentmix.summary.totals import Totals, recentred
-
-__all__ = ["OpenShard", "block_rows"]
-
-Float = NDArray[np.float64]
 
 _LARGEST_BLOCK = 4096  # rows: longer sums lose digits, and the price of a block is small by then
 _SMALLEST_BLOCK = 1024

@@ -23,19 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from momentmix._typing import Float
 from momentmix.errors import InputError
-
-__all__ = [
-    "check_outliers",
-    "constant_exponent",
-    "extremes",
-    "floor_exponent",
-    "reach_allowed",
-    "round_ratio",
-    "typical_exponent",
-]
-
-Float = NDArray[np.float64]
 
 _FLOOR_BITS = 44  # of the 53 of float64: nine are left for deviations below the unit
 _LIMIT_BITS = 800  # of a monomial of one row; 2^223 rows or weights fit above it in float64
