@@ -34,7 +34,7 @@ from threadpoolctl import threadpool_limits
 import momentmix as mm
 from momentmix.capacity import choose_order
 from momentmix.fitting.em import em
-from momentmix.fitting.inputs import summarised
+from momentmix.fitting.inputs import summarized
 from momentmix.mixture.gaussian import m_step
 from momentmix.mixture.parameters import Parameters
 from momentmix.rows.protocol import ArrayRows
@@ -98,7 +98,7 @@ def pomegranate(rows, r):
     from pomegranate.gmm import GeneralMixtureModel
     from sklearn.cluster import kmeans_plusplus
 
-    # Its own k-means start holds every row against every centre at once; seeds are handed in.
+    # Its own k-means start holds every row against every center at once; seeds are handed in.
     seeds, _ = kmeans_plusplus(rows, r, random_state=0)
     spread = torch.tensor(rows.var(axis=0), dtype=torch.float32)
     parts = [
@@ -311,7 +311,7 @@ def em_pass(a):
 
 def _both_passes(truth, rows, threads, repeats):
     """Seconds of both, in turn, and whether their steps agree."""
-    moments = summarised(rows, 3, threads)
+    moments = summarized(rows, 3, threads)
     standard = moments.standardize(truth)
     start = Parameters(standard.weights, standard.means, standard.variances)
     times = {"ours": [], "theirs": [], "ours core": [], "theirs core": []}

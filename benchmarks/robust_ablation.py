@@ -20,7 +20,7 @@ from momentmix.fitting.em.passes import full_passes
 from momentmix.fitting.em.pooling import pool_components, pool_weights, reduce_pool
 from momentmix.fitting.em.sample import draw_sample
 from momentmix.fitting.em.starts import random_starts, seeded_starts
-from momentmix.fitting.inputs import summarised
+from momentmix.fitting.inputs import summarized
 from momentmix.fitting.moment.candidates import draw_candidates
 from momentmix.fitting.moment.moment_fit import (
     PATIENCE,
@@ -98,7 +98,7 @@ def main():
     for seed in range(a.seeds):
         truth, rows = draw(a.law, a.r, a.d, a.n, seed)
         rng = np.random.default_rng(seed)
-        moments = summarised(rows, choose_order(a.d, a.r), 1)
+        moments = summarized(rows, choose_order(a.d, a.r), 1)
 
         def note(name, p, moments=moments, truth=truth):
             mixture = DiagonalMixture(p.weights / p.weights.sum(), p.means, p.variances)

@@ -2,7 +2,7 @@
 
 python benchmarks/summarize_parquet.py --rows 10000000 --features 15 --order 4
 
-The file is drawn block by block and summarised by the command in a process of its own, whose peak
+The file is drawn block by block and summarized by the command in a process of its own, whose peak
 memory the system tells; a figure is printed only if the summary holds every row and the right mean.
 """
 

@@ -76,8 +76,8 @@ def living(client):
 
 def rows_of(number):
     rng = np.random.default_rng(number)
-    centres = 4.0 * np.array([[1, 0, -1, 1, 0], [-1, 1, 0, 0, 1]])
-    return centres[rng.integers(2, size=N_ROWS)] + rng.standard_normal((N_ROWS, 5))
+    centers = 4.0 * np.array([[1, 0, -1, 1, 0], [-1, 1, 0, 0, 1]])
+    return centers[rng.integers(2, size=N_ROWS)] + rng.standard_normal((N_ROWS, 5))
 
 
 def load(number, folder, kills):

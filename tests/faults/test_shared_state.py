@@ -159,8 +159,8 @@ def test_a_failing_thread_takes_nothing_back_from_another():
 
 def test_the_fit_that_waits_is_made_once_for_all_threads(monkeypatch):
     model, made = MomentGaussianMixture(1, n_threads=1).partial_fit(ROWS), []
-    call = model._call
-    monkeypatch.setattr(model, "_call", lambda data: (made.append(1), call(data))[1])
+    call = model._fit_to
+    monkeypatch.setattr(model, "_fit_to", lambda data: (made.append(1), call(data))[1])
     found = []
     run_all(*[lambda: found.append(model.predict(ROWS[:5]).tolist())] * 6)
     assert found == [[0] * 5] * 6

@@ -11,7 +11,7 @@ from scipy.stats import kstest
 
 import momentmix as mm
 from momentmix.fitting.inference.over_identification import check_conditions
-from momentmix.fitting.inputs import summarised
+from momentmix.fitting.inputs import summarized
 from momentmix.mixture.matching import clustering_accuracy
 from momentmix.mixture.parameters import Parameters
 
@@ -77,7 +77,7 @@ def test_over_identification_is_calibrated_at_the_truth_and_rejects_a_wrong_mode
     for seed in range(40):
         truth = overlapping(3, 6, seed)
         rows, _ = truth.sample(4000, random_state=seed)
-        moments = summarised(rows, 3, 1)
+        moments = summarized(rows, 3, 1)
         z = moments.standardize(truth)
         rng = np.random.default_rng(seed)
         p = Parameters(z.weights, z.means, z.variances)

@@ -98,7 +98,7 @@ def summary_of(rows: Rows, order: int, squared_order: int, n_threads: int) -> Mo
     return summary
 
 
-def summarised(data: Any, order: int, n_threads: int) -> StandardMoments:
+def summarized(data: Any, order: int, n_threads: int) -> StandardMoments:
     """Standardized moments of rows up to `order`, in one pass."""
     moments = moments_of(summary_of(rows_of(data), order, max(0, min(2, order - 1)), n_threads))
     assert moments is not None

@@ -35,7 +35,7 @@ from momentmix.fitting.inference.standard_errors import (
     uncertainty_after_em,
     uncertainty_of_moment_fit,
 )
-from momentmix.fitting.inputs import summarised
+from momentmix.fitting.inputs import summarized
 from momentmix.fitting.moment.moment_fit import (
     ANSWER,
     START,
@@ -103,7 +103,7 @@ def read_moments(
         return data if wanted is None else data.truncated(wanted)
     with context.clock.stage("moments"):
         wanted = wanted or choose_order(data.n_features, n_components)
-        return summarised(data, wanted, context.n_threads)
+        return summarized(data, wanted, context.n_threads)
 
 
 def check_capacity(moments: StandardMoments, n_components: int, n_columns: int) -> None:

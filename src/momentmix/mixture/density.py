@@ -120,10 +120,14 @@ def responsibilities(joint: Any, xp: Any = np, least: float = _LEAST_IN_SUMS) ->
 
 
 def posteriors(joint: Any, xp: Any = np) -> Any:
-    """Posterior probabilities (…, r, n), down to the smallest numbers; overwrites `joint`."""
-    shares, _ = responsibilities(joint, xp, _LEAST)
+    """Posterior probabilities (r, n), down to the smallest numbers; overwrites `joint`.
+
+    NaN for rows so far away that every density is 0.
+    """
+    shares, logs = responsibilities(joint, xp, _LEAST)
     if xp is np:
         shares *= shares > _NOTHING
+        shares[:, logs == -np.inf] = np.nan
     return shares
 
 

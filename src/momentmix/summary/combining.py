@@ -22,7 +22,7 @@ from momentmix.rows.names import column_label
 from momentmix.summary.fixed_point import QUANTUM_BITS, Sums
 from momentmix.summary.layout import Layout
 from momentmix.summary.plausibility import impossible
-from momentmix.summary.totals import Mark, Totals, recentred, remove, rescaled
+from momentmix.summary.totals import Mark, Totals, recentered, remove, rescaled
 
 _LOST_BITS = 32  # of 53: second moments of what is left keep a relative accuracy of about 1e-6
 _ROUNDING = 2.0**-40  # by layout, processor or device the sums of a shard differ in their last bits
@@ -226,7 +226,7 @@ def _check_digits(rest: Totals, rows: Totals) -> None:
     beside the deviations that are left.
     """
     exponents = tuple(0 if e is None else e for e in rest.exponents)
-    lost = recentred(rescaled(rows, exponents), rest.shifts)
+    lost = recentered(rescaled(rows, exponents), rest.shifts)
     weight = rest.weight
     if lost.weight > weight << _LOST_BITS:
         raise _too_few_digits("the weights", lost.weight, weight)

@@ -121,14 +121,14 @@ def _target(
     moments vanish in proportion, whatever its unit of measurement.
     """
     d = totals.layout.n_features
-    centre = totals.mean if shift is None else _vector("shift", shift, d)
+    center = totals.mean if shift is None else _vector("shift", shift, d)
     if scale is None:
         spread, size = deviation(totals), np.abs(totals.mean)
-        return centre, np.where(spread > 0, spread, np.where(size > 0, size, 1.0))
+        return center, np.where(spread > 0, spread, np.where(size > 0, size, 1.0))
     unit = _vector("scale", scale, d)
     if (unit <= 0).any():
         raise InputError(f"scale must be positive; got {unit.min()}.")
-    return centre, unit
+    return center, unit
 
 
 def _quotients(sums: list[Any], weight: int) -> list[Float]:

@@ -281,7 +281,7 @@ class MomentSummary(SummaryView):
         """
         totals = self._totals()
         shifts = None if shift is None else readings.nearest_units(totals, shift)
-        return self._derived(algebra.recentred(totals, shifts), self._names)
+        return self._derived(algebra.recentered(totals, shifts), self._names)
 
     recentre = RenamedAttribute("recenter")
 

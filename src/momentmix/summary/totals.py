@@ -128,7 +128,7 @@ def rescaled(totals: Totals, exponents: Exponents) -> Totals:
     )
 
 
-def _centres(parts: Sequence[Totals]) -> tuple[int, ...]:
+def _centers(parts: Sequence[Totals]) -> tuple[int, ...]:
     """The exact mean of a union, in the common unit of its parts, rounded half to even."""
     weight = sum(part.weight for part in parts)
     if not weight:
@@ -147,9 +147,9 @@ def _column_sums(part: Totals) -> list[tuple[Totals, int, int]]:
     return [(part, k, s) for k, s in zip(part.shifts, part.first, strict=True)]
 
 
-def recentred(totals: Totals, shifts: Sequence[int] | None = None) -> Totals:
+def recentered(totals: Totals, shifts: Sequence[int] | None = None) -> Totals:
     """The same sums about other integer shifts, by default the rounded mean: exact."""
-    wanted = _centres([totals]) if shifts is None else tuple(shifts)
+    wanted = _centers([totals]) if shifts is None else tuple(shifts)
     deltas = [new - old for new, old in zip(wanted, totals.shifts, strict=True)]
     return replace(totals, shifts=wanted, sums=move(totals.layout, totals.sums, deltas))
 
@@ -157,11 +157,11 @@ def recentred(totals: Totals, shifts: Sequence[int] | None = None) -> Totals:
 def combine(left: Totals, right: Totals) -> Totals:
     """The sums of the union of two disjoint sets of shards, in its canonical units."""
     if not right.shards or not left.shards:
-        return recentred(right if right.shards else left)
+        return recentered(right if right.shards else left)
     exponents = _finest(left.exponents, right.exponents)
     parts = [rescaled(part, exponents) for part in (left, right)]
-    centres = _centres(parts)
-    a, b = (recentred(part, centres) for part in parts)
+    centers = _centers(parts)
+    a, b = (recentered(part, centers) for part in parts)
     return replace(
         a,
         sums=add(a.sums, b.sums),
@@ -181,7 +181,7 @@ def remove(whole: Totals, part: Totals) -> Totals:
     shards = whole.shards - part.shards
     exponents = _finest(whole.exponents, part.exponents)
     a = rescaled(whole, exponents)
-    b = recentred(rescaled(part, exponents), a.shifts)
+    b = recentered(rescaled(part, exponents), a.shifts)
     n_rows = tuple(x - y for x, y in zip(a.n_rows, b.n_rows, strict=True))
     rest = replace(
         a,
@@ -199,7 +199,7 @@ def remove(whole: Totals, part: Totals) -> Totals:
             "although the shard ids agree they are not parts of one another. Were rows forgotten "
             "in one of them?"
         )
-    return recentred(rest) if shards else empty(whole.layout)
+    return recentered(rest) if shards else empty(whole.layout)
 
 
 def _plausible(rest: Totals, rows_left: bool) -> bool:
@@ -215,6 +215,6 @@ def same(left: Totals, right: Totals) -> bool:
     if any(getattr(left, name) != getattr(right, name) for name in plain):
         return False
     exponents = _finest(left.exponents, right.exponents)
-    a, b = (recentred(rescaled(part, exponents)) for part in (left, right))
+    a, b = (recentered(rescaled(part, exponents)) for part in (left, right))
     equal = [bool((x == y).all()) for x, y in zip(a.sums, b.sums, strict=True)]
     return a.shifts == b.shifts and all(equal)

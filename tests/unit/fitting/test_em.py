@@ -20,7 +20,7 @@ from momentmix.fitting.em.sample import draw_sample
 from momentmix.fitting.em.scores import information_matrix, mean_score, scoring_step
 from momentmix.fitting.em.search import Kind, Origin, ranked_candidates
 from momentmix.fitting.em.starts import random_starts, seeded_starts
-from momentmix.fitting.inputs import rows_of, summarised
+from momentmix.fitting.inputs import rows_of, summarized
 from momentmix.mixture.gaussian import coefficients, features_of, m_step
 from momentmix.mixture.parameters import Parameters, parameters_from
 from momentmix.rows.protocol import ArrayRows
@@ -32,7 +32,7 @@ FLOOR = np.full(4, 1e-6)
 def case():
     truth = random_mixture(3, 4, seed=0, spread=2.0)
     rows, _ = truth.sample(3000, random_state=1)
-    moments = summarised(rows, 4, 1)
+    moments = summarized(rows, 4, 1)
     return rows, moments, parameters_of(moments.standardize(truth))
 
 

@@ -4,7 +4,7 @@ from dataclasses import fields
 
 import numpy as np
 import pytest
-from fitting_helpers import exact_moments, random_mixture
+from fitting_helpers import random_mixture
 
 import momentmix as mm
 
@@ -29,14 +29,6 @@ def test_a_record_shares_the_parts(result):
     assert record.provenance is result.provenance
     assert (record.winner, record.certificate) == (result.winner, result.certificate)
     assert (record.command, record.seed, type(record.seed)) == ("by hand", 7, int)
-
-
-def test_the_british_name_is_deprecated():
-    truth = random_mixture(2, 3, seed=0)
-    moments = exact_moments(truth, 3)
-    with pytest.warns(DeprecationWarning, match="standardise is now standardize"):
-        old = moments.standardise(truth)
-    np.testing.assert_array_equal(old.means, moments.standardize(truth).means)
 
 
 def test_stages_list_every_order_that_was_tried_and_notes_those_of_the_answer():

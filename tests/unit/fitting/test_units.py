@@ -6,7 +6,7 @@ import pytest
 
 import momentmix as mm
 from momentmix.errors import InputError
-from momentmix.fitting.inputs import moments_of, summarised
+from momentmix.fitting.inputs import moments_of, summarized
 
 NAMES = ["a", "b", "c", "d", "e", "f"]
 LARGE = r"must stay below 1e\+154 in size.*column 2{} reaches 9e\+{}.*divide it by .* 1e\+{}"
@@ -100,7 +100,7 @@ def test_they_are_refused_before_any_work(rows, monkeypatch, tmp_path):
     np.save(tmp_path / "x.npy", bad)
     worked = []
     monkeypatch.setattr(mm.MomentSummary, "update", lambda *_, **__: worked.append(1))
-    monkeypatch.setattr("momentmix.fitting.run.ranked_candidates", lambda *_: worked.append(1))
+    monkeypatch.setattr("momentmix.fitting.pipeline.ranked_candidates", lambda *_: worked.append(1))
     model = mm.MomentGaussianMixture(2)
     calls = [lambda: mm.fit(bad, 2), lambda: mm.fit(mm.open_rows(tmp_path / "x.npy"), 2)]
     calls += [lambda: mm.fit(bad, 2, method="paper"), lambda: model.fit(bad)]
@@ -121,7 +121,7 @@ def test_columns_too_small_for_variances_are_named(rows, tmp_path, unit):
 
 
 def test_moments_of_too_large_or_small_columns_are_refused_too(rows):
-    moments = summarised(rows, 3, 1)
+    moments = summarized(rows, 3, 1)
     large = type(moments)(**{**vars(moments), "maximum": moments.maximum * 1e160})
     with pytest.raises(InputError, match="must stay below"):
         mm.fit(large, 2)

@@ -30,7 +30,7 @@ from momentmix.summary.kernels.workers import Workers
 from momentmix.summary.layout import Layout
 from momentmix.summary.shard.moving_sums import MovingSums
 from momentmix.summary.shard.units import extremes
-from momentmix.summary.totals import Totals, recentred
+from momentmix.summary.totals import Totals, recentered
 
 _LARGEST_BLOCK = 4096  # rows: longer sums lose digits, and the price of a block is small by then
 _SMALLEST_BLOCK = 1024
@@ -220,7 +220,7 @@ class OpenShard:
             shards=frozenset([self.shard_id]),
             n_forgotten=0,
         )
-        return recentred(totals)
+        return recentered(totals)
 
 
 def _namer(place: tuple[int, Any]) -> Any:
