@@ -125,7 +125,7 @@ def stage_times(d: int, m: int, repeats: int) -> tuple[dict[object, float], Nump
     space = Workspace(executor.plan, executor.chunk)
     work, n_chunks = space.chunk_calls(executor.chunk, False), n // executor.chunk
     rows, units = rng.standard_normal((n, d)) + 3, (np.ones(d), np.full(d, 3.0))
-    digits, vector = DigitSums(layout), np.append(executor.sums(rows[None], None, units), n)
+    digits, sums = DigitSums(layout), executor.sums(rows[None], None, units)[0]
     many = np.tile(rows, (4, 1))
     summary = MomentSummary(d, m, n_threads=1).update(many)
     check(summary, many)
@@ -135,7 +135,7 @@ def stage_times(d: int, m: int, repeats: int) -> tuple[dict[object, float], Nump
         "checks": lambda: (checked_values(rows, None), extremes(rows)),
         "monomials": lambda: call_all([*work.fills, *slabs] * n_chunks),
         "products": lambda: call_all(rest * n_chunks),
-        "adding": lambda: digits.add(vector.copy(), 0),
+        "adding": lambda: digits.add(sums.copy(), float(n), 0),
         "block": lambda: executor.sums(rows[None], None, units),
         "whole": lambda: summary.update(many),
     }

@@ -100,9 +100,9 @@ done(seconds, ok)
 """
 
 TASKS = {
-    "summarize-15-4": SUMMARIZE.format(d=15, n=2_000_000, order=4, repeats=2),
+    "summarize-15-4": SUMMARIZE.format(d=15, n=2_000_000, order=4, repeats=3),
     "summarize-15-6": SUMMARIZE.format(d=15, n=300_000, order=6, repeats=2),
-    "summarize-30-4": SUMMARIZE.format(d=30, n=100_000, order=4, repeats=2),
+    "summarize-30-4": SUMMARIZE.format(d=30, n=100_000, order=4, repeats=4),
     "summarize-few": SUMMARIZE.format(d=7, n=2_000, order=4, repeats=20),
     "fit-rows": FIT.format(r=6, d=15, n=200_000, summary=False, repeats=2, matching="{matching}"),
     "fit-summary": FIT.format(r=6, d=15, n=100_000, summary=True, repeats=2, matching="{matching}"),

@@ -16,13 +16,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from momentmix._typing import Float
-from momentmix.arrays import is_foreign, namespace
 from momentmix.capacity import choose_order
 from momentmix.errors import FitWarning, InputError, InputTypeError
 from momentmix.fitting.api import fit
 from momentmix.fitting.result import FitResult
 from momentmix.locks import ForkSafeLock, one_at_a_time
 from momentmix.mixture.mixture import DiagonalMixture
+from momentmix.rows.arrays import is_foreign, namespace
 from momentmix.rows.protocol import ArrayRows, DeviceRows, HeldRows
 from momentmix.rows.validation import (
     LARGEST_TO_FIT,

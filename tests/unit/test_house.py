@@ -15,9 +15,9 @@ SOURCE = Path(momentmix.__file__).parent
 # that begin with it and are named by no longer entry: `summary.layout` lies below `summary`.
 LAYERS = [
     {"errors", "_typing", "_version", "deprecation"},
-    {"arrays", "atomic_file", "index_sets", "locks", "strict_json"},
+    {"atomic_file", "index_sets", "locks", "strict_json"},
     {"parallel", "capacity", "json_fields"},
-    {"rows.blocks", "rows.fingerprint", "rows.names", "rows.table"},
+    {"rows.arrays", "rows.blocks", "rows.fingerprint", "rows.names", "rows.table"},
     {"rows.columns", "rows.containers", "rows.validation"},
     {"rows.protocol"},
     {"rows.csv"},

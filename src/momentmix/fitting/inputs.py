@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from momentmix.arrays import is_foreign
 from momentmix.errors import InputError
 from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.rows.arrays import is_foreign
 from momentmix.rows.names import column_label
 from momentmix.rows.protocol import ArrayRows, BlockRows, DeviceRows, Rows
 from momentmix.rows.validation import (

@@ -24,10 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float
-from momentmix.arrays import as_float64, free_bytes, namespace, on_device_of, to_numpy
 from momentmix.mixture.gaussian import feature_parts, fill_features, standardized_coefficients
 from momentmix.mixture.parameters import HasParameters
 from momentmix.parallel import few_threads, map_in_order, usable_cores
+from momentmix.rows.arrays import as_float64, free_bytes, namespace, on_device_of, to_numpy
 
 Reduction = Callable[[Any, Any], Any]
 

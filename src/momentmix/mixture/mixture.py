@@ -22,12 +22,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from momentmix._typing import Float
-from momentmix.arrays import check_real, is_foreign, namespace
 from momentmix.errors import InputError, InputTypeError, ModelFileError
 from momentmix.index_sets import sets_without
 from momentmix.mixture.density import Density, Reduction, log_sums, most_probable, posteriors
 from momentmix.mixture.gaussian import sample
 from momentmix.mixture.model_file import read_model, write_model
+from momentmix.rows.arrays import check_real, is_foreign, namespace
 from momentmix.rows.containers import plain_array
 from momentmix.rows.names import check_feature_names
 from momentmix.rows.validation import rows_for

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix.arrays import check_real
 from momentmix.errors import PrecisionWarning
+from momentmix.rows.arrays import check_real
 from momentmix.rows.names import check_feature_names, match_names
 
 # -- data frames ------------------------------------------------------------------------------

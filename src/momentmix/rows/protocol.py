@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from momentmix._typing import Float, Int
-from momentmix.arrays import as_float64, namespace, on_device_of, to_numpy
 from momentmix.errors import InputError
 from momentmix.parallel import few_threads, map_in_order
+from momentmix.rows.arrays import as_float64, namespace, on_device_of, to_numpy
 from momentmix.rows.blocks import add_sums, rows_at
 from momentmix.rows.validation import LARGEST_TO_FIT, checked_values
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix.arrays import check_real, dtype_name, is_foreign, namespace, to_numpy
 from momentmix.errors import InputError, InputTypeError
+from momentmix.rows.arrays import check_real, dtype_name, is_foreign, namespace, to_numpy
 from momentmix.rows.containers import (
     frame_column,
     frame_names,

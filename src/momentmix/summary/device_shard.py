@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float
-from momentmix.arrays import (
+from momentmix.rows.arrays import (
     as_float64,
     dtype_name,
     free_bytes,

@@ -62,14 +62,15 @@ class DigitSums:
         twin.low, twin.high, twin._lock = self.low.copy(), self.high.copy(), Lock()
         return twin
 
-    def add(self, values: Float, group: int) -> None:
+    def add(self, values: Float, weight_squares: float, group: int) -> None:
         """Add a flat vector (overwritten) to a group; threads may call this at the same time."""
         low, high = values[: self.layout.n_low], values[self.layout.n_low :]
-        needed = _digits_needed(max(-float(values.min()), float(values.max())))
+        needed = _digits_needed(max(-float(values.min()), float(values.max()), weight_squares))
         with self._lock:
             self._make_room(needed)
             _add_digits(low, self.low[:needed, group])
-            _add_digits(high, self.high[:needed])
+            _add_digits(high, self.high[:needed, :-1])
+            _add_digits(np.array([weight_squares]), self.high[:needed, -1:])
 
     def add_groups(self, low: Float, high: Float) -> None:
         """Add sums of all groups at once, (n_groups, n_low), and the rest; both overwritten."""

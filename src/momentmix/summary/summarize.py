@@ -7,8 +7,8 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from momentmix.arrays import is_foreign
 from momentmix.errors import InputError
+from momentmix.rows.arrays import is_foreign
 from momentmix.rows.validation import as_device_rows, as_rows
 from momentmix.summary.summary import MomentSummary
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from momentmix.arrays import namespace
 from momentmix.index_sets import index_sets, sets_without
+from momentmix.rows.arrays import namespace
 from momentmix.summary.kernels import array_sums
 from momentmix.summary.kernels.array_sums import ArrayExecutor
 from momentmix.summary.kernels.tile_plan import n_factors, tile_plan

@@ -171,9 +171,10 @@ def test_digits_hold_the_exact_sum_rounded_once_per_vector(monkeypatch, most_add
     expected = np.zeros((2, n), dtype=object)
     for round_ in range(40):
         vector = rng.standard_normal(n) * 2.0 ** rng.integers(-120, 300, n)
+        vector[-1] = abs(vector[-1])  # a sum of squares
         quanta = [round(Fraction(x) * 2**QUANTUM_BITS) for x in vector.tolist()]
         expected[round_ % 2] += np.array(quanta, dtype=object)
-        sums.add(vector, round_ % 2)
+        sums.add(vector[:-1], vector[-1], round_ % 2)
     sections, weight_squares = sums.fold()
     for section, array in zip(layout.sections, sections, strict=True):
         part = expected[:, section.place]
@@ -204,7 +205,7 @@ def test_digits_do_not_depend_on_the_order_of_vectors():
     for order in (range(50), rng.permutation(50)):
         sums = DigitSums(layout)
         for i in order:
-            sums.add(vectors[i].copy(), 0)
+            sums.add(vectors[i, :-1].copy(), abs(vectors[i, -1]), 0)
         folded.append(sums.fold())
     assert folded[0][1] == folded[1][1]
     assert all((a == b).all() for a, b in zip(folded[0][0], folded[1][0], strict=True))

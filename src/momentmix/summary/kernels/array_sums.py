@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from momentmix.arrays import free_bytes, on_device_of
+from momentmix.rows.arrays import free_bytes, on_device_of
 from momentmix.summary.kernels.executor import Units
 from momentmix.summary.kernels.plan import Plan, Product, Rows
 from momentmix.summary.kernels.whole_tables import whole_table_plan

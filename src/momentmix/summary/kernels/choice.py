@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from momentmix.arrays import is_cuda_tensor, namespace
+from momentmix.rows.arrays import is_cuda_tensor, namespace
 from momentmix.summary.kernels.array_sums import ArrayExecutor
 from momentmix.summary.kernels.compiled_sums import (
     CompiledExecutor,

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from momentmix._typing import Float
-from momentmix.arrays import device_of, is_foreign, namespace, on_device_of, to_numpy
 from momentmix.errors import InputError, InputTypeError, ShardError
 from momentmix.parallel import usable_cores
+from momentmix.rows.arrays import device_of, is_foreign, namespace, on_device_of, to_numpy
 from momentmix.rows.validation import as_device_rows, as_rows, as_weights, checked_values
 from momentmix.summary.device_shard import Place, add_device_rows
 from momentmix.summary.kernels.choice import host_executor

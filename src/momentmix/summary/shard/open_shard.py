@@ -196,10 +196,8 @@ class OpenShard:
             self.sums.follow_mean()
 
     def _sum_block(self, block: Float, weights: Float, units: Units, group: int) -> None:
-        vector = np.empty(self.layout.n_entries + 1)
-        vector[:-1] = self.executor.sums(block[None], weights[None], units)[0]
-        vector[-1] = weights @ weights
-        self.sums.digits.add(vector, group)
+        sums = self.executor.sums(block[None], weights[None], units)[0]
+        self.sums.digits.add(sums, float(weights @ weights), group)
 
     def close(self, workers: Workers) -> Totals:
         """The sums of the shard in its canonical units; it takes no rows after that."""
