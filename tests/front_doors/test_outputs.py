@@ -4,6 +4,7 @@ import os
 import stat
 import subprocess
 import sys
+import textwrap
 from itertools import product
 from pathlib import Path
 
@@ -210,3 +211,31 @@ def test_closed_standard_streams(folder, line, code, message):
     assert Path("x.mms").exists() == (code == 0)
     if code == 0:
         assert mm.MomentSummary.load("x.mms").n_rows == 120
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGINT", 130)])
+def test_a_signal_while_an_object_is_finalized_is_not_lost(name, code):
+    """Python ignores what is raised there; the command must stop all the same."""
+    script = f"""
+        import os, signal
+        from momentmix.cli import app
+
+        class Late:
+            def __del__(self):
+                os.kill(os.getpid(), signal.{name})
+                sum(range(1000))  # the handler is called here
+
+        def run(arguments):
+            Late()
+            while True:
+                signal.pause()
+
+        app._run = run
+        app.main([])
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == code, done
+    assert done.stderr in ("momentmix: terminated\n", "momentmix: interrupted\n")

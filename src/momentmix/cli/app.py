@@ -10,6 +10,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Sequence
+from threading import Timer
 from types import FrameType
 from typing import Any
 
@@ -100,6 +101,15 @@ def _terminate(number: int, frame: FrameType | None) -> None:
     raise _Terminated
 
 
+def _send_again(ignored: Any) -> None:
+    """Repeat a signal that came while Python finalized an object, where exceptions are ignored."""
+    numbers = {_Terminated: signal.SIGTERM, KeyboardInterrupt: signal.SIGINT}
+    if ignored.exc_type in numbers:
+        Timer(0.01, os.kill, (os.getpid(), numbers[ignored.exc_type])).start()
+    else:
+        sys.__unraisablehook__(ignored)
+
+
 def _show_warning(message: Any, category: Any, *rest: Any, **more: Any) -> None:
     _complain(f"warning: {message}")
 
@@ -185,6 +195,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in arguments
     signal.signal(signal.SIGTERM, _terminate)
+    sys.unraisablehook = _send_again
     warnings.showwarning = _show_warning
     if isinstance(sys.stdout, io.TextIOWrapper):  # as standard error is by default
         sys.stdout.reconfigure(errors="backslashreplace")
