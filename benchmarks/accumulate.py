@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from momentmix import MomentSummary
 from momentmix.index_sets import colex_unrank
-from momentmix.rows.validation import checked_values
+from momentmix.rows.validation import check_values
 from momentmix.summary.fixed_point import DigitSums
 from momentmix.summary.kernels import choice
 from momentmix.summary.kernels.numpy_sums import NumpyExecutor, Workspace
@@ -132,7 +132,7 @@ def stage_times(d: int, m: int, repeats: int) -> tuple[dict[object, float], Nump
     slabs = [call for call in work.calls if call[0] is np.multiply]
     rest = [call for call in work.calls if call[0] is not np.multiply]
     works: dict[object, Callable[[], object]] = {
-        "checks": lambda: (checked_values(rows, None), extremes(rows)),
+        "checks": lambda: (check_values(rows, None), extremes(rows)),
         "monomials": lambda: call_all([*work.fills, *slabs] * n_chunks),
         "products": lambda: call_all(rest * n_chunks),
         "adding": lambda: digits.add(sums.copy(), float(n), 0),

@@ -29,7 +29,7 @@ from momentmix.rows.validation import (
     LARGEST_VALUE,
     as_device_rows,
     as_weights,
-    checked_values,
+    check_values,
     for_sklearn,
 )
 from momentmix.summary.summary import MomentSummary
@@ -273,7 +273,7 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
             rows = validate_data(self, X, reset=reset, **options)
             if names is not None and reset:
                 self.feature_names_in_ = np.array(names, dtype=object)
-        checked_values(rows, getattr(self, "feature_names_in_", None), largest=largest)
+        check_values(rows, getattr(self, "feature_names_in_", None), largest=largest)
         return ArrayRows(np.asarray(rows, dtype=np.float64))
 
     def _check_names(self, names: tuple[str, ...]) -> None:

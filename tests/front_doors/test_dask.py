@@ -18,7 +18,7 @@ from distributed import Client
 
 import momentmix as mm
 from momentmix import dask as mmd
-from momentmix.dask.inputs import open_collection
+from momentmix.dask.opening import open_collection
 from momentmix.dask.schedule import Schedule
 from momentmix.errors import (
     ClusterError,

@@ -65,7 +65,8 @@ def test_labels_and_pictures_of_a_copy_are_given(folder, momentmix):
 def test_parts_on_a_cluster_get_the_same_names(folder, momentmix, monkeypatch):
     pytest.importorskip("dask")
     import momentmix.dask as mmd
-    from momentmix.dask import inputs, partitions
+    from momentmix.dask import opening as inputs
+    from momentmix.dask import partitions
     from momentmix.summary import parts
 
     rows = np.zeros((100_000, 3))

@@ -23,7 +23,7 @@ except ImportError as error:
         "pip install momentmix[dask]"
     ) from None
 
-from momentmix.dask.inputs import open_collection
+from momentmix.dask.opening import open_collection
 from momentmix.dask.prediction import predict, predict_proba, score_samples
 from momentmix.dask.schedule import Schedule
 from momentmix.fitting import api as local

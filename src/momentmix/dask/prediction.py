@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from momentmix.dask.inputs import whole_rows
+from momentmix.dask.opening import whole_rows
 from momentmix.dask.partitions import named_table
 from momentmix.errors import InputError, InputTypeError
 from momentmix.fitting.result import FitResult

@@ -1,4 +1,7 @@
-"""`DaskRows`: rows on a cluster, for the stages of a fit; functions go there, sums come back."""
+"""`DaskRows`: rows on a cluster, for the stages of a fit; functions go there, sums come back.
+
+`opening.open_collection` makes them of a collection.
+"""
 
 from __future__ import annotations
 

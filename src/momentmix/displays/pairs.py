@@ -18,9 +18,9 @@ from momentmix.displays.style import (
     names_of,
     need_matplotlib,
 )
-from momentmix.errors import InputError
 from momentmix.mixture.gaussian import center_and_scale
 from momentmix.mixture.mixture import DiagonalMixture
+from momentmix.rows.names import feature_number
 from momentmix.rows.validation import rows_for
 
 # Panels shrink with the number of features, and ellipses cover one another with many components.
@@ -70,7 +70,7 @@ class PairsDisplay:
             few = mixture.n_components <= FEW_COMPONENTS
             chosen = _separating(mixture, _MOST_FEATURES if few else _MOST_FEATURES_CROWDED)
         else:
-            chosen = [_feature(f, list(mixture.feature_names or names)) for f in features]
+            chosen = [int(feature_number(f, mixture.feature_names or names)) for f in features]
         points = labels = None
         if rows is not None:
             table = rows_for(rows, mixture.feature_names).astype(np.float64, copy=False)
@@ -177,11 +177,3 @@ def _separating(mixture: DiagonalMixture, most: int) -> list[int]:
     within = mixture.weights @ (np.sqrt(mixture.variances) / scale) ** 2
     ratio = between / np.maximum(within, np.finfo(float).tiny)
     return sorted(np.argsort(-ratio, kind="stable")[:most].tolist())
-
-
-def _feature(feature: int | str, names: list[str]) -> int:
-    if not isinstance(feature, str):
-        return int(feature)
-    if feature not in names:
-        raise InputError(f"no feature named {feature!a}; there are {', '.join(map(ascii, names))}.")
-    return names.index(feature)

@@ -1,1 +1,1 @@
-"""Stage 3: moments → mixture."""
+"""From rows or moments to a mixture with a certificate."""

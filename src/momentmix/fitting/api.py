@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -15,7 +14,7 @@ from momentmix.fitting.inputs import moments_of, rows_of
 from momentmix.fitting.paper.method import fit_as_printed
 from momentmix.fitting.pipeline import fit_robust
 from momentmix.fitting.result import FitResult
-from momentmix.parallel import few_threads
+from momentmix.parallel import few_threads, usable_cores
 
 Auto = Literal["auto"]
 
@@ -92,7 +91,7 @@ def fit(
     context = FitContext(
         variance_floor,
         check_count("max_passes", max_passes, 1),
-        n_threads or os.cpu_count() or 1,
+        usable_cores() if n_threads is None else check_count("n_threads", n_threads, 1),
         np.random.default_rng(random_state),
         Clock(progress),
     )

@@ -22,7 +22,7 @@ from momentmix.rows.validation import (
     as_device_rows,
     as_rows,
     check_sizes,
-    checked_values,
+    check_values,
 )
 from momentmix.summary.summary import MomentSummary
 
@@ -81,7 +81,7 @@ def rows_of(data: Any) -> Rows:
     if is_foreign(data):
         return DeviceRows(as_device_rows(data, None))
     array, names = as_rows(data, None)
-    checked_values(array, names, largest=LARGEST_TO_FIT)
+    check_values(array, names, largest=LARGEST_TO_FIT)
     return ArrayRows(np.asarray(array, dtype=np.float64), feature_names=names)
 
 

@@ -29,7 +29,7 @@ from momentmix.mixture.gaussian import sample
 from momentmix.mixture.model_file import read_model, write_model
 from momentmix.rows.arrays import check_real, is_foreign, namespace
 from momentmix.rows.containers import plain_array
-from momentmix.rows.names import check_feature_names
+from momentmix.rows.names import check_feature_names, feature_number
 from momentmix.rows.validation import rows_for
 from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
 
@@ -171,15 +171,7 @@ class DiagonalMixture:
     def marginal(self, features: Sequence[int | str]) -> DiagonalMixture:
         """The mixture of some of the features, by number or name."""
         names, d = self.feature_names, self.n_features
-        columns = []
-        for feature in features:
-            if isinstance(feature, str):
-                if names is None or feature not in names:
-                    known = "none" if names is None else ", ".join(map(ascii, names))
-                    raise InputError(f"no feature named {feature!a}; the names are: {known}.")
-                columns.append(names.index(feature))
-            else:
-                columns.append(int(feature))
+        columns = [int(feature_number(feature, names)) for feature in features]
         if not columns or min(columns) < -d or max(columns) >= d:
             raise InputError(f"features must be numbers in 0…{d - 1} or names; got {features!r}.")
         chosen = None if names is None else tuple(names[j] for j in columns)

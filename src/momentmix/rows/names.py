@@ -54,6 +54,16 @@ def check_encodable(names: Iterable[str]) -> None:
             )
 
 
+def feature_number(feature: int | str, names: Sequence[str] | None) -> int:
+    """Number of a feature that is given by name; a number as it is."""
+    if not isinstance(feature, str):
+        return feature
+    if names is None or feature not in names:
+        known = "none" if names is None else ", ".join(ascii(name) for name in names)
+        raise InputError(f"no feature named {feature!a}; the names are: {known}.")
+    return list(names).index(feature)
+
+
 def match_names(expected: Sequence[str], names: Sequence[str], owner: str) -> list[int]:
     """Positions of the expected names among `names`; raise unless both are the same set.
 

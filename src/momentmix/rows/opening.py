@@ -108,7 +108,7 @@ def _tables(source: Any, dialect: Dialect) -> list[Table]:
             raise InputError(f"the same file is given twice: {', '.join(repeated[:5])}.")
         return [_open_file(path, dialect) for path in paths]
     if hasattr(source, "read") and not hasattr(source, "to_numpy"):
-        from momentmix.rows.csv.text import CsvStream
+        from momentmix.rows.csv.reader import CsvStream
 
         return [CsvStream(source, dialect)]
     if hasattr(source, "__next__"):
@@ -178,7 +178,7 @@ def _open_file(path: Path, dialect: Dialect) -> Table:
 
         return ParquetFile(path) if name.endswith(".parquet") else ArrowFile(path)
     if name.endswith((".csv", ".csv.gz", ".tsv", ".tsv.gz")):
-        from momentmix.rows.csv.text import CsvFile
+        from momentmix.rows.csv.reader import CsvFile
 
         return CsvFile(path, dialect)
     raise InputError(

@@ -17,7 +17,7 @@ from momentmix.errors import InputError
 from momentmix.parallel import few_threads, map_in_order
 from momentmix.rows.arrays import as_float64, namespace, on_device_of, to_numpy
 from momentmix.rows.blocks import add_sums, rows_at
-from momentmix.rows.validation import LARGEST_TO_FIT, checked_values
+from momentmix.rows.validation import LARGEST_TO_FIT, check_values
 
 Sums = tuple[Any, ...]
 
@@ -73,7 +73,7 @@ class Rows(ABC):
     def summarize_into(self, summary: Any) -> Any:
         """Add all rows to an empty MomentSummary, and return the summary of the rows."""
         for block in self.blocks():
-            checked_values(block, self.feature_names, summary.n_rows, LARGEST_TO_FIT)
+            check_values(block, self.feature_names, summary.n_rows, LARGEST_TO_FIT)
             summary.update(block)
         if not summary.n_rows:
             raise InputError("rows must hold at least one row; the source gave none.")

@@ -47,7 +47,7 @@ def as_rows(
     """Rows as an array of shape (n_rows, n_features) of a real dtype, and names where known.
 
     The columns of a data frame are put in the order of `feature_names`, where given. Masked
-    numbers become NaN. The values are not checked: see `checked_values`.
+    numbers become NaN. The values are not checked: see `check_values`.
     """
     if is_dask(rows):
         raise InputTypeError(
@@ -195,7 +195,7 @@ def in_range(block: NDArray[Any], largest: float = LARGEST_VALUE) -> bool:
     return True
 
 
-def checked_values(
+def check_values(
     array: NDArray[Any],
     feature_names: Sequence[str] | None,
     first_row: int = 0,

@@ -1,1 +1,1 @@
-"""Stage 1: rows → moment summary, in one pass."""
+"""From rows to a moment summary, in one pass."""

@@ -28,7 +28,7 @@ from momentmix.rows.arrays import (
     on_device_of,
     to_numpy,
 )
-from momentmix.rows.validation import LARGEST_VALUE, checked_values
+from momentmix.rows.validation import LARGEST_VALUE, check_values
 from momentmix.summary.kernels.choice import device_executor
 from momentmix.summary.kernels.workers import Workers
 from momentmix.summary.layout import Layout
@@ -104,7 +104,7 @@ class _Adder:
         if start == stop:
             return
         rows, (first_row, names) = to_numpy(self._part(start, stop)), self.place
-        checked_values(rows, names, first_row + start)
+        check_values(rows, names, first_row + start)
         weights = None if self.weights is None else self.weights[start:stop]
         self.shard.update(rows, weights, self.workers, names, first_row + start)
 
@@ -142,7 +142,7 @@ class _Adder:
         bad = xp.any(xp.logical_not(xp.abs(batch) <= LARGEST_VALUE), axis=1)
         row = int(xp.argmax(xp.astype(bad, xp.int64)))
         first_row, names = self.place
-        checked_values(to_numpy(batch[row : row + 1, :]), names, first_row + self.start + row)
+        check_values(to_numpy(batch[row : row + 1, :]), names, first_row + self.start + row)
 
     def _slab_sums(self, batch: Any, weights: Float | None, n_slabs: int) -> Any:
         layout, xp = self.shard.layout, self.xp

@@ -10,6 +10,7 @@ import numpy as np
 from momentmix.capacity import check_count
 from momentmix.errors import InputError
 from momentmix.index_sets import colex_rank, index_sets, sets_without
+from momentmix.rows.names import feature_number
 from momentmix.summary.layout import Layout
 from momentmix.summary.totals import Totals
 
@@ -40,15 +41,7 @@ def chosen_columns(
     features: Sequence[int | str], names: tuple[str, ...] | None, layout: Layout
 ) -> list[int]:
     """Numbers of the features that are given by number or name."""
-    columns: list[int] = []
-    for feature in features:
-        if isinstance(feature, str):
-            if names is None or feature not in names:
-                known = "none" if names is None else ", ".join(ascii(name) for name in names)
-                raise InputError(f"no feature named {feature!a}; the names are: {known}.")
-            columns.append(names.index(feature))
-        else:
-            columns.append(check_count("feature", feature, 0))
+    columns = [check_count("feature", feature_number(f, names), 0) for f in features]
     if len(set(columns)) != len(columns) or not columns or max(columns) >= layout.n_features:
         raise InputError(
             f"features must be different numbers in 0…{layout.n_features - 1} or names; "

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from momentmix import open_rows
 from momentmix.errors import InputError
 from momentmix.rows.csv import lines as csv_lines
-from momentmix.rows.csv import text as csv_text
+from momentmix.rows.csv import reader as csv_text
 from momentmix.rows.csv.lines import LineFinder, count_lines
 
 

@@ -21,7 +21,7 @@ from momentmix.errors import (
     NoInputError,
     PrecisionWarning,
 )
-from momentmix.rows.csv import text as csv_text
+from momentmix.rows.csv import reader as csv_text
 
 NAMES = ["a", "b", "c"]
 

@@ -1,1 +1,1 @@
-"""CSV text: its dialect, where its lines end, its numbers."""
+"""CSV files: the reader, the dialect, where lines end, and numbers."""

@@ -1,1 +1,1 @@
-"""Blocks of rows → sums of all their moments: compiled, array API, Triton."""
+"""Sums of all moments of a block of rows: NumPy, compiled, array API, Triton."""

@@ -19,7 +19,7 @@ from momentmix._typing import Float
 from momentmix.errors import InputError, InputTypeError, ShardError
 from momentmix.parallel import usable_cores
 from momentmix.rows.arrays import device_of, is_foreign, namespace, on_device_of, to_numpy
-from momentmix.rows.validation import as_device_rows, as_rows, as_weights, checked_values
+from momentmix.rows.validation import as_device_rows, as_rows, as_weights, check_values
 from momentmix.summary.device_shard import Place, add_device_rows
 from momentmix.summary.kernels.choice import host_executor
 from momentmix.summary.kernels.host_feed import feed
@@ -61,7 +61,7 @@ class State(NamedTuple):
 
 
 def checked_rows(
-    rows: Any, sample_weight: ArrayLike | None, state: State, *, check_values: bool = True
+    rows: Any, sample_weight: ArrayLike | None, state: State, *, with_values: bool = True
 ) -> tuple[NDArray[Any], Float | None, Names]:
     """NumPy rows, their weights and the names that they bring, checked."""
     array, names = as_rows(rows, state.closed.layout.n_features, state.names)
@@ -71,8 +71,8 @@ def checked_rows(
             "feature_names at construction, or plain arrays throughout."
         )
     weights = as_weights(sample_weight, len(array))
-    if check_values:
-        checked_values(array, names or state.names)
+    if with_values:
+        check_values(array, names or state.names)
     return array, weights, names
 
 
@@ -104,7 +104,7 @@ def checked_update(rows: Any, sample_weight: Any, device: Any, state: State) -> 
         sample_weight = to_numpy(sample_weight)
     if not is_foreign(rows):
         on_host = device is None  # else the values are checked there
-        array, weights, names = checked_rows(rows, sample_weight, state, check_values=on_host)
+        array, weights, names = checked_rows(rows, sample_weight, state, with_values=on_host)
         if weights is not None and not weights.all():
             array, weights = array[weights > 0], weights[weights > 0]
         n_rows = len(array)
