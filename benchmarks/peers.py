@@ -311,7 +311,7 @@ def em_pass(a):
 
 def _both_passes(truth, rows, threads, repeats):
     """Seconds of both, in turn, and whether their steps agree."""
-    moments = summarized(rows, 3, threads)
+    moments, _ = summarized(rows, 3, threads)
     standard = moments.standardize(truth)
     start = Parameters(standard.weights, standard.means, standard.variances)
     times = {"ours": [], "theirs": [], "ours core": [], "theirs core": []}

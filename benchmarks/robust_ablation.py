@@ -98,7 +98,7 @@ def main():
     for seed in range(a.seeds):
         truth, rows = draw(a.law, a.r, a.d, a.n, seed)
         rng = np.random.default_rng(seed)
-        moments = summarized(rows, choose_order(a.d, a.r), 1)
+        moments, _ = summarized(rows, choose_order(a.d, a.r), 1)
 
         def note(name, p, moments=moments, truth=truth):
             mixture = DiagonalMixture(p.weights / p.weights.sum(), p.means, p.variances)

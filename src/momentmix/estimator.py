@@ -189,13 +189,7 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
             repeated = _repeated(data.rows, weights)
             if repeated is None:
                 return self._fit_weighted(data.rows, weights)
-            data = ArrayRows(repeated)
-
-        def new_summary(order: int, squared_order: int) -> MomentSummary:
-            self.summary_ = self._new_summary(data.n_features, order, squared_order)
-            return self.summary_
-
-        data.new_summary = new_summary  # the fit fills it in its one pass for the moments
+            data = ArrayRows(repeated, feature_names=data.feature_names)
         return self._fit_to(data)
 
     def _fit_weighted(self, rows: Float, weights: Float) -> MomentGaussianMixture:
@@ -273,8 +267,8 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
             rows = validate_data(self, X, reset=reset, **options)
             if names is not None and reset:
                 self.feature_names_in_ = np.array(names, dtype=object)
-        check_values(rows, getattr(self, "feature_names_in_", None), largest=largest)
-        return ArrayRows(np.asarray(rows, dtype=np.float64))
+        check_values(rows, self._names(), largest=largest)
+        return ArrayRows(np.asarray(rows, dtype=np.float64), feature_names=self._names())
 
     def _check_names(self, names: tuple[str, ...]) -> None:
         expected = self.feature_names_in_.tolist()
@@ -284,18 +278,20 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
                 f"{', '.join(map(ascii, expected))}; got {', '.join(map(ascii, names))}."
             )
 
-    def _new_summary(
-        self, n_features: int, order: int | None = None, squared_order: int | None = None
-    ) -> MomentSummary:
-        """An empty summary; by default of the orders that a fit needs."""
-        if order is None:
-            if self.order == "auto":
-                order = choose_order(n_features, self.n_components, method=self.method)
-            else:
-                order = self.order
-            squared_order = max(order - 2, 0) if self.method == "paper" else None
+    def _names(self) -> tuple[str, ...] | None:
         names = getattr(self, "feature_names_in_", None)
-        return MomentSummary(n_features, order, names, squared_order, n_threads=self.n_threads)
+        return None if names is None else tuple(names)
+
+    def _new_summary(self, n_features: int) -> MomentSummary:
+        """An empty summary of the orders that a fit needs."""
+        if self.order == "auto":
+            order = choose_order(n_features, self.n_components, method=self.method)
+        else:
+            order = self.order
+        squared_order = max(order - 2, 0) if self.method == "paper" else None
+        return MomentSummary(
+            n_features, order, self._names(), squared_order, n_threads=self.n_threads
+        )
 
     def _seed(self) -> Any:
         state = self.random_state
@@ -312,6 +308,8 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         )  # fmt: skip
         mixture = result.mixture
         self.result_, self.mixture_ = result, mixture
+        if result.answer.summary is not None:  # fitted to rows
+            self.summary_ = result.answer.summary
         self.weights_, self.means_ = mixture.weights, mixture.means
         self.covariances_ = mixture.variances
         with np.errstate(divide="ignore"):

@@ -77,7 +77,7 @@ def test_over_identification_is_calibrated_at_the_truth_and_rejects_a_wrong_mode
     for seed in range(40):
         truth = overlapping(3, 6, seed)
         rows, _ = truth.sample(4000, random_state=seed)
-        moments = summarized(rows, 3, 1)
+        moments, _ = summarized(rows, 3, 1)
         z = moments.standardize(truth)
         rng = np.random.default_rng(seed)
         p = Parameters(z.weights, z.means, z.variances)

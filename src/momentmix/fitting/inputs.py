@@ -86,20 +86,16 @@ def rows_of(data: Any) -> Rows:
 
 
 def summary_of(rows: Rows, order: int, squared_order: int, n_threads: int) -> MomentSummary:
-    """Summary of rows in one pass; without replicate groups, unless the rows bring their own."""
-    if rows.new_summary is not None:
-        empty = rows.new_summary(order, squared_order)
-    else:
-        empty = MomentSummary(
-            rows.n_features, order, rows.feature_names, squared_order, replicates=0,
-            n_threads=n_threads,
-        )  # fmt: skip
+    """Summary of rows in one pass."""
+    names = rows.feature_names
+    empty = MomentSummary(rows.n_features, order, names, squared_order, n_threads=n_threads)
     summary: MomentSummary = rows.summarize_into(empty)
     return summary
 
 
-def summarized(data: Any, order: int, n_threads: int) -> StandardMoments:
-    """Standardized moments of rows up to `order`, in one pass."""
-    moments = moments_of(summary_of(rows_of(data), order, max(0, min(2, order - 1)), n_threads))
+def summarized(data: Any, order: int, n_threads: int) -> tuple[StandardMoments, MomentSummary]:
+    """Standardized moments of rows up to `order`, in one pass, and the summary of the rows."""
+    summary = summary_of(rows_of(data), order, max(0, min(2, order - 1)), n_threads)
+    moments = moments_of(summary)
     assert moments is not None
-    return moments
+    return moments, summary

@@ -48,6 +48,7 @@ from momentmix.fitting.result import Answer, FitResult
 from momentmix.mixture.mixture import DiagonalMixture
 from momentmix.mixture.parameters import Parameters
 from momentmix.rows.protocol import Rows
+from momentmix.summary.summary import MomentSummary
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def fit_robust(
     context: FitContext,
 ) -> FitResult:
     """Fit by the robust method; `refine` allows passes over the rows, where there are rows."""
-    all_columns = read_moments(data, n_components, order, context)
+    all_columns, summary = read_moments(data, n_components, order, context)
     rows = None if isinstance(data, StandardMoments) or not refine else data
     varying = moments = all_columns.varying()
     notes = []
@@ -88,7 +89,7 @@ def fit_robust(
         answer = answer_from_moments(varying, moments.order, n_components, context)
     else:
         answer = answer_from_rows(rows, moments, n_components, context)
-    return in_data_units(answer, all_columns, notes, context)
+    return in_data_units(answer, all_columns, summary, notes, context)
 
 
 def read_moments(
@@ -96,11 +97,11 @@ def read_moments(
     n_components: int | Literal["auto"],
     order: int | Literal["auto"],
     context: FitContext,
-) -> StandardMoments:
-    """Moments of all columns: those given, or from a pass over the rows."""
+) -> tuple[StandardMoments, MomentSummary | None]:
+    """Moments of all columns: those given, or from a pass over the rows, with its summary."""
     wanted = None if order == "auto" else check_order(order, data.n_features)
     if isinstance(data, StandardMoments):
-        return data if wanted is None else data.truncated(wanted)
+        return (data if wanted is None else data.truncated(wanted)), None
     with context.clock.stage("moments"):
         wanted = wanted or choose_order(data.n_features, n_components)
         return summarized(data, wanted, context.n_threads)
@@ -262,7 +263,11 @@ def certify(
 
 
 def in_data_units(
-    answer: StandardFit, all_columns: StandardMoments, notes: list[str], context: FitContext
+    answer: StandardFit,
+    all_columns: StandardMoments,
+    summary: MomentSummary | None,
+    notes: list[str],
+    context: FitContext,
 ) -> FitResult:
     """The result: all columns, in the units of the data, the heaviest component first."""
     moments, floor = all_columns.truncated(answer.moments.order), context.variance_floor
@@ -286,7 +291,7 @@ def in_data_units(
         context.clock.stages,
     )
     return FitResult(
-        Answer(moments.restore(mixture), moments, uncertainty.reordered(order)),
+        Answer(moments.restore(mixture), moments, uncertainty.reordered(order), summary),
         answer.provenance,
         diagnostics,
     )

@@ -18,6 +18,7 @@ from momentmix.fitting.inference.standard_errors import (
 from momentmix.fitting.outcome import Diagnostics, FitFacts, PartOf, Provenance
 from momentmix.fitting.record import FitRecord, save_fit
 from momentmix.mixture.mixture import DiagonalMixture
+from momentmix.summary.summary import MomentSummary
 
 
 @dataclass(frozen=True)
@@ -32,11 +33,14 @@ class Answer:
         That the mixture was fitted to, or that began its fit.
     uncertainty : Uncertainty or None
         Covariance of the parameters of standardized features; None for method="paper".
+    summary : MomentSummary or None
+        Of the rows, from the one pass for the moments; None where no rows were given.
     """
 
     mixture: DiagonalMixture
     moments: StandardMoments
     uncertainty: Uncertainty | None
+    summary: MomentSummary | None
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ class FitResult(FitFacts):
     Attributes
     ----------
     answer : Answer
-        mixture, moments, uncertainty.
+        mixture, moments, uncertainty, summary.
     provenance : Provenance
         n_rows, order, method, refine, winner, n_passes, converged.
     diagnostics : Diagnostics

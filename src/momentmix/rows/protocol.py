@@ -32,13 +32,10 @@ class Rows(ABC):
     feature_names : tuple of str or None
     is_remote : bool
         Whether rows lie on other machines, so that few of them should be taken here.
-    new_summary : callable (order, squared_order) → empty MomentSummary, or None
-        For callers that want to keep the summary of the one pass over the rows.
     """
 
     feature_names: tuple[str, ...] | None = None
     is_remote = False
-    new_summary: Callable[[int, int], Any] | None = None
 
     @property
     @abstractmethod

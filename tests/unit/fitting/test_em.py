@@ -32,7 +32,7 @@ FLOOR = np.full(4, 1e-6)
 def case():
     truth = random_mixture(3, 4, seed=0, spread=2.0)
     rows, _ = truth.sample(3000, random_state=1)
-    moments = summarized(rows, 4, 1)
+    moments, _ = summarized(rows, 4, 1)
     return rows, moments, parameters_of(moments.standardize(truth))
 
 

@@ -236,7 +236,7 @@ def test_certificate_gives_every_reason():
 def test_standard_errors_of_one_gaussian_are_the_textbook_ones():
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(4000, 3)) * [1, 2, 3]
-    moments = summarized(rows, 3, 1)
+    moments, _ = summarized(rows, 3, 1)
     p = Parameters(np.ones(1), np.zeros((1, 3)), np.ones((1, 3)))
     information = np.diag([0.0] + [1.0] * 3 + [0.5] * 3)
     uncertainty = uncertainty_after_em(p, information, 4000.0)

@@ -121,7 +121,7 @@ def test_columns_too_small_for_variances_are_named(rows, tmp_path, unit):
 
 
 def test_moments_of_too_large_or_small_columns_are_refused_too(rows):
-    moments = summarized(rows, 3, 1)
+    moments, _ = summarized(rows, 3, 1)
     large = type(moments)(**{**vars(moments), "maximum": moments.maximum * 1e160})
     with pytest.raises(InputError, match="must stay below"):
         mm.fit(large, 2)

@@ -61,7 +61,7 @@ def fit_as_printed(
     certificate = _certify(mixture, moments, order, floor)
     notes = [f"relative residual of the decomposed tensor {residual:.2e}"]
     return FitResult(
-        Answer(mixture, moments, None),
+        Answer(mixture, moments, None, None if isinstance(data, MomentSummary) else summary),
         Provenance(moments.n_rows, order, "paper", "none", "the printed algorithm", 1, converged),
         Diagnostics(None, notes, certificate, stages=clock.stages, residual=residual),
     )
