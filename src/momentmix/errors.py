@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from typing import Any
 
 __all__ = [
@@ -21,6 +23,8 @@ __all__ = [
     "SummaryFileError",
     "printable",
 ]
+
+_PACKAGE = __name__.partition(".")[0] + "."
 
 
 def printable(text: str) -> str:
@@ -110,6 +114,14 @@ class FitWarning(_Printable, UserWarning):
 
 class PrecisionWarning(_Printable, UserWarning):
     """Numbers lose digits in the conversion to float64, or by a large offset."""
+
+
+def warn_caller(message: str, category: type[Warning]) -> None:
+    """Warn at the line outside this package that led here, however deep the call is."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals["__name__"].startswith(_PACKAGE):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
 
 
 class DecompositionError(MomentmixError, ArithmeticError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, Literal, TypeVar, cast
@@ -17,7 +16,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from momentmix._typing import Float
 from momentmix.capacity import choose_order
-from momentmix.errors import FitWarning, InputError, InputTypeError
+from momentmix.errors import FitWarning, InputError, InputTypeError, warn_caller
 from momentmix.fitting.api import fit
 from momentmix.fitting.result import FitResult
 from momentmix.locks import ForkSafeLock, one_at_a_time
@@ -324,14 +323,13 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     def _warn(self, result: FitResult) -> None:
         if not self.converged_:
-            warnings.warn(
+            warn_caller(
                 f"not converged after max_iter={self.max_iter} passes; allow more.",
                 ConvergenceWarning,
-                stacklevel=6,  # where a method of the estimator is called
             )
         for finding in result.certificate.findings:
             if finding.name in _WARNED_OF:
-                warnings.warn(finding.text, FitWarning, stacklevel=6)
+                warn_caller(finding.text, FitWarning)
 
     def _forget(self) -> None:
         for name in (*_FITTED, "summary_", "_pending"):

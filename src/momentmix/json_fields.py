@@ -99,7 +99,9 @@ def array(*shape: int | None, nulls: bool = False) -> Decoder:
 
 def choice(members: type[Enum]) -> Decoder:
     """A member of an enumeration, by its value."""
-    return lambda value, place: members(text(value, place))
+    values = [member.value for member in members]
+    known = _checked(lambda x: x in values, f"be one of {', '.join(map(repr, values))}")
+    return lambda value, place: members(known(text(value, place), place))
 
 
 def optional(decode: Decoder) -> Decoder:

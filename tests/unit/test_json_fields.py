@@ -90,7 +90,7 @@ def test_what_was_written_is_read_back(document):
         ("inners", {}, "^file.inners must be a list$"),
         ("inners", [{}], "^file.inners lacks color, table$"),
         ("inner", {"color": "red", "table": [[1.0]]}, r"^file.inner.table .* lists \(2, None\)$"),
-        ("inner", {"color": "blue", "table": [[1], [1]]}, "'blue' is not a valid Color"),
+        ("inner", {"color": "blue", "table": [[1], [1]]}, "^file.inner.color must be one of 'red'"),
         ("more", 1, "^file holds unknown keys: 'more'$"),
     ],
 )

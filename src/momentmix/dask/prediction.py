@@ -20,7 +20,7 @@ from momentmix.rows.columns import column_keys
 from momentmix.rows.names import names_for
 from momentmix.rows.opening import open_rows
 
-Rows = Callable[[NDArray[np.float64]], NDArray[Any]]
+RowFunction = Callable[[NDArray[np.float64]], NDArray[Any]]
 
 
 def predict(mixture: DiagonalMixture | FitResult, data: Any) -> Any:
@@ -91,7 +91,7 @@ def _mixture(mixture: Any) -> DiagonalMixture:
 def _lazy(
     mixture: DiagonalMixture,
     data: Any,
-    function: Rows,
+    function: RowFunction,
     dtype: np.dtype[Any],
     names: list[str],
     wide: bool,
@@ -140,13 +140,13 @@ def _rows(block: Any, columns: list[str | int] | None, number: int) -> NDArray[n
     return open_rows(named_table(block, f"partition {number}"), columns).read_all()
 
 
-def _of_array(block: Any, function: Rows, block_id: tuple[int, ...] = (0,)) -> Any:
+def _of_array(block: Any, function: RowFunction, block_id: tuple[int, ...] = (0,)) -> Any:
     return function(_rows(block, None, block_id[0]) if len(block) else np.asarray(block))
 
 
 def _of_frame(
     frame: Any,
-    function: Rows,
+    function: RowFunction,
     columns: list[str | int],
     names: list[str],
     wide: bool,

@@ -92,7 +92,7 @@ class PairsDisplay:
         )
         self.axes_ = axes
         if d == 1:
-            self._density(axes[0, 0], labels)
+            self._density(axes[0, 0])
             return self
         for i in range(n):
             for j in range(n):
@@ -142,7 +142,7 @@ class PairsDisplay:
                 low, high = low - pad, high + pad
             getattr(ax, f"set_{axis}lim")(low, high)
 
-    def _density(self, ax: Any, labels: Any) -> None:
+    def _density(self, ax: Any) -> None:
         m = self.mixture
         deviations = np.sqrt(m.variances[:, 0])
         grid = np.linspace(

@@ -87,8 +87,10 @@ def rows_of(data: Any) -> Rows:
 
 def summary_of(rows: Rows, order: int, squared_order: int, n_threads: int) -> MomentSummary:
     """Summary of rows in one pass."""
-    names = rows.feature_names
-    empty = MomentSummary(rows.n_features, order, names, squared_order, n_threads=n_threads)
+    empty = MomentSummary(
+        rows.n_features, order, rows.feature_names, squared_order, n_threads=n_threads,
+        expected_rows=rows.expected_rows,
+    )  # fmt: skip
     summary: MomentSummary = rows.summarize_into(empty)
     return summary
 

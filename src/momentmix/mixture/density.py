@@ -115,7 +115,11 @@ def log_sums(joint: Any, xp: Any = np) -> Any:
 def responsibilities(joint: Any, xp: Any = np, least: float = _LEAST_IN_SUMS) -> tuple[Any, Any]:
     """Posterior probabilities (…, r, n) and log-densities (…, n); overwrites `joint`."""
     shares, total, top = _exponentials(joint, xp, least)
-    shares *= (1.0 / total)[..., None, :]
+    factors = (1.0 / total)[..., None, :]
+    if xp is np:
+        shares *= factors
+    else:  # a new array: libraries that differentiate need the old one
+        shares = shares * factors
     return shares, xp.log(total) + top
 
 
@@ -143,7 +147,7 @@ def _sums(coefficients: Any, features: Any, xp: Any = np, out: Any = None) -> tu
     if coefficients.ndim > 2:  # all components of a batch in one product
         shares = _reshaped(shares, (*shares.shape[:-3], -1, shares.shape[-1]), xp)
     if isinstance(features, tuple):
-        parts = [xp.sum(xp.matmul(shares, part.mT), axis=0) for part in features]
+        parts = [xp.sum(xp.matmul(shares, xp.matrix_transpose(part)), axis=0) for part in features]
         counts = xp.sum(shares, axis=(0, -1))[:, None]
         statistics = xp.concat([*parts, counts], axis=-1)
     else:

@@ -93,7 +93,7 @@ class _ArrowTable(FileTable):
         for j, (number, column) in enumerate(zip(columns, batch.columns, strict=True)):
             if self._arrow.types.is_boolean(column.type):
                 column = column.cast(self._arrow.int8())
-            warn_integers(column, f"{self.name}, {self.label(number)} holds", stacklevel=3)
+            warn_integers(column, f"{self.name}, {self.label(number)} holds")
             values[:, j] = column.to_numpy(zero_copy_only=False)
         return values
 

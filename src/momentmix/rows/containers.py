@@ -6,14 +6,13 @@ attributes.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix.errors import PrecisionWarning
+from momentmix.errors import PrecisionWarning, warn_caller
 from momentmix.rows.arrays import check_real
 from momentmix.rows.names import check_feature_names, match_names
 
@@ -153,18 +152,17 @@ def _largest_integer(column: Any) -> int:
         return 0
 
 
-def warn_integers(column: Any, what: str = "rows hold", stacklevel: int = 5) -> None:
+def warn_integers(column: Any, what: str = "rows hold") -> None:
     """Warn where float64 cannot hold the integers of an array, or of a column of any library."""
     largest = _largest_integer(column)
     if largest > 2**53:
-        warn_beyond(what, largest, stacklevel + 1)
+        warn_beyond(what, largest)
 
 
-def warn_beyond(what: str, integer: int, stacklevel: int) -> None:
+def warn_beyond(what: str, integer: int) -> None:
     """Warn that an integer beyond 2^53 is there, what = "rows hold" or the like."""
-    warnings.warn(
+    warn_caller(
         f"{what} integers up to {integer}, beyond 2^53; float64 rounds these. Subtract a common "
         "offset before passing them if the last digits matter.",
         PrecisionWarning,
-        stacklevel=stacklevel,
     )

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 
-from momentmix.errors import InputError, InputTypeError
+from momentmix.errors import InputError, InputTypeError, warn_caller
 
 _NAMES_IN_MESSAGES = 8  # a line or two
 
@@ -17,7 +16,8 @@ def column_label(column: int, names: Sequence[str] | None) -> str:
 
 def check_feature_names(names: Iterable[str], n_features: int | None = None) -> tuple[str, ...]:
     """Feature names as a tuple of different strings."""
-    if isinstance(names, str) or not isinstance(names, Iterable):
+    # Sets have no order that the columns could follow.
+    if isinstance(names, str | Set | Mapping) or not isinstance(names, Iterable):
         raise InputTypeError(f"feature_names must be a sequence of strings; got {names!r}.")
     names = tuple(names)
     for name in names:
@@ -25,8 +25,8 @@ def check_feature_names(names: Iterable[str], n_features: int | None = None) -> 
             raise InputTypeError(f"feature_names must be strings; got {name!r}.")
     if n_features is not None and len(names) != n_features:
         raise InputError(
-            f"feature_names must be {n_features} different strings, one for each of the "
-            f"{n_features} features; got {len(names)} names."
+            f"feature_names must be {n_features} different strings, one for each feature; got "
+            f"{len(names)} name{'s' if len(names) != 1 else ''}."
         )
     if len(set(names)) != len(names):
         repeated = sorted({ascii(name) for name in names if names.count(name) > 1})
@@ -112,10 +112,9 @@ def names_for(
     numbers = tuple(str(i) for i in range(len(names)))
     if set(names) == set(numbers):
         return numbers
-    warnings.warn(
+    warn_caller(
         "the rows have feature names, the mixture has none: columns are taken by position. Fit to "
         "named rows, or use dataclasses.replace(mixture, feature_names=...).",
         UserWarning,
-        stacklevel=5,  # where a method of the mixture is called
     )
     return None

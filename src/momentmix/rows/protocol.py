@@ -47,6 +47,11 @@ class Rows(ABC):
     def n_features(self) -> int:
         """Number of columns."""
 
+    @property
+    def expected_rows(self) -> int | None:
+        """Number of rows, where it is known without reading them."""
+        return None
+
     @abstractmethod
     def blocks(self) -> Iterator[Float]:
         """Consecutive NumPy blocks, each of shape (some, n_features), from the first row on."""
@@ -114,6 +119,11 @@ class HeldRows(Rows):
     def n_features(self) -> int:
         """Number of columns."""
         return int(self.rows.shape[1])
+
+    @property
+    def expected_rows(self) -> int:
+        """Number of rows."""
+        return self.n_rows
 
     def summarize_into(self, summary: Any) -> Any:
         """Add all rows to a summary at once."""

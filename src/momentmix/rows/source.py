@@ -159,6 +159,11 @@ class RowSource(Rows):
         assert rows is not None
         return rows
 
+    @property
+    def expected_rows(self) -> int | None:
+        """Number of rows, where the files tell."""
+        return self.total_rows
+
     def read_within(self, n_bytes: float) -> Float | None:
         """All rows as one array, or None if they take more than so many bytes."""
         if self.total_rows is not None and 8 * self.total_rows * self.n_features > n_bytes:

@@ -17,6 +17,7 @@ from momentmix.errors import InputError, InputTypeError
 from momentmix.rows.arrays import check_real, dtype_name, is_foreign, namespace, to_numpy
 from momentmix.rows.containers import (
     frame_column,
+    frame_labels,
     frame_names,
     frame_rows,
     has_mask,
@@ -133,14 +134,15 @@ def for_sklearn(X: Any) -> tuple[Any, tuple[str, ...] | None]:
         if not hasattr(X, "iloc"):
             return as_rows(X, None)
         check_feature_names(frame_names(X) or ())  # pandas, which scikit-learn reads itself
-        for i in range(len(X.columns)):
-            warn_integers(frame_column(X, i))
+        for i, label in enumerate(frame_labels(X)):
+            warn_integers(frame_column(X, i), f"X, column {str(label)!a} holds")
         return X, None
     if has_mask(X):
         X = plain_array(X)  # NaN where a number is masked
+    dtype = getattr(X, "dtype", None)
+    if getattr(dtype, "kind", "") in "VMm" and dtype is not None:
+        check_real(X, "X")  # fields and times, whose bytes scikit-learn takes as numbers
     if isinstance(X, np.ndarray):
-        if X.dtype.kind in "VMm":  # fields and times, whose bytes scikit-learn takes as numbers
-            check_real(X, "X")
         warn_integers(X)
     return X, None
 
@@ -207,7 +209,7 @@ def check_values(
         if in_range(block, largest):
             continue
         if in_range(block):
-            check_sizes(np.fmin.reduce(array), np.fmax.reduce(array), feature_names)
+            check_sizes(np.fmin.reduce(block), np.fmax.reduce(block), feature_names)
         first = first_row + start
 
         def where(row: int, column: int, first: int = first) -> str:

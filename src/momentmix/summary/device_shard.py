@@ -91,7 +91,6 @@ class _Adder:
         self.workers, self.place = workers, place
         self.xp, self.start = namespace(rows), 0
         layout = shard.layout
-        self.executor = device_executor(layout, rows)
         fitting = free_bytes(rows) // (16 * layout.n_features)
         self.most = max(shard.block_size, min(_LARGEST[layout.order <= 4], fitting))
 
@@ -150,7 +149,8 @@ class _Adder:
         w = None
         if weights is not None:
             w = xp.reshape(on_device_of(weights, batch, xp), (n_slabs, -1))
-        return self.executor.sums(slabs, w, self.shard.sums.units())
+        executor = device_executor(layout, self.rows)
+        return executor.sums(slabs, w, self.shard.sums.units())
 
     def _take(self, sums: Any, weights: Float | None, n_slabs: int, n: int) -> None:
         """Add the sums of each slab, (n_slabs, n_entries), to its group."""

@@ -150,11 +150,6 @@ class Layout:
         ]
         return sum(section.n_entries for section in low)
 
-    @cached_property
-    def n_stored(self) -> int:
-        """Number of sums held, one for each group."""
-        return sum(section.n_entries * section.n_groups for section in self.sections)
-
 
 def _member_ranks(n_features: int, size: int, feature: int) -> tuple[Int, Int]:
     rest = sets_without(n_features, size - 1, feature)

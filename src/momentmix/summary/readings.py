@@ -200,7 +200,7 @@ def effective_rows(totals: Totals) -> float:
     return totals.weight**2 / (totals.weight_squares << QUANTUM_BITS)
 
 
-def units(totals: Totals) -> tuple[Float, Float]:
+def shift_and_scale(totals: Totals) -> tuple[Float, Float]:
     """Shift and scale of the exact sums as float64; a neutral feature shows 0 and 1."""
     pairs = [
         (k, Fraction(2) ** (e or 0)) for e, k in zip(totals.exponents, totals.shifts, strict=True)

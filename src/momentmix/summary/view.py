@@ -131,12 +131,12 @@ class SummaryView:
     @property
     def shift(self) -> Float:
         """Origin of the exact sums, of shape (n_features,): an integer number of units."""
-        return readings.units(self._totals())[0]
+        return readings.shift_and_scale(self._totals())[0]
 
     @property
     def scale(self) -> Float:
         """Unit of the exact sums, of shape (n_features,): powers of two."""
-        return readings.units(self._totals())[1]
+        return readings.shift_and_scale(self._totals())[1]
 
     @property
     def mean(self) -> Float:

@@ -35,7 +35,7 @@ from momentmix.tensor.incomplete_tensor import (
 )
 from momentmix.tensor.normal_matrix import normal_matrix, vector_block
 
-_LARGEST_MATRIX = 12_000  # unknowns; above it JᴴJ is applied and never stored (1.2 GB at this size)
+_LARGEST_MATRIX = 12_000  # unknowns; above it JᴴJ is applied and never stored (2.3 GB at this size)
 _STALL = 1e-15  # relative decrease of the squared residual that rounding alone can give
 
 Residuals = list[Array]

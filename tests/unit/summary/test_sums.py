@@ -5,6 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+import momentmix as mm
 from momentmix import MomentSummary
 from momentmix.index_sets import index_sets, sets_without
 from momentmix.summary import fixed_point as exact_sums
@@ -16,6 +17,7 @@ from momentmix.summary.kernels.half_split import TILE, half_split_plan
 from momentmix.summary.kernels.numpy_sums import CHUNK, NumpyExecutor, Workspace
 from momentmix.summary.kernels.plan import Product
 from momentmix.summary.layout import Layout, member_ranks, square_member_ranks
+from momentmix.summary.shard import accumulator
 from momentmix.summary.shard.open_shard import block_rows
 
 
@@ -252,3 +254,38 @@ def test_sums_do_not_depend_on_where_the_memory_lies(shape, n):
         found.add(executor.sums(rows, None, units).tobytes())
         assert executor.workspaces.get_nowait() is space
     assert len(found) == 1
+
+
+@pytest.mark.parametrize(
+    ("loaded", "expected_rows", "compiled"),
+    [(False, 10**6, False), (False, 10**7, True), (True, 10**4, False), (True, 10**5, True)],
+)
+def test_compiled_code_is_taken_where_it_pays(monkeypatch, loaded, expected_rows, compiled):
+    monkeypatch.setattr(choice, "is_installed", lambda: True)
+    monkeypatch.setattr(choice, "is_loaded", lambda: loaded)
+    monkeypatch.setattr(choice, "agrees_with_numpy", lambda layout: True)
+    monkeypatch.setattr(choice, "CompiledExecutor", lambda layout: "compiled")
+    monkeypatch.setattr(NumpyExecutor, "work_done", 0)
+    executor = choice.host_executor(Layout(15, 4, 2, 0), expected_rows)
+    assert (executor == "compiled") == compiled
+
+
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        (lambda rows: mm.summarize(rows, 2), 100),
+        (lambda rows: mm.fit(rows, 1).answer.summary, 100),
+        (lambda rows: MomentSummary(3, 2, expected_rows=10**9).update(rows), 10**9),
+        (lambda rows: MomentSummary(3, 2).update(rows), 64 * 100),
+    ],
+)
+def test_a_shard_is_opened_for_the_rows_that_are_expected(monkeypatch, make, expected):
+    asked = []
+
+    def host_executor(layout, expected_rows):
+        asked.append(expected_rows)
+        return NumpyExecutor(layout)
+
+    monkeypatch.setattr(accumulator, "host_executor", host_executor)
+    make(np.random.default_rng(0).standard_normal((100, 3)))
+    assert asked == [expected]

@@ -13,7 +13,7 @@ from momentmix.mixture.gaussian import features_of
 from momentmix.rows.protocol import Rows
 
 ALL_ROWS_BELOW = 20000  # with fewer rows, candidates are made on all of them: it takes seconds
-# Multiplications that the outer product of the scores of a sample may take: about a second.
+# Multiplications that the outer product of the scores of a sample may take: a second or two.
 _INFORMATION_WORK, _SCORING_WORK = 4e9, 10**10
 
 

@@ -221,7 +221,7 @@ class _Search:
 def _best_first(options: dict[Origin, Parameters], features: Float) -> list[Candidate]:
     """Candidates with their likelihood on some rows, best first.
 
-    Rounding does not decide between candidates at one optimum: the first of them wins.
+    Scores are compared by ten digits: of candidates at one optimum the first wins.
     """
     scores = log_likelihoods(features, Parameters.stack(list(options.values())))
     pairs = zip(options.items(), scores, strict=True)

@@ -25,7 +25,6 @@ Data must not be centered: centering makes M_1 zero and the means linearly depen
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from math import comb
 from typing import NamedTuple, Protocol
@@ -34,7 +33,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from momentmix._typing import Array
-from momentmix.errors import InputError, PrecisionWarning
+from momentmix.errors import InputError, PrecisionWarning, warn_caller
 from momentmix.index_sets import sets_without
 from momentmix.mixture.mixture import DiagonalMixture
 from momentmix.rows.names import column_label
@@ -142,12 +141,11 @@ def _warn_of_offsets(summary: MomentSummary) -> None:
     worst = int(offsets.argmax())
     if offsets[worst] > _LARGE_OFFSET:
         label = column_label(worst, summary.feature_names)
-        warnings.warn(
+        warn_caller(
             f'method="paper" works on uncentered moments, and {label} lies '
             f"{offsets[worst]:.3g} standard deviations from zero: such an offset hides the "
             "components. Subtract a constant near the mean from that column before summarizing.",
             PrecisionWarning,
-            stacklevel=4,
         )
 
 

@@ -214,7 +214,7 @@ class CsvText(Table):
             self._examined.add(column)
             if integer is not None:
                 what = f"{self.name}, line {number}, {self.label(column)} holds"
-                warn_beyond(what, integer, stacklevel=4)
+                warn_beyond(what, integer)
 
     def _lines(self, chunk: bytes, line: int) -> Iterator[tuple[int, list[str]]]:
         """Fields of every line that is not blank, and the number of the line."""

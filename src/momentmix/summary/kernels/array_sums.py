@@ -17,7 +17,7 @@ from typing import Any
 
 from momentmix.rows.arrays import free_bytes, on_device_of
 from momentmix.summary.kernels.executor import Units
-from momentmix.summary.kernels.plan import Plan, Product, Rows
+from momentmix.summary.kernels.plan import Plan, Product, TableRows
 from momentmix.summary.kernels.whole_tables import whole_table_plan
 from momentmix.summary.layout import Layout
 
@@ -91,12 +91,12 @@ def _products(plan: Plan, points: Any, weights: Any, xp: Any) -> list[Any]:
     """All products of one chunk, each of shape (S, rows of the left, rows of the right)."""
     table = _table(plan, points, xp)
 
-    def left_operand(rows: Rows) -> Any:
+    def left_operand(rows: TableRows) -> Any:
         if isinstance(rows, slice):
             return table[:, rows, :]
         return xp.take(table, on_device_of(rows, table, xp), axis=1)
 
-    def right_operand(rows: Rows) -> Any:
+    def right_operand(rows: TableRows) -> Any:
         # Features alone are taken as they lie in memory, not from the table: BLAS multiplies them
         # on another path, and the last bits of a summary of order 5 or more depend on it.
         if isinstance(rows, slice) and rows == plan.first_points:

@@ -10,12 +10,12 @@
 A shard keeps the executor of its NumPy rows from its first row to its last. For rows on a device
 the array library and the layout alone decide.
 
-Compiled code is 1.1 to 1.4 times as fast as NumPy on one thread, and only with it several threads
-pay; but loading it takes 0.7 s. So it is loaded when a shard opens, if the update that opens it and
-what NumPy has summed in this process before are worth about a second. One small table never pays
-for it; a long file, whose parts are shards, has it from the second or third part on, and so has a
-program that fits many tables. A single shard that is fed by small updates keeps NumPy: updates of
-1,000 rows of 15 features take 1.3 times as long as by compiled code, updates of 100 rows as long.
+Compiled code is 1.1 to 1.8 times as fast as NumPy on one thread, and below 30 features several
+threads pay only with it; but loading it takes 0.7 s. So it is loaded when a shard opens, if the
+rows that are expected in it and what NumPy has summed in this process before are worth about a
+second. One small table never pays for it; a long file has it, and so has a program that fits many
+tables. A shard whose first update is small keeps NumPy, however many follow: by updates of 1,000
+rows of 15 features it takes 1.3 times as long as by compiled code, by updates of 100 rows as long.
 
 Compiled code is used only where it has the bits of NumPy, so the choice does not show in the sums.
 """
@@ -37,12 +37,16 @@ from momentmix.summary.kernels.numpy_sums import NumpyExecutor
 from momentmix.summary.layout import Layout
 
 _WORTH_LOADING = 1 << 33  # moments times rows that NumPy sums in about a second
+_WORTH_CHECKING = 1 << 15  # rows; the check of the bits of a layout sums 2,200
 
 
-def host_executor(layout: Layout, n_rows: int) -> Executor:
-    """The executor for NumPy rows of a shard that opens with an update of `n_rows` rows."""
-    work = NumpyExecutor.work_done + layout.n_entries * n_rows
-    worthwhile = is_loaded() or (is_installed() and work >= _WORTH_LOADING)
+def host_executor(layout: Layout, expected_rows: int) -> Executor:
+    """The executor for NumPy rows of a shard of about so many rows."""
+    if is_loaded():
+        worthwhile = expected_rows >= _WORTH_CHECKING
+    else:
+        work = NumpyExecutor.work_done + layout.n_entries * expected_rows
+        worthwhile = is_installed() and work >= _WORTH_LOADING
     compiled = worthwhile and agrees_with_numpy(layout)
     return CompiledExecutor(layout) if compiled else NumpyExecutor(layout)
 

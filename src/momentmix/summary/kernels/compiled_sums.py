@@ -46,11 +46,12 @@ class CompiledExecutor(HostExecutor):
         import_module("scipy.linalg.cython_blas")
         with _LOADING.held():
             self._function = _load()
+        self._program = _program(layout)
 
     def _add_rows(
         self, rows: Float, weights: Float | None, columns: Float, space: Workspace
     ) -> None:
-        steps, n_fills = _program(self.layout)
+        steps, n_fills = self._program
         weighted = weights is not None
         table = space.rows("table", self.chunk)
         right = space.rows("weighted", self.chunk) if weighted else table[:0]

@@ -27,10 +27,10 @@ from momentmix.index_sets import colex_rank
 from momentmix.summary.layout import Layout
 
 Direction = Literal["any", "rising", "falling"]
-Rows = slice | Int  # a range of rows of a table, or their numbers
+TableRows = slice | Int  # a range of rows of a table, or their numbers
 
 
-def n_rows_of(rows: Rows) -> int:
+def n_rows_of(rows: TableRows) -> int:
     """Number of rows."""
     return int(rows.stop - rows.start) if isinstance(rows, slice) else len(rows)
 
@@ -61,8 +61,8 @@ class Product(NamedTuple):
     `start` is the position of its first entry among the entries of all products.
     """
 
-    rows: Rows
-    columns: Rows
+    rows: TableRows
+    columns: TableRows
     start: int
 
 
@@ -112,7 +112,7 @@ class Operand(NamedTuple):
     There may be more rows than index sets: the rest is padding.
     """
 
-    rows: Rows
+    rows: TableRows
     sets: list[Int]
 
 
@@ -190,7 +190,7 @@ class ProductPlanner:
         assert (self.positions >= 0).all()
 
 
-def _part(rows: Rows, start: int, length: int) -> Rows:
+def _part(rows: TableRows, start: int, length: int) -> TableRows:
     """At most `length` of some rows, from the one numbered `start` among them."""
     if isinstance(rows, slice):
         return slice(rows.start + start, min(rows.start + start + length, rows.stop))

@@ -41,6 +41,11 @@ def shard_digest(shard_id: object) -> bytes:
     return hashlib.sha256(b"momentmix shard\0" + shard_id).digest()[:16]
 
 
+# A shard whose length is unknown is taken for this many updates like its first: who fills a summary
+# by large updates has more of them, and a small table in one update loads nothing.
+_UPDATES_OF_A_STREAM = 64
+
+
 class State(NamedTuple):
     """What a summary holds: closed shards, the shard that takes rows, the id of the next, names."""
 
@@ -130,6 +135,7 @@ def with_rows(
     shard_id: bytes | None,
     totals_of: Callable[[State], Totals],
     n_threads: int | None,
+    expected_rows: int | None,
 ) -> State:
     """The state after an update.
 
@@ -143,6 +149,8 @@ def with_rows(
         Sums of all rows of a state, for closing its open shard.
     n_threads : int, optional
         By default as many as cores.
+    expected_rows : int, optional
+        How many rows a shard that opens will have; by default many times those of the update.
     """
     closed, shard, next_id, names = state
     if shard is not None and shard_id not in (None, shard.shard_id):
@@ -156,7 +164,9 @@ def with_rows(
                 shard_ids=(digest.hex(),),
             )
         layout = closed.layout
-        shard = OpenShard(layout, host_executor(layout, update.n_host_rows), digest)
+        if expected_rows is None or not update.n_host_rows:
+            expected_rows = _UPDATES_OF_A_STREAM * update.n_host_rows
+        shard = OpenShard(layout, host_executor(layout, expected_rows), digest)
     elif not shard.fits_waiting(update.n_rows):
         shard = shard.clone()
     n_blocks = (shard.n_waiting + update.n_rows) // shard.block_size

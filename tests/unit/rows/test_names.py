@@ -1,0 +1,87 @@
+"""Names of features: what is taken for names, and where warnings about columns point."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import momentmix as mm
+from momentmix.errors import InputError, InputTypeError, PrecisionWarning
+from momentmix.rows.names import check_feature_names, feature_number
+
+LARGE = np.array([[2**60 + 1, 3], [5, 7], [1, 2], [9, 4]])
+
+
+@pytest.mark.parametrize("names", ["ab", {"a", "b"}, frozenset("ab"), {"a": 1, "b": 2}, 3])
+def test_names_without_an_order_are_refused(names):
+    with pytest.raises(InputTypeError, match="must be a sequence of strings"):
+        check_feature_names(names)
+
+
+@pytest.mark.parametrize("names", [("a", "b"), pd.Index(["a", "b"]), iter("ab")])
+def test_names_in_an_order_are_taken(names):
+    assert check_feature_names(names, 2) == ("a", "b")
+
+
+def test_the_number_of_names_is_told():
+    with pytest.raises(
+        InputError, match=r"4 different strings, one for each feature; got 1 name\."
+    ):
+        check_feature_names(["a"], 4)
+
+
+def test_features_by_number_or_name():
+    assert [feature_number(f, ("x", "y")) for f in (0, "y", "x")] == [0, 1, 0]
+    with pytest.raises(InputError, match="no feature named 'z'; the names are: 'x', 'y'"):
+        feature_number("z", ("x", "y"))
+    with pytest.raises(InputError, match="the names are: none"):
+        feature_number("z", None)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda rows: mm.summarize(rows, order=2),
+        lambda rows: mm.MomentSummary(2, 2).update(rows),
+        lambda rows: mm.fit(rows, 1),
+        lambda rows: mm.MomentGaussianMixture(1).fit(rows),
+        lambda rows: mm.MomentGaussianMixture(1).partial_fit(rows),
+    ],
+)
+@pytest.mark.parametrize("form", [np.asarray, pd.DataFrame, lambda x: pl.DataFrame(x, ["a", "b"])])
+def test_warnings_point_at_the_line_that_passed_the_rows(call, form):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call(form(LARGE))
+    wanted = [w for w in caught if issubclass(w.category, PrecisionWarning)]
+    assert len(wanted) == 1
+    assert wanted[0].filename == __file__
+
+
+def test_the_column_of_a_frame_is_named():
+    frame = pd.DataFrame(LARGE, columns=["count", "b"])
+    with pytest.warns(PrecisionWarning, match="X, column 'count' holds integers up to"):
+        mm.MomentGaussianMixture(1).fit(frame)
+
+
+def test_times_in_a_container_of_another_library_are_refused():
+    class Times:
+        dtype, shape, ndim = np.dtype("datetime64[s]"), (4, 2), 2
+
+        def __len__(self):
+            return 4
+
+        def __array__(self, dtype=None, copy=None):
+            return LARGE.astype("datetime64[s]") if dtype is None else LARGE.astype(dtype)
+
+    with pytest.raises(InputTypeError, match="Convert times to numbers"):
+        mm.MomentGaussianMixture(1).fit(Times())
+
+
+def test_a_large_number_and_infinity_far_apart():
+    rows = np.ones((20_000, 2))
+    rows[3, 0], rows[15_000, 1] = 1e200, np.inf
+    with pytest.raises(InputError, match=r"column 0 reaches 1e\+200"):
+        mm.fit(rows, 1)
