@@ -56,8 +56,7 @@ def test_warnings_point_at_the_line_that_passed_the_rows(call, form):
         warnings.simplefilter("always")
         call(form(LARGE))
     wanted = [w for w in caught if issubclass(w.category, PrecisionWarning)]
-    assert len(wanted) == 1
-    assert wanted[0].filename == __file__
+    assert {w.filename for w in wanted} == {__file__}
 
 
 def test_the_column_of_a_frame_is_named():
