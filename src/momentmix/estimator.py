@@ -307,8 +307,8 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         )  # fmt: skip
         mixture = result.mixture
         self.result_, self.mixture_ = result, mixture
-        if result.answer.summary is not None:  # fitted to rows
-            self.summary_ = result.answer.summary
+        if result.summary is not None:  # fitted to rows
+            self.summary_ = result.summary
         self.weights_, self.means_ = mixture.weights, mixture.means
         self.covariances_ = mixture.variances
         with np.errstate(divide="ignore"):

@@ -67,6 +67,7 @@ class FitResult(FitFacts):
     mixture = PartOf[DiagonalMixture]("answer")
     moments = PartOf[StandardMoments]("answer")
     uncertainty = PartOf["Uncertainty | None"]("answer")
+    summary = PartOf["MomentSummary | None"]("answer")
     candidates = PartOf["list[tuple[str, float]]"]("diagnostics")
     stages = PartOf["list[tuple[str, float]]"]("diagnostics")
     residual = PartOf["float | None"]("diagnostics")

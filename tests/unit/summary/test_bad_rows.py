@@ -181,7 +181,7 @@ def test_integer_products_do_not_wrap():
         ({"n_features": 3, "order": 2, "replicates": 1}, InputError, r"replicates must be 0"),
         ({"n_features": 3, "order": 2, "n_threads": 0}, InputError, r"n_threads"),
         ({"n_features": 3, "order": 2, "shard_id": 7}, InputTypeError, r"shard_id"),
-        ({"n_features": 3, "order": 2, "feature_names": ["a"]}, InputError, r"each of the 3"),
+        ({"n_features": 3, "order": 2, "feature_names": ["a"]}, InputError, r"be 3 different"),
         ({"n_features": 2, "order": 2, "feature_names": ["a", "a"]}, InputError, r"repeated: 'a'"),
         ({"n_features": 2, "order": 2, "feature_names": "ab"}, InputTypeError, r"sequence"),
         ({"n_features": 2, "order": 2, "feature_names": [1, 2]}, InputTypeError, r"strings"),
