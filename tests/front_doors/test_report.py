@@ -352,7 +352,9 @@ def test_severity_of_a_finding_is_checked(model):
     document["fit"]["certificate"]["findings"] = [{"name": "x", "severity": "y", "text": "z"}]
     del document["sha256"]
     model.write_text(json.dumps(document))
-    with pytest.raises(InputError, match=r"record of the fit is damaged.*severity must be one of 'note'"):
+    with pytest.raises(
+        InputError, match=r"record of the fit is damaged.*severity must be one of 'note'"
+    ):
         load_fit(model)
     assert str(Finding("x", Severity.NOTE, "z")) == "[note] z"
 
