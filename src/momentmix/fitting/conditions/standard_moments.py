@@ -4,12 +4,16 @@
 |---|---|---|
 | (M_s)_{Ω_s} of z | ``orders[s]`` | (C(d, s),) |
 | E[z_j² z_I], j ∉ I, the paper's (M)_{L_j} | ``squared[q][j]`` | (C(d−1, q),) |
+| E z_j^p, p = 3 … 6 | ``powers[p − 3]`` | (d,) |
+| E z_j³ z_k, k ≠ j | ``cubed[j]`` | (d−1,) |
+| E z_j² z_k² | ``two_squares`` | (C(d, 2),) |
 | z = (y − shift) / scale | ``shift``, ``scale`` | (d,) |
 
 Differs from the paper: the moments are those of standardized features (mean 0, standard deviation
 1 each). A shift and a positive scale of each feature keep a diagonal mixture a diagonal mixture,
 and they give nearly all entries the same sampling noise 1/√N, so that plain least squares is close
-to optimally weighted.
+to optimally weighted. The paper uses neither powers above 2 nor products of two of them; they see
+what distinct features cannot: clusters along one column, and columns that are not Gaussian.
 """
 
 from __future__ import annotations
@@ -57,6 +61,12 @@ class StandardMoments:
         Names of the columns; a mixture that is fitted to the moments has them too.
     columns : array of int of shape (n_features,)
         Which columns of the rows the features are; all of them by default.
+    powers : array of shape (4, n_features), optional
+        Means of z_j³, z_j⁴, z_j⁵ and z_j⁶; NaN for one that is not known.
+    cubed : array of shape (n_features, n_features − 1), optional
+        Means of z_j³ z_k; row j runs over the other features k.
+    two_squares : array of shape (C(n_features, 2),), optional
+        Means of z_j² z_k², pairs in colex order.
     """
 
     n_features: int
@@ -72,6 +82,9 @@ class StandardMoments:
     constant: Any = None
     feature_names: tuple[str, ...] | None = None
     columns: Any = None
+    powers: Float | None = None
+    cubed: Float | None = None
+    two_squares: Float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "orders", tuple(np.asarray(x, float) for x in self.orders))
@@ -105,6 +118,15 @@ class StandardMoments:
             object.__setattr__(self, "feature_names", names)
         columns = np.arange(d) if self.columns is None else np.asarray(self.columns)
         object.__setattr__(self, "columns", columns)
+        shapes = {"powers": (4, d), "cubed": (d, d - 1), "two_squares": (comb(d, 2),)}
+        for name, shape in shapes.items():
+            values = getattr(self, name)
+            if values is None:
+                continue
+            values = np.asarray(values, float)
+            if values.shape != shape:
+                raise InputError(f"{name} must have shape {shape}; got {values.shape}.")
+            object.__setattr__(self, name, values)
 
     @property
     def standard_range(self) -> tuple[Float, Float]:
@@ -141,6 +163,12 @@ class StandardMoments:
             masks = [~self.constant[sets_without(d, q, j)].any(axis=1) for j in kept.tolist()]
             rows = [values[j][mask] for j, mask in zip(kept, masks, strict=True)]
             squared.append(np.array(rows))
+        cubed, two_squares = self.cubed, self.two_squares
+        if cubed is not None:
+            cubed = np.array([cubed[j][~self.constant[np.arange(d) != j]] for j in kept.tolist()])
+            cubed = cubed.reshape(kept.size, kept.size - 1)
+        if two_squares is not None:
+            two_squares = two_squares[colex_rank(kept[index_sets(kept.size, 2)])]
         return replace(
             self,
             n_features=kept.size,
@@ -149,6 +177,9 @@ class StandardMoments:
             squared=tuple(squared),
             constant=None,
             feature_names=None if names is None else tuple(names[j] for j in kept),
+            powers=None if self.powers is None else self.powers[:, kept],
+            cubed=cubed,
+            two_squares=two_squares,
             **{name: getattr(self, name)[kept] for name in (*_BY_FEATURE, "columns")},
         )
 
