@@ -3,6 +3,8 @@
 import numpy as np
 
 from momentmix import DiagonalMixture, StandardMoments
+from momentmix.fitting.conditions.conditions import gaussian_powers
+from momentmix.index_sets import index_sets
 from momentmix.mixture.parameters import Parameters
 from momentmix.tensor.incomplete_tensor import power_sum
 
@@ -27,10 +29,16 @@ def exact_moments(mixture, order, n_rows=10**12):
     squared = [
         np.array([z.squared_moments(j, q) for j in range(d)]) for q in range(min(2, d - 1) + 1)
     ]
+    powers = gaussian_powers(parameters_of(z), 6)
+    pairs, others = index_sets(d, 2), [np.delete(np.arange(d), j) for j in range(d)]
+    cubed = np.array([z.weights @ (powers[3][:, [j]] * z.means[:, others[j]]) for j in range(d)])
+    squares = z.weights @ (powers[2][:, pairs[:, 0]] * powers[2][:, pairs[:, 1]])
     wide = 20 * scale
     return StandardMoments(
         d, order, tuple(orders), tuple(squared), n_rows, float(n_rows), mean, scale,
         mean - wide, mean + wide,
+        powers=np.array([z.weights @ powers[p] for p in range(3, 7)]),
+        cubed=cubed, two_squares=squares,
     )  # fmt: skip
 
 

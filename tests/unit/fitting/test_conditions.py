@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from fitting_helpers import exact_moments, parameters_of, random_mixture
 
-from momentmix.fitting.conditions.conditions import build_conditions
+from momentmix.fitting.conditions.conditions import build_conditions, point_powers
 from momentmix.fitting.conditions.derivative import by_feature, derivative
 from momentmix.fitting.conditions.monomial_covariance import monomial_covariance
 from momentmix.fitting.inference.correlations import find_correlations
@@ -18,7 +18,8 @@ from momentmix.mixture.parameters import Parameters, parameters_from
 def case():
     truth = random_mixture(3, 5, seed=1)
     moments = exact_moments(truth, 4)
-    return build_conditions(moments, 4, 2), parameters_of(moments.standardize(truth))
+    conditions = build_conditions(moments, 4, 2, highest_power=6)
+    return conditions, parameters_of(moments.standardize(truth))
 
 
 def test_exact_moments_are_met(case):
@@ -63,20 +64,21 @@ def test_products_with_the_derivative_match_its_explicit_table(limit):
 
 
 def normal_moment(power, mean, variance):
-    return {
-        0: 1.0,
-        1: mean,
-        2: mean**2 + variance,
-        3: mean**3 + 3 * mean * variance,
-        4: mean**4 + 6 * mean**2 * variance + 3 * variance**2,
-    }[power]
+    points, weights = np.polynomial.hermite_e.hermegauss(20)
+    return ((mean + np.sqrt(variance) * points) ** power * weights).sum() / weights.sum()
 
 
 def powers_of(conditions):
-    d, n = conditions.n_features, conditions.plain.shape[0]
-    powers = np.array([np.bincount(f, minlength=d + 1)[:d] for f in conditions.slots])
-    powers[np.arange(n, conditions.size), conditions.squared[:, 0]] += 1
-    return powers
+    """Exponent of each feature in each condition, from the tables that are stored."""
+    d, n = conditions.n_features, conditions.n_plain
+    powers = np.zeros((conditions.size, d + 1), dtype=int)
+    for i, features in enumerate(conditions.plain):
+        powers[i] = np.bincount(features, minlength=d + 1)
+    for i, (features, exponents) in enumerate(
+        zip(conditions.powered, conditions.exponents, strict=True)
+    ):
+        np.add.at(powers[n + i], features, [*exponents, 1, 1][: len(features)])
+    return powers[:, :d]
 
 
 def test_covariance_matches_products_of_normal_moments(case):
@@ -125,18 +127,39 @@ def test_parameters_survive_flattening():
         np.testing.assert_array_equal(getattr(p, name), getattr(q, name))
 
 
-def test_every_exponent_up_to_two_is_covered(case):
+def test_every_product_of_degree_four_and_every_power_to_six_is_there_once(case):
     conditions, _ = case
-    kinds = {tuple(sorted(powers, reverse=True)) for powers in powers_of(conditions)}
-    wanted = {k for k in product(range(3), repeat=5) if sum(k) <= 4 and list(k).count(2) <= 1}
-    assert kinds == {tuple(sorted(k, reverse=True)) for k in wanted}
+    found = [tuple(powers) for powers in powers_of(conditions).tolist()]
+    wanted = {k for k in product(range(5), repeat=5) if sum(k) <= 4}
+    wanted |= {tuple(p * (i == j) for i in range(5)) for j in range(5) for p in (5, 6)}
+    assert sorted(found) == sorted(wanted)
+
+
+def test_kinds_of_conditions(case):
+    conditions, _ = case
+    powers = powers_of(conditions)
+    alone = (powers > 0).sum(axis=1) == 1
+    np.testing.assert_array_equal(conditions.is_shape, alone & (powers.max(axis=1) > 2))
+    two = np.sort(powers, axis=1)[:, -2:]
+    is_pair = (two == [1, 3]).all(axis=1) | (two == [2, 2]).all(axis=1)
+    np.testing.assert_array_equal(conditions.is_pair, is_pair)
+
+
+def test_means_that_are_not_known_are_left_out():
+    moments = exact_moments(random_mixture(2, 4, seed=0), 4)
+    moments.powers[3, 2] = np.nan
+    moments.cubed[1, 0] = np.nan
+    conditions = build_conditions(moments, 4, 2, highest_power=6)
+    whole = build_conditions(exact_moments(random_mixture(2, 4, seed=0), 4), 4, 2, highest_power=6)
+    assert conditions.size == whole.size - 2
+    assert not np.isnan(conditions.values).any()
 
 
 def test_products_of_points_are_the_monomials(case):
     conditions, _ = case
     points = np.random.default_rng(0).normal(size=(6, 5))
     expected = [(points**powers).prod(axis=1) for powers in powers_of(conditions)]
-    np.testing.assert_allclose(conditions.products(points, points**2), expected, atol=1e-12)
+    np.testing.assert_allclose(conditions.products(point_powers(points, 6)), expected, atol=1e-12)
 
 
 def test_projection_leaves_nothing_of_the_slopes_and_keeps_what_is_beside_them(case):
@@ -177,7 +200,9 @@ def test_a_correlation_within_components_is_found_and_measured(case):
     noise[:, 3] = strength * noise[:, 1] + np.sqrt(1 - strength**2) * noise[:, 3]
     rows = p.means[labels] + noise * np.sqrt(p.variances)[labels]
     whitening = Whitening(conditions, p)
-    values = np.mean([conditions.products(b, b**2).mean(axis=1) for b in np.split(rows, 100)], 0)
+    values = np.mean(
+        [conditions.products(point_powers(b, 6)).mean(axis=1) for b in np.split(rows, 100)], 0
+    )
     found = find_correlations(whitening, conditions, p, whitening.remainder(values), n)
     assert (found[0].first, found[0].second) == (1, 3)
     assert abs(found[0].value - strength) < 5 * abs(found[0].value / found[0].deviates)

@@ -3,7 +3,10 @@
 | paper symbol | name here | shape |
 |---|---|---|
 | E Π_{i∈I} z_i = Σ_c ω_c Π μ_ci | ``Conditions.plain`` | (n_plain, width) |
-| E z_j² z_I = Σ_c ω_c (μ_cj² + v_cj) Π μ_ci | ``Conditions.squared`` | (n_squared, 1 + width) |
+| E z_j² z_I = Σ_c ω_c (μ_cj² + v_cj) Π μ_ci | ``Conditions.powered`` | (n_powered, 1 + width) |
+| E z_j^p, E z_j³ z_k, E z_j² z_k² | ``Conditions.powered`` too | |
+| exponents of the first two features of a powered condition | ``exponents`` | (n_powered, 2) |
+| E z^p of a normal z, p = 0, 1, … | ``gaussian_powers`` | (highest + 1, r, d) |
 | observed means, model means | ``values``, ``model`` | (n,) |
 | Var of one row's product | ``row_variances`` | (n,) |
 
@@ -11,7 +14,8 @@ Index sets shorter than the width are padded with index d: a feature that is the
 conditions of all orders share one array and one code path.
 
 Differs from the paper: (prob:nls-w mu) uses orders m and t only and no squares. Here all orders up
-to 4 take part, and the squares carry information about the means as well as the variances.
+to 4 take part, and the squares carry information about the means as well as the variances. Powers
+above 2 and products of two squares are no part of the paper: see ``standard_moments.py``.
 """
 
 from __future__ import annotations
@@ -33,11 +37,16 @@ from momentmix.mixture.parameters import Parameters
 
 @dataclass(frozen=True)
 class Conditions:
-    """A set of moment conditions; plain products first, then those with one square."""
+    """A set of moment conditions.
+
+    Plain products first, then those with one square, then pairs (z_j³ z_k and z_j² z_k²), then
+    powers above 2 of single features (the shape of a column).
+    """
 
     n_features: int
     plain: Int
-    squared: Int
+    powered: Int
+    exponents: Int
     values: Float
 
     @property
@@ -45,60 +54,121 @@ class Conditions:
         """Number of conditions."""
         return int(self.values.size)
 
+    @property
+    def n_plain(self) -> int:
+        """Number of plain products."""
+        return int(self.plain.shape[0])
+
+    @cached_property
+    def is_shape(self) -> NDArray[np.bool_]:
+        """Which conditions are a power above 2 of a single feature."""
+        alone = (self.exponents[:, 0] > 2) & (self.powered[:, 1] == self.n_features)
+        return np.concatenate([np.zeros(self.n_plain, bool), alone])
+
+    @cached_property
+    def is_pair(self) -> NDArray[np.bool_]:
+        """Which conditions are a cube times a feature, or a product of two squares."""
+        high = self.exponents.sum(axis=1) > 3
+        return np.concatenate([np.zeros(self.n_plain, bool), high]) & ~self.is_shape
+
     def subset(self, keep: Int) -> Conditions:
         """Some of the conditions; `keep` increases."""
-        n = self.plain.shape[0]
-        plain, squared = self.plain[keep[keep < n]], self.squared[keep[keep >= n] - n]
-        return Conditions(self.n_features, plain, squared, self.values[keep])
+        n = self.n_plain
+        plain, rows = self.plain[keep[keep < n]], keep[keep >= n] - n
+        return Conditions(
+            self.n_features, plain, self.powered[rows], self.exponents[rows], self.values[keep]
+        )
 
     @cached_property
     def slots(self) -> Int:
-        """Features of each condition, the squared one first, padded with d; (n, width)."""
-        width = max(self.plain.shape[1], self.squared.shape[1])
+        """Features of each condition, powered ones first, padded with d; (n, width)."""
+        width = max(self.plain.shape[1], self.powered.shape[1])
         table = np.full((self.size, width), self.n_features)
-        n = self.plain.shape[0]
-        table[:n, : self.plain.shape[1]] = self.plain
-        table[n:, : self.squared.shape[1]] = self.squared
+        table[: self.n_plain, : self.plain.shape[1]] = self.plain
+        table[self.n_plain :, : self.powered.shape[1]] = self.powered
+        return table
+
+    @cached_property
+    def slot_exponents(self) -> Int:
+        """Exponent of the feature in each slot, 0 for the padding; (n, width)."""
+        table = (self.slots < self.n_features).astype(np.int64)
+        table[self.n_plain :, :2] *= self.exponents
         return table
 
     @cached_property
     def incidence(self) -> Incidence:
         """Which conditions hold which features."""
-        return find_incidence(self.slots, self.squared[:, 0], self.n_features)
+        return find_incidence(self.slots, self.slot_exponents, self.n_plain, self.n_features)
 
-    def products(self, first: Float, second: Float) -> Float:
-        """Π first_j over each condition's features, second_j for the squared one; (n, r).
+    @property
+    def highest_exponent(self) -> int:
+        """Largest exponent of a feature, at least 2."""
+        return int(max(2, self.exponents.max(initial=2)))
+
+    def products(self, powers: Float) -> Float:
+        """Π over each condition's features of their powers, of shape (n, r).
 
         Parameters
         ----------
-        first, second : arrays of shape (r, d)
-            Values and squares of points, or first and second moments of components.
+        powers : array of shape (highest exponent + 1, r, d)
+            Powers 0, 1, 2, … of points, or moments of these orders of components.
         """
-        result = np.empty((self.size, first.shape[0]))
-        n, columns = self.plain.shape[0], np.ascontiguousarray(extended(first, 1.0).T)
-        _multiply(columns, self.plain, result[:n])
-        _multiply(columns, self.squared[:, 1:], result[n:])
-        result[n:] *= np.ascontiguousarray(second.T).take(self.squared[:, 0], axis=0)
+        result = np.empty((self.size, powers.shape[1]))
+        n, d = self.n_plain, self.n_features
+        columns = columns_of(powers)
+        _multiply(columns[1], self.plain, result[:n])
+        flat, high = columns.reshape(-1, powers.shape[1]), result[n:]
+        codes = self.exponents * (d + 1) + self.powered[:, :2]
+        np.take(flat, codes[:, 0], axis=0, out=high)
+        high *= flat.take(codes[:, 1], axis=0)
+        for t in range(2, self.powered.shape[1]):
+            high *= columns[1].take(self.powered[:, t], axis=0)
         return result
 
     def model(self, parameters: Parameters) -> Float:
         """Model side of each condition, of shape (n,)."""
-        p = parameters
-        return np.asarray(self.products(p.means, p.means**2 + p.variances) @ p.weights)
+        powers = gaussian_powers(parameters, self.highest_exponent)
+        return np.asarray(self.products(powers) @ parameters.weights)
 
     def features_of_means(self, means: Float) -> Float:
         """Π μ_ci of the plain conditions, of shape (n_plain, r)."""
-        result = np.empty((self.plain.shape[0], means.shape[0]))
+        result = np.empty((self.n_plain, means.shape[0]))
         _multiply(np.ascontiguousarray(extended(means, 1.0).T), self.plain, result)
         return result
 
     def row_variances(self, parameters: Parameters) -> Float:
         """Variance of one row's product under the product mixture, in closed form; (n,)."""
-        mean2, v = parameters.means**2, parameters.variances
-        fourth = mean2**2 + 6.0 * mean2 * v + 3.0 * v**2
-        raw = self.products(mean2 + v, fourth) @ parameters.weights
+        powers = gaussian_powers(parameters, 2 * self.highest_exponent)
+        raw = self.products(powers[::2]) @ parameters.weights
         # Rounding errors of the difference are about 1e-16·raw: it must stay clear of zero.
         return np.asarray(np.maximum(raw - self.model(parameters) ** 2, 1e-12 * (1.0 + raw)))
+
+
+def gaussian_powers(parameters: Parameters, highest: int) -> Float:
+    """E z^p of each component and feature, p = 0 … `highest`, of shape (highest + 1, r, d)."""
+    m, v = parameters.means, parameters.variances
+    powers = np.empty((highest + 1, *m.shape))
+    powers[0], powers[1] = 1.0, m
+    for p in range(1, highest):
+        powers[p + 1] = m * powers[p] + p * v * powers[p - 1]
+    return powers
+
+
+def point_powers(points: Float, highest: int) -> Float:
+    """Powers 0 … `highest` of points (n, d), of shape (highest + 1, n, d)."""
+    powers = np.empty((highest + 1, *points.shape))
+    powers[0] = 1.0
+    for p in range(highest):
+        np.multiply(powers[p], points, out=powers[p + 1])
+    return powers
+
+
+def columns_of(powers: Float) -> Float:
+    """Powers by feature, with the constant feature 1: (highest + 1, d + 1, r)."""
+    count, r, d = powers.shape
+    columns = np.ones((count, d + 1, r))
+    columns[:, :d] = powers.transpose(0, 2, 1)
+    return columns
 
 
 def extended(table: Float, value: float) -> Float:
@@ -124,33 +194,70 @@ def _multiply(columns: Float, sets: Int, out: Float) -> None:
 
 
 class _Group(NamedTuple):
-    """Index sets of one order and their observed means; with a square, its feature comes first."""
+    """Conditions of one kind and order: features, powered ones first, and observed means."""
 
     order: int
-    is_squared: bool
+    exponents: tuple[int, int]
     sets: Int
     values: Float
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether no feature has an exponent above 1."""
+        return self.exponents == (1, 1)
 
     def kept(self, rows: NDArray[Any]) -> _Group:
         """Some of the conditions, by number or mask."""
         return self._replace(sets=self.sets[rows], values=self.values[rows])
 
 
-def _groups(moments: StandardMoments, highest: int, squared_order: int) -> list[_Group]:
-    """All conditions without constant columns, the lowest orders first."""
+def _low_groups(moments: StandardMoments, highest: int, squared_order: int) -> list[_Group]:
+    """Conditions of distinct features with at most one square, the lowest orders first."""
     d = moments.n_features
     groups = [
-        _Group(s, False, index_sets(d, s), moments.orders[s])
+        _Group(s, (1, 1), index_sets(d, s), moments.orders[s])
         for s in range(min(highest, moments.order) + 1)
     ]
     for q in range(min(squared_order, len(moments.squared) - 1) + 1):
         for j in range(d):
             others = sets_without(d, q, j)
             sets = np.concatenate([np.full((others.shape[0], 1), j), others], axis=1)
-            groups.append(_Group(q + 2, True, sets, moments.squared[q][j]))
-    varying = ~moments.constant
-    usable = [group.kept(varying[group.sets].all(axis=1)) for group in groups]
-    return sorted(usable, key=lambda group: group.order)
+            groups.append(_Group(q + 2, (2, 1), sets, moments.squared[q][j]))
+    return sorted((_usable(group, moments) for group in groups), key=lambda group: group.order)
+
+
+def _usable(group: _Group, moments: StandardMoments) -> _Group:
+    """A group without constant columns and without means that are not known."""
+    return group.kept((~moments.constant[group.sets]).all(axis=1) & ~np.isnan(group.values))
+
+
+def _high_groups(
+    moments: StandardMoments, highest_power: int, limit: int | None, rng: np.random.Generator | None
+) -> list[_Group]:
+    """Pairs and powers; of more than `limit` pairs a random share."""
+    d, groups = moments.n_features, []
+    features = np.arange(d)
+    if moments.cubed is not None:
+        others = [np.delete(features, j) for j in range(d)]
+        sets = [np.stack([np.full(d - 1, j), k], axis=1) for j, k in enumerate(others)]
+        groups.append(_Group(4, (3, 1), np.concatenate(sets), moments.cubed.ravel()))
+    if moments.two_squares is not None:
+        groups.append(_Group(4, (2, 2), index_sets(d, 2), moments.two_squares))
+    groups = [_usable(group, moments) for group in groups]
+    count = sum(group.values.size for group in groups)
+    if limit is not None and count > limit:
+        assert rng is not None
+        groups = [_share(group, limit / count, rng) for group in groups]
+    if moments.powers is not None:
+        for p in range(3, highest_power + 1):
+            power = _Group(p, (p, 1), features[:, None], moments.powers[p - 3])
+            groups.append(_usable(power, moments))
+    return groups
+
+
+def _share(group: _Group, share: float, rng: np.random.Generator) -> _Group:
+    size = group.values.size
+    return group.kept(np.sort(rng.permutation(size)[: int(share * size)]))
 
 
 def build_conditions(
@@ -159,33 +266,38 @@ def build_conditions(
     squared_order: int = -1,
     limit: int | None = None,
     rng: np.random.Generator | None = None,
+    highest_power: int = 2,
 ) -> Conditions:
     """Conditions of all orders up to `highest`, and squares with up to `squared_order` others.
 
     Where there are more than `limit`, the lowest orders are complete and a random share of the
-    order that exceeds the limit is taken. Constant columns take no part.
+    order that exceeds the limit is taken. Constant columns take no part. With `highest_power` above
+    2, powers of single features up to it and pairs (z_j³ z_k, z_j² z_k²) take part as far as the
+    moments hold them, of more than `limit` pairs a random share.
     """
     chosen: list[_Group] = []
     left = limit
-    for _, same_order in groupby(_groups(moments, highest, squared_order), lambda g: g.order):
+    for _, same_order in groupby(_low_groups(moments, highest, squared_order), lambda g: g.order):
         groups = list(same_order)
         count = sum(group.values.size for group in groups)
         if left is not None and left < count:
             assert rng is not None
-            for i, group in enumerate(groups):
-                size = group.values.size
-                groups[i] = group.kept(np.sort(rng.permutation(size)[: int(left / count * size)]))
+            groups = [_share(group, left / count, rng) for group in groups]
         left = None if left is None else max(0, left - count)
         chosen += groups
-    plain = [group for group in chosen if not group.is_squared]
-    squared = [group for group in chosen if group.is_squared]
+    plain = [group for group in chosen if group.is_plain]
+    powered = [group for group in chosen if not group.is_plain]
+    if highest_power > 2:
+        powered += _high_groups(moments, highest_power, limit, rng)
     d, width = moments.n_features, max(1, min(highest, moments.order))
     squared_width = 1 + max(1, min(squared_order, len(moments.squared) - 1))
+    exponents = [np.tile(group.exponents, (group.values.size, 1)) for group in powered]
     return Conditions(
         d,
         _padded(plain, width, d),
-        _padded(squared, squared_width, d),
-        np.concatenate([group.values for group in plain + squared]),
+        _padded(powered, squared_width, d),
+        np.concatenate([np.zeros((0, 2), dtype=np.int64), *exponents]),
+        np.concatenate([group.values for group in plain + powered]),
     )
 
 

@@ -4,9 +4,11 @@
 |---|---|---|
 | ∂ model / ∂ ω | ``by_weight`` | (n, r) |
 | ∂ model_c / ∂ μ_ij, j in slot t of condition c | ``by_slot`` | (width·n, r), slot first |
-| ∂ model_c / ∂ v_ij, j the squared feature of condition c | ``by_variance`` | (n_squared, r) |
+| ∂ model_c / ∂ v_ij, j in slot 0 or 1 of a powered c | ``by_variance`` | (2·n_powered, r), slot first |
 | JᵀJ, rows divided by the noise | ``normal_matrix`` | (r + 2rd, r + 2rd) |
 | Jᵀx | ``transposed_times`` | (r + 2rd,) or (r + 2rd, k) |
+
+∂ E z^p / ∂ μ = p E z^(p−1) and ∂ E z^p / ∂ v = p (p − 1) / 2 · E z^(p−2).
 
 A condition names at most four of d features, so of its r·(2d + 1) derivatives only r·(1 + width)
 differ from zero. A block of JᵀJ for features j, k sums over the conditions that hold both: of all
@@ -28,7 +30,7 @@ from typing import NamedTuple
 import numpy as np
 
 from momentmix._typing import Float, Int
-from momentmix.fitting.conditions.conditions import Conditions, extended
+from momentmix.fitting.conditions.conditions import Conditions, columns_of, gaussian_powers
 from momentmix.mixture.parameters import Parameters, parameters_from
 
 
@@ -46,10 +48,6 @@ class Derivative(NamedTuple):
     by_weight: Float
     by_slot: Float
     by_variance: Float
-
-    @property
-    def _n_plain(self) -> int:
-        return int(self.conditions.plain.shape[0])
 
     def normal_matrix(self, with_variances: bool = True) -> Float:
         """JᵀJ, parameters ordered by feature; without variances the leading part alone."""
@@ -76,20 +74,39 @@ class Derivative(NamedTuple):
         return normal.reshape(groups * r, groups * r)
 
     def _put_variances(self, normal: Float) -> None:
-        d, n, n_plain = self.conditions.n_features, self.conditions.size, self._n_plain
-        r, width = self.by_weight.shape[1], self.conditions.slots.shape[1]
-        for j, mine in enumerate(self.conditions.incidence.squares):
-            g, block = 1 + d + j, self.by_variance.take(mine, axis=0)
-            normal[g, :, g] = block.T @ block
+        d, r = self.conditions.n_features, self.by_weight.shape[1]
+        size = 2 * d + 2
+        for j, places in enumerate(self.conditions.incidence.powered):
+            g, block = 1 + d + j, self.by_variance.take(places, axis=0)
             # These conditions hold j and a few others each: few rows, all features at once.
-            rows = np.zeros((mine.size, d + 2, r))
-            rows[:, 0] = self.by_weight[n_plain + mine]
-            for t in range(width):
-                feature = self.conditions.slots[n_plain + mine, t]
-                rows[np.arange(mine.size), 1 + feature] = self.by_slot[t * n + n_plain + mine]
-            against = (block.T @ rows.reshape(mine.size, (d + 2) * r)).reshape(r, d + 2, r)
-            normal[g, :, : d + 1] = against[:, : d + 1]
-            normal[: d + 1, :, g] = against[:, : d + 1].transpose(1, 2, 0)
+            rows = self._rows(self._powered_conditions(places)).reshape(places.size, size * r)
+            against = (block.T @ rows).reshape(r, size, r)[:, : size - 1]
+            normal[g] = against
+            normal[:, :, g] = against.transpose(1, 2, 0)
+
+    def _powered_conditions(self, places: Int) -> Int:
+        """Conditions that rows of `by_variance` belong to."""
+        n_plain = self.conditions.n_plain
+        return n_plain + places % max(1, self.conditions.size - n_plain)
+
+    def _rows(self, which: Int) -> Float:
+        """Some rows of J by weight, means, variances and padding, of shape (k, 2d + 2, r)."""
+        conditions, d = self.conditions, self.conditions.n_features
+        n, n_plain, r = conditions.size, conditions.n_plain, self.by_weight.shape[1]
+        full = np.zeros((which.size, 2 * d + 2, r))
+        rows, slots, padding = np.arange(which.size), conditions.slots[which], 2 * d + 1
+        for t in range(slots.shape[1]):
+            feature = np.where(slots[:, t] < d, 1 + slots[:, t], padding)
+            full[rows, feature] = self.by_slot[t * n + which]
+        full[:, 0] = self.by_weight[which]
+        powered = np.flatnonzero(which >= n_plain)
+        for t in range(2):
+            feature = slots[powered, t]
+            has_power = conditions.slot_exponents[which[powered], t] > 1
+            row, feature = powered[has_power], feature[has_power]
+            place = t * (n - n_plain) + which[row] - n_plain
+            full[row, 1 + d + feature] = self.by_variance[place]
+        return full
 
     def transposed_times(self, columns: Float, with_variances: bool = True) -> Float:
         """Jᵀ·columns, parameters ordered by feature; columns of shape (n,) or (n, k)."""
@@ -97,48 +114,45 @@ class Derivative(NamedTuple):
         for places, holders in zip(where.places, where.holders, strict=True):
             parts.append(self.by_slot.take(places, axis=0).T @ columns.take(holders, axis=0))
         if with_variances:
-            squared = columns[self._n_plain :]
-            parts += [
-                self.by_variance.take(mine, axis=0).T @ squared.take(mine, axis=0)
-                for mine in where.squares
-            ]
+            for places in where.powered:
+                holders = self._powered_conditions(places)
+                parts.append(
+                    self.by_variance.take(places, axis=0).T @ columns.take(holders, axis=0)
+                )
         return np.concatenate(parts)
 
     def table(self) -> Float:
         """J itself, parameters ordered by feature, of shape (n, r + 2rd)."""
-        n, d, n_plain = self.conditions.size, self.conditions.n_features, self._n_plain
-        r, slots = self.by_weight.shape[1], self.conditions.slots
-        full = np.zeros((n, 2 * d + 2, r))  # the last one is for the padding
-        rows = np.arange(n)
-        for t in range(slots.shape[1]):
-            feature = np.where(slots[:, t] < d, 1 + slots[:, t], 2 * d + 1)
-            full[rows, feature] = self.by_slot[t * n : (t + 1) * n]
-        full[:, 0] = self.by_weight
-        squared = self.conditions.squared[:, 0]
-        full[rows[n_plain:], 1 + d + squared] = self.by_variance
-        return full[:, : 2 * d + 1].reshape(n, (2 * d + 1) * r)
+        n, size = self.conditions.size, 2 * self.conditions.n_features + 1
+        return self._rows(np.arange(n))[:, :size].reshape(n, size * self.by_weight.shape[1])
 
 
 def derivative(
     conditions: Conditions, parameters: Parameters, noise: Float | None = None
 ) -> Derivative:
     """The derivative at `parameters`, each row divided by its `noise` (by 1 if None)."""
-    slots, n, n_plain = conditions.slots, conditions.size, conditions.plain.shape[0]
+    slots, n, n_plain = conditions.slots, conditions.size, conditions.n_plain
     width, r = slots.shape[1], parameters.n_components
-    means = np.ascontiguousarray(extended(parameters.means, 1.0).T)  # (d + 1, r)
+    powers = columns_of(gaussian_powers(parameters, conditions.highest_exponent))  # (…, d + 1, r)
     factors = np.empty((width, n, r))
     for t in range(width):
-        np.take(means, slots[:, t], axis=0, out=factors[t])
-    squared = conditions.squared[:, 0]
-    mean = means[squared]
-    factors[0, n_plain:] = mean**2 + extended(parameters.variances, 0.0).T[squared]
+        np.take(powers[1], slots[:, t], axis=0, out=factors[t])
+    exponents, features = conditions.exponents, conditions.powered[:, :2]
+    for t in range(2):
+        factors[t, n_plain:] = powers[exponents[:, t], features[:, t]]
     by_slot, by_weight = _leave_one_out(factors)
     scale = np.ones((n, 1)) if noise is None else 1.0 / noise[:, None]
     by_weight *= scale
     by_slot *= scale * parameters.weights
-    by_variance = by_slot[0, n_plain:].copy()
-    by_slot[0, n_plain:] *= 2.0 * mean
-    return Derivative(conditions, by_weight, by_slot.reshape(width * n, r), by_variance)
+    by_variance = np.zeros((2, n - n_plain, r))
+    for t in range(2):
+        p, feature, slope = exponents[:, t], features[:, t], by_slot[t, n_plain:]
+        two_less = powers[np.maximum(p - 2, 0), feature]
+        by_variance[t] = slope * two_less * (p * (p - 1) / 2)[:, None]
+        slope *= powers[p - 1, feature] * p[:, None]
+    return Derivative(
+        conditions, by_weight, by_slot.reshape(width * n, r), by_variance.reshape(-1, r)
+    )
 
 
 def _leave_one_out(factors: Float) -> tuple[Float, Float]:

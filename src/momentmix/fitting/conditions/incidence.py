@@ -4,7 +4,7 @@
 |---|---|
 | {I : j ∈ I} | ``Incidence.holders[j]`` |
 | {I : j, k ∈ I} | ``Incidence.pairs`` |
-| {(j, I)} of E z_j² z_I | ``Incidence.squares[j]`` |
+| conditions that hold a power of z_j above 1 | ``Incidence.powered[j]`` |
 """
 
 from __future__ import annotations
@@ -27,33 +27,37 @@ class Incidence(NamedTuple):
         Conditions that hold it, in the same order.
     pairs : list of (j, k, rows for j, rows for k), j < k
         Rows of ``by_slot`` in the conditions that hold both.
-    squares : list of arrays, one per feature
-        Squared conditions, counted from the first of them, whose square is that of the feature.
+    powered : list of arrays, one per feature
+        Rows of ``by_variance`` that belong to the feature: those with an exponent above 1.
     """
 
     places: list[Int]
     holders: list[Int]
     pairs: list[tuple[int, int, Int, Int]]
-    squares: list[Int]
+    powered: list[Int]
 
 
-def find_incidence(slots: Int, squared: Int, n_features: int) -> Incidence:
+def find_incidence(slots: Int, exponents: Int, n_plain: int, n_features: int) -> Incidence:
     """The incidence of features and conditions.
 
     Parameters
     ----------
     slots : array of shape (n, width)
         Features of each condition, padded with n_features.
-    squared : array of shape (n_squared,)
-        Squared feature of each of the last conditions.
+    exponents : array of shape (n, width)
+        Exponents of these features; above 1 in the first two slots only.
+    n_plain : int
+        So many conditions at the head have no exponent above 1.
     n_features : int
     """
     n, d = slots.shape[0], n_features
-    places, holders = [], []
+    places, holders, powered = [], [], []
     for j in range(d):
         condition, slot = np.nonzero(slots == j)
         places.append(slot * n + condition)
         holders.append(condition)
+        high = exponents[condition, slot] > 1
+        powered.append(slot[high] * (n - n_plain) + condition[high] - n_plain)
     rows = np.arange(n)
     keys, left, right = [], [], []
     for t in range(slots.shape[1]):
@@ -71,4 +75,4 @@ def find_incidence(slots: Int, squared: Int, n_features: int) -> Incidence:
         (int(code // d), int(code % d), first[start:end], second[start:end])
         for code, start, end in zip(codes, starts, ends, strict=True)
     ]
-    return Incidence(places, holders, pairs, [np.flatnonzero(squared == j) for j in range(d)])
+    return Incidence(places, holders, pairs, powered)

@@ -3,7 +3,7 @@
 | symbol | name here | shape |
 |---|---|---|
 | z_j = μ_ij + √v_ij · h, h standard normal | | |
-| z_j^e in normalized Hermite polynomials of h, e = 0, 1, 2 | ``_hermite`` | (r, d + 1, 3) each |
+| z_j^e = Σ_k s^k/√k! · e!/(e−k)! · E z^(e−k) · He_k(h)/√k! | ``_hermite`` | (e, k, d + 1, r) |
 | √ω_i · coefficients of the monomials that hold Hermite product h | ``table`` | (some, r) |
 | E[m mᵀ] = Σ_h Σ_i ω_i L_ih L_ihᵀ | ``second`` | (n, n) |
 
@@ -16,11 +16,12 @@ would cost n_basis·n²·r.
 from __future__ import annotations
 
 from itertools import product
+from math import factorial, perm, sqrt
 
 import numpy as np
 
 from momentmix._typing import Float, Int
-from momentmix.fitting.conditions.conditions import Conditions
+from momentmix.fitting.conditions.conditions import Conditions, gaussian_powers
 from momentmix.mixture.parameters import Parameters
 
 _LARGE = 12  # monomials that share a Hermite product; smaller products would cost only overhead
@@ -29,8 +30,7 @@ _LARGE = 12  # monomials that share a Hermite product; smaller products would co
 def monomial_covariance(conditions: Conditions, parameters: Parameters) -> Float:
     """Covariance of one row's monomials, of shape (n, n)."""
     features = conditions.slots
-    exponents = (features < conditions.n_features).astype(np.int64)
-    exponents[conditions.plain.shape[0] :, 0] = 2
+    exponents = conditions.slot_exponents
     places, degrees = _expansion(features, exponents, conditions.n_features)
     row, term = np.nonzero(places >= 0)
     order = np.argsort(places[row, term], kind="stable")
@@ -57,10 +57,7 @@ def monomial_covariance(conditions: Conditions, parameters: Parameters) -> Float
 
 def _coefficients(features: Int, exponents: Int, degrees: Int, parameters: Parameters) -> Float:
     """√ω_i times the coefficient of each Hermite product in each monomial, of shape (…, r)."""
-    tables = np.stack(
-        [_hermite(m, v) for m, v in zip(parameters.means, parameters.variances, strict=True)],
-        axis=-1,
-    )  # (3, 3, d + 1, r)
+    tables = _hermite(parameters, int(exponents.max(initial=1)))
     values = np.tile(np.sqrt(np.maximum(parameters.weights, 0.0)), (features.shape[0], 1))
     for t in range(features.shape[1]):
         values *= tables[exponents[:, t], degrees[:, t], features[:, t]]
@@ -79,11 +76,12 @@ def _expansion(features: Int, exponents: Int, filler: int) -> tuple[Int, Int]:
     highest = exponents.max(axis=0)
     degrees = np.array(list(product(*[range(h + 1) for h in highest])))
     places = np.full((features.shape[0], degrees.shape[0]), -1)
-    base = 3 * (filler + 1)
+    count = int(highest.max(initial=0)) + 1
+    base = count * (filler + 1)
     keys = np.zeros(places.shape, dtype=np.int64)
     fits = (degrees[None] <= exponents[:, None, :]).all(axis=2)
     for term, degree in enumerate(degrees):
-        codes = np.where(degree > 0, features * 3 + degree, 0)
+        codes = np.where(degree > 0, features * count + degree, 0)
         codes = np.sort(codes, axis=1)
         for t in range(width):
             keys[:, term] = keys[:, term] * base + codes[:, t]
@@ -92,14 +90,14 @@ def _expansion(features: Int, exponents: Int, filler: int) -> tuple[Int, Int]:
     return places, degrees
 
 
-def _hermite(mean: Float, variance: Float) -> Float:
-    """Coefficients by exponent, degree and feature, of shape (3, 3, d + 1); the filler is 1."""
-    d = mean.size
-    deviation = np.sqrt(variance)
-    table = np.zeros((3, 3, d + 1))
+def _hermite(parameters: Parameters, highest: int) -> Float:
+    """Coefficients by exponent, degree, feature and component; the filler's power 0 is 1."""
+    r, d = parameters.means.shape
+    powers, deviations = gaussian_powers(parameters, highest), np.sqrt(parameters.variances)
+    table = np.zeros((highest + 1, highest + 1, d + 1, r))
     table[:, 0, d] = 1.0
-    table[0, 0] = 1.0
-    table[1, 0, :d], table[1, 1, :d] = mean, deviation
-    table[2, 0, :d] = mean**2 + variance
-    table[2, 1, :d], table[2, 2, :d] = 2 * mean * deviation, np.sqrt(2.0) * variance
+    for e in range(highest + 1):
+        for k in range(e + 1):
+            factor = perm(e, k) / sqrt(factorial(k))
+            table[e, k, :d] = (factor * deviations**k * powers[e - k]).T
     return table

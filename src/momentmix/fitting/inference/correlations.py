@@ -6,8 +6,8 @@
 | estimate ⟨Δ, e⟩ / ‖Δ‖², Δ whitened and projected | ``Correlation.value`` | scalar |
 | ⟨Δ, e⟩ √N / ‖Δ‖ ~ N(0, 1) | ``Correlation.deviates`` | scalar |
 
-With s_j the standard deviation of z_j in a component, E[z_j z_k z_I] changes by s_j s_k E[z_I], and
-E[z_j² z_k z_I] by 2 μ_j s_j s_k E[z_I].
+With s_j the standard deviation of z_j in a component, E[z_j^a z_k^b z_I] changes by
+s_j s_k · a E[z_j^(a−1)] · b E[z_k^(b−1)] · E[z_I].
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from itertools import combinations
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.fitting.conditions.conditions import Conditions, extended
+from momentmix.fitting.conditions.conditions import Conditions, columns_of, gaussian_powers
 from momentmix.fitting.inference.whitening import Whitening
 from momentmix.index_sets import colex_rank, index_sets
 from momentmix.mixture.parameters import Parameters
@@ -59,23 +59,19 @@ def find_correlations(
 
 def _directions(conditions: Conditions, parameters: Parameters) -> Float:
     """Derivative of the conditions by each pair's correlation, of shape (n, C(d, 2))."""
-    slots, d, n_plain = conditions.slots, conditions.n_features, conditions.plain.shape[0]
-    means = np.ascontiguousarray(extended(parameters.means, 1.0).T)  # (d + 1, r)
-    deviations = np.ascontiguousarray(extended(np.sqrt(parameters.variances), 0.0).T)
-    factors = means[slots]  # (n, width, r)
-    second = parameters.means**2 + parameters.variances
-    factors[n_plain:, 0] = second.T[slots[n_plain:, 0]]
+    slots, exponents, d = conditions.slots, conditions.slot_exponents, conditions.n_features
+    powers = columns_of(gaussian_powers(parameters, conditions.highest_exponent))
+    deviations = np.ascontiguousarray(np.sqrt(parameters.variances).T)  # (d, r)
+    factors = powers[exponents, slots]  # (n, width, r)
     result = np.zeros((conditions.size, d * (d - 1) // 2))
     for t, u in combinations(range(slots.shape[1]), 2):
         rows = np.flatnonzero((slots[:, t] < d) & (slots[:, u] < d))
-        j, k = slots[rows, t], slots[rows, u]
+        j, k, a, b = slots[rows, t], slots[rows, u], exponents[rows, t], exponents[rows, u]
         change = deviations[j] * deviations[k] * parameters.weights
+        change *= powers[a - 1, j] * powers[b - 1, k] * (a * b)[:, None]
         for other in range(slots.shape[1]):
             if other not in (t, u):
                 change *= factors[rows, other]
-        if t == 0:
-            squared = rows >= n_plain
-            change[squared] *= 2.0 * means[j[squared]]
         pair = colex_rank(np.sort(np.stack([j, k], axis=1), axis=1))
         result[rows, pair] = change.sum(axis=1)
     return result

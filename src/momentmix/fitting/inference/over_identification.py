@@ -26,7 +26,7 @@ import numpy as np
 from scipy.stats import chi2, gamma
 
 from momentmix._typing import Float
-from momentmix.fitting.conditions.conditions import Conditions, build_conditions
+from momentmix.fitting.conditions.conditions import Conditions, build_conditions, point_powers
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.correlations import Correlation, find_correlations
 from momentmix.fitting.inference.whitening import Whitening
@@ -157,5 +157,5 @@ def _sample_means(conditions: Conditions, rows: Float) -> Float:
     total = np.zeros(conditions.size)
     for start in range(0, rows.shape[0], 100):  # products of 100 rows fit in the cache
         block = rows[start : start + 100]
-        total += conditions.products(block, block**2).sum(axis=1)
+        total += conditions.products(point_powers(block, conditions.highest_exponent)).sum(axis=1)
     return np.asarray(total / rows.shape[0])

@@ -25,7 +25,7 @@ from scipy.linalg import cho_solve, cholesky, eigh
 from scipy.linalg.lapack import dtrtri
 
 from momentmix._typing import Float
-from momentmix.fitting.conditions.conditions import Conditions
+from momentmix.fitting.conditions.conditions import Conditions, point_powers
 from momentmix.fitting.conditions.derivative import Derivative, by_feature, derivative
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.mixture import gaussian
@@ -126,7 +126,7 @@ def uncertainty_of_moment_fit(
     slope = derivative(conditions, parameters, noise**2)
 
     def influence_of(part: slice) -> Float:
-        products = conditions.products(rows[part], rows[part] ** 2)
+        products = conditions.products(point_powers(rows[part], conditions.highest_exponent))
         products[0] = 0.0  # the sum of the weights is known
         return slope.transposed_times(products)
 
