@@ -166,14 +166,16 @@ def test_projection_leaves_nothing_of_the_slopes_and_keeps_what_is_beside_them(c
     conditions, parameters = case
     whitening = Whitening(conditions.subset(np.arange(1, conditions.size)), parameters)
     n_parameters = parameters.flat().size
-    assert whitening.rank == n_parameters - 1
-    np.testing.assert_allclose(whitening.project(whitening.slopes), 0.0, atol=1e-9)
+    assert whitening.projection.rank == n_parameters - 1
+    np.testing.assert_allclose(
+        whitening.projection.project(whitening.projection.slopes), 0.0, atol=1e-9
+    )
     columns = np.random.default_rng(0).normal(size=(conditions.size - 1, 4))
-    left = whitening.project(columns)
-    np.testing.assert_allclose(whitening.slopes.T @ left, 0.0, atol=1e-9)
-    np.testing.assert_allclose(whitening.project(left), left, atol=1e-9)
-    values = np.linalg.svd(whitening.slopes, compute_uv=False)
-    assert whitening.condition_number == pytest.approx(values[0] / values[-1], rel=0.05)
+    left = whitening.projection.project(columns)
+    np.testing.assert_allclose(whitening.projection.slopes.T @ left, 0.0, atol=1e-9)
+    np.testing.assert_allclose(whitening.projection.project(left), left, atol=1e-9)
+    values = np.linalg.svd(whitening.projection.slopes, compute_uv=False)
+    assert whitening.projection.condition_number == pytest.approx(values[0] / values[-1], rel=0.05)
 
 
 def test_projection_survives_a_doubled_component(case):
@@ -184,10 +186,12 @@ def test_projection_survives_a_doubled_component(case):
         p.variances[[0, 1, 2, 2]],
     )
     whitening = Whitening(conditions.subset(np.arange(1, conditions.size)), twice)
-    assert whitening.rank < twice.flat().size - 1
-    assert whitening.condition_number > 1e6
+    assert whitening.projection.rank < twice.flat().size - 1
+    assert whitening.projection.condition_number > 1e6
     # Slopes of relative size √1e-11 are kept, so that 1e-16 / 1e-11 may be left of them.
-    np.testing.assert_allclose(whitening.project(whitening.slopes), 0.0, atol=1e-5)
+    np.testing.assert_allclose(
+        whitening.projection.project(whitening.projection.slopes), 0.0, atol=1e-5
+    )
 
 
 def test_a_correlation_within_components_is_found_and_measured(case):

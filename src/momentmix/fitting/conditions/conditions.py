@@ -273,7 +273,7 @@ def build_conditions(
     Where there are more than `limit`, the lowest orders are complete and a random share of the
     order that exceeds the limit is taken. Constant columns take no part. With `highest_power` above
     2, powers of single features up to it and pairs (z_j³ z_k, z_j² z_k²) take part as far as the
-    moments hold them, of more than `limit` pairs a random share.
+    moments hold them, of more than a quarter of `limit` pairs a random share.
     """
     chosen: list[_Group] = []
     left = limit
@@ -288,7 +288,8 @@ def build_conditions(
     plain = [group for group in chosen if group.is_plain]
     powered = [group for group in chosen if not group.is_plain]
     if highest_power > 2:
-        powered += _high_groups(moments, highest_power, limit, rng)
+        most_pairs = None if limit is None else limit // 4
+        powered += _high_groups(moments, highest_power, most_pairs, rng)
     d, width = moments.n_features, max(1, min(highest, moments.order))
     squared_width = 1 + max(1, min(squared_order, len(moments.squared) - 1))
     exponents = [np.tile(group.exponents, (group.values.size, 1)) for group in powered]

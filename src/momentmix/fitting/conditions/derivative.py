@@ -4,7 +4,7 @@
 |---|---|---|
 | ∂ model / ∂ ω | ``by_weight`` | (n, r) |
 | ∂ model_c / ∂ μ_ij, j in slot t of condition c | ``by_slot`` | (width·n, r), slot first |
-| ∂ model_c / ∂ v_ij, j in slot 0 or 1 of a powered c | ``by_variance`` | (2·n_powered, r), slot first |
+| ∂ model_c / ∂ v_ij, j in slot t ≤ 1 of a powered c | ``by_variance`` | (2·n_powered, r) |
 | JᵀJ, rows divided by the noise | ``normal_matrix`` | (r + 2rd, r + 2rd) |
 | Jᵀx | ``transposed_times`` | (r + 2rd,) or (r + 2rd, k) |
 

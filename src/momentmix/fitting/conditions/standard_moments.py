@@ -134,6 +134,12 @@ class StandardMoments:
         low, high = self.minimum - self.shift, self.maximum - self.shift
         return low / self.scale, high / self.scale
 
+    def column_name(self, feature: int) -> str:
+        """A column of the rows as texts name it: by its name, escaped, or by its number."""
+        if self.feature_names is None:
+            return str(self.columns[feature])
+        return ascii(self.feature_names[feature])
+
     def truncated(self, order: int) -> StandardMoments:
         """The same moments up to a lower order."""
         if order > self.order:

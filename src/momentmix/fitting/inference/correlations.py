@@ -45,7 +45,8 @@ def find_correlations(
     pairs = index_sets(conditions.n_features, 2)
     if not pairs.size:
         return []
-    projected = whitening.project(whitening.whiten(_directions(conditions, parameters)))
+    directions = whitening.whiten(_directions(conditions, parameters))
+    projected = whitening.projection.project(directions)
     lengths = (projected**2).sum(axis=0)
     along = projected.T @ remainder
     # A direction that the parameters explain leaves no more than rounding errors.

@@ -4,32 +4,44 @@
 |---|---|---|
 | ρ = observed − model | ``residual`` | (n,) |
 | e = (I − P) C^{-1/2} ρ, see ``whitening.py`` | ``remainder`` | (n,) |
-| N‖e‖² ~ χ²(n − rank) | ``statistic`` | scalar |
+| N‖e‖² ~ χ²(rank C − rank of the slopes) | ``statistic`` | scalar |
+| S_k = N‖e‖² of the first k kinds of conditions, S_k − S_(k−1) | ``ConditionGroup.statistic`` | |
 
 Projecting the whitened Jacobian out makes the test valid for any estimate within 1/√N of the truth,
 whether it minimized these conditions or not: an error of the parameters moves ρ within the span
 of the Jacobian only.
 
-Effect size: √(max(N‖e‖² − dof, 0) / (dof·N)), the root mean square misfit of a condition in units
-of one row's standard deviation, free of N. Real data is never exactly a product mixture, so with
-many rows every test rejects; the effect size says whether that matters.
+*Groups.* One loud condition among two thousand quiet ones is lost in a single χ²: 7 standard errors
+add 49 to a statistic whose standard deviation is 63. So three kinds are tested apart: products of
+distinct features with at most one square; pairs (z_j³ z_k, z_j² z_k²) given those; powers of single
+features given both, all together and column by column. The differences are independent of each
+other under the model. The p-value of the whole is the least one by Holm's rule.
 
-With few rows the means of cubes are far from normal; the statistic's mean and variance then come
-from a parametric bootstrap.
+Effect size: √(max(S − dof, 0) / (dof·N)) of the group with the least p-value, the root mean square
+misfit of a condition in units of one row's standard deviation, free of N. Real data is never
+exactly a product mixture, so with many rows every test rejects; the effect size says whether that
+matters.
+
+With few rows the means of cubes are far from normal; the mean and variance of each statistic then
+come from a parametric bootstrap.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from math import factorial
+from typing import NamedTuple
 
 import numpy as np
+from numpy.polynomial.hermite_e import hermegauss, hermeval
 from scipy.stats import chi2, gamma
 
 from momentmix._typing import Float
 from momentmix.fitting.conditions.conditions import Conditions, build_conditions, point_powers
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.correlations import Correlation, find_correlations
-from momentmix.fitting.inference.whitening import Whitening
+from momentmix.fitting.inference.whitening import Projection, Whitening
 from momentmix.mixture import gaussian
 from momentmix.mixture.parameters import Parameters
 
@@ -40,11 +52,35 @@ WITH_ORDER_4 = 1200  # conditions in all where a part of order 4 is taken in
 ORDER_4_FROM = 1e4  # rows; with fewer, means of order 4 are far from normal
 BOOTSTRAP_BELOW = 3000  # rows; with fewer, means of cubes are far from normal
 _BOOTSTRAP_DRAWS = 39  # for a mean and a variance, not for a quantile: few are enough
+HIGHEST_POWER = 6  # of single features: as far as a summary holds them
+_KINDS = ("distinct features", "pairs", "shape of columns")
+_SPANNED = 1e-6  # share of a direction's length that is left where the parameters explain it
+
+
+class ConditionGroup(NamedTuple):
+    """The test of one kind of conditions."""
+
+    name: str
+    statistic: float
+    degrees_of_freedom: int
+    p_value: float
 
 
 @dataclass(frozen=True)
 class OverIdentification:
-    """Result of the test; a saved one has no correlations, findings name those that matter."""
+    """Result of the test; a saved one has no correlations, findings name those that matter.
+
+    Attributes
+    ----------
+    statistic, degrees_of_freedom : float, int
+        Of all conditions together.
+    p_value : float
+        Least p-value of the groups, by Holm's rule.
+    effect_size : float
+        Of the group with the least p-value.
+    groups : tuple of ConditionGroup
+        Kinds of conditions that can be tested, and the shape of single columns.
+    """
 
     statistic: float
     degrees_of_freedom: int
@@ -53,6 +89,7 @@ class OverIdentification:
     bootstrapped: bool
     condition_number: float
     correlations: list[Correlation] = field(default_factory=list)
+    groups: tuple[ConditionGroup, ...] = ()
 
     @property
     def overdispersed_model(self) -> bool:
@@ -85,29 +122,154 @@ def check_conditions(
     `correlations` says whether correlations within components are looked for.
     """
     conditions = _choose_conditions(moments, parameters, rng)
-    if conditions.size < parameters.flat().size:
-        return _UNTESTABLE
     whitening = Whitening(conditions, parameters)
-    dof = whitening.degrees_of_freedom
     n = moments.n_effective
-    remainder = whitening.remainder(conditions.values)
-    statistic = n * float(remainder @ remainder)
+    names = [moments.column_name(j) for j in range(moments.n_features)]
+    group_test = _GroupTest(conditions, whitening, names)
+    dof = whitening.degrees_of_freedom(whitening.projection)
+    if dof <= 0:
+        return _UNTESTABLE
+    statistics = n * group_test.statistics(conditions.values)
     bootstrapped = bootstrap and n < BOOTSTRAP_BELOW
+    centers = np.array(group_test.degrees_of_freedom, dtype=float)
+    variances = 2.0 * centers + group_test.fourth_cumulants / n
     if bootstrapped:
-        p_value, center = _bootstrap(whitening, conditions, parameters, int(n), statistic, rng)
-    else:
-        p_value, center = float(chi2.sf(statistic, dof)), float(dof)
-    effect = float(np.sqrt(max(statistic - center, 0.0) / (dof * n)))
+        draws = int(n) * _bootstrap_draws(group_test, parameters, int(n), rng)
+        centers, variances = draws.mean(axis=1), draws.var(axis=1, ddof=1)
+    # χ² where the variance is twice the mean.
+    p_values = np.asarray(gamma.sf(statistics, centers**2 / variances, scale=variances / centers))
+    groups = tuple(
+        ConditionGroup(name, float(statistic), dof, float(p_value))
+        for name, statistic, dof, p_value in zip(
+            group_test.names, statistics, group_test.degrees_of_freedom, p_values, strict=True
+        )
+    )
+    factors = group_test.n_tests
+    least = int(np.argmin(p_values * factors))
+    excess = max(statistics[least] - centers[least], 0.0)
     result = OverIdentification(
-        statistic, dof, p_value, effect, bootstrapped, whitening.condition_number
+        n * float(group_test.total(conditions.values)),
+        dof,
+        float(min(1.0, (p_values * factors)[least])),
+        float(np.sqrt(excess / (groups[least].degrees_of_freedom * n))),
+        bootstrapped,
+        whitening.projection.condition_number,
+        groups=groups,
     )
     if correlations:
         columns = moments.columns.tolist()
+        remainder = whitening.remainder(conditions.values)
         result.correlations.extend(
             replace(c, first=columns[c.first], second=columns[c.second])
             for c in find_correlations(whitening, conditions, parameters, remainder, n)
         )
     return result
+
+
+class _GroupTest:
+    """Statistics of the groups of conditions, as functions of observed means.
+
+    Attributes
+    ----------
+    names : list of str
+    degrees_of_freedom : list of int
+    n_tests : array of shape (n_groups,)
+        What a group's p-value is multiplied by for Holm's rule: the number of kinds, and for a
+        single column also the number of columns.
+    """
+
+    def __init__(
+        self, conditions: Conditions, whitening: Whitening, column_names: list[str]
+    ) -> None:
+        self.conditions, self.whitening = conditions, whitening
+        n_low = int((~conditions.is_pair & ~conditions.is_shape).sum())
+        edges = [n_low, n_low + int(conditions.is_pair.sum()), conditions.size]
+        self.names, self.degrees_of_freedom = list[str](), list[int]()
+        self._steps = list[tuple[Projection, Projection | None]]()
+        before: Projection | None = None
+        dof_before = 0
+        for name, edge in zip(
+            ("distinct features", "pairs", "shape of columns"), edges, strict=True
+        ):
+            if before is not None and before.slopes.shape[0] == edge:
+                continue
+            last = edge == conditions.size
+            projection = whitening.projection if last else whitening.leading(edge)
+            dof = whitening.degrees_of_freedom(projection)
+            if dof > dof_before:
+                self.names.append(name)
+                self.degrees_of_freedom.append(dof - dof_before)
+                self._steps.append((projection, before))
+                before, dof_before = projection, dof
+        self._columns = self._shape_directions()
+        n_kinds = len(self.names) + bool(self._columns)
+        self.n_tests = np.full(len(self.names) + len(self._columns), float(n_kinds))
+        self.n_tests[len(self.names) :] *= len(self._columns)
+        self.names += [f"shape of column {column_names[j]}" for j in self._columns]
+        self.degrees_of_freedom += [basis.shape[1] for basis in self._columns.values()]
+        is_shape = np.array(["shape" in name for name in self.names])
+        highest = conditions.highest_exponent
+        excess = fourth_cumulant_of_powers(highest) / (highest - 2) if highest > 2 else 0.0
+        self.fourth_cumulants = np.where(is_shape, excess * np.array(self.degrees_of_freedom), 0.0)
+
+    def _shape_directions(self) -> dict[int, Float]:
+        """Orthonormal directions of each column's powers, parameters projected out."""
+        conditions, whitening = self.conditions, self.whitening
+        shape = np.flatnonzero(conditions.is_shape)
+        unit = np.zeros((conditions.size, shape.size))
+        unit[shape, np.arange(shape.size)] = 1.0
+        white = whitening.whiten(unit * whitening.scale[:, None])
+        left = whitening.projection.project(white)
+        directions = {}
+        feature = conditions.slots[shape, 0]
+        for j in np.unique(feature).tolist():
+            mine = left[:, feature == j] / np.linalg.norm(white[:, feature == j], axis=0)
+            basis, values, _ = np.linalg.svd(mine, full_matrices=False)
+            kept = basis[:, values > np.sqrt(_SPANNED)]
+            if kept.shape[1]:
+                directions[j] = kept
+        return directions
+
+    def statistics(self, values: Float) -> Float:
+        """Statistics per row of all groups, of shape (n_groups,) or (n_groups, k)."""
+        white = self.whitening.whiten((values.T - self.whitening.model).T)
+        results = []
+        for projection, before in self._steps:
+            statistic = _squared_length(projection, white)
+            if before is not None:
+                statistic = np.maximum(statistic - _squared_length(before, white), 0.0)
+            results.append(statistic)
+        results += [((basis.T @ white) ** 2).sum(axis=0) for basis in self._columns.values()]
+        return np.array(results)
+
+    def total(self, values: Float) -> Float:
+        """Statistic per row of all conditions together."""
+        white = self.whitening.whiten((values.T - self.whitening.model).T)
+        return _squared_length(self.whitening.projection, white)
+
+
+@lru_cache(maxsize=4)
+def fourth_cumulant_of_powers(highest: int) -> float:
+    """E‖x‖⁴ − k² − 2k for the k Hermite polynomials x of degrees 3 … `highest` of a normal value.
+
+    The variance of N‖x̄‖² is 2k plus this over N: means of high powers are skewed, and their squares
+    exceed the quantiles of χ² too often.
+
+    Examples
+    --------
+    >>> [round(fourth_cumulant_of_powers(p)) for p in (4, 6)]
+    [1150, 76218]
+    """
+    points, weights = hermegauss(4 * highest)  # exact for polynomials of degree 4·highest
+    squares = [hermeval(points, [0] * p + [1]) ** 2 / factorial(p) for p in range(3, highest + 1)]
+    k = len(squares)
+    return float(np.sum(squares, axis=0) ** 2 @ weights / weights.sum()) - k**2 - 2 * k
+
+
+def _squared_length(projection: Projection, white: Float) -> Float:
+    """Squared length of what a projection leaves of its own rows."""
+    left = projection.project(white[: projection.slopes.shape[0]])
+    return np.asarray((left**2).sum(axis=0))
 
 
 def _choose_conditions(
@@ -118,11 +280,11 @@ def _choose_conditions(
     Order 4 is what tells a pair of components from a correlation within one: both give the same
     moments up to order 3. With fewer rows its means are too far from normal.
     """
-    r, d = parameters.means.shape
     # The covariance costs about n³·r operations: stay within a second of arithmetic.
-    limit = int(min(MOST_CONDITIONS, (3e10 / r) ** (1 / 3)))
-    n_parameters = r * (2 * d + 1) - 1
-    conditions = build_conditions(moments, 3, 1, limit=limit, rng=rng)
+    limit = int(min(MOST_CONDITIONS, (3e10 / parameters.n_components) ** (1 / 3)))
+    n_parameters = parameters.n_free
+    power = HIGHEST_POWER
+    conditions = build_conditions(moments, 3, 1, limit, rng, power)
     scarce = conditions.size - 1 < 1.1 * n_parameters + 5
     if scarce:
         limit = int(max(limit, min(1.5 * n_parameters, MOST_CONDITIONS)))
@@ -130,32 +292,25 @@ def _choose_conditions(
     elif moments.n_effective >= ORDER_4_FROM:
         limit = min(limit, max(WITH_ORDER_4, int(1.2 * conditions.size)))
     if scarce or moments.n_effective >= ORDER_4_FROM:
-        conditions = build_conditions(moments, 4, 2, limit=limit, rng=rng)
+        conditions = build_conditions(moments, 4, 2, limit, rng, power)
     return conditions.subset(np.arange(1, conditions.size))
 
 
-def _bootstrap(
-    whitening: Whitening,
-    conditions: Conditions,
-    parameters: Parameters,
-    n_rows: int,
-    statistic: float,
-    rng: np.random.Generator,
-) -> tuple[float, float]:
-    """p-value from a gamma law with the bootstrap's mean and variance; and that mean."""
-    draws = np.empty(_BOOTSTRAP_DRAWS)
+def _bootstrap_draws(
+    group_test: _GroupTest, parameters: Parameters, n_rows: int, rng: np.random.Generator
+) -> Float:
+    """Statistics per row of samples from the fitted mixture, of shape (n_groups, n_draws)."""
+    conditions = group_test.conditions
+    means = np.empty((conditions.size, _BOOTSTRAP_DRAWS))
     for b in range(_BOOTSTRAP_DRAWS):
         rows, _ = gaussian.sample(parameters.normalized(), n_rows, rng)
-        remainder = whitening.remainder(_sample_means(conditions, rows))
-        draws[b] = n_rows * remainder @ remainder
-    center, spread = draws.mean(), draws.var(ddof=1)
-    shape = center**2 / spread
-    return float(gamma.sf(statistic, shape, scale=spread / center)), float(center)
+        means[:, b] = _sample_means(conditions, rows)
+    return group_test.statistics(means)
 
 
 def _sample_means(conditions: Conditions, rows: Float) -> Float:
-    total = np.zeros(conditions.size)
+    total, highest = np.zeros(conditions.size), conditions.highest_exponent
     for start in range(0, rows.shape[0], 100):  # products of 100 rows fit in the cache
-        block = rows[start : start + 100]
-        total += conditions.products(point_powers(block, conditions.highest_exponent)).sum(axis=1)
+        powers = point_powers(rows[start : start + 100], highest)
+        total += conditions.products(powers).sum(axis=1)
     return np.asarray(total / rows.shape[0])

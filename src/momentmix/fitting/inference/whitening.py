@@ -21,12 +21,23 @@ from momentmix.fitting.conditions.monomial_covariance import monomial_covariance
 from momentmix.mixture.parameters import Parameters
 from momentmix.parallel import all_threads
 
+_RIDGE = 1e-9  # copies of columns make the covariance singular
+_REDUNDANT = 1e-7  # share of a condition's variance; far above the ridge and rounding
 _DEPENDENT = 1e-11  # squared length of what a slope adds to those before it; its own length is 1
 _ITERATIONS = 20  # the condition number is printed with one digit
 
 
 class Whitening:
-    """Whitening and projection for one set of conditions and parameters."""
+    """Whitening and projection for one set of conditions and parameters.
+
+    Attributes
+    ----------
+    model : array of shape (n,)
+    independent : array of bool of shape (n,)
+        Conditions that are no function of those before them, as far as noise goes.
+    projection : Projection
+        Away from the slopes of all conditions.
+    """
 
     def __init__(self, conditions: Conditions, parameters: Parameters) -> None:
         with all_threads(2 * parameters.means.size):
@@ -38,39 +49,55 @@ class Whitening:
         self.scale = np.sqrt(np.maximum(np.diagonal(covariance), 1e-12))
         covariance /= self.scale[:, None]
         covariance /= self.scale
-        covariance[np.diag_indices_from(covariance)] += 1e-9  # copies of columns are singular
+        covariance[np.diag_indices_from(covariance)] += _RIDGE
         # Symmetric, so its transpose serves, which LAPACK can overwrite.
         self.triangle = cholesky(covariance.T, lower=True, overwrite_a=True, check_finite=False)
-        self.slopes = self.whiten(_tangent(derivative(conditions, parameters).table(), parameters))
-        self.slopes /= np.maximum(np.linalg.norm(self.slopes, axis=0), 1e-300)
-        self._prepare_projection()
-        self.degrees_of_freedom = conditions.size - self.rank
+        # What is new in a condition beside those before it has this variance.
+        self.independent = np.diagonal(self.triangle) ** 2 > _REDUNDANT
+        self._slopes = self.whiten(_tangent(derivative(conditions, parameters).table(), parameters))
+        self.projection = Projection(self._slopes)
 
-    def _prepare_projection(self) -> None:
-        """Cholesky factor of WᵀW, the most independent slopes first; dependent ones are dropped."""
-        normal = gram(self.slopes)
+    def whiten(self, columns: Float) -> Float:
+        """C^{-1/2}·columns; 0 for conditions that are functions of those before them."""
+        scaled = (columns.T / self.scale).T
+        white = solve_triangular(self.triangle, scaled, lower=True, check_finite=False)
+        white[~self.independent] = 0.0
+        return np.asarray(white)
+
+    def remainder(self, values: Float) -> Float:
+        """Whitened residual of observed means (n,) or (n, k), parameters projected out."""
+        return self.projection.project(self.whiten((values.T - self.model).T))
+
+    def leading(self, n: int) -> Projection:
+        """Projection for the first n conditions alone; whitened, they are the first n rows."""
+        return Projection(self._slopes[:n])
+
+    def degrees_of_freedom(self, projection: Projection) -> int:
+        """Rank of the covariance of a projection's conditions minus the rank of their slopes."""
+        n = projection.slopes.shape[0]
+        return int(self.independent[:n].sum()) - projection.rank
+
+
+class Projection:
+    """I − W (WᵀW)⁻¹ Wᵀ for whitened slopes W, dependent ones left out."""
+
+    def __init__(self, slopes: Float) -> None:
+        slopes = slopes / np.maximum(np.linalg.norm(slopes, axis=0), 1e-300)
+        normal = gram(slopes)
+        # Cholesky factor of WᵀW, the most independent slopes first.
         factor, pivots, rank, _ = dpstrf(normal, tol=_DEPENDENT, lower=1)
         self.rank = int(rank)
         kept = pivots[: self.rank] - 1
-        self.slopes = self.slopes[:, kept]
+        self.slopes = slopes[:, kept]
         self._root = np.tril(factor[: self.rank, : self.rank])
         self.condition_number = np.inf
         if self.rank == normal.shape[0]:
             self.condition_number = _condition(normal[np.ix_(kept, kept)], self._root)
 
-    def whiten(self, columns: Float) -> Float:
-        """C^{-1/2}·columns."""
-        scaled = (columns.T / self.scale).T
-        return np.asarray(solve_triangular(self.triangle, scaled, lower=True, check_finite=False))
-
     def project(self, whitened: Float) -> Float:
         """What is left of whitened columns beside the span of the slopes."""
         along = cho_solve((self._root, True), self.slopes.T @ whitened, check_finite=False)
         return np.asarray(whitened - self.slopes @ along)
-
-    def remainder(self, values: Float) -> Float:
-        """Whitened residual of observed means, parameters projected out."""
-        return self.project(self.whiten(values - self.model))
 
 
 def gram(table: Float) -> Float:

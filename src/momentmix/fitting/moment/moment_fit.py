@@ -27,7 +27,11 @@ from momentmix.errors import DecompositionError
 from momentmix.fitting.conditions.conditions import Conditions, build_conditions
 from momentmix.fitting.conditions.derivative import by_feature, derivative
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, check_conditions
+from momentmix.fitting.inference.over_identification import (
+    HIGHEST_POWER,
+    LEAST_P_VALUE,
+    check_conditions,
+)
 from momentmix.fitting.inference.standard_errors import curvature_root
 from momentmix.fitting.moment.candidates import draw_candidates
 from momentmix.fitting.moment.polish import Polished, Stopping, parameter_bounds, polish
@@ -121,7 +125,7 @@ def fit_moments(
     n_parameters = r * (2 * d + 1)
     limit = max(4000, 4 * n_parameters)  # conditions: time is bounded, parameters over-determined
     plain = build_conditions(moments, HIGHEST_PLAIN, limit=limit, rng=rng)
-    full = build_conditions(moments, HIGHEST_PLAIN, 2, limit=limit, rng=rng)
+    full = build_conditions(moments, HIGHEST_PLAIN, 2, limit, rng, HIGHEST_POWER)
     pool = np.zeros((0, d))
     best: Polished | None = None
     rounds = effort.max_rounds if n_parameters < LARGE else 1
