@@ -39,6 +39,22 @@ def accuracies(mixture, truth, n_test=50000, seed=10**6):
     return bayes, agreement(labels, fitted.predict(rows), size), gap
 
 
+def covered(fit, truth, rows):
+    """(inside their 95 % interval, all) of weights, means and variances; components of 500 rows."""
+    gaps = ((truth.means[:, None] - fit.mixture.means[None]) ** 2).sum(axis=2)
+    i, k = linear_sum_assignment(gaps)
+    heavy = truth.weights[i] * len(rows) >= 500
+    floor, box, counts = 2e-6 * rows.var(axis=0), fit.intervals(), {}
+    for name in ("weights", "means", "variances"):
+        low, high = (side[k] for side in getattr(box, name))
+        true = getattr(truth, name)[i]
+        inside = ((low <= true) & (true <= high))[heavy]
+        if name == "variances":
+            inside = inside[(true > floor)[heavy]]
+        counts[name] = (int(inside.sum()), int(inside.size))
+    return counts
+
+
 def shared_coordinates(r, d, rng):
     """Components that differ in about half of their coordinates only, equal weights."""
     means = rng.normal(size=(r, d)) * 1.5
