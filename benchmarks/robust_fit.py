@@ -201,32 +201,19 @@ def certificate(a):
 
 
 def intervals(a):
-    from scipy.optimize import linear_sum_assignment
-
     for refine in (None, "auto"):
-        hits = {"weights": [], "means": [], "variances": []}
-        passed = 0
+        found = []
         for seed in range(a.first, a.first + a.seeds):
             truth, rows = draw(a.law, a.r, a.d, a.n, seed)
             fit = mm.fit(rows, a.r, refine=refine, random_state=0)
-            if not fit.certificate.passed:
-                continue
-            passed += 1
-            gaps = ((truth.means[:, None] - fit.mixture.means[None]) ** 2).sum(axis=2)
-            i, k = linear_sum_assignment(gaps)
-            heavy = truth.weights[i] * a.n >= 500
-            box = fit.intervals()
-            floor = 2e-6 * rows.var(axis=0)
-            for name, values in hits.items():
-                low, high = (side[k] for side in getattr(box, name))
-                true = getattr(truth, name)[i]
-                inside = ((low <= true) & (true <= high))[heavy]
-                if name == "variances":
-                    inside = inside[(truth.variances[i] > floor)[heavy]]
-                values.append(inside.ravel())
-        text = ", ".join(f"{k} {np.concatenate(v).mean():.3f}" for k, v in hits.items() if v)
+            if fit.certificate.passed:
+                found.append(laws.covered(fit, truth, rows))
+        names = found[0] if found else ()
+        totals = {name: np.sum([x[name] for x in found], axis=0) for name in names}
+        text = ", ".join(f"{name} {inside / size:.3f}" for name, (inside, size) in totals.items())
         print(
-            f"{a.law} r={a.r} N={a.n} refine={refine}: {passed} passed; coverage {text}", flush=True
+            f"{a.law} r={a.r} N={a.n} refine={refine}: {len(found)} passed; coverage {text}",
+            flush=True,
         )
 
 
