@@ -29,12 +29,10 @@ come from a parametric bootstrap.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from math import factorial
 from typing import NamedTuple
 
 import numpy as np
-from numpy.polynomial.hermite_e import hermegauss, hermeval
+from numpy.polynomial.hermite_e import hermegauss
 from scipy.stats import chi2, gamma
 
 from momentmix._typing import Float
@@ -125,7 +123,7 @@ def check_conditions(
     whitening = Whitening(conditions, parameters)
     n = moments.n_effective
     names = [moments.column_name(j) for j in range(moments.n_features)]
-    group_test = _GroupTest(conditions, whitening, names)
+    group_test = _GroupTest(conditions, parameters, whitening, names)
     dof = whitening.degrees_of_freedom(whitening.projection)
     if dof <= 0:
         return _UNTESTABLE
@@ -176,10 +174,16 @@ class _GroupTest:
     n_tests : array of shape (n_groups,)
         What a group's p-value is multiplied by for Holm's rule: the number of kinds, and for a
         single column also the number of columns.
+    fourth_cumulants : array of shape (n_groups,)
+        What the variance of a statistic exceeds that of χ² by, times the number of rows.
     """
 
     def __init__(
-        self, conditions: Conditions, whitening: Whitening, column_names: list[str]
+        self,
+        conditions: Conditions,
+        parameters: Parameters,
+        whitening: Whitening,
+        column_names: list[str],
     ) -> None:
         self.conditions, self.whitening = conditions, whitening
         n_low = int((~conditions.is_pair & ~conditions.is_shape).sum())
@@ -207,10 +211,13 @@ class _GroupTest:
         self.n_tests[len(self.names) :] *= len(self._columns)
         self.names += [f"shape of column {column_names[j]}" for j in self._columns]
         self.degrees_of_freedom += [basis.shape[1] for basis in self._columns.values()]
-        is_shape = np.array(["shape" in name for name in self.names])
-        highest = conditions.highest_exponent
-        excess = fourth_cumulant_of_powers(highest) / (highest - 2) if highest > 2 else 0.0
-        self.fourth_cumulants = np.where(is_shape, excess * np.array(self.degrees_of_freedom), 0.0)
+        self.fourth_cumulants = np.zeros(len(self.names))
+        if self._columns:
+            highest = conditions.highest_exponent
+            excess = fourth_cumulants_of_powers(parameters, highest)[list(self._columns)]
+            self.fourth_cumulants[-len(excess) :] = excess
+            if "shape of columns" in self.names:
+                self.fourth_cumulants[self.names.index("shape of columns")] = excess.sum()
 
     def _shape_directions(self) -> dict[int, Float]:
         """Orthonormal directions of each column's powers, parameters projected out."""
@@ -223,7 +230,8 @@ class _GroupTest:
         directions = {}
         feature = conditions.slots[shape, 0]
         for j in np.unique(feature).tolist():
-            mine = left[:, feature == j] / np.linalg.norm(white[:, feature == j], axis=0)
+            lengths = np.linalg.norm(white[:, feature == j], axis=0)  # 0 for a redundant condition
+            mine = left[:, feature == j] / np.maximum(lengths, 1e-300)
             basis, values, _ = np.linalg.svd(mine, full_matrices=False)
             kept = basis[:, values > np.sqrt(_SPANNED)]
             if kept.shape[1]:
@@ -248,22 +256,31 @@ class _GroupTest:
         return _squared_length(self.whitening.projection, white)
 
 
-@lru_cache(maxsize=4)
-def fourth_cumulant_of_powers(highest: int) -> float:
-    """E‖x‖⁴ − k² − 2k for the k Hermite polynomials x of degrees 3 … `highest` of a normal value.
+def fourth_cumulants_of_powers(parameters: Parameters, highest: int) -> Float:
+    """E‖x‖⁴ − k² − 2k of each column, of shape (d,).
 
-    The variance of N‖x̄‖² is 2k plus this over N: means of high powers are skewed, and their squares
-    exceed the quantiles of χ² too often.
+    x are the k orthonormal polynomials of degrees 3 … `highest` of one column under its mixture.
+    The variance of N‖x̄‖² is 2k plus this over N: means of high powers are skewed, the more so where
+    variances differ, and their squares exceed the quantiles of χ² too often.
 
     Examples
     --------
-    >>> [round(fourth_cumulant_of_powers(p)) for p in (4, 6)]
+    >>> normal = Parameters(np.ones(1), np.zeros((1, 1)), np.ones((1, 1)))
+    >>> [round(float(fourth_cumulants_of_powers(normal, p)[0])) for p in (4, 6)]
     [1150, 76218]
     """
-    points, weights = hermegauss(4 * highest)  # exact for polynomials of degree 4·highest
-    squares = [hermeval(points, [0] * p + [1]) ** 2 / factorial(p) for p in range(3, highest + 1)]
-    k = len(squares)
-    return float(np.sum(squares, axis=0) ** 2 @ weights / weights.sum()) - k**2 - 2 * k
+    points, weights = hermegauss(2 * highest + 1)  # exact for polynomials of degree 4·highest
+    shares = np.outer(parameters.weights, weights / weights.sum()).ravel()
+    k = highest - 2
+    result = []
+    for mean, variance in zip(parameters.means.T, parameters.variances.T, strict=True):
+        z = (mean[:, None] + np.sqrt(variance)[:, None] * points).ravel()
+        table = np.sqrt(shares)[:, None] * np.vander(z, highest + 1, increasing=True)
+        squares = np.linalg.qr(table)[0][:, 3:] ** 2  # times the shares
+        positive = shares > 0
+        fourth = (squares[positive].sum(axis=1) ** 2 / shares[positive]).sum()
+        result.append(fourth - k**2 - 2 * k)
+    return np.array(result)
 
 
 def _squared_length(projection: Projection, white: Float) -> Float:

@@ -30,12 +30,14 @@ from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.over_identification import (
     HIGHEST_POWER,
     LEAST_P_VALUE,
+    OverIdentification,
     check_conditions,
 )
 from momentmix.fitting.inference.standard_errors import curvature_root
 from momentmix.fitting.moment.candidates import draw_candidates
 from momentmix.fitting.moment.polish import Polished, Stopping, parameter_bounds, polish
 from momentmix.fitting.moment.selection import select_means
+from momentmix.fitting.moment.splits import split_starts
 from momentmix.fitting.moment.variances import fit_variances
 from momentmix.mixture.parameters import Parameters, parameters_from
 
@@ -129,7 +131,15 @@ def fit_moments(
     pool = np.zeros((0, d))
     best: Polished | None = None
     rounds = effort.max_rounds if n_parameters < LARGE else 1
-    for _ in range(rounds):
+    for number in range(rounds):
+        if number == 1 and best is not None and effort.to_the_end:
+            # Costs in units of different noises say little here; the test weighs them alike.
+            options = [best, *_polished_splits(moments, full, r, rng, floor)]
+            tests = [_test(moments, option.parameters, rng) for option in options]
+            place = min(range(len(options)), key=lambda k: tests[k].statistic)
+            best = options[place]
+            if _is_accepted(tests[place]):
+                break
         pool = np.concatenate([pool, draw_candidates(moments, r, DRAWS_PER_ROUND, rng)])
         previous = None if best is None else best.parameters
         start = _select_and_polish(moments, plain, pool, r, floor, previous)
@@ -143,7 +153,7 @@ def fit_moments(
             break
         misfit = polished.cost / max(full.size - n_parameters, 1)
         is_good = not (effort.to_the_end or misfit > GOOD_MISFIT)
-        if is_good or _is_accepted(moments, polished.parameters, rng):
+        if is_good or _is_accepted(_test(moments, polished.parameters, rng)):
             best = polished
             break
         pool = np.concatenate([pool, polished.parameters.means])
@@ -156,6 +166,24 @@ def fit_moments(
     deviations = _standard_deviations(full, best.parameters, best.noise)
     answer = resolvable_variances(best.parameters, deviations, floor)
     return MomentFit(answer, best.parameters, deviations, full, best.noise)
+
+
+def _polished_splits(
+    moments: StandardMoments,
+    full: Conditions,
+    n_components: int,
+    rng: np.random.Generator,
+    floor: float,
+) -> list[Polished]:
+    """The best starts that split a component of an answer with one component less."""
+    parent = fit_moments(moments, n_components - 1, rng, floor, START).raw
+    short, long = Stopping(5, ROUGH, PATIENCE), Stopping(10, ROUGH, PATIENCE)
+    polished = [
+        _joint_polish(full, start, moments, floor, [short])
+        for start in split_starts(moments, parent)
+    ]
+    polished.sort(key=lambda p: p.cost)
+    return [_joint_polish(full, p.parameters, moments, floor, [long] * 2) for p in polished[:2]]
 
 
 def _closed_form(moments: StandardMoments, floor: float) -> MomentFit:
@@ -174,8 +202,11 @@ def _noise(conditions: Conditions, parameters: Parameters, n_effective: float) -
     return noise
 
 
-def _is_accepted(moments: StandardMoments, p: Parameters, rng: np.random.Generator) -> bool:
-    test = check_conditions(moments, p, rng, bootstrap=False, correlations=False)
+def _test(moments: StandardMoments, p: Parameters, rng: np.random.Generator) -> OverIdentification:
+    return check_conditions(moments, p, rng, bootstrap=False, correlations=False)
+
+
+def _is_accepted(test: OverIdentification) -> bool:
     return not test.testable or test.p_value >= LEAST_P_VALUE
 
 

@@ -1,0 +1,92 @@
+"""Starts with one component more: a component of a coarser answer, split where moments disagree.
+
+| symbol | name here | shape |
+|---|---|---|
+| K_jk = residual of E z_j³ z_k, on the diagonal of E z_j⁴ | ``cubes`` | (d, d) |
+| Q_jk = residual of E z_j² z_k², on the diagonal of E z_j⁴ | ``squares`` | (d, d) |
+
+Partitions of distinct features do not see clusters along one column or one line, nor components
+that differ in spread alone. Where two components were taken for one that differ by δ in their
+means, K is about a multiple of δ δᵀ; where they differ in their variances by ε, Q is about a
+multiple of ε εᵀ. So the leading eigenvectors are the directions to split along.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import eigh
+
+from momentmix._typing import Float
+from momentmix.fitting.conditions.conditions import gaussian_powers
+from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.index_sets import index_sets
+from momentmix.mixture.parameters import Parameters
+
+_DIRECTIONS = 2  # eigenvectors of each kind: a plane has two
+_COMPONENTS = 4  # the heaviest ones: a light one that is two is seldom what the moments show
+_SHARES = (0.5, 0.25, 0.75)  # of the first half in the weight
+_GAP = 0.8  # distance of the halves from the middle, in deviations: the polish finds the rest
+_RATIO = 2.0  # of the halves' variances where they differ in spread
+
+
+def split_starts(moments: StandardMoments, parent: Parameters) -> list[Parameters]:
+    """Starts with one component more than `parent`; none where the moments are not known."""
+    if moments.cubed is None or moments.two_squares is None or moments.powers is None:
+        return []
+    cubes, squares = _residuals(moments, parent)
+    if not (np.isfinite(cubes).all() and np.isfinite(squares).all()):
+        return []
+    heaviest = np.argsort(-parent.weights, kind="stable")[:_COMPONENTS].tolist()
+    starts = []
+    for c in heaviest:
+        for direction in _leading(cubes):
+            offset = _GAP * direction * np.sqrt(parent.variances[c])
+            factor = 1.0 - 0.7 * direction**2  # part of the spread was the gap
+            for share in _SHARES:
+                starts.append(_split(parent, c, share, offset, factor, factor))
+        for direction in _leading(squares):
+            factor = _RATIO ** (direction / np.abs(direction).max())
+            starts += [_split(parent, c, s, 0.0 * direction, factor, 1 / factor) for s in _SHARES]
+    return starts
+
+
+def _residuals(moments: StandardMoments, parent: Parameters) -> tuple[Float, Float]:
+    """Observed minus modelled, of shape (d, d) each."""
+    assert moments.cubed is not None
+    assert moments.two_squares is not None
+    assert moments.powers is not None
+    d, w = moments.n_features, parent.weights
+    powers = gaussian_powers(parent, 4)
+    cubes, squares = np.empty((d, d)), np.empty((d, d))
+    for j in range(d):
+        cubes[j, np.arange(d) != j] = moments.cubed[j]
+    i, k = index_sets(d, 2).T
+    squares[i, k] = squares[k, i] = moments.two_squares
+    cubes -= (w[:, None] * powers[3]).T @ powers[1]
+    squares -= (w[:, None] * powers[2]).T @ powers[2]
+    diagonal = moments.powers[1] - w @ powers[4]
+    np.fill_diagonal(cubes, diagonal)
+    np.fill_diagonal(squares, diagonal)
+    return (cubes + cubes.T) / 2, squares
+
+
+def _leading(table: Float) -> list[Float]:
+    """Eigenvectors of the largest eigenvalues by size."""
+    values, vectors = eigh(table)
+    return [vectors[:, k] for k in np.argsort(-np.abs(values))[:_DIRECTIONS]]
+
+
+def _split(
+    parent: Parameters, c: int, share: float, offset: Float, first: Float, second: Float
+) -> Parameters:
+    """Component c as two, their means `offset` apart from its own, their variances by factors."""
+    rest = np.delete(np.arange(parent.n_components), c)
+    weight, mean, variance = parent.weights[c], parent.means[c], parent.variances[c]
+    # The middle of the two stays where it was.
+    low, high = mean - 2 * (1 - share) * offset, mean + 2 * share * offset
+    halves = Parameters(
+        weight * np.array([share, 1 - share]),
+        np.array([low, high]),
+        np.array([variance * first, variance * second]),
+    )
+    return Parameters.concatenate([parent[rest], halves])
