@@ -55,7 +55,8 @@ class Effort(NamedTuple):
     Parameters
     ----------
     max_rounds : int
-        Rounds of further candidates while the misfit stays above the noise.
+        Rounds of further candidates while the misfit stays above the noise. The second one of an
+        answer splits components of a coarser one, the others draw partitions.
     joint_steps : tuple of int
         Levenberg–Marquardt steps at most, one number per renewal of the noise.
     to_the_end : bool
@@ -68,7 +69,7 @@ class Effort(NamedTuple):
     to_the_end: bool
 
 
-ANSWER = Effort(3, (10, 6), True)
+ANSWER = Effort(4, (10, 6), True)
 START = Effort(2, (6, 4), False)  # passes over the rows improve on it: fewer rounds and steps
 
 
@@ -129,34 +130,34 @@ def fit_moments(
     plain = build_conditions(moments, HIGHEST_PLAIN, limit=limit, rng=rng)
     full = build_conditions(moments, HIGHEST_PLAIN, 2, limit, rng, HIGHEST_POWER)
     pool = np.zeros((0, d))
-    best: Polished | None = None
+    best, least = None, np.inf
     rounds = effort.max_rounds if n_parameters < LARGE else 1
     for number in range(rounds):
-        if number == 1 and best is not None and effort.to_the_end:
-            # Costs in units of different noises say little here; the test weighs them alike.
-            options = [best, *_polished_splits(moments, full, r, rng, floor)]
-            tests = [_test(moments, option.parameters, rng) for option in options]
-            place = min(range(len(options)), key=lambda k: tests[k].statistic)
-            best = options[place]
-            if _is_accepted(tests[place]):
-                break
-        pool = np.concatenate([pool, draw_candidates(moments, r, DRAWS_PER_ROUND, rng)])
-        previous = None if best is None else best.parameters
-        start = _select_and_polish(moments, plain, pool, r, floor, previous)
-        if start.n_components < r:
-            start = _split_heaviest(start, r, rng)
-        stops = [Stopping(steps, ROUGH, PATIENCE) for steps in effort.joint_steps]
-        polished = _joint_polish(full, start, moments, floor, stops)
-        if best is None or polished.cost < best.cost:
-            best = polished
+        if number == 1 and effort.to_the_end:
+            options = _polished_splits(moments, full, r, rng, floor)
+        else:
+            pool = np.concatenate([pool, draw_candidates(moments, r, DRAWS_PER_ROUND, rng)])
+            previous = None if best is None else best.parameters
+            start = _select_and_polish(moments, plain, pool, r, floor, previous)
+            if start.n_components < r:
+                start = _split_heaviest(start, r, rng)
+            stops = [Stopping(steps, ROUGH, PATIENCE) for steps in effort.joint_steps]
+            options = [_joint_polish(full, start, moments, floor, stops)]
+            pool = np.concatenate([pool, options[0].parameters.means])
         if rounds == 1:
+            best = options[0]
             break
-        misfit = polished.cost / max(full.size - n_parameters, 1)
-        is_good = not (effort.to_the_end or misfit > GOOD_MISFIT)
-        if is_good or _is_accepted(_test(moments, polished.parameters, rng)):
-            best = polished
+        misfits = [option.cost / max(full.size - n_parameters, 1) for option in options]
+        if not effort.to_the_end and misfits[0] < GOOD_MISFIT:
+            best = options[0]
             break
-        pool = np.concatenate([pool, polished.parameters.means])
+        # Costs in units of different noises say little; the test weighs all options alike.
+        tests = [_test(moments, option.parameters, rng) for option in options]
+        for option, test in zip(options, tests, strict=True):
+            if best is None or test.statistic < least:
+                best, least = option, test.statistic
+        if any(_is_accepted(test) for test in tests):
+            break
     assert best is not None
     if effort.to_the_end:
         # The standard errors are those of the minimum, so the minimum has to be reached. A step
@@ -177,13 +178,18 @@ def _polished_splits(
 ) -> list[Polished]:
     """The best starts that split a component of an answer with one component less."""
     parent = fit_moments(moments, n_components - 1, rng, floor, START).raw
-    short, long = Stopping(5, ROUGH, PATIENCE), Stopping(10, ROUGH, PATIENCE)
+    # One noise for all, or costs could not be compared.
+    noise = _noise(full, parent, moments.n_effective)
+    bounds = parameter_bounds(moments, floor, n_components)
+    short, long = Stopping(6, ROUGH, PATIENCE), Stopping(12, ROUGH, PATIENCE)
     polished = [
-        _joint_polish(full, start, moments, floor, [short])
-        for start in split_starts(moments, parent)
+        polish(full, start, bounds, noise, short) for start in split_starts(moments, parent)
     ]
     polished.sort(key=lambda p: p.cost)
-    return [_joint_polish(full, p.parameters, moments, floor, [long] * 2) for p in polished[:2]]
+    return [
+        _joint_polish(full, p.parameters.normalized(), moments, floor, [long] * 2)
+        for p in polished[:2]
+    ]
 
 
 def _closed_form(moments: StandardMoments, floor: float) -> MomentFit:

@@ -42,8 +42,7 @@ def split_starts(moments: StandardMoments, parent: Parameters) -> list[Parameter
         for direction in _leading(cubes):
             offset = _GAP * direction * np.sqrt(parent.variances[c])
             factor = 1.0 - 0.7 * direction**2  # part of the spread was the gap
-            for share in _SHARES:
-                starts.append(_split(parent, c, share, offset, factor, factor))
+            starts += [_split(parent, c, s, offset, factor, factor) for s in _SHARES]
         for direction in _leading(squares):
             factor = _RATIO ** (direction / np.abs(direction).max())
             starts += [_split(parent, c, s, 0.0 * direction, factor, 1 / factor) for s in _SHARES]
