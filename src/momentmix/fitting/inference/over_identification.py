@@ -21,6 +21,7 @@ from a parametric bootstrap.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import chi2, gamma
@@ -42,6 +43,15 @@ BOOTSTRAP_BELOW = 3000  # rows; with fewer, means of cubes are far from normal
 _BOOTSTRAP_DRAWS = 39  # for a mean and a variance, not for a quantile: few are enough
 
 
+class ConditionGroup(NamedTuple):
+    """Conditions of one kind, tested by themselves; the p-value is that of this test alone."""
+
+    name: str
+    statistic: float
+    degrees_of_freedom: int
+    p_value: float
+
+
 @dataclass(frozen=True)
 class OverIdentification:
     """Result of the test; a saved one has no correlations, findings name those that matter."""
@@ -53,6 +63,16 @@ class OverIdentification:
     bootstrapped: bool
     condition_number: float
     correlations: list[Correlation] = field(default_factory=list)
+    groups: tuple[ConditionGroup, ...] = ()
+
+    @property
+    def rejected_groups(self) -> list[ConditionGroup]:
+        """Groups that are rejected by Holm's procedure, the smallest p-value first."""
+        ordered = sorted((g for g in self.groups if g.p_value >= 0), key=lambda g: g.p_value)
+        for i, group in enumerate(ordered):
+            if group.p_value * (len(ordered) - i) >= LEAST_P_VALUE:
+                return ordered[:i]
+        return ordered
 
     @property
     def overdispersed_model(self) -> bool:
