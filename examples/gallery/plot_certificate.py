@@ -37,7 +37,7 @@ cases = {
 results = {name: mm.fit(data, r, random_state=0) for name, (data, r) in cases.items()}
 for name, result in results.items():
     c = result.certificate
-    print(f"{name.replace(chr(10), ' ')}: {'passed' if c.passed else 'NOT PASSED'}")
+    print(f"{name.replace(chr(10), ' ')}: {c.verdict}")
     for reason in c.reasons:
         print(f"    {reason}")
     for finding in c.findings:
@@ -53,9 +53,8 @@ colors = [COLORS[0] if r.certificate.passed else COLORS[1] for r in results.valu
 ax.barh(range(len(cases)), effects, color=colors)
 for i, result in enumerate(results.values()):
     c = result.certificate
-    word = "passed" if c.passed else "not passed"
-    why = "" if c.passed else f" ({c.reasons[0].split(':')[0]})"
-    ax.text(effects[i] + 0.002, i, word + why, va="center", fontsize=9)
+    why = f" ({c.reasons[0].split(':')[0]})" if c.reasons else ""
+    ax.text(effects[i] + 0.002, i, c.verdict + why, va="center", fontsize=9)
 ax.set_yticks(range(len(cases)), cases)
 ax.set(xlabel="effect size", xlim=(0, max(effects) * 2.2))
 ax.invert_yaxis()

@@ -26,10 +26,9 @@ results = [mm.fit(summary, r, random_state=0) for r in range(1, 8)]
 display = displays.ChoiceDisplay.from_results(results)
 for result in results:
     c = result.certificate
-    verdict = "passed" if c.passed else "not passed"
     print(
         f"r = {result.mixture.n_components}: p-value {c.p_value:8.2g}, effect size "
-        f"{c.effect_size:.4f}, predicted loss {c.predicted_loss:.3f}: {verdict}"
+        f"{c.effect_size:.4f}, predicted loss {c.predicted_loss:.3f}: {c.verdict}"
     )
 
 # %%

@@ -12,6 +12,7 @@ if _typing.TYPE_CHECKING:
     from momentmix.capacity import largest_rank, smallest_order
     from momentmix.errors import (
         CapacityError,
+        CertificateWarning,
         DecompositionError,
         InputError,
         InputTypeError,
@@ -32,6 +33,7 @@ if _typing.TYPE_CHECKING:
 
 __all__ = [
     "CapacityError",
+    "CertificateWarning",
     "DecompositionError",
     "DiagonalMixture",
     "FitResult",
@@ -60,6 +62,7 @@ _HOMES = {
     "fitting.conditions.standard_moments": ("StandardMoments",),
     "errors": (
         "CapacityError",
+        "CertificateWarning",
         "DecompositionError",
         "InputError",
         "InputTypeError",

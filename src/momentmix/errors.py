@@ -8,6 +8,7 @@ from typing import Any
 
 __all__ = [
     "CapacityError",
+    "CertificateWarning",
     "ClusterError",
     "DecompositionError",
     "FitWarning",
@@ -110,6 +111,16 @@ class ClusterError(MomentmixError, RuntimeError):
 
 class FitWarning(_Printable, UserWarning):
     """The data have a property that impairs a fit; the message names the column."""
+
+
+class CertificateWarning(_Printable, UserWarning):
+    """The certificate of a fit did not pass; the message gives the reasons.
+
+    It is not scikit-learn's ``ConvergenceWarning``: the fit may have converged, to an answer that
+    the data contradict. To silence it::
+
+        warnings.filterwarnings("ignore", category=momentmix.CertificateWarning)
+    """
 
 
 class PrecisionWarning(_Printable, UserWarning):

@@ -16,7 +16,13 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from momentmix._typing import Float
 from momentmix.capacity import choose_order
-from momentmix.errors import FitWarning, InputError, InputTypeError, warn_caller
+from momentmix.errors import (
+    CertificateWarning,
+    FitWarning,
+    InputError,
+    InputTypeError,
+    warn_caller,
+)
 from momentmix.fitting.api import fit
 from momentmix.fitting.result import FitResult
 from momentmix.locks import ForkSafeLock, one_at_a_time
@@ -38,7 +44,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 _FITTED = {
     "result_", "mixture_", "weights_", "means_", "covariances_", "precisions_",
     "precisions_cholesky_", "n_iter_", "converged_", "lower_bound_", "certificate_",
-    "standard_errors_",
+    "standard_errors_", "n_components_",
 }  # fmt: skip
 _WARNED_OF = {"constant-column", "duplicate-columns", "outlier-influence"}  # findings
 _MOST_REPEATED = 10, 10_000  # times the rows, and rows more: memory stays near that of the rows
@@ -74,7 +80,8 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
     """Mixture of Gaussians with diagonal covariances, from one pass of moments.
 
     Methods and attributes are those of ``sklearn.mixture.GaussianMixture`` with
-    ``covariance_type="diag"``.
+    ``covariance_type="diag"``. A fit whose certificate does not pass warns, once and with the
+    reasons (`CertificateWarning`); one that could not be tested does not.
 
     Parameters
     ----------
@@ -97,6 +104,8 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     Attributes
     ----------
+    n_components_ : int
+        Number of components, also where "auto" chose it.
     weights_ : array of shape (n_components,)
         Heaviest component first.
     means_ : array of shape (n_components, n_features)
@@ -110,7 +119,8 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
     lower_bound_ : float
         Log-likelihood per row; NaN after `fit_summary` and `partial_fit`.
     certificate_ : Certificate
-        Whether the fit can be trusted, and why not.
+        Whether the fit can be trusted, and why not: ``certificate_.verdict`` is "passed",
+        "not passed" or "untested".
     standard_errors_ : StandardErrors or None
         Of weights, means and variances; None for method="paper".
     summary_ : MomentSummary
@@ -309,6 +319,7 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         self.result_, self.mixture_ = result, mixture
         if result.summary is not None:  # fitted to rows
             self.summary_ = result.summary
+        self.n_components_ = mixture.n_components
         self.weights_, self.means_ = mixture.weights, mixture.means
         self.covariances_ = mixture.variances
         with np.errstate(divide="ignore"):
@@ -330,6 +341,9 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         for finding in result.certificate.findings:
             if finding.name in _WARNED_OF:
                 warn_caller(finding.text, FitWarning)
+        if result.certificate.verdict == "not passed":
+            reasons = " ".join(result.certificate.reasons)
+            warn_caller(f"the certificate did not pass: {reasons}", CertificateWarning)
 
     def _forget(self) -> None:
         for name in (*_FITTED, "summary_", "_pending"):

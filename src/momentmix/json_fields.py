@@ -18,12 +18,14 @@ from momentmix.strict_json import is_double, plain
 Decoder = Callable[[Any, str], Any]
 
 
-def check_version(document: Any, place: str, expected: int) -> None:
-    """Raise unless a parsed document has the expected version."""
+def check_version(document: Any, place: str, *known: int) -> None:
+    """Raise unless a parsed document has one of the known versions."""
     version = document.get("version") if isinstance(document, dict) else None
-    if type(version) is not int or version != expected:
+    if type(version) is not int or version not in known:
+        listed = " and ".join(map(str, known))
         raise ValueError(
-            f"{place} has version {repr(version)[:40]}; this momentmix reads version {expected}"
+            f"{place} has version {repr(version)[:40]}; this momentmix reads "
+            f"version{'s' if len(known) > 1 else ''} {listed}"
         )
 
 

@@ -36,11 +36,16 @@ def format_strict(value: Any, indent: int | None = None) -> str:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it: dataclasses as objects, arrays as lists, NaN and infinity as None."""
+    """A value as JSON has it.
+
+    Dataclasses and named tuples become objects, arrays lists, NaN and infinity None.
+    """
     if isinstance(value, float):
         return float(value) if isfinite(value) else None
     if isinstance(value, dict):
         return {key: plain(inner) for key, inner in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return plain(value._asdict())
     if isinstance(value, list | tuple):
         return [plain(inner) for inner in value]
     if isinstance(value, Enum):

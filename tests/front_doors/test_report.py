@@ -311,7 +311,7 @@ def damage(*path, value):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (damage("version", value=2), "fit has version 2; this momentmix reads version 1"),
+        (damage("version", value=3), "fit has version 3; this momentmix reads versions 1 and 2"),
         (damage("n_rows", value=True), "fit.n_rows must be an integer"),
         (damage("n_rows", value=0), "fit.n_rows is 0, out of range"),
         (damage("method", value=3), "fit.method must be a string"),
@@ -368,7 +368,7 @@ def test_report_command(momentmix, rows, tmp_path, monkeypatch):
     assert momentmix("fit", "rows.csv", "-r", "2", "-o", "m.json").code == 0
     assert momentmix("summarize", "rows.csv", "-o", "rows.mms").code == 0
     done = momentmix("report", "m.json", "--data", "rows.csv", "-o", "r.html")
-    assert (done.code, done.out) == (0, "report written to r.html\n")
+    assert (done.code, done.out) == (0, "report written to r.html (certificate: passed)\n")
     page = parsed(tmp_path / "r.html")
     for words in (
         "momentmix fit rows.csv -r 2 -o m.json",
@@ -376,7 +376,8 @@ def test_report_command(momentmix, rows, tmp_path, monkeypatch):
     ):
         assert words in page.rawdata_
     done = momentmix("report", "m.json", "--data", "rows.mms", "-o", "s.html", "--json")
-    assert json.loads(done.out) == {"output": "s.html", "model": "m.json", "data": ["rows.mms"]}
+    expected = {"output": "s.html", "model": "m.json", "data": ["rows.mms"], "verdict": "passed"}
+    assert json.loads(done.out) == expected
     assert len(parsed(tmp_path / "s.html").all("img")) == 3
     done = momentmix("report", "m.json", "-o", "r.html")
     assert done.code == 73

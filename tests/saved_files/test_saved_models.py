@@ -9,6 +9,7 @@ from momentmix import DiagonalMixture
 from momentmix.fitting.record import load_fit
 
 FILE = Path(__file__).parent / "fitted_model_v1.json"
+RECORD_2 = Path(__file__).parent / "fitted_model_record_v2.json"
 
 
 def test_the_mixture_and_the_record_of_version_1():
@@ -24,4 +25,25 @@ def test_the_mixture_and_the_record_of_version_1():
     assert record.intervals.means[0].shape == (2, 3)
     assert np.isnan(record.standard_errors.variances[1, 2])
     assert record.log_likelihood is None
+    assert record.certificate.verdict == "not passed"
+    assert record.certificate.support is None
+    assert record.certificate.test.groups == record.tried == ()
     assert read_model(FILE.read_bytes())[0] == [0.625, 0.375]  # by the stranger, with the checksum
+
+
+def test_the_record_of_version_2():
+    mixture, record = load_fit(RECORD_2)
+    assert mixture.weights.tolist() == [0.625, 0.375]
+    certificate = record.certificate
+    assert certificate.verdict == "untested"
+    assert certificate.untested == ["from these moments it cannot be told.\n"]
+    assert certificate.support.n_components == 2
+    assert [group.name for group in certificate.test.groups] == [
+        "distinct features",
+        "shape of column 'b<'",
+    ]
+    assert certificate.test.groups[0][1:] == (3.5, 4, 0.5)
+    assert [trial.chosen for trial in record.tried] == [False, True, False]
+    assert record.tried[1].bic == 9100.5
+    assert np.isnan(record.tried[2].bic)
+    assert read_model(RECORD_2.read_bytes())[0] == [0.625, 0.375]

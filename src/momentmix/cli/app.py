@@ -36,7 +36,8 @@ momentmix fit all.mms -r 5 -o model.json        a mixture, from the moments alon
 momentmix predict model.json new.csv            the component of every row
 """
 _EPILOG = """\b
-Exit codes: 0 success · 2 wrong usage · 4 fit not trustworthy · 65 bad data ·
+Exit codes: 0 success · 2 wrong usage · 4 fit not trustworthy (from moments
+alone, or with --strict; an untested one with --strict only) · 65 bad data ·
 66 no input · 70 bug · 73 cannot create output · 74 input/output or memory ·
 130 interrupted · 143 terminated.
 

@@ -79,7 +79,9 @@ def _components(context: click.Context, parameter: click.Parameter, text: str) -
     show_default=True,
     help="Largest number of passes over the rows.",
 )
-@click.option("--strict", is_flag=True, help="Exit with 4 if the certificate did not pass.")
+@click.option(
+    "--strict", is_flag=True, help="Exit with 4 unless the certificate passed: untested is 4 too."
+)
 @seed_option
 @data_options
 @by_name_option
@@ -105,7 +107,8 @@ def fit_command(
     """Fit a mixture to data files, or to summaries (which are added up).
 
     The model is written in any case. If the certificate did not pass, the exit code is 4 for a fit
-    from moments alone, and with --strict; otherwise a warning is printed.
+    from moments alone, and with --strict; otherwise a warning is printed. If the fit could not be
+    tested, a warning is printed, and the exit code is 4 with --strict only.
     """
     from momentmix.cli.summaries import are_summaries
     from momentmix.fitting.api import fit
@@ -126,13 +129,13 @@ def fit_command(
         data = _rows(read_options.open(inputs, by_name=by_name))
     result = fit(data, components, **options, progress=_stages(quiet))
     result.save(output, command=click.get_current_context().obj, seed=seed)
-    verdict = _verdict(result, strict)
+    code = _exit_code(result, strict)
     if as_json:
         say_json(_document(result, output))
     else:
         _print(result, output)
-    if verdict:
-        click.get_current_context().exit(verdict)
+    if code:
+        click.get_current_context().exit(code)
 
 
 def _stages(quiet: bool) -> Callable[[str], None] | None:
@@ -163,12 +166,17 @@ def _from_summaries(inputs: tuple[str, ...], columns: list[str | int] | None) ->
     return summary
 
 
-def _verdict(result: FitResult, strict: bool) -> int:
-    if result.certificate.passed:
+def _exit_code(result: FitResult, strict: bool) -> int:
+    """Exit code of the verdict; a warning where it is 0 although the certificate did not pass."""
+    verdict = result.certificate.verdict
+    if verdict == "passed":
         return 0
-    if strict or result.refine == "none":
+    if strict or (verdict == "not passed" and result.refine == "none"):
         return NOT_TRUSTWORTHY
-    say("momentmix: warning: the certificate did not pass; see its reasons.", err=True)
+    said = "the certificate did not pass; see its reasons"
+    if verdict == "untested":
+        said = "the fit is untested; the certificate says what would make it testable"
+    say(f"momentmix: warning: {said}.", err=True)
     return 0
 
 
@@ -184,5 +192,6 @@ def _print(result: FitResult, output: str) -> None:
 
 def _document(result: FitResult, output: str) -> dict[str, Any]:
     record = result.record().to_dict()
-    record["certificate"]["reasons"] = list(result.certificate.reasons)
+    record["certificate"]["reasons"] = result.certificate.reasons
+    record["certificate"]["untested"] = result.certificate.untested
     return {"output": output, **result.mixture.to_dict(), **record}

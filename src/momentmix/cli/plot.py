@@ -22,10 +22,11 @@ from momentmix.cli.output import check_output, output_stream, say, say_json
 @click.option("-o", "--output", required=True, help="File of the picture: .png, .svg or .pdf.")
 @click.option(
     "--kind",
-    type=click.Choice(["pairs", "means", "weights", "residuals"]),
+    type=click.Choice(["pairs", "means", "weights", "residuals", "trials"]),
     default="pairs",
     show_default=True,
-    help="What to draw. residuals needs a summary as input; pairs shows the rows of data files.",
+    help="What to draw. residuals needs a summary as input; pairs shows the rows of data files; "
+    "trials are the numbers of components that `fit -r auto` tried.",
 )
 @click.option("--features", help="Features to show, by name or number, separated by commas.")
 @data_options
@@ -41,7 +42,7 @@ def plot_command(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Draw a model: pairs of features, means, weights, or residuals of the moments."""
+    """Draw a model: pairs of features, means, weights, residuals of the moments, or trials."""
     from momentmix.cli.predict import load_model, open_for
 
     ending = output.rpartition(".")[2].lower()
@@ -68,6 +69,10 @@ def plot_command(
         display = displays.PairsDisplay.from_estimator(
             mixture, rows, features=parse_columns(features)
         )
+    elif kind == "trials":
+        from momentmix.fitting.record import load_fit
+
+        display = displays.TrialsDisplay.from_estimator(load_fit(model)[1])
     elif kind == "means":
         display = displays.MeansDisplay.from_estimator(mixture)
     else:

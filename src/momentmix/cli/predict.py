@@ -40,6 +40,19 @@ def load_model(path: str) -> DiagonalMixture:
     return DiagonalMixture.load(path)
 
 
+def load_verdict(path: str) -> str | None:
+    """Verdict of the certificate of a model; None where the file holds no record of a fit."""
+    from momentmix.errors import ModelFileError
+    from momentmix.fitting.record import load_fit
+
+    try:
+        record = load_fit(path)[1]
+    except ModelFileError as error:  # the mixture was loaded: rows can be scored all the same
+        say(f"momentmix: warning: {error}", err=True)
+        return None
+    return None if record is None else record.certificate.verdict
+
+
 def open_for(
     mixture: DiagonalMixture,
     inputs: tuple[str, ...],
@@ -162,7 +175,10 @@ def score_command(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Print the mean log-likelihood of rows under a model, with BIC and AIC."""
+    """Print the mean log-likelihood of rows under a model, with BIC and AIC.
+
+    The verdict of the certificate that `momentmix fit` saved with the model is printed as well.
+    """
     import numpy as np
 
     from momentmix.errors import InputError
@@ -184,11 +200,14 @@ def score_command(
         "bic": n_parameters * float(np.log(n_rows)) - 2 * total,
         "aic": 2 * n_parameters - 2 * total,
     }
+    verdict = load_verdict(model)
     if as_json:
-        say_json(report)
+        say_json({**report, "verdict": verdict})
         return
     for name, value in report.items():
         say(f"{name.replace('_', ' '):<24} {value:.10g}")
+    if verdict is not None:
+        say(f"{'certificate of the model':<24} {verdict}")
 
 
 @click.command("sample", short_help="Rows drawn from a model.")

@@ -43,7 +43,7 @@ def report_command(
     The report is one HTML file that needs no network and no scripts. The certificate and the
     intervals are those that `momentmix fit` saved with the model.
     """
-    from momentmix.cli.predict import load_model, open_for
+    from momentmix.cli.predict import load_model, load_verdict, open_for
     from momentmix.cli.summaries import are_summaries, load_sum
 
     if output == "-":
@@ -64,7 +64,9 @@ def report_command(
         command=click.get_current_context().obj,
         data_name=", ".join(data) or None,
     )
+    verdict = load_verdict(model)
     if as_json:
-        say_json({"output": output, "model": model, "data": list(data)})
+        say_json({"output": output, "model": model, "data": list(data), "verdict": verdict})
     else:
-        say(f"report written to {output}")
+        said = "" if verdict is None else f" (certificate: {verdict})"
+        say(f"report written to {output}{said}")

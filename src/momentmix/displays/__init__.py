@@ -10,6 +10,7 @@ from momentmix.displays.means import MeansDisplay
 from momentmix.displays.pairs import PairsDisplay
 from momentmix.displays.residuals import MomentResidualsDisplay
 from momentmix.displays.style import need_matplotlib, thinned
+from momentmix.displays.trials import TrialsDisplay
 from momentmix.displays.weights import WeightsDisplay
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "MeansDisplay",
     "MomentResidualsDisplay",
     "PairsDisplay",
+    "TrialsDisplay",
     "WeightsDisplay",
     "need_matplotlib",
     "thinned",

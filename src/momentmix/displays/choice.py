@@ -12,7 +12,15 @@ from momentmix._typing import Float
 from momentmix.displays.style import COLORS, need_matplotlib, new_axes
 from momentmix.errors import InputError
 from momentmix.fitting.api import fit
+from momentmix.fitting.inference.certificate import Verdict
 from momentmix.fitting.result import FitResult
+
+_MARKERS: tuple[tuple[Verdict, str, str], ...] = (
+    ("passed", "o", COLORS[0]),
+    ("not passed", "X", COLORS[1]),
+    ("untested", "d", COLORS[3]),
+)
+_LOWEST = -3e-4  # end of the axis of effect sizes, so that a marker at 0 is seen whole
 
 
 @dataclass
@@ -21,7 +29,7 @@ class ChoiceDisplay:
 
     n_components: list[int]
     effect_sizes: Float
-    passed: list[bool]
+    verdicts: list[Verdict]
     scores: Float
     ax_: Any = field(default=None, repr=False)
     figure_: Any = field(default=None, repr=False)
@@ -55,25 +63,31 @@ class ChoiceDisplay:
         return cls(
             [x.mixture.n_components for x in ordered],
             np.array([x.certificate.effect_size for x in ordered]),
-            [x.certificate.passed for x in ordered],
+            [x.certificate.verdict for x in ordered],
             np.array(scores),
         ).plot(ax)
+
+    @property
+    def passed(self) -> list[bool]:
+        """Whether each certificate passed."""
+        return [verdict == "passed" for verdict in self.verdicts]
 
     def plot(self, ax: Any = None) -> ChoiceDisplay:
         """Draw."""
         self.ax_ = ax = new_axes(ax, (6.0, 4.0))
         self.figure_ = ax.figure
-        numbers, passed = np.array(self.n_components), np.array(self.passed)
+        numbers, verdicts = np.array(self.n_components), np.array(self.verdicts)
         ax.plot(numbers, self.effect_sizes, color="0.6", zorder=1)
-        groups = ((passed, "o", COLORS[0], "passed"), (~passed, "X", COLORS[1], "not passed"))
-        for chosen, marker, color, label in groups:
+        heights = np.nan_to_num(self.effect_sizes, nan=_LOWEST)  # nothing to test: on the axis
+        for verdict, marker, color in _MARKERS:
+            chosen = verdicts == verdict
             if chosen.any():
                 ax.scatter(
-                    numbers[chosen], self.effect_sizes[chosen], marker=marker, color=color, s=45,
-                    label=f"certificate {label}", zorder=2,
+                    numbers[chosen], heights[chosen], marker=marker, color=color, s=45,
+                    label=f"certificate {verdict}", zorder=2, clip_on=False,
                 )  # fmt: skip
         ax.set_yscale("symlog", linthresh=1e-3)  # it is zero where chance explains the misfit
-        ax.set_ylim(-3e-4, None)
+        ax.set_ylim(_LOWEST, None)
         ax.set_xticks(numbers)
         ax.set(xlabel="number of components", ylabel="misfit of the moments (effect size)")
         handles, labels = ax.get_legend_handles_labels()

@@ -38,6 +38,29 @@ class Provenance:
 
 
 @dataclass(frozen=True)
+class Trial:
+    """A number of components that "auto" tried; NaN stands for what was not computed.
+
+    Attributes
+    ----------
+    n_components : int
+    p_value : float
+        Of the over-identification test at this number.
+    log_likelihood : float
+        Per row, in the units of the data.
+    bic : float
+        Bayesian information criterion, in the units of the data: lower is better.
+    chosen : bool
+    """
+
+    n_components: int
+    p_value: float
+    log_likelihood: float
+    bic: float
+    chosen: bool
+
+
+@dataclass(frozen=True)
 class Diagnostics:
     """How good an answer is, and what happened on the way to it.
 
@@ -48,12 +71,14 @@ class Diagnostics:
     notes : sequence of str
     certificate : Certificate
     candidates : list of (str, float)
-        Candidates and their log-likelihood per row on the judging rows, best first. This and the
-        rest are not saved with a model.
+        Candidates and their log-likelihood per row on the judging rows, best first. This, `stages`
+        and `residual` are not saved with a model.
     stages : list of (str, float)
         Stages and their seconds.
     residual : float or None
         Relative residual of the decomposed tensor, for method="paper".
+    tried : tuple of Trial
+        What n_components="auto" tried, by number of components; empty where a number was given.
     """
 
     log_likelihood: float | None
@@ -62,6 +87,7 @@ class Diagnostics:
     candidates: list[tuple[str, float]] = field(default_factory=list)
     stages: list[tuple[str, float]] = field(default_factory=list)
     residual: float | None = None
+    tried: tuple[Trial, ...] = ()
 
 
 class PartOf(Generic[T]):
@@ -95,3 +121,4 @@ class FitFacts:
     log_likelihood = PartOf["float | None"]("diagnostics")
     notes = PartOf[Sequence[str]]("diagnostics")
     certificate = PartOf[Certificate]("diagnostics")
+    tried = PartOf["tuple[Trial, ...]"]("diagnostics")

@@ -139,7 +139,9 @@ def answer_from_moments(
         notes = [*notes, f"order raised to {order}: the certificate did not pass"]
         candidate = _answer_at_order(moments.truncated(order), n_components, notes, context)
         old, new = answer.diagnostics.certificate, candidate.diagnostics.certificate
-        if new.passed or new.p_value > old.p_value:
+        # An answer that cannot be tested does not stand against one that is tested and rejected.
+        tested_now = new.test.testable and not old.test.testable
+        if new.passed or tested_now or new.p_value > old.p_value:
             answer = candidate
     return answer
 

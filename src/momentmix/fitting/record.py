@@ -21,9 +21,10 @@ from momentmix._version import __version__
 from momentmix.errors import InputTypeError, ModelFileError
 from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.findings import Finding, Severity
-from momentmix.fitting.inference.over_identification import OverIdentification
+from momentmix.fitting.inference.over_identification import ConditionGroup, OverIdentification
 from momentmix.fitting.inference.standard_errors import Intervals, StandardErrors
-from momentmix.fitting.outcome import Diagnostics, FitFacts, Provenance
+from momentmix.fitting.inference.support import Support
+from momentmix.fitting.outcome import Diagnostics, FitFacts, Provenance, Trial
 from momentmix.json_fields import (
     Fields,
     array,
@@ -41,7 +42,8 @@ from momentmix.json_fields import (
 from momentmix.mixture.mixture import DiagonalMixture
 from momentmix.mixture.model_file import read_model, write_model
 
-_VERSION = 1
+_VERSION = 2
+_ADDED = {"tried", "verdict", "support", "groups"}  # keys that records of version 1 lack
 
 
 def versions() -> dict[str, str]:
@@ -68,7 +70,7 @@ class FitRecord(FitFacts):
     provenance : Provenance
         n_rows, order, method, refine, winner, n_passes, converged.
     diagnostics : Diagnostics
-        log_likelihood, notes, certificate.
+        log_likelihood, notes, certificate, tried.
     standard_errors : StandardErrors or None
     intervals : Intervals or None
         95 %; None for method="paper".
@@ -101,7 +103,7 @@ class FitRecord(FitFacts):
     @classmethod
     def from_dict(cls, document: Any, mixture: DiagonalMixture) -> FitRecord:
         """The record of `to_dict`; ValueError where it is not one of a fit of this mixture."""
-        check_version(document, "fit", _VERSION)
+        check_version(document, "fit", 1, _VERSION)
         contents = {key: value for key, value in document.items() if key != "version"}
         record: FitRecord = _record_fields(*mixture.means.shape)(contents, "fit")
         return record
@@ -138,6 +140,13 @@ def _record_fields(r: int, d: int) -> Fields:
     shapes = {"weights": (r,), "means": (r, d), "variances": (r, d)}
     errors = {name: array(*shape, nulls=True) for name, shape in shapes.items()}
     ends = {name: array(2, *shape, nulls=True) for name, shape in shapes.items()}
+    trial = {
+        "n_components": integer(1),
+        "p_value": number(0.0, 1.0),
+        "log_likelihood": number(),
+        "bic": number(),
+        "chosen": boolean,
+    }
     return Fields(
         _record,
         {
@@ -150,6 +159,7 @@ def _record_fields(r: int, d: int) -> Fields:
             "converged": boolean,
             "log_likelihood_per_row": optional(number()),
             "notes": texts,
+            "tried": list_of(Fields(lambda values: Trial(**values), trial)),
             "certificate": _certificate_fields(r),
             "standard_errors": optional(Fields(_standard_errors, errors)),
             "intervals": optional(Fields(_intervals, ends)),
@@ -157,11 +167,18 @@ def _record_fields(r: int, d: int) -> Fields:
             "command": optional(text),
             "seed": optional(integer(-inf, inf)),
         },
+        may_lack=_ADDED,
         attributes={"log_likelihood_per_row": "log_likelihood"},
     )
 
 
 def _certificate_fields(n_components: int) -> Fields:
+    group = {
+        "name": text,
+        "statistic": number(),
+        "degrees_of_freedom": integer(),
+        "p_value": number(0.0, 1.0),
+    }
     test = {
         "statistic": number(),
         "degrees_of_freedom": integer(),
@@ -169,16 +186,21 @@ def _certificate_fields(n_components: int) -> Fields:
         "effect_size": number(0.0),
         "bootstrapped": boolean,
         "condition_number": number(0.0),
+        "groups": list_of(Fields(lambda values: ConditionGroup(**values), group)),
     }
+    support = {"n_components": integer(1), "supported": optional(boolean), "text": text}
     finding = {"name": text, "severity": choice(Severity), "text": text}
     return Fields(
         partial(_certificate, n_components),
         {
             "passed": boolean,
+            "verdict": text,
             **test,
             "predicted_loss": number(0.0, 1.0),
+            "support": optional(Fields(lambda values: Support(**values), support)),
             "findings": list_of(Fields(lambda values: Finding(**values), finding)),
         },
+        may_lack=_ADDED,
         attributes={key: f"test.{key}" for key in test},
     )
 
@@ -186,18 +208,26 @@ def _certificate_fields(n_components: int) -> Fields:
 def _record(values: dict[str, Any]) -> FitRecord:
     provenance = Provenance(**{field.name: values.pop(field.name) for field in fields(Provenance)})
     diagnostics = Diagnostics(
-        values.pop("log_likelihood_per_row"), tuple(values.pop("notes")), values.pop("certificate")
+        values.pop("log_likelihood_per_row"),
+        tuple(values.pop("notes")),
+        values.pop("certificate"),
+        tried=tuple(values.pop("tried", ())),
     )
     return FitRecord(provenance, diagnostics, **values)
 
 
 def _certificate(n_components: int, values: dict[str, Any]) -> Certificate:
-    passed, loss, findings = (values.pop(k) for k in ("passed", "predicted_loss", "findings"))
-    certificate = Certificate(OverIdentification(**values), loss, findings, n_components)
-    if certificate.passed != passed:
-        raise ValueError(
-            f"fit.certificate says passed={passed}, its numbers say {certificate.passed}"
-        )
+    said = {key: values.pop(key) for key in ("passed", "verdict") if key in values}
+    loss, findings = values.pop("predicted_loss"), values.pop("findings")
+    support = values.pop("support", None)
+    test = OverIdentification(**{**values, "groups": tuple(values.get("groups", ()))})
+    certificate = Certificate(test, loss, findings, n_components, support)
+    for key, value in said.items():
+        if getattr(certificate, key) != value:
+            raise ValueError(
+                f"fit.certificate says {key}={repr(value)[:40]}, its numbers say "
+                f"{getattr(certificate, key)!r}"
+            )
     return certificate
 
 

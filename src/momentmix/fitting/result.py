@@ -20,6 +20,8 @@ from momentmix.fitting.record import FitRecord, save_fit
 from momentmix.mixture.mixture import DiagonalMixture
 from momentmix.summary.summary import MomentSummary
 
+MOST_TRIALS_PRINTED = 8  # numbers of components; all of them are in `tried`
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -57,7 +59,7 @@ class FitResult(FitFacts):
     provenance : Provenance
         n_rows, order, method, refine, winner, n_passes, converged.
     diagnostics : Diagnostics
-        log_likelihood, notes, certificate, candidates, stages, residual.
+        log_likelihood, notes, certificate, candidates, stages, residual, tried.
     """
 
     answer: Answer
@@ -146,7 +148,28 @@ class FitResult(FitFacts):
         times = ", ".join(f"{name} {seconds:.2f}" for name, seconds in self.stages)
         lines.append(f"  time                 {self.seconds:.2f} s ({times})")
         lines += [f"  note                 {note}" for note in self.notes]
+        lines += self._trials()
         return "\n".join([*map(printable, lines), str(self.certificate)])
+
+    def _trials(self) -> list[str]:
+        """A short table of what "auto" tried: the numbers next to the chosen one."""
+        if not self.tried:
+            return []
+        chosen = next((i for i, trial in enumerate(self.tried) if trial.chosen), 0)
+        most = MOST_TRIALS_PRINTED
+        first = max(0, min(chosen - most // 2, len(self.tried) - most))
+        shown = self.tried[first : first + most]
+        rows: list[tuple[str, ...]] = [("r", "p-value", "log-lik./row", "BIC", "")]
+        for t in shown:
+            numbers = zip((t.p_value, t.log_likelihood, t.bic), ("2g", "6g", "9g"), strict=True)
+            texts = ("-" if x != x else f"{x:.{digits}}" for x, digits in numbers)
+            rows.append((str(t.n_components), *texts, "chosen" if t.chosen else ""))
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ["  ".join(map(str.rjust, row, widths)).rstrip() for row in rows]
+        if len(shown) < len(self.tried):
+            lines.append(f"{len(self.tried) - len(shown)} more in FitResult.tried")
+        labels = ["components tried", *[""] * (len(lines) - 1)]
+        return [f"  {label:<20} {line}" for label, line in zip(labels, lines, strict=True)]
 
     def _refinement(self) -> str:
         if self.refine == "none":

@@ -35,11 +35,13 @@ class Cell:
     aside: str = ""
 
     @classmethod
-    def number(cls, value: float, low: float | None = None, high: float | None = None) -> Cell:
-        """A number, followed by its interval if there is one."""
+    def number(
+        cls, value: float, low: float | None = None, high: float | None = None, digits: int = 5
+    ) -> Cell:
+        """A number, followed by its interval if there is one; nothing for NaN."""
         has_interval = low is not None and high is not None and low == low and high == high
         aside = f"({low:.5g} … {high:.5g})" if has_interval else ""
-        return cls(f"{value:.5g}", float(value), aside)
+        return cls("" if value != value else f"{value:.{digits}g}", float(value), aside)
 
 
 def _kind(cell: Cell, column: int) -> str:

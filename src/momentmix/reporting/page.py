@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 from momentmix.displays.style import full_names_of
+from momentmix.fitting.inference.certificate import rejected_lines
 from momentmix.fitting.inference.findings import Severity
 from momentmix.fitting.inference.standard_errors import Intervals
 from momentmix.fitting.record import FitRecord, versions
@@ -34,12 +35,19 @@ _NO_RECORD = (
 _SECTIONS = (
     ("summary", "Summary"),
     ("certificate", "Can this fit be trusted?"),
+    ("tried", "Number of components: what was tried"),
     ("components", "Components"),
     ("parameters", "Parameters with 95 % intervals"),
     ("pictures", "Pictures"),
     ("data", "Quality of the data"),
     ("made", "How this was made"),
 )
+
+_BANNERS = {  # CSS class and words of each verdict
+    "passed": ("good", "✓ Passed"),
+    "not passed": ("bad", "✗ Not passed"),
+    "untested": ("plain", "? Untested"),
+}
 
 
 @dataclass(frozen=True)
@@ -89,12 +97,11 @@ def page(c: Contents) -> str:
         f"Mixture of {m.n_components} component{'s' if m.n_components > 1 else ''}, "
         f"{m.n_features} feature{'s' if m.n_features > 1 else ''}"
     )
-    makers = (_summary, _certificate, _components, _parameters, _pictures, _data, _made)
-    body = "\n".join(
-        section(name, heading, *make(c))
-        for (name, heading), make in zip(_SECTIONS, makers, strict=True)
-    )
-    links = "".join(f'<li><a href="#{name}">{heading}</a></li>' for name, heading in _SECTIONS)
+    makers = (_summary, _certificate, _tried, _components, _parameters, _pictures, _data, _made)
+    made = [(*names, make(c)) for names, make in zip(_SECTIONS, makers, strict=True)]
+    sections = [(name, heading, parts) for name, heading, parts in made if parts]
+    body = "\n".join(section(name, heading, *parts) for name, heading, parts in sections)
+    links = "".join(f'<li><a href="#{name}">{heading}</a></li>' for name, heading, _ in sections)
     lead = f"Report on {c.model_name}." if c.model_name else "Report on a fitted mixture."
     # The browser may run only this script and style, and load nothing.
     policy = (
@@ -165,8 +172,7 @@ def _summary(c: Contents) -> list[str]:
 def _banner(record: FitRecord | None) -> str:
     if record is None:
         return f'<p class="verdict plain"><strong>No certificate</strong> {escaped(_NO_RECORD)}</p>'
-    passed = record.certificate.passed
-    kind, word = ("good", "✓ Passed") if passed else ("bad", "✗ Not passed")
+    kind, word = _BANNERS[record.certificate.verdict]
     text = escaped(verdict(record.certificate))
     return f'<p class="verdict {kind}"><strong>Certificate: {word}</strong> {text}</p>'
 
@@ -182,6 +188,11 @@ def _certificate(c: Contents) -> list[str]:
         parts.append(f"<p>{short} {escaped(answer.text)}</p>")
     if certificate.reasons:
         parts += ["<h3>Reasons against it</h3>", items(certificate.reasons)]
+    rejected = rejected_lines(certificate.test)
+    if rejected:
+        parts += ["<h3>Moments that do not fit</h3>", items(rejected)]
+    if certificate.untested:
+        parts += ["<h3>Not tested</h3>", items(certificate.untested)]
     others = [f for f in certificate.findings if f.severity is not Severity.FATAL]
     if others:
         parts += ["<h3>Also found</h3>", items(str(f) for f in others)]
@@ -190,6 +201,29 @@ def _certificate(c: Contents) -> list[str]:
         listed = ", ".join(f"{j} {name}" for j, name in enumerate(c.names))
         parts.append(f'<p class="soft">Columns are numbered from 0: {escaped(listed)}.</p>')
     return parts
+
+
+def _tried(c: Contents) -> list[str]:
+    if c.record is None or not c.record.tried:
+        return []
+    text = (
+        "The number of components was chosen automatically. A p-value below 0.01 says that a "
+        "number does not fit the moments. BIC weighs the likelihood of the rows against the number "
+        "of parameters: lower is better."
+    )
+    headings = ["Components", "p-value", "Log-likelihood per row", "BIC", "Chosen"]
+    rows = []
+    for t in c.record.tried:
+        cells = [
+            Cell(str(t.n_components), float(t.n_components)),
+            Cell.number(t.p_value, digits=2),
+            Cell.number(t.log_likelihood, digits=6),
+            Cell.number(t.bic, digits=9),
+        ]
+        chosen = "yes" if t.chosen else "no"
+        rows.append([*cells, Cell(chosen, chosen)])
+    caption = "One row for each number of components that was tried"
+    return [f"<p>{text}</p>", sortable_table("tried-table", caption, headings, rows)]
 
 
 def _components(c: Contents) -> list[str]:

@@ -5,12 +5,20 @@ from __future__ import annotations
 import base64
 import io
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from momentmix.displays import MeansDisplay, MomentResidualsDisplay, PairsDisplay, need_matplotlib
+from momentmix.displays import (
+    MeansDisplay,
+    MomentResidualsDisplay,
+    PairsDisplay,
+    TrialsDisplay,
+    need_matplotlib,
+)
 from momentmix.displays.style import FEW_COMPONENTS, names_of
 from momentmix.fitting.inference.standard_errors import Intervals
+from momentmix.fitting.outcome import Trial
 from momentmix.mixture.mixture import DiagonalMixture
 from momentmix.reporting.data_facts import DataFacts
 
@@ -36,7 +44,10 @@ class Picture:
 
 
 def draw(
-    mixture: DiagonalMixture, ends: Intervals | None, facts: DataFacts | None
+    mixture: DiagonalMixture,
+    ends: Intervals | None,
+    facts: DataFacts | None,
+    tried: Sequence[Trial] = (),
 ) -> list[Picture]:
     """The pictures that the model and the data allow to draw."""
     need_matplotlib()
@@ -47,6 +58,8 @@ def draw(
         pictures = [_pairs(mixture, facts), _means(mixture, ends)]
         if facts is not None:
             pictures.append(_residuals(mixture, facts))
+        if tried:
+            pictures.append(_tried(tried))
     return pictures
 
 
@@ -86,6 +99,18 @@ def _residuals(mixture: DiagonalMixture, facts: DataFacts) -> Picture:
     )
     alt = "Moments of the data against those of the model, and their differences by order."
     return _picture("residuals", "Residuals of the moments", alt, caption, display.figure_)
+
+
+def _tried(tried: Sequence[Trial]) -> Picture:
+    numbers = ", ".join(str(t.n_components) for t in tried)
+    caption = (
+        "BIC, where rows were at hand, and p-value of the test of the moments, for each number of "
+        "components that was tried. The bar marks the number that was chosen."
+    )
+    alt = f"BIC and p-value over the number of components: {numbers}."
+    return _picture(
+        "tried", "Numbers of components tried", alt, caption, TrialsDisplay(tried).plot().figure_
+    )
 
 
 def _picture(name: str, title: str, alt: str, caption: str, figure: Any) -> Picture:

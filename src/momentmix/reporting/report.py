@@ -54,7 +54,10 @@ def report(
     if data is None and isinstance(model, MomentGaussianMixture):
         data = getattr(model, "summary_", None)
     facts = None if data is None else gather(mixture, data)
-    pictures = draw(mixture, None if record is None else record.intervals, facts)
+    if record is None:
+        pictures = draw(mixture, None, facts)
+    else:
+        pictures = draw(mixture, record.intervals, facts, record.tried)
     contents = Contents(mixture, record, facts, pictures, model_name, data_name, command)
     atomic_write(path, page(contents).encode())
 

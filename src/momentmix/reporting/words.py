@@ -1,4 +1,4 @@
-"""The certificate in plain words: two questions and their answers."""
+"""The certificate in plain words: questions and their answers."""
 
 from __future__ import annotations
 
@@ -22,19 +22,29 @@ def verdict(certificate: Certificate) -> str:
     """The verdict in one sentence."""
     if certificate.passed:
         return "No test speaks against this fit."
+    if certificate.verdict == "untested":
+        return "Nothing speaks against this fit, but not everything could be tested."
     n = len(certificate.reasons)
     return f"{n} reason{'s speak' if n > 1 else ' speaks'} against trusting this fit."
 
 
 def answers(certificate: Certificate) -> list[Reply]:
-    """Answers to the two questions of the certificate."""
-    return [
+    """Answers to the questions of the certificate; the third where it was asked."""
+    replies = [
         Reply("Do the data contradict the model?", *_contradiction(certificate)),
         Reply(
             "Are the parameters precise enough to tell the components apart?",
             *_precision(certificate),
         ),
     ]
+    support = certificate.support
+    if support is not None:
+        short = {True: "Yes", False: "No", None: "Cannot be said"}[support.supported]
+        question = f"Do the data need {support.n_components} components?"
+        if support.n_components == 1:
+            question = "Does one component do?"
+        replies.append(Reply(question, short, support.text))
+    return replies
 
 
 def _contradiction(c: Certificate) -> tuple[str, str]:

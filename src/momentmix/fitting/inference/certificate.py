@@ -1,16 +1,21 @@
 """The certificate: is the model wrong, is the answer too imprecise, and what else was found.
 
-`over_identification` answers the first question, `precision` the second; `findings` are sentences.
+`over_identification` answers the first question, `precision` the second, `support` whether fewer
+components would do; `findings` are sentences.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import isnan
+from typing import Literal
 
 from momentmix.errors import printable
 from momentmix.fitting.inference.findings import Finding, Severity
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, OverIdentification
+from momentmix.fitting.inference.support import Support
+
+Verdict = Literal["passed", "not passed", "untested"]
 
 NEGLIGIBLE_EFFECT = 5e-4  # standard deviations of one row; with enough rows every test rejects
 LARGEST_LOSS = 0.01  # of accuracy
@@ -22,21 +27,30 @@ class Certificate:
 
     Attributes
     ----------
+    verdict : {"passed", "not passed", "untested"}
+        "not passed": there are `reasons`. "untested": there are none, but nothing could be tested,
+        for the reasons in `untested`. "passed": p-value ≥ 0.01 (or a negligible effect size),
+        predicted loss ≤ 0.01, no fatal finding, and fewer components would not do.
     passed : bool
-        p-value ≥ 0.01 (or a negligible effect size), predicted loss ≤ 0.01, no fatal finding.
+        Whether the verdict is "passed".
     reasons : list of str
-        Why it did not pass; empty if it did.
+        What speaks against the fit.
+    untested : list of str
+        What could not be tested, and what would make it testable.
     statistic, p_value, effect_size : float
         Over-identification test.
     predicted_loss : float
         Loss of accuracy to be expected from the errors of the parameters.
     findings : list of Finding
+    support : Support or None
+        Whether the data need this many components; None where that was not asked.
     """
 
     test: OverIdentification
     predicted_loss: float
     findings: list[Finding]
     n_components: int
+    support: Support | None = None
 
     @property
     def statistic(self) -> float:
@@ -55,16 +69,12 @@ class Certificate:
 
     @property
     def reasons(self) -> list[str]:
-        """Why the certificate did not pass."""
+        """What speaks against the fit; empty unless the verdict is "not passed"."""
         reasons = [f.text for f in self.findings if f.severity is Severity.FATAL]
-        if not self.test.testable and self.n_components > 1:
-            reasons.append(
-                "nothing to test: there are no more moment conditions than parameters. "
-                "Use fewer components, more features or a higher order."
-            )
         if self.test.testable and self._is_rejected():
+            where = f" ({names})" if (names := self._rejected_names()) else ""
             reasons.append(
-                f"the moments do not fit: p-value {self.p_value:.2g}, effect size "
+                f"the moments do not fit{where}: p-value {self.p_value:.2g}, effect size "
                 f"{self.effect_size:.2g}. More components, columns correlated within components, "
                 "or a component that was missed are the usual causes."
             )
@@ -73,31 +83,71 @@ class Certificate:
                 f"too imprecise: the parameters' errors cost about {self.predicted_loss:.3f} of "
                 "accuracy. Use more rows, fewer components, or EM passes over the rows."
             )
+        if self.support is not None and self.support.supported is False:
+            reasons.append(f"not supported: {self.support.text}")
         return reasons
+
+    @property
+    def untested(self) -> list[str]:
+        """What could not be tested, and what would make it testable, whatever the verdict."""
+        untested = []
+        if not self.test.testable and self.n_components > 1:
+            untested.append(
+                "nothing to test: there are no more moment conditions than parameters. Fewer "
+                "components, more features or a higher order leave some; so does a summary made "
+                "by this version, where that of an earlier one was fitted."
+            )
+        if self.support is not None and self.support.supported is None:
+            untested.append(self.support.text)
+        return untested
 
     def _is_rejected(self) -> bool:
         return self.p_value < LEAST_P_VALUE and self.effect_size > NEGLIGIBLE_EFFECT
 
+    def _rejected_names(self, most: int = 3) -> str:
+        names = [group.name for group in self.test.rejected_groups]
+        more = [f"{len(names) - most} more"] if len(names) > most else []
+        return ", ".join([*names[:most], *more])
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether something speaks against the fit, or nothing, or nothing could be tested."""
+        if self.reasons:
+            return "not passed"
+        return "untested" if self.untested else "passed"
+
     @property
     def passed(self) -> bool:
-        """Whether nothing speaks against the fit."""
-        return not self.reasons
+        """Whether the fit was tested and nothing speaks against it."""
+        return self.verdict == "passed"
 
     def __str__(self) -> str:
         t = self.test
         law = "bootstrap" if t.bootstrapped else "χ²"
-        rows = [("verdict", "passed" if self.passed else "NOT PASSED")]
+        rows = [("verdict", self.verdict if self.passed else self.verdict.upper())]
         if t.testable:
             rows += [
                 ("over-identification", f"{t.statistic:.1f} on {t.degrees_of_freedom} d.o.f."),
                 ("p-value", f"{t.p_value:.3g} ({law})"),
                 ("effect size", f"{t.effect_size:.2g}"),
             ]
+            rows += [("rejected", line) for line in rejected_lines(t)]
         else:
             rows.append(("over-identification", "nothing to test"))
         loss = "unknown" if isnan(self.predicted_loss) else f"{self.predicted_loss:.4f}"
         rows.append(("predicted loss", loss))
         lines = [f"  {name:<20} {value}" for name, value in rows]
         lines += [f"  - {reason}" for reason in self.reasons]
+        lines += [f"  - not tested: {reason}" for reason in self.untested]
         lines += [f"  - {f}" for f in self.findings if f.severity is not Severity.FATAL]
         return "\n".join(["Certificate", *map(printable, lines)])
+
+
+def rejected_lines(test: OverIdentification, most: int = 6) -> list[str]:
+    """A line for each group of conditions that the test rejects; each column can be a group."""
+    groups = test.rejected_groups
+    lines = [
+        f"{g.name}: {g.statistic:.1f} on {g.degrees_of_freedom} d.o.f., p-value {g.p_value:.2g}"
+        for g in groups[:most]
+    ]
+    return lines + [f"{len(groups) - most} more"] * (len(groups) > most)

@@ -56,7 +56,7 @@ _SPANNED = 1e-6  # share of a direction's length that is left where the paramete
 
 
 class ConditionGroup(NamedTuple):
-    """The test of one kind of conditions."""
+    """The test of one kind of conditions; the p-value is corrected for the number of tests."""
 
     name: str
     statistic: float
@@ -73,7 +73,7 @@ class OverIdentification:
     statistic, degrees_of_freedom : float, int
         Of all conditions together.
     p_value : float
-        Least p-value of the groups, by Holm's rule.
+        Least p-value of the groups: what the first step of Holm's rule compares with the level.
     effect_size : float
         Of the group with the least p-value.
     groups : tuple of ConditionGroup
@@ -88,6 +88,12 @@ class OverIdentification:
     condition_number: float
     correlations: list[Correlation] = field(default_factory=list)
     groups: tuple[ConditionGroup, ...] = ()
+
+    @property
+    def rejected_groups(self) -> list[ConditionGroup]:
+        """Groups that are rejected, the smallest p-value first."""
+        rejected = [group for group in self.groups if group.p_value < LEAST_P_VALUE]
+        return sorted(rejected, key=lambda group: group.p_value)
 
     @property
     def overdispersed_model(self) -> bool:
@@ -135,20 +141,21 @@ def check_conditions(
         draws = int(n) * _bootstrap_draws(group_test, parameters, int(n), rng)
         centers, variances = draws.mean(axis=1), draws.var(axis=1, ddof=1)
     # χ² where the variance is twice the mean.
+    variances = np.maximum(variances, 1e-12 * centers)
     p_values = np.asarray(gamma.sf(statistics, centers**2 / variances, scale=variances / centers))
+    p_values = np.minimum(1.0, p_values * group_test.n_tests)
     groups = tuple(
         ConditionGroup(name, float(statistic), dof, float(p_value))
         for name, statistic, dof, p_value in zip(
             group_test.names, statistics, group_test.degrees_of_freedom, p_values, strict=True
         )
     )
-    factors = group_test.n_tests
-    least = int(np.argmin(p_values * factors))
+    least = int(np.argmin(p_values))
     excess = max(statistics[least] - centers[least], 0.0)
     result = OverIdentification(
         n * float(group_test.total(conditions.values)),
         dof,
-        float(min(1.0, (p_values * factors)[least])),
+        groups[least].p_value,
         float(np.sqrt(excess / (groups[least].degrees_of_freedom * n))),
         bootstrapped,
         whitening.projection.condition_number,
