@@ -74,15 +74,15 @@ def check_header(raw, version):
     d, m, q, g = (h[key] for key in ("n_features", "order", "squared_order", "replicates"))
     need(whole(d, 1, 2**62) and whole(m, 1, d) and whole(q, 0, m - 1))
     need(whole(g, 0, 4096) and g != 1)
-    if version == 1:
-        h |= {"high": 0, "reach": [6] * len(h["exponents"])}
-    complete = d > 1 and q >= 1 and (m >= 4 or d < 4)
-    need(whole(h["high"], 0, 2 if complete else 1))
-    listed(h["reach"], d, lambda r: whole(r, 2 if h["high"] else 6, 6))
     need(type(h["exact_bounds"]) is bool and whole(h["quantum_bits"], 96, 96))
     need(whole(h["n_shards"], 0, 2**62) and whole(h["n_forgotten"], 0, 2**62))
     listed(h["exponents"], d, lambda e: e is None or whole(e, -1022, 1023))
     listed(h["shifts"], d, decimal)
+    if version == 1:
+        h |= {"high": 0, "reach": [6] * d}
+    complete = d > 1 and q >= 1 and (m >= 4 or d < 4)
+    need(whole(h["high"], 0, 2 if complete else 1))
+    listed(h["reach"], d, lambda r: whole(r, 2 if h["high"] else 6, 6))
     need(decimal(h["weight_squares"]))
     listed(h["n_rows"], max(g, 1), lambda n: whole(n, 0, 2**62))
     check_names(h["feature_names"], d)
@@ -153,7 +153,7 @@ def check_powers(means, r):
                 need(means[p] ** 2 <= means[q] * means[other] + EPSILON * r ** (2 * p))
 
 
-def check_marks(h, marks, bounds):
+def check_marks(h, marks, sums):
     """Row count, weight and means of each shard; all 0 where they are not known."""
     d = h["n_features"]
     known = [mark for mark in marks if any(mark)]
@@ -164,6 +164,11 @@ def check_marks(h, marks, bounds):
         need(all(isfinite(x) and abs(x) <= 2.0**1000 for x in mean))
     counts = [struct.unpack("<Q", mark[:8])[0] for mark in known]
     need(sum(counts) <= ever)
+    if len(marks) == 1 and not h["n_forgotten"]:
+        units = [Fraction(2) ** (e or 0) for e in h["exponents"]]
+        columns = zip(h["shifts"], range(d), units, strict=True)
+        means = [float((int(k) + Fraction(sums[(j,)], sums[()])) * u) for k, j, u in columns]
+        need(marks[0] == struct.pack(f"<Q{1 + d}d", ever, sums[()] / 2**96, *means))
 
 
 def read_summary(data):
@@ -198,7 +203,8 @@ def read_summary(data):
             if kind in "PCQ" and min(h["reach"][i] for i in key) < len(key):
                 need(not value)
     check_contents(h, bounds, sums, groups)
-    check_marks(h, marks, bounds)
+    if marked:
+        check_marks(h, marks, sums)
     return h, shards, bounds, sums
 
 

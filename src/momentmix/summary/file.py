@@ -15,7 +15,8 @@ import json
 import os
 import stat
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from io import BytesIO
 from itertools import pairwise
 from typing import Any, BinaryIO
@@ -85,9 +86,8 @@ def pack(totals: Totals, feature_names: tuple[str, ...] | None) -> bytes:
             f"the header would take {len(header)} bytes, the format allows {_HEADER_CAP}. Use "
             "shorter feature names."
         )
-    shards, marks = sorted(totals.shards), totals.known_marks
-    parts = [_PREFIX.pack(MAGIC, VERSION, len(header)), header, *shards]
-    parts += [_packed_mark(marks.get(shard), layout.n_features) for shard in shards]
+    parts = [_PREFIX.pack(MAGIC, VERSION, len(header)), header, *sorted(totals.shards)]
+    parts += _packed_marks(totals.known_marks, totals)
     parts += [np.asarray(b, dtype="<f8").tobytes() for b in (totals.minimum, totals.maximum)]
     for values, width in zip(columns, widths, strict=True):
         parts += [value.to_bytes(width, "little", signed=True) for value in values]
@@ -95,12 +95,17 @@ def pack(totals: Totals, feature_names: tuple[str, ...] | None) -> bytes:
     return body + hashlib.sha256(body).digest()
 
 
-def _packed_mark(mark: Mark | None, n_features: int) -> bytes:
-    """Row count, weight and means; all 0 for a mark that is not known."""
-    if mark is None:
-        return bytes(_mark_length(n_features))
-    numbers = np.append(mark.weight, mark.mean)
-    return mark.n_rows.to_bytes(8, "little") + numbers.astype("<f8").tobytes()
+def _packed_marks(marks: Mapping[bytes, Mark], totals: Totals) -> list[bytes]:
+    """Row count, weight and means of each shard; all 0 for a mark that is not known."""
+    packed = []
+    for shard in sorted(totals.shards):
+        if shard not in marks:
+            packed.append(bytes(_mark_length(totals.layout.n_features)))
+            continue
+        n_rows, weight, mean = marks[shard]
+        numbers = np.append(weight, mean).astype("<f8").tobytes()
+        packed.append(n_rows.to_bytes(8, "little") + numbers)
+    return packed
 
 
 def _mark_length(n_features: int) -> int:
@@ -170,6 +175,9 @@ def _unpack(file: BinaryIO, size: int) -> tuple[Totals, tuple[str, ...] | None]:
     totals = _parse_body(layout, header, body, version)
     wrong = impossible(totals)
     _require(wrong is None, f"{wrong}")
+    if version > 1 and len(totals.shards) == 1 and not totals.n_forgotten:
+        own = _packed_marks(replace(totals, marks={}).known_marks, totals)
+        _require(_packed_marks(totals.marks, totals) == own, "a mark that does not fit the sums")
     names = header["feature_names"]
     return totals, None if names is None else tuple(names)
 
