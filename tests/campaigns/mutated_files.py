@@ -55,7 +55,12 @@ def small_summaries():
     again.update(np.arange(12.0).reshape(4, 3) ** 2)
     empty = [_made(2, 2, 0, 0, 0), _made(1, 1, 0, 2, 0)]
     summaries = [_made(2, 2, 1, 0, 20), _made(1, 1, 0, 2, 5), merged, forgotten, weighted, again]
-    return (*[s.to_bytes() for s in (*summaries, *empty)], named)
+    first = (Path(__file__).parents[1] / "saved_files" / "summary_v1.mms").read_bytes()
+    unmarked = MomentSummary.from_bytes(first).to_bytes()
+    rows = rng.standard_normal((2048, 2))
+    rows[2000] = 1e50, 1e90  # beyond the range of some powers
+    wild = MomentSummary(2, 2, shard_id="wild").update(rows)
+    return (*[s.to_bytes() for s in (*summaries, *empty, wild)], named, first, unmarked)
 
 
 @lru_cache
@@ -128,7 +133,11 @@ def judge_summary(data, deep, place):
     summary = agreed(data, read_summary, load, SummaryFileError, place)
     if summary is None:
         return "refused"
-    assert summary.to_bytes() == data, f"{place}: accepted but not canonical"
+    again = summary.to_bytes()
+    if data[8] == 1:  # saved again in the present format
+        assert MomentSummary.from_bytes(again) == summary, f"{place}: changed by saving"
+    else:
+        assert again == data, f"{place}: accepted but not canonical"
     use_summary(summary, deep)
     return "accepted"
 
@@ -173,15 +182,18 @@ DOUBLES += [float("nan"), float("inf"), float("-inf"), 2.0**1000, 2.0**1001, 1e9
 
 
 class Pieces:
-    """A summary file taken apart: header, shard ids, bounds, sections of integers."""
+    """A summary file taken apart: header, shard ids, marks, bounds, sections of integers."""
 
     def __init__(self, data):
-        length = struct.unpack("<I", data[12:16])[0]
-        self.magic, self.version, self.extra = data[:8], 1, b""
+        self.version, length = struct.unpack("<II", data[8:16])
+        self.magic, self.extra = data[:8], b""
         self.header, at = json.loads(data[16 : 16 + length]), 16 + length
         n, d = self.header["n_shards"], self.header["n_features"]
         self.shards = [data[at + 16 * i : at + 16 * (i + 1)] for i in range(n)]
         at += 16 * n
+        mark = 16 + 8 * d if self.version > 1 else 0
+        self.marks = [data[at + mark * i : at + mark * (i + 1)] for i in range(n)]
+        at += mark * n
         self.bounds = list(struct.unpack(f"<{2 * d}d", data[at : at + 16 * d]))
         counts = read_lengths(self.header)
         at += 16 * d
@@ -199,7 +211,9 @@ class Pieces:
         if self.widths is None and isinstance(self.header.get("widths"), list):
             self.header["widths"] = narrow
         raw = json.dumps(self.header, sort_keys=True, separators=(",", ":")).encode()
-        body = b"".join(self.shards) + struct.pack(f"<{len(self.bounds)}d", *self.bounds)
+        body = b"".join(self.shards + self.marks) + struct.pack(
+            f"<{len(self.bounds)}d", *self.bounds
+        )
         for values, width in zip(self.sections, widths, strict=False):
             body += b"".join(_packed(v, width) for v in values)
         data = struct.pack("<8sII", self.magic, self.version, len(raw)) + raw + body + self.extra
@@ -221,7 +235,8 @@ def read_lengths(header):
     low = [comb(d, t) * groups for t in range(min(3, m) + 1)]
     low += [d * comb(d - 1, s) * groups for s in range(min(1, q) + 1)]
     high = [comb(d, t) for t in range(4, m + 1)] + [d * comb(d - 1, s) for s in range(2, q + 1)]
-    return low + high
+    powers = [[], [d] * 4, [d] * 4 + [d * (d - 1), comb(d, 2)]][header.get("high", 0)]
+    return low + high + powers
 
 
 def _value(rng):
@@ -314,6 +329,39 @@ def _shards(p, rng):
     p.shards = rng.choice(ways)(p.shards)
     if rng.random() < 0.8:
         p.header["n_shards"] = len(p.shards)
+        length = 16 + 8 * len(p.bounds) // 2 if p.version > 1 else 0
+        p.marks = (p.marks + [bytes(length)] * len(p.shards))[: len(p.shards)]
+
+
+def _mark(p, rng):
+    """Forget a mark, or change a number of it."""
+    if any(p.marks):
+        place = rng.randrange(len(p.marks))
+        at = 8 * rng.randrange(len(p.marks[place]) // 8)
+        number = struct.pack("<d", rng.choice(DOUBLES))
+        if at == 0:
+            number = struct.pack("<Q", rng.choice([0, 1, 2, 9, 2**63]))
+        old = p.marks[place]
+        ways = [bytes(len(old)), old[:at] + number + old[at + 8 :]]
+        p.marks[place] = rng.choice(ways)
+
+
+def _reach(p, rng):
+    """Another reach; now and then with the sums that it makes absent."""
+    reach = p.header.get("reach")
+    if isinstance(reach, list) and reach:
+        reach[rng.randrange(len(reach))] = rng.choice([1, 2, 3, 4, 5, 6, 7])
+        if rng.random() < 0.5:
+            p.sections[-6:] = [[0] * len(values) for values in p.sections[-6:]]
+
+
+def _high(p, rng):
+    """Say that other high sections are kept, with sections to match or without."""
+    p.header["high"] = rng.choice([0, 1, 2, 3])
+    if rng.random() < 0.7 and p.header["high"] == 0:
+        p.sections = p.sections[: -rng.choice([4, 6])]
+    elif rng.random() < 0.5 and p.header["high"] == 1:
+        p.sections = p.sections[:-2]
 
 
 def _shift(p, rng):
@@ -335,7 +383,7 @@ def _exponent(p, rng):
 def _container(p, rng):
     way = rng.randrange(5)
     if way == 0:
-        p.version = rng.choice([0, 2, 2**31])
+        p.version = rng.choice([0, 1, 2, 3, 2**31])
     elif way == 1:
         p.magic = bytes([p.magic[0] ^ (1 << rng.randrange(8))]) + p.magic[1:]
     elif way == 2:
@@ -349,7 +397,7 @@ def _container(p, rng):
 
 MUTATIONS = [_header_field, _header_entry, _header_shape, _integer, _integer, _integer]
 MUTATIONS += [_whole_section, _repeated_rows, _bound, _bound, _shards, _shift, _exponent]
-MUTATIONS += [_container]
+MUTATIONS += [_container, _mark, _reach, _high]
 
 
 def mutated_summary(rng):

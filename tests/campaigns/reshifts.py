@@ -1,34 +1,14 @@
 """Re-shifting and re-scaling against sums of integers, exactly."""
 
 from collections import Counter
-from math import prod
 
 import numpy as np
 
 from campaigns.campaign import Campaign
-from momentmix.index_sets import index_sets, sets_without
-from momentmix.summary.fixed_point import QUANTUM_BITS, coarser, finer, move, zeros
+from campaigns.written_out import exact_sums
+from momentmix.summary.fixed_point import coarser, finer, move
 from momentmix.summary.layout import Layout
 from momentmix.summary.summary import MomentSummary
-
-
-def exact_sums(layout, points, groups):
-    """Sums of products, in quanta, group by group, straight from their definition."""
-    sums = zeros(layout)
-    for point, group in zip(points, groups, strict=True):
-        for section, array in zip(layout.sections, sums, strict=True):
-            g = group if section.n_groups > 1 else 0
-            if section.kind == "distinct":
-                for place, s in enumerate(index_sets(layout.n_features, section.size).tolist()):
-                    array[g, place] += prod(point[i] for i in s) * 2**QUANTUM_BITS
-                continue
-            for j in range(layout.n_features):
-                sets = sets_without(layout.n_features, section.size, j).tolist()
-                for place, s in enumerate(sets):
-                    array[g, j, place] += (
-                        point[j] ** 2 * prod(point[i] for i in s) * 2**QUANTUM_BITS
-                    )
-    return sums
 
 
 def equal(left, right):

@@ -15,6 +15,7 @@ from math import comb, inf, isfinite
 KEYS = ["exact_bounds", "exponents", "feature_names", "n_features", "n_forgotten", "n_rows"]
 KEYS += ["n_shards", "order", "quantum_bits", "replicates", "shifts", "squared_order"]
 KEYS += ["weight_squares", "widths"]
+KEYS_OF_VERSION = {1: KEYS, 2: sorted([*KEYS, "high", "reach"])}
 MODEL_KEYS = ["format", "version", "weights", "means", "variances", "feature_names"]
 MODEL_KEYS += ["fit", "sha256"]
 EPSILON = Fraction(1, 2**16)
@@ -65,10 +66,10 @@ def check_names(names, d):
 # -- summaries --------------------------------------------------------------------------------
 
 
-def check_header(raw):
-    """The header as a dictionary, and its sections as (kind, size, entries, groups)."""
+def check_header(raw, version):
+    """The header as a dictionary, and its sections as (kind, size, groups)."""
     h = parsed(raw)
-    need(isinstance(h, dict) and sorted(h) == KEYS)
+    need(isinstance(h, dict) and sorted(h) == KEYS_OF_VERSION[version])
     need(json.dumps(h, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode() == raw)
     d, m, q, g = (h[key] for key in ("n_features", "order", "squared_order", "replicates"))
     need(whole(d, 1, 2**62) and whole(m, 1, d) and whole(q, 0, m - 1))
@@ -77,15 +78,27 @@ def check_header(raw):
     need(whole(h["n_shards"], 0, 2**62) and whole(h["n_forgotten"], 0, 2**62))
     listed(h["exponents"], d, lambda e: e is None or whole(e, -1022, 1023))
     listed(h["shifts"], d, decimal)
+    if version == 1:
+        h |= {"high": 0, "reach": [6] * d}
+    complete = d > 1 and q >= 1 and (m >= 4 or d < 4)
+    need(whole(h["high"], 0, 2 if complete else 1))
+    listed(h["reach"], d, lambda r: whole(r, 2 if h["high"] else 6, 6))
     need(decimal(h["weight_squares"]))
     listed(h["n_rows"], max(g, 1), lambda n: whole(n, 0, 2**62))
     check_names(h["feature_names"], d)
     low = [("S", t) for t in range(min(3, m) + 1)] + [("T", s) for s in range(min(1, q) + 1)]
     high = [("S", t) for t in range(4, m + 1)] + [("T", s) for s in range(2, q + 1)]
+    high += [("P", p) for p in (3, 4, 5, 6)] if h["high"] else []
+    high += [("C", 1), ("Q", 2)] if h["high"] == 2 else []
     listed(h["widths"], len(low + high), lambda width: whole(width, 1, 4096))
-    entries = {"S": lambda t: comb(d, t), "T": lambda s: d * comb(d - 1, s)}
-    sections = [(*x, entries[x[0]](x[1]), max(g, 1) if x in low else 1) for x in low + high]
-    return h, sections
+    return h, [(*x, max(g, 1) if x in low else 1) for x in low + high]
+
+
+def length_of(kind, size, d):
+    """Number of sums of a section."""
+    if kind == "S":
+        return comb(d, size)
+    return {"T": d * comb(d - 1, size), "P": d, "C": d * (d - 1), "Q": comb(d, 2)}[kind]
 
 
 def check_contents(h, bounds, sums, groups):
@@ -95,6 +108,7 @@ def check_contents(h, bounds, sums, groups):
     need(bool(h["n_shards"]) == bool(n))
     if not n:
         need(not any(sums.values()) and not any(groups) and not squares)
+        need(h["reach"] == [6] * d)
         need(h["exponents"] == [None] * d and h["shifts"] == ["0"] * d)
         need(h["exact_bounds"] and not h["n_forgotten"])
         return need(bounds == [inf] * d + [-inf] * d)
@@ -107,10 +121,11 @@ def check_contents(h, bounds, sums, groups):
     need(all(isfinite(bound) and abs(bound) <= 2.0**1000 for bound in bounds))
     for j in range(d):
         a, b = Fraction(bounds[j]), Fraction(bounds[d + j])
-        e, k, s, t = h["exponents"][j], int(h["shifts"][j]), sums[None, (j,)], sums[j, ()]
+        e, k, s, t = h["exponents"][j], int(h["shifts"][j]), sums[(j,)], sums[j, j]
+        powers = [sums.get((j,) * p, 0) for p in range(3, 7)]
         need(a <= b)
         if e is None:
-            need((k, s, t, a, b) == (0, 0, 0, 0, 0))
+            need((k, s, t, a, b) == (0, 0, 0, 0, 0) and not any(powers))
             continue
         unit = Fraction(2) ** e
         reach = b - a + max(abs(a), abs(b)) / 2**40 + unit / 2**16
@@ -119,27 +134,64 @@ def check_contents(h, bounds, sums, groups):
         variance = unit**2 * (Fraction(t, weight) - Fraction(s, weight) ** 2)
         need(a - EPSILON * reach <= mean <= b + EPSILON * reach)
         need(-EPSILON * reach**2 <= variance <= (b - mean) * (mean - a) + EPSILON * reach**2)
+        if h["high"]:
+            farthest = reach / unit + max(abs(a / unit - k), abs(b / unit - k))
+            means = [1, Fraction(s, weight), Fraction(t, weight)]
+            means += [Fraction(x, weight) for x in powers]
+            check_powers(means[: h["reach"][j] + 1], farthest)
     return None
 
 
+def check_powers(means, r):
+    """What all random numbers of at most the size r fulfill, up to rounding."""
+    for p in range(3, len(means)):
+        need(abs(means[p]) <= (1 + EPSILON) * r**p)
+    for p in range(2, len(means)):
+        for q in range(max(0, 2 * p - len(means) + 1), p):
+            other = 2 * p - q
+            if q % 2 == 0 and other > 2:
+                need(means[p] ** 2 <= means[q] * means[other] + EPSILON * r ** (2 * p))
+
+
+def check_marks(h, marks, sums):
+    """Row count, weight and means of each shard; all 0 where they are not known."""
+    d = h["n_features"]
+    known = [mark for mark in marks if any(mark)]
+    ever = sum(h["n_rows"]) + h["n_forgotten"]
+    for mark in known:
+        n, weight, *mean = struct.unpack(f"<Q{1 + d}d", mark)
+        need(1 <= n <= ever and isfinite(weight) and weight > 0)
+        need(all(isfinite(x) and abs(x) <= 2.0**1000 for x in mean))
+    counts = [struct.unpack("<Q", mark[:8])[0] for mark in known]
+    need(sum(counts) <= ever)
+    if len(marks) == 1 and not h["n_forgotten"]:
+        units = [Fraction(2) ** (e or 0) for e in h["exponents"]]
+        columns = zip(h["shifts"], range(d), units, strict=True)
+        means = [float((int(k) + Fraction(sums[(j,)], sums[()])) * u) for k, j, u in columns]
+        need(marks[0] == struct.pack(f"<Q{1 + d}d", ever, sums[()] / 2**96, *means))
+
+
 def read_summary(data):
-    """Header, shard ids, bounds, and the integer sums {(j or None, set): total} of a summary."""
+    """Header, shard ids, bounds, and the integer sums {factors of the product: total}."""
     need(len(data) >= 48)
     magic, version, length = struct.unpack("<8sII", data[:16])
-    need((magic, version) == (bytes.fromhex("894D4D530D0A1A0A"), 1))
+    need(magic == bytes.fromhex("894D4D530D0A1A0A") and version in (1, 2))
     need(length <= min(2**22, len(data) - 48))
-    h, sections = check_header(data[16 : 16 + length])
-    d, at = h["n_features"], 16 + length
-    sizes = [n * g * w for (*_, n, g), w in zip(sections, h["widths"], strict=True)]
-    need(len(data) == at + 16 * h["n_shards"] + 16 * d + sum(sizes) + 32)
+    h, sections = check_header(data[16 : 16 + length], version)
+    d, at, marked = h["n_features"], 16 + length, version > 1
+    sizes = [length_of(*x, d) * g * w for (*x, g), w in zip(sections, h["widths"], strict=True)]
+    mark = 16 + 8 * d if marked else 0
+    need(len(data) == at + (16 + mark) * h["n_shards"] + 16 * d + sum(sizes) + 32)
     need(hashlib.sha256(data[:-32]).digest() == data[-32:])
     shards = [data[at + 16 * i : at + 16 * (i + 1)] for i in range(h["n_shards"])]
     need(all(one < other for one, other in pairwise(shards)))
     at += 16 * len(shards)
+    marks = [data[at + mark * i : at + mark * (i + 1)] for i in range(len(shards))]
+    at += mark * len(shards)
     bounds = list(struct.unpack(f"<{2 * d}d", data[at : at + 16 * d]))
     at += 16 * d
     sums, groups = {}, []
-    for (kind, size, _, n_groups), width in zip(sections, h["widths"], strict=True):
+    for (kind, size, n_groups), width in zip(sections, h["widths"], strict=True):
         keys, values = names_of(kind, size, d), []
         for key in keys * n_groups:
             values.append(int.from_bytes(data[at : at + width], "little", signed=True))
@@ -147,19 +199,29 @@ def read_summary(data):
             at += width
         need(width == max((v if v >= 0 else -v - 1).bit_length() for v in values) // 8 + 1)
         groups = values if (kind, size) == ("S", 0) else groups
+        for key, value in zip(keys, values, strict=False):
+            if kind in "PCQ" and min(h["reach"][i] for i in key) < len(key):
+                need(not value)
     check_contents(h, bounds, sums, groups)
+    if marked:
+        check_marks(h, marks, sums)
     return h, shards, bounds, sums
 
 
 def names_of(kind, size, d):
-    """The sums of a section in their order: (None, set) or (squared feature, set)."""
+    """The sums of a section in their order, each by its factors."""
 
     def colex(members):
         return sorted(combinations(members, size), key=lambda chosen: chosen[::-1])
 
     if kind == "S":
-        return [(None, chosen) for chosen in colex(range(d))]
-    return [(j, c) for j in range(d) for c in colex([i for i in range(d) if i != j])]
+        return colex(range(d))
+    if kind == "P":
+        return [(j,) * size for j in range(d)]
+    if kind == "Q":
+        return [(j, j, k, k) for j, k in colex(range(d))]
+    own = 2 if kind == "T" else 3
+    return [(j,) * own + c for j in range(d) for c in colex([i for i in range(d) if i != j])]
 
 
 # -- models -----------------------------------------------------------------------------------

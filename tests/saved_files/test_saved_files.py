@@ -1,9 +1,10 @@
 """Files of earlier releases load; a reader written from their description understands them.
 
-``summary_v1.mms`` was written once and must never change. Its rows are small integers, so that its
-sums are exact on every machine:  ROWS with weights WEIGHTS in the shard "part 1", one row of
-ones in the shard "part 2". ``model_v1.json`` was written once, too; its numbers are those of MODEL.
-The stranger's reader uses nothing of momentmix.
+``summary_v1.mms`` and ``summary_v2.mms`` were written once and must never change. Their rows are
+small integers, so that their sums are exact on every machine:  ROWS with weights WEIGHTS in the
+shard "part 1", one row of ones in the shard "part 2". Version 1 has neither high sections nor
+marks. ``model_v1.json`` was written once, too; its numbers are those of MODEL. The stranger's
+reader uses nothing of momentmix.
 """
 
 import hashlib
@@ -12,11 +13,13 @@ from math import prod
 from pathlib import Path
 
 import numpy as np
+import pytest
 from campaigns.strangers_reader import read_model, read_summary
 
 from momentmix import DiagonalMixture, MomentSummary
+from momentmix.errors import InputError, ShardError
 
-FILE = Path(__file__).parent / "summary_v1.mms"
+FIRST, FILE = (Path(__file__).parent / f"summary_v{version}.mms" for version in (1, 2))
 MODEL_FILE = Path(__file__).parent / "model_v1.json"
 MODEL = {
     "weights": [0.25, 0.1, 0.65],
@@ -39,9 +42,9 @@ def remade():
     return parts[0] + parts[1]
 
 
-def test_the_first_format_loads():
-    summary = MomentSummary.load(FILE)
-    assert summary == remade()
+@pytest.mark.parametrize("file", [FIRST, FILE])
+def test_both_formats_load(file):
+    summary = MomentSummary.load(file)
     assert summary.feature_names == ("height", "width", "δ", "empty\n")
     assert summary.n_rows == 5
     assert summary.sum_weights == 5.5
@@ -49,13 +52,70 @@ def test_the_first_format_loads():
     assert summary.mean[0] == (4 + 16 + 12 + 4.5 + 1) / 5.5
 
 
+def test_the_first_format_holds_what_the_second_does_but_for_high_sections():
+    first, second = (MomentSummary.load(file) for file in (FIRST, FILE))
+    assert second == remade()
+    assert first != second
+    old, new = first.moments(), second.moments()
+    for a, b in zip(old.distinct + old.squared, new.distinct + new.squared, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert old.powers is old.cubed is old.two_squares is None
+    assert new.powers.shape == (4, 4)
+    assert np.isfinite(new.cubed).all()
+
+
+def test_a_summary_of_the_first_format_is_saved_in_the_second(tmp_path):
+    first = MomentSummary.load(FIRST)
+    first.save(tmp_path / "again.mms")
+    again = MomentSummary.load(tmp_path / "again.mms")
+    assert again == first
+    assert again.moments().powers is None
+    assert (tmp_path / "again.mms").read_bytes()[8] == 2
+
+
+def test_adding_to_the_first_format_keeps_what_both_hold():
+    first, rows = MomentSummary.load(FIRST), np.array([[3.0, 1, 4, 1], [5, 9, 2, 6]])
+    new = MomentSummary(4, 4, replicates=2, shard_id="part 3").update(rows)
+    for both in (first + new, new + first, first.copy().update(rows, shard_id="part 3")):
+        assert both.to_bytes() == (first + new).to_bytes()
+        assert both.n_rows == 7
+        assert both.moments().powers is None
+        assert both - new == first
+    whole = (MomentSummary.load(FILE) + new).moments()
+    np.testing.assert_array_equal((first + new).moments().distinct[4], whole.distinct[4])
+    empty = MomentSummary(4, 4, replicates=2)
+    assert empty + first == first + empty == first
+    assert (new - new) + new == new
+
+
+def test_an_open_shard_beside_the_first_format_gives_up_its_high_sections():
+    first, rows = MomentSummary.load(FIRST), np.array([[3.0, 1, 4, 1], [5, 9, 2, 6]])
+    summary = MomentSummary(4, 4, replicates=2, shard_id="part 3").update(rows[:1])
+    summary += first
+    assert summary.moments().powers is None
+    later = MomentSummary(4, 4, replicates=2, shard_id="part 3").update(rows)
+    assert summary.update(rows[1:]) == first + later
+
+
+def test_marks_are_stored_since_the_second_format():
+    """An early version of a shard is told apart after loading; the first format cannot."""
+    early = MomentSummary(4, 4, replicates=2, shard_id="part 1").update(ROWS[:2], WEIGHTS[:2])
+    with pytest.raises(ShardError, match="not the same in both summaries: 4 rows"):
+        MomentSummary.load(FILE) - early
+    with pytest.raises(InputError, match="although the shard ids agree"):  # only by luck
+        MomentSummary.load(FIRST) - MomentSummary(4, 4, replicates=2, shard_id="part 1").update(
+            ROWS[:1] * 3
+        )
+
+
 def test_writing_it_again_gives_the_same_bytes():
     assert MomentSummary.load(FILE).to_bytes() == FILE.read_bytes()
     assert remade().to_bytes() == FILE.read_bytes()
 
 
-def test_a_stranger_can_read_it():
-    header, shards, bounds, sums = read_summary(FILE.read_bytes())
+@pytest.mark.parametrize("file", [FIRST, FILE])
+def test_a_stranger_can_read_it(file):
+    header, shards, bounds, sums = read_summary(file.read_bytes())
     expected = sorted(
         hashlib.sha256(b"momentmix shard\0" + name).digest()[:16] for name in (b"part 1", b"part 2")
     )
@@ -63,13 +123,12 @@ def test_a_stranger_can_read_it():
     units = [Fraction(2) ** (e or 0) for e in header["exponents"]]
     shifts = [int(k) for k in header["shifts"]]
     rows = [*zip(WEIGHTS, ROWS.tolist(), strict=True), (1, [1, 1, 1, 0])]
-    for (j, members), value in sums.items():
+    assert len(sums) == 44 + (0 if file == FIRST else 16 + 12 + 6)
+    for members, value in sums.items():
         exact = Fraction(0)
         for weight, row in rows:
             z = [Fraction(y) / u - k for y, u, k in zip(row, units, shifts, strict=True)]
-            exact += (
-                Fraction(weight) * prod(z[i] for i in members) * (1 if j is None else z[j] ** 2)
-            )
+            exact += Fraction(weight) * prod(z[i] for i in members)
         assert Fraction(value, 2**96) == exact
     assert header["exponents"][3] is None
     assert bounds == [1, -7, -3, 0, 12, 2, 5, 0]

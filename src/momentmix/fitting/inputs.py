@@ -46,7 +46,7 @@ def moments_of(data: object) -> StandardMoments | None:
     moments = StandardMoments(
         view.n_features, view.order, view.distinct, view.squared, view.n_rows,
         data.effective_rows, view.shift, scale, data.minimum, data.maximum, constant,
-        data.feature_names,
+        data.feature_names, powers=view.powers, cubed=view.cubed, two_squares=view.two_squares,
     )  # fmt: skip
     _check_spread(moments, data.feature_names)
     return moments

@@ -22,7 +22,7 @@ from momentmix.rows.names import column_label
 from momentmix.summary.fixed_point import QUANTUM_BITS, Sums
 from momentmix.summary.layout import Layout
 from momentmix.summary.plausibility import impossible
-from momentmix.summary.totals import Mark, Totals, recentered, remove, rescaled
+from momentmix.summary.totals import Mark, Totals, recentered, remove, rescaled, with_high
 
 _LOST_BITS = 32  # of 53: second moments of what is left keep a relative accuracy of about 1e-6
 _ROUNDING = 2.0**-40  # by layout, processor or device the sums of a shard differ in their last bits
@@ -184,8 +184,11 @@ def forget(totals: Totals, rows: Totals) -> Totals:
         shards=frozenset(),
         n_forgotten=-sum(rows.n_rows),
     )
-    result = remove(totals, spread)
-    _check_digits(result, spread)
+    rest = remove(totals, spread)
+    exponents = tuple(0 if e is None else e for e in rest.exponents)
+    lost = recentered(rescaled(with_high(spread, rest.layout.high), exponents), rest.shifts)
+    _check_digits(rest, lost)
+    result = recentered(replace(rest, reach=_trusted_reach(rest, lost)))
     problem = impossible(result)
     if problem:
         raise InputError(
@@ -219,14 +222,28 @@ def _spread_counts(n_rows: int, groups: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(parts)
 
 
-def _check_digits(rest: Totals, rows: Totals) -> None:
+def _trusted_reach(rest: Totals, lost: Totals) -> tuple[int, ...]:
+    """The reach of what is left, without the powers that hold few true digits.
+
+    As `_check_digits`, but such powers become absent.
+    """
+    reach, weight = list(rest.reach), rest.weight
+    if not rest.layout.high:
+        return rest.reach
+    for p in (6, 4):  # an odd power is as bad as the even one above it
+        number = rest.layout.index["power", p]
+        for j, (t, left) in enumerate(zip(lost.sums[number][0], rest.sums[number][0], strict=True)):
+            if t > max(weight, abs(left)) << _LOST_BITS:
+                reach[j] = min(reach[j], p - 2)
+    return tuple(reach)
+
+
+def _check_digits(rest: Totals, lost: Totals) -> None:
     """Refuse where the rows outweigh what is left so far that few of its digits would be true.
 
     Rounding errors of the rows must be small beside a typical deviation, which is about a unit, or
     beside the deviations that are left.
     """
-    exponents = tuple(0 if e is None else e for e in rest.exponents)
-    lost = recentered(rescaled(rows, exponents), rest.shifts)
     weight = rest.weight
     if lost.weight > weight << _LOST_BITS:
         raise _too_few_digits("the weights", lost.weight, weight)

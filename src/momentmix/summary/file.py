@@ -3,6 +3,9 @@
 One content has one byte string: the header is canonical JSON, shard ids are sorted, integers are as
 narrow as their section allows, and reading refuses anything else. Reading checks lengths before it
 allocates, the checksum before it believes, and the contents after that.
+
+Version 2 is written. Version 1 is read as well: a summary without high sections, and without the
+marks of its shards.
 """
 
 from __future__ import annotations
@@ -12,7 +15,8 @@ import json
 import os
 import stat
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from io import BytesIO
 from itertools import pairwise
 from typing import Any, BinaryIO
@@ -25,18 +29,20 @@ from momentmix.index_sets import countable
 from momentmix.rows.names import check_encodable
 from momentmix.strict_json import parse_strict
 from momentmix.summary.fixed_point import QUANTUM_BITS
-from momentmix.summary.layout import Layout
+from momentmix.summary.high_sections import LARGEST_REACH
+from momentmix.summary.layout import COMPLETE, NO_HIGH, Layout
 from momentmix.summary.plausibility import impossible
-from momentmix.summary.totals import Totals
+from momentmix.summary.totals import Mark, Totals
 
-MAGIC, VERSION = b"\x89MMS\r\n\x1a\n", 1
+MAGIC, VERSION = b"\x89MMS\r\n\x1a\n", 2
 _PREFIX = struct.Struct("<8sII")
 _HEADER_CAP = 1 << 22
 _CHECKSUM = 32
 _WIDTH_CAP = 4096
 _COUNTS = ("n_features", "order", "squared_order", "replicates", "n_forgotten", "n_shards")
-_LISTS = ("exponents", "shifts", "n_rows", "widths")
-_KEYS = {*_COUNTS, *_LISTS, "exact_bounds", "feature_names", "quantum_bits", "weight_squares"}
+_LISTS = ("exponents", "shifts", "n_rows", "widths", "reach")
+_KEYS = {*_COUNTS, *_LISTS[:4], "exact_bounds", "feature_names", "quantum_bits", "weight_squares"}
+_NEW_KEYS = {"high", "reach"}  # of version 2; version 1 has no high sections and no marks
 
 Header = dict[str, Any]
 
@@ -60,12 +66,14 @@ def pack(totals: Totals, feature_names: tuple[str, ...] | None) -> bytes:
             "exact_bounds": totals.exact_bounds,
             "exponents": list(totals.exponents),
             "feature_names": None if feature_names is None else list(feature_names),
+            "high": layout.high,
             "n_features": layout.n_features,
             "n_forgotten": totals.n_forgotten,
             "n_rows": list(totals.n_rows),
             "n_shards": len(totals.shards),
             "order": layout.order,
             "quantum_bits": QUANTUM_BITS,
+            "reach": list(totals.reach),
             "replicates": layout.replicates,
             "shifts": [str(k) for k in totals.shifts],
             "squared_order": layout.squared_order,
@@ -79,11 +87,29 @@ def pack(totals: Totals, feature_names: tuple[str, ...] | None) -> bytes:
             "shorter feature names."
         )
     parts = [_PREFIX.pack(MAGIC, VERSION, len(header)), header, *sorted(totals.shards)]
+    parts += _packed_marks(totals.known_marks, totals)
     parts += [np.asarray(b, dtype="<f8").tobytes() for b in (totals.minimum, totals.maximum)]
     for values, width in zip(columns, widths, strict=True):
         parts += [value.to_bytes(width, "little", signed=True) for value in values]
     body = b"".join(parts)
     return body + hashlib.sha256(body).digest()
+
+
+def _packed_marks(marks: Mapping[bytes, Mark], totals: Totals) -> list[bytes]:
+    """Row count, weight and means of each shard; all 0 for a mark that is not known."""
+    packed = []
+    for shard in sorted(totals.shards):
+        if shard not in marks:
+            packed.append(bytes(_mark_length(totals.layout.n_features)))
+            continue
+        n_rows, weight, mean = marks[shard]
+        numbers = np.append(weight, mean).astype("<f8").tobytes()
+        packed.append(n_rows.to_bytes(8, "little") + numbers)
+    return packed
+
+
+def _mark_length(n_features: int) -> int:
+    return 16 + 8 * n_features
 
 
 def _canonical(header: Header) -> bytes:
@@ -118,9 +144,9 @@ def _unpack(file: BinaryIO, size: int) -> tuple[Totals, tuple[str, ...] | None]:
     prefix = file.read(_PREFIX.size)
     _check_prefix(prefix)
     _, version, length = _PREFIX.unpack(prefix)
-    if version != VERSION:
+    if not 1 <= version <= VERSION:
         raise SummaryFileError(
-            f"format version {version}; this momentmix reads version {VERSION}. Use a newer "
+            f"format version {version}; this momentmix reads versions 1 to {VERSION}. Use a newer "
             "release, or save the summary again with this one."
         )
     if length > _HEADER_CAP or length + _PREFIX.size > size:
@@ -129,9 +155,9 @@ def _unpack(file: BinaryIO, size: int) -> tuple[Totals, tuple[str, ...] | None]:
             f"{_HEADER_CAP}. The file is truncated or corrupt; restore it from a copy."
         )
     raw = file.read(length)
-    header = _parse_header(raw)
+    header = _parse_header(raw, version)
     layout = _checked_layout(header, size)
-    expected = _PREFIX.size + length + _body_length(layout, header) + _CHECKSUM
+    expected = _PREFIX.size + length + _body_length(layout, header, version) + _CHECKSUM
     if size != expected:
         what = "truncated" if size < expected else "followed by foreign bytes"
         raise SummaryFileError(
@@ -146,9 +172,12 @@ def _unpack(file: BinaryIO, size: int) -> tuple[Totals, tuple[str, ...] | None]:
         raise SummaryFileError(
             "the checksum does not match: bytes were changed or lost. Restore it from a copy."
         )
-    totals = _parse_body(layout, header, body)
+    totals = _parse_body(layout, header, body, version)
     wrong = impossible(totals)
     _require(wrong is None, f"{wrong}")
+    if version > 1 and len(totals.shards) == 1 and not totals.n_forgotten:
+        own = _packed_marks(replace(totals, marks={}).known_marks, totals)
+        _require(_packed_marks(totals.marks, totals) == own, "a mark that does not fit the sums")
     names = header["feature_names"]
     return totals, None if names is None else tuple(names)
 
@@ -170,15 +199,19 @@ def _check_prefix(prefix: bytes) -> None:
         )
 
 
-def _parse_header(raw: bytes) -> Header:
+def _parse_header(raw: bytes, version: int) -> Header:
+    """The header as one of version 2."""
     try:
         header = parse_strict(raw.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise SummaryFileError(f"the header cannot be read: {str(error)[:200]}.") from None
-    if not isinstance(header, dict) or set(header) != _KEYS:
+    if not isinstance(header, dict) or set(header) != _KEYS | (_NEW_KEYS if version > 1 else set()):
         raise SummaryFileError("the header does not have the keys of a summary.")
     if _canonical(header) != raw:
         raise SummaryFileError("the header is not in canonical form.")
+    if version == 1:
+        _require(isinstance(header["exponents"], list), "exponents must be a list")
+        header |= {"high": NO_HIGH, "reach": [LARGEST_REACH] * len(header["exponents"])}
     return header
 
 
@@ -211,10 +244,20 @@ def _checked_layout(header: Header, size: int) -> Layout:
     _require(len(header["exponents"]) == len(header["shifts"]) == d, f"{d} units and shifts needed")
     fits = countable(d, header["order"], size)  # at least a byte for every sum
     _require(fits, f"more sums than the {size} bytes of the file can hold")
+    _require(_is_integer(header["high"], NO_HIGH, COMPLETE), "high must be 0, 1 or 2")
     try:
-        layout = Layout(d, header["order"], header["squared_order"], header["replicates"])
+        layout = Layout(
+            d, header["order"], header["squared_order"], header["replicates"], header["high"]
+        )
     except InputError as error:
         raise SummaryFileError(f"impossible contents: {error}") from None
+    _require(layout.high == header["high"], "high sections that such a summary does not have")
+    _require(len(header["reach"]) == d, f"{d} degrees in reach needed")
+    least = 2 if layout.high else LARGEST_REACH
+    _require(
+        all(_is_integer(degree, least, LARGEST_REACH) for degree in header["reach"]),
+        f"degrees in reach must be from {least} to {LARGEST_REACH}",
+    )
     exponents = [e for e in header["exponents"] if e is not None]
     _require(all(_is_integer(e, -1022, 1023) for e in exponents), "a scale out of range")
     _require(all(_is_decimal(k) for k in header["shifts"]), "shifts must be decimal integers")
@@ -237,10 +280,11 @@ def _checked_layout(header: Header, size: int) -> Layout:
     return layout
 
 
-def _body_length(layout: Layout, header: Header) -> int:
+def _body_length(layout: Layout, header: Header, version: int) -> int:
     sections = zip(layout.sections, header["widths"], strict=True)
     integers = sum(s.n_entries * s.n_groups * width for s, width in sections)
-    return int(16 * header["n_shards"] + 16 * layout.n_features + integers)
+    by_shard = 16 + (_mark_length(layout.n_features) if version > 1 else 0)
+    return int(by_shard * header["n_shards"] + 16 * layout.n_features + integers)
 
 
 def _integers(data: memoryview, width: int) -> NDArray[np.object_]:
@@ -254,14 +298,28 @@ def _integers(data: memoryview, width: int) -> NDArray[np.object_]:
     return result
 
 
-def _parse_body(layout: Layout, header: Header, body: bytes) -> Totals:
+def _parse_marks(data: bytes, shards: Sequence[bytes], n_features: int) -> dict[bytes, Mark]:
+    """The marks that are known."""
+    marks, length = {}, _mark_length(n_features)
+    for number, shard in enumerate(shards):
+        part = data[number * length : (number + 1) * length]
+        if any(part):
+            weight, *mean = np.frombuffer(part[8:], dtype="<f8").tolist()
+            marks[shard] = Mark(int.from_bytes(part[:8], "little"), weight, np.array(mean))
+    return marks
+
+
+def _parse_body(layout: Layout, header: Header, body: bytes, version: int) -> Totals:
     view, used = memoryview(body), 16 * header["n_shards"]
     shards = [body[i : i + 16] for i in range(0, used, 16)]
     _require(
         all(a < b for a, b in pairwise(shards)),
         "shard ids must be sorted and different",
     )
-    d = layout.n_features
+    d, marks = layout.n_features, dict[bytes, Mark]()
+    if version > 1:
+        start, used = used, used + _mark_length(d) * len(shards)
+        marks = _parse_marks(body[start:used], shards, d)
     bounds = np.frombuffer(view[used : used + 16 * d], dtype="<f8").astype(np.float64)
     used += 16 * d
     sums = []
@@ -282,4 +340,6 @@ def _parse_body(layout: Layout, header: Header, body: bytes) -> Totals:
         exact_bounds=header["exact_bounds"],
         shards=frozenset(shards),
         n_forgotten=header["n_forgotten"],
+        reach=tuple(header["reach"]),
+        marks=marks,
     )

@@ -16,6 +16,9 @@ so that these laws hold exactly, as theorems and not up to a tolerance:
   T_{i,I} −= δ·T_{i,I∖j} (I ∋ j), T_{j,I} += δ²·S_I − 2δ·S_{I∪j}, undone by −δ; moves of different
   features commute;
 - a unit finer by 2^a for feature j is a left shift by a (S_I, T_{i,I} with I ∋ j) or 2a (T_{j,I}).
+
+The high sections (powers and two squares) obey the same laws: see ``high_sections``. A monomial of
+one row is below 2^800 units, of whatever degree, so that digits reach it as they reach the others.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float
+from momentmix.summary.high_sections import change_high, move_high, unfold_high
 from momentmix.summary.layout import Layout, Section, member_ranks, square_member_ranks
 
 Integers = NDArray[np.object_]
@@ -202,6 +206,7 @@ def move(layout: Layout, sums: list[Any], deltas: Sequence[Any]) -> list[Any]:
 
 def _move_one(layout: Layout, sums: list[Any], j: int, delta: Any) -> None:
     d, index = layout.n_features, layout.index
+    move_high(layout, sums, j, delta)
     for s in range(layout.squared_order, -1, -1):  # highest first: each reads the old lower ones
         target = sums[index["squared", s]]
         section = layout.section("squared", s)
@@ -221,22 +226,19 @@ def _move_one(layout: Layout, sums: list[Any], j: int, delta: Any) -> None:
 
 
 def _change(
-    layout: Layout,
-    sums: Sums,
-    j: int,
-    once: Callable[[Integers], Integers],
-    twice: Callable[[Integers], Integers],
+    layout: Layout, sums: Sums, j: int, change: Callable[[Integers, int], Integers]
 ) -> None:
-    """Apply `once` to the sums that hold feature j once, `twice` to those that hold its square."""
+    """Replace all sums that hold feature j by ``change(sums, degree of feature j in them)``."""
     for section, array in zip(layout.sections, sums, strict=True):
         if section.kind == "distinct" and section.size:
             union, _ = member_ranks(layout.n_features, section.size, j)
-            array[:, union] = once(array[:, union])
+            array[:, union] = change(array[:, union], 1)
         if section.kind == "squared":
-            array[:, j] = twice(array[:, j])
+            array[:, j] = change(array[:, j], 2)
             if section.size:
                 rows, union, _ = square_member_ranks(layout.n_features, section.size, j)
-                array[:, rows, union] = once(array[:, rows, union])
+                array[:, rows, union] = change(array[:, rows, union], 1)
+    change_high(layout, sums, j, change)
 
 
 def finer(layout: Layout, sums: Sums, bits: Sequence[int]) -> Sums:
@@ -244,12 +246,12 @@ def finer(layout: Layout, sums: Sums, bits: Sequence[int]) -> Sums:
     result = [array.copy() for array in sums] if any(bits) else sums
     for j, a in enumerate(bits):
         if a:
-            _change(layout, result, j, partial(_left_shift, a), partial(_left_shift, 2 * a))
+            _change(layout, result, j, partial(_left_shift, a))
     return result
 
 
-def _left_shift(bits: int, values: Integers) -> Integers:
-    return np.asarray(values << bits, dtype=object)
+def _left_shift(bits: int, values: Integers, degree: int) -> Integers:
+    return np.asarray(values << bits * degree, dtype=object)
 
 
 def _rounded_shift(values: Integers, bits: int) -> Integers:
@@ -259,13 +261,7 @@ def _rounded_shift(values: Integers, bits: int) -> Integers:
 def coarser(layout: Layout, sums: Sums, j: int, bits: int) -> Sums:
     """Sums in a unit coarser by 2^bits for feature j, rounded once to the quantum."""
     result = [array.copy() for array in sums]
-    _change(
-        layout,
-        result,
-        j,
-        lambda values: _rounded_shift(values, bits),
-        lambda values: _rounded_shift(values, 2 * bits),
-    )
+    _change(layout, result, j, lambda values, p: _rounded_shift(values, bits * p))
     return result
 
 
@@ -293,4 +289,5 @@ def unfold_constant(layout: Layout, sums: Sums, j: int, value: Fraction) -> Sums
             others = _grouped_like(sums[index["squared", s - 1]], section)
             rows, union, rest = square_member_ranks(d, s, j)
             target[:, rows, union] = _times(others[:, rows, rest], value)
+    unfold_high(layout, result, j, lambda values, p: _times(values, value**p))
     return result

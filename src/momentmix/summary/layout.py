@@ -4,21 +4,29 @@
 |---|---|---|
 | Σ w y_I, I ∈ Ω_t, t = 0 … m | section ``("distinct", t)`` | (G, C(d, t)) |
 | Σ w y_j² y_I, j ∉ I, I of s ≤ q indices (L_j: s = m−2) | ``("squared", s)`` | (G, d, C(d−1, s)) |
+| Σ w y_j^p, p = 3 … 6 | ``("power", p)`` | (1, d) |
+| Σ w y_j³ y_k, k ≠ j | ``("cubed", 1)`` | (1, d, d−1) |
+| Σ w y_j² y_k² | ``("two squares", 2)`` | (1, C(d, 2)) |
 
 Index sets are in colex order; in a squared section row j runs over the sets without j, as
 ``DiagonalMixture.squared_moments(j, s)`` does. G is the number of replicate groups in the low
 sections (orders up to 3, squares with at most one more index), and 1 in the others: the groups
 *replace* the totals there, so that they cost no further products.
 
-Inside a pass all sections stand one after the other in a flat vector, low sections first, with
-Σ w² as its last entry. Any squared order q ≤ m−1 is closed under moving the origin.
+The last three kinds are *high* sections. Powers are always kept. The other two, which make all
+moments of degree 4 complete, are kept where order ≥ 4, or with fewer than four features: wide data
+of a low order would pay d² for them. Summaries of the first file format have none of them.
+
+Inside a pass all sections stand one after the other in a flat vector, low sections first, high
+ones last, with Σ w² as its last entry. Any squared order q ≤ m−1 is closed under moving the origin;
+y_j³ y_k and y_j² y_k² need q ≥ 1 for it.
 
 Differs from the paper: the paper keeps order m and q = m−2 only.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import comb, prod
 from typing import Literal, NamedTuple
@@ -30,10 +38,12 @@ from momentmix.capacity import check_count
 from momentmix.errors import InputError
 from momentmix.index_sets import check_countable, colex_rank, sets_without
 
-Kind = Literal["distinct", "squared"]
+Kind = Literal["distinct", "squared", "power", "cubed", "two squares"]
 
 DEFAULT_REPLICATES = 0  # see `MomentSummary`: groups cost more than they tell
 _GROUPED_ORDER, _GROUPED_SQUARED = 3, 1  # of higher orders groups would multiply the size by G
+NO_HIGH, POWERS, COMPLETE = 0, 1, 2  # which high sections: none, powers, all of degree 4 as well
+POWER_DEGREES = range(3, 7)  # twice the third: the variance of what is seen at degree 3
 _CACHED_SETS = 200_000  # larger index tables are made anew: they would fill the memory
 
 
@@ -45,6 +55,11 @@ class Section(NamedTuple):
     shape: tuple[int, ...]
     n_groups: int
     start: int
+
+    @property
+    def is_high(self) -> bool:
+        """Whether it holds powers above 2, or two squares."""
+        return self.kind not in ("distinct", "squared")
 
     @property
     def n_entries(self) -> int:
@@ -67,6 +82,8 @@ class Layout:
         d, m and q: orders 0 … m with distinct indices, and y_j²·y_I with |I| ≤ q.
     replicates : int
         Number of replicate groups G, or 0.
+    high : int
+        `NO_HIGH`, `POWERS` or `COMPLETE`; by default the most that the other numbers allow.
 
     Examples
     --------
@@ -78,6 +95,7 @@ class Layout:
     order: int
     squared_order: int
     replicates: int
+    high: int = COMPLETE
 
     def __post_init__(self) -> None:
         d = check_count("n_features", self.n_features, 1)
@@ -102,11 +120,18 @@ class Layout:
             raise InputError(
                 f"replicates must be 0 (none) or between 2 and 4096; got {self.replicates}."
             )
+        complete = d > 1 and q >= 1 and (m >= 4 or d < 4)
+        object.__setattr__(self, "high", min(self.high, COMPLETE if complete else POWERS))
 
     @property
     def n_groups(self) -> int:
         """Number of groups of the low sections: 1 without replicates."""
         return max(1, self.replicates)
+
+    @cached_property
+    def without_high(self) -> Layout:
+        """The same without high sections."""
+        return replace(self, high=NO_HIGH)
 
     @cached_property
     def sections(self) -> tuple[Section, ...]:
@@ -120,7 +145,12 @@ class Layout:
             for s in range(self.squared_order + 1)
         ]
         sections, start = [], 0
-        for kind, size, shape, low in sorted(kinds, key=lambda entry: not entry[3]):
+        kinds.sort(key=lambda entry: not entry[3])
+        if self.high >= POWERS:
+            kinds += [("power", p, (d,), False) for p in POWER_DEGREES]
+        if self.high == COMPLETE:
+            kinds += [("cubed", 1, (d, d - 1), False), ("two squares", 2, (comb(d, 2),), False)]
+        for kind, size, shape, low in kinds:
             section = Section(kind, size, shape, self.n_groups if low else 1, start)
             sections.append(section)
             start += section.n_entries
@@ -146,7 +176,8 @@ class Layout:
         low = [
             s
             for s in self.sections
-            if s.size <= (_GROUPED_ORDER if s.kind == "distinct" else _GROUPED_SQUARED)
+            if not s.is_high
+            and s.size <= (_GROUPED_ORDER if s.kind == "distinct" else _GROUPED_SQUARED)
         ]
         return sum(section.n_entries for section in low)
 

@@ -4,6 +4,7 @@
 |---|---|
 | Σw, Σw², Σwz_j, Σwz_j² in quanta | ``weight``, ``weight_squares``, ``first``, ``second`` |
 | mean m and variance v of a feature in [a, b] | a ≤ m ≤ b and 0 ≤ v ≤ (b − m)(m − a) |
+| E z^p of a feature that reaches r from its shift | abs(E z^p) ≤ r^p, (E z^p)² ≤ E z^a·E z^b |
 
 Sums come from float64 numbers, rounded to the quantum, so that each inequality holds up to a small
 part of the range: b − a, a little of the largest value for features that hardly vary, and of the
@@ -13,11 +14,14 @@ unit for values near the smallest numbers.
 from __future__ import annotations
 
 from fractions import Fraction
+from math import isfinite
 
 import numpy as np
 
 from momentmix.rows.validation import LARGEST_VALUE, LARGEST_WEIGHT
 from momentmix.summary.fixed_point import QUANTUM_BITS
+from momentmix.summary.high_sections import LARGEST_REACH, absent
+from momentmix.summary.layout import POWER_DEGREES
 from momentmix.summary.totals import Totals
 
 _TOLERANCE = Fraction(1, 1 << 16)  # far above rounding errors, far below what corrupt sums show
@@ -32,7 +36,13 @@ def impossible(totals: Totals) -> str | None:
         return "rows without shards, or shards without rows"
     if not n_rows:
         return _impossible_without_rows(totals)
-    return _impossible_weights(totals, n_rows) or _impossible_bounds(totals) or _features(totals)
+    return (
+        _impossible_weights(totals, n_rows)
+        or _impossible_bounds(totals)
+        or _impossible_marks(totals)
+        or _features(totals)
+        or _impossible_absent(totals)
+    )
 
 
 def _impossible_without_rows(totals: Totals) -> str | None:
@@ -43,6 +53,8 @@ def _impossible_without_rows(totals: Totals) -> str | None:
     units = any(e is not None for e in totals.exponents) or any(totals.shifts)
     if units or totals.n_forgotten or not totals.exact_bounds:
         return "units, shifts or forgotten rows without rows"
+    if min(totals.reach) < LARGEST_REACH:
+        return "absent sums without rows"
     return None
 
 
@@ -72,13 +84,39 @@ def _impossible_bounds(totals: Totals) -> str | None:
     return None
 
 
+def _impossible_marks(totals: Totals) -> str | None:
+    n_ever, n_marked = sum(totals.n_rows) + totals.n_forgotten, 0
+    for n_rows, weight, mean in totals.marks.values():
+        n_marked += n_rows
+        if not n_rows or not (isfinite(weight) and weight > 0):
+            return "a shard with no rows or no weight"
+        if not (np.abs(mean) <= LARGEST_VALUE).all():
+            return "a mean of a shard beyond the range of rows"
+    return "shards of more rows than there are" if n_marked > n_ever else None
+
+
+def _impossible_absent(totals: Totals) -> str | None:
+    for number, mask in absent(totals.layout, totals.reach):
+        if totals.sums[number][0][mask].any():
+            return "an absent sum that is not zero"
+    return None
+
+
+def _powers(totals: Totals) -> list[list[int]]:
+    """Σ w z_j^p, p = 3 … 6, in quanta, for each feature; none where they are not kept."""
+    if not totals.layout.high:
+        return [[] for _ in totals.shifts]
+    kept = [totals.sums[totals.layout.index["power", p]][0] for p in POWER_DEGREES]
+    return [list(column) for column in zip(*kept, strict=True)]
+
+
 def _features(totals: Totals) -> str | None:
-    weight = totals.weight
+    weight, powers = totals.weight, _powers(totals)
     columns = zip(totals.exponents, totals.shifts, totals.first, totals.second, strict=True)
     ends = zip(totals.minimum.tolist(), totals.maximum.tolist(), strict=True)
-    for (e, k, s, t), (a, b) in zip(columns, ends, strict=True):
+    for j, ((e, k, s, t), (a, b)) in enumerate(zip(columns, ends, strict=True)):
         if e is None:
-            if (k, s, t) != (0, 0, 0) or a or b:
+            if (k, s, t) != (0, 0, 0) or a or b or any(powers[j]):
                 return "sums or bounds of a feature that is all zero"
             continue
         unit, low, high = Fraction(2) ** e, Fraction(a), Fraction(b)
@@ -88,8 +126,25 @@ def _features(totals: Totals) -> str | None:
         variance = Fraction(t * weight - s * s, weight * weight) * unit * unit
         reach = high - low + max(abs(low), abs(high)) / (1 << 40) + unit * _TOLERANCE
         wrong = _impossible_moments(mean, variance, (low, high), reach)
+        if wrong is None and powers[j]:
+            farthest = reach / unit + max(abs(low / unit - k), abs(high / unit - k))
+            means = [Fraction(x, weight) for x in (weight, s, t, *powers[j])]
+            wrong = _impossible_powers(means[: totals.reach[j] + 1], farthest)
         if wrong:
             return wrong
+    return None
+
+
+def _impossible_powers(means: list[Fraction], farthest: Fraction) -> str | None:
+    """E z^p, p = 0 … reach, where all z are at most `farthest` in size."""
+    slack = [_TOLERANCE * farthest ** (2 * p) for p in range(len(means))]
+    for p in range(2, len(means)):
+        if p > 2 and abs(means[p]) > (1 + _TOLERANCE) * farthest**p:
+            return "a power too large for the bounds"
+        for even in range(0, p, 2):  # the other degree is even too, at most the last
+            other = 2 * p - even
+            if 2 < other < len(means) and means[p] ** 2 > means[even] * means[other] + slack[p]:
+                return f"powers {even}, {p} and {other} that no feature has"
     return None
 
 

@@ -4,6 +4,8 @@
 |---|---|---|
 | (M_t)_{Ω_t} of (y − shift)/scale | ``Moments.distinct[t]`` | (C(d, t),) |
 | (M_{s+2})_{L_j} of (y − shift)/scale | ``Moments.squared[s][j]`` | (C(d−1, s),) |
+| E z_j^p, p = 3 … 6, of z = (y − shift)/scale | ``Moments.powers[p − 3]`` | (d,) |
+| E z_j³ z_k, E z_j² z_k² | ``Moments.cubed[j]``, ``Moments.two_squares`` | (d−1,), (C(d, 2),) |
 
 The unit is first made finer than 2^−8 standard deviations and the origin moved to the wanted one to
 the nearest unit, both exactly in integers; one correctly rounded division by Σw makes float64
@@ -18,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import inf, ldexp, sqrt
+from math import inf, ldexp, nan, sqrt
 from typing import Any
 
 import numpy as np
@@ -26,8 +28,9 @@ from numpy.typing import ArrayLike
 
 from momentmix._typing import Float
 from momentmix.errors import InputError
-from momentmix.index_sets import sets_without
+from momentmix.index_sets import index_sets, sets_without
 from momentmix.summary.fixed_point import QUANTUM_BITS, coarser, finer, move
+from momentmix.summary.high_sections import absent
 from momentmix.summary.layout import Layout
 from momentmix.summary.reduction import rearranged
 from momentmix.summary.totals import Totals
@@ -53,6 +56,15 @@ class Moments:
     shift, scale : arrays of shape (d,)
     n_rows : int
     sum_weights : float
+    powers : array of shape (4, d), or None
+        Means of the third to the sixth power of each feature; NaN for one that is absent, since an
+        outlier exceeded the range of the sums or the mean that of float64. None where the summary
+        has none: it came from a file of version 1; or for a group.
+    cubed : array of shape (d, d − 1), or None
+        Means of the cube of feature j times another one; row j runs over the others.
+    two_squares : array of shape (C(d, 2),), or None
+        Means of the product of two squares, pairs in colex order. Both are kept with order ≥ 4, or
+        with two or three features and squared_order ≥ 1.
     """
 
     distinct: tuple[Float, ...]
@@ -61,6 +73,9 @@ class Moments:
     scale: Float
     n_rows: int
     sum_weights: float
+    powers: Float | None = None
+    cubed: Float | None = None
+    two_squares: Float | None = None
 
     @property
     def n_features(self) -> int:
@@ -131,12 +146,25 @@ def _target(
     return center, unit
 
 
-def _quotients(sums: list[Any], weight: int) -> list[Float]:
-    """Sums over Σw as float64, each division rounded once."""
+def _quotients(layout: Layout, sums: list[Any], weight: int) -> list[Float]:
+    """Sums over Σw as float64, each division rounded once; high ones NaN where they overflow."""
+    quotients = []
+    for section, array in zip(layout.sections, sums, strict=True):
+        try:
+            quotients.append(np.asarray(array / weight, dtype=np.float64))
+        except OverflowError:
+            if not section.is_high:
+                raise InputError(_OVERFLOW) from None
+            values = [_quotient(value, weight) for value in array.ravel().tolist()]
+            quotients.append(np.array(values).reshape(array.shape))
+    return quotients
+
+
+def _quotient(value: int, weight: int) -> float:
     try:
-        return [np.asarray(array / weight, dtype=np.float64) for array in sums]
+        return value / weight
     except OverflowError:
-        raise InputError(_OVERFLOW) from None
+        return nan
 
 
 def _readings(totals: Totals, shift: Float, scale: Float) -> list[Float]:
@@ -159,7 +187,11 @@ def _readings(totals: Totals, shift: Float, scale: Float) -> list[Float]:
             sums = coarser(layout, sums, j, coarsest - units[j])
             rests[j] = ldexp(rests[j], units[j] - coarsest)
             units[j] = coarsest
-    values = move(layout, _quotients(sums, totals.weight), rests)
+    values = _quotients(layout, sums, totals.weight)
+    for number, mask in absent(layout, totals.reach):
+        values[number] = np.where(mask, nan, values[number])
+    with np.errstate(over="ignore", invalid="ignore"):  # of high sections: told apart below
+        values = move(layout, values, rests)
     ratios = [Fraction(2) ** u / Fraction(float(s)) for u, s in zip(units, scale, strict=True)]
     return _scaled(layout, values, np.array([float(ratio) for ratio in ratios]))
 
@@ -168,16 +200,24 @@ def _scaled(layout: Layout, values: list[Float], factors: Float) -> list[Float]:
     """Moments of features multiplied by `factors`."""
     result = []
     with np.errstate(over="ignore", invalid="ignore"):  # told apart below
-        powers = [block[:, 0] for block in monomials(factors[:, None], layout.order)]
+        distinct = [block[:, 0] for block in monomials(factors[:, None], layout.order)]
+        every = range(len(factors))
         for section, array in zip(layout.sections, values, strict=True):
-            factor = powers[section.size]
-            if section.kind == "squared":
-                every = range(len(factors))
+            if section.kind == "distinct":
+                factor = distinct[section.size]
+            elif section.kind == "power":
+                factor = factors**section.size
+            elif section.kind == "two squares":
+                factor = (factors[index_sets(layout.n_features, 2)] ** 2).prod(axis=-1)
+            else:
                 sets = [sets_without(layout.n_features, section.size, j) for j in every]
-                factor = factors[:, None] ** 2 * factors[np.array(sets)].prod(axis=-1)
+                own = factors[:, None] ** (2 if section.kind == "squared" else 3)
+                factor = own * factors[np.array(sets)].prod(axis=-1)
             result.append(array * factor)
-    if not all(np.isfinite(array).all() for array in result):
-        raise InputError(_OVERFLOW)
+            if section.is_high:
+                result[-1] = np.where(np.isfinite(result[-1]), result[-1], nan)
+            elif not np.isfinite(result[-1]).all():
+                raise InputError(_OVERFLOW)
     return result
 
 
@@ -221,17 +261,22 @@ def _packed(
     totals: Totals, sections: Sequence[Float], origin: tuple[Float, Float], n_rows: int, weight: int
 ) -> Moments:
     """The first sections of the layout, without their group axis, as `Moments`."""
-    by_kind: dict[str, list[Float]] = {"distinct": [], "squared": []}
+    by_kind = dict[str, list[Float]]()
     pairs = zip(totals.layout.sections, sections, strict=False)
     for section, array in sorted(pairs, key=lambda pair: pair[0].size):
         array.setflags(write=False)
-        by_kind[section.kind].append(array)
+        by_kind.setdefault(section.kind, []).append(array)
+    if totals.layout.n_features == 1 and "power" in by_kind:  # sections of no entries
+        by_kind |= {"cubed": [np.empty((1, 0))], "two squares": [np.empty(0)]}
     return Moments(
         tuple(by_kind["distinct"]),
         tuple(by_kind["squared"]),
         *origin,
         n_rows,
         weight / (1 << QUANTUM_BITS),
+        powers=np.array(by_kind["power"]) if "power" in by_kind else None,
+        cubed=by_kind.get("cubed", [None])[0],
+        two_squares=by_kind.get("two squares", [None])[0],
     )
 
 

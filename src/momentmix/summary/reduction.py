@@ -12,7 +12,7 @@ from momentmix.errors import InputError
 from momentmix.index_sets import colex_rank, index_sets, sets_without
 from momentmix.rows.names import feature_number
 from momentmix.summary.layout import Layout
-from momentmix.summary.totals import Totals
+from momentmix.summary.totals import Totals, with_high
 
 
 def truncate(
@@ -24,7 +24,7 @@ def truncate(
         squared_order = min(old.squared_order, order - 1)
     if replicates is None:
         replicates = old.replicates
-    layout = Layout(old.n_features, order, squared_order, replicates)
+    layout = Layout(old.n_features, order, squared_order, replicates, old.high)
     if order > old.order or squared_order > old.squared_order:
         raise InputError(
             f"truncate can only lower order={old.order} and squared_order={old.squared_order}; "
@@ -57,6 +57,7 @@ def chosen_columns(
 
 def rearranged(totals: Totals, layout: Layout) -> Totals:
     """Only the sections of a smaller layout; groups are added up if it has none."""
+    totals = with_high(totals, layout.high)
     sums = []
     for section in layout.sections:
         array = totals.sums[totals.layout.index[section.kind, section.size]]
@@ -72,11 +73,14 @@ def rearranged(totals: Totals, layout: Layout) -> Totals:
 def select(totals: Totals, features: Sequence[int]) -> Totals:
     """The sums of some features, in the given order."""
     old, columns = totals.layout, np.asarray(features, dtype=np.int64)
-    layout = Layout(len(columns), old.order, old.squared_order, old.replicates)
+    layout = Layout(len(columns), old.order, old.squared_order, old.replicates, old.high)
     sums = []
     for section in layout.sections:
         array = totals.sums[old.index[section.kind, section.size]]
-        if section.kind == "distinct":
+        if section.kind == "power":
+            sums.append(array[:, columns])
+            continue
+        if section.kind in ("distinct", "two squares"):
             sets = columns[index_sets(len(columns), section.size)]
             sums.append(array[:, colex_rank(np.sort(sets, axis=1))])
             continue
@@ -91,6 +95,7 @@ def select(totals: Totals, features: Sequence[int]) -> Totals:
         exponents=tuple(totals.exponents[i] for i in columns.tolist()),
         shifts=tuple(totals.shifts[i] for i in columns.tolist()),
         sums=sums,
+        reach=tuple(totals.reach[i] for i in columns.tolist()),
         minimum=totals.minimum[columns],
         maximum=totals.maximum[columns],
         marks={k: mark._replace(mean=mark.mean[columns]) for k, mark in totals.marks.items()},

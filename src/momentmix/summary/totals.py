@@ -5,6 +5,7 @@
 | Σ w z_I·2^Q, Σ w z_j² z_I·2^Q, z = y·2^(−e) − k | ``sums`` | one array for each section |
 | e, k | ``exponents`` (None: neutral), ``shifts`` | (d,) |
 | Σ w²·2^Q | ``weight_squares`` | |
+| highest degree of sums of high sections, see ``high_sections`` | ``reach`` | (d,) |
 
 *Why the bytes depend on the set of shards alone.* A shard's sums are integers in its own units. The
 units of a union are a function of the shards: e is the element-wise finest e of the shards, k the
@@ -25,7 +26,8 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.errors import InputError
-from momentmix.summary.fixed_point import Sums, add, finer, move, subtract, zeros
+from momentmix.summary.fixed_point import QUANTUM_BITS, Sums, add, finer, move, subtract, zeros
+from momentmix.summary.high_sections import LARGEST_REACH, without_absent
 from momentmix.summary.layout import Layout
 from momentmix.summary.shard.units import round_ratio
 
@@ -55,18 +57,20 @@ class Totals:
     exact_bounds: bool
     shards: frozenset[bytes]
     n_forgotten: int
+    reach: tuple[int, ...]
     marks: Mapping[bytes, Mark] = field(default_factory=dict)
 
     @property
     def known_marks(self) -> Mapping[bytes, Mark]:
         """The marks by shard id, as far as they are known.
 
-        Marks are not saved: a file of several shards has none, one of one shard has it in its sums.
+        Files of version 1 do not store them: one of several shards has none, one of one shard has
+        it in its sums.
         """
         if self.marks or len(self.shards) != 1 or self.n_forgotten:
             return self.marks
         (shard,) = self.shards
-        return {shard: Mark(sum(self.n_rows), float(self.weight), self.mean)}
+        return {shard: Mark(sum(self.n_rows), self.weight / (1 << QUANTUM_BITS), self.mean)}
 
     @property
     def weight(self) -> int:
@@ -107,6 +111,7 @@ def empty(layout: Layout) -> Totals:
         exact_bounds=True,
         shards=frozenset(),
         n_forgotten=0,
+        reach=(LARGEST_REACH,) * d,
     )
 
 
@@ -151,20 +156,45 @@ def recentered(totals: Totals, shifts: Sequence[int] | None = None) -> Totals:
     """The same sums about other integer shifts, by default the rounded mean: exact."""
     wanted = _centers([totals]) if shifts is None else tuple(shifts)
     deltas = [new - old for new, old in zip(wanted, totals.shifts, strict=True)]
-    return replace(totals, shifts=wanted, sums=move(totals.layout, totals.sums, deltas))
+    sums = move(totals.layout, totals.sums, deltas)
+    return replace(totals, shifts=wanted, sums=without_absent(totals.layout, sums, totals.reach))
+
+
+def with_high(totals: Totals, high: int) -> Totals:
+    """The sums with fewer high sections."""
+    layout = replace(totals.layout, high=min(high, totals.layout.high))
+    reach = totals.reach if layout.high else (LARGEST_REACH,) * layout.n_features
+    return replace(totals, layout=layout, sums=totals.sums[: len(layout.sections)], reach=reach)
+
+
+def _common(left: Totals, right: Totals) -> tuple[Totals, Totals]:
+    """Both with the high sections that both have."""
+    high = min(left.layout.high, right.layout.high)
+    return with_high(left, high), with_high(right, high)
+
+
+def _joint_reach(left: Totals, right: Totals) -> tuple[int, ...]:
+    return tuple(min(pair) for pair in zip(left.reach, right.reach, strict=True))
 
 
 def combine(left: Totals, right: Totals) -> Totals:
-    """The sums of the union of two disjoint sets of shards, in its canonical units."""
+    """The sums of the union of two disjoint sets of shards, in its canonical units.
+
+    It has the high sections, and the sums in them, that both have; one without rows takes nothing
+    away.
+    """
     if not right.shards or not left.shards:
-        return recentered(right if right.shards else left)
+        return recentered(max(left, right, key=lambda t: (bool(t.shards), t.layout.high)))
+    left, right = _common(left, right)
     exponents = _finest(left.exponents, right.exponents)
     parts = [rescaled(part, exponents) for part in (left, right)]
     centers = _centers(parts)
     a, b = (recentered(part, centers) for part in parts)
+    reach = _joint_reach(a, b)
     return replace(
         a,
-        sums=add(a.sums, b.sums),
+        sums=without_absent(a.layout, add(a.sums, b.sums), reach),
+        reach=reach,
         weight_squares=a.weight_squares + b.weight_squares,
         n_rows=tuple(x + y for x, y in zip(a.n_rows, b.n_rows, strict=True)),
         minimum=np.minimum(a.minimum, b.minimum),
@@ -179,13 +209,16 @@ def combine(left: Totals, right: Totals) -> Totals:
 def remove(whole: Totals, part: Totals) -> Totals:
     """The sums of the shards of `whole` that are not in `part`: exact; the bounds stay bounds."""
     shards = whole.shards - part.shards
+    whole, part = _common(whole, part)
     exponents = _finest(whole.exponents, part.exponents)
     a = rescaled(whole, exponents)
     b = recentered(rescaled(part, exponents), a.shifts)
     n_rows = tuple(x - y for x, y in zip(a.n_rows, b.n_rows, strict=True))
+    reach = _joint_reach(a, b)
     rest = replace(
         a,
-        sums=subtract(a.sums, b.sums),
+        sums=without_absent(a.layout, subtract(a.sums, b.sums), reach),
+        reach=reach,
         weight_squares=a.weight_squares - b.weight_squares,
         n_rows=n_rows,
         exact_bounds=False,
@@ -211,7 +244,7 @@ def _plausible(rest: Totals, rows_left: bool) -> bool:
 
 def same(left: Totals, right: Totals) -> bool:
     """Whether counts and sums agree exactly, whatever the units; bounds are not compared."""
-    plain = ("layout", "weight_squares", "n_rows", "shards", "n_forgotten")
+    plain = ("layout", "weight_squares", "n_rows", "shards", "n_forgotten", "reach")
     if any(getattr(left, name) != getattr(right, name) for name in plain):
         return False
     exponents = _finest(left.exponents, right.exponents)

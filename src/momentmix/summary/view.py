@@ -14,7 +14,7 @@ from momentmix.capacity import check_count
 from momentmix.errors import InputError
 from momentmix.summary import readings
 from momentmix.summary.cost import SummaryCost, estimate
-from momentmix.summary.layout import Layout
+from momentmix.summary.layout import NO_HIGH, Layout
 from momentmix.summary.readings import Moments
 from momentmix.summary.reduction import rearranged
 from momentmix.summary.shard.accumulator import State
@@ -181,7 +181,7 @@ class SummaryView:
                 f"the summary holds orders up to {self.order}; order={order} was asked. Make one "
                 f"with order={order}: that needs another pass."
             )
-        layout = Layout(self.n_features, order, min(self.squared_order, order - 1), 0)
+        layout = Layout(self.n_features, order, min(self.squared_order, order - 1), 0, NO_HIGH)
         values = readings.moments(rearranged(self._totals(), layout), shift, scale)
         return IncompleteSymmetricTensor(values.distinct[order], self.n_features, order)
 
@@ -205,7 +205,7 @@ class SummaryView:
                 f"feature must be below {self.n_features} and order at most squared_order="
                 f"{self.squared_order}; got {feature} and {order}."
             )
-        layout = Layout(self.n_features, order + 1, order, 0)
+        layout = Layout(self.n_features, order + 1, order, 0, NO_HIGH)
         values = readings.moments(rearranged(self._totals(), layout), shift, scale)
         return np.asarray(values.squared[order][feature])
 

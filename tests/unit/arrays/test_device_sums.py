@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from campaigns.written_out import written_out
 
-from momentmix.index_sets import index_sets, sets_without
 from momentmix.rows.arrays import namespace
-from momentmix.summary.kernels import array_sums
+from momentmix.summary.kernels import array_sums, high_sums
 from momentmix.summary.kernels.array_sums import ArrayExecutor
 from momentmix.summary.kernels.tile_plan import n_factors, tile_plan
 from momentmix.summary.kernels.whole_tables import whole_table_plan
@@ -15,23 +15,6 @@ SHAPES = [
     (1, 1, 0), (2, 1, 0), (2, 2, 1), (3, 3, 2), (5, 4, 2), (5, 4, 3), (6, 5, 2), (7, 6, 5),
     (8, 7, 2), (16, 4, 2), (65, 2, 1), (61, 1, 0),
 ]  # fmt: skip
-
-
-def written_out(layout, points, weights):
-    """The moments of a layout, one product at a time."""
-    flat = np.empty(layout.n_entries)
-    for section in layout.sections:
-        if section.kind == "distinct":
-            sets = index_sets(layout.n_features, section.size)
-            values = [weights @ points[:, list(s)].prod(axis=1) for s in sets]
-        else:
-            values = [
-                weights @ (points[:, j] ** 2 * points[:, list(s)].prod(axis=1))
-                for j in range(layout.n_features)
-                for s in sets_without(layout.n_features, section.size, j)
-            ]
-        flat[section.place] = values
-    return flat
 
 
 def example(d, n=3 * 40):
@@ -49,7 +32,8 @@ def test_slab_sums_match_products_written_out(prompt_library, d, m, q, weighted,
     slabs = library.put(rows.reshape(3, 40, d))
     given = library.put(weights.reshape(3, 40)) if weighted else None
     # Memory for the tables of 17 rows of each slab: three chunks, the last one short.
-    room = 3 * 17 * 32 * whole_table_plan(layout).n_monomials
+    n_tables = whole_table_plan(layout.without_high).n_monomials
+    room = 3 * 17 * 8 * (4 * n_tables + high_sums.TABLES * d)
     monkeypatch.setattr(array_sums, "free_bytes", lambda array: room)
     executor = ArrayExecutor(layout, namespace(slabs))
     found = library.back(executor.sums(slabs, given, frame))
@@ -65,7 +49,7 @@ def test_slab_sums_match_products_written_out(prompt_library, d, m, q, weighted,
 @pytest.mark.parametrize(("d", "m", "q"), [shape for shape in SHAPES if shape[1] < 7])
 @pytest.mark.parametrize("block", [16, 64])
 def test_tiles_hold_every_moment(d, m, q, block):
-    layout = Layout(d, m, q, 0)
+    layout = Layout(d, m, q, 0).without_high
     plan = tile_plan(layout, block)
     rows, weights, frame = example(d)
     points = np.concatenate([(rows * frame[0] - frame[1]).T, np.ones((1, 120)), np.zeros((1, 120))])

@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from campaigns.written_out import written_out
 
 import momentmix as mm
 from momentmix import MomentSummary
@@ -19,24 +20,6 @@ from momentmix.summary.kernels.plan import Product
 from momentmix.summary.layout import Layout, member_ranks, square_member_ranks
 from momentmix.summary.shard import accumulator
 from momentmix.summary.shard.open_shard import block_rows
-
-
-def written_out(layout, points, weights):
-    """The flat vector of a layout, one product at a time."""
-    flat = np.empty(layout.n_entries)
-    for section in layout.sections:
-        if section.kind == "distinct":
-            sets = index_sets(layout.n_features, section.size)
-            values = [(weights * points[:, list(s)].prod(axis=1)).sum() for s in sets]
-        else:
-            values = [
-                (weights * points[:, j] ** 2 * points[:, list(s)].prod(axis=1)).sum()
-                for j in range(layout.n_features)
-                for s in sets_without(layout.n_features, section.size, j)
-            ]
-        flat[section.place] = values
-    return flat
-
 
 SHAPES = [(1, 1, 0), (2, 1, 0), (2, 2, 1), (3, 3, 0), (5, 3, 2), (6, 5, 3), (7, 7, 6)]
 SHAPES += [(3, 2, 0), (4, 4, 0), (6, 4, 1), (9, 4, 2), (8, 6, 2), (17, 4, 2)]

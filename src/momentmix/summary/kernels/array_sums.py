@@ -15,8 +15,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from momentmix.rows.arrays import free_bytes, on_device_of
 from momentmix.summary.kernels.executor import Units
+from momentmix.summary.kernels.high_sums import TABLES, high_sums
 from momentmix.summary.kernels.plan import Plan, Product, TableRows
 from momentmix.summary.kernels.whole_tables import whole_table_plan
 from momentmix.summary.layout import Layout
@@ -36,14 +39,17 @@ class ArrayExecutor:
     gains_by_threads = False
 
     def __init__(self, layout: Layout, xp: Any) -> None:
-        self._plan, self._xp = whole_table_plan(layout), xp
+        self._layout, self._plan, self._xp = layout, whole_table_plan(layout.without_high), xp
 
     def sums(self, rows: Any, weights: Any, units: Units) -> Any:
         """Sums of all moments of each slab; see `Executor`."""
         plan, xp = self._plan, self._xp
         scale, shift = (on_device_of(values, rows, xp) for values in units)
         n_slabs, n, _ = rows.shape
-        fitting = free_bytes(rows) // (8 * _COPIES * plan.n_monomials)
+        n_columns = _COPIES * plan.n_monomials + (
+            TABLES * rows.shape[2] if self._layout.high else 0
+        )
+        fitting = free_bytes(rows) // (8 * n_columns)
         step = max(1, fitting // n_slabs)
         total = None
         for start in range(0, n, step):
@@ -51,13 +57,17 @@ class ArrayExecutor:
             w = None if weights is None else weights[:, start:stop]
             points = xp.permute_dims(rows[:, start:stop, :] * scale - shift, (0, 2, 1))
             products = _products(plan, points, w, xp)
+            if self._layout.high:
+                products.append(high_sums(self._layout, points, w, xp))
             if total is None:
                 total = products
             else:
                 total = [a + b for a, b in zip(total, products, strict=True)]
         assert total is not None
         flat = xp.concat([xp.reshape(product, (n_slabs, -1)) for product in total], axis=1)
-        return xp.take(flat, on_device_of(plan.positions, rows, xp), axis=1)
+        n_high = self._layout.n_entries - len(plan.positions)
+        positions = np.concatenate([plan.positions, plan.n_sums + np.arange(n_high)])
+        return xp.take(flat, on_device_of(positions, rows, xp), axis=1)
 
 
 def _table(plan: Plan, points: Any, xp: Any) -> Any:

@@ -26,7 +26,7 @@ class Executor(Protocol):
     gains_by_threads: bool
 
     def sums(self, rows: Any, weights: Any, units: Units) -> Any:
-        """Σ over the rows of w·z_I and w·z_j²·z_I with z = rows·inverse scale − shift.
+        """Σ over the rows of w·(all monomials of the layout), z = rows·inverse scale − shift.
 
         Parameters
         ----------
@@ -38,6 +38,7 @@ class Executor(Protocol):
         Returns
         -------
         array of shape (S, n_entries), of the library of the rows
-            For each slab the flat vector of the layout, without Σ w².
+            For each slab the flat vector of the layout, without Σ w². Powers of wild rows may be
+            infinite or NaN; the caller knows which (`MovingSums.limit_reach`).
         """
         ...

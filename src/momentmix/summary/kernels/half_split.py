@@ -7,6 +7,8 @@
 | Σ w y_{A∪B}, a, b ≤ m−2 | *core*: upper rows times lower rows | |
 | Σ w y_k y_I, I of m−1 indices in one half, k outside | *top*: such rows times the features | |
 | Σ w y_j² y_I, I of at most q indices | *squares*: all monomials up to degree q times y_j² | |
+| Σ w y_j² y_k²; Σ w y_j³ y_k | squares times squares; in *squares*, where j ∈ I | |
+| Σ w y_j^p, where no other product has it | *powers*: such rows times the constant | |
 
 The features are split into two halves, so that nearly every entry of a product of two tables of
 monomials is a distinct moment. Degrees stand side by side in one table: lower ones falling, the
@@ -29,9 +31,10 @@ import numpy as np
 from momentmix._typing import Int
 from momentmix.index_sets import index_sets
 from momentmix.summary.kernels.plan import Direction, Fill, Operand, Plan, ProductPlanner, n_rows_of
-from momentmix.summary.layout import Layout
+from momentmix.summary.layout import COMPLETE, POWER_DEGREES, Layout
 
 TILE = 1200  # entries of a product: up to here OpenBLAS takes its path for small matrices
+_POWER_FEATURES = 32  # whose powers are stored at a time: enough for a call, little memory
 _CALL = 60  # entries whose products take as long as one more call of NumPy
 
 Place = tuple[str, int]
@@ -52,6 +55,7 @@ def table_places(layout: Layout) -> dict[Place, slice]:
     sizes["mixed", 0] = sum(comb(half, a) * comb(d - half, b) for a, b in mixed_degrees(q))
     sizes |= {("upper", b): comb(d - half, b) for b in range(max(1, q) + 1, deep + 1)}
     sizes["top", 0] = TILE // (half + 1)
+    sizes["powers", 0] = len(POWER_DEGREES) * min(d, _POWER_FEATURES) if layout.high else 0
     places, start = {}, 0
     for place, n in sizes.items():
         places[place] = slice(start, start + n)
@@ -94,6 +98,8 @@ class _HalfSplit:
             self._plan_top("lower")
             self._plan_top("upper")
         self._plan_squares()
+        if self.layout.high:
+            self._plan_powers()
         self.products.check_complete()
         places, products = self.places, self.products
         return Plan(
@@ -247,5 +253,52 @@ class _HalfSplit:
             sets.append(np.hstack([left, np.repeat(upper[b], len(lower[a]), axis=0)]))
         stop = places["mixed", 0].stop if q > 1 else places["upper", q].stop
         rows = Operand(slice(places["lower", q].start, stop), sets)
-        squares = Operand(places["squares", 0], [np.stack([np.arange(d)] * 2, axis=1)])
+        place = places["squares", 0]
+        squares = Operand(place, [np.stack([np.arange(d)] * 2, axis=1)])
         self.products.multiply(rows, squares, tile=TILE)
+        if self.layout.high == COMPLETE:  # one more column: BLAS takes another path for A·Aᵀ
+            more = Operand(slice(place.start, place.stop + 1), squares.sets)
+            self.products.multiply(squares, more, tile=TILE)
+
+    def _plan_powers(self) -> None:
+        """The powers that no other product holds, some features at a time."""
+        layout, products = self.layout, self.products
+        sections = {p: layout.section("power", p) for p in POWER_DEGREES}
+        missing = [p for p in POWER_DEGREES if (products.positions[sections[p].place] < 0).any()]
+        for first in range(0, layout.n_features, _POWER_FEATURES):
+            last = min(first + _POWER_FEATURES, layout.n_features)
+            features, n = np.arange(first, last), last - first
+            stored = sorted({3, *missing})
+            start = self.places["powers", 0].start
+            rows = {p: slice(start + i * n, start + (i + 1) * n) for i, p in enumerate(stored)}
+            self._fill_powers(first, last, rows)
+            if layout.high == COMPLETE and layout.squared_order < 2:
+                cubes = Operand(rows[3], [np.stack([features] * 3, axis=1)])
+                products.multiply(cubes, self._features_beyond("lower", -1), tile=TILE)
+            sets = [np.stack([features] * p, axis=1) for p in missing]
+            rising = Operand(slice(rows[missing[0]].start, rows[missing[-1]].stop), sets)
+            products.multiply(rising, self._constant_and_feature())
+
+    def _fill_powers(self, first: int, last: int, rows: dict[int, slice]) -> None:
+        """Powers of the features first … last − 1: each the product of two lower ones."""
+        square = self.places["squares", 0].start
+        squares, steps = slice(square + first, square + last), self.products.steps
+        for side, side_first in (("lower", 0), ("upper", self.half)):
+            low, high = max(first, side_first), min(last, side_first + self._size(side))
+            if low < high:
+                points, out = self.places[side, 1].start - side_first, rows[3].start - first
+                steps.append(
+                    Fill(
+                        slice(square + low, square + high),
+                        slice(points + low, points + high),
+                        slice(out + low, out + high),
+                    )
+                )
+        factors = {4: (squares, squares), 5: (rows[3], squares), 6: (rows[3], rows[3])}
+        steps += [Fill(*factors[p], rows[p]) for p in rows if p > 3]
+
+    def _constant_and_feature(self) -> Operand:
+        """The constant, and a feature beside it: BLAS takes another path for one column alone."""
+        constant = self.places["lower", 0]
+        sets = [index_sets(self.layout.n_features, 0), self._sets("upper", 1)[:1]]
+        return Operand(slice(constant.start, constant.stop + 1), sets)

@@ -51,11 +51,14 @@ class HostExecutor:
         except Empty:
             space = Workspace(self.plan, self.chunk)
         try:
-            for i, slab in enumerate(rows):
-                w = None if weights is None or (weights[i] == 1.0).all() else weights[i]
-                space.sums.fill(0.0)
-                self._add_rows(slab, w, self._columns(units), space)
-                np.take(space.sums, self.plan.positions, out=result[i], mode="clip")
+            with np.errstate(
+                over="ignore", invalid="ignore"
+            ):  # powers of wild rows: see `Executor`
+                for i, slab in enumerate(rows):
+                    w = None if weights is None or (weights[i] == 1.0).all() else weights[i]
+                    space.sums.fill(0.0)
+                    self._add_rows(slab, w, self._columns(units), space)
+                    np.take(space.sums, self.plan.positions, out=result[i], mode="clip")
         finally:
             self.workspaces.put(space)
         return result

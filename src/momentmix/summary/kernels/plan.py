@@ -21,10 +21,11 @@ from math import comb
 from typing import Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from momentmix._typing import Int
 from momentmix.index_sets import colex_rank
-from momentmix.summary.layout import Layout
+from momentmix.summary.layout import COMPLETE, POWER_DEGREES, Layout
 
 Direction = Literal["any", "rising", "falling"]
 TableRows = slice | Int  # a range of rows of a table, or their numbers
@@ -249,4 +250,22 @@ def _moment_places(layout: Layout, left: Int, right: Int) -> Int:
         section = layout.section("squared", size - 2)
         ranks = colex_rank(rest - (rest > j[:, None]))
         places[square] = section.start + j * comb(d - 1, size - 2) + ranks
+    if layout.high:
+        _add_high_places(layout, joined, twice, places)
     return places
+
+
+def _add_high_places(layout: Layout, joined: Int, twice: NDArray[np.bool_], places: Int) -> None:
+    """Set the places of powers, cubes beside a feature and two squares; `joined` is sorted."""
+    size, d = joined.shape[-1], layout.n_features
+    if size in POWER_DEGREES:
+        power = twice.all(axis=-1)
+        places[power] = layout.section("power", size).start + joined[power][:, 0]
+    if size == 4 and layout.high == COMPLETE:
+        first, middle, last = np.moveaxis(twice, -1, 0)
+        cube, start = middle & (first ^ last), layout.section("cubed", 1).start
+        members = joined[cube]
+        j, k = members[:, 1], np.where(first[cube], members[:, 3], members[:, 0])
+        places[cube] = start + j * (d - 1) + k - (k > j)
+        squares, start = first & last & ~middle, layout.section("two squares", 2).start
+        places[squares] = start + colex_rank(joined[squares][:, ::2])

@@ -18,7 +18,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from momentmix.rows.arrays import namespace
 from momentmix.summary.kernels.executor import Units
+from momentmix.summary.kernels.high_sums import high_sums
 from momentmix.summary.kernels.tile_plan import TilePlan, n_factors, tile_plan
 from momentmix.summary.layout import Layout
 
@@ -118,7 +120,8 @@ class TritonExecutor:
     gains_by_threads = False
 
     def __init__(self, layout: Layout, settings: Settings = DEFAULT) -> None:
-        self._plan, self._settings = tile_plan(layout, settings.block), settings
+        self._layout, self._settings = layout, settings
+        self._plan = tile_plan(layout.without_high, settings.block)
 
     @staticmethod
     def suits(layout: Layout) -> bool:
@@ -154,10 +157,18 @@ class TritonExecutor:
                 w[: n_slabs * step].view(n_slabs, step)[:, :used] = weights[:, start : start + used]
             if used < step:  # rows beyond the last count for nothing
                 points[:, :, used:] = 0.0
-            sums = _launch(plan, points, w, indices, self._settings)
-            total = sums if total is None else total.add_(sums)
+            sums = [_launch(plan, points, w, indices, self._settings)]
+            if self._layout.high:
+                used_weights = None if w is None else w[: n_slabs * step].view(n_slabs, step)
+                sums.append(high_sums(self._layout, points[:, :d], used_weights, namespace(rows)))
+            if total is None:
+                total = sums
+            else:
+                for a, b in zip(total, sums, strict=True):
+                    a.add_(b)
         assert total is not None
-        return total[:, torch.from_numpy(plan.positions).to(device)]
+        total[0] = total[0][:, torch.from_numpy(plan.positions).to(device)]
+        return torch.cat(total, dim=1)
 
 
 def _launch(

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix._typing import Float
+from momentmix._typing import Float, Int
 from momentmix.summary.fixed_point import (
     DigitSums,
     Sums,
@@ -34,11 +34,14 @@ from momentmix.summary.fixed_point import (
     unfold_constant,
     zeros,
 )
+from momentmix.summary.high_sections import LARGEST_REACH, absent_places
 from momentmix.summary.kernels.executor import Units
 from momentmix.summary.layout import Layout
 from momentmix.summary.shard.units import (
     check_outliers,
     constant_exponent,
+    degrees_in_range,
+    distance,
     floor_exponent,
     reach_allowed,
     round_ratio,
@@ -64,6 +67,8 @@ class MovingSums:
         Value of each feature that is constant so far, NaN for the others; None before block 1.
     digits : DigitSums
         What was added since the units last changed; `base` holds the rest as integers.
+    reach : array of shape (n_features,)
+        Highest degree of sums of high sections that each feature takes part in.
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -74,6 +79,7 @@ class MovingSums:
         self.digits = DigitSums(layout)
         self.base: Sums = zeros(layout)
         self.weight_squares = 0
+        self.reach = np.full(layout.n_features, LARGEST_REACH)
         self._units: Units | None = None
 
     def copy(self) -> MovingSums:
@@ -119,6 +125,18 @@ class MovingSums:
                 (self.layout.order, self.layout.squared_order),
                 lambda row, column: names(row, int(columns[column])),
             )
+
+    def limit_reach(self, extremes: tuple[Float, Float]) -> Int:
+        """Lower the reach where powers of rows with these bounds exceed the range of the sums.
+
+        Returns where absent sums stand in the flat vector; what is added there must be 0.
+        """
+        shifts = np.array([float(k) for k in self.shifts])
+        distances = distance(extremes, self.exponents, shifts)
+        varies = np.isnan(self.constants)
+        reach = degrees_in_range(np.where(varies, distances, 0.0))
+        self.reach = np.minimum(self.reach, reach)
+        return absent_places(self.layout, self.reach.tolist())
 
     def choose_units(self, block: Float) -> None:
         """Units of the first block."""

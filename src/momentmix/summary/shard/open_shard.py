@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix._typing import Float
+from momentmix._typing import Float, Int
 from momentmix.errors import InputError
 from momentmix.rows.names import column_label
 from momentmix.summary.kernels.executor import Executor, Units
@@ -175,16 +175,19 @@ class OpenShard:
     def _take(self, block: Float, weights: Float, workers: Workers, place: tuple[int, Any]) -> None:
         ends = extremes(block)
         examine = (self.n_blocks & (self.n_blocks - 1)) == 0
+        absent = None
         if self.sums.constants is None:
             self.sums.choose_units(block)
             self.sums.check_outliers(block, ends, _namer(place))
+            absent = self.sums.limit_reach(ends)
         elif examine or not self.sums.fits(ends):
             self.sums.adapt_units(block, ends, self.largest(ends), examine, workers.wait)
             self.sums.check_outliers(block, ends, _namer(place))
+            absent = self.sums.limit_reach(ends)
         group = (self.first_group + self.n_blocks) % self.layout.n_groups
         workers.submit(
             self._sum_block,
-            *(block, weights, self.sums.units(), group),
+            *(block, weights, self.sums.units(), group, absent),
             alone=not self.executor.gains_by_threads,
         )
         self.n_blocks += 1
@@ -195,8 +198,12 @@ class OpenShard:
             workers.wait()
             self.sums.follow_mean()
 
-    def _sum_block(self, block: Float, weights: Float, units: Units, group: int) -> None:
+    def _sum_block(
+        self, block: Float, weights: Float, units: Units, group: int, absent: Int | None
+    ) -> None:
         sums = self.executor.sums(block[None], weights[None], units)[0]
+        if absent is not None:
+            sums[absent] = 0.0  # they may have left the range of float64
         self.sums.digits.add(sums, float(weights @ weights), group)
 
     def close(self, workers: Workers) -> Totals:
@@ -217,6 +224,7 @@ class OpenShard:
             exact_bounds=True,
             shards=frozenset([self.shard_id]),
             n_forgotten=0,
+            reach=tuple(self.sums.reach.tolist()),
         )
         return recentered(totals)
 

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float
 from momentmix.errors import InputError
+from momentmix.summary.high_sections import LARGEST_REACH
 
 _FLOOR_BITS = 44  # of the 53 of float64: nine are left for deviations below the unit
 _LIMIT_BITS = 800  # of a monomial of one row; 2^223 rows or weights fit above it in float64
@@ -118,6 +119,27 @@ def reach_allowed(order: int) -> float:
     return float(2.0 ** (_LIMIT_BITS / (order + 2)))
 
 
+def distance(extremes: tuple[Float, Float], exponents: NDArray[np.int64], shifts: Float) -> Float:
+    """Largest |z_j| of rows with these bounds."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.maximum(*(np.abs(np.ldexp(x, -exponents) - shifts) for x in extremes)))
+
+
+def degrees_in_range(distances: Float) -> NDArray[np.int64]:
+    """Highest degree, 2 … 6, of monomials of features of these sizes that stay in range.
+
+    Bits are counted as whole numbers, so that every machine finds the same.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> degrees_in_range(np.array([0.0, 1e9, 1e41, 1e80, 1e120])).tolist()
+    [6, 6, 5, 3, 2]
+    """
+    bits = np.frexp(distances)[1].astype(np.int64)
+    return np.asarray(np.clip(_LIMIT_BITS // np.maximum(bits, 1), 2, LARGEST_REACH))
+
+
 def check_outliers(
     block: Float,
     extremes: tuple[Float, Float],
@@ -138,10 +160,10 @@ def check_outliers(
     names : callable (row, column) → str
         Says in the caller's terms where a value stands.
     """
+    reach = distance(extremes, exponents, shifts)
+    if reach.max() <= reach_allowed(degrees[0]):
+        return
     with np.errstate(over="ignore"):
-        reach = np.maximum(*(np.abs(np.ldexp(x, -exponents) - shifts) for x in extremes))
-        if reach.max() <= reach_allowed(degrees[0]):
-            return
         if monomial_bits(_bits(reach), *degrees) <= _LIMIT_BITS:
             return
         bits = _bits(np.ldexp(block, -exponents) - shifts)
