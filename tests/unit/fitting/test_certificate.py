@@ -74,8 +74,8 @@ def test_each_verdict(given, verdict, words):
 def test_what_could_not_be_tested_is_said_beside_the_reasons():
     c = certificate(UNTESTABLE, loss=0.02, support=support(None))
     assert len(c.untested) == 2
-    assert "  - not tested: nothing to test" in str(c)
-    assert "  - not tested: words on support" in str(c)
+    assert "  - [untested] nothing to test" in str(c)
+    assert "  - [untested] words on support" in str(c)
     assert "over-identification  nothing to test" in str(c)
 
 
