@@ -2,11 +2,13 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import momentmix as mm
+from momentmix.fitting import pipeline
 from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.findings import Finding, Severity
 from momentmix.fitting.inference.over_identification import ConditionGroup, OverIdentification
@@ -234,6 +236,27 @@ def one_column(r, n=3000):
     """One column of r components: more than two have more parameters than any six moments."""
     truth = mm.DiagonalMixture(np.full(r, 1 / r), 20.0 * np.arange(r)[:, None], np.ones((r, 1)))
     return truth.sample(n, random_state=0)[0]
+
+
+@pytest.mark.parametrize(
+    ("tests", "order"),
+    [
+        ([UNTESTABLE, outcome(1e-9, 0.1)], 4),  # untested does not hide that it is rejected
+        ([UNTESTABLE, UNTESTABLE], 3),
+        ([outcome(1e-9, 0.1), UNTESTABLE], 3),
+        ([outcome(1e-9, 0.1), outcome(1e-12, 0.1)], 3),
+        ([outcome(1e-9, 0.1), outcome(0.5)], 4),
+        ([outcome(0.5), outcome(1e-9, 0.1)], 3),
+    ],
+)
+def test_the_answer_of_a_higher_order_is_taken_where_it_says_more(monkeypatch, tests, order):
+    def answer(moments, *_):
+        c = certificate(tests[moments.order - 3])
+        return SimpleNamespace(order=moments.order, diagnostics=SimpleNamespace(certificate=c))
+
+    monkeypatch.setattr(pipeline, "_answer_at_order", answer)
+    moments = SimpleNamespace(order=4, truncated=lambda m: SimpleNamespace(order=m))
+    assert pipeline.answer_from_moments(moments, 3, 2, None).order == order
 
 
 def test_three_components_of_one_column_cannot_be_tested():
