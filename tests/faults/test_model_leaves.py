@@ -35,6 +35,12 @@ def document(rows, tmp_path_factory):
     mm.fit(rows, 2, random_state=0).save(path, ["a", "b", "c"], command="x", seed=0)
     found = json.loads(path.read_text())
     del found["sha256"]
+    group = {"name": "pairs", "statistic": 2.5, "degrees_of_freedom": 3, "p_value": 0.5}
+    found["fit"]["certificate"]["groups"] = [group]
+    support = {"n_components": 2, "supported": True, "text": "rows"}
+    found["fit"]["certificate"]["support"] = support
+    numbers = {"p_value": 0.5, "log_likelihood": -5.5, "bic": 3400.5}
+    found["fit"]["tried"] = [{"n_components": 2, **numbers, "chosen": True}]
     return found
 
 
@@ -119,6 +125,11 @@ DRAWN = [
     (("fit", "n_rows"), str(2**63 - 1)),
     (("fit", "log_likelihood_per_row"), "-1e308"),
     (("fit", "seed"), "1" + "0" * 400),
+    (("fit", "tried", 0, "bic"), "-1e308"), (("fit", "tried", 0, "log_likelihood"), "1e308"),
+    (("fit", "tried", 0, "n_components"), str(2**62)), (("fit", "tried", 0, "p_value"), "5e-324"),
+    (("fit", "tried"), "[]"),
+    (("fit", "certificate", "groups", 0, "p_value"), "5e-324"),
+    (("fit", "certificate", "support", "text"), '"\\u001b[31m"'),
 ]  # fmt: skip
 
 

@@ -87,7 +87,7 @@ class ChoiceDisplay:
                     label=f"certificate {verdict}", zorder=2, clip_on=False,
                 )  # fmt: skip
         ax.set_yscale("symlog", linthresh=1e-3)  # it is zero where chance explains the misfit
-        ax.set_ylim(_LOWEST, None)
+        ax.set_ylim(_LOWEST, max(1e-3, ax.get_ylim()[1]))
         ax.set_xticks(numbers)
         ax.set(xlabel="number of components", ylabel="misfit of the moments (effect size)")
         handles, labels = ax.get_legend_handles_labels()

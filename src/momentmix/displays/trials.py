@@ -74,5 +74,6 @@ class TrialsDisplay:
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         ax.set_xlabel("number of components")
         if handles:
-            ax.legend(handles, labels, fontsize="small", loc="best")
+            above = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 3}
+            ax.legend(handles, labels, fontsize="small", frameon=False, **above)
         return self

@@ -2,11 +2,13 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import momentmix as mm
+from momentmix.fitting import pipeline
 from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.findings import Finding, Severity
 from momentmix.fitting.inference.over_identification import ConditionGroup, OverIdentification
@@ -74,8 +76,8 @@ def test_each_verdict(given, verdict, words):
 def test_what_could_not_be_tested_is_said_beside_the_reasons():
     c = certificate(UNTESTABLE, loss=0.02, support=support(None))
     assert len(c.untested) == 2
-    assert "  - not tested: nothing to test" in str(c)
-    assert "  - not tested: words on support" in str(c)
+    assert "  - [untested] nothing to test" in str(c)
+    assert "  - [untested] words on support" in str(c)
     assert "over-identification  nothing to test" in str(c)
 
 
@@ -234,6 +236,27 @@ def one_column(r, n=3000):
     """One column of r components: more than two have more parameters than any six moments."""
     truth = mm.DiagonalMixture(np.full(r, 1 / r), 20.0 * np.arange(r)[:, None], np.ones((r, 1)))
     return truth.sample(n, random_state=0)[0]
+
+
+@pytest.mark.parametrize(
+    ("tests", "order"),
+    [
+        ([UNTESTABLE, outcome(1e-9, 0.1)], 4),  # untested does not hide that it is rejected
+        ([UNTESTABLE, UNTESTABLE], 3),
+        ([outcome(1e-9, 0.1), UNTESTABLE], 3),
+        ([outcome(1e-9, 0.1), outcome(1e-12, 0.1)], 3),
+        ([outcome(1e-9, 0.1), outcome(0.5)], 4),
+        ([outcome(0.5), outcome(1e-9, 0.1)], 3),
+    ],
+)
+def test_the_answer_of_a_higher_order_is_taken_where_it_says_more(monkeypatch, tests, order):
+    def answer(moments, *_):
+        c = certificate(tests[moments.order - 3])
+        return SimpleNamespace(order=moments.order, diagnostics=SimpleNamespace(certificate=c))
+
+    monkeypatch.setattr(pipeline, "_answer_at_order", answer)
+    moments = SimpleNamespace(order=4, truncated=lambda m: SimpleNamespace(order=m))
+    assert pipeline.answer_from_moments(moments, 3, 2, None).order == order
 
 
 def test_three_components_of_one_column_cannot_be_tested():

@@ -138,7 +138,7 @@ class Certificate:
         rows.append(("predicted loss", loss))
         lines = [f"  {name:<20} {value}" for name, value in rows]
         lines += [f"  - {reason}" for reason in self.reasons]
-        lines += [f"  - not tested: {reason}" for reason in self.untested]
+        lines += [f"  - [untested] {reason}" for reason in self.untested]
         lines += [f"  - {f}" for f in self.findings if f.severity is not Severity.FATAL]
         return "\n".join(["Certificate", *map(printable, lines)])
 
