@@ -33,16 +33,18 @@ from momentmix.fitting.inference.precision import predicted_loss
 from momentmix.fitting.inference.standard_errors import (
     Uncertainty,
     uncertainty_after_em,
-    uncertainty_of_moment_fit,
 )
+from momentmix.fitting.inference.support import Support
 from momentmix.fitting.inputs import summarized
 from momentmix.fitting.moment.moment_fit import (
     ANSWER,
+    SMALLER,
     START,
     fit_moments,
     one_component,
     resolvable_variances,
 )
+from momentmix.fitting.moment.support import support_from_moments
 from momentmix.fitting.outcome import Diagnostics, Provenance
 from momentmix.fitting.result import Answer, FitResult
 from momentmix.mixture.mixture import DiagonalMixture
@@ -149,26 +151,24 @@ def answer_from_moments(
 def _answer_at_order(
     moments: StandardMoments, n_components: int, notes: list[str], context: FitContext
 ) -> StandardFit:
-    floor, clock = context.variance_floor, context.clock
-    with clock.stage("moment fit"):
-        fit = fit_moments(moments, n_components, context.rng, floor, ANSWER)
-    with clock.stage("standard errors"):
-        uncertainty = uncertainty_of_moment_fit(
-            fit.conditions,
-            fit.raw,
-            fit.noise,
-            moments.n_effective,
-            context.rng,
-            context.n_threads,
-        )
+    floor, rng, r = context.variance_floor, context.rng, n_components
+    with context.clock.stage("moment fit"):
+        smaller = fit_moments(moments, r - 1, rng, floor, SMALLER) if r > 1 else None
+        parent = None if smaller is None else smaller.raw
+        fit = fit_moments(moments, r, rng, floor, ANSWER, parent, context.n_threads)
+    support = None
+    if smaller is not None:
+        with context.clock.stage("support"):
+            support = support_from_moments(moments, fit, smaller, rng)
+    deviations = fit.uncertainty.deviations()
 
     def usable(drawn: Parameters) -> Parameters:
-        return resolvable_variances(drawn, fit.deviations, floor)
+        return resolvable_variances(drawn, deviations, floor)
 
-    certificate = certify(moments, fit.parameters, uncertainty, context, usable)
+    certificate = certify(moments, fit.parameters, fit.uncertainty, support, context, usable)
     provenance = Provenance(moments.n_rows, moments.order, "robust", "none", "moments", 1, True)
     diagnostics = Diagnostics(None, notes, certificate)
-    return StandardFit(moments, fit.parameters, uncertainty, provenance, diagnostics)
+    return StandardFit(moments, fit.parameters, fit.uncertainty, provenance, diagnostics)
 
 
 # -- from rows --------------------------------------------------------------------------------
@@ -200,7 +200,7 @@ def answer_from_rows(
         information = information_matrix(features, p, n_threads)
         settle_floored(information, p, context.variance_floor)
         uncertainty = uncertainty_after_em(p, information, moments.n_effective)
-    certificate = certify(moments, p, uncertainty, context)
+    certificate = certify(moments, p, uncertainty, None, context)
     provenance = Provenance(
         moments.n_rows, moments.order, "robust", "em", best.name, 1 + done.n_passes, done.converged
     )
@@ -240,6 +240,7 @@ def certify(
     moments: StandardMoments,
     parameters: Parameters,
     uncertainty: Uncertainty,
+    support: Support | None,
     context: FitContext,
     usable: Callable[[Parameters], Parameters] | None = None,
 ) -> Certificate:
@@ -249,9 +250,12 @@ def certify(
     `usable` makes one of those of a moment answer.
     """
     with context.clock.stage("certificate"):
-        test = check_conditions(moments, parameters, context.rng)
+        # Raised variances would widen the noise that the model allows for.
+        test = check_conditions(moments, uncertainty.estimate, context.rng)
         loss = 0.0
-        if parameters.n_components > 1:
+        if support is not None and support.supported is False:
+            loss = float("nan")  # of parameters that are not identified, errors say nothing
+        elif parameters.n_components > 1:
             loss = predicted_loss(parameters, uncertainty, context.rng, usable or (lambda p: p))
         findings = collect_findings(
             moments,
@@ -261,7 +265,7 @@ def certify(
             context.variance_floor,
             from_rows=usable is None,
         )
-        return Certificate(test, loss, findings, parameters.n_components)
+        return Certificate(test, loss, findings, parameters.n_components, support)
 
 
 def in_data_units(

@@ -119,14 +119,17 @@ def check_conditions(
     rng: np.random.Generator,
     bootstrap: bool = True,
     correlations: bool = True,
+    conditions: Conditions | None = None,
+    whitening: Whitening | None = None,
 ) -> OverIdentification:
     """Test a mixture of standardized features against the moments.
 
     `bootstrap` allows the parametric bootstrap where rows are few; without it the χ² law is used.
-    `correlations` says whether correlations within components are looked for.
+    `correlations` says whether correlations within components are looked for. `conditions` are
+    those of `choose_conditions`, and `whitening` is theirs at the parameters, where they are known.
     """
-    conditions = _choose_conditions(moments, parameters, rng)
-    whitening = Whitening(conditions, parameters)
+    conditions = conditions or choose_conditions(moments, parameters.n_components, rng)
+    whitening = whitening or Whitening(conditions, parameters)
     n = moments.n_effective
     names = [moments.column_name(j) for j in range(moments.n_features)]
     group_test = _GroupTest(conditions, parameters, whitening, names)
@@ -296,8 +299,8 @@ def _squared_length(projection: Projection, white: Float) -> Float:
     return np.asarray((left**2).sum(axis=0))
 
 
-def _choose_conditions(
-    moments: StandardMoments, parameters: Parameters, rng: np.random.Generator
+def choose_conditions(
+    moments: StandardMoments, n_components: int, rng: np.random.Generator
 ) -> Conditions:
     """Orders up to 3; a part of order 4 too where rows are many or little would be left to test.
 
@@ -305,8 +308,8 @@ def _choose_conditions(
     moments up to order 3. With fewer rows its means are too far from normal.
     """
     # The covariance costs about n³·r operations: stay within a second of arithmetic.
-    limit = int(min(MOST_CONDITIONS, (3e10 / parameters.n_components) ** (1 / 3)))
-    n_parameters = parameters.n_free
+    limit = int(min(MOST_CONDITIONS, (3e10 / n_components) ** (1 / 3)))
+    n_parameters = n_components * (2 * moments.n_features + 1) - 1
     power = HIGHEST_POWER
     conditions = build_conditions(moments, 3, 1, limit, rng, power)
     scarce = conditions.size - 1 < 1.1 * n_parameters + 5

@@ -25,27 +25,35 @@ from scipy.special import log_ndtr
 from momentmix._typing import Float
 from momentmix.errors import DecompositionError
 from momentmix.fitting.conditions.conditions import Conditions, build_conditions
-from momentmix.fitting.conditions.derivative import by_feature, derivative
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.over_identification import (
     HIGHEST_POWER,
     LEAST_P_VALUE,
     OverIdentification,
     check_conditions,
+    choose_conditions,
 )
-from momentmix.fitting.inference.standard_errors import curvature_root
+from momentmix.fitting.inference.standard_errors import Uncertainty, uncertainty_of_moment_fit
+from momentmix.fitting.inference.whitening import Whitening
 from momentmix.fitting.moment.candidates import draw_candidates
+from momentmix.fitting.moment.efficient import efficient_polish, efficient_step
 from momentmix.fitting.moment.polish import Polished, Stopping, parameter_bounds, polish
 from momentmix.fitting.moment.selection import select_means
 from momentmix.fitting.moment.splits import split_starts
 from momentmix.fitting.moment.variances import fit_variances
-from momentmix.mixture.parameters import Parameters, parameters_from
+from momentmix.mixture.parameters import Parameters
 
 HIGHEST_PLAIN = 4  # orders that take part in selection and polish; candidates may use more
 GOOD_MISFIT = 1.0  # ‖ρ‖² per degree of freedom; good optima sit at 0.4–0.6 since noises correlate
 DRAWS_PER_ROUND = 12
 ROUGH = 0.5  # tolerance of the cost while the noise is renewed or rounds compete
 PATIENCE = 1e-3  # share of the cost; a slow start is left to the next round's candidates
+# So many splits take so many steps each: a few show which of them are worth more.
+SPLIT_STEPS = ((100, 1), (12, 2), (5, 4))
+SPLIT_CONDITIONS = 800
+CLEAR_DIFFERENCE = 12.0  # of two statistics: e⁶ between likelihoods
+EFFICIENT_BELOW = 800  # parameters; with more, the covariance of the conditions takes minutes
+FIRST_ROUNDS, LAST_ROUNDS = 3, 6  # of efficient steps: to compare options, and to end with
 LARGE = 2000  # parameters from which a round takes most of a minute: one only
 
 
@@ -69,7 +77,8 @@ class Effort(NamedTuple):
     to_the_end: bool
 
 
-ANSWER = Effort(4, (10, 6), True)
+ANSWER = Effort(3, (10, 6), True)
+SMALLER = Effort(2, (10, 6), True)  # one component less, to compare with: most often it fits badly
 START = Effort(2, (6, 4), False)  # passes over the rows improve on it: fewer rounds and steps
 
 
@@ -81,19 +90,20 @@ class MomentFit:
     ----------
     parameters : Parameters
         With variances raised to what the moments can resolve.
-    raw, deviations : Parameters
-        The parameters as polished, and their standard errors as if noises were independent.
-    conditions : Conditions
-        That were matched.
-    noise : array of shape (n_conditions,)
-        Standard errors of their observed values.
+    uncertainty : Uncertainty
+        The parameters as polished, and their covariance.
+    rivals : list of Parameters
+        Other mixtures that the moments fit about as well.
     """
 
     parameters: Parameters
-    raw: Parameters
-    deviations: Parameters
-    conditions: Conditions
-    noise: Float
+    uncertainty: Uncertainty
+    rivals: list[Parameters]
+
+    @property
+    def raw(self) -> Parameters:
+        """The parameters as polished."""
+        return self.uncertainty.estimate
 
 
 def one_component(moments: StandardMoments, floor: float) -> Parameters:
@@ -109,6 +119,8 @@ def fit_moments(
     rng: np.random.Generator,
     floor: float = 1e-6,
     effort: Effort = ANSWER,
+    parent: Parameters | None = None,
+    n_threads: int = 1,
 ) -> MomentFit:
     """Weights, means and variances from moments alone.
 
@@ -121,83 +133,120 @@ def fit_moments(
     floor : float
         Least variance of a standardized feature.
     effort : Effort
+    parent : Parameters, optional
+        An answer with one component less, whose components may be split; made where needed.
+    n_threads : int
     """
     r, d = n_components, moments.n_features
     if r == 1:
-        return _closed_form(moments, floor)
+        return _closed_form(moments, floor, rng)
     n_parameters = r * (2 * d + 1)
     limit = max(4000, 4 * n_parameters)  # conditions: time is bounded, parameters over-determined
     plain = build_conditions(moments, HIGHEST_PLAIN, limit=limit, rng=rng)
     full = build_conditions(moments, HIGHEST_PLAIN, 2, limit, rng, HIGHEST_POWER)
-    pool = np.zeros((0, d))
-    best, least = None, np.inf
+    bounds, tested = parameter_bounds(moments, floor, r), choose_conditions(moments, r, rng)
+    is_efficient = effort.to_the_end and n_parameters < EFFICIENT_BELOW
+    pool, tried = np.zeros((0, d)), list[_Tried]()
     rounds = effort.max_rounds if n_parameters < LARGE else 1
     for number in range(rounds):
         if number == 1 and effort.to_the_end:
-            options = _polished_splits(moments, full, r, rng, floor)
+            if parent is None:
+                parent = fit_moments(moments, r - 1, rng, floor, START).raw
+            options = _best_splits(moments, parent, bounds, rng)
         else:
             pool = np.concatenate([pool, draw_candidates(moments, r, DRAWS_PER_ROUND, rng)])
-            previous = None if best is None else best.parameters
+            previous = None if not tried else min(tried, key=_statistic).parameters
             start = _select_and_polish(moments, plain, pool, r, floor, previous)
             if start.n_components < r:
                 start = _split_heaviest(start, r, rng)
             stops = [Stopping(steps, ROUGH, PATIENCE) for steps in effort.joint_steps]
-            options = [_joint_polish(full, start, moments, floor, stops)]
-            pool = np.concatenate([pool, options[0].parameters.means])
-        if rounds == 1:
-            best = options[0]
-            break
-        misfits = [option.cost / max(full.size - n_parameters, 1) for option in options]
-        if not effort.to_the_end and misfits[0] < GOOD_MISFIT:
-            best = options[0]
-            break
+            polished = _joint_polish(full, start, moments, floor, stops)
+            options = [polished.parameters]
+            pool = np.concatenate([pool, polished.parameters.means])
+            misfit = polished.cost / max(full.size - n_parameters, 1)
+            if rounds == 1 or not (effort.to_the_end or misfit > GOOD_MISFIT):
+                tried = [_Tried(polished.parameters, None)]
+                break
         # Costs in units of different noises say little; the test weighs all options alike.
-        tests = [_test(moments, option.parameters, rng) for option in options]
-        for option, test in zip(options, tests, strict=True):
-            if best is None or test.statistic < least:
-                best, least = option, test.statistic
-        if any(_is_accepted(test) for test in tests):
+        for p in options:
+            whitening = None
+            if is_efficient:
+                first = efficient_polish(tested, p, bounds, moments.n_effective, FIRST_ROUNDS)
+                p, whitening = first.parameters, first.whitening
+            test = check_conditions(moments, p, rng, False, False, tested, whitening)
+            tried.append(_Tried(p, test))
+        # Splits are tried in any case: moments may fit more than one mixture.
+        is_early = number == 0 and effort.to_the_end
+        if not is_early and any(option.is_accepted for option in tried):
             break
-    assert best is not None
-    if effort.to_the_end:
-        # The standard errors are those of the minimum, so the minimum has to be reached. A step
-        # costs about n_parameters³ operations: the number is that of a few seconds.
-        stop = Stopping(int(np.clip(2e11 / n_parameters**3, 5, 40)), tolerance=1e-3)
-        best = _joint_polish(full, best.parameters, moments, floor, [stop], best.damping)
-    deviations = _standard_deviations(full, best.parameters, best.noise)
-    answer = resolvable_variances(best.parameters, deviations, floor)
-    return MomentFit(answer, best.parameters, deviations, full, best.noise)
+    chosen = min(tried, key=_statistic)
+    rivals = [x.parameters for x in tried if x is not chosen and x.rivals(chosen)]
+    if is_efficient:
+        last = efficient_polish(tested, chosen.parameters, bounds, moments.n_effective, LAST_ROUNDS)
+        uncertainty = Uncertainty(last.parameters, last.factor, on_log_scale=False)
+    else:
+        stop = Stopping(effort.joint_steps[-1], ROUGH, PATIENCE)
+        if effort.to_the_end:
+            # Standard errors are those of the minimum, so the minimum has to be reached. A step
+            # costs about n_parameters³ operations: the number is that of a few seconds.
+            stop = Stopping(int(np.clip(2e11 / n_parameters**3, 5, 40)), tolerance=1e-3)
+        best = _joint_polish(full, chosen.parameters, moments, floor, [stop])
+        uncertainty = uncertainty_of_moment_fit(
+            full, best.parameters, best.noise, moments.n_effective, rng, n_threads
+        )
+    answer = resolvable_variances(uncertainty.estimate, uncertainty.deviations(), floor)
+    return MomentFit(answer, uncertainty, rivals)
 
 
-def _polished_splits(
+class _Tried(NamedTuple):
+    """An answer and its test; None where it was not needed."""
+
+    parameters: Parameters
+    test: OverIdentification | None
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether the moments speak for it, or say nothing."""
+        test = self.test
+        return test is None or not test.testable or test.p_value >= LEAST_P_VALUE
+
+    def rivals(self, best: _Tried) -> bool:
+        """Whether the moments prefer the best one hardly to this one."""
+        return self.is_accepted and _statistic(self) < _statistic(best) + CLEAR_DIFFERENCE
+
+
+def _statistic(option: _Tried) -> float:
+    return 0.0 if option.test is None else option.test.statistic
+
+
+def _best_splits(
     moments: StandardMoments,
-    full: Conditions,
-    n_components: int,
+    parent: Parameters,
+    bounds: tuple[Float, Float],
     rng: np.random.Generator,
-    floor: float,
-) -> list[Polished]:
+) -> list[Parameters]:
     """The best starts that split a component of an answer with one component less."""
-    parent = fit_moments(moments, n_components - 1, rng, floor, START).raw
-    # One noise for all, or costs could not be compared.
-    noise = _noise(full, parent, moments.n_effective)
-    bounds = parameter_bounds(moments, floor, n_components)
-    short, long = Stopping(6, ROUGH, PATIENCE), Stopping(12, ROUGH, PATIENCE)
-    polished = [
-        polish(full, start, bounds, noise, short) for start in split_starts(moments, parent)
-    ]
-    polished.sort(key=lambda p: p.cost)
-    return [
-        _joint_polish(full, p.parameters.normalized(), moments, floor, [long] * 2)
-        for p in polished[:2]
-    ]
+    conditions = build_conditions(moments, 2, 1, SPLIT_CONDITIONS, rng, HIGHEST_POWER)
+    conditions = conditions.subset(np.arange(1, conditions.size))
+    # One covariance for all, or costs could not be compared.
+    whitening = Whitening(conditions, parent)
+    starts = [(start, np.inf) for start in split_starts(moments, parent)]
+    for kept, n_steps in SPLIT_STEPS:
+        for place, (p, _) in enumerate(starts[:kept]):
+            cost = np.inf
+            for _ in range(n_steps):
+                p, cost, _ = efficient_step(conditions, p, bounds, whitening)
+            starts[place] = (p, cost)
+        starts = sorted(starts[:kept], key=lambda start: start[1])
+    return [p for p, _ in starts[:2]]
 
 
-def _closed_form(moments: StandardMoments, floor: float) -> MomentFit:
+def _closed_form(moments: StandardMoments, floor: float, rng: np.random.Generator) -> MomentFit:
     """The same for one component; its variances are known as well as those of the columns."""
     p, conditions = one_component(moments, floor), build_conditions(moments, 1, 0)
-    negligible = np.full_like(p.means, 1e-12)
-    deviations = Parameters(np.zeros(1), negligible, negligible)
-    return MomentFit(p, p, deviations, conditions, _noise(conditions, p, moments.n_effective))
+    noise = _noise(conditions, p, moments.n_effective)
+    uncertainty = uncertainty_of_moment_fit(conditions, p, noise, moments.n_effective, rng)
+    return MomentFit(p, uncertainty, [])
 
 
 def _noise(conditions: Conditions, parameters: Parameters, n_effective: float) -> Float:
@@ -206,14 +255,6 @@ def _noise(conditions: Conditions, parameters: Parameters, n_effective: float) -
     # The weights sum to 1 without noise. Far below the others, but not 0, since it is divided by.
     noise[0] = 1e-3 / np.sqrt(n_effective)
     return noise
-
-
-def _test(moments: StandardMoments, p: Parameters, rng: np.random.Generator) -> OverIdentification:
-    return check_conditions(moments, p, rng, bootstrap=False, correlations=False)
-
-
-def _is_accepted(test: OverIdentification) -> bool:
-    return not test.testable or test.p_value >= LEAST_P_VALUE
 
 
 def _select_and_polish(
@@ -292,13 +333,3 @@ def resolvable_variances(
     widest = np.maximum(parameters.variances, 1.0)
     variances = np.minimum(parameters.variances + raised, widest)
     return Parameters(parameters.weights, parameters.means, np.maximum(variances, floor))
-
-
-def _standard_deviations(
-    conditions: Conditions, parameters: Parameters, noise: Float
-) -> Parameters:
-    """Standard errors as if the noise of the conditions were independent."""
-    r, d = parameters.means.shape
-    flat = np.empty(r + 2 * r * d)
-    flat[by_feature(r, d)] = curvature_root(derivative(conditions, parameters, noise)).deviations()
-    return parameters_from(flat, r)

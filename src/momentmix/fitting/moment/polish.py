@@ -39,12 +39,15 @@ def parameter_bounds(
 ) -> tuple[Float, Float]:
     """Lower and upper bounds of `Parameters.flat`.
 
-    Means lie within the data, variances between the floor and the largest that the range allows.
+    Means lie within the data, variances between the floor and the largest that the range allows. No
+    component is lighter than d + 1 rows: a lighter one could be as wide as it takes for any moments
+    to pass for noise.
     """
     r, (low, high) = n_components, moments.standard_range
+    lightest = min((low.size + 1) / moments.n_effective, 0.1 / r)
     least = np.full(low.size, floor)
     largest = np.maximum((high - low) ** 2, floor)
-    lower = np.concatenate([np.full(r, 1e-9), np.tile(low, r), np.tile(least, r)])
+    lower = np.concatenate([np.full(r, lightest), np.tile(low, r), np.tile(least, r)])
     upper = np.concatenate([np.ones(r), np.tile(high, r), np.tile(largest, r)])
     return lower, upper
 

@@ -1,0 +1,68 @@
+"""Whether the moments support the number of components, and the answer is the only one.
+
+Where a mixture with one component less passes the same test, the moments do not need the last
+component, and its parameters are not identified by them. Where another mixture with as many
+components fits about as well and sorts rows otherwise, the moments do not tell the two apart.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, check_conditions
+from momentmix.fitting.inference.support import Support
+from momentmix.fitting.moment.moment_fit import MomentFit
+from momentmix.mixture.density import joint_densities, most_probable
+from momentmix.mixture.gaussian import coefficients, features_of, sample
+from momentmix.mixture.parameters import Parameters
+
+LARGEST_DISAGREEMENT = 0.02  # share of rows; twice the loss of accuracy that a certificate allows
+_ROWS = 2500
+
+
+def support_from_moments(
+    moments: StandardMoments, fit: MomentFit, smaller: MomentFit, rng: np.random.Generator
+) -> Support:
+    """Whether the moments need the components of `fit`; `smaller` has one less."""
+    r = fit.parameters.n_components
+    test = check_conditions(moments, smaller.raw, rng, correlations=False)
+    fewer = f"{r - 1} component{'s' if r > 2 else ''}"
+    if test.testable and test.p_value >= LEAST_P_VALUE:
+        return Support(
+            r,
+            False,
+            f"{fewer} fit{'s' if r == 2 else ''} the moments too (p-value {test.p_value:.2g}), so "
+            f"that they do not determine {r}. Use fewer components, more rows, or the rows "
+            "themselves.",
+        )
+    shares = [disagreement(fit.parameters, rival, rng) for rival in fit.rivals]
+    if max(shares, default=0.0) > LARGEST_DISAGREEMENT:
+        return Support(
+            r,
+            False,
+            f"another mixture of {r} components fits the moments as well and sorts "
+            f"{max(shares):.0%} of the rows otherwise. Use a higher order, more rows, or the rows "
+            "themselves.",
+        )
+    if not test.testable:
+        return Support(
+            r,
+            None,
+            f"the moments cannot tell whether {fewer} would do: there are not more of them than "
+            "parameters. Use more features, a higher order, or the rows themselves.",
+        )
+    return Support(r, True, f"the moments reject {fewer}")
+
+
+def disagreement(first: Parameters, second: Parameters, rng: np.random.Generator) -> float:
+    """Share of rows of the first mixture that the second one sorts otherwise."""
+    rows, _ = sample(first.normalized(), _ROWS, rng)
+    features = features_of(rows)
+    labels = [most_probable(joint_densities(coefficients(p), features)) for p in (first, second)]
+    size = max(first.n_components, second.n_components)
+    table = np.zeros((size, size))
+    np.add.at(table, tuple(labels), 1.0)
+    i, k = linear_sum_assignment(-table)
+    return float(1.0 - table[i, k].sum() / _ROWS)
