@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
+from momentmix.fitting.conditions.hermite_terms import HermiteTerms, find_hermite_terms
 from momentmix.fitting.conditions.incidence import Incidence, find_incidence
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.index_sets import index_sets, sets_without
@@ -99,6 +100,11 @@ class Conditions:
     def incidence(self) -> Incidence:
         """Which conditions hold which features."""
         return find_incidence(self.slots, self.slot_exponents, self.n_plain, self.n_features)
+
+    @cached_property
+    def hermite_terms(self) -> HermiteTerms:
+        """Which products of Hermite polynomials the monomials hold."""
+        return find_hermite_terms(self.slots, self.slot_exponents, self.n_features)
 
     @property
     def highest_exponent(self) -> int:

@@ -15,7 +15,6 @@ would cost n_basis·n²·r.
 
 from __future__ import annotations
 
-from itertools import product
 from math import factorial, perm, sqrt
 
 import numpy as np
@@ -29,14 +28,8 @@ _LARGE = 12  # monomials that share a Hermite product; smaller products would co
 
 def monomial_covariance(conditions: Conditions, parameters: Parameters) -> Float:
     """Covariance of one row's monomials, of shape (n, n)."""
-    features = conditions.slots
-    exponents = conditions.slot_exponents
-    places, degrees = _expansion(features, exponents, conditions.n_features)
-    row, term = np.nonzero(places >= 0)
-    order = np.argsort(places[row, term], kind="stable")
-    row, term = row[order], term[order]
-    _, starts, sizes = np.unique(places[row, term], return_index=True, return_counts=True)
-    values = _coefficients(features[row], exponents[row], degrees[term], parameters)
+    row, factors, exponents, degrees, starts, sizes = conditions.hermite_terms
+    values = _coefficients(factors, exponents, degrees, parameters)
     n = conditions.size
     second = np.zeros((n, n))
     for start, size in zip(starts[sizes >= _LARGE], sizes[sizes >= _LARGE], strict=True):
@@ -44,7 +37,7 @@ def monomial_covariance(conditions: Conditions, parameters: Parameters) -> Float
         if size == n:  # the constant, which every monomial holds; rows come in order
             second += table @ table.T
         else:
-            second[np.ix_(rows, rows)] += table @ table.T
+            second[rows[:, None], rows] += table @ table.T
     for size in np.unique(sizes[sizes < _LARGE]):
         places_of_size = starts[sizes == size][:, None] + np.arange(size)
         rows, tables = row[places_of_size], values[places_of_size]  # (groups, size), (…, r)
@@ -62,32 +55,6 @@ def _coefficients(features: Int, exponents: Int, degrees: Int, parameters: Param
     for t in range(features.shape[1]):
         values *= tables[exponents[:, t], degrees[:, t], features[:, t]]
     return values
-
-
-def _expansion(features: Int, exponents: Int, filler: int) -> tuple[Int, Int]:
-    """Basis index of every Hermite product of each monomial; −1 where its degree is too high.
-
-    Returns
-    -------
-    places : array of shape (n, n_terms)
-    degrees : array of shape (n_terms, width)
-    """
-    width = features.shape[1]
-    highest = exponents.max(axis=0)
-    degrees = np.array(list(product(*[range(h + 1) for h in highest])))
-    places = np.full((features.shape[0], degrees.shape[0]), -1)
-    count = int(highest.max(initial=0)) + 1
-    base = count * (filler + 1)
-    keys = np.zeros(places.shape, dtype=np.int64)
-    fits = (degrees[None] <= exponents[:, None, :]).all(axis=2)
-    for term, degree in enumerate(degrees):
-        codes = np.where(degree > 0, features * count + degree, 0)
-        codes = np.sort(codes, axis=1)
-        for t in range(width):
-            keys[:, term] = keys[:, term] * base + codes[:, t]
-    _, index = np.unique(keys[fits], return_inverse=True)
-    places[fits] = index
-    return places, degrees
 
 
 def _hermite(parameters: Parameters, highest: int) -> Float:

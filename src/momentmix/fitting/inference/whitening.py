@@ -9,6 +9,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, helmert, solve_triangular
 from scipy.linalg.blas import dsyrk
@@ -35,27 +37,32 @@ class Whitening:
     model : array of shape (n,)
     independent : array of bool of shape (n,)
         Conditions that are no function of those before them, as far as noise goes.
-    projection : Projection
-        Away from the slopes of all conditions.
     """
 
     def __init__(self, conditions: Conditions, parameters: Parameters) -> None:
+        self._conditions, self._parameters = conditions, parameters
         with all_threads(2 * parameters.means.size):
-            self._prepare(conditions, parameters)
-
-    def _prepare(self, conditions: Conditions, parameters: Parameters) -> None:
-        covariance = monomial_covariance(conditions, parameters)
-        self.model = conditions.model(parameters)
-        self.scale = np.sqrt(np.maximum(np.diagonal(covariance), 1e-12))
-        covariance /= self.scale[:, None]
-        covariance /= self.scale
-        covariance[np.diag_indices_from(covariance)] += _RIDGE
-        # Symmetric, so its transpose serves, which LAPACK can overwrite.
-        self.triangle = cholesky(covariance.T, lower=True, overwrite_a=True, check_finite=False)
+            covariance = monomial_covariance(conditions, parameters)
+            self.model = conditions.model(parameters)
+            self.scale = np.sqrt(np.maximum(np.diagonal(covariance), 1e-12))
+            covariance /= self.scale[:, None]
+            covariance /= self.scale
+            covariance[np.diag_indices_from(covariance)] += _RIDGE
+            # Symmetric, so its transpose serves, which LAPACK can overwrite.
+            self.triangle = cholesky(covariance.T, lower=True, overwrite_a=True, check_finite=False)
         # What is new in a condition beside those before it has this variance.
         self.independent = np.diagonal(self.triangle) ** 2 > _REDUNDANT
-        self._slopes = self.whiten(_tangent(derivative(conditions, parameters).table(), parameters))
-        self.projection = Projection(self._slopes)
+
+    @cached_property
+    def _slopes(self) -> Float:
+        table = derivative(self._conditions, self._parameters).table()
+        return self.whiten(_tangent(table, self._parameters))
+
+    @cached_property
+    def projection(self) -> Projection:
+        """Projection away from the slopes of all conditions."""
+        with all_threads(self._slopes.shape[1]):
+            return Projection(self._slopes)
 
     def whiten(self, columns: Float) -> Float:
         """C^{-1/2}·columns; 0 for conditions that are functions of those before them."""

@@ -28,6 +28,7 @@ from momentmix.fitting.inference.whitening import Whitening, gram
 from momentmix.mixture.parameters import Parameters, parameters_from
 
 _SUM_WEIGHT = 1e3  # of the condition Σ ω = 1, in units of one row's noise: it holds to 6 digits
+_STEPS = 4  # before C is renewed: a step costs a fifth of a renewal
 _DAMPINGS = (0.0, 1e-2, 1e-1, 1.0, 10.0)  # beside a diagonal of 1
 _TOLERANCE = 0.02  # of the statistic; a parameter then moves by a seventh of its standard error
 
@@ -47,14 +48,20 @@ def efficient_polish(
     n_effective: float,
     max_rounds: int,
 ) -> Efficient:
-    """Gauss–Newton steps on the efficient criterion, C renewed before each."""
+    """Gauss–Newton steps on the efficient criterion, C renewed every few steps."""
     current = start.normalized()
-    for _ in range(max_rounds):
-        whitening = Whitening(conditions, current)
-        current, _, gain = efficient_step(conditions, current, bounds, whitening)
-        if n_effective * gain < _TOLERANCE:
-            break
     whitening = Whitening(conditions, current)
+    for _ in range(max_rounds):
+        fallen = 0.0
+        for _ in range(_STEPS):
+            current, _, gain = efficient_step(conditions, current, bounds, whitening)
+            fallen += gain
+            if n_effective * gain < _TOLERANCE:
+                break
+        if fallen:
+            whitening = Whitening(conditions, current)
+        if n_effective * fallen < _TOLERANCE:
+            break
     _, slopes = _linearized(conditions, current, whitening)
     order = by_feature(*current.means.shape)
     factor = np.empty((order.size, order.size))
@@ -104,19 +111,18 @@ def _step(
     normal = gram(slopes)
     normal[:n_components, :n_components] += _SUM_WEIGHT**2
     places = np.flatnonzero(free)
-    part, scale = normal[np.ix_(places, places)], np.sqrt(np.diagonal(normal)[places])
-    scale = np.maximum(scale, 1e-150)
-    matrix_of_free: Float = part / scale[:, None] / scale
+    scale = np.maximum(np.sqrt(np.diagonal(normal)[places]), 1e-150)
+    scaled = normal[np.ix_(places, places)] / scale[:, None] / scale
 
     def damped(damping: float) -> Float:
         step = np.zeros_like(theta)
-        matrix = matrix_of_free.copy()
+        matrix = scaled.copy()
         matrix[np.diag_indices_from(matrix)] += damping + 1e-10
+        right = gradient[places] / scale
         try:
-            solved = cho_solve(cho_factor(matrix, lower=True), gradient[places] / scale)
+            step[places] = cho_solve(cho_factor(matrix, lower=True), right) / scale
         except LinAlgError:
-            solved = np.linalg.lstsq(matrix, gradient[places] / scale, rcond=1e-10)[0]
-        step[places] = solved / scale
+            step[places] = np.linalg.lstsq(matrix, right, rcond=1e-10)[0] / scale
         return step
 
     return damped

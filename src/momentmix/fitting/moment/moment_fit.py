@@ -36,7 +36,7 @@ from momentmix.fitting.inference.over_identification import (
 from momentmix.fitting.inference.standard_errors import Uncertainty, uncertainty_of_moment_fit
 from momentmix.fitting.inference.whitening import Whitening
 from momentmix.fitting.moment.candidates import draw_candidates
-from momentmix.fitting.moment.efficient import efficient_polish, efficient_step
+from momentmix.fitting.moment.efficient import Efficient, efficient_polish, efficient_step
 from momentmix.fitting.moment.polish import Polished, Stopping, parameter_bounds, polish
 from momentmix.fitting.moment.selection import select_means
 from momentmix.fitting.moment.splits import split_starts
@@ -53,7 +53,7 @@ SPLIT_STEPS = ((100, 1), (12, 2), (5, 4))
 SPLIT_CONDITIONS = 800
 CLEAR_DIFFERENCE = 12.0  # of two statistics: e⁶ between likelihoods
 EFFICIENT_BELOW = 800  # parameters; with more, the covariance of the conditions takes minutes
-FIRST_ROUNDS, LAST_ROUNDS = 3, 6  # of efficient steps: to compare options, and to end with
+FIRST_ROUNDS = 1  # of efficient steps, to compare options
 LARGE = 2000  # parameters from which a round takes most of a minute: one only
 
 
@@ -70,14 +70,17 @@ class Effort(NamedTuple):
     to_the_end : bool
         Whether a round counts as good only if the over-identification test accepts it, and the
         best one is polished until it rests. Otherwise a misfit at the noise is enough.
+    last_rounds : int
+        Rounds of efficient steps from the best option.
     """
 
     max_rounds: int
     joint_steps: tuple[int, ...]
     to_the_end: bool
+    last_rounds: int = 0
 
 
-ANSWER = Effort(3, (10, 6), True)
+ANSWER = Effort(3, (10, 6), True, 3)
 SMALLER = Effort(2, (10, 6), True)  # one component less, to compare with: most often it fits badly
 START = Effort(2, (6, 4), False)  # passes over the rows improve on it: fewer rounds and steps
 
@@ -152,7 +155,9 @@ def fit_moments(
         if number == 1 and effort.to_the_end:
             if parent is None:
                 parent = fit_moments(moments, r - 1, rng, floor, START).raw
-            options = _best_splits(moments, parent, bounds, rng)
+            # One is enough to see whether an accepted answer has a rival.
+            count = 1 if any(option.is_accepted for option in tried) else 2
+            options = _best_splits(moments, parent, bounds, rng)[:count]
         else:
             pool = np.concatenate([pool, draw_candidates(moments, r, DRAWS_PER_ROUND, rng)])
             previous = None if not tried else min(tried, key=_statistic).parameters
@@ -169,12 +174,13 @@ def fit_moments(
                 break
         # Costs in units of different noises say little; the test weighs all options alike.
         for p in options:
-            whitening = None
+            efficient = None
             if is_efficient:
-                first = efficient_polish(tested, p, bounds, moments.n_effective, FIRST_ROUNDS)
-                p, whitening = first.parameters, first.whitening
+                efficient = efficient_polish(tested, p, bounds, moments.n_effective, FIRST_ROUNDS)
+                p = efficient.parameters
+            whitening = None if efficient is None else efficient.whitening
             test = check_conditions(moments, p, rng, False, False, tested, whitening)
-            tried.append(_Tried(p, test))
+            tried.append(_Tried(p, test, efficient))
         # Splits are tried in any case: moments may fit more than one mixture.
         is_early = number == 0 and effort.to_the_end
         if not is_early and any(option.is_accepted for option in tried):
@@ -182,7 +188,9 @@ def fit_moments(
     chosen = min(tried, key=_statistic)
     rivals = [x.parameters for x in tried if x is not chosen and x.rivals(chosen)]
     if is_efficient:
-        last = efficient_polish(tested, chosen.parameters, bounds, moments.n_effective, LAST_ROUNDS)
+        last = efficient_polish(
+            tested, chosen.parameters, bounds, moments.n_effective, effort.last_rounds
+        )
         uncertainty = Uncertainty(last.parameters, last.factor, on_log_scale=False)
     else:
         stop = Stopping(effort.joint_steps[-1], ROUGH, PATIENCE)
@@ -203,6 +211,7 @@ class _Tried(NamedTuple):
 
     parameters: Parameters
     test: OverIdentification | None
+    efficient: Efficient | None = None
 
     @property
     def is_accepted(self) -> bool:
