@@ -35,7 +35,8 @@ class OrderPlan:
     n_lower, degree : int or None
         The split (k, p) of the paper's method; None where the order admits none.
     n_moments : int
-        All distinct-index moments of orders 0…m and the squares y_j²·y_I with |I| ≤ min(2, m−1).
+        All distinct-index moments of orders 0…m, the squares y_j²·y_I with |I| ≤ min(2, m−1), and
+        the powers, cubes and two squares that `MomentSummary` keeps beside them.
     memory : int
         Bytes that a summary of these moments takes while rows are added.
     file_size : int

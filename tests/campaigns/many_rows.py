@@ -1,6 +1,7 @@
 """Up to 1e10 rows: exact counts, and moments that do not drift; and twins of other dtypes."""
 
 import hashlib
+import struct
 from collections import Counter
 from fractions import Fraction
 
@@ -20,6 +21,8 @@ def repeated_shard(data, times, shard_id):
     pieces.sections = [[v * times for v in values] for values in pieces.sections]
     pieces.header["n_rows"] = [n * times for n in pieces.header["n_rows"]]
     pieces.header["weight_squares"] = str(int(pieces.header["weight_squares"]) * times)
+    n_rows, weight, *mean = struct.unpack(f"<Q{len(pieces.marks[0]) // 8 - 1}d", pieces.marks[0])
+    pieces.marks = [struct.pack(f"<Q{1 + len(mean)}d", n_rows * times, weight * times, *mean)]
     pieces.shards = [hashlib.sha256(shard_id.encode()).digest()[:16]]
     return pieces.pack(None)
 

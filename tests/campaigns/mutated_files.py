@@ -546,7 +546,7 @@ def _values(model):
 
 
 CAMPAIGNS = [
-    Campaign(flips, 13, 1, {"flipped bits, refused": 40_000}),
+    Campaign(flips, 16, 1, {"flipped bits, refused": 40_000}),
     Campaign(summary_mutations, 800_000, 5_000, {"mutations": 800_000}),
     Campaign(model_mutations, 250_000, 5_000, {"mutations": 250_000}),
 ]

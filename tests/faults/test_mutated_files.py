@@ -12,7 +12,8 @@ from momentmix.errors import InputError
 
 def test_every_flip_and_truncation_of_small_files():
     """One summary and one model here; the long run takes all."""
-    counts = mutated_files.flips(0, 1, seed=0) + mutated_files.flips(9, 10, seed=0)
+    first = len(mutated_files.small_summaries())
+    counts = mutated_files.flips(0, 1, seed=0) + mutated_files.flips(first, first + 1, seed=0)
     assert counts["flipped bits, refused"] > 5000
     assert counts["truncations, refused"] > 700
 
@@ -25,7 +26,11 @@ def test_structured_mutations():
     assert counts["refused"] > 2000
 
 
-@pytest.mark.parametrize("check", ["_impossible_weights", "_impossible_bounds", "_features"])
+CHECKS = ["_impossible_weights", "_impossible_bounds", "_features", "_impossible_marks"]
+CHECKS += ["_impossible_powers", "_impossible_absent"]
+
+
+@pytest.mark.parametrize("check", CHECKS)
 def test_negative_control_a_check_that_is_missing_is_noticed(monkeypatch, check):
     monkeypatch.setattr(f"momentmix.summary.plausibility.{check}", lambda *_: None)
     with pytest.raises(AssertionError, match=r"accepted but invalid|untyped"):
@@ -34,8 +39,9 @@ def test_negative_control_a_check_that_is_missing_is_noticed(monkeypatch, check)
 
 def test_negative_control_a_model_reader_without_checksum_is_noticed(monkeypatch):
     monkeypatch.setattr("momentmix.mixture.model_file._checksum", lambda _: None)
+    first = len(mutated_files.small_summaries())
     with pytest.raises(AssertionError, match=r"valid but refused|accepted but invalid"):
-        mutated_files.flips(9, 10, seed=0)
+        mutated_files.flips(first, first + 1, seed=0)
 
 
 def test_refusing_takes_memory_in_proportion_to_the_file():
@@ -60,7 +66,7 @@ def test_both_readers_understand_the_originals(tmp_path):
         assert summary.n_rows == sum(header["n_rows"])
         assert summary.shard_ids == tuple(shard.hex() for shard in shards)
         assert bounds == [*summary.minimum, *summary.maximum]
-        assert summary.sum_weights == sums[None, ()] / 2**96
+        assert summary.sum_weights == sums[()] / 2**96
     for data in mutated_files.small_models():
         (tmp_path / "model.json").write_bytes(data)
         model = DiagonalMixture.load(tmp_path / "model.json")

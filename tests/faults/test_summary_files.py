@@ -7,13 +7,14 @@ import pickle
 import struct
 import sys
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from momentmix import DiagonalMixture, MomentSummary
 from momentmix.errors import InputError, SummaryFileError
-from momentmix.summary.file import MAGIC, VERSION
+from momentmix.summary.file import MAGIC, VERSION, pack
 
 
 def small(seed=0, **options):
@@ -102,7 +103,9 @@ FOREIGN = [
     (b"PK\x03\x04" + bytes(50), r"zip archive"),
     (b'{"format": "momentmix.DiagonalMixture"}', r"DiagonalMixture\.load"),
     (b"\x93NUMPY\x01\x00" + bytes(50), r"starts with b'\\x93NUMPY"),
-    (rebuilt(version=2), r"version 2.*newer release"),
+    (rebuilt(version=3), r"version 3.*newer release"),
+    (rebuilt(version=0), r"version 0; this momentmix reads versions 1 to 2"),
+    (rebuilt(version=1), r"keys of a summary"),
     (struct.pack("<8sII", MAGIC, VERSION, 2**32 - 1) + bytes(99), r"header claims 4294967295"),
     (rebuilt(header=b'{"order":1,"order":2}'), r"a key occurs twice"),
     (rebuilt(header=b'{"order":NaN}'), r"NaN is not a number"),
@@ -158,6 +161,16 @@ IMPOSSIBLE = [
     ({"feature_names": ["a", "a"]}, r"2 different feature names"),
     ({"feature_names": ["a", 1]}, r"strings"),
     ({"n_forgotten": -1}, r"n_forgotten"),
+    ({"high": 3}, r"high must be 0, 1 or 2"),
+    ({"high": None}, r"high must be 0, 1 or 2"),
+    ({"high": 1}, r"one width for each section"),
+    ({"squared_order": 0}, r"high sections that such a summary does not have"),
+    ({"reach": 6}, r"reach must be a list"),
+    ({"reach": [6]}, r"2 degrees in reach"),
+    ({"reach": [6, 7]}, r"degrees in reach must be from 2 to 6"),
+    ({"reach": [6, 1]}, r"degrees in reach must be from 2 to 6"),
+    ({"reach": [6, 5], "high": 0}, r"degrees in reach must be from 6 to 6"),
+    ({"reach": [6, 5]}, r"an absent sum that is not zero"),
 ]
 
 
@@ -189,15 +202,14 @@ def test_impossible_headers_are_refused(changes, message):
 
 
 def places():
-    """Where the shard id, the bounds and each section start in the body."""
-    starts, at = {"shards": 0, "bounds": 16}, 16 + 32
-    sizes = {"S0": 1, "S1": 2, "S2": 1, "T0": 2, "T1": 2}
-    for (name, count), width in zip(
-        [("S0", 1), ("S1", 2), ("S2", 1), ("T0", 2), ("T1", 2)], HEADER["widths"], strict=True
-    ):
+    """Where the shard id, its mark, the bounds and each section start in the body."""
+    starts, at = {"shards": 0, "mark": 16, "bounds": 48}, 48 + 32
+    sizes = {"S0": 1, "S1": 2, "S2": 1, "T0": 2, "T1": 2, "P3": 2, "P4": 2, "P5": 2, "P6": 2}
+    sizes |= {"C": 2, "Q": 1}
+    for (name, count), width in zip(sizes.items(), HEADER["widths"], strict=True):
         starts[name] = at
         at += count * width
-    assert sum(sizes.values()) == 8
+    assert at == len(DATA) - 32 - 16 - LENGTH
     return starts
 
 
@@ -217,8 +229,8 @@ def test_impossible_contents_are_refused():
         )
     with pytest.raises(SummaryFileError, match="negative variance"):
         MomentSummary.from_bytes(rebuilt(body=with_integer("T0", widths[3], 1 << 60)))
-    near = [struct.pack("<d", small().mean[0] + off) for off in (-0.1, 0.1)]
-    tight = body[:16] + near[0] + body[24:32] + near[1] + body[40:]
+    near, at = [struct.pack("<d", small().mean[0] + off) for off in (-0.1, 0.1)], start["bounds"]
+    tight = body[:at] + near[0] + body[at + 8 : at + 16] + near[1] + body[at + 24 :]
     with pytest.raises(SummaryFileError, match="variance too large for the bounds"):
         MomentSummary.from_bytes(rebuilt(body=tight))
     with pytest.raises(SummaryFileError, match="mean outside the bounds"):
@@ -228,17 +240,69 @@ def test_impossible_contents_are_refused():
     with pytest.raises(SummaryFileError, match="does not fit the sum of weights"):
         MomentSummary.from_bytes(rebuilt({"weight_squares": str(2**96)}))
     for bound in (np.nan, np.inf, 1e308):
-        raw = body[:16] + struct.pack("<d", bound) + body[24:]
+        raw = body[:at] + struct.pack("<d", bound) + body[at + 8 :]
         with pytest.raises(SummaryFileError, match="minimum above maximum, or not finite"):
             MomentSummary.from_bytes(rebuilt(body=raw))
-    wide = body[: start["T1"]] + b"".join(
-        int.from_bytes(body[i : i + widths[4]], "little", signed=True).to_bytes(
-            widths[4] + 1, "little", signed=True
-        )
-        for i in range(start["T1"], len(body), widths[4])
+    wide = body[: start["Q"]] + int.from_bytes(body[start["Q"] :], "little", signed=True).to_bytes(
+        widths[-1] + 1, "little", signed=True
     )
     with pytest.raises(SummaryFileError, match="narrow"):
-        MomentSummary.from_bytes(rebuilt({"widths": [*widths[:4], widths[4] + 1]}, body=wide))
+        MomentSummary.from_bytes(rebuilt({"widths": [*widths[:-1], widths[-1] + 1]}, body=wide))
+
+
+def test_impossible_powers_are_refused():
+    body, start, widths = DATA[16 + LENGTH : -32], places(), HEADER["widths"]
+    names = [*start][3:]
+
+    def with_power(name, change):
+        at, width = start[name], widths[names.index(name)]
+        value = int.from_bytes(body[at : at + width], "little", signed=True)
+        raw = change(value).to_bytes(width, "little", signed=True)
+        return rebuilt(body=body[:at] + raw + body[at + width :])
+
+    assert with_power("P4", lambda x: x) == DATA
+    for name in ("P4", "P6"):
+        with pytest.raises(SummaryFileError, match=r"powers \d, \d and \d that no feature has"):
+            MomentSummary.from_bytes(with_power(name, lambda x: -x))
+    with pytest.raises(SummaryFileError, match="powers 0, 2 and 4 that no feature has"):
+        MomentSummary.from_bytes(with_power("P4", lambda x: x // 64))
+    low = MomentSummary(2, 2, shard_id="a", replicates=0)
+    low.update(np.full((20, 2), 1.0) + np.arange(20)[:, None] % 2)
+    totals = low._totals()
+    sums = [array.copy() for array in totals.sums]
+    sums[totals.layout.index["power", 6]][0, 0] *= 10**6
+    with pytest.raises(SummaryFileError, match="a power too large for the bounds"):
+        MomentSummary.from_bytes(pack(replace(totals, sums=sums), None))
+
+
+def test_impossible_marks_are_refused():
+    two = (small() + MomentSummary(2, 2, shard_id="b", replicates=0).update(np.eye(2))).to_bytes()
+    length = struct.unpack("<I", two[12:16])[0]
+    at = 16 + length + 32  # two marks of a count and three numbers
+
+    def with_mark(*numbers):
+        data = two[:at] + struct.pack("<Q3d", *numbers) + two[at + 32 : -32]
+        return data + hashlib.sha256(data).digest()
+
+    known = struct.unpack("<Q3d", two[at : at + 32])
+    assert with_mark(*known) == two
+    unknown = MomentSummary.from_bytes(with_mark(0, 0, 0, 0))
+    assert unknown == MomentSummary.from_bytes(two)
+    assert unknown.to_bytes() == with_mark(0, 0, 0, 0)
+    wrong = [
+        ((0, *known[1:]), "no rows or no weight"),
+        ((known[0], -1.0, *known[2:]), "no rows or no weight"),
+        ((known[0], np.inf, *known[2:]), "no rows or no weight"),
+        ((*known[:3], np.nan), "mean of a shard beyond the range"),
+        ((23, *known[1:]), "more rows than there are"),
+    ]
+    for numbers, message in wrong:
+        with pytest.raises(SummaryFileError, match=message):
+            MomentSummary.from_bytes(with_mark(*numbers))
+    body = DATA[16 + LENGTH : -32]
+    for mark in (bytes(32), struct.pack("<Q3d", 19, 20.0, *small().mean)):
+        with pytest.raises(SummaryFileError, match="a mark that does not fit the sums"):
+            MomentSummary.from_bytes(rebuilt(body=body[:16] + mark + body[48:]))
 
 
 def test_unsorted_shards_are_refused():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass
-from math import comb
 
 from momentmix.errors import InputError
 from momentmix.summary.kernels.half_split import table_rows
@@ -61,11 +60,9 @@ def estimate(layout: Layout) -> SummaryCost:
     Examples
     --------
     >>> estimate(Layout(15, 4, 2, 16)).n_entries
-    3531
+    3906
     """
-    d, q = layout.n_features, layout.squared_order
-    distinct = sum(comb(d, t) for t in range(layout.order + 1))
-    entries = distinct + sum(d * comb(d - 1, s) for s in range(q + 1))
+    entries = layout.n_entries
     stored = entries + (layout.n_groups - 1) * layout.n_low
     workspace = 8 * (table_rows(layout) * CHUNK + 3 * entries)
     memory = stored * (_DIGIT_BYTES + _INTEGER_BYTES) + workspace

@@ -4,13 +4,15 @@
 |---|---|---|
 | (M_m)_{Ω_m} | ``summary.tensor(m, shift=0, scale=1)`` | (C(d, m),) |
 | (M_m)_{L_j} | ``summary.squared(j, m−2, shift=0, scale=1)`` | (C(d−1, m−2),) |
+| E y_j³ … E y_j⁶ (not in the paper) | ``summary.moments(shift=0, scale=1).powers`` | (4, d) |
 
 A summary is a set of closed *shards*, whose sums are a value, and perhaps an open one, which takes
 rows. A shard opens with the first update and stays open until an update names another one, or rows
 are forgotten. Everything else reads: saving, copying, adding and subtracting see the open shard as
 if it were complete, and change nothing about what later updates give.
 
-Differs from the paper: moments are kept about a shift near the mean and standardized by default.
+Differs from the paper: moments are kept about a shift near the mean and standardized by default;
+powers up to 6 are kept, and with order ≥ 4 all moments of degree 4.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from momentmix.summary import combining, readings, reduction
 from momentmix.summary import file as summary_file
 from momentmix.summary import totals as algebra
 from momentmix.summary.cost import check_budget
-from momentmix.summary.layout import DEFAULT_REPLICATES, Layout
+from momentmix.summary.layout import DEFAULT_REPLICATES, NO_HIGH, Layout
 from momentmix.summary.shard.accumulator import (
     State,
     checked_rows,
@@ -47,13 +49,19 @@ from momentmix.summary.view import SummaryView
 class MomentSummary(SummaryView):
     """Moments of rows, from one pass.
 
+    It holds the means of all products of up to `order` different features, of y_j²·y_I (see
+    `squared_order`), and of the powers y_j³ … y_j⁶. With order ≥ 4, or with two or three features,
+    it also holds y_j³·y_k and y_j²·y_k², so that all moments of degree 4 are complete. Where a wild
+    row takes a power of a feature beyond the range of the exact sums (about 10^40 deviations for
+    the sixth), that power is absent from then on: `moments` shows NaN, and all else is as usual.
+
     A summary may be filled and read by several threads: each update is added whole, one after the
     other, and whoever reads meanwhile sees some of them.
 
     Reading, copying, pickling, saving, adding and subtracting never change what later updates give.
     What they give carries the id of the shard that is being filled: adding it to that summary later
-    is refused, and so is subtracting it from a sum that holds more rows of that shard. (After
-    loading, this is known for files of one shard only.) A copy goes on with the same shard, so that
+    is refused, and so is subtracting it from a sum that holds more rows of that shard. (Files of
+    version 1 tell so only where they have one shard.) A copy goes on with the same shard, so that
     the same updates give it the same bytes. What was saved or pickled holds moments only, no rows:
     it opens another shard.
 
@@ -214,6 +222,7 @@ class MomentSummary(SummaryView):
         return other._totals(theirs), names
 
     def __add__(self, other: Any) -> MomentSummary:
+        """The sum; it has the powers that both have (a file of version 1 has none)."""
         state = self._state
         part, names = self._operand(other, state)
         whole = self._totals(state)
@@ -308,7 +317,11 @@ class MomentSummary(SummaryView):
         return cls._loaded(*summary_file.unpack(data))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the summary; whatever happens, the file is the old one or the new one."""
+        """Write the summary; whatever happens, the file is the old one or the new one.
+
+        The file has version 2. A summary that was loaded from version 1 has no powers; it is
+        written as version 2 without them.
+        """
         atomic_write(path, self.to_bytes())
 
     @classmethod
@@ -333,6 +346,8 @@ class MomentSummary(SummaryView):
         parts += [f"{self.n_rows:,} rows in {len(self.shard_ids)} shard(s)"]
         if self.n_forgotten:
             parts.append(f"{self.n_forgotten:,} forgotten")
+        if self._layout.high == NO_HIGH:
+            parts.append("no powers")
         return f"MomentSummary({', '.join(parts)})"
 
 

@@ -8,6 +8,7 @@ from momentmix.rows.arrays import namespace
 from momentmix.summary.kernels import array_sums, high_sums
 from momentmix.summary.kernels.array_sums import ArrayExecutor
 from momentmix.summary.kernels.tile_plan import n_factors, tile_plan
+from momentmix.summary.kernels.triton_sums import _high_places
 from momentmix.summary.kernels.whole_tables import whole_table_plan
 from momentmix.summary.layout import Layout
 
@@ -64,3 +65,17 @@ def test_tiles_hold_every_moment(d, m, q, block):
     expected = written_out(layout, points[:d].T, weights)
     size = written_out(layout, np.abs(points[:d].T), weights)
     np.testing.assert_array_less(np.abs(found - expected), 1e-13 * size + 1e-300)
+
+
+@pytest.mark.parametrize(("d", "m", "q"), [(1, 1, 0), (2, 2, 1), (5, 3, 2), (16, 4, 2), (17, 4, 2)])
+def test_places_of_high_sections_in_what_the_kernel_gives(d, m, q):
+    """The kernel gives y³·yᵀ, y²·(y²)ᵀ and three vectors, filled up to a block of features."""
+    layout, block = Layout(d, m, q, 0), 32
+    rows, weights, _ = example(d)
+    y = np.zeros((block, len(rows)))
+    y[:d] = rows.T
+    flat = [(weights * y**3) @ y.T, (weights * y**2) @ (y**2).T]
+    flat += [(weights * y**p).sum(axis=1) for p in (3, 5, 6)]
+    found = np.concatenate([part.ravel() for part in flat])[_high_places(layout, block)]
+    expected = written_out(layout, rows, weights)[layout.without_high.n_entries :]
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)

@@ -51,7 +51,9 @@ def test_unusable_devices_are_refused(device):
 
 
 @pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") != "1", reason="needs TRITON_INTERPRET=1")
-@pytest.mark.parametrize(("d", "m", "q"), [(2, 2, 1), (5, 4, 2), (16, 4, 2), (7, 6, 2), (6, 5, 4)])
+@pytest.mark.parametrize(
+    ("d", "m", "q"), [(2, 2, 1), (5, 4, 2), (16, 4, 2), (7, 6, 2), (6, 5, 4), (65, 2, 1)]
+)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_kernel_agrees_with_plain_array_operations(d, m, q, weighted):
     layout = Layout(d, m, q, 0)

@@ -189,7 +189,7 @@ def test_integer_products_do_not_wrap():
         (
             {"n_features": 40, "order": 5, "replicates": 16, "memory_budget": 10**8},
             InputError,
-            r"takes 791,339 moments, 3.. MiB of memory.*budget is 95.4 MiB. Use order=3 \(",
+            r"takes 793,839 moments, 3.. MiB of memory.*budget is 95.4 MiB. Use order=3 \(",
         ),
     ],
 )

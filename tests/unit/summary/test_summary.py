@@ -407,8 +407,8 @@ def test_repr_and_cost():
         "MomentSummary(n_features=4, order=3, squared_order=2, replicates=16, "
         "2,000 rows in 1 shard(s))"
     )
-    assert summary.cost.n_entries == 15 + 4 * (1 + 3 + 3)
-    assert "43 moments" in str(summary.cost)
+    assert summary.cost.n_entries == 15 + 4 * (1 + 3 + 3) + 4 * 4
+    assert "59 moments" in str(summary.cost)
     assert summary.cost.memory_bytes > summary.cost.n_entries * 100
 
 

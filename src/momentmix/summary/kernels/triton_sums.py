@@ -8,8 +8,9 @@
 
 The tables of monomials are never written to memory: each program makes two blocks of them from the
 points and multiplies these on the tensor cores in float64. It loads the points of the next rows
-while it multiplies. ``tile_plan`` says which blocks are multiplied. Triton comes with
-torch on Linux; without it, ``array_sums`` does the same by array operations.
+while it multiplies. ``tile_plan`` says which blocks are multiplied. The high sections have a kernel
+of their own, which reads the points once. Triton comes with torch on Linux; without it,
+``array_sums`` does the same by array operations.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from momentmix._typing import Int
+from momentmix.index_sets import index_sets
 from momentmix.rows.arrays import namespace
 from momentmix.summary.kernels.executor import Units
 from momentmix.summary.kernels.high_sums import high_sums
 from momentmix.summary.kernels.tile_plan import TilePlan, n_factors, tile_plan
-from momentmix.summary.layout import Layout
+from momentmix.summary.layout import COMPLETE, Layout
 
 try:
     import triton
@@ -31,6 +34,8 @@ except ImportError:  # then nothing here is called
     triton = None
 
 
+_MOST_POWERS = 64  # features whose powers fit the registers of one program
+_PARTS = 8  # programs that share the powers of a slab: enough to keep the device busy
 _CHUNK = 1 << 22  # rows whose points are in memory at once: half a gigabyte for 15 features
 
 
@@ -107,6 +112,62 @@ def _tile_sums(  # type: ignore[no-untyped-def]
     tl.store(out + m[:, None] * BLOCK + m[None, :], total)
 
 
+# fmt: off
+@_jit
+def _power_sums(  # type: ignore[no-untyped-def]
+    points, weights, out, n_features, n_rows, n_steps, WEIGHTED: tl.constexpr,
+    BLOCK: tl.constexpr, DEPTH: tl.constexpr,
+):
+# fmt: on
+    """Some rows of a slab: y³·yᵀ, y²·(y²)ᵀ, and Σ w y³, Σ w y⁵, Σ w y⁶ for all features."""
+    part, slab = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    m, k = tl.arange(0, BLOCK), tl.arange(0, DEPTH)
+    feature = tl.where(m < n_features, m, n_features + 1)  # the row of zeros
+    first = part * n_steps * DEPTH
+    at = feature[:, None] * n_rows + k[None, :]
+    points += slab * (n_features + 2) * n_rows + first
+    weights += slab * n_rows + first
+    cubed = tl.zeros((BLOCK, BLOCK), tl.float64)
+    squares = tl.zeros((BLOCK, BLOCK), tl.float64)
+    third = tl.zeros((BLOCK, DEPTH), tl.float64)
+    fifth = tl.zeros((BLOCK, DEPTH), tl.float64)
+    sixth = tl.zeros((BLOCK, DEPTH), tl.float64)
+    for _ in tl.range(0, tl.minimum(n_steps * DEPTH, n_rows - first), DEPTH, num_stages=3):
+        y = tl.load(points + at)
+        y2 = y * y
+        y3 = y2 * y
+        left2, left3 = y2, y3
+        if WEIGHTED:
+            w = tl.load(weights + k)[None, :]
+            left2, left3 = y2 * w, y3 * w
+        cubed = tl.dot(left3, tl.trans(y), cubed, out_dtype=tl.float64)
+        squares = tl.dot(left2, tl.trans(y2), squares, out_dtype=tl.float64)
+        third += left3
+        fifth += left3 * y2
+        sixth += left3 * y3
+        points += DEPTH
+        weights += DEPTH
+    out += (slab * tl.num_programs(0) + part) * (2 * BLOCK + 3) * BLOCK
+    place = m[:, None] * BLOCK + m[None, :]
+    tl.store(out + place, cubed)
+    tl.store(out + BLOCK * BLOCK + place, squares)
+    out += 2 * BLOCK * BLOCK
+    tl.store(out + m, tl.sum(third, axis=1))
+    tl.store(out + BLOCK + m, tl.sum(fifth, axis=1))
+    tl.store(out + 2 * BLOCK + m, tl.sum(sixth, axis=1))
+
+
+def _high_places(layout: Layout, block: int) -> Int:
+    """Where the sums of the high sections stand in what `_power_sums` gives for a slab."""
+    d, pair = layout.n_features, index_sets(layout.n_features, 2).T
+    each, last = np.arange(d), 2 * block**2
+    places = [last + each, each * (block + 1), last + block + each, last + 2 * block + each]
+    if layout.high == COMPLETE:
+        j, k = np.nonzero(~np.eye(d, dtype=bool))
+        places += [j * block + k, block**2 + pair[0] * block + pair[1]]
+    return np.concatenate(places)
+
+
 class TritonExecutor:
     """Sums rows that are a torch tensor on an NVIDIA device.
 
@@ -159,8 +220,7 @@ class TritonExecutor:
                 points[:, :, used:] = 0.0
             sums = [_launch(plan, points, w, indices, self._settings)]
             if self._layout.high:
-                used_weights = None if w is None else w[: n_slabs * step].view(n_slabs, step)
-                sums.append(high_sums(self._layout, points[:, :d], used_weights, namespace(rows)))
+                sums.append(_launch_powers(self._layout, points, w, depth))
             if total is None:
                 total = sums
             else:
@@ -169,6 +229,28 @@ class TritonExecutor:
         assert total is not None
         total[0] = total[0][:, torch.from_numpy(plan.positions).to(device)]
         return torch.cat(total, dim=1)
+
+
+def _launch_powers(layout: Layout, points: Any, weights: Any, depth: int) -> Any:
+    """Sums of the high sections of some points, of shape (S, number of their entries)."""
+    import torch
+
+    n_slabs, n_points, n = points.shape
+    if n_points - 2 > _MOST_POWERS:
+        if weights is not None:
+            weights = weights[: n_slabs * n].view(n_slabs, n)
+        return high_sums(layout, points[:, :-2], weights, namespace(points))
+    block = max(16, 1 << (n_points - 3).bit_length())
+    n_steps = -(-n // (_PARTS * depth))
+    n_parts = -(-n // (n_steps * depth))
+    shape = (n_slabs, n_parts, (2 * block + 3) * block)
+    out = torch.empty(shape, dtype=torch.float64, device=points.device)
+    _power_sums[(n_parts, n_slabs)](
+        points, points if weights is None else weights, out, n_points - 2, n, n_steps,
+        WEIGHTED=weights is not None, BLOCK=block, DEPTH=depth, num_warps=block // 16,
+    )  # fmt: skip
+    places = torch.from_numpy(_high_places(layout, block)).to(points.device)
+    return out.sum(dim=1)[:, places]
 
 
 def _launch(
