@@ -27,7 +27,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from momentmix._typing import Float
 from momentmix.mixture.density import joint_densities, responsibilities
-from momentmix.mixture.gaussian import coefficients, values_of
+from momentmix.mixture.gaussian import VariancePrior, coefficients, values_of
 from momentmix.mixture.parameters import Parameters
 from momentmix.parallel import map_in_order
 
@@ -151,6 +151,16 @@ def mean_score(statistics: Float, parameters: Parameters) -> Float:
     by_variance = 0.5 * (squares / v - counts[:, None])
     score = np.concatenate([by_weight, by_mean.ravel(), by_variance.ravel()])
     return np.asarray(score / n)
+
+
+def add_prior(
+    score: Float, information: Float, parameters: Parameters, prior: VariancePrior, n_rows: int
+) -> None:
+    """Add the slope and the curvature of the prior to those of the rows; in place."""
+    first = parameters.n_components + parameters.means.size
+    places = np.arange(first, score.size)
+    score[places] += prior.slope(parameters).ravel() / n_rows
+    information[places, places] += prior.curvature(parameters).ravel() / n_rows
 
 
 def solve_information(information: Float, right: Float, n_components: int) -> Float:
