@@ -45,6 +45,7 @@ from momentmix.fitting.moment.moment_fit import (
 )
 from momentmix.fitting.outcome import Diagnostics, Provenance
 from momentmix.fitting.result import Answer, FitResult
+from momentmix.mixture.gaussian import VariancePrior
 from momentmix.mixture.mixture import DiagonalMixture
 from momentmix.mixture.parameters import Parameters
 from momentmix.rows.protocol import Rows
@@ -196,7 +197,8 @@ def answer_from_rows(
     features = information_rows(rows, moments, sample, p.flat().size, context.rng)
     with clock.stage("standard errors"):
         information = information_matrix(features, p, n_threads)
-        settle_floored(information, p, context.variance_floor)
+        prior = VariancePrior.of_rows(rows.n_rows, n_components, floor)
+        settle_floored(information, p, prior.floors(p, rows.n_rows))
         uncertainty = uncertainty_after_em(p, information, moments.n_effective)
     certificate = certify(moments, p, uncertainty, context)
     provenance = Provenance(

@@ -143,6 +143,15 @@ class VariancePrior:
         variances = np.where(half > 0, product / root, root / (counts + 2.0))
         return np.asarray(np.maximum(variances, self.floor))
 
+    def floors(self, mixture: HasParameters, n_rows: int) -> Float:
+        """Variances that say nothing of the rows' own spread, of shape (…, r, d).
+
+        The floor, or where the added squares are half of all.
+        """
+        counts = np.maximum(n_rows * mixture.weights, _FEWEST_ROWS)[..., None]
+        lowest = np.maximum(2.0 * self.added_squares / counts, self.floor)
+        return np.asarray(np.broadcast_to(lowest, mixture.variances.shape))
+
     def log_density(self, mixture: HasParameters) -> Float:
         """Logarithm of the density of log v up to a constant, summed over each mixture; (…,)."""
         if not self.scale:

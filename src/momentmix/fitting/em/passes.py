@@ -76,7 +76,7 @@ def full_passes(
         if features is not None and (slow or scoring_first):
             with few_threads(True):
                 information = information_matrix(features, current, n_threads)
-                settle_floored(information, current, floor)
+                settle_floored(information, current, prior.floors(current, sums.n_rows))
                 score = mean_score(sums.statistics, current)
                 add_prior(score, information, current, prior, sums.n_rows)
                 current, predicted = scoring_step(current, score, information, floor)
