@@ -17,7 +17,13 @@ from typing import Literal
 
 import numpy as np
 
-from momentmix.capacity import check_order, choose_order, robust_rank, usable_orders
+from momentmix.capacity import (
+    affordable_order,
+    check_order,
+    choose_order,
+    robust_rank,
+    usable_orders,
+)
 from momentmix.errors import CapacityError, DecompositionError, InputError
 from momentmix.fitting.automatic import ROWS_PER_PARAMETER, choose_n_components
 from momentmix.fitting.conditions.standard_moments import StandardMoments
@@ -71,7 +77,7 @@ def fit_robust(
     context: FitContext,
 ) -> FitResult:
     """Fit by the robust method; `refine` allows passes over the rows, where there are rows."""
-    all_columns, summary = read_moments(data, n_components, order, context)
+    all_columns, summary = read_moments(data, n_components, order, refine, context)
     rows = None if isinstance(data, StandardMoments) or not refine else data
     varying = moments = all_columns.varying()
     notes = []
@@ -97,6 +103,7 @@ def read_moments(
     data: Rows | StandardMoments,
     n_components: int | Literal["auto"],
     order: int | Literal["auto"],
+    refine: bool,
     context: FitContext,
 ) -> tuple[StandardMoments, MomentSummary | None]:
     """Moments of all columns: those given, or from a pass over the rows, with its summary."""
@@ -104,6 +111,9 @@ def read_moments(
     if isinstance(data, StandardMoments):
         return (data if wanted is None else data.truncated(wanted)), None
     with context.clock.stage("moments"):
+        if wanted is None and refine:
+            known = data.expected_rows
+            wanted = affordable_order(data.n_features, n_components, known, ROWS_PER_PARAMETER)
         wanted = wanted or choose_order(data.n_features, n_components)
         return summarized(data, wanted, context.n_threads)
 
