@@ -339,5 +339,5 @@ def test_few_rows_have_few_starts_and_one_pool_a_round(case, monkeypatch):
     )
     sample = draw_sample(ArrayRows(rows[:400]), moments, np.random.default_rng(0))
     ranked_candidates(sample, None, 6, FLOOR, np.random.default_rng(0))
-    assert len(pools) <= 3
-    assert max(pools) <= 24 * 6
+    assert len(pools) <= 2
+    assert max(pools) <= 12 * 6

@@ -26,12 +26,11 @@ from momentmix.parallel import few_threads
 
 _SHORT_ROWS = 8000  # rows of the short runs, which only have to tell good starts from poor ones
 _SHORT_STEPS = 30
-_STARTS = 4  # of each kind in one round
-_STARTS_OF_FEW_ROWS = 8  # local optima are many; more starts than that found nothing better
-_MOST_ROUNDS = 3
+_FEW_ROWS = 4000  # with fewer, local optima are many, and EM steps cost next to nothing
+_STARTS, _ROUNDS = 4, 3  # starts of each kind in a round, and rounds at most
+_STARTS_OF_FEW_ROWS, _ROUNDS_OF_FEW_ROWS = 8, 2  # more starts than that found nothing better
 _OBJECTIVE_DIGITS = 10  # of a log-likelihood per row; further ones are rounding
-_POOLED_RUNS = 24  # the best; poor runs add components that no mixture keeps
-_FEW_ROWS = 4000
+_POOLED_RUNS = 12  # the best, with few rows; poor runs add components that no mixture keeps
 
 
 class Kind(Enum):
@@ -85,7 +84,8 @@ class Candidate:
     score : float
         Log-likelihood per row on the judging rows.
     objective : float
-        The same with the prior of the variances: what candidates are ranked by.
+        The same with the prior of the variances and the price of light components: what candidates
+        are ranked by.
     """
 
     origin: Origin
@@ -114,8 +114,10 @@ def ranked_candidates(
     """
     search = _Search(sample, moment_answer, n_components, floor, rng, n_threads)
     with few_threads(True):
-        n_starts = _STARTS_OF_FEW_ROWS if sample.features.shape[1] < _FEW_ROWS else _STARTS
-        for _ in range(_MOST_ROUNDS):
+        n_starts, n_rounds = _STARTS, _ROUNDS
+        if search.has_few_rows:
+            n_starts, n_rounds = _STARTS_OF_FEW_ROWS, _ROUNDS_OF_FEW_ROWS
+        for _ in range(n_rounds):
             search.add_starts(n_starts)
             search.compete()
             if search.is_settled():
@@ -140,6 +142,7 @@ class _Search:
         self.prior = VariancePrior.of_rows(sample.features.shape[1], n_components, floor)
         self.moment_answer, self.n_components = moment_answer, n_components
         self.short = sample.features if sample.is_all else sample.features[:, :_SHORT_ROWS]
+        self.has_few_rows = sample.features.shape[1] < _FEW_ROWS
         self.max_steps = 400 if sample.is_all else 40  # a sample need not be fitted to its end
         self.runs: dict[Origin, Parameters] = {}
         self.candidates: dict[Origin, Parameters] = {}
@@ -156,7 +159,8 @@ class _Search:
 
     def pool_of(self, runs: list[Candidate]) -> Parameters:
         """Components of the best runs and of the moment answer, copies merged."""
-        parts = [run.parameters for run in runs[:_POOLED_RUNS]]
+        runs = runs[:_POOLED_RUNS] if self.has_few_rows else runs
+        parts = [run.parameters for run in runs]
         if self.moment_answer is not None:
             parts.append(self.moment_answer)
         return merge_copies(pool_components(parts))
@@ -164,7 +168,7 @@ class _Search:
     def compete(self) -> None:
         """EM on the sample from the best runs, the pool and the moments."""
         features, r = self.sample.features, self.n_components
-        runs = _best_first(self.runs, features, self.prior, self.sample.is_all)
+        runs = _best_first(self.runs, features, self.prior)
         self.pool = self.pool_of(runs)
         weighted = pool_weights(_thin(self.short, self.pool), self.pool)
         best = [run.origin for run in runs[: 6 if self.sample.is_all else 2]]
@@ -177,9 +181,14 @@ class _Search:
         self.candidates.update({origin: settled[k] for k, origin in enumerate(new)})
 
     def is_settled(self) -> bool:
-        """Whether two candidates agree on the best likelihood."""
-        values = [c.objective for c in self.judged()]
-        return len(values) > 1 and abs(values[1] - values[0]) < 1e-3
+        """Whether two candidates agree on the best likelihood.
+
+        With few rows they have to be starts of their own: a pool often agrees with one of the few
+        starts that it is made of.
+        """
+        judged = self.judged()
+        others = [c for c in judged[1:] if not (self.has_few_rows and c.origin.kind is Kind.POOL)]
+        return any(abs(c.objective - judged[0].objective) < 1e-3 for c in others)
 
     def repair(self) -> None:
         """Swap components of the best candidate for ones of the pool."""
@@ -203,7 +212,7 @@ class _Search:
         if self.moment_answer is not None and not self.sample.is_all:
             # Moments of all rows may know more than EM on a sample: the bare answer competes too.
             options[Origin(Kind.MOMENTS_BEFORE_EM)] = self.moment_answer
-        return _best_first(options, self.sample.judges, self.prior, self.sample.is_all)
+        return _best_first(options, self.sample.judges, self.prior)
 
     def converge(self, options: list[Parameters]) -> Parameters:
         """EM on the sample in rounds of five steps, of all options at once.
@@ -227,25 +236,26 @@ class _Search:
 
 
 def _best_first(
-    options: dict[Origin, Parameters], features: Float, prior: VariancePrior, is_all: bool
+    options: dict[Origin, Parameters], features: Float, prior: VariancePrior
 ) -> list[Candidate]:
     """Candidates with their likelihood on some rows, best first.
 
-    Of all rows, those come first that have the fewest light components: of less than d + 1 rows,
-    and less than a quarter of an even share. Such components are at outliers, and overfit.
+    A light component, of less than d + 1 rows and less than a quarter of an even share, is mostly
+    an outlier. It has to pay for its 2d + 1 parameters as BIC has it: log(n)/2 nats each.
     Objectives are compared by ten digits: of candidates at one optimum the first wins.
     """
     batch, n = Parameters.stack(list(options.values())), features.shape[1]
-    scores = log_likelihoods(features, batch)
-    objectives = scores + prior.log_density(batch) / n
     r, d = batch.means.shape[-2:]
-    n_light = (n * batch.weights < min(d + 1, n / (4 * r))).sum(axis=-1) * is_all
-    order = np.lexsort([-objectives.round(_OBJECTIVE_DIGITS), n_light])
-    origins = list(options)
-    return [
-        Candidate(origins[k], batch[k], float(scores[k]), float(objectives[k]))
-        for k in order.tolist()
+    scores = log_likelihoods(features, batch)
+    n_light = (n * batch.weights < min(d + 1, n / (4 * r))).sum(axis=-1)
+    penalties = n_light * (d + 0.5) * np.log(n) - prior.log_density(batch)
+    objectives = scores - penalties / n
+    pairs = zip(options, objectives.tolist(), strict=True)
+    candidates = [
+        Candidate(origin, batch[k], float(scores[k]), value)
+        for k, (origin, value) in enumerate(pairs)
     ]
+    return sorted(candidates, key=lambda c: -round(c.objective, _OBJECTIVE_DIGITS))
 
 
 def _thin(features: Float, pool: Parameters) -> Float:
