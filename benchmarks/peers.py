@@ -35,7 +35,7 @@ import momentmix as mm
 from momentmix.capacity import choose_order
 from momentmix.fitting.em import em
 from momentmix.fitting.inputs import summarized
-from momentmix.mixture.gaussian import m_step
+from momentmix.mixture.gaussian import VariancePrior, m_step
 from momentmix.mixture.parameters import Parameters
 from momentmix.rows.protocol import ArrayRows
 
@@ -329,7 +329,7 @@ def _both_passes(truth, rows, threads, repeats):
         model._m_step(rows, log_shares)
         times["theirs"].append(time.perf_counter() - wall)
         times["theirs core"].append(time.process_time() - core)
-    step = m_step(done.statistics, 0.0)
+    step = m_step(done.statistics, VariancePrior(0.0))
     units = np.log(moments.scale).sum()
     holds = (
         np.abs(step.weights - model.weights_).max() < 1e-9

@@ -33,6 +33,7 @@ from momentmix.fitting.moment.moment_fit import (
 from momentmix.fitting.moment.polish import Stopping
 from momentmix.fitting.moment.selection import select_means
 from momentmix.fitting.moment.variances import fit_variances
+from momentmix.mixture.gaussian import VariancePrior
 from momentmix.mixture.parameters import Parameters
 from momentmix.rows.protocol import ArrayRows
 
@@ -64,26 +65,27 @@ def resolved(full, p, n):
 def em_steps(rows, moments, r, answer, rng):
     sample = draw_sample(ArrayRows(rows), moments, rng)
     short, floor = sample.features[:, :8000], np.full(moments.n_features, FLOOR)
+    prior = VariancePrior.of_rows(short.shape[1], r, floor)
     parts = []
     for make in (seeded_starts, random_starts):
-        batch, _ = run_batch(short, make(short, r, 4, floor, rng), floor, 30)
+        batch, _ = run_batch(short, make(short, r, 4, prior, rng), prior, 30)
         parts += [batch[k] for k in range(4)]
     best = parts[int(log_likelihoods(sample.judges, Parameters.stack(parts)).argmax())]
     for name, start in (
         ("best of 8 starts", best),
-        ("pool of 8 starts", reduced(short, parts, r, floor)),
-        ("pool of 8 starts and moments", reduced(short, [*parts, answer], r, floor)),
+        ("pool of 8 starts", reduced(short, parts, r, prior)),
+        ("pool of 8 starts and moments", reduced(short, [*parts, answer], r, prior)),
         ("moments", answer),
     ):
         if start.n_components != r:
             continue
-        settled, _ = run_batch(sample.features, start[None], floor, 20)
+        settled, _ = run_batch(sample.features, start[None], prior, 20)
         done = full_passes(ArrayRows(rows), moments, settled[0], sample, floor, 30, 1)
         yield name + ", EM", done.parameters
 
 
-def reduced(features, parts, r, floor):
-    return reduce_pool(features, pool_weights(features, pool_components(parts)), r, floor)
+def reduced(features, parts, r, prior):
+    return reduce_pool(features, pool_weights(features, pool_components(parts)), r, prior)
 
 
 def main():

@@ -34,6 +34,9 @@ _USUAL_ORDER = 4  # orders up to 4 cost about one EM pass, and the polish uses t
 _HIGHEST_ORDER = 7  # moments of higher orders are noisy, and their number grows like d^m / m!
 _FEW_FEATURES = 16  # all orders together have at most 2^16 moments, so every order is cheap
 _MARGIN = 13, 10  # capacity to components: at capacity the answer is unique, but sensitive to noise
+_MOST_SUMS = 110_000  # of a row: 40 features to order 4
+_SUMS_PER_PARAMETER = 200  # an EM pass takes 4 products a parameter, and a fit about 50 passes
+_CHEAP_SUMS = 10_000  # of a row: fewer than the products of one search for starts
 _AUTO_COMPONENTS = 8  # components that the order allows for where their number is not known yet
 
 
@@ -274,6 +277,37 @@ def choose_order(
             if robust_rank(n_features, order) >= r:
                 return order
     return max(usual_order(highest), 1 + ranks.index(max(ranks)))
+
+
+def affordable_order(
+    n_features: int,
+    n_components: int | Literal["auto"],
+    n_rows: int | None,
+    rows_per_parameter: int,
+) -> int:
+    """The order of `choose_order`, or a lower one where rows are at hand and moments cost too much.
+
+    With EM passes over the rows, moments give one candidate of many, and the test. Wide tables
+    then take the highest order, at least 2, whose sums cost less than the passes; with too few
+    rows for a moment answer, the highest whose sums cost next to nothing.
+
+    Examples
+    --------
+    >>> affordable_order(30, 5, 10**5, 5), affordable_order(30, 5, 500, 5)
+    (4, 3)
+    >>> affordable_order(300, 5, 10**5, 5)
+    2
+    """
+    order = choose_order(n_features, n_components)
+    if n_features <= _FEW_FEATURES:
+        return order
+    r = 2 if n_components == "auto" else n_components
+    most = max(_MOST_SUMS, _SUMS_PER_PARAMETER * r * n_features)
+    if n_rows is not None and n_rows < rows_per_parameter * r * (2 * n_features + 1):
+        most = _CHEAP_SUMS
+    while order > 2 and count_monomials(n_features, order) > most:
+        order -= 1
+    return order
 
 
 def over_capacity(

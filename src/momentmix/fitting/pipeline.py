@@ -17,7 +17,13 @@ from typing import Literal
 
 import numpy as np
 
-from momentmix.capacity import check_order, choose_order, robust_rank, usable_orders
+from momentmix.capacity import (
+    affordable_order,
+    check_order,
+    choose_order,
+    robust_rank,
+    usable_orders,
+)
 from momentmix.errors import CapacityError, DecompositionError, InputError
 from momentmix.fitting.automatic import ROWS_PER_PARAMETER, choose_n_components
 from momentmix.fitting.conditions.standard_moments import StandardMoments
@@ -47,6 +53,7 @@ from momentmix.fitting.moment.moment_fit import (
 from momentmix.fitting.moment.support import support_from_moments
 from momentmix.fitting.outcome import Diagnostics, Provenance
 from momentmix.fitting.result import Answer, FitResult
+from momentmix.mixture.gaussian import VariancePrior
 from momentmix.mixture.mixture import DiagonalMixture
 from momentmix.mixture.parameters import Parameters
 from momentmix.rows.protocol import Rows
@@ -72,7 +79,7 @@ def fit_robust(
     context: FitContext,
 ) -> FitResult:
     """Fit by the robust method; `refine` allows passes over the rows, where there are rows."""
-    all_columns, summary = read_moments(data, n_components, order, context)
+    all_columns, summary = read_moments(data, n_components, order, refine, context)
     rows = None if isinstance(data, StandardMoments) or not refine else data
     varying = moments = all_columns.varying()
     notes = []
@@ -98,6 +105,7 @@ def read_moments(
     data: Rows | StandardMoments,
     n_components: int | Literal["auto"],
     order: int | Literal["auto"],
+    refine: bool,
     context: FitContext,
 ) -> tuple[StandardMoments, MomentSummary | None]:
     """Moments of all columns: those given, or from a pass over the rows, with its summary."""
@@ -105,6 +113,9 @@ def read_moments(
     if isinstance(data, StandardMoments):
         return (data if wanted is None else data.truncated(wanted)), None
     with context.clock.stage("moments"):
+        if wanted is None and refine:
+            known = data.expected_rows
+            wanted = affordable_order(data.n_features, n_components, known, ROWS_PER_PARAMETER)
         wanted = wanted or choose_order(data.n_features, n_components)
         return summarized(data, wanted, context.n_threads)
 
@@ -198,7 +209,8 @@ def answer_from_rows(
     features = information_rows(rows, moments, sample, p.flat().size, context.rng)
     with clock.stage("standard errors"):
         information = information_matrix(features, p, n_threads)
-        settle_floored(information, p, context.variance_floor)
+        prior = VariancePrior.of_rows(rows.n_rows, n_components, floor)
+        settle_floored(information, p, prior.floors(p, rows.n_rows))
         uncertainty = uncertainty_after_em(p, information, moments.n_effective)
     certificate = certify(moments, p, uncertainty, None, context)
     provenance = Provenance(

@@ -5,6 +5,7 @@
 | T(z) = (z, z², 1) of a row z | `features_of` | (n_statistics, n) |
 | log ω_i N(z; μ_i, v_i) = c_i · T(z) | `coefficients` | (…, r, n_statistics) |
 | Σ_z γ_i(z) T(z) → ω_i, μ_i, v_i | `m_step` | |
+| log p(v) | `VariancePrior` | |
 
 `momentmix.mixture.density` does the arithmetic between these maps, for any array library. The last
 feature is the constant 1, so the last statistic of a component is its number of rows.
@@ -12,6 +13,7 @@ feature is the constant 1, so the last statistic of a component is its number of
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -76,8 +78,103 @@ def coefficients(mixture: HasParameters) -> Float:
     return np.concatenate(parts, axis=-1)
 
 
-def m_step(statistics: Float, floor: float | Float) -> Parameters:
-    """The M-step: parameters from statistics (…, r, n_statistics), variances at least `floor`.
+@dataclass(frozen=True)
+class VariancePrior:
+    """Prior of the variances of standardized features, with their floor.
+
+    v/s is F-distributed with 4 and 2 degrees of freedom up to a factor: log v has a density
+    proportional to (1 + s/v)⁻² (1 + v/s)⁻¹, times exp(−a / 2v). With n rows and the sum of squares
+    W about the mean, the most probable log v is that of the positive root of
+    (n + 2) v² + ((n − 4) s − W − a) v − (W + a) s = 0.
+
+    - v far below s: about W / (n − 4). Of all multiples of W, W (n + 1) / (n (n − 3)), which is W/n
+      times about 1 + 4/n, predicts further Gaussian rows best.
+    - Few rows: n < 4 rows that agree have a variance of (4 − n) s / (n + 2), so that no component
+      gains by holding few rows.
+    - Many rows: v changes by 4/n at most, whatever it is, far below its error √(2/n). The
+      conjugate (inverse gamma) prior changes it by s/(n v), a bias where components are narrow.
+    - The last factor keeps rows that agree to the last digit (rounded columns) from the floor.
+
+    Parameters
+    ----------
+    floor : float or array of shape (d,)
+        Least variances.
+    scale : float
+        s, the variance about which the prior lies; 0: no prior.
+    added_squares : float
+        a, as if so much were added to W.
+    """
+
+    floor: float | Float
+    scale: float = 0.0
+    added_squares: float = 0.0
+
+    @classmethod
+    def of_rows(cls, n_rows: int, n_components: int, floor: Float) -> VariancePrior:
+        """The prior for so many rows and components of features of variance 1.
+
+        s = r^(−2/d), as in Fraley and Raftery (2007): r components share the volume of the rows.
+        a = s / √N, the rate of Chen and Tan (2009): it vanishes, and slower than 1/N. A single
+        component has no prior: its likelihood has one maximum.
+        """
+        if n_components == 1:
+            return cls(floor)
+        scale = float(n_components) ** (-2.0 / floor.size)
+        return cls(floor, scale, scale / n_rows**0.5)
+
+    def variances(self, counts: Float, squares: Float) -> Float:
+        """Most probable variances.
+
+        Parameters
+        ----------
+        counts : array of shape (…, r, 1), positive
+            Rows of each component.
+        squares : array of shape (…, r, d)
+            Sums of squares about the mean, W.
+        """
+        squares = np.maximum(squares, 0.0)
+        if not self.scale:
+            return np.maximum(squares / counts, self.floor)
+        squares += self.added_squares
+        half = 0.5 * ((counts - 4.0) * self.scale - squares)
+        product = self.scale * squares
+        root = np.abs(half) + np.sqrt(half**2 + (counts + 2.0) * product)
+        # The form of the root that takes no difference of close numbers.
+        variances = np.where(half > 0, product / root, root / (counts + 2.0))
+        return np.asarray(np.maximum(variances, self.floor))
+
+    def floors(self, mixture: HasParameters, n_rows: int) -> Float:
+        """Variances that say nothing of the rows' own spread, of shape (…, r, d).
+
+        The floor, or where the added squares are half of all.
+        """
+        counts = np.maximum(n_rows * mixture.weights, _FEWEST_ROWS)[..., None]
+        lowest = np.maximum(2.0 * self.added_squares / counts, self.floor)
+        return np.asarray(np.broadcast_to(lowest, mixture.variances.shape))
+
+    def log_density(self, mixture: HasParameters) -> Float:
+        """Logarithm of the density of log v up to a constant, summed over each mixture; (…,)."""
+        if not self.scale:
+            return np.zeros(mixture.variances.shape[:-2])
+        ratio = mixture.variances / self.scale
+        # (1 + s/v)⁻² (1 + v/s)⁻¹ = x² / (1 + x)³
+        terms = 2.0 * np.log(ratio) - 3.0 * np.log1p(ratio)
+        terms -= 0.5 * self.added_squares / mixture.variances
+        return np.asarray(terms.sum(axis=(-2, -1)))
+
+    def slope(self, mixture: HasParameters) -> Float:
+        """Derivative of `log_density` by log v, of shape (…, r, d)."""
+        v, s = mixture.variances, self.scale
+        return (2.0 * s - v * (s > 0)) / (v + s) + 0.5 * self.added_squares / v
+
+    def curvature(self, mixture: HasParameters) -> Float:
+        """Minus the second derivative of `log_density` by log v, never negative; (…, r, d)."""
+        v, s = mixture.variances, self.scale
+        return 3.0 * s * v / (v + s) ** 2 + 0.5 * self.added_squares / v
+
+
+def m_step(statistics: Float, prior: VariancePrior) -> Parameters:
+    """The M-step: parameters from statistics (…, r, n_statistics).
 
     An empty component keeps mean 0, variance 1 and weight 0.
     """
@@ -85,7 +182,8 @@ def m_step(statistics: Float, floor: float | Float) -> Parameters:
     counts = statistics[..., -1]
     divisor = np.maximum(counts, 1e-12)[..., None]  # empty components: no division by 0
     means = statistics[..., :d] / divisor
-    variances = np.maximum(statistics[..., d : 2 * d] / divisor - means**2, floor)
+    squares = statistics[..., d : 2 * d] - divisor * means**2
+    variances = prior.variances(divisor, squares)
     variances = np.where(counts[..., None] > _FEWEST_ROWS, variances, 1.0)
     return Parameters(counts, means, variances).normalized()
 

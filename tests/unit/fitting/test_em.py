@@ -1,14 +1,18 @@
 """EM passes, starts, pooling, repair and scores against naive versions of themselves."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from fitting_helpers import parameters_of, random_mixture
 from scipy.special import logsumexp
 from scipy.stats import norm
 
+from momentmix.fitting.em import search
 from momentmix.fitting.em.em import em_pass, log_likelihoods, run_batch
 from momentmix.fitting.em.passes import full_passes
 from momentmix.fitting.em.pooling import (
+    _Merging,
     cheapest_merges,
     merge_components,
     merge_copies,
@@ -21,11 +25,12 @@ from momentmix.fitting.em.scores import information_matrix, mean_score, scoring_
 from momentmix.fitting.em.search import Kind, Origin, ranked_candidates
 from momentmix.fitting.em.starts import random_starts, seeded_starts
 from momentmix.fitting.inputs import rows_of, summarized
-from momentmix.mixture.gaussian import coefficients, features_of, m_step
+from momentmix.mixture.gaussian import VariancePrior, coefficients, features_of, m_step
 from momentmix.mixture.parameters import Parameters, parameters_from
 from momentmix.rows.protocol import ArrayRows
 
 FLOOR = np.full(4, 1e-6)
+NO_PRIOR = VariancePrior(FLOOR)
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +60,7 @@ def test_a_pass_is_the_naive_em_step(case):
     done = em_pass(ArrayRows(rows, block_size=700), moments, p)
     total, expected = naive_step((rows - moments.shift) / moments.scale, p)
     assert done.log_likelihood == pytest.approx(total)
-    found = m_step(done.statistics, FLOOR)
+    found = m_step(done.statistics, NO_PRIOR)
     np.testing.assert_allclose(found.weights, expected.weights)
     np.testing.assert_allclose(found.means, expected.means, atol=1e-12)
     np.testing.assert_allclose(found.variances, expected.variances)
@@ -71,8 +76,8 @@ def test_threads_do_not_change_the_bits(case):
 def test_threads_do_not_change_the_bits_of_a_batch(case):
     rows, moments, _ = case
     z = np.tile((rows - moments.shift) / moments.scale, (10, 1))
-    start = seeded_starts(features_of(z), 3, 5, FLOOR, np.random.default_rng(0))
-    one, two = (run_batch(features_of(z), start, FLOOR, 3, n_threads) for n_threads in (1, 2))
+    start = seeded_starts(features_of(z), 3, 5, NO_PRIOR, np.random.default_rng(0))
+    one, two = (run_batch(features_of(z), start, NO_PRIOR, 3, n_threads) for n_threads in (1, 2))
     for k in range(5):
         np.testing.assert_array_equal(one[0][k].flat(), two[0][k].flat())
     np.testing.assert_array_equal(one[1], two[1])
@@ -93,12 +98,12 @@ def test_components_out_of_reach_take_no_rows(case):
 def test_a_batch_is_its_members_and_likelihood_never_falls(case):
     rows, moments, _ = case
     features = features_of((rows - moments.shift) / moments.scale)
-    start = seeded_starts(features, 3, 4, FLOOR, np.random.default_rng(0))
-    both, _ = run_batch(features, start, FLOOR, 5)
-    alone, _ = run_batch(features, start[2:3], FLOOR, 5)
+    start = seeded_starts(features, 3, 4, NO_PRIOR, np.random.default_rng(0))
+    both, _ = run_batch(features, start, NO_PRIOR, 5)
+    alone, _ = run_batch(features, start[2:3], NO_PRIOR, 5)
     np.testing.assert_allclose(both.means[2], alone.means[0], rtol=1e-9)
     values = [
-        log_likelihoods(features, run_batch(features, start, FLOOR, k)[0]) for k in range(1, 6)
+        log_likelihoods(features, run_batch(features, start, NO_PRIOR, k)[0]) for k in range(1, 6)
     ]
     assert (np.diff(values, axis=0) > -1e-12).all()
 
@@ -107,7 +112,7 @@ def test_starts_are_mixtures(case):
     rows, moments, _ = case
     features = features_of((rows - moments.shift) / moments.scale)
     for make in (seeded_starts, random_starts):
-        batch = make(features, 5, 4, FLOOR, np.random.default_rng(0))
+        batch = make(features, 5, 4, NO_PRIOR, np.random.default_rng(0))
         assert batch.means.shape == (4, 5, 4)
         np.testing.assert_allclose(batch.weights.sum(axis=1), 1)
         assert (batch.variances > 0).all()
@@ -115,7 +120,7 @@ def test_starts_are_mixtures(case):
 
 def test_seeds_are_spread_even_when_rows_repeat():
     features = features_of(np.ones((20, 4)))
-    batch = seeded_starts(features, 3, 4, FLOOR, np.random.default_rng(0))
+    batch = seeded_starts(features, 3, 4, NO_PRIOR, np.random.default_rng(0))
     assert np.isfinite(batch.means).all()
 
 
@@ -156,7 +161,7 @@ def test_repair_finds_a_doubled_and_a_missed_component(case):
         np.array([p.variances[0], p.variances[0], p.variances[1] + 1.0]),
     )
     rng = np.random.default_rng(0)
-    fixed, swaps = repair(features, poor, p, FLOOR, max_swaps=3, rng=rng)
+    fixed, swaps = repair(features, poor, p, NO_PRIOR, max_swaps=3, rng=rng)
     assert swaps >= 1
     gaps = ((p.means[:, None] - fixed.means[None]) ** 2).sum(axis=2)
     assert gaps.min(axis=1).max() < 0.01
@@ -294,3 +299,45 @@ def test_rows_can_come_from_any_source_of_blocks(case):
     b = draw_sample(rows_of(Big()), moments, np.random.default_rng(0))
     np.testing.assert_array_equal(a.features, b.features)
     np.testing.assert_array_equal(a.judges, b.judges)
+
+
+def test_greedy_merges_are_those_of_the_whole_table(case):
+    """Nearest partners are kept from merge to merge; the plain way looks at all pairs each time."""
+    _, _, p = case
+    rng = np.random.default_rng(0)
+    parts = [replace(p, means=p.means + 0.3 * rng.normal(size=p.means.shape)) for _ in range(8)]
+    merging = _Merging(pool_components(parts))
+    while merging.n_left > 2:
+        plain = np.array([merging._bounds_of(i) for i in range(24)])
+        plain[~merging.is_left] = np.inf
+        (i, k), cost = merging.cheapest()
+        assert cost == pytest.approx(plain.min(), rel=1e-9)
+        assert plain[i, k] == pytest.approx(cost, rel=1e-9)
+        merging.merge(i, k)
+    assert merging.result().weights.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("n_copies", [20, 80])
+def test_merging_copies_takes_about_one_row_of_bounds_a_merge(case, n_copies, monkeypatch):
+    _, _, p = case
+    rng = np.random.default_rng(0)
+    parts = [replace(p, means=p.means + 1e-3 * rng.normal(size=(3, 4))) for _ in range(n_copies)]
+    rows_of_bounds = []
+    plain = _Merging._bounds_of
+    monkeypatch.setattr(
+        _Merging, "_bounds_of", lambda self, i: rows_of_bounds.append(i) or plain(self, i)
+    )
+    assert merge_copies(pool_components(parts)).n_components == 3
+    assert len(rows_of_bounds) == 3 * n_copies + 3 * (n_copies - 1)  # the table, then the merges
+
+
+def test_few_rows_have_few_starts_and_one_pool_a_round(case, monkeypatch):
+    rows, moments, _ = case
+    pools = []
+    monkeypatch.setattr(
+        search, "merge_copies", lambda pool: pools.append(pool.n_components) or merge_copies(pool)
+    )
+    sample = draw_sample(ArrayRows(rows[:400]), moments, np.random.default_rng(0))
+    ranked_candidates(sample, None, 6, FLOOR, np.random.default_rng(0))
+    assert len(pools) <= 2
+    assert max(pools) <= 12 * 6

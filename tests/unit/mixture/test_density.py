@@ -17,6 +17,7 @@ from momentmix.mixture.density import (
     statistics_of,
 )
 from momentmix.mixture.gaussian import (
+    VariancePrior,
     coefficients,
     feature_parts,
     features_of,
@@ -107,7 +108,7 @@ def test_the_m_step_gives_back_the_moments_of_a_partition(values):
     labels = np.random.default_rng(2).integers(3, size=5000)
     features = features_of(values)
     statistics = np.array([features[:, labels == i].sum(axis=1) for i in range(4)])
-    found = m_step(statistics, 0.9)  # component 3 has no rows
+    found = m_step(statistics, VariancePrior(0.9))  # component 3 has no rows
     np.testing.assert_allclose(found.weights[:3], np.bincount(labels) / 5000)
     for i in range(3):
         np.testing.assert_allclose(found.means[i], values[labels == i].mean(axis=0))

@@ -14,7 +14,7 @@ import numpy as np
 from momentmix._typing import Float
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.mixture.density import TILE_ENTRIES, Density, mean_log_densities, statistics_of
-from momentmix.mixture.gaussian import coefficients, m_step
+from momentmix.mixture.gaussian import VariancePrior, coefficients, m_step
 from momentmix.mixture.parameters import Parameters
 from momentmix.parallel import map_in_order
 from momentmix.rows.protocol import Rows
@@ -37,9 +37,9 @@ def em_pass(
 
 
 def run_batch(
-    features: Float, start: Parameters, floor: Float, n_steps: int, n_threads: int = 1
+    features: Float, start: Parameters, prior: VariancePrior, n_steps: int, n_threads: int = 1
 ) -> tuple[Parameters, Float]:
-    """EM for a batch on rows in memory; mean log-density of a row before the last step, (k,).
+    """EM for a batch on rows in memory; `objectives` before the last step, of shape (k,).
 
     Small mixtures share their matrix products; large ones are run on threads. Which of them share
     does not depend on the number of threads, so that neither do the bits.
@@ -48,7 +48,7 @@ def run_batch(
     ----------
     features : array of shape (n_statistics, n)
     start : Parameters of k mixtures
-    floor : array of shape (d,)
+    prior : VariancePrior
     """
     k, r = start.weights.shape
     # Mixtures share a product until its tile of densities is as wide as the cache allows.
@@ -56,18 +56,25 @@ def run_batch(
     edges = np.linspace(0, k, n_groups + 1).astype(int)
 
     def run(group: Parameters) -> tuple[Parameters, Float]:
-        mean_log = np.zeros(group.weights.shape[0])
+        before, mean_log = group, np.zeros(group.weights.shape[0])
         for _ in range(n_steps):
+            before = group
             statistics, mean_log = statistics_of(coefficients(group), features)
-            group = m_step(statistics, floor)
-        return group, mean_log
+            group = m_step(statistics, prior)
+        return group, mean_log + prior.log_density(before) / features.shape[1]
 
     groups = [start[a:b] for a, b in pairwise(edges)]
     results = list(map_in_order(run, groups, min(n_threads, n_groups)))
     batch = Parameters.concatenate([group for group, _ in results])
-    return batch, np.concatenate([mean_log for _, mean_log in results])
+    return batch, np.concatenate([values for _, values in results])
 
 
 def log_likelihoods(features: Float, batch: Parameters) -> Float:
     """Mean log-density of the rows under each mixture of a batch, of shape (k,)."""
     return mean_log_densities(coefficients(batch), features)
+
+
+def objectives(features: Float, batch: Parameters, prior: VariancePrior) -> Float:
+    """What EM maximizes: mean log-density of a row plus the log prior over the rows; (k,)."""
+    values = log_likelihoods(features, batch) + prior.log_density(batch) / features.shape[1]
+    return np.asarray(values)

@@ -11,12 +11,13 @@ from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.em.em import em_pass
 from momentmix.fitting.em.sample import Sample
 from momentmix.fitting.em.scores import (
+    add_prior,
     information_matrix,
     mean_score,
     scoring_step,
     settle_floored,
 )
-from momentmix.mixture.gaussian import m_step
+from momentmix.mixture.gaussian import VariancePrior, m_step
 from momentmix.mixture.parameters import Parameters
 from momentmix.parallel import few_threads
 from momentmix.rows.protocol import Rows
@@ -45,6 +46,8 @@ def full_passes(
 ) -> Refined:
     """Passes over all rows until a pass gains less likelihood than the noise of the rows.
 
+    Likelihood here is that of the rows times the density of the `VariancePrior`.
+
     The likelihoods at the truth and at its maximum differ by n_parameters / (2 N) nats a row; a
     pass that gains less than 2 % of that, and less than 1e-5, changes nothing that the rows can
     tell. Each pass gives an EM step and, with the information matrix of a sample, a scoring step.
@@ -52,31 +55,33 @@ def full_passes(
     scoring steps take over (at once with `scoring_first`). Where a scoring step lowered the
     likelihood, the EM step from the point before it is taken instead, and EM goes on alone.
     """
+    prior = VariancePrior.of_rows(rows.n_rows, start.n_components, floor)
     least = min(1e-5, 0.02 * start.n_free / (2 * rows.n_rows))
     features = sample.scoring_features(start.n_free)
-    current, fallback, last = start, start, -np.inf
+    current, fallback, last, log_likelihood = start, start, -np.inf, -np.inf
     gains: list[float] = []
     for count in range(1, max_passes + 1):
         sums = em_pass(rows, moments, current, n_threads)
-        value = sums.log_likelihood / sums.n_rows
+        value = (sums.log_likelihood + float(prior.log_density(current))) / sums.n_rows
         if value < last - 1e-12 * abs(last):  # the scoring step failed: back, and EM from now on
             current, features = fallback, None
             continue
         if np.isfinite(last):
             gains.append(value - last)
-        last = value
-        fallback = m_step(sums.statistics, floor)
+        last, log_likelihood = value, sums.log_likelihood / sums.n_rows
+        fallback = m_step(sums.statistics, prior)
         if gains and gains[-1] < least:
-            return Refined(fallback, value, count, True, gains)
+            return Refined(fallback, log_likelihood, count, True, gains)
         slow = len(gains) > 1 and gains[-1] > 0.25 * gains[-2]
         if features is not None and (slow or scoring_first):
             with few_threads(True):
                 information = information_matrix(features, current, n_threads)
-                settle_floored(information, current, floor)
+                settle_floored(information, current, prior.floors(current, sums.n_rows))
                 score = mean_score(sums.statistics, current)
+                add_prior(score, information, current, prior, sums.n_rows)
                 current, predicted = scoring_step(current, score, information, floor)
             if predicted < 0.5 * least:
-                return Refined(fallback, value, count, True, gains)
+                return Refined(fallback, log_likelihood, count, True, gains)
         else:
             current = fallback
-    return Refined(fallback, last, max_passes, False, gains)
+    return Refined(fallback, log_likelihood, max_passes, False, gains)

@@ -21,10 +21,11 @@ import numpy as np
 from momentmix._typing import Float
 from momentmix.fitting.em.em import run_batch
 from momentmix.mixture.density import joint_densities
-from momentmix.mixture.gaussian import coefficients
+from momentmix.mixture.gaussian import VariancePrior, coefficients
 from momentmix.mixture.parameters import Parameters
 
 _SHORT_LIST = 12  # pairs that are priced on the rows; the bound orders them well enough
+_AT_ONCE = 5  # one in five of the merges to come is made before the rest are priced again
 _TINY = 1e-300  # densities that are divided by, or whose logarithm is taken, are not 0
 
 
@@ -56,13 +57,13 @@ def pool_weights(features: Float, pool: Parameters, n_steps: int = 60) -> Parame
 
 
 def reduce_pool(
-    features: Float, pool: Parameters, n_components: int, floor: Float, n_steps: int = 5
+    features: Float, pool: Parameters, n_components: int, prior: VariancePrior, n_steps: int = 5
 ) -> Parameters:
     """Merge down to `n_components`, with a few EM steps half-way so that merged ones settle."""
     for target in (max(n_components, round(1.5 * n_components)), n_components):
         if pool.n_components > target:
             pool = merge_components(features, pool, target)
-            pool = run_batch(features, pool[None], floor, n_steps)[0][0]
+            pool = run_batch(features, pool[None], prior, n_steps)[0][0]
     return pool
 
 
@@ -71,40 +72,56 @@ def merge_copies(pool: Parameters, n_components: int = 1, free_cost: float = 1e-
 
     The rows are not needed for that; most of a pool are copies of the same components.
     """
-    current, bound = pool, _bounds(pool)
-    while current.n_components > n_components:
-        i, k = (int(x) for x in np.unravel_index(int(bound.argmin()), bound.shape))
-        if bound[i, k] > free_cost:
+    merging = _Merging(pool)
+    while merging.n_left > n_components:
+        (i, k), cost = merging.cheapest()
+        if cost > free_cost:
             break
-        current, bound = _merge(current, bound, i, k)
-    return current
+        merging.merge(i, k)
+    return merging.result()
 
 
 def merge_components(features: Float, pool: Parameters, n_components: int) -> Parameters:
-    """Greedy moment-preserving merges, the least loss of likelihood first."""
-    current = merge_copies(pool, n_components)
-    bound = _bounds(current)
-    logs = component_densities(features, current)
+    """Greedy moment-preserving merges, the least loss of likelihood first.
+
+    While many are left, pairs of different components are merged at once.
+    """
+    merging = _Merging(merge_copies(pool, n_components))
+    logs = component_densities(features, merging.current)
     top = logs.max(axis=0)
     densities = np.exp(logs - top)
-    while current.n_components > n_components:
-        pairs, gains, columns = _price(features, current, bound, densities, top)
-        best = int(gains.argmax())
-        i, k = pairs[best]
-        densities[i] = columns[best]
-        densities = np.delete(densities, k, axis=0)
-        current, bound = _merge(current, bound, i, k)
-    return current
+    while merging.n_left > n_components:
+        pairs, gains, columns = _price(features, merging, densities, top)
+        merged: set[int] = set()
+        n_merges = max(1, (merging.n_left - n_components) // _AT_ONCE)
+        for a in np.argsort(-gains, kind="stable").tolist():
+            i, k = pairs[a]
+            if n_merges and not merged & {i, k}:
+                densities[i] = columns[a]
+                merging.merge(i, k)
+                merged |= {i, k}
+                n_merges -= 1
+    return merging.result()
+
+
+def cheapest_merges(features: Float, current: Parameters, n_merges: int) -> list[Parameters]:
+    """The mixtures with one component less that lose the least likelihood, best first."""
+    logs = component_densities(features, current)
+    top = logs.max(axis=0)
+    pairs, gains, _ = _price(features, _Merging(current), np.exp(logs - top), top)
+    merged = []
+    for a in np.argsort(-gains)[:n_merges]:
+        merging = _Merging(current)
+        merging.merge(*pairs[int(a)])
+        merged.append(merging.result())
+    return merged
 
 
 def _price(
-    features: Float, current: Parameters, bound: Float, densities: Float, top: Float
+    features: Float, merging: _Merging, densities: Float, top: Float
 ) -> tuple[list[tuple[int, int]], Float, Float]:
     """Short-listed pairs, the mean gain of log-likelihood of each merge, and merged densities."""
-    n_pairs = current.n_components * (current.n_components - 1) // 2
-    order = np.argsort(bound, axis=None)[: min(_SHORT_LIST, n_pairs)]
-    places = zip(*np.unravel_index(order, bound.shape), strict=True)
-    pairs = [(int(i), int(k)) for i, k in places]
+    current, pairs = merging.current, merging.cheapest_pairs(_SHORT_LIST)
     options = Parameters.stack([_merged_pair(current, i, k) for i, k in pairs])
     columns = np.exp(np.minimum(component_densities(features, options) - top, 600.0))
     total = np.maximum(current.weights @ densities, _TINY)
@@ -116,44 +133,75 @@ def _price(
     return pairs, gains, columns
 
 
-def cheapest_merges(features: Float, current: Parameters, n_merges: int) -> list[Parameters]:
-    """The mixtures with one component less that lose the least likelihood, best first."""
-    bound = _bounds(current)
-    logs = component_densities(features, current)
-    top = logs.max(axis=0)
-    pairs, gains, _ = _price(features, current, bound, np.exp(logs - top), top)
-    order = np.argsort(-gains)[:n_merges]
-    return [_merge(current, bound, *pairs[int(a)])[0] for a in order]
+class _Merging:
+    """A pool whose components are merged pair by pair, and Runnalls' bound of every pair.
 
+    A merged pair stays in the place of the first, with the second's weight set to 0. The nearest
+    partner of each component is kept, so that a merge takes one row of bounds, and the rows of
+    those whose partner it was, instead of the whole table.
+    """
 
-def _bounds(current: Parameters) -> Float:
-    """Runnalls' bound of every pair i < k; ∞ elsewhere."""
-    r = current.n_components
-    bound = np.array([_bounds_of_one(current, i) for i in range(r)])
-    bound[np.tril_indices(r)] = np.inf
-    return bound
+    def __init__(self, pool: Parameters) -> None:
+        self.current = replace(
+            pool, weights=pool.weights.copy(), means=pool.means.copy(),
+            variances=pool.variances.copy(),
+        )  # fmt: skip
+        self.is_left = np.ones(pool.n_components, bool)
+        self.log_volumes = np.log(pool.variances).sum(axis=1)
+        self.bounds = np.array([self._bounds_of(i) for i in range(pool.n_components)])
+        self.partner = self.bounds.argmin(axis=1)
+        self.least = self.bounds.min(axis=1)
 
+    @property
+    def n_left(self) -> int:
+        """Number of components that are left."""
+        return int(self.is_left.sum())
 
-def _merge(current: Parameters, bound: Float, i: int, k: int) -> tuple[Parameters, Float]:
-    """The mixture with i and k merged (i < k), and its table of bounds."""
-    new = Parameters.concatenate(
-        [current[:i], _merged_pair(current, i, k)[None], current[i + 1 : k], current[k + 1 :]]
-    )
-    bound = np.delete(np.delete(bound, k, axis=0), k, axis=1)
-    row = _bounds_of_one(new, i)
-    bound[i, i + 1 :], bound[:i, i] = row[i + 1 :], row[:i]
-    return new, bound
+    def result(self) -> Parameters:
+        """The components that are left."""
+        return self.current[self.is_left]
 
+    def cheapest(self) -> tuple[tuple[int, int], float]:
+        """The pair of the least bound, and that bound."""
+        i = int(self.least.argmin())
+        k = int(self.partner[i])
+        return (min(i, k), max(i, k)), float(self.least[i])
 
-def _bounds_of_one(current: Parameters, i: int) -> Float:
-    """½[(ω_i+ω_k) log|Σ_ik| − ω_i log|Σ_i| − ω_k log|Σ_k|] for one i and every k."""
-    w, means, variances = current.weights, current.means, current.variances
-    both = w[i] + w
-    share = np.divide(w[i], both, out=np.full_like(both, 0.5), where=both > 0)[:, None]
-    gap = (means[i] - means) ** 2
-    spread = share * variances[i] + (1 - share) * (variances + share * gap)
-    own = w * np.log(variances).sum(axis=1)
-    return np.asarray(0.5 * (both * np.log(spread).sum(axis=1) - own[i] - own))
+    def cheapest_pairs(self, n_pairs: int) -> list[tuple[int, int]]:
+        """Pairs of the least bounds, cheapest first."""
+        left = np.flatnonzero(self.is_left)
+        first, second = (left[x] for x in np.triu_indices(left.size, 1))
+        order = np.argsort(self.bounds[first, second], kind="stable")[:n_pairs]
+        return [(int(first[a]), int(second[a])) for a in order]
+
+    def merge(self, i: int, k: int) -> None:
+        """Merge k into i."""
+        p, merged = self.current, _merged_pair(self.current, i, k)
+        p.weights[i], p.means[i], p.variances[i] = merged.weights, merged.means, merged.variances
+        p.weights[k] = 0.0
+        self.is_left[k] = False
+        self.log_volumes[i] = np.log(p.variances[i]).sum()
+        self.bounds[k], self.bounds[:, k], self.least[k] = np.inf, np.inf, np.inf
+        row = self._bounds_of(i)
+        self.bounds[i], self.bounds[:, i] = row, row
+        closer = row < self.least
+        self.partner[closer], self.least[closer] = i, row[closer]
+        changed = self.is_left & ((self.partner == i) | (self.partner == k)) & ~closer
+        changed[i] = True
+        self.partner[changed] = self.bounds[changed].argmin(axis=1)
+        self.least[changed] = self.bounds[changed].min(axis=1)
+
+    def _bounds_of(self, i: int) -> Float:
+        """½[(ω_i+ω_k) log|Σ_ik| − ω_i log|Σ_i| − ω_k log|Σ_k|] of one i and every k; ∞ for i."""
+        w, means, variances = self.current.weights, self.current.means, self.current.variances
+        both = w[i] + w
+        share = np.divide(w[i], both, out=np.full_like(both, 0.5), where=both > 0)[:, None]
+        gap = (means[i] - means) ** 2
+        spread = share * variances[i] + (1 - share) * (variances + share * gap)
+        own = w * self.log_volumes
+        bounds = np.asarray(0.5 * (both * np.log(spread).sum(axis=1) - own[i] - own))
+        bounds[i], bounds[~self.is_left] = np.inf, np.inf
+        return bounds
 
 
 def _merged_pair(current: Parameters, i: int, k: int) -> Parameters:

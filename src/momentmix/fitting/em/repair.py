@@ -17,9 +17,10 @@ from dataclasses import replace
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.fitting.em.em import log_likelihoods, run_batch
+from momentmix.fitting.em.em import objectives, run_batch
 from momentmix.fitting.em.pooling import cheapest_merges, component_densities, pool_components
 from momentmix.fitting.em.starts import seeded_starts
+from momentmix.mixture.gaussian import VariancePrior
 from momentmix.mixture.parameters import Parameters
 
 _SHARES = (0.0005, 0.002, 0.01, 0.05, 0.15)
@@ -30,7 +31,7 @@ def repair(
     features: Float,
     current: Parameters,
     pool: Parameters,
-    floor: Float,
+    prior: VariancePrior,
     max_swaps: int,
     rng: np.random.Generator,
     least_gain: float = 1e-4,
@@ -41,12 +42,12 @@ def repair(
     if current.n_components < 2:
         return current, 0
     swaps = 0
-    reference, value = _settled(features, [current], floor, n_steps, n_threads)
+    reference, value = _settled(features, [current], prior, n_steps, n_threads)
     while swaps < max_swaps:
-        trials = _trials(features, reference, pool, floor, rng)
+        trials = _trials(features, reference, pool, prior, rng)
         if not trials:
             break
-        best, new_value = _settled(features, trials, floor, n_steps, n_threads)
+        best, new_value = _settled(features, trials, prior, n_steps, n_threads)
         if new_value < value + least_gain:
             break
         reference, value = best, new_value
@@ -55,23 +56,27 @@ def repair(
 
 
 def _settled(
-    features: Float, options: list[Parameters], floor: Float, n_steps: int, n_threads: int
+    features: Float, options: list[Parameters], prior: VariancePrior, n_steps: int, n_threads: int
 ) -> tuple[Parameters, float]:
-    """The best of several mixtures after a few EM steps, and its mean log-density."""
-    batch, _ = run_batch(features, Parameters.stack(options), floor, n_steps, n_threads)
-    values = log_likelihoods(features, batch)
+    """The best of several mixtures after a few EM steps, and its objective."""
+    batch, _ = run_batch(features, Parameters.stack(options), prior, n_steps, n_threads)
+    values = objectives(features, batch, prior)
     best = int(values.argmax())
     return batch[best], float(values[best])
 
 
 def _trials(
-    features: Float, current: Parameters, pool: Parameters, floor: Float, rng: np.random.Generator
+    features: Float,
+    current: Parameters,
+    pool: Parameters,
+    prior: VariancePrior,
+    rng: np.random.Generator,
 ) -> list[Parameters]:
     merged = cheapest_merges(features, current, 3)
     logs = component_densities(features, current)
     top = logs.max(axis=0)
     total = np.maximum(current.weights @ np.exp(logs - top), 1e-300)
-    fresh = _of_worst_rows(features, np.log(total) + top, current, floor, rng)
+    fresh = _of_worst_rows(features, np.log(total) + top, current, prior, rng)
     pool = pool_components([pool, fresh])
     gains, shares = _gains_of_adding(features, pool, total, top)
     trials = []
@@ -84,18 +89,22 @@ def _trials(
 
 
 def _of_worst_rows(
-    features: Float, log_density: Float, current: Parameters, floor: Float, rng: np.random.Generator
+    features: Float,
+    log_density: Float,
+    current: Parameters,
+    prior: VariancePrior,
+    rng: np.random.Generator,
 ) -> Parameters:
     """Components around seeds among the rows of least density: what every start has missed."""
     n_worst = max(2 * _FRESH, features.shape[1] // 50)
     worst = features[:, np.argsort(log_density)[:n_worst]]
     # The second start has each cluster's own spread.
-    start = seeded_starts(worst, min(_FRESH, worst.shape[1]), 2, floor, rng)[1]
+    start = seeded_starts(worst, min(_FRESH, worst.shape[1]), 2, prior, rng)[1]
     pooled = current.weights @ current.variances
     count = (start.weights * n_worst)[:, None]
     # As if two rows of the mixture's own spread were in each cluster: most hold few rows.
     spread = (count * start.variances + 2.0 * pooled) / (count + 2.0)
-    return replace(start, variances=np.maximum(spread, floor))
+    return replace(start, variances=np.maximum(spread, prior.floor))
 
 
 def _gains_of_adding(

@@ -27,7 +27,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from momentmix._typing import Float
 from momentmix.mixture.density import joint_densities, responsibilities
-from momentmix.mixture.gaussian import coefficients, values_of
+from momentmix.mixture.gaussian import VariancePrior, coefficients, values_of
 from momentmix.mixture.parameters import Parameters
 from momentmix.parallel import map_in_order
 
@@ -73,7 +73,7 @@ def information_matrix(features: Float, parameters: Parameters, n_threads: int =
 def settle_floored(information: Float, parameters: Parameters, floor: float | Float) -> None:
     """Put the model's own information in place where a variance is at its floor; in place.
 
-    There the rows of the component spread less than the model says, perhaps not at all. Their
+    The floor is that of the variances, or `VariancePrior.floors`, (r, d). There the rows of the component spread less than the model says, perhaps not at all. Their
     scores then hold no information about the mean, and those of several such variances are the
     same, although the parameters are known very well. The model's own values are ω/v for the mean
     and ω/2 for log v, apart from all other parameters.
@@ -151,6 +151,16 @@ def mean_score(statistics: Float, parameters: Parameters) -> Float:
     by_variance = 0.5 * (squares / v - counts[:, None])
     score = np.concatenate([by_weight, by_mean.ravel(), by_variance.ravel()])
     return np.asarray(score / n)
+
+
+def add_prior(
+    score: Float, information: Float, parameters: Parameters, prior: VariancePrior, n_rows: int
+) -> None:
+    """Add the slope and the curvature of the prior to those of the rows; in place."""
+    first = parameters.n_components + parameters.means.size
+    places = np.arange(first, score.size)
+    score[places] += prior.slope(parameters).ravel() / n_rows
+    information[places, places] += prior.curvature(parameters).ravel() / n_rows
 
 
 def solve_information(information: Float, right: Float, n_components: int) -> Float:

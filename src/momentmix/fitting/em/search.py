@@ -1,9 +1,10 @@
 """The search for a start of the full passes: candidates compete by likelihood on a sample.
 
 Short EM runs from k-means++ seeds and from random responsibilities, the moment answer, and the pool
-of all their components are candidates; the best by likelihood goes on. With many rows, candidates
-are made on a sample and judged on other rows; with few, on all rows, and likelihood on the same
-rows is compared (every candidate has the same number of parameters).
+of all their components are candidates; the best goes on. With many rows, candidates are made on a
+sample and judged on other rows; with few, on all rows, and compared on the same rows (every
+candidate has the same number of parameters). The prior of the variances takes part in all of it:
+ranked by likelihood alone, many starts find components of a few rows that happen to be close.
 """
 
 from __future__ import annotations
@@ -19,16 +20,17 @@ from momentmix.fitting.em.pooling import merge_copies, pool_components, pool_wei
 from momentmix.fitting.em.repair import repair
 from momentmix.fitting.em.sample import Sample
 from momentmix.fitting.em.starts import random_starts, seeded_starts
-from momentmix.mixture.gaussian import values_of
+from momentmix.mixture.gaussian import VariancePrior, values_of
 from momentmix.mixture.parameters import Parameters
 from momentmix.parallel import few_threads
 
 _SHORT_ROWS = 8000  # rows of the short runs, which only have to tell good starts from poor ones
 _SHORT_STEPS = 30
-_FIRST_STARTS = 4  # of each kind
-_FURTHER_ROUNDS = 2
-_SCORE_DIGITS = 10  # of a log-likelihood per row; further ones are rounding
-_FEW_ROWS = 4000  # with fewer, further starts are cheap and local optima many
+_FEW_ROWS = 4000  # with fewer, local optima are many, and EM steps cost next to nothing
+_STARTS, _ROUNDS = 4, 3  # starts of each kind in a round, and rounds at most
+_STARTS_OF_FEW_ROWS, _ROUNDS_OF_FEW_ROWS = 8, 2  # more starts than that found nothing better
+_OBJECTIVE_DIGITS = 10  # of a log-likelihood per row; further ones are rounding
+_POOLED_RUNS = 12  # the best, with few rows; poor runs add components that no mixture keeps
 
 
 class Kind(Enum):
@@ -73,11 +75,23 @@ class Origin:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A start for the full passes and its log-likelihood per row on the judging rows."""
+    """A start for the full passes.
+
+    Attributes
+    ----------
+    origin : Origin
+    parameters : Parameters
+    score : float
+        Log-likelihood per row on the judging rows.
+    objective : float
+        The same with the prior of the variances and the price of light components: what candidates
+        are ranked by.
+    """
 
     origin: Origin
     parameters: Parameters
     score: float
+    objective: float = 0.0
 
     @property
     def name(self) -> str:
@@ -95,22 +109,19 @@ def ranked_candidates(
 ) -> list[Candidate]:
     """Candidates for the full passes, best first.
 
-    A first few starts come before the rest: when the best of them is found again by another
-    candidate (or by the moments), further starts would find it once more, and are left out.
+    Starts come in rounds: when the best is found again by another candidate (or by the moments),
+    further starts would find it once more, and are left out.
     """
     search = _Search(sample, moment_answer, n_components, floor, rng, n_threads)
     with few_threads(True):
-        search.add_starts(_FIRST_STARTS)
-        search.compete()
-        if sample.features.shape[1] < _FEW_ROWS:
-            # Few rows mean many local optima, and starts that cost next to nothing.
-            search.add_starts(search.affordable_starts())
+        n_starts, n_rounds = _STARTS, _ROUNDS
+        if search.has_few_rows:
+            n_starts, n_rounds = _STARTS_OF_FEW_ROWS, _ROUNDS_OF_FEW_ROWS
+        for _ in range(n_rounds):
+            search.add_starts(n_starts)
             search.compete()
-        for _ in range(_FURTHER_ROUNDS):
             if search.is_settled():
                 break
-            search.add_starts(_FIRST_STARTS)
-            search.compete()
         search.repair()
     return search.judged()
 
@@ -127,60 +138,66 @@ class _Search:
         rng: np.random.Generator,
         n_threads: int,
     ) -> None:
-        self.sample, self.floor, self.rng, self.n_threads = sample, floor, rng, n_threads
+        self.sample, self.rng, self.n_threads = sample, rng, n_threads
+        self.prior = VariancePrior.of_rows(sample.features.shape[1], n_components, floor)
         self.moment_answer, self.n_components = moment_answer, n_components
         self.short = sample.features if sample.is_all else sample.features[:, :_SHORT_ROWS]
+        self.has_few_rows = sample.features.shape[1] < _FEW_ROWS
         self.max_steps = 400 if sample.is_all else 40  # a sample need not be fitted to its end
         self.runs: dict[Origin, Parameters] = {}
         self.candidates: dict[Origin, Parameters] = {}
-
-    def affordable_starts(self) -> int:
-        """Further starts of each kind: more where they are cheap."""
-        cost = self.short.shape[1] * self.n_components
-        return int(np.clip(2_000_000 // cost, 4, 48))
+        self.pool: Parameters
 
     def add_starts(self, n_starts: int) -> None:
         """Short EM runs from both kinds of start."""
-        arguments = (self.short, self.n_components, n_starts, self.floor, self.rng)
+        arguments = (self.short, self.n_components, n_starts, self.prior, self.rng)
         for kind, make in ((Kind.SEEDED, seeded_starts), (Kind.RANDOM, random_starts)):
             start = make(*arguments)
-            batch, _ = run_batch(self.short, start, self.floor, _SHORT_STEPS, self.n_threads)
+            batch, _ = run_batch(self.short, start, self.prior, _SHORT_STEPS, self.n_threads)
             first = 1 + sum(origin.kind is kind for origin in self.runs)
             self.runs.update({Origin(kind, first + k): batch[k] for k in range(n_starts)})
 
-    def pool(self) -> Parameters:
-        """Components of every run and of the moment answer, copies merged."""
-        extra = [] if self.moment_answer is None else [self.moment_answer]
-        return merge_copies(pool_components([*self.runs.values(), *extra]))
+    def pool_of(self, runs: list[Candidate]) -> Parameters:
+        """Components of the best runs and of the moment answer, copies merged."""
+        runs = runs[:_POOLED_RUNS] if self.has_few_rows else runs
+        parts = [run.parameters for run in runs]
+        if self.moment_answer is not None:
+            parts.append(self.moment_answer)
+        return merge_copies(pool_components(parts))
 
     def compete(self) -> None:
         """EM on the sample from the best runs, the pool and the moments."""
         features, r = self.sample.features, self.n_components
-        pool = self.pool()
-        weighted = pool_weights(_thin(self.short, pool), pool)
-        runs = _best_first(self.runs, features)[: 6 if self.sample.is_all else 2]
-        best = [run.origin for run in runs]
+        runs = _best_first(self.runs, features, self.prior)
+        self.pool = self.pool_of(runs)
+        weighted = pool_weights(_thin(self.short, self.pool), self.pool)
+        best = [run.origin for run in runs[: 6 if self.sample.is_all else 2]]
         new = {origin: self.runs[origin] for origin in best if origin not in self.candidates}
         pool_origin = Origin(Kind.POOL, len(self.runs))
-        new[pool_origin] = reduce_pool(self.short, weighted, r, self.floor)
+        new[pool_origin] = reduce_pool(self.short, weighted, r, self.prior)
         if self.moment_answer is not None and Origin(Kind.MOMENTS) not in self.candidates:
             new[Origin(Kind.MOMENTS)] = self.moment_answer
         settled = self.converge([_padded(p, r, features, self.rng) for p in new.values()])
         self.candidates.update({origin: settled[k] for k, origin in enumerate(new)})
 
     def is_settled(self) -> bool:
-        """Whether two candidates agree on the best likelihood."""
-        scores = [c.score for c in self.judged()]
-        return len(scores) > 1 and scores[1] > scores[0] - 1e-3
+        """Whether two candidates agree on the best likelihood.
+
+        With few rows they have to be starts of their own: a pool often agrees with one of the few
+        starts that it is made of.
+        """
+        judged = self.judged()
+        others = [c for c in judged[1:] if not (self.has_few_rows and c.origin.kind is Kind.POOL)]
+        return any(abs(c.objective - judged[0].objective) < 1e-3 for c in others)
 
     def repair(self) -> None:
         """Swap components of the best candidate for ones of the pool."""
-        leader, pool = self.judged()[0], self.pool()
+        leader, pool = self.judged()[0], self.pool
         repaired, n_swapped = repair(
             _thin(self.short, pool),
             leader.parameters,
             pool,
-            self.floor,
+            self.prior,
             self.n_components,
             self.rng,
             n_threads=self.n_threads,
@@ -190,12 +207,12 @@ class _Search:
             self.candidates[origin] = self.converge([repaired])[0]
 
     def judged(self) -> list[Candidate]:
-        """All candidates with their likelihood on the judging rows, best first."""
+        """All candidates, best first on the judging rows."""
         options = dict(self.candidates)
         if self.moment_answer is not None and not self.sample.is_all:
             # Moments of all rows may know more than EM on a sample: the bare answer competes too.
             options[Origin(Kind.MOMENTS_BEFORE_EM)] = self.moment_answer
-        return _best_first(options, self.sample.judges)
+        return _best_first(options, self.sample.judges, self.prior)
 
     def converge(self, options: list[Parameters]) -> Parameters:
         """EM on the sample in rounds of five steps, of all options at once.
@@ -206,27 +223,39 @@ class _Search:
         active, last = np.arange(len(options)), np.full(len(options), -np.inf)
         for _ in range(0, self.max_steps, 5):
             batch = Parameters.stack([settled[k] for k in active])
-            batch, logs = run_batch(self.sample.features, batch, self.floor, 5, self.n_threads)
+            batch, values = run_batch(self.sample.features, batch, self.prior, 5, self.n_threads)
             for place, k in enumerate(active):
                 settled[k] = batch[place]
-            gains = logs - last[active]
-            last[active] = logs
-            in_reach = logs + 20.0 * gains >= last.max()
+            gains = values - last[active]
+            last[active] = values
+            in_reach = values + 20.0 * gains >= last.max()
             active = active[(gains > 5e-5) & in_reach]
             if not active.size:
                 break
         return Parameters.stack(settled)
 
 
-def _best_first(options: dict[Origin, Parameters], features: Float) -> list[Candidate]:
+def _best_first(
+    options: dict[Origin, Parameters], features: Float, prior: VariancePrior
+) -> list[Candidate]:
     """Candidates with their likelihood on some rows, best first.
 
-    Scores are compared by ten digits: of candidates at one optimum the first wins.
+    A light component, of less than d + 1 rows and less than a quarter of an even share, is mostly
+    an outlier. It has to pay for its 2d + 1 parameters as BIC has it: log(n)/2 nats each.
+    Objectives are compared by ten digits: of candidates at one optimum the first wins.
     """
-    scores = log_likelihoods(features, Parameters.stack(list(options.values())))
-    pairs = zip(options.items(), scores, strict=True)
-    candidates = [Candidate(origin, p, float(score)) for (origin, p), score in pairs]
-    return sorted(candidates, key=lambda c: -round(c.score, _SCORE_DIGITS))
+    batch, n = Parameters.stack(list(options.values())), features.shape[1]
+    r, d = batch.means.shape[-2:]
+    scores = log_likelihoods(features, batch)
+    n_light = (n * batch.weights < min(d + 1, n / (4 * r))).sum(axis=-1)
+    penalties = n_light * (d + 0.5) * np.log(n) - prior.log_density(batch)
+    objectives = scores - penalties / n
+    pairs = zip(options, objectives.tolist(), strict=True)
+    candidates = [
+        Candidate(origin, batch[k], float(scores[k]), value)
+        for k, (origin, value) in enumerate(pairs)
+    ]
+    return sorted(candidates, key=lambda c: -round(c.objective, _OBJECTIVE_DIGITS))
 
 
 def _thin(features: Float, pool: Parameters) -> Float:

@@ -15,12 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float
-from momentmix.mixture.gaussian import m_step, values_of
+from momentmix.mixture.gaussian import VariancePrior, m_step, values_of
 from momentmix.mixture.parameters import Parameters
 
 
 def seeded_starts(
-    features: Float, n_components: int, n_starts: int, floor: Float, rng: np.random.Generator
+    features: Float,
+    n_components: int,
+    n_starts: int,
+    prior: VariancePrior,
+    rng: np.random.Generator,
 ) -> Parameters:
     """k-means++ seeds, rows assigned to the nearest.
 
@@ -39,8 +43,8 @@ def seeded_starts(
         statistics = np.zeros((n_components, features.shape[0]))
         for i in range(n_components):
             statistics[i] = features[:, nearest == i].sum(axis=1)
-        p = m_step(statistics, floor)
-        pooled = np.maximum(p.weights @ p.variances, floor)
+        p = m_step(statistics, prior)
+        pooled = np.maximum(p.weights @ p.variances, prior.floor)
         # Clusters of few rows have no spread of their own: it counts for half from five rows on.
         trust = np.zeros(n_components) if start % 2 == 0 else statistics[:, -1]
         share = (trust / (trust + 5.0))[:, None]
@@ -70,12 +74,16 @@ def _assign(points: Float, seeds: Float) -> NDArray[np.int64]:
 
 
 def random_starts(
-    features: Float, n_components: int, n_starts: int, floor: Float, rng: np.random.Generator
+    features: Float,
+    n_components: int,
+    n_starts: int,
+    prior: VariancePrior,
+    rng: np.random.Generator,
 ) -> Parameters:
     """One M-step from responsibilities drawn at random."""
     starts = []
     for _ in range(n_starts):
         shares = rng.uniform(size=(n_components, features.shape[1]))
         shares /= shares.sum(axis=0)
-        starts.append(m_step(shares @ features.T, floor))
+        starts.append(m_step(shares @ features.T, prior))
     return Parameters.stack(starts).normalized()
