@@ -6,8 +6,11 @@
 | D = max over y of the difference between F_j and that of the rows | ``distance`` |
 | rows with F_j or 1 − F_j below 1e-5 | ``n_far`` |
 
-√n D has Kolmogorov's law at most: the parameters were fitted to the same rows, which makes D
-smaller. Values on a grid are compared half-way between neighbors, where rounding changes nothing.
+√n D has Kolmogorov's law if the parameters come from many other rows. If they were fitted to the
+same rows, D is smaller: by a factor of 1.5 to 1.6 for one Gaussian (Lilliefors 1967); of 1,502
+columns of mixtures of one to six components, 1 % were above 0.90 and none above 1.11 (Kolmogorov's
+law: 1 % above 1.63). Values on a grid are compared half-way between neighbors, where rounding
+changes nothing.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from momentmix.mixture.parameters import Parameters
 CHANCE = 1e-4  # that a column of a right mixture is named
 LEAST_DISTANCE = 0.015  # real columns are never exactly Gaussian; less changes little
 FAR_SHARE = 1e-3  # of the rows in the tails, from which heavy tails are fatal
+_FITTED = 1.4  # times as large is D of rows that the parameters were not fitted to, at least
 _IN_TAIL = 1e-5  # probability beyond, on either side
 _FEWEST_FAR = 3  # rows in the tails; one or two are outliers
 _TWO_PEAKS = -1.4  # excess kurtosis: −1.2 for a uniform law, −1.6 for two peaks 6 deviations apart
@@ -101,9 +105,18 @@ def marginal_distribution(parameters: Parameters, j: int, values: Float) -> Floa
 
 
 def compare_column(
-    facts: ColumnFacts, shift: float, scale: float, parameters: Parameters, j: int, n: float
+    facts: ColumnFacts,
+    shift: float,
+    scale: float,
+    parameters: Parameters,
+    j: int,
+    n: float,
+    fitted_to_these: bool,
 ) -> ColumnShape:
-    """A column against the mixture of standardized features; `n` independent rows stand behind."""
+    """A column against feature j of the mixture of standardized features.
+
+    `n` independent rows stand behind it; `fitted_to_these` if they are all rows of the fit.
+    """
     z, counts = (facts.values - shift) / scale, facts.counts
     below = marginal_distribution(parameters, j, z)
     if facts.grid > 0:
@@ -120,7 +133,7 @@ def compare_column(
     third, fourth = (weights @ (scores - center) ** p / spread ** (p / 2) for p in (3, 4))
     return ColumnShape(
         distance,
-        float(kstwobign.sf(np.sqrt(n) * distance)),
+        float(kstwobign.sf(np.sqrt(n) * distance * (_FITTED if fitted_to_these else 1.0))),
         n_far,
         float(poisson.sf(n_far - 1, 2 * _IN_TAIL * n)),
         float(third),

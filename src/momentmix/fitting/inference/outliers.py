@@ -3,14 +3,15 @@
 | symbol | name here |
 |---|---|
 | x₁ ≥ x₂ ≥ …: distances from the column's median, largest first | ``distances`` |
-| i · log(x_i / x_{i+1}) | ``gap`` |
-| γ_i: mean of l · log(x_l / x_{l+1}) over l = i+1 … i+k (Hill's estimate) | ``tail`` |
+| i · log(x_i / x_{i+1}) | ``spacings[i - 1]`` |
+| γ_i: mean of the spacings i+1 … i+k (Hill's estimate), without the largest | ``tail`` |
 
 A row is left out only if all of this holds. It is far: `_FAR` robust deviations from the median. It
 lies beyond a gap that the tail of the column does not explain: in a tail like x^(−1/γ) the ratio
-of gap and γ_i has the law F(2, 2k), whatever γ, so that a Cauchy column keeps its rows; in lighter
-tails (normal, exponential, lognormal) it is smaller. It is alone: fewer than `_COMPANIONS` other
-rows beyond the gap are near it, so that a light cluster stays. And such rows are few.
+of a spacing and γ_i has about the law F(2, 2k), whatever γ, so that a Cauchy column keeps its rows;
+in lighter tails (normal, exponential, lognormal) it is smaller. It is alone: fewer than
+`_COMPANIONS` other rows beyond the gap are near it, so that a light cluster stays. And such rows
+are few.
 
 One such row can be as large as all others together: deviations, and with them the variance floor
 and the standardized features, would say nothing about the other rows.
@@ -37,6 +38,7 @@ _COMPANIONS = 4  # rows near a row that make it part of a cluster: five have a m
 _NEAR, _NEAR_IN_DEVIATIONS = 0.1, 50.0
 _SHARE, _MOST = 0.01, 100  # of the rows, beyond a gap in one column
 _SHARE_IN_ALL = 0.05  # of the rows, in all columns; more are no exceptions
+_FEWEST_IN_TAIL = 8  # rows that tell a tail
 _LISTED = 5  # rows in the sentence
 # Quantiles of the distance from the median, and of a normal law's: the median absolute deviation,
 # and wider ones for columns that hold one value in half of the rows or more.
@@ -118,6 +120,7 @@ def find_outliers(rows: Rows, moments: StandardMoments, places: Int, values: Flo
         median = float(np.median(values[:, j]))
         distances = np.abs(values[:, j] - median)
         scale = robust_scale(distances)
+        k = _n_tail(n_rows * float((distances > 0).mean()))
         # As deep in the excerpt as the tail of all rows that is compared, with a margin.
         depth = min(n, max(8, int(np.ceil(2 * n_tail * n / n_rows))))
         inner = np.partition(distances, n - depth)[n - depth]
@@ -131,7 +134,7 @@ def find_outliers(rows: Rows, moments: StandardMoments, places: Int, values: Flo
                 continue
             numbers, column = collected
             distances = np.abs(column - median)
-        for i in _alone(distances, column, scale, n_rows).tolist():
+        for i in _alone(distances, column, scale, n_rows, k).tolist():
             row, far = int(numbers[i]), float(distances[i] / scale)
             if row not in found or far > found[row][0]:
                 found[row] = far, j, float(column[i])
@@ -163,9 +166,9 @@ def _n_beyond(n_rows: int) -> int:
     return max(1, min(_MOST, int(_SHARE * n_rows)))
 
 
-def _n_tail(n_rows: int) -> int:
-    """Rows before a gap that tell the tail: the more, the farther from the tail's end."""
-    return int(np.clip(n_rows // 8, 8, 50))
+def _n_tail(n_rows: float) -> int:
+    """Spacings before a gap that tell the tail, of so many rows that are not at the median."""
+    return int(np.clip(n_rows / 8, _FEWEST_IN_TAIL, 50))
 
 
 def _beyond(
@@ -185,28 +188,32 @@ def _beyond(
     return np.concatenate(numbers), np.concatenate(values)
 
 
-def _alone(distances: Float, column: Float, scale: float, n_rows: int) -> Int:
+def _alone(distances: Float, column: Float, scale: float, n_rows: int, n_tail: int) -> Int:
     """Which entries lie beyond a gap in the tail, and without company."""
     order = np.argsort(-distances, kind="stable")
     sorted_distances = distances[order]
-    beyond = order[: _n_beyond_gap(sorted_distances, _FAR * scale, n_rows)]
+    beyond = order[: _n_beyond_gap(sorted_distances, _FAR * scale, n_rows, n_tail)]
     gaps = np.abs(column[beyond, None] - column[None, beyond])
     reach = np.minimum(_NEAR * distances[beyond], _NEAR_IN_DEVIATIONS * scale)
     companions = (gaps <= reach[:, None]).sum(axis=1) - 1  # but for the row itself
     return np.asarray(beyond[companions < _COMPANIONS])
 
 
-def _n_beyond_gap(distances: Float, far: float, n_rows: int) -> int:
+def _n_beyond_gap(distances: Float, far: float, n_rows: int, n_tail: int) -> int:
     """How many of the sorted distances lie beyond the innermost gap that the tail cannot explain.
 
     The loop starts at the innermost: rows far away together hide each other's gaps.
     """
     positive = distances[distances > 0]
-    logs, most, k = np.log(positive), _n_beyond(n_rows), _n_tail(n_rows)
-    limit = k * ((_CHANCE / most) ** (-1 / k) - 1)  # of F(2, 2k), divided by its first moment
-    for i in range(min(most, len(logs) - k - 1), 0, -1):
-        tail = (logs[i : i + k].sum() + i * logs[i] - (i + k) * logs[i + k]) / k
-        gap = i * (logs[i - 1] - logs[i])
-        if positive[i - 1] > far and gap > limit * max(tail, _LIGHTEST_TAIL):
+    spacings = np.arange(1, len(positive)) * -np.diff(np.log(positive))
+    most = _n_beyond(n_rows)
+    for i in range(min(most, len(spacings) - _FEWEST_IN_TAIL), 0, -1):
+        inner = spacings[i : i + n_tail]
+        k = len(inner)
+        # Without the largest, which may be the way from the bulk of the rows to a cluster.
+        tail = (inner.sum() - inner.max()) / (k - (1.0 / np.arange(1, k + 1)).sum())
+        # What F(2, 2k) exceeds with this chance; the two terms less allow for that largest one.
+        limit = (k - 2) * ((_CHANCE / most) ** (-1 / (k - 2)) - 1)
+        if positive[i - 1] > far and spacings[i - 1] > limit * max(tail, _LIGHTEST_TAIL):
             return i
     return 0

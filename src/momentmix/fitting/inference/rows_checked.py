@@ -247,11 +247,12 @@ def _about_kinds(
     for j in of(ColumnKind.FEW_VALUES):
         n = facts[j].n_values
         count = "two" if n == 2 else f"only {n}"
+        on_grid = f", multiples of {facts[j].grid:.6g}" if facts[j].grid > 0 and n > 2 else ""
         yield warning(
             "discrete-column",
-            f"column {column_name(moments, j)} has {count} different values: a count, a grade or "
-            "a code is not Gaussian within components, and a component can shrink to one value. "
-            "Leave it out, or fit the rows of each value apart.",
+            f"column {column_name(moments, j)} has {count} different values{on_grid}: a count, "
+            "a code or a coarse grade is not Gaussian within components, and a component can "
+            "shrink to one value. Leave it out, or fit the rows of each value apart.",
         )
     for j in of(ColumnKind.REPEATED_VALUE):
         f = facts[j]
@@ -293,9 +294,8 @@ def _shapes(
         # Rows like their neighbors count for fewer; sorted ones are as independent as before.
         alike = 0.0 if f.is_sorted and checked.is_all else min(max(serial[j][0], 0.0), 0.99)
         independent = n * (1 - alike) / (1 + alike)
-        shapes[j] = compare_column(
-            f, float(moments.shift[j]), float(moments.scale[j]), parameters, j, independent
-        )
+        shift, scale = float(moments.shift[j]), float(moments.scale[j])
+        shapes[j] = compare_column(f, shift, scale, parameters, j, independent, checked.is_all)
     return shapes
 
 
