@@ -18,16 +18,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
-from scipy.stats import kstwobign, poisson
+from scipy.stats import chi2, kstwobign, poisson
 
-from momentmix._typing import Float
+from momentmix._typing import Float, Int
 from momentmix.fitting.inference.columns_checked import ColumnFacts
 from momentmix.mixture.parameters import Parameters
 
 CHANCE = 1e-4  # that a column of a right mixture is named
 LEAST_DISTANCE = 0.015  # real columns are never exactly Gaussian; less changes little
 FAR_SHARE = 1e-3  # of the rows in the tails, from which heavy tails are fatal
+LEAST_P_VALUE = 0.01  # of columns that are taken to be independent, all others together
 _FITTED = 1.4  # times as large is D of rows that the parameters were not fitted to, at least
 _IN_TAIL = 1e-5  # probability beyond, on either side
 _FEWEST_FAR = 3  # rows in the tails; one or two are outliers
@@ -102,6 +104,41 @@ def marginal_distribution(parameters: Parameters, j: int, values: Float) -> Floa
     ):
         below += weight * ndtr((values - mean) / deviation)
     return below
+
+
+def independent_columns(values: Float) -> list[tuple[int, str]]:
+    """Columns that are not Gaussian and do not depend on any other one, with their shapes.
+
+    Each is cut at its mean, each other one into tenths; χ² tests of these tables.
+    """
+    n, d = values.shape
+    tenths = np.array([_tenths(column) for column in values.T])
+    found = []
+    for j, column in enumerate(values.T):
+        z = (column - column.mean()) / max(float(column.std()), 1e-300)
+        order = np.sort(z)
+        distance = float(np.abs(ndtr(order) - (np.arange(n) + 0.5) / n).max())
+        if distance < LEAST_DISTANCE or kstwobign.sf(_FITTED * np.sqrt(n) * distance) > CHANCE:
+            continue
+        above = z > 0
+        p_values = [_independence(tenths[k], above) for k in range(d) if k != j]
+        if d > 2 and min(p_values) > LEAST_P_VALUE / (d - 1):
+            found.append((j, shape_words(float((z**3).mean()), float((z**4).mean() - 3))))
+    return found
+
+
+def _tenths(column: Float) -> Int:
+    """Number of the tenth of the rows that each value is in."""
+    return np.searchsorted(np.quantile(column, np.arange(1, 10) / 10), column)
+
+
+def _independence(tenths: Int, above: NDArray[np.bool_]) -> float:
+    """p-value of the independence of two groupings of the rows."""
+    sizes, high = np.bincount(tenths), np.bincount(tenths, weights=above)
+    share = above.mean()
+    used = sizes > 0
+    parts = (high - share * sizes)[used] ** 2 / (share * (1 - share) * sizes[used])
+    return float(chi2.sf(parts.sum(), used.sum() - 1))
 
 
 def compare_column(

@@ -19,6 +19,7 @@ from momentmix.fitting.inference.column_shape import (
     FAR_SHARE,
     ColumnShape,
     compare_column,
+    independent_columns,
     shape_words,
 )
 from momentmix.fitting.inference.columns_checked import ColumnFacts, ColumnKind, check_column
@@ -142,6 +143,8 @@ def row_findings(
         *_about_kinds(moments, parameters, facts),
         *_about_shapes(moments, shapes, len(checked.values)),
     ]
+    if any(shape.is_other for shape in shapes.values()):
+        findings += _about_independent(moments, checked, shapes)
     coarse = {j for j, f in enumerate(facts) if _is_coarse(f, moments, parameters, j)}
     heavy = {j for j, shape in shapes.items() if shape.is_heavy}
     return RowFindings(findings, coarse | heavy, coarse)
@@ -313,6 +316,27 @@ def _about_shapes(
                 "heavy-tails",
                 f"column {column_name(moments, j)} has heavy tails: {shape.n_far} of {n} rows lie "
                 "where the mixture expects one in 50,000. Transform or trim the column.",
+            )
+
+
+def _about_independent(
+    moments: StandardMoments, checked: CheckedRows, shapes: dict[int, ColumnShape]
+) -> Iterator[Finding]:
+    """Columns that draw components away from the others, so that these do not follow the mixture.
+
+    Clusters along one column are a mixture as good as any: only where it leaves others unexplained
+    does the column need words.
+    """
+    continuous = sorted(shapes)
+    values = checked.values[:, moments.columns[continuous]]
+    for place, words in independent_columns(values):
+        j = continuous[place]
+        if not shapes[j].is_other:
+            yield warning(
+                "independent-column",
+                f"column {column_name(moments, j)} ({words}) is not Gaussian and does not depend "
+                "on the other columns: components that describe it are missing elsewhere. Leave "
+                "it out, or fit it alone.",
             )
 
 
