@@ -46,7 +46,7 @@ _FITTED = {
     "precisions_cholesky_", "n_iter_", "converged_", "lower_bound_", "certificate_",
     "standard_errors_", "n_components_",
 }  # fmt: skip
-_WARNED_OF = {"constant-column", "duplicate-columns", "outlier-influence"}  # findings
+_WARNED_OF = {"constant-column", "duplicate-columns", "outlier-influence", "outlier-rows"}
 _MOST_REPEATED = 10, 10_000  # times the rows, and rows more: memory stays near that of the rows
 _LOCKS: WeakKeyDictionary[Any, ForkSafeLock] = WeakKeyDictionary()  # by estimator; never pickled
 

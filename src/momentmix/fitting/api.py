@@ -42,6 +42,8 @@ def fit(
         JAX (x64) and other libraries of the array API stay on their device: moments and passes
         are computed there in float64, and only sums and a sample of the rows come to the host.
         Names of columns become those of the mixture; labels 0, 1, 2, … of a frame are no names.
+        A few rows that lie alone and far from all others are left out; the certificate names them
+        and does not pass.
     n_components : int or "auto"
         "auto" takes the smallest number that the certificate accepts.
     order : int or "auto"

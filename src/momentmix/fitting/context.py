@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from momentmix.fitting.inference.rows_checked import CheckedRows
+
 
 @dataclass(frozen=True)
 class Clock:
@@ -39,6 +41,8 @@ class FitContext:
     rng : numpy Generator
         All random numbers of the call come from it, stage after stage.
     clock : Clock
+    checked : CheckedRows or None
+        An excerpt of the rows, and those left out; None where the fit has no rows.
     """
 
     variance_floor: float
@@ -46,3 +50,4 @@ class FitContext:
     n_threads: int
     rng: np.random.Generator
     clock: Clock
+    checked: CheckedRows | None = None

@@ -18,7 +18,8 @@ class Provenance:
     Attributes
     ----------
     n_rows, order : int
-        Rows behind the moments, and the highest order of the moments.
+        Rows behind the moments (outliers that were left out do not count), and the highest order
+        of the moments.
     method, refine : str
         `method` is "robust" or "paper"; `refine` is "em" or "none".
     winner : str
@@ -67,7 +68,7 @@ class Diagnostics:
     Attributes
     ----------
     log_likelihood : float or None
-        Per row, in the units of the data; None without rows.
+        Per row that was used, in the units of the data; None without rows.
     notes : sequence of str
     certificate : Certificate
     candidates : list of (str, float)

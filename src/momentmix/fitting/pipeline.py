@@ -36,6 +36,7 @@ from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.findings import collect_findings, find_constants
 from momentmix.fitting.inference.over_identification import check_conditions
 from momentmix.fitting.inference.precision import predicted_loss
+from momentmix.fitting.inference.rows_checked import check_rows
 from momentmix.fitting.inference.standard_errors import (
     Uncertainty,
     uncertainty_after_em,
@@ -80,9 +81,18 @@ def fit_robust(
 ) -> FitResult:
     """Fit by the robust method; `refine` allows passes over the rows, where there are rows."""
     all_columns, summary = read_moments(data, n_components, order, refine, context)
+    notes = []
+    if isinstance(data, Rows):
+        with context.clock.stage("checks of rows"):
+            context = replace(context, checked=check_rows(data, all_columns))
+        assert context.checked is not None
+        left_out = context.checked.outliers.places
+        if left_out.size:
+            notes.append(f"{data.n_rows - left_out.size} of {data.n_rows} rows were used")
+            data = data.without(left_out)
+            all_columns, summary = read_moments(data, n_components, order, refine, context)
     rows = None if isinstance(data, StandardMoments) or not refine else data
     varying = moments = all_columns.varying()
-    notes = []
     if n_components == "auto":
         n_components, note = choose_n_components(rows, moments, context)
         notes.append(note)
@@ -276,6 +286,7 @@ def certify(
             robust_rank(moments.n_features, moments.order),
             context.variance_floor,
             from_rows=usable is None,
+            checked=context.checked,
         )
         return Certificate(test, loss, findings, parameters.n_components, support)
 
@@ -301,10 +312,13 @@ def in_data_units(
     units = float(np.log(moments.scale).sum())
     units += 0.5 * float(np.log(2 * np.pi * floor)) * int(moments.constant.sum())
     log_likelihood, certificate = answer.diagnostics.log_likelihood, answer.diagnostics.certificate
+    findings = find_constants(moments)
+    if context.checked is not None:
+        findings = context.checked.outliers.findings(moments) + findings
     diagnostics = Diagnostics(
         None if log_likelihood is None else log_likelihood - units,
         [*notes, *answer.diagnostics.notes],
-        replace(certificate, findings=certificate.findings + find_constants(moments)),
+        replace(certificate, findings=certificate.findings + findings),
         [(name, score - units) for name, score in answer.diagnostics.candidates],
         context.clock.stages,
     )

@@ -20,6 +20,7 @@ from momentmix.rows.blocks import add_sums, rows_at
 from momentmix.rows.validation import LARGEST_TO_FIT, check_values
 
 Sums = tuple[Any, ...]
+_STRETCHES = 40  # of an excerpt: enough to cover the rows, and long enough to show their order
 
 
 class Rows(ABC):
@@ -59,6 +60,23 @@ class Rows(ABC):
     def take(self, places: Int) -> Float:
         """The rows with these numbers, which ascend, as NumPy rows."""
         return np.concatenate([np.empty((0, self.n_features)), *rows_at(self.blocks(), places)])
+
+    def excerpt(self, size: int) -> tuple[Int, Float]:
+        """Numbers and values of about `size` rows in their order: the first rows, or all.
+
+        Neighbors in it are mostly neighbors among all rows. Nothing is taken of remote rows.
+        """
+        taken: list[Float] = []
+        for block in () if self.is_remote else self.blocks():
+            taken.append(block[: size - sum(map(len, taken))])
+            if sum(map(len, taken)) >= size:
+                break
+        values = np.concatenate([np.empty((0, self.n_features)), *taken])
+        return np.arange(len(values)), values
+
+    def without(self, places: Int) -> Rows:
+        """All rows but those with these numbers, which ascend."""
+        return RowsWithout(self, places)
 
     def sum_blocks(self, work: Callable[[Any], Sums], n_threads: int = 1) -> Sums:
         """`work` of every block, a tuple, added up entry by entry in the order of the blocks.
@@ -104,6 +122,34 @@ class BlockRows(Rows):
         return iter(self.source.blocks())
 
 
+class RowsWithout(Rows):
+    """Rows of another object, some of them left out."""
+
+    def __init__(self, rows: Rows, places: Int) -> None:
+        self.rows, self.places = rows, places
+        self.feature_names = rows.feature_names
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows that are left."""
+        return self.rows.n_rows - len(self.places)
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return self.rows.n_features
+
+    def blocks(self) -> Iterator[Float]:
+        """Blocks of the rows, without those left out."""
+        start = 0
+        for block in self.rows.blocks():
+            first, last = np.searchsorted(self.places, [start, start + len(block)])
+            kept = block if first == last else np.delete(block, self.places[first:last] - start, 0)
+            if len(kept):
+                yield kept
+            start += len(block)
+
+
 class HeldRows(Rows):
     """Rows of an array of any library, as it is; values were checked before."""
 
@@ -129,6 +175,18 @@ class HeldRows(Rows):
         """Add all rows to a summary at once."""
         return summary.update(self.rows)
 
+    def excerpt(self, size: int) -> tuple[Int, Float]:
+        """Stretches of neighboring rows from the first row to the last; all rows if they are few.
+
+        The array is already at hand, so rows from all over it cost no more than the first ones.
+        """
+        places = np.arange(self.n_rows)
+        if self.n_rows > size:
+            length = max(1, size // _STRETCHES)
+            starts = np.linspace(0, self.n_rows - length, _STRETCHES).astype(np.int64)
+            places = (starts[:, None] + np.arange(length)).ravel()
+        return places, self.take(places)
+
 
 class ArrayRows(HeldRows):
     """Rows of an array in memory, in blocks that fit a processor's cache a few times over."""
@@ -149,6 +207,10 @@ class ArrayRows(HeldRows):
     def take(self, places: Int) -> Float:
         """The rows with these numbers."""
         return np.asarray(self.rows[places], dtype=np.float64)
+
+    def without(self, places: Int) -> ArrayRows:
+        """All rows but those with these numbers."""
+        return ArrayRows(np.delete(self.rows, places, axis=0), self.block_size, self.feature_names)
 
 
 class DeviceRows(HeldRows):
@@ -175,6 +237,12 @@ class DeviceRows(HeldRows):
         xp = namespace(self.rows)
         chosen = xp.take(self.rows, on_device_of(places, self.rows, xp), axis=0)
         return to_numpy(as_float64(chosen, xp))
+
+    def without(self, places: Int) -> DeviceRows:
+        """All rows but those with these numbers, on the device."""
+        xp = namespace(self.rows)
+        left = on_device_of(np.delete(np.arange(self.n_rows), places), self.rows, xp)
+        return DeviceRows(xp.take(self.rows, left, axis=0), self.block_size)
 
     def sum_blocks(self, work: Callable[[Any], Sums], n_threads: int = 1) -> Sums:
         """`work` of the array as one block; it divides the rows as the device's memory allows."""

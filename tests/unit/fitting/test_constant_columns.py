@@ -112,7 +112,7 @@ def test_findings_name_the_columns_of_the_rows(case):
     texts = {f.name: f.text for f in mm.fit(wide, 2, random_state=0).certificate.findings}
     assert "columns 0, 4 hold one value only; they take no part" in texts["constant-column"]
     assert "columns 2 and 8 are copies" in texts["duplicate-columns"]
-    assert "column 5 has a value" in texts["outlier-influence"]
+    assert "row 17 (1e+06 in column 5)" in texts["outlier-rows"]
 
 
 def test_correlations_name_the_columns_of_the_rows():

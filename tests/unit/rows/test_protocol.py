@@ -78,3 +78,53 @@ def test_a_source_without_rows_is_refused():
     for call in (lambda: empty.sum_blocks(len), lambda: empty.summarize_into(MomentSummary(3, 2))):
         with pytest.raises(InputError, match="at least one row; the source gave none"):
             call()
+
+
+def test_an_excerpt_has_rows_in_their_order(rows):
+    places, values = rows.excerpt(10_000)
+    np.testing.assert_array_equal(places, np.arange(5000))
+    np.testing.assert_array_equal(values, ROWS)
+    places, values = rows.excerpt(1200)
+    assert len(places) == 1200
+    assert (np.diff(places) > 0).all()
+    assert (np.diff(places) == 1).mean() > 0.9
+    np.testing.assert_array_equal(values, ROWS[places])
+    # Of rows at hand it reaches to the last row; of a source it takes no more than the first rows.
+    assert places[-1] == (1199 if isinstance(rows, BlockRows) else 4999)
+
+
+def test_an_excerpt_of_a_source_stops_reading():
+    class Counted(Source):
+        n_read = 0
+
+        def blocks(self):
+            for block in super().blocks():
+                self.n_read += 1
+                yield block
+
+    source = Counted(ROWS)
+    BlockRows(source).excerpt(1200)
+    assert source.n_read == 2
+
+
+def test_nothing_is_taken_of_remote_rows():
+    class Remote(BlockRows):
+        is_remote = True
+
+    places, values = Remote(Source(ROWS)).excerpt(1200)
+    assert places.shape == (0,)
+    assert values.shape == (0, 3)
+
+
+def test_rows_without_some(rows):
+    places = np.array([0, 698, 699, 700, 998, 4999])
+    left = rows.without(places)
+    expected = np.delete(ROWS, places, axis=0)
+    assert (left.n_rows, left.n_features) == (4994, 3)
+    np.testing.assert_array_equal(np.concatenate(list(left.blocks())), expected)
+    np.testing.assert_array_equal(left.take(np.array([0, 697, 4993])), expected[[0, 697, 4993]])
+    summary = left.summarize_into(MomentSummary(3, 1))
+    assert summary.n_rows == 4994
+    np.testing.assert_allclose(summary.mean, expected.mean(axis=0))
+    whole_block = rows.without(np.arange(999))
+    np.testing.assert_array_equal(np.concatenate(list(whole_block.blocks())), ROWS[999:])

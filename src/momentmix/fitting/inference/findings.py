@@ -1,55 +1,41 @@
-"""Findings: what the user of a fit should know, in sentences."""
+"""Findings: what the user of a fit should know, in sentences.
+
+Those about moments are here; `component_findings`, `rows_checked` and `outliers` have the others.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from enum import Enum
+from collections.abc import Collection, Iterator
 
 import numpy as np
 
+from momentmix._typing import Float
 from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.inference.component_findings import component_findings
+from momentmix.fitting.inference.finding import (
+    Finding,
+    Severity,
+    column_name,
+    column_names,
+    fatal,
+    plural,
+    warning,
+)
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, OverIdentification
+from momentmix.fitting.inference.rows_checked import CheckedRows, row_findings
 from momentmix.index_sets import index_sets
 from momentmix.mixture.parameters import Parameters
 
-LEAST_ROWS_PER_COMPONENT = 50  # with fewer, a mean is off by 1/√50 = 0.14 deviations or more
+__all__ = ["Finding", "Severity", "collect_findings", "find_constants"]
+
 CORRELATION_THAT_MATTERS = 0.1  # with many rows, smaller ones are significant and change little
 SIGNIFICANT_DEVIATES = 6  # not reached by chance, however many pairs are tested
 COPY_CORRELATION = 0.999  # two different measurements are rarely so close
 LARGE_CONDITION_NUMBER = 1e4  # errors grow by it: few moments are known to four digits
-
-
-class Severity(Enum):
-    """How much a finding weighs: a fatal one fails the certificate."""
-
-    NOTE = "note"
-    WARNING = "warning"
-    FATAL = "fatal"
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One finding: a short name for programs, a sentence for people."""
-
-    name: str
-    severity: Severity
-    text: str
-
-    def __str__(self) -> str:
-        return f"[{self.severity.value}] {self.text}"
-
-
-def _warning(name: str, text: str) -> Finding:
-    return Finding(name, Severity.WARNING, text)
-
-
-def _fatal(name: str, text: str) -> Finding:
-    return Finding(name, Severity.FATAL, text)
-
-
-def _plural(count: int) -> str:
-    return "s" if count > 1 else ""
+# One row's share of a column's fourth moment or, where that is unknown, of its variance: from
+# here on the fit is about this row.
+_SHARE_OF_FOURTH_MOMENT, _SHARE_OF_VARIANCE = 0.5, 0.25
+_EXCESS_THAT_MATTERS = 1.0  # of a fourth standardized moment; Student's t with 10 degrees has it
 
 
 def collect_findings(
@@ -59,16 +45,34 @@ def collect_findings(
     capacity: int,
     variance_floor: float,
     from_rows: bool = False,
+    checked: CheckedRows | None = None,
 ) -> list[Finding]:
-    """All findings about a fit of standardized features; `from_rows` after EM passes."""
-    return [
-        *_about_size(moments, parameters, capacity, from_rows),
-        *_about_components(moments, parameters, variance_floor),
+    """All findings about a fit of standardized features.
+
+    `from_rows` after EM passes; `checked` holds an excerpt of the rows, where there are rows.
+    """
+    p = parameters
+    found = None if checked is None else row_findings(checked, moments, p, from_rows)
+    coarse: set[int] = set() if found is None else found.coarse
+    influenced = _influenced_feature(moments)
+    heavy = [] if checked is not None else _heavy_tailed(moments, p, influenced)
+    outliers = list(_about_outliers(moments, influenced, checked is not None))
+    findings = [
+        *_about_size(moments, p, capacity, from_rows),
+        *component_findings(moments, p, variance_floor, coarse),
         *_about_copies(moments),
-        *_about_correlations(moments, test),
-        *_about_outliers(moments),
+        *([] if found is None else found.findings),
+        *_about_tails(moments, heavy),
+        *outliers,
         *_about_test(test),
     ]
+    # Components that serve one row, or one of the values that repeat, leave the other columns
+    # correlated within them: that is a consequence, not a cause.
+    floored = p.variances[:, sorted(coarse)] <= 1.01 * variance_floor
+    if not floored.any() and all(f.severity is not Severity.FATAL for f in outliers):
+        explained = {*influenced, *heavy, *(set() if found is None else found.explained)}
+        findings += _about_correlations(moments, test, explained)
+    return findings
 
 
 def _about_size(
@@ -79,47 +83,24 @@ def _about_size(
     if r > capacity:
         text = (
             f"not identified from these moments: order {moments.order} with {d} features tells at "
-            f"most {capacity} component{_plural(capacity)} apart, {r} were asked."
+            f"most {capacity} component{plural(capacity)} apart, {r} were asked."
         )
         if from_rows:
-            yield _warning("over-capacity", text + " The answer rests on the rows alone.")
+            yield warning("over-capacity", text + " The answer rests on the rows alone.")
         else:
-            yield _fatal("over-capacity", text)
+            yield fatal("over-capacity", text)
     elif r > 1 and r == capacity and not from_rows:
-        yield _warning(
+        yield warning(
             "capacity-margin",
             f"{r} components are the most that order {moments.order} with {d} features "
             "identifies; a higher order leaves a margin.",
         )
     if n < 2 * n_parameters:
-        yield _fatal(
+        yield fatal(
             "too-few-rows",
             f"too few rows: {n:.0f} rows for {n_parameters} parameters. Use at least "
             f"{2 * n_parameters} rows, or fewer components.",
         )
-
-
-def _about_components(moments: StandardMoments, p: Parameters, floor: float) -> Iterator[Finding]:
-    expected = moments.n_effective * p.weights
-    light = np.flatnonzero(expected < LEAST_ROWS_PER_COMPONENT)
-    if light.size:
-        listed = ", ".join(f"{i} ({expected[i]:.0f} rows)" for i in light[:5])
-        yield _warning(
-            "light-components",
-            f"component{_plural(light.size)} {listed} hold few rows; their means and variances "
-            "are rough.",
-        )
-    at_floor = int((p.variances <= 1.01 * floor).sum())
-    if at_floor:
-        text = f"{at_floor} variance{_plural(at_floor)} at the floor ({floor:.1g} of the feature's "
-        yield Finding("variance-floor", Severity.NOTE, text + "variance).")
-
-
-def _column(moments: StandardMoments, j: int) -> str:
-    """A column of the rows as findings name it: by its name, escaped, or by its number."""
-    if moments.feature_names is None:
-        return str(moments.columns[j])
-    return ascii(moments.feature_names[j])
 
 
 def find_constants(moments: StandardMoments) -> list[Finding]:
@@ -127,12 +108,12 @@ def find_constants(moments: StandardMoments) -> list[Finding]:
     columns = np.flatnonzero(moments.constant)
     if not columns.size:
         return []
-    listed = ", ".join(_column(moments, j) for j in columns[:8]) + ", …" * (columns.size > 8)
-    text = f"columns {listed} hold one value only; they take no part in the fit and get"
+    listed = column_names(moments, columns.tolist())
+    text = f"{listed} hold one value only; they take no part in the fit and get"
     if columns.size == 1:
-        text = f"column {listed} holds one value only; it takes no part in the fit and gets"
+        text = f"{listed} holds one value only; it takes no part in the fit and gets"
     text += f" the variance floor. Leave {'it' if columns.size == 1 else 'them'} out."
-    return [_warning("constant-column", text)]
+    return [warning("constant-column", text)]
 
 
 def _about_copies(moments: StandardMoments) -> Iterator[Finding]:
@@ -141,60 +122,111 @@ def _about_copies(moments: StandardMoments) -> Iterator[Finding]:
     pairs = index_sets(moments.n_features, 2)
     copies = pairs[np.abs(moments.orders[2]) > COPY_CORRELATION]
     if len(copies):
-        first, second = (_column(moments, j) for j in copies[0])
-        yield _warning(
+        first, second = (column_name(moments, j) for j in copies[0])
+        yield warning(
             "duplicate-columns",
             f"columns {first} and {second} are copies of each other up to shift and scale: this "
             "is no mixture of independent features. Keep one.",
         )
 
 
-def _about_correlations(moments: StandardMoments, test: OverIdentification) -> Iterator[Finding]:
+def _about_correlations(
+    moments: StandardMoments, test: OverIdentification, explained: Collection[int]
+) -> Iterator[Finding]:
+    if not test.testable or test.p_value >= LEAST_P_VALUE:
+        return
+    places = {column: j for j, column in enumerate(moments.columns.tolist())}
+    # An estimate beyond 1 is that of something else.
     strong = [
         c
         for c in test.correlations
-        if abs(c.value) > CORRELATION_THAT_MATTERS and abs(c.deviates) > SIGNIFICANT_DEVIATES
+        if CORRELATION_THAT_MATTERS < abs(c.value) <= 1
+        and abs(c.deviates) > SIGNIFICANT_DEVIATES
+        and not {places[c.first], places[c.second]} & set(explained)
     ]
-    if strong and test.testable and test.p_value < LEAST_P_VALUE:
-        places = {column: j for j, column in enumerate(moments.columns.tolist())}
+    if strong:
         listed = "; ".join(
-            f"{_column(moments, places[c.first])} and {_column(moments, places[c.second])} "
+            f"{column_name(moments, places[c.first])} and {column_name(moments, places[c.second])} "
             f"(about {c.value:+.2f})"
             for c in strong[:3]
         )
-        yield _warning(
+        yield warning(
             "correlated-columns",
             f"columns correlated within components: {listed}. A diagonal mixture spends "
             "components on that; rotate or drop such columns.",
         )
 
 
-def _about_outliers(moments: StandardMoments) -> Iterator[Finding]:
-    low, high = moments.standard_range
-    farthest = np.maximum(-low, high)
+def _influenced_feature(moments: StandardMoments) -> list[int]:
+    """The feature whose farthest row moves third moments most, if it moves them too much."""
+    farthest = _farthest(moments)
     # One row's share in a third moment against that moment's noise 1/√N.
     influence = farthest**3 / np.sqrt(moments.n_effective)
     j = int(influence.argmax())
     # Normal rows reach 6 deviations, and then by chance: neither alone is an outlier.
-    if influence[j] > 10 and farthest[j] > 8:
-        yield _warning(
-            "outlier-influence",
-            f"column {_column(moments, j)} has a value {farthest[j]:.3g} standard deviations "
-            f"from its mean; that one row moves third moments by {influence[j]:.2g} times their "
-            "noise. Check it.",
+    return [j] if influence[j] > 10 and farthest[j] > 8 else []
+
+
+def _farthest(moments: StandardMoments) -> Float:
+    low, high = moments.standard_range
+    return np.maximum(-low, high)
+
+
+def _about_outliers(
+    moments: StandardMoments, influenced: list[int], were_rows_checked: bool
+) -> Iterator[Finding]:
+    for j in influenced:
+        far, n = float(_farthest(moments)[j]), moments.n_effective
+        fourth = np.nan if moments.powers is None else float(moments.powers[1, j])
+        dominates = far**2 > _SHARE_OF_VARIANCE * n
+        if np.isfinite(fourth):
+            dominates = far**4 > _SHARE_OF_FOURTH_MOMENT * n * fourth
+        text = (
+            f"column {column_name(moments, j)} has a value {far:.3g} standard deviations from its "
+            f"mean; that one row moves third moments by {far**3 / np.sqrt(n):.2g} times their "
+            "noise. "
+        )
+        if dominates:
+            text += "The fit is about this row. Correct it or leave it out."
+            yield fatal("outlier-influence", text)
+        elif not were_rows_checked:  # else no row lies alone: it is the tail of the column
+            yield warning("outlier-influence", text + "Check it.")
+
+
+def _heavy_tailed(moments: StandardMoments, p: Parameters, others: list[int]) -> list[int]:
+    """Features with a larger fourth moment than the mixture's, but for `others`."""
+    if moments.powers is None:
+        return []
+    nodes, node_weights = np.polynomial.hermite_e.hermegauss(8)  # exact to degree 15
+    node_weights = node_weights / node_weights.sum()
+    values = p.means[..., None] + np.sqrt(p.variances)[..., None] * nodes  # (r, d, nodes)
+    fourth, eighth = (np.einsum("i,ijq,q->j", p.weights, values**s, node_weights) for s in (4, 8))
+    excess = np.nan_to_num(moments.powers[1] - fourth)
+    noise = np.sqrt((eighth - fourth**2) / moments.n_effective)
+    heavy = (excess > _EXCESS_THAT_MATTERS) & (excess > SIGNIFICANT_DEVIATES * noise)
+    return [j for j in np.flatnonzero(heavy).tolist() if j not in others]
+
+
+def _about_tails(moments: StandardMoments, heavy: list[int]) -> Iterator[Finding]:
+    if heavy:
+        names = column_names(moments, heavy)
+        yield warning(
+            "heavy-tails",
+            f"{names}: the fourth moment is larger than the mixture's, as that of heavy tails or "
+            "of a small component that was missed. Transform or trim such columns.",
         )
 
 
 def _about_test(test: OverIdentification) -> Iterator[Finding]:
     if test.overdispersed_model:
-        yield _fatal(
+        yield fatal(
             "no-power",
             f"the test says nothing: a statistic of {test.statistic:.3g} on "
             f"{test.degrees_of_freedom} degrees of freedom is far below chance, as where a few "
             "extreme rows carry the moments. Trim or transform heavy-tailed columns.",
         )
     if test.testable and test.condition_number > LARGE_CONDITION_NUMBER:
-        yield _warning(
+        yield warning(
             "conditioning",
             f"the parameters are barely determined by the moments (condition number "
             f"{test.condition_number:.1g}); some components may be interchangeable. Use fewer "

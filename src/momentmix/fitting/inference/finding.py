@@ -1,0 +1,65 @@
+"""A finding: one thing that the user of a fit should know, with a name, a severity and words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+from momentmix.fitting.conditions.standard_moments import StandardMoments
+
+_MOST_LISTED = 8  # names in one sentence
+
+
+class Severity(Enum):
+    """How much a finding weighs: a fatal one fails the certificate."""
+
+    NOTE = "note"
+    WARNING = "warning"
+    FATAL = "fatal"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One finding: a short name for programs, a sentence for people."""
+
+    name: str
+    severity: Severity
+    text: str
+
+    def __str__(self) -> str:
+        return f"[{self.severity.value}] {self.text}"
+
+
+def note(name: str, text: str) -> Finding:
+    """What is good to know."""
+    return Finding(name, Severity.NOTE, text)
+
+
+def warning(name: str, text: str) -> Finding:
+    """What may spoil the answer."""
+    return Finding(name, Severity.WARNING, text)
+
+
+def fatal(name: str, text: str) -> Finding:
+    """What the certificate cannot pass."""
+    return Finding(name, Severity.FATAL, text)
+
+
+def plural(count: int) -> str:
+    """The ending of a noun."""
+    return "s" if count > 1 else ""
+
+
+def column_name(moments: StandardMoments, j: int) -> str:
+    """A column of the rows as findings name it: by its name, escaped, or by its number."""
+    if moments.feature_names is None:
+        return str(moments.columns[j])
+    return ascii(moments.feature_names[j])
+
+
+def column_names(moments: StandardMoments, columns: Iterable[int]) -> str:
+    """`column 3`, or `columns 3, 5`, the first few of them."""
+    names = [column_name(moments, j) for j in columns]
+    listed = ", ".join(names[:_MOST_LISTED]) + ", …" * (len(names) > _MOST_LISTED)
+    return f"column{plural(len(names))} {listed}"

@@ -1,0 +1,354 @@
+"""What the rows themselves show, beside their moments: an excerpt of them, and what is found in it.
+
+`check_rows` runs before a fit: it finds the outliers, which the fit leaves out, and keeps an
+excerpt of the other rows in their order. `row_findings` runs after it, with the fitted mixture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix._typing import Float, Int
+from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.inference.column_shape import (
+    FAR_SHARE,
+    ColumnShape,
+    compare_column,
+    independent_columns,
+    shape_words,
+)
+from momentmix.fitting.inference.columns_checked import ColumnFacts, ColumnKind, check_column
+from momentmix.fitting.inference.finding import (
+    Finding,
+    column_name,
+    column_names,
+    fatal,
+    note,
+    plural,
+    warning,
+)
+from momentmix.fitting.inference.outliers import NONE, Outliers, find_outliers
+from momentmix.mixture.density import joint_densities
+from momentmix.mixture.gaussian import coefficients, features_of
+from momentmix.mixture.parameters import Parameters
+from momentmix.rows.protocol import Rows
+
+EXCERPT = 20_000  # rows: enough for shapes and shares, and a small part of a fit's time
+_FEWEST_ROWS = 30  # with fewer, nothing can be said about columns
+_COPIES_SHARE = 0.01  # of the rows are copies of another one
+_FEWEST_COPIES = 3
+_FINEST_COLUMN = 50  # different values; rows of coarser columns are equal by chance
+_COPIES_AMONG_TIES = 0.5  # of the rows that agree in the finest column agree in all
+_SERIAL_CORRELATION = 0.1  # less hardly changes the number of independent rows
+_SIGNIFICANT_DEVIATES = 6  # not reached by chance, however many columns are tested
+_COARSE = 0.5  # grid width in deviations of a component: a variance off by 2 %; coarser is worse
+_FINE = 0.25  # of finer grids variances are off by less than 0.6 %
+_SHAPES_LISTED = 5  # columns in the sentence, the worst first
+
+
+@dataclass(frozen=True)
+class CheckedRows:
+    """An excerpt of the rows of a fit, in their order, and the rows that were left out.
+
+    Attributes
+    ----------
+    places : array of int of shape (n,)
+        Numbers of the rows of the excerpt among the rows that are fitted, ascending.
+    values : array of shape (n, n_columns)
+    n_rows : int
+        All rows that are fitted.
+    outliers : Outliers
+    """
+
+    places: Int
+    values: Float
+    n_rows: int
+    outliers: Outliers = NONE
+
+    @property
+    def is_everywhere(self) -> bool:
+        """Whether the excerpt reaches from the first row to the last."""
+        return len(self.places) > 0 and int(self.places[-1]) == self.n_rows - 1
+
+    @property
+    def is_all(self) -> bool:
+        """Whether the excerpt holds all rows."""
+        return len(self.places) == self.n_rows
+
+    @cached_property
+    def columns(self) -> list[ColumnFacts]:
+        """Facts about each column."""
+        return [check_column(column, self.places) for column in self.values.T]
+
+    @cached_property
+    def is_copy(self) -> NDArray[np.bool_]:
+        """Which rows are equal to an earlier one, of shape (n,)."""
+        seen: set[bytes] = set()
+        copies = np.zeros(len(self.values), bool)
+        for i, row in enumerate(np.ascontiguousarray(self.values + 0.0)):  # −0 + 0 is 0
+            key = row.tobytes()
+            copies[i] = key in seen
+            seen.add(key)
+        return copies
+
+
+def check_rows(rows: Rows, moments: StandardMoments) -> CheckedRows:
+    """The outliers among the rows, and an excerpt of the rows without them."""
+    places, values = rows.excerpt(EXCERPT)
+    outliers = find_outliers(rows, moments, places, values)
+    kept = ~np.isin(places, outliers.places)
+    places = places[kept] - np.searchsorted(outliers.places, places[kept])
+    return CheckedRows(places, values[kept], moments.n_rows - len(outliers.places), outliers)
+
+
+# -- findings ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RowFindings:
+    """Findings from rows.
+
+    Attributes
+    ----------
+    findings : list of Finding
+    explained : set of int
+        Features whose joint moments they explain: heavy tails, and values that repeat.
+    coarse : set of int
+        Features with values that repeat.
+    """
+
+    findings: list[Finding]
+    explained: set[int]
+    coarse: set[int]
+
+
+def row_findings(
+    checked: CheckedRows, moments: StandardMoments, parameters: Parameters, from_rows: bool
+) -> RowFindings:
+    """Findings from the rows about a fit of the features of `moments`; `from_rows` after EM."""
+    if len(checked.values) < _FEWEST_ROWS:
+        return RowFindings([], set(), set())
+    facts = [checked.columns[c] for c in moments.columns.tolist()]
+    serial = _serial_correlations(checked, moments, parameters)
+    # Answers from moments alone are less precise than the rows: these would find them wrong.
+    shapes = _shapes(checked, moments, parameters, facts, serial) if from_rows else {}
+    findings = [
+        *_about_copies(checked),
+        *_about_order(moments, facts, serial, checked),
+        *_about_kinds(moments, parameters, facts),
+        *_about_shapes(moments, shapes, len(checked.values)),
+    ]
+    if any(shape.is_other for shape in shapes.values()):
+        findings += _about_independent(moments, checked, shapes)
+    coarse = {j for j, f in enumerate(facts) if _is_coarse(f, moments, parameters, j)}
+    heavy = {j for j, shape in shapes.items() if shape.is_heavy}
+    return RowFindings(findings, coarse | heavy, coarse)
+
+
+def _is_coarse(
+    facts: ColumnFacts, moments: StandardMoments, parameters: Parameters, j: int
+) -> bool:
+    if facts.kind is ColumnKind.ROUNDED:
+        return _grid_in_deviations(facts, moments, parameters, j) > _COARSE
+    return not facts.is_continuous
+
+
+def _grid_in_deviations(
+    facts: ColumnFacts, moments: StandardMoments, parameters: Parameters, j: int
+) -> float:
+    """Width of the grid in standard deviations of the narrowest component."""
+    least = float(np.sqrt(parameters.variances[:, j].min()))
+    return facts.grid / float(moments.scale[j]) / least
+
+
+def _about_copies(checked: CheckedRows) -> Iterator[Finding]:
+    n, copies = len(checked.values), int(checked.is_copy.sum())
+    finest = max(checked.columns, key=lambda f: f.n_values)
+    varying = sum(f.n_values > 1 for f in checked.columns)
+    tied = n - finest.n_values
+    if (
+        varying > 1  # of one column alone, equal rows are rounded values
+        and finest.n_values >= _FINEST_COLUMN
+        and copies >= max(_FEWEST_COPIES, _COPIES_SHARE * n)
+        and copies >= _COPIES_AMONG_TIES * tied
+    ):
+        among = "" if checked.is_all else f" of {n} that were compared"
+        yield warning(
+            "duplicate-rows",
+            f"{copies} rows{among} ({copies / n:.0%}) are copies of another row; the test and the "
+            "standard errors take them for independent observations. Keep one of each.",
+        )
+
+
+def _serial_correlations(
+    checked: CheckedRows, moments: StandardMoments, parameters: Parameters
+) -> list[tuple[float, int]]:
+    """For each feature the correlation of neighboring rows within components, and their number.
+
+    Residuals from the most probable component: rows that are sorted by component are no matter.
+    """
+    z = (checked.values[:, moments.columns] - moments.shift) / moments.scale
+    with np.errstate(over="ignore"):
+        joint = joint_densities(coefficients(parameters), features_of(z))
+    labels = joint.argmax(axis=0)
+    residuals = (z - parameters.means[labels]) / np.sqrt(parameters.variances[labels])
+    residuals = np.clip(residuals, -3.0, 3.0)  # a few far rows say nothing about the order
+    neighbors = np.diff(checked.places) == 1
+    neighbors &= ~checked.is_copy[1:] & ~checked.is_copy[:-1]
+    first, second = residuals[:-1][neighbors], residuals[1:][neighbors]
+    n = len(first)
+    if n < _FEWEST_ROWS:
+        return [(0.0, n)] * z.shape[1]
+    first, second = first - first.mean(axis=0), second - second.mean(axis=0)
+    lengths = np.sqrt((first**2).sum(axis=0) * (second**2).sum(axis=0))
+    along = (first * second).sum(axis=0)
+    return [(float(a / max(b, 1e-300)), n) for a, b in zip(along, lengths, strict=True)]
+
+
+def _about_order(
+    moments: StandardMoments,
+    facts: list[ColumnFacts],
+    serial: list[tuple[float, int]],
+    checked: CheckedRows,
+) -> Iterator[Finding]:
+    ordered = [
+        j
+        for j, (value, n) in enumerate(serial)
+        if abs(value) > _SERIAL_CORRELATION
+        and abs(value) * np.sqrt(n) > _SIGNIFICANT_DEVIATES
+        and not facts[j].is_sorted
+    ]
+    if ordered:
+        worst = max(ordered, key=lambda j: abs(serial[j][0]))
+        yield warning(
+            "ordered-rows",
+            f"neighboring rows are alike within components, in {column_names(moments, ordered)} "
+            f"(serial correlation {serial[worst][0]:.2f} in {column_name(moments, worst)}): rows "
+            "in the order of time, or sorted by a group. The test and the standard errors take "
+            "rows for independent; thin the rows, or remove the trend first.",
+        )
+
+
+def _about_kinds(
+    moments: StandardMoments, parameters: Parameters, facts: list[ColumnFacts]
+) -> Iterator[Finding]:
+    def of(kind: ColumnKind) -> list[int]:
+        return [j for j, f in enumerate(facts) if f.kind is kind]
+
+    numbers = of(ColumnKind.ROW_NUMBER)
+    if numbers:
+        yield fatal(
+            "row-number",
+            f"{column_names(moments, numbers)}: values grow evenly from row to row, as row "
+            "numbers and time stamps do. They are no measurement; leave them out.",
+        )
+    for j in of(ColumnKind.FEW_VALUES):
+        n = facts[j].n_values
+        count = "two" if n == 2 else f"only {n}"
+        on_grid = f", multiples of {facts[j].grid:.6g}" if facts[j].grid > 0 and n > 2 else ""
+        yield warning(
+            "discrete-column",
+            f"column {column_name(moments, j)} has {count} different values{on_grid}: a count, "
+            "a code or a coarse grade is not Gaussian within components, and a component can "
+            "shrink to one value. Leave it out, or fit the rows of each value apart.",
+        )
+    for j in of(ColumnKind.REPEATED_VALUE):
+        f = facts[j]
+        yield warning(
+            "repeated-value",
+            f"column {column_name(moments, j)} is {f.top_value:.6g} in {f.top_share:.0%} of the "
+            "rows and varies in the others: a component can shrink to that value. If it stands "
+            "for a missing value, drop such rows; else fit the other rows apart.",
+        )
+    for j in of(ColumnKind.ROUNDED):
+        width = _grid_in_deviations(facts[j], moments, parameters, j)
+        if width <= _FINE:
+            continue
+        how = warning if width > _COARSE else note
+        yield how(
+            "rounded-column",
+            f"column {column_name(moments, j)} is rounded to multiples of {facts[j].grid:.6g}, "
+            f"which is {width:.2g} deviations of the narrowest component: variances are "
+            "too large by a twelfth of its square. Use unrounded values, or add uniform noise of "
+            "that width.",
+        )
+
+
+def _shapes(
+    checked: CheckedRows,
+    moments: StandardMoments,
+    parameters: Parameters,
+    facts: list[ColumnFacts],
+    serial: list[tuple[float, int]],
+) -> dict[int, ColumnShape]:
+    """Continuous columns of an excerpt from all over the rows, against the mixture."""
+    if not checked.is_everywhere:
+        return {}
+    n = float((~checked.is_copy).sum())
+    shapes = {}
+    for j, f in enumerate(facts):
+        if f.kind not in (ColumnKind.CONTINUOUS, ColumnKind.ROUNDED):
+            continue
+        # Rows like their neighbors count for fewer; sorted ones are as independent as before.
+        alike = 0.0 if f.is_sorted and checked.is_all else min(max(serial[j][0], 0.0), 0.99)
+        independent = n * (1 - alike) / (1 + alike)
+        shift, scale = float(moments.shift[j]), float(moments.scale[j])
+        shapes[j] = compare_column(f, shift, scale, parameters, j, independent, checked.is_all)
+    return shapes
+
+
+def _about_shapes(
+    moments: StandardMoments, shapes: dict[int, ColumnShape], n: int
+) -> Iterator[Finding]:
+    words = {j: shape_words(s.skewness_gap, s.kurtosis_gap) for j, s in shapes.items()}
+    others = sorted((j for j in shapes if shapes[j].is_other), key=lambda j: -shapes[j].distance)
+    if others:
+        yield fatal("column-shape", shape_text(moments, [(j, words[j]) for j in others]))
+    for j, shape in shapes.items():
+        if shape.is_heavy and (words[j] == "heavy-tailed" or not shape.is_other):
+            severity = fatal if shape.n_far > FAR_SHARE * n else warning
+            yield severity(
+                "heavy-tails",
+                f"column {column_name(moments, j)} has heavy tails: {shape.n_far} of {n} rows lie "
+                "where the mixture expects one in 50,000. Transform or trim the column.",
+            )
+
+
+def _about_independent(
+    moments: StandardMoments, checked: CheckedRows, shapes: dict[int, ColumnShape]
+) -> Iterator[Finding]:
+    """Columns that draw components away from the others, so that these do not follow the mixture.
+
+    Clusters along one column are a mixture as good as any: only where it leaves others unexplained
+    does the column need words.
+    """
+    continuous = sorted(shapes)
+    values = checked.values[:, moments.columns[continuous]]
+    for place, words in independent_columns(values):
+        j = continuous[place]
+        if not shapes[j].is_other:
+            yield warning(
+                "independent-column",
+                f"column {column_name(moments, j)} ({words}) is not Gaussian and does not depend "
+                "on the other columns: components that describe it are missing elsewhere. Leave "
+                "it out, or fit it alone.",
+            )
+
+
+def shape_text(moments: StandardMoments, columns: Sequence[tuple[int, str]]) -> str:
+    """The sentence about features that do not follow the mixture, each with its `shape_words`."""
+    listed = ", ".join(
+        f"{column_name(moments, j)} ({words})" for j, words in columns[:_SHAPES_LISTED]
+    )
+    more = f" and {len(columns) - _SHAPES_LISTED} more" if len(columns) > _SHAPES_LISTED else ""
+    verb = "does" if len(columns) == 1 else "do"
+    return (
+        f"column{plural(len(columns))} {listed}{more} {verb} not follow the fitted mixture: not "
+        "Gaussian within components, or a component is missing. Transform or leave out such "
+        "columns, or ask for more components."
+    )

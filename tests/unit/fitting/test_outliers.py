@@ -1,0 +1,244 @@
+"""Rows that lie alone and far from all others: named, left out, and never passed."""
+
+from dataclasses import replace
+
+import array_api_strict as strict
+import numpy as np
+import pytest
+from fitting_helpers import exact_moments, random_mixture
+
+import momentmix as mm
+from momentmix.fitting.inference.finding import Severity
+from momentmix.fitting.inference.findings import collect_findings
+from momentmix.fitting.inference.outliers import find_outliers, robust_scale
+from momentmix.fitting.inference.over_identification import check_conditions
+from momentmix.fitting.inference.rows_checked import check_rows
+from momentmix.fitting.inputs import rows_of, summarized
+from momentmix.mixture.parameters import Parameters
+from momentmix.rows.protocol import BlockRows
+
+
+def outliers_of(data):
+    rows = rows_of(data)
+    moments, _ = summarized(rows, 1, 1)
+    return check_rows(rows, moments).outliers
+
+
+def column(law, n, seed):
+    rng = np.random.default_rng(seed)
+    return {
+        "normal": lambda: rng.standard_normal(n),
+        "exponential": lambda: rng.exponential(size=n),
+        "lognormal": lambda: np.exp(rng.standard_normal(n)),
+        "Cauchy": lambda: rng.standard_cauchy(n),
+        "Student t(3)": lambda: rng.standard_t(3, n),
+        "nine in ten are zero": lambda: rng.exponential(size=n) * (rng.uniform(size=n) > 0.9),
+        "rare yes": lambda: (rng.uniform(size=n) < 0.01) * 1.0,
+        "counts": lambda: rng.poisson(0.3, n) * 1.0,
+        "cluster far away": lambda: rng.standard_normal(n) + 100.0 * (np.arange(n) % 20 == 0),
+        "cluster of 20 rows": lambda: rng.standard_normal(n) + 40.0 * (np.arange(n) < 20),
+    }[law]()
+
+
+LAWS = [
+    "normal", "exponential", "lognormal", "Cauchy", "Student t(3)", "nine in ten are zero",
+    "rare yes", "counts", "cluster far away", "cluster of 20 rows",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("n", [100, 500, 5000])
+def test_no_column_loses_its_rows(law, n):
+    """A gap in the heaviest tail (Cauchy) has a chance of 1 %, and then few rows are lost."""
+    counts = [outliers_of(column(law, n, seed)[:, None]).n_found for seed in range(40)]
+    assert np.count_nonzero(counts) <= 3  # of 40; 4 or more have a chance of 1e-3 at a rate of 2 %
+    assert max(counts) <= 0.01 * n
+
+
+# A tail that is lighter than Cauchy's, and that more than ten rows tell.
+LIGHTER = [
+    (law, n)
+    for law in LAWS
+    for n in (100, 500, 5000)
+    if law not in ("Cauchy", "rare yes") and (law, n) != ("nine in ten are zero", 100)
+]
+
+
+@pytest.mark.parametrize(("law", "n"), LIGHTER)
+def test_a_wild_row_is_found_in_any_column(law, n):
+    """Negative control of the test above."""
+    hits = 0
+    for seed in range(10):
+        x = column(law, n, seed)
+        x[n // 3] = -1e6
+        found = outliers_of(x[:, None])
+        hits += n // 3 in found.places and -1e6 in found.values and found.n_found <= 3
+    assert hits == 10
+
+
+def test_several_rows_do_not_hide_each_other():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((2000, 3))
+    wild = np.sort(rng.choice(2000, 15, replace=False))
+    x[wild, 1] = 1e3 * rng.standard_normal(15)
+    found = outliers_of(x).places
+    assert np.isin(found, wild).all()
+    assert len(found) >= 13  # one or two may lie among the other rows
+    x[wild, 1] = -999.0  # fifteen rows at one place are a cluster
+    assert outliers_of(x).n_found == 0
+    x[wild[3:], 1] = 0.0
+    np.testing.assert_array_equal(outliers_of(x).places, wild[:3])
+
+
+def test_robust_scale_of_columns_that_hold_one_value():
+    rng = np.random.default_rng(0)
+    normal = np.abs(rng.standard_normal(100_000))
+    assert robust_scale(normal) == pytest.approx(1.0, abs=0.02)
+    for share in (0.6, 0.9, 0.98):
+        some = np.where(rng.uniform(size=100_000) < share, 0.0, normal)
+        assert 0 < robust_scale(some) < 1.5
+    rare = np.zeros(1000)
+    rare[:3] = 1.0, 2.0, 3.0
+    assert robust_scale(rare) == 2.0
+    assert robust_scale(np.zeros(5)) == 0.0
+
+
+class Source:
+    """A caller's own blocks."""
+
+    def __init__(self, rows):
+        self.rows, (self.n_rows, self.n_features) = rows, rows.shape
+
+    def blocks(self):
+        return iter(np.array_split(self.rows, 7))
+
+
+@pytest.mark.parametrize("kind", [np.asarray, strict.asarray, lambda x: BlockRows(Source(x))])
+def test_rows_beyond_an_excerpt_are_found(kind):
+    x = np.random.default_rng(0).standard_normal((50_000, 4))
+    assert outliers_of(kind(x)).n_found == 0
+    x[31_234, 2], x[40_001, 0], x[5, 3] = 1e5, -300.0, 60.0
+    found = outliers_of(kind(x))
+    np.testing.assert_array_equal(found.places, [5, 31_234, 40_001])
+    np.testing.assert_array_equal(found.columns, [3, 2, 0])
+    np.testing.assert_array_equal(found.values, [60.0, 1e5, -300.0])
+
+
+def test_rows_unlike_the_first_ones_are_no_outliers():
+    x = np.random.default_rng(0).standard_normal((50_000, 2))
+    x[25_000:] += 1000.0
+    assert outliers_of(BlockRows(Source(x))).n_found == 0
+
+
+def test_all_rows_are_looked_at_only_where_the_bounds_are_far():
+    x = np.random.default_rng(0).standard_normal((50_000, 2))
+    rows = rows_of(x)
+    moments, _ = summarized(rows, 1, 1)
+    places, values = rows.excerpt(20_000)
+    passes = []
+
+    class Watched(type(rows)):
+        def blocks(self):
+            passes.append(1)
+            return super().blocks()
+
+    find_outliers(Watched(x), moments, places, values)
+    assert not passes
+    find_outliers(Watched(x), replace(moments, maximum=moments.maximum + 90), places, values)
+    assert len(passes) == 2
+
+
+# -- in a fit ---------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def case():
+    truth = mm.DiagonalMixture([0.4, 0.6], [[-2.0] * 5, [2.0] * 5], np.ones((2, 5)))
+    return truth.sample(500, random_state=0)[0]
+
+
+@pytest.mark.parametrize("refine", ["auto", None])
+def test_one_wild_row_neither_spoils_the_fit_nor_is_passed(case, refine):
+    wild = np.insert(case, 17, [0.0, 1.0, 1e6, 0.0, 0.0], axis=0)
+    result = mm.fit(wild, 2, refine=refine, random_state=0)
+    clean = mm.fit(case, 2, refine=refine, random_state=0)
+    np.testing.assert_array_equal(result.mixture.means, clean.mixture.means)
+    np.testing.assert_array_equal(result.mixture.variances, clean.mixture.variances)
+    assert result.n_rows == 500 == result.summary.n_rows
+    assert "500 of 501 rows were used" in result.notes
+    assert not result.certificate.passed
+    (finding,) = (f for f in result.certificate.findings if f.name == "outlier-rows")
+    assert finding.severity is Severity.FATAL
+    assert "1 row far from all others, left out of the fit: row 17 (1e+06 in column 2)" in str(
+        finding
+    )
+    assert clean.certificate.passed
+    assert not any("rows were used" in note for note in clean.notes)
+    assert "outlier-rows" not in [f.name for f in clean.certificate.findings]
+    assert result.mixture.predict(wild).shape == (501,)
+
+
+def test_constant_columns_do_not_shift_the_names(case):
+    pd = pytest.importorskip("pandas")
+    wild = np.column_stack([np.full(500, 7.0), case])
+    wild[[3, 9], [2, 4]] = 1e6, -1e5
+    frame = pd.DataFrame(wild, columns=list("abcdef"))
+    certificate = mm.fit(frame, 2, random_state=0).certificate
+    (text,) = (f.text for f in certificate.findings if f.name == "outlier-rows")
+    assert "2 rows far from all others" in text
+    assert "row 3 (1e+06 in column 'c'); row 9 (-100000 in column 'e')" in text
+    assert "Correct them, or leave them out." in text
+
+
+def test_too_many_are_kept_and_said_to_be():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((400, 12))
+    for j in range(12):  # three rows a column, 36 of 400 rows
+        x[3 * j : 3 * j + 3, j] = [1e4, -3e4, 9e4]
+    found = outliers_of(x)
+    assert found.too_many
+    assert found.places.size == 0
+    moments, _ = summarized(rows_of(x), 1, 1)
+    (finding,) = found.findings(moments)
+    assert finding.severity is Severity.FATAL
+    assert "36 rows lie alone and far from all others; these are too many to leave out" in str(
+        finding
+    )
+
+
+# -- from a summary ---------------------------------------------------------------------------
+
+
+def influence(moments, truth):
+    standard = moments.standardize(truth)
+    p = Parameters(standard.weights, standard.means, standard.variances)
+    test = check_conditions(moments, p, np.random.default_rng(0), bootstrap=False)
+    findings = collect_findings(moments, p, test, capacity=9, variance_floor=1e-6)
+    return [f for f in findings if f.name == "outlier-influence"]
+
+
+def test_a_summary_that_one_row_dominates_is_not_passed(case):
+    wild = case.copy()
+    wild[17, 2] = 1e6
+    certificate = mm.fit(mm.summarize(wild, 3), 2, random_state=0).certificate
+    (finding,) = (f for f in certificate.findings if f.name == "outlier-influence")
+    assert finding.severity is Severity.FATAL
+    assert "column 2 has a value 22.3 standard deviations" in finding.text
+    assert "The fit is about this row" in finding.text
+    clean = mm.fit(mm.summarize(case, 3), 2, random_state=0).certificate
+    assert "outlier-influence" not in [f.name for f in clean.findings]
+
+
+def test_powers_tell_one_far_row_from_a_heavy_tail():
+    truth = random_mixture(2, 5, seed=0)
+    moments = exact_moments(truth, 3, n_rows=10_000)  # bounds of 20 deviations
+    (finding,) = influence(moments, truth)
+    assert finding.severity is Severity.WARNING  # 4 % of the variance
+    assert "Check it." in finding.text
+    powers = np.full((4, 5), np.nan)
+    powers[1] = 3.0 + 20.0**4 / 10_000  # normal, and one row: 84 % of the fourth moment
+    (finding,) = influence(replace(moments, powers=powers), truth)
+    assert finding.severity is Severity.FATAL
+    powers[1] = 113.9  # of a lognormal column: 14 %
+    (finding,) = influence(replace(moments, powers=powers), truth)
+    assert finding.severity is Severity.WARNING

@@ -1,0 +1,357 @@
+"""Findings from the rows: each on a table that has it, and none on clean ones."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import momentmix as mm
+from momentmix.fitting.em.passes import full_passes
+from momentmix.fitting.em.sample import draw_sample
+from momentmix.fitting.inference.column_shape import shape_words
+from momentmix.fitting.inference.columns_checked import ColumnKind, check_column
+from momentmix.fitting.inference.component_findings import component_findings
+from momentmix.fitting.inference.finding import Severity
+from momentmix.fitting.inference.findings import collect_findings
+from momentmix.fitting.inference.over_identification import Correlation, OverIdentification
+from momentmix.fitting.inference.rows_checked import check_rows, row_findings, shape_text
+from momentmix.fitting.inputs import rows_of, summarized
+from momentmix.mixture.parameters import Parameters
+
+N = 2000
+
+
+def clean_case(seed, n=N, separation=None):
+    rng = np.random.default_rng(seed)
+    d, r = int(rng.integers(3, 9)), int(rng.integers(1, 5))
+    means = rng.normal(size=(r, d)) * (separation or rng.uniform(1, 3))
+    truth = mm.DiagonalMixture(rng.dirichlet(np.full(r, 4.0)), means, rng.uniform(0.3, 2, (r, d)))
+    rows, labels = truth.sample(n, random_state=seed)
+    return truth, rows, labels
+
+
+def refined(data, start):
+    """Rows, moments and the maximum of the likelihood next to `start`."""
+    rows = rows_of(data)
+    moments, _ = summarized(rows, 2, 1)
+    standard = moments.standardize(start)
+    p = Parameters(standard.weights, standard.means, standard.variances)
+    sample = draw_sample(rows, moments, np.random.default_rng(0))
+    p = full_passes(rows, moments, p, sample, np.full(moments.n_features, 1e-6), 60, 1).parameters
+    return rows, moments, p
+
+
+def findings_of(data, start):
+    rows, moments, p = refined(data, start)
+    checked = check_rows(rows, moments)
+    return {f.name: f for f in row_findings(checked, moments, p, True).findings}
+
+
+def with_column(case, column):
+    """The case with an independent column, as the last one."""
+    truth, rows, _ = case
+    middle = np.clip(column, *np.quantile(column, [0.02, 0.98]))
+    r = truth.n_components
+    start = mm.DiagonalMixture(
+        truth.weights,
+        np.column_stack([truth.means, np.full(r, middle.mean())]),
+        np.column_stack([truth.variances, np.full(r, middle.var())]),
+    )
+    return np.column_stack([rows, column]), start
+
+
+# -- columns ----------------------------------------------------------------------------------
+
+
+def autoregressive(rng, n):
+    x = rng.standard_normal(n)
+    for i in range(1, n):
+        x[i] = 0.5 * x[i - 1] + np.sqrt(0.75) * x[i]
+    return x
+
+
+# law of a column: (values, name of the finding, severity, words)
+COLUMNS = {
+    "exponential": (
+        lambda g: g.exponential(size=N), "column-shape", "fatal", "{} (skewed to the right)",
+    ),
+    "uniform": (lambda g: g.uniform(size=N), "column-shape", "fatal", "{} (flat)"),
+    "bimodal": (
+        lambda g: g.standard_normal(N) + 6 * g.integers(0, 2, N),
+        "column-shape", "fatal", "{} (two peaks)",
+    ),
+    "row number": (lambda g: np.arange(N) * 1.0, "row-number", "fatal", "column {}: values grow"),
+    "time stamp": (
+        lambda g: 1.7e9 - 60.0 * np.arange(N), "row-number", "fatal", "column {}: values grow",
+    ),
+    "heavy": (lambda g: g.standard_t(3, N), "heavy-tails", "fatal", "column {} has heavy tails"),
+    "half zero": (
+        lambda g: np.where(g.uniform(size=N) < 0.5, 0.0, g.exponential(size=N)),
+        "repeated-value", "warning", "column {} is 0 in ",
+    ),
+    "sentinel": (
+        lambda g: np.where(g.uniform(size=N) < 0.05, -9.0, g.standard_normal(N)),
+        "repeated-value", "warning", "column {} is -9 in ",
+    ),
+    "two values": (
+        lambda g: g.integers(0, 2, N) * 1.0, "discrete-column", "warning",
+        "column {} has two different values",
+    ),
+    "counts": (
+        lambda g: g.poisson(3, N) * 1.0, "discrete-column", "warning",
+        "different values, multiples of 1",
+    ),
+    "rounded": (
+        lambda g: np.round(g.standard_normal(N) / 0.3) * 0.3, "rounded-column", "note",
+        "column {} is rounded to multiples of 0.3, which is 0.",
+    ),
+    "autoregressive": (
+        lambda g: autoregressive(g, N), "ordered-rows", "warning",
+        "alike within components, in column {} (serial",
+    ),
+    "drift": (
+        lambda g: g.standard_normal(N) + np.linspace(0, 3, N), "ordered-rows", "warning",
+        "alike within components, in column {} (serial",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("law", COLUMNS)
+def test_a_column_is_named_for_what_it_is(law):
+    make, name, severity, words = COLUMNS[law]
+    hits = 0
+    for seed in range(10):
+        case = clean_case(seed)
+        data, start = with_column(case, make(np.random.default_rng(100 + seed)))
+        found = findings_of(data, start)
+        finding = found.get(name)
+        hits += (
+            finding is not None
+            and finding.severity.value == severity
+            and words.format(data.shape[1] - 1) in finding.text
+        )
+        # Nothing else is named, unless the column draws components away from the other columns.
+        others = {"column-shape"} if law in ("heavy", "drift", "half zero", "sentinel") else set()
+        assert set(found) <= {name, *others}
+    assert hits >= 9  # one in ten tables may hide it: the components may take it in
+
+
+def test_nothing_is_named_on_clean_tables():
+    """Negative control of all of these: at a chance of 1e-4 a column, none of 20 tables."""
+    for seed in range(20):
+        truth, rows, _ = clean_case(seed)
+        assert not findings_of(rows, truth), seed
+
+
+def test_order_of_components_and_of_values_is_no_time():
+    for seed in range(10):
+        truth, rows, labels = clean_case(seed, separation=3.0)
+        by_component = rows[np.argsort(labels, kind="stable")]
+        assert not findings_of(by_component, truth)
+        sorted_rows = rows[np.argsort(rows[:, 1])]
+        assert not findings_of(sorted_rows, truth)
+
+
+def test_fine_grids_and_decimals_are_no_matter():
+    for seed in range(5):
+        truth, rows, _ = clean_case(seed)
+        assert not findings_of(np.round(rows, 2), truth)
+        assert not findings_of(rows.astype(np.float32), truth)
+
+
+def test_a_coarse_grid_is_a_warning():
+    truth, rows, _ = clean_case(1)
+    narrow = np.sqrt(truth.variances.min())
+    rows[:, 0] = np.round(rows[:, 0] / narrow / 0.7) * narrow * 0.7
+    finding = findings_of(rows, truth)
+    kinds = {"rounded-column": Severity.WARNING, "discrete-column": Severity.WARNING}
+    (name,) = finding
+    assert finding[name].severity is kinds[name]
+
+
+@pytest.mark.parametrize("width", [0.1, 0.25, 1e-3, 7.0, 1e8])
+def test_grids_are_found_whatever_their_width(width):
+    rng = np.random.default_rng(0)
+    numbers = np.round(20 * rng.standard_normal(N))
+    facts = check_column(numbers * width, np.arange(N))
+    assert facts.kind is ColumnKind.ROUNDED
+    assert facts.grid == pytest.approx(width, rel=1e-6)
+    shifted = check_column((numbers + 0.01 * rng.standard_normal(N)) * width, np.arange(N))
+    assert shifted.kind is ColumnKind.CONTINUOUS
+
+
+def test_facts_of_columns():
+    rng = np.random.default_rng(0)
+    places = np.arange(500)
+    constant = check_column(np.full(500, 2.0), places)
+    assert (constant.n_values, constant.kind) == (1, ColumnKind.FEW_VALUES)
+    falling = check_column(np.sort(rng.standard_normal(500))[::-1], places)
+    assert falling.is_sorted
+    assert falling.kind is ColumnKind.CONTINUOUS
+    # Twenty rows may have few values by chance.
+    assert check_column(np.arange(20) % 7 * 1.0, np.arange(20)).kind is not ColumnKind.FEW_VALUES
+    # Numbers of rows in stretches of an excerpt.
+    stretches = (np.arange(0, 10_000, 1000)[:, None] + np.arange(50)).ravel()
+    assert check_column(stretches * 2.0, stretches).kind is ColumnKind.ROW_NUMBER
+
+
+def test_words_for_shapes():
+    assert shape_words(2.0, 6.0) == "skewed to the right"
+    assert shape_words(-2.0, 6.0) == "skewed to the left"
+    assert shape_words(0.0, -1.2) == "flat"
+    assert shape_words(0.05, -1.62) == "two peaks"
+    assert shape_words(0.1, 6.0) == "heavy-tailed"
+    moments, _ = summarized(rows_of(np.random.default_rng(0).normal(size=(50, 9))), 1, 1)
+    assert shape_text(moments, [(3, "flat")]).startswith("column 3 (flat) does not follow")
+    many = shape_text(moments, [(j, "flat") for j in range(7)])
+    assert "columns 0 (flat), 1 (flat), 2 (flat), 3 (flat), 4 (flat) and 2 more do not" in many
+
+
+# -- rows -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda g, x: np.concatenate([x, x[:200]]),
+        lambda g, x: g.permutation(np.concatenate([x, x[:50]])),
+        lambda g, x: np.repeat(x, 2, axis=0),
+        lambda g, x: x[g.integers(0, len(x), len(x))],
+    ],
+)
+def test_copies_of_rows_are_named(change):
+    for seed in range(5):
+        truth, rows, _ = clean_case(seed)
+        data = change(np.random.default_rng(seed), rows)
+        copies = len(data) - len(np.unique(data, axis=0))
+        (finding,) = findings_of(data, truth).values()
+        assert finding.name == "duplicate-rows"
+        assert finding.severity is Severity.WARNING
+        assert finding.text.startswith(f"{copies} rows ({copies / len(data):.0%}) are copies")
+
+
+def test_equal_rows_of_rounded_columns_are_no_copies():
+    rng = np.random.default_rng(0)
+    truth = mm.DiagonalMixture([1.0], [[0.0, 0.0]], [[1.0, 1.0]])
+    rows = np.round(rng.standard_normal((N, 2)), 1)
+    assert len(np.unique(rows, axis=0)) < 0.9 * N
+    assert "duplicate-rows" not in findings_of(rows, truth)
+
+
+def test_findings_use_an_excerpt_of_many_rows():
+    truth, rows, _ = clean_case(3, n=45_000)
+    assert not findings_of(rows, truth)
+    data, start = with_column((truth, rows, None), np.arange(45_000) * 1.0)
+    assert "row-number" in findings_of(data, start)
+    data, start = with_column((truth, rows, None), np.random.default_rng(0).uniform(size=45_000))
+    assert f"{data.shape[1] - 1} (flat)" in findings_of(data, start)["column-shape"].text
+
+
+def test_few_rows_say_nothing_about_columns():
+    truth = mm.DiagonalMixture([1.0], [[0.0, 0.0]], [[1.0, 1.0]])
+    rows = np.random.default_rng(0).integers(0, 2, (25, 2)) * 1.0
+    assert not findings_of(rows, truth)
+
+
+# -- components -------------------------------------------------------------------------------
+
+
+def component_names(weights, variances, n_rows, coarse=()):
+    rows = np.random.default_rng(0).normal(size=(n_rows, len(variances[0])))
+    moments, _ = summarized(rows_of(rows), 1, 1)
+    variances = np.array(variances, float)
+    p = Parameters(np.array(weights), np.zeros_like(variances), variances)
+    found = component_findings(moments, p, 1e-6, coarse)
+    return {(f.name, f.severity.value) for f in found}
+
+
+def test_spurious_components_are_fatal():
+    fatal, light = ("spurious-components", "fatal"), ("light-components", "warning")
+    ones = [[1.0] * 5, [1.0] * 5]
+    assert component_names([0.99, 0.01], ones, 500) == {fatal}  # 5 rows, 5 features
+    assert component_names([0.98, 0.02], ones, 500) == {light}
+    assert component_names([0.5, 0.5], ones, 500) == set()
+    floored = [[1.0] * 5, [1e-6, 1e-6, 1.0, 1.0, 1.0]]
+    note, warning = ("variance-floor", "note"), ("variance-floor", "warning")
+    assert component_names([0.95, 0.05], floored, 500) == {fatal, note}
+    assert component_names([0.5, 0.5], floored, 500) == {note}
+    assert component_names([0.95, 0.05], floored, 500, coarse={0, 1}) == {light, warning}
+    assert component_names([0.95, 0.05], floored, 500, coarse={0}) == {light, note, warning}
+    assert component_names([1.0], [[1.0] * 5], 4) == {light}  # one component has all rows
+
+
+def test_a_component_of_two_rows_is_not_passed():
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((300, 4))
+    rows[:2] = [7.0, 7.0, 7.0, 7.0]
+    rows[:2] += 0.01 * rng.standard_normal((2, 4))
+    certificate = mm.fit(rows, 2, random_state=0).certificate
+    assert not certificate.passed
+
+
+# -- correlations -----------------------------------------------------------------------------
+
+
+def correlated(value, data=None, columns=(0, 1)):
+    """Names of the findings where the test reports such a correlation of two columns."""
+    truth, rows, _ = clean_case(0)
+    if data is None:
+        data, start = rows, truth
+    else:
+        data, start = with_column((truth, rows, None), data)
+    rows, moments, p = refined(data, start)
+    test = OverIdentification(
+        900.0, 100, 1e-9, 0.1, False, 10.0, [Correlation(*columns, value, 20.0)]
+    )
+    checked = check_rows(rows, moments)
+    return [f.name for f in collect_findings(moments, p, test, 9, 1e-6, True, checked)]
+
+
+def test_correlations_are_correlations():
+    assert "correlated-columns" in correlated(0.5)
+    assert "correlated-columns" in correlated(-0.99)
+    assert "correlated-columns" not in correlated(1.7)
+    last = clean_case(0)[1].shape[1]
+    rng = np.random.default_rng(0)
+    for law in ("half zero", "two values", "heavy"):
+        column = COLUMNS[law][0](rng)
+        assert "correlated-columns" not in correlated(0.5, column, (0, last))
+        assert "correlated-columns" in correlated(0.5, rng.standard_normal(N), (0, last))
+
+
+def test_heavy_tails_are_seen_in_the_powers_of_a_summary():
+    truth, rows, _ = clean_case(0)
+    _, moments, p = refined(rows, truth)
+    z = (rows - moments.shift) / moments.scale
+    powers = np.array([(z**s).mean(axis=0) for s in (3, 4, 5, 6)])
+    quiet = OverIdentification(100.0, 100, 0.5, 0.0, False, 10.0)
+    known = replace(moments, powers=powers)
+    assert "heavy-tails" not in [f.name for f in collect_findings(known, p, quiet, 9, 1e-6)]
+    powers = powers.copy()
+    powers[1, 2] += 3.0
+    heavy = collect_findings(replace(moments, powers=powers), p, quiet, 9, 1e-6)
+    (text,) = (f.text for f in heavy if f.name == "heavy-tails")
+    assert text.startswith("column 2: the fourth moment is larger")
+
+
+# -- a column with clusters of its own --------------------------------------------------------
+
+
+def test_an_independent_column_that_draws_the_components_is_named():
+    rng = np.random.default_rng(0)
+    label, side = rng.integers(0, 2, N), rng.integers(0, 2, N)
+    noise = rng.standard_normal((N, 4))
+    rows = noise + 4.0 * np.column_stack([label] * 3 + [1.5 * side])
+
+    def start(*means):
+        return mm.DiagonalMixture([0.5, 0.5], means, np.ones((2, 4)))
+
+    along = findings_of(rows, start([2.0, 2, 2, 0], [2.0, 2, 2, 6]))
+    assert along["independent-column"].text.startswith("column 3 (two peaks) is not Gaussian and")
+    assert "3 (" not in along["column-shape"].text
+    across = findings_of(rows, start([0.0, 0, 0, 3], [4.0, 4, 4, 3]))
+    assert "column 3 (two peaks) does not follow" in across["column-shape"].text
+    assert "independent-column" not in across
+    # Clusters along one column, and nothing else, are a mixture as good as any.
+    alone = noise + 6.0 * np.column_stack([0 * side] * 3 + [side])
+    assert not findings_of(alone, start([0.0, 0, 0, 0], [0.0, 0, 0, 6]))
