@@ -89,9 +89,8 @@ def fitted(data, n_components, **options):
     except mm.MomentmixError as error:
         return None, {"verdict": "refused", "reasons": [str(error)]}
     certificate = fit.certificate
-    plain = "passed" if certificate.passed else "not passed"
     return fit, {
-        "verdict": getattr(certificate, "verdict", plain),
+        "verdict": certificate.verdict,
         "reasons": list(certificate.reasons),
         "findings": [finding.text for finding in certificate.findings],
         "p_value": float(certificate.p_value),

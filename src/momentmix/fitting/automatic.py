@@ -1,76 +1,182 @@
-"""Automatic number of components: the smallest that the moments accept; else BIC, or an elbow."""
+"""Automatic number of components: by likelihood where there are rows, else by the moments.
+
+With rows, the number of least BIC. Without rows, the smallest number that the test accepts; where
+it accepts none, the elbow of the effect size, and the certificate does not pass.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from math import log
+from dataclasses import replace
+from math import log, nan
+from typing import NamedTuple
 
 import numpy as np
 
 from momentmix.capacity import robust_rank
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
-from momentmix.fitting.em.sample import draw_sample
-from momentmix.fitting.em.search import ranked_candidates
-from momentmix.fitting.inference.over_identification import (
-    LEAST_P_VALUE,
-    OverIdentification,
-    check_conditions,
-)
+from momentmix.fitting.em.em import log_likelihoods
+from momentmix.fitting.em.sample import Sample
+from momentmix.fitting.em.search import quick_fit, ranked_candidates
+from momentmix.fitting.em.support import one_less
+from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, check_conditions
 from momentmix.fitting.moment.candidates import cross_moments, partition_shapes
-from momentmix.fitting.moment.moment_fit import ANSWER, fit_moments
-from momentmix.rows.protocol import Rows
+from momentmix.fitting.moment.moment_fit import SMALLER, fit_moments, one_component
+from momentmix.fitting.outcome import Trial
+from momentmix.mixture.parameters import Parameters
 
-MOST_COMPONENTS = 12  # a test of each number takes seconds; users who expect more give a number
 ROWS_PER_PARAMETER = 5  # with fewer, moments are too noisy for an answer that helps
+LEAST_ROWS_PER_PARAMETER = 2  # with fewer, a certificate does not pass whatever the number
+FIRST_LEVEL = 8  # components of the first quick fit; doubled while BIC falls up to there
+QUICK_ROWS = 8000  # of the quick fits
+MOST_SEARCHED = 12  # with more components full searches take seconds each: quick fits decide
+PATIENCE = 3  # numbers in a row that bring the moments no closer end the search without rows
+LEAST_PROGRESS = 0.98  # of the effect size
 
 
-def choose_n_components(
-    rows: Rows | None, moments: StandardMoments, context: FitContext
-) -> tuple[int, str]:
-    """The number of components, and a sentence that says why.
+class Choice(NamedTuple):
+    """A number of components, a sentence that says why, and what was tried."""
 
-    Without rows, the number where the misfit of the moments stops falling stands in for BIC.
+    n_components: int
+    note: str
+    tried: tuple[Trial, ...]
+
+
+# -- with rows ----------------------------------------------------------------------------------
+
+
+def choose_by_likelihood(
+    sample: Sample, n_rows: int, moments: StandardMoments, context: FitContext
+) -> Choice:
+    """The number of least BIC.
+
+    A quick fit of many components, merged one by one, shows about where the minimum is; the full
+    search decides next to it.
     """
     d = moments.n_features
+    most = max(1, (n_rows // LEAST_ROWS_PER_PARAMETER + 1) // (2 * d + 1))
+    number = _Numbers(sample, n_rows, moments, context)
+    with context.clock.stage("number of components"):
+        level, lowest = min(most, FIRST_LEVEL), 1
+        while True:
+            number.merge_down(level, lowest)
+            if number.best < level - 1 or level == most:
+                break
+            level, lowest = min(most, 2 * level), level
+    best = number.best
+    while best <= MOST_SEARCHED:
+        with context.clock.stage(f"around {best}"):
+            number.search([r for r in (best - 1, best, best + 1) if 1 <= r <= most])
+        if number.best == best:
+            break
+        best = number.best
+    trials = number.trials
+    note = f"n_components={best}: least BIC of {min(trials)} to {max(trials)}"
+    if best == most:
+        note += f"; {n_rows} rows with {d} features allow no more"
+    return Choice(best, note, chosen(trials, best))
+
+
+class _Numbers:
+    """BIC by number of components; that of a full search replaces that of a quick fit."""
+
+    def __init__(
+        self, sample: Sample, n_rows: int, moments: StandardMoments, context: FitContext
+    ) -> None:
+        self.sample, self.n_rows, self.context = sample, n_rows, context
+        self.floor = np.full(moments.n_features, context.variance_floor)
+        self.short = sample.features if sample.is_all else sample.features[:, :QUICK_ROWS]
+        self.trials: dict[int, Trial] = {}
+        self._searched = set[int]()
+        self._add(one_component(moments, context.variance_floor))
+        self._searched.add(1)
+
+    @property
+    def best(self) -> int:
+        """The number of least BIC so far."""
+        return min(self.trials, key=lambda r: self.trials[r].bic)
+
+    def merge_down(self, level: int, lowest: int) -> None:
+        """Quick fits of `level` components and, by merging, of less; those known stay."""
+        context = self.context
+        if level == 1:
+            return
+        p = quick_fit(self.short, level, self.floor, context.rng, context.n_threads)
+        while True:
+            self._add(p)
+            if p.n_components <= max(lowest, 2):
+                break
+            p = one_less(self.short, p, self.floor, 10, 3, context.n_threads)
+
+    def search(self, numbers: list[int]) -> None:
+        """The full search for each number, once."""
+        rng, n_threads = self.context.rng, self.context.n_threads
+        for r in numbers:
+            if r not in self._searched:
+                found = ranked_candidates(self.sample, None, r, self.floor, rng, n_threads)
+                self._add(found[0].parameters)
+                self._searched.add(r)
+
+    def _add(self, p: Parameters) -> None:
+        score = float(log_likelihoods(self.sample.judges, Parameters.stack([p]))[0])
+        bic = p.n_free * log(self.n_rows) - 2.0 * self.n_rows * score
+        r = p.n_components
+        if r not in self.trials or bic < self.trials[r].bic:
+            self.trials[r] = Trial(r, nan, score, bic, False)
+
+
+def chosen(trials: dict[int, Trial], number: int) -> tuple[Trial, ...]:
+    """All trials by number, one of them marked."""
+    return tuple(replace(trials[r], chosen=r == number) for r in sorted(trials))
+
+
+# -- from moments alone -------------------------------------------------------------------------
+
+
+def choose_by_moments(moments: StandardMoments, context: FitContext) -> Choice:
+    """The smallest number of components that the test accepts."""
+    d = moments.n_features
     affordable = moments.n_rows // (ROWS_PER_PARAMETER * (2 * d + 1))
-    most = max(1, min(MOST_COMPONENTS, robust_rank(d, moments.order), affordable))
-
-    def test(r: int) -> OverIdentification:
-        fit = fit_moments(moments, r, context.rng, context.variance_floor, ANSWER)
-        return check_conditions(moments, fit.parameters, context.rng, bootstrap=False)
-
+    most = max(1, min(robust_rank(d, moments.order), affordable))
     with context.clock.stage("number of components"):
         least = min(most, least_components(moments, context.rng))
-        accepted, effects = _first_accepted(test, least, most)
-    if accepted is not None:
-        return accepted, f"n_components={accepted}: the smallest that the moments accept"
-    if rows is not None:
-        with context.clock.stage("number by BIC"):
-            r = _least_bic(rows, moments, context)
-        return r, f"n_components={r}: least BIC; the moments accept no number"
-    if not effects:
-        return 1, "n_components=1: the moments cannot test more"
-    r = elbow(effects)
-    return r, (
-        f"n_components={r}: no number of components from {least} to {max(effects)} fits the "
-        "moments; this is the elbow of the effect size"
-    )
+        tested = _tested_numbers(moments, least, most, context)
+    trials = {r: Trial(r, p_value, nan, nan, False) for r, (p_value, _) in tested.items()}
+    accepted = [r for r, (p_value, _) in tested.items() if p_value >= LEAST_P_VALUE]
+    if accepted:
+        r, note = accepted[0], "the smallest that the moments accept"
+    elif all(np.isnan(p_value) for p_value, _ in tested.values()):
+        r, note = least, "the least that the moments need; they cannot test it"
+    else:
+        effects = {r: effect for r, (_, effect) in tested.items() if not np.isnan(effect)}
+        r = elbow(effects)
+        note = (
+            f"no number of components from {least} to {max(effects)} fits the moments; this is the "
+            "elbow of the effect size"
+        )
+        if max(effects) == most:
+            note += f", and order {moments.order} with these rows can tell no more apart"
+    return Choice(r, f"n_components={r}: {note}", chosen(trials, r))
 
 
-def _first_accepted(
-    test: Callable[[int], OverIdentification], least: int, most: int
-) -> tuple[int | None, dict[int, float]]:
-    """The smallest number that the test accepts, and the effect sizes of those before it."""
-    effects: dict[int, float] = {}
+def _tested_numbers(
+    moments: StandardMoments, least: int, most: int, context: FitContext
+) -> dict[int, tuple[float, float]]:
+    """p-value and effect size from `least` on, up to the first number that is accepted."""
+    tested: dict[int, tuple[float, float]] = {}
+    best, n_idle, parent = np.inf, 0, None
     for r in range(least, most + 1):
-        tested = test(r)
-        if not tested.testable:
+        fit = fit_moments(moments, r, context.rng, context.variance_floor, SMALLER, parent)
+        parent = fit.raw
+        test = check_conditions(moments, parent, context.rng, correlations=False)
+        tested[r] = (test.p_value, test.effect_size)
+        if not test.testable or test.p_value >= LEAST_P_VALUE:
             break
-        effects[r] = tested.effect_size
-        if tested.p_value >= LEAST_P_VALUE:
-            return r, effects
-    return None, effects
+        n_idle = 0 if test.effect_size < LEAST_PROGRESS * best else n_idle + 1
+        best = min(best, test.effect_size)
+        if n_idle == PATIENCE:
+            break
+    return tested
 
 
 def least_components(moments: StandardMoments, rng: np.random.Generator) -> int:
@@ -102,18 +208,3 @@ def elbow(effects: dict[int, float]) -> int:
     y = np.log(np.maximum([effects[r] for r in ranks], 1e-6))  # an effect of 0 has no logarithm
     chord = y[0] + (y[-1] - y[0]) * (x - x[0]) / (x[-1] - x[0])
     return ranks[int(np.argmax(chord - y))]
-
-
-def _least_bic(rows: Rows, moments: StandardMoments, context: FitContext) -> int:
-    """Number of components with the least BIC, likelihoods per row from candidates on a sample."""
-    rng, n, d = context.rng, rows.n_rows, moments.n_features
-    sample, floors = draw_sample(rows, moments, rng), np.full(d, context.variance_floor)
-    best, best_r = np.inf, 1
-    for r in range(1, min(MOST_COMPONENTS, n) + 1):
-        best_of_r = ranked_candidates(sample, None, r, floors, rng)[0]
-        bic = -2.0 * n * best_of_r.score + best_of_r.parameters.n_free * log(n)
-        if bic < best:
-            best, best_r = bic, r
-        elif r > best_r + 1:  # twice in a row without gain
-            break
-    return best_r

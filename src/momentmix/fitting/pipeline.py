@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from math import log, nan
 from typing import Literal
 
 import numpy as np
@@ -25,16 +26,23 @@ from momentmix.capacity import (
     usable_orders,
 )
 from momentmix.errors import CapacityError, DecompositionError, InputError
-from momentmix.fitting.automatic import ROWS_PER_PARAMETER, choose_n_components
+from momentmix.fitting.automatic import (
+    ROWS_PER_PARAMETER,
+    Choice,
+    choose_by_likelihood,
+    choose_by_moments,
+    chosen,
+)
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.passes import full_passes
 from momentmix.fitting.em.sample import Sample, draw_sample, information_rows
 from momentmix.fitting.em.scores import information_matrix, settle_floored
 from momentmix.fitting.em.search import Candidate, Kind, Origin, ranked_candidates
+from momentmix.fitting.em.support import likelihood_support, one_less
 from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.findings import collect_findings, find_constants
-from momentmix.fitting.inference.over_identification import check_conditions
+from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, check_conditions
 from momentmix.fitting.inference.precision import predicted_loss
 from momentmix.fitting.inference.rows_checked import check_rows
 from momentmix.fitting.inference.standard_errors import (
@@ -52,7 +60,7 @@ from momentmix.fitting.moment.moment_fit import (
     resolvable_variances,
 )
 from momentmix.fitting.moment.support import support_from_moments
-from momentmix.fitting.outcome import Diagnostics, Provenance
+from momentmix.fitting.outcome import Diagnostics, Provenance, Trial
 from momentmix.fitting.result import Answer, FitResult
 from momentmix.mixture.gaussian import VariancePrior
 from momentmix.mixture.mixture import DiagonalMixture
@@ -93,9 +101,14 @@ def fit_robust(
             all_columns, summary = read_moments(data, n_components, order, refine, context)
     rows = None if isinstance(data, StandardMoments) or not refine else data
     varying = moments = all_columns.varying()
+    sample = None if rows is None else draw_sample(rows, moments, context.rng)
+    choice: Choice | None = None
     if n_components == "auto":
-        n_components, note = choose_n_components(rows, moments, context)
-        notes.append(note)
+        if sample is None:
+            choice = choose_by_moments(moments, context)
+        else:
+            choice = choose_by_likelihood(sample, moments.n_rows, moments, context)
+        n_components = choice.n_components
     elif order == "auto":
         moments = varying.truncated(choose_order(varying.n_features, n_components, varying.order))
     if moments.n_rows < n_components:
@@ -103,12 +116,17 @@ def fit_robust(
             f"n_components={n_components} needs at least that many rows; got {moments.n_rows}. "
             "Ask for fewer components."
         )
-    if rows is None:
+    if rows is None or sample is None:
         check_capacity(moments, n_components, all_columns.n_features)
         answer = answer_from_moments(varying, moments.order, n_components, context)
     else:
-        answer = answer_from_rows(rows, moments, n_components, context)
-    return in_data_units(answer, all_columns, summary, notes, context)
+        answer = answer_from_rows(rows, sample, moments, n_components, context)
+        if choice is not None:
+            answer, choice = hear_certificate(rows, sample, answer, choice, context)
+    if choice is not None:
+        notes.append(choice.note)
+    tried = () if choice is None else choice.tried
+    return in_data_units(answer, all_columns, summary, notes, tried, context)
 
 
 def read_moments(
@@ -196,12 +214,15 @@ def _answer_at_order(
 
 
 def answer_from_rows(
-    rows: Rows, moments: StandardMoments, n_components: int, context: FitContext
+    rows: Rows,
+    sample: Sample,
+    moments: StandardMoments,
+    n_components: int,
+    context: FitContext,
 ) -> StandardFit:
     """Candidates, passes over the rows, standard errors and certificate."""
     clock, n_threads = context.clock, context.n_threads
     floor = np.full(moments.n_features, context.variance_floor)
-    sample = draw_sample(rows, moments, context.rng)
     candidates = find_candidates(sample, moments, n_components, context)
     best = candidates[0]
     with clock.stage("passes"):
@@ -222,7 +243,11 @@ def answer_from_rows(
         prior = VariancePrior.of_rows(rows.n_rows, n_components, floor)
         settle_floored(information, p, prior.floors(p, rows.n_rows))
         uncertainty = uncertainty_after_em(p, information, moments.n_effective)
-    certificate = certify(moments, p, uncertainty, None, context)
+    support = None
+    if n_components > 1:
+        with clock.stage("support"):
+            support = support_from_rows(sample, moments, p, context)
+    certificate = certify(moments, p, uncertainty, support, context)
     provenance = Provenance(
         moments.n_rows, moments.order, "robust", "em", best.name, 1 + done.n_passes, done.converged
     )
@@ -232,6 +257,55 @@ def answer_from_rows(
     scores = [(c.name, c.score) for c in candidates] if n_components > 1 else []
     diagnostics = Diagnostics(done.log_likelihood, notes, certificate, scores)
     return StandardFit(moments, p, uncertainty, provenance, diagnostics)
+
+
+def support_from_rows(
+    sample: Sample, moments: StandardMoments, parameters: Parameters, context: FitContext
+) -> Support:
+    """Whether the likelihood or the moments reject one component less."""
+    floor = np.full(moments.n_features, context.variance_floor)
+    smaller = one_less(sample.features, parameters, floor, 40, n_threads=context.n_threads)
+    support = likelihood_support(sample, parameters, smaller, moments.n_rows)
+    if support.supported:
+        return support
+    test = check_conditions(moments, smaller, context.rng, correlations=False)
+    if test.testable and test.p_value < LEAST_P_VALUE:
+        return replace(support, supported=True, text="the moments reject one component less")
+    return support
+
+
+def hear_certificate(
+    rows: Rows, sample: Sample, answer: StandardFit, choice: Choice, context: FitContext
+) -> tuple[StandardFit, Choice]:
+    """More components while the test rejects the answer and BIC of all rows gets better.
+
+    The number was chosen on a sample; with many rows the others may support more.
+    """
+    if sample.is_all:
+        return answer, choice
+    moments, trials = answer.moments, {trial.n_components: trial for trial in choice.tried}
+
+    def bic_of(fit: StandardFit) -> float:
+        assert fit.diagnostics.log_likelihood is not None
+        n = moments.n_rows
+        return fit.parameters.n_free * log(n) - 2.0 * n * fit.diagnostics.log_likelihood
+
+    while answer.diagnostics.certificate.test.p_value < LEAST_P_VALUE:
+        r = answer.parameters.n_components + 1
+        larger = answer_from_rows(rows, sample, moments, r, context)
+        if bic_of(larger) >= bic_of(answer):
+            break
+        answer = larger
+        trials[r] = Trial(
+            r,
+            larger.diagnostics.certificate.p_value,
+            larger.diagnostics.log_likelihood or nan,
+            bic_of(larger),
+            True,
+        )
+        note = f"n_components={r}: least BIC of all rows; the test rejected {r - 1}"
+        choice = Choice(r, note, chosen(trials, r))
+    return answer, choice
 
 
 def find_candidates(
@@ -296,6 +370,7 @@ def in_data_units(
     all_columns: StandardMoments,
     summary: MomentSummary | None,
     notes: list[str],
+    tried: tuple[Trial, ...],
     context: FitContext,
 ) -> FitResult:
     """The result: all columns, in the units of the data, the heaviest component first."""
@@ -321,6 +396,14 @@ def in_data_units(
         replace(certificate, findings=certificate.findings + findings),
         [(name, score - units) for name, score in answer.diagnostics.candidates],
         context.clock.stages,
+        tried=tuple(
+            replace(
+                trial,
+                log_likelihood=trial.log_likelihood - units,
+                bic=trial.bic + 2.0 * answer.moments.n_rows * units,
+            )
+            for trial in tried
+        ),
     )
     return FitResult(
         Answer(moments.restore(mixture), moments, uncertainty.reordered(order), summary),

@@ -126,6 +126,23 @@ def ranked_candidates(
     return search.judged()
 
 
+def quick_fit(
+    features: Float, n_components: int, floor: Float, rng: np.random.Generator, n_threads: int = 1
+) -> Parameters:
+    """The best of a few short EM runs: enough to compare numbers of components."""
+    prior = VariancePrior.of_rows(features.shape[1], n_components, floor)
+    starts = Parameters.concatenate(
+        [
+            seeded_starts(features, n_components, _STARTS, prior, rng),
+            random_starts(features, n_components, _STARTS // 2, prior, rng),
+        ]
+    )
+    batch, values = run_batch(features, starts, prior, _SHORT_STEPS // 2, n_threads)
+    best = batch[np.argsort(-values, kind="stable")[:2]]
+    batch, values = run_batch(features, best, prior, _SHORT_STEPS, n_threads)
+    return batch[int(values.argmax())]
+
+
 class _Search:
     """Short runs so far, and the candidates made of them."""
 
