@@ -19,8 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
-from scipy.stats import chi2, kstwobign, poisson
+from scipy.special import chdtrc, kolmogorov, ndtr, ndtri, pdtrc
 
 from momentmix._typing import Float, Int
 from momentmix.fitting.inference.columns_checked import ColumnFacts
@@ -30,6 +29,10 @@ CHANCE = 1e-4  # that a column of a right mixture is named
 LEAST_DISTANCE = 0.015  # real columns are never exactly Gaussian; less changes little
 FAR_SHARE = 1e-3  # of the rows in the tails, from which heavy tails are fatal
 LEAST_P_VALUE = 0.01  # of columns that are taken to be independent, all others together
+_ENDS, _BETWEEN = (
+    200,
+    1600,
+)  # values of a column that are compared: distances to 1e-3, tails exactly
 _FITTED = 1.4  # times as large is D of rows that the parameters were not fitted to, at least
 _IN_TAIL = 1e-5  # probability beyond, on either side
 _FEWEST_FAR = 3  # rows in the tails; one or two are outliers
@@ -118,7 +121,7 @@ def independent_columns(values: Float) -> list[tuple[int, str]]:
         z = (column - column.mean()) / max(float(column.std()), 1e-300)
         order = np.sort(z)
         distance = float(np.abs(ndtr(order) - (np.arange(n) + 0.5) / n).max())
-        if distance < LEAST_DISTANCE or kstwobign.sf(_FITTED * np.sqrt(n) * distance) > CHANCE:
+        if distance < LEAST_DISTANCE or kolmogorov(_FITTED * np.sqrt(n) * distance) > CHANCE:
             continue
         above = z > 0
         p_values = [_independence(tenths[k], above) for k in range(d) if k != j]
@@ -138,7 +141,20 @@ def _independence(tenths: Int, above: NDArray[np.bool_]) -> float:
     share = above.mean()
     used = sizes > 0
     parts = (high - share * sizes)[used] ** 2 / (share * (1 - share) * sizes[used])
-    return float(chi2.sf(parts.sum(), used.sum() - 1))
+    return float(chdtrc(used.sum() - 1, parts.sum()))
+
+
+def _thinned(facts: ColumnFacts) -> tuple[Float, Int]:
+    """Values of a column and their counts; of many values both ends, and some between.
+
+    A value stands for those up to it that are left out.
+    """
+    n = facts.n_values
+    if n <= 2 * _ENDS + _BETWEEN:
+        return facts.values, facts.counts
+    between = np.linspace(_ENDS, n - _ENDS - 1, _BETWEEN).astype(np.int64)
+    chosen = np.concatenate([np.arange(_ENDS), between, np.arange(n - _ENDS, n)])
+    return facts.values[chosen], np.diff(np.cumsum(facts.counts)[chosen], prepend=0)
 
 
 def compare_column(
@@ -154,7 +170,8 @@ def compare_column(
 
     `n` independent rows stand behind it; `fitted_to_these` if they are all rows of the fit.
     """
-    z, counts = (facts.values - shift) / scale, facts.counts
+    values, counts = _thinned(facts)
+    z = (values - shift) / scale
     below = marginal_distribution(parameters, j, z)
     if facts.grid > 0:
         between = marginal_distribution(parameters, j, (z[1:] + z[:-1]) / 2)
@@ -170,9 +187,9 @@ def compare_column(
     third, fourth = (weights @ (scores - center) ** p / spread ** (p / 2) for p in (3, 4))
     return ColumnShape(
         distance,
-        float(kstwobign.sf(np.sqrt(n) * distance * (_FITTED if fitted_to_these else 1.0))),
+        float(kolmogorov(np.sqrt(n) * distance * (_FITTED if fitted_to_these else 1.0))),
         n_far,
-        float(poisson.sf(n_far - 1, 2 * _IN_TAIL * n)),
+        float(pdtrc(n_far - 1, 2 * _IN_TAIL * n) if n_far else 1.0),
         float(third),
         float(fourth - 3),
     )

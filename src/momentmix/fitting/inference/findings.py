@@ -52,10 +52,13 @@ def collect_findings(
     `from_rows` after EM passes; `checked` holds an excerpt of the rows, where there are rows.
     """
     p = parameters
+    if checked is not None and not len(checked.values):  # remote rows
+        checked = None
     found = None if checked is None else row_findings(checked, moments, p, from_rows)
     coarse: set[int] = set() if found is None else found.coarse
     influenced = _influenced_feature(moments)
-    heavy = [] if checked is not None else _heavy_tailed(moments, p, influenced)
+    compared = checked is not None and from_rows and checked.is_everywhere
+    heavy = [] if compared else _heavy_tailed(moments, p, influenced)
     outliers = list(_about_outliers(moments, influenced, checked is not None))
     findings = [
         *_about_size(moments, p, capacity, from_rows),
