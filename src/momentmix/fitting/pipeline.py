@@ -346,8 +346,7 @@ def certify(
     `usable` makes one of those of a moment answer.
     """
     with context.clock.stage("certificate"):
-        # Raised variances would widen the noise that the model allows for.
-        test = check_conditions(moments, uncertainty.estimate, context.rng)
+        test = check_conditions(moments, parameters, context.rng)
         loss = 0.0
         if support is not None and support.supported is False:
             loss = float("nan")  # of parameters that are not identified, errors say nothing

@@ -51,15 +51,8 @@ def plural(count: int) -> str:
     return "s" if count > 1 else ""
 
 
-def column_name(moments: StandardMoments, j: int) -> str:
-    """A column of the rows as findings name it: by its name, escaped, or by its number."""
-    if moments.feature_names is None:
-        return str(moments.columns[j])
-    return ascii(moments.feature_names[j])
-
-
 def column_names(moments: StandardMoments, columns: Iterable[int]) -> str:
     """`column 3`, or `columns 3, 5`, the first few of them."""
-    names = [column_name(moments, j) for j in columns]
+    names = [moments.column_name(j) for j in columns]
     listed = ", ".join(names[:_MOST_LISTED]) + ", …" * (len(names) > _MOST_LISTED)
     return f"column{plural(len(names))} {listed}"

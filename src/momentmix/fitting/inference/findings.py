@@ -10,19 +10,24 @@ from collections.abc import Collection, Iterator
 import numpy as np
 
 from momentmix._typing import Float
+from momentmix.fitting.conditions.conditions import gaussian_powers
 from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.inference.column_shape import shape_words
 from momentmix.fitting.inference.component_findings import component_findings
 from momentmix.fitting.inference.finding import (
     Finding,
     Severity,
-    column_name,
     column_names,
     fatal,
     plural,
     warning,
 )
-from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, OverIdentification
-from momentmix.fitting.inference.rows_checked import CheckedRows, row_findings
+from momentmix.fitting.inference.over_identification import (
+    LEAST_P_VALUE,
+    OverIdentification,
+    shape_of,
+)
+from momentmix.fitting.inference.rows_checked import CheckedRows, row_findings, shape_text
 from momentmix.index_sets import index_sets
 from momentmix.mixture.parameters import Parameters
 
@@ -65,6 +70,7 @@ def collect_findings(
         *component_findings(moments, p, variance_floor, coarse),
         *_about_copies(moments),
         *([] if found is None else found.findings),
+        *([] if compared else _about_shapes(moments, p, test)),
         *_about_tails(moments, heavy),
         *outliers,
         *_about_test(test),
@@ -125,12 +131,27 @@ def _about_copies(moments: StandardMoments) -> Iterator[Finding]:
     pairs = index_sets(moments.n_features, 2)
     copies = pairs[np.abs(moments.orders[2]) > COPY_CORRELATION]
     if len(copies):
-        first, second = (column_name(moments, j) for j in copies[0])
+        first, second = (moments.column_name(j) for j in copies[0])
         yield warning(
             "duplicate-columns",
             f"columns {first} and {second} are copies of each other up to shift and scale: this "
             "is no mixture of independent features. Keep one.",
         )
+
+
+def _about_shapes(
+    moments: StandardMoments, p: Parameters, test: OverIdentification
+) -> Iterator[Finding]:
+    """Columns whose powers the test rejects, the worst first."""
+    if moments.powers is None:
+        return
+    features = {shape_of(moments.column_name(j)): j for j in range(moments.n_features)}
+    rejected = [features[g.name] for g in test.rejected_groups if g.name in features]
+    powers = gaussian_powers(p, 4)
+    gaps = [moments.powers[k] - p.weights @ powers[3 + k] for k in range(2)]
+    if rejected:
+        words = [(j, shape_words(float(gaps[0][j]), float(gaps[1][j]))) for j in rejected]
+        yield warning("column-shape", shape_text(moments, words))
 
 
 def _about_correlations(
@@ -149,7 +170,7 @@ def _about_correlations(
     ]
     if strong:
         listed = "; ".join(
-            f"{column_name(moments, places[c.first])} and {column_name(moments, places[c.second])} "
+            f"{moments.column_name(places[c.first])} and {moments.column_name(places[c.second])} "
             f"(about {c.value:+.2f})"
             for c in strong[:3]
         )
@@ -185,7 +206,7 @@ def _about_outliers(
         if np.isfinite(fourth):
             dominates = far**4 > _SHARE_OF_FOURTH_MOMENT * n * fourth
         text = (
-            f"column {column_name(moments, j)} has a value {far:.3g} standard deviations from its "
+            f"column {moments.column_name(j)} has a value {far:.3g} standard deviations from its "
             f"mean; that one row moves third moments by {far**3 / np.sqrt(n):.2g} times their "
             "noise. "
         )

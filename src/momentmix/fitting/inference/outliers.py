@@ -25,7 +25,7 @@ import numpy as np
 
 from momentmix._typing import Float, Int
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.inference.finding import Finding, column_name, fatal, plural
+from momentmix.fitting.inference.finding import Finding, fatal, plural
 from momentmix.rows.protocol import Rows
 
 _FEWEST_ROWS = 30  # with fewer, no tail can be told from an outlier
@@ -75,7 +75,7 @@ class Outliers:
             return []
         n = self.n_found
         listed = "; ".join(
-            f"row {row} ({value:.6g} in column {column_name(moments, column)})"
+            f"row {row} ({value:.6g} in column {moments.column_name(column)})"
             for row, column, value in zip(
                 self.places[:_LISTED].tolist(),
                 self.columns.tolist(),

@@ -55,6 +55,11 @@ _KINDS = ("distinct features", "pairs", "shape of columns")
 _SPANNED = 1e-6  # share of a direction's length that is left where the parameters explain it
 
 
+def shape_of(column_name: str) -> str:
+    """Name of the group of one column's powers."""
+    return f"shape of column {column_name}"
+
+
 class ConditionGroup(NamedTuple):
     """The test of one kind of conditions; the p-value is corrected for the number of tests."""
 
@@ -219,7 +224,7 @@ class _GroupTest:
         n_kinds = len(self.names) + bool(self._columns)
         self.n_tests = np.full(len(self.names) + len(self._columns), float(n_kinds))
         self.n_tests[len(self.names) :] *= len(self._columns)
-        self.names += [f"shape of column {column_names[j]}" for j in self._columns]
+        self.names += [shape_of(column_names[j]) for j in self._columns]
         self.degrees_of_freedom += [basis.shape[1] for basis in self._columns.values()]
         self.fourth_cumulants = np.zeros(len(self.names))
         if self._columns:

@@ -25,7 +25,6 @@ from momentmix.fitting.inference.column_shape import (
 from momentmix.fitting.inference.columns_checked import ColumnFacts, ColumnKind, check_column
 from momentmix.fitting.inference.finding import (
     Finding,
-    column_name,
     column_names,
     fatal,
     note,
@@ -48,7 +47,7 @@ _SERIAL_CORRELATION = 0.1  # less hardly changes the number of independent rows
 _SIGNIFICANT_DEVIATES = 6  # not reached by chance, however many columns are tested
 _COARSE = 0.5  # grid width in deviations of a component: a variance off by 2 %; coarser is worse
 _FINE = 0.25  # of finer grids variances are off by less than 0.6 %
-_SHAPES_LISTED = 5  # columns in the sentence, the worst first
+_SHAPES_LISTED = 8  # columns in the sentence, the worst first
 
 
 @dataclass(frozen=True)
@@ -230,7 +229,7 @@ def _about_order(
         yield warning(
             "ordered-rows",
             f"neighboring rows are alike within components, in {column_names(moments, ordered)} "
-            f"(serial correlation {serial[worst][0]:.2f} in {column_name(moments, worst)}): rows "
+            f"(serial correlation {serial[worst][0]:.2f} in {moments.column_name(worst)}): rows "
             "in the order of time, or sorted by a group. The test and the standard errors take "
             "rows for independent; thin the rows, or remove the trend first.",
         )
@@ -255,7 +254,7 @@ def _about_kinds(
         on_grid = f", multiples of {facts[j].grid:.6g}" if facts[j].grid > 0 and n > 2 else ""
         yield warning(
             "discrete-column",
-            f"column {column_name(moments, j)} has {count} different values{on_grid}: a count, "
+            f"column {moments.column_name(j)} has {count} different values{on_grid}: a count, "
             "a code or a coarse grade is not Gaussian within components, and a component can "
             "shrink to one value. Leave it out, or fit the rows of each value apart.",
         )
@@ -263,7 +262,7 @@ def _about_kinds(
         f = facts[j]
         yield warning(
             "repeated-value",
-            f"column {column_name(moments, j)} is {f.top_value:.6g} in {f.top_share:.0%} of the "
+            f"column {moments.column_name(j)} is {f.top_value:.6g} in {f.top_share:.0%} of the "
             "rows and varies in the others: a component can shrink to that value. If it stands "
             "for a missing value, drop such rows; else fit the other rows apart.",
         )
@@ -274,7 +273,7 @@ def _about_kinds(
         how = warning if width > _COARSE else note
         yield how(
             "rounded-column",
-            f"column {column_name(moments, j)} is rounded to multiples of {facts[j].grid:.6g}, "
+            f"column {moments.column_name(j)} is rounded to multiples of {facts[j].grid:.6g}, "
             f"which is {width:.2g} deviations of the narrowest component: variances are "
             "too large by a twelfth of its square. Use unrounded values, or add uniform noise of "
             "that width.",
@@ -316,7 +315,7 @@ def _about_shapes(
             severity = fatal if shape.n_far > FAR_SHARE * n else warning
             yield severity(
                 "heavy-tails",
-                f"column {column_name(moments, j)} has heavy tails: {shape.n_far} of {n} rows lie "
+                f"column {moments.column_name(j)} has heavy tails: {shape.n_far} of {n} rows lie "
                 "where the mixture expects one in 50,000. Transform or trim the column.",
             )
 
@@ -336,7 +335,7 @@ def _about_independent(
         if not shapes[j].is_other:
             yield warning(
                 "independent-column",
-                f"column {column_name(moments, j)} ({words}) is not Gaussian and does not depend "
+                f"column {moments.column_name(j)} ({words}) is not Gaussian and does not depend "
                 "on the other columns: components that describe it are missing elsewhere. Leave "
                 "it out, or fit it alone.",
             )
@@ -345,7 +344,7 @@ def _about_independent(
 def shape_text(moments: StandardMoments, columns: Sequence[tuple[int, str]]) -> str:
     """The sentence about features that do not follow the mixture, each with its `shape_words`."""
     listed = ", ".join(
-        f"{column_name(moments, j)} ({words})" for j, words in columns[:_SHAPES_LISTED]
+        f"{moments.column_name(j)} ({words})" for j, words in columns[:_SHAPES_LISTED]
     )
     more = f" and {len(columns) - _SHAPES_LISTED} more" if len(columns) > _SHAPES_LISTED else ""
     verb = "does" if len(columns) == 1 else "do"

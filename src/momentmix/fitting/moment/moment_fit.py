@@ -186,7 +186,7 @@ def fit_moments(
         if not is_early and any(option.is_accepted for option in tried):
             break
     chosen = min(tried, key=_statistic)
-    rivals = [x.parameters for x in tried if x is not chosen and x.rivals(chosen)]
+    rivals = [x.usable(floor) for x in tried if x is not chosen and x.rivals(chosen)]
     if is_efficient:
         last = efficient_polish(
             tested, chosen.parameters, bounds, moments.n_effective, effort.last_rounds
@@ -218,6 +218,13 @@ class _Tried(NamedTuple):
         """Whether the moments speak for it, or say nothing."""
         test = self.test
         return test is None or not test.testable or test.p_value >= LEAST_P_VALUE
+
+    def usable(self, floor: float) -> Parameters:
+        """The parameters with variances that the moments can resolve."""
+        if self.efficient is None:
+            return self.parameters
+        p, factor = self.parameters, self.efficient.factor
+        return resolvable_variances(p, Uncertainty(p, factor, False).deviations(), floor)
 
     def rivals(self, best: _Tried) -> bool:
         """Whether the moments prefer the best one hardly to this one."""
