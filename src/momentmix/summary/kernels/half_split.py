@@ -77,7 +77,7 @@ def half_split_plan(layout: Layout) -> Plan:
     --------
     >>> plan = half_split_plan(Layout(15, 4, 2, 0))
     >>> plan.n_monomials, plan.n_sums, len(plan.positions)
-    (286, 3966, 3531)
+    (346, 4266, 3906)
     """
     return _HalfSplit(layout).plan()
 

@@ -89,7 +89,7 @@ class NumpyExecutor(HostExecutor):
     Examples
     --------
     >>> import numpy as np
-    >>> executor = NumpyExecutor(Layout(2, 2, 0, 0))
+    >>> executor = NumpyExecutor(Layout(2, 2, 0, 0).without_high)
     >>> rows, ones = np.array([[[1.0, 2.0], [3.0, 5.0]]]), np.ones(2)
     >>> executor.sums(rows, None, (ones, np.zeros(2))).tolist()
     [[2.0, 4.0, 7.0, 17.0, 10.0, 29.0]]

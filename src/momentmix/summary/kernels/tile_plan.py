@@ -55,11 +55,11 @@ def n_factors(layout: Layout) -> int:
 
 @lru_cache(maxsize=16)
 def tile_plan(layout: Layout, block: int) -> TilePlan:
-    """The plan with the fewer tiles.
+    """The plan with the fewer tiles, for a layout without high sections.
 
     Examples
     --------
-    >>> [len(tile_plan(Layout(d, 4, 2, 0), 64).tiles) for d in (15, 30)]
+    >>> [len(tile_plan(Layout(d, 4, 2, 0).without_high, 64).tiles) for d in (15, 30)]
     [3, 21]
     """
     plans = [_staircase(layout, block)]

@@ -36,11 +36,11 @@ def pair_sets(layout: Layout) -> list[Int]:
 
 @lru_cache(maxsize=8)
 def whole_table_plan(layout: Layout) -> Plan:
-    """The plan for a layout.
+    """The plan for a layout without high sections.
 
     Examples
     --------
-    >>> plan = whole_table_plan(Layout(15, 4, 2, 0))
+    >>> plan = whole_table_plan(Layout(15, 4, 2, 0).without_high)
     >>> plan.n_monomials, [step.rows for step in plan.steps]
     (121, [slice(0, 121, None)])
     """

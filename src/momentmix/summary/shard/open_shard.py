@@ -7,7 +7,8 @@ threads.
 *Accuracy.* A block's float64 sum of monomials of order t is wrong by a few 2^−53·Σ|z_I|, and the
 standard error of that sum is about sqrt(Σ z_I²) about the mean; since the shift stays within about
 two standard deviations of the mean, the ratio is of the order of 2^−53·3^t·sqrt(rows of a block).
-The quantum of 2^−96 units adds nothing visible while typical deviations stay above 2^−6 units.
+The quantum of 2^−96 units adds nothing visible while typical deviations stay above 2^−6 units: of a
+sixth power it is 2^−60 then.
 
 An error leaves the shard unusable: callers update a clone and keep it on success. Only rows that
 complete no block go into the shard itself; they count from the moment that `n_waiting` says so, and
