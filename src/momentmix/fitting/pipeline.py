@@ -31,7 +31,7 @@ from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.passes import full_passes
 from momentmix.fitting.em.sample import Sample, draw_sample, information_rows
 from momentmix.fitting.em.scores import information_matrix, settle_floored
-from momentmix.fitting.em.search import Candidate, Kind, Origin, ranked_candidates
+from momentmix.fitting.em.search import FEW_ROWS, Candidate, Kind, Origin, ranked_candidates
 from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.findings import collect_findings, find_constants
 from momentmix.fitting.inference.over_identification import check_conditions
@@ -231,7 +231,8 @@ def find_candidates(
         closed_form = one_component(moments, context.variance_floor)
         return [Candidate(Origin(Kind.CLOSED_FORM), closed_form, 0.0)]
     moment_answer: Parameters | None = None
-    many_rows = moments.n_rows >= ROWS_PER_PARAMETER * r * (2 * d + 1)
+    # With few rows EM from many starts finds the same, and takes less time.
+    many_rows = moments.n_rows >= max(FEW_ROWS, ROWS_PER_PARAMETER * r * (2 * d + 1))
     if many_rows and r <= robust_rank(d, moments.order):
         # Without a moment answer the other candidates remain.
         with suppress(DecompositionError), context.clock.stage("moment fit"):

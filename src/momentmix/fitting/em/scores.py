@@ -73,10 +73,11 @@ def information_matrix(features: Float, parameters: Parameters, n_threads: int =
 def settle_floored(information: Float, parameters: Parameters, floor: float | Float) -> None:
     """Put the model's own information in place where a variance is at its floor; in place.
 
-    The floor is that of the variances, or `VariancePrior.floors`, (r, d). There the rows of the component spread less than the model says, perhaps not at all. Their
-    scores then hold no information about the mean, and those of several such variances are the
-    same, although the parameters are known very well. The model's own values are ω/v for the mean
-    and ω/2 for log v, apart from all other parameters.
+    The floor is that of the variances, or `VariancePrior.floors`, (r, d). There the rows of the
+    component spread less than the model says, perhaps not at all. Their scores then hold no
+    information about the mean, and those of several such variances are the same, although the
+    parameters are known very well. The model's own values are ω/v for the mean and ω/2 for log v,
+    apart from all other parameters.
     """
     p, places = parameters, _component_places(*parameters.means.shape)
     d = p.means.shape[1]

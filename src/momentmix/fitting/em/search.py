@@ -26,7 +26,7 @@ from momentmix.parallel import few_threads
 
 _SHORT_ROWS = 8000  # rows of the short runs, which only have to tell good starts from poor ones
 _SHORT_STEPS = 30
-_FEW_ROWS = 4000  # with fewer, local optima are many, and EM steps cost next to nothing
+FEW_ROWS = 4000  # with fewer, local optima are many, and EM steps cost next to nothing
 _STARTS, _ROUNDS = 4, 3  # starts of each kind in a round, and rounds at most
 _STARTS_OF_FEW_ROWS, _ROUNDS_OF_FEW_ROWS = 8, 2  # more starts than that found nothing better
 _OBJECTIVE_DIGITS = 10  # of a log-likelihood per row; further ones are rounding
@@ -142,7 +142,7 @@ class _Search:
         self.prior = VariancePrior.of_rows(sample.features.shape[1], n_components, floor)
         self.moment_answer, self.n_components = moment_answer, n_components
         self.short = sample.features if sample.is_all else sample.features[:, :_SHORT_ROWS]
-        self.has_few_rows = sample.features.shape[1] < _FEW_ROWS
+        self.has_few_rows = sample.features.shape[1] < FEW_ROWS
         self.max_steps = 400 if sample.is_all else 40  # a sample need not be fitted to its end
         self.runs: dict[Origin, Parameters] = {}
         self.candidates: dict[Origin, Parameters] = {}
