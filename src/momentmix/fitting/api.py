@@ -47,7 +47,8 @@ def fit(
     n_components : int or "auto"
         "auto" takes the smallest number that the certificate accepts.
     order : int or "auto"
-        Highest order of the moments.
+        Highest order of the moments. "auto" takes a lower one where rows are at hand and the table
+        is wide, or where there are too few rows for a moment answer.
     method : {"robust", "paper"}
         "paper" is Algorithm 5.1 as printed.
     refine : {"auto", "em"} or None
@@ -56,7 +57,8 @@ def fit(
     random_state : int, Generator or None
         The same seed gives the same bits.
     variance_floor : float
-        Least variance of a component, as a fraction of the feature's variance.
+        Least variance of a component, as a fraction of the feature's variance. With rows a prior
+        keeps variances of small components well above it.
     max_passes : int
         Passes over all rows at most.
     n_threads : int, optional

@@ -16,9 +16,9 @@ from momentmix.capacity import robust_rank
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.em import log_likelihoods
+from momentmix.fitting.em.merging import one_less
 from momentmix.fitting.em.sample import Sample
 from momentmix.fitting.em.search import quick_fit, ranked_candidates
-from momentmix.fitting.em.support import one_less
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, check_conditions
 from momentmix.fitting.moment.candidates import cross_moments, partition_shapes
 from momentmix.fitting.moment.moment_fit import SMALLER, fit_moments, one_component

@@ -38,8 +38,7 @@ from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.passes import full_passes
 from momentmix.fitting.em.sample import Sample, draw_sample, information_rows
 from momentmix.fitting.em.scores import information_matrix, settle_floored
-from momentmix.fitting.em.search import Candidate, Kind, Origin, ranked_candidates
-from momentmix.fitting.em.support import likelihood_support, one_less
+from momentmix.fitting.em.search import FEW_ROWS, Candidate, Kind, Origin, ranked_candidates
 from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.findings import collect_findings, find_constants
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, check_conditions
@@ -59,9 +58,9 @@ from momentmix.fitting.moment.moment_fit import (
     one_component,
     resolvable_variances,
 )
-from momentmix.fitting.moment.support import support_from_moments
 from momentmix.fitting.outcome import Diagnostics, Provenance, Trial
 from momentmix.fitting.result import Answer, FitResult
+from momentmix.fitting.support import support_from_moments, support_from_rows
 from momentmix.mixture.gaussian import VariancePrior
 from momentmix.mixture.mixture import DiagonalMixture
 from momentmix.mixture.parameters import Parameters
@@ -259,21 +258,6 @@ def answer_from_rows(
     return StandardFit(moments, p, uncertainty, provenance, diagnostics)
 
 
-def support_from_rows(
-    sample: Sample, moments: StandardMoments, parameters: Parameters, context: FitContext
-) -> Support:
-    """Whether the likelihood or the moments reject one component less."""
-    floor = np.full(moments.n_features, context.variance_floor)
-    smaller = one_less(sample.features, parameters, floor, 40, n_threads=context.n_threads)
-    support = likelihood_support(sample, parameters, smaller, moments.n_rows)
-    if support.supported:
-        return support
-    test = check_conditions(moments, smaller, context.rng, correlations=False)
-    if test.testable and test.p_value < LEAST_P_VALUE:
-        return replace(support, supported=True, text="the moments reject one component less")
-    return support
-
-
 def hear_certificate(
     rows: Rows, sample: Sample, answer: StandardFit, choice: Choice, context: FitContext
 ) -> tuple[StandardFit, Choice]:
@@ -317,7 +301,8 @@ def find_candidates(
         closed_form = one_component(moments, context.variance_floor)
         return [Candidate(Origin(Kind.CLOSED_FORM), closed_form, 0.0)]
     moment_answer: Parameters | None = None
-    many_rows = moments.n_rows >= ROWS_PER_PARAMETER * r * (2 * d + 1)
+    # With few rows EM from many starts finds the same, and takes less time.
+    many_rows = moments.n_rows >= max(FEW_ROWS, ROWS_PER_PARAMETER * r * (2 * d + 1))
     if many_rows and r <= robust_rank(d, moments.order):
         # Without a moment answer the other candidates remain.
         with suppress(DecompositionError), context.clock.stage("moment fit"):

@@ -80,6 +80,7 @@ def test_progress_names_the_stages_and_is_silent_by_default(case, capsys):
         "candidates",
         "passes",
         "standard errors",
+        "support",
         "certificate",
     ]
     assert capsys.readouterr().out == ""
@@ -104,7 +105,10 @@ def test_over_capacity_with_rows_goes_on_from_the_rows_and_says_so():
     result = mm.fit(rows, 2, random_state=0)
     assert abs((result.mixture.predict(rows) == labels).mean() - 0.5) > 0.49
     assert "not identified from these moments" in str(result)
-    assert not result.certificate.passed
+    assert "rests on the rows alone" in str(result)
+    assert result.certificate.passed  # powers test what products of distinct features cannot
+    rows[:, 1] = np.random.default_rng(0).exponential(size=2000)
+    assert not mm.fit(rows, 2, random_state=0).certificate.passed
 
 
 def test_constant_column_gets_the_floor_and_a_warning(case):

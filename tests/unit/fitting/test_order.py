@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import momentmix as mm
-from momentmix.capacity import choose_order, robust_rank, usual_order
+from momentmix.capacity import affordable_order, choose_order, robust_rank, usual_order
 from momentmix.errors import CapacityError, InputError
 from momentmix.fitting import pipeline
 from momentmix.planning import plan
@@ -26,7 +26,7 @@ def planned(d, r, method="robust"):
 def order_of(monkeypatch):
     """The order of the moments that `fit` goes to work with; the work itself is left out."""
 
-    monkeypatch.setattr(pipeline, "answer_from_rows", lambda rows, moments, *_: moments.order)
+    monkeypatch.setattr(pipeline, "answer_from_rows", lambda rows, sample, moments, *_: moments.order)
     monkeypatch.setattr(pipeline, "answer_from_moments", lambda moments, order, *_: order)
     monkeypatch.setattr(pipeline, "in_data_units", lambda order, *_: order)
     return mm.fit
@@ -114,3 +114,20 @@ def test_plan_refuses_the_orders_that_fit_refuses():
         plan(15, 10**400)
     assert plan(20, 150, order=8).chosen.largest_rank_robust == 176
     assert [p.order for p in plan(2, 1).neighbors] == []
+
+
+def test_wide_tables_take_an_order_that_they_can_afford(order_of):
+    rng = np.random.default_rng(0)
+    assert order_of(rng.standard_normal((40, 300)), 3) == 2  # 4.5 million products of order 3
+    assert order_of(rng.standard_normal((400, 30)), 5) == 3  # too few rows for a moment answer
+    assert order_of(rng.standard_normal((2000, 30)), 3) == 4
+    assert order_of(rng.standard_normal((400, 30)), 5, order=4) == 4  # as asked
+    assert order_of(mm.summarize(rng.standard_normal((400, 30)), order=4), 5) == 4
+
+
+def test_sums_are_weighed_against_the_passes():
+    assert affordable_order(40, 5, 10**6, 5) == affordable_order(40, 5, None, 5) == 4
+    assert affordable_order(100, 5, 10**6, 5) == 2
+    assert affordable_order(100, 20, 10**6, 5) == 3
+    for d in range(1, 17):  # every order is cheap
+        assert affordable_order(d, 4, 10, 5) == choose_order(d, 4)

@@ -232,6 +232,7 @@ def test_a_summary_that_one_row_dominates_is_not_passed(case):
 def test_powers_tell_one_far_row_from_a_heavy_tail():
     truth = random_mixture(2, 5, seed=0)
     moments = exact_moments(truth, 3, n_rows=10_000)  # bounds of 20 deviations
+    moments = replace(moments, powers=None)
     (finding,) = influence(moments, truth)
     assert finding.severity is Severity.WARNING  # 4 % of the variance
     assert "Check it." in finding.text

@@ -26,6 +26,7 @@ from momentmix.mixture.parameters import Parameters
 
 _SHORT_LIST = 12  # pairs that are priced on the rows; the bound orders them well enough
 _AT_ONCE = 5  # one in five of the merges to come is made before the rest are priced again
+_FREE_COST = 1e-4  # nats a row: less than any difference between candidates that matters
 _TINY = 1e-300  # densities that are divided by, or whose logarithm is taken, are not 0
 
 
@@ -67,17 +68,15 @@ def reduce_pool(
     return pool
 
 
-def merge_copies(pool: Parameters, n_components: int = 1, free_cost: float = 1e-4) -> Parameters:
+def merge_copies(
+    pool: Parameters, n_components: int = 1, free_cost: float = _FREE_COST
+) -> Parameters:
     """Merge pairs while Runnalls' bound says that it costs less than `free_cost` nats a row.
 
     The rows are not needed for that; most of a pool are copies of the same components.
     """
     merging = _Merging(pool)
-    while merging.n_left > n_components:
-        (i, k), cost = merging.cheapest()
-        if cost > free_cost:
-            break
-        merging.merge(i, k)
+    merging.merge_copies(n_components, free_cost)
     return merging.result()
 
 
@@ -86,7 +85,9 @@ def merge_components(features: Float, pool: Parameters, n_components: int) -> Pa
 
     While many are left, pairs of different components are merged at once.
     """
-    merging = _Merging(merge_copies(pool, n_components))
+    merging = _Merging(pool)
+    merging.merge_copies(n_components, _FREE_COST)
+    merging.compress()
     logs = component_densities(features, merging.current)
     top = logs.max(axis=0)
     densities = np.exp(logs - top)
@@ -111,9 +112,10 @@ def cheapest_merges(features: Float, current: Parameters, n_merges: int) -> list
     pairs, gains, _ = _price(features, _Merging(current), np.exp(logs - top), top)
     merged = []
     for a in np.argsort(-gains)[:n_merges]:
-        merging = _Merging(current)
-        merging.merge(*pairs[int(a)])
-        merged.append(merging.result())
+        i, k = pairs[int(a)]
+        others = np.delete(np.arange(current.n_components), [i, k])
+        parts = [current[others], _merged_pair(current, i, k)[None]]
+        merged.append(Parameters.concatenate(parts))
     return merged
 
 
@@ -160,6 +162,21 @@ class _Merging:
     def result(self) -> Parameters:
         """The components that are left."""
         return self.current[self.is_left]
+
+    def merge_copies(self, n_components: int, free_cost: float) -> None:
+        """Merge down to `n_components` while a merge costs less than `free_cost`."""
+        while self.n_left > n_components:
+            (i, k), cost = self.cheapest()
+            if cost > free_cost:
+                break
+            self.merge(i, k)
+
+    def compress(self) -> None:
+        """Forget the components that are merged into others."""
+        left = np.flatnonzero(self.is_left)
+        self.current, self.is_left = self.current[left], self.is_left[left]
+        self.log_volumes, self.bounds = self.log_volumes[left], self.bounds[np.ix_(left, left)]
+        self.partner, self.least = self.bounds.argmin(axis=1), self.least[left]
 
     def cheapest(self) -> tuple[tuple[int, int], float]:
         """The pair of the least bound, and that bound."""

@@ -26,9 +26,11 @@ from momentmix.parallel import few_threads
 
 _SHORT_ROWS = 8000  # rows of the short runs, which only have to tell good starts from poor ones
 _SHORT_STEPS = 30
-_FEW_ROWS = 4000  # with fewer, local optima are many, and EM steps cost next to nothing
+FEW_ROWS = 4000  # with fewer, local optima are many, and EM steps cost next to nothing
 _STARTS, _ROUNDS = 4, 3  # starts of each kind in a round, and rounds at most
-_STARTS_OF_FEW_ROWS, _ROUNDS_OF_FEW_ROWS = 8, 2  # more starts than that found nothing better
+# With few rows: components in all starts of a kind, and starts of each kind at least. Two
+# components of data that have more are the hardest case; from eight on, more found nothing better.
+_SEEDS_OF_FEW_ROWS, _LEAST_OF_FEW_ROWS, _ROUNDS_OF_FEW_ROWS = 64, 8, 2
 _OBJECTIVE_DIGITS = 10  # of a log-likelihood per row; further ones are rounding
 _POOLED_RUNS = 12  # the best, with few rows; poor runs add components that no mixture keeps
 
@@ -116,7 +118,8 @@ def ranked_candidates(
     with few_threads(True):
         n_starts, n_rounds = _STARTS, _ROUNDS
         if search.has_few_rows:
-            n_starts, n_rounds = _STARTS_OF_FEW_ROWS, _ROUNDS_OF_FEW_ROWS
+            n_starts = max(_LEAST_OF_FEW_ROWS, _SEEDS_OF_FEW_ROWS // n_components)
+            n_rounds = _ROUNDS_OF_FEW_ROWS
         for _ in range(n_rounds):
             search.add_starts(n_starts)
             search.compete()
@@ -159,7 +162,7 @@ class _Search:
         self.prior = VariancePrior.of_rows(sample.features.shape[1], n_components, floor)
         self.moment_answer, self.n_components = moment_answer, n_components
         self.short = sample.features if sample.is_all else sample.features[:, :_SHORT_ROWS]
-        self.has_few_rows = sample.features.shape[1] < _FEW_ROWS
+        self.has_few_rows = sample.features.shape[1] < FEW_ROWS
         self.max_steps = 400 if sample.is_all else 40  # a sample need not be fitted to its end
         self.runs: dict[Origin, Parameters] = {}
         self.candidates: dict[Origin, Parameters] = {}

@@ -50,7 +50,7 @@ def split_starts(moments: StandardMoments, parent: Parameters) -> list[Parameter
 
 
 def _residuals(moments: StandardMoments, parent: Parameters) -> tuple[Float, Float]:
-    """Observed minus modelled, of shape (d, d) each."""
+    """Observed minus model, of shape (d, d) each."""
     assert moments.cubed is not None
     assert moments.two_squares is not None
     assert moments.powers is not None

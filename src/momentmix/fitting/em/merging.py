@@ -1,15 +1,11 @@
-"""Whether the rows support the number of components: the likelihood of one component less."""
+"""One component less: the pair whose merge costs least, then EM."""
 
 from __future__ import annotations
-
-from math import log
 
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.fitting.em.em import log_likelihoods, run_batch
-from momentmix.fitting.em.sample import Sample
-from momentmix.fitting.inference.support import Support
+from momentmix.fitting.em.em import run_batch
 from momentmix.mixture.gaussian import VariancePrior
 from momentmix.mixture.parameters import Parameters
 
@@ -52,25 +48,3 @@ def cheapest_merges(p: Parameters, count: int) -> list[Parameters]:
         one = Parameters(w[[pair]], means[[pair]], variances[[pair]])
         merged.append(Parameters.concatenate([p[rest], one]).normalized())
     return merged
-
-
-def likelihood_support(
-    sample: Sample, parameters: Parameters, smaller: Parameters, n_rows: int
-) -> Support:
-    """Whether BIC prefers the mixture to the one with one component less."""
-    r = parameters.n_components
-    large, small = (
-        float(log_likelihoods(sample.judges, Parameters.stack([p]))[0])
-        for p in (parameters, smaller)
-    )
-    price = 0.5 * (parameters.n_free - smaller.n_free) * log(n_rows) / n_rows
-    fewer = f"{r - 1} component{'s' if r > 2 else ''}"
-    if large - small > price:
-        return Support(r, True, f"BIC rejects {fewer}")
-    return Support(
-        r,
-        False,
-        f"{fewer} explain{'s' if r == 2 else ''} the rows as well: the last one gains "
-        f"{large - small:.2g} nats a row, and BIC asks for {price:.2g}. Use fewer components or "
-        "more rows.",
-    )

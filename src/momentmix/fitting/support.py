@@ -1,16 +1,23 @@
-"""Whether the moments support the number of components, and the answer is the only one.
+"""Whether moments or rows support the number of components, and the answer is the only one.
 
 Where a mixture with one component less passes the same test, the moments do not need the last
 component, and its parameters are not identified by them. Where another mixture with as many
-components fits about as well and sorts rows otherwise, the moments do not tell the two apart.
+components fits about as well and sorts rows otherwise, the moments do not tell the two apart. With
+rows, the number is supported if the likelihood or the moments reject one component less.
 """
 
 from __future__ import annotations
+
+from math import log
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.context import FitContext
+from momentmix.fitting.em.em import log_likelihoods
+from momentmix.fitting.em.merging import one_less
+from momentmix.fitting.em.sample import Sample
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, check_conditions
 from momentmix.fitting.inference.support import Support
 from momentmix.fitting.moment.moment_fit import MomentFit
@@ -19,7 +26,8 @@ from momentmix.mixture.gaussian import coefficients, features_of, sample
 from momentmix.mixture.parameters import Parameters
 
 LARGEST_DISAGREEMENT = 0.02  # share of rows; twice the loss of accuracy that a certificate allows
-_ROWS = 2500
+_ROWS = 2500  # drawn to compare two mixtures
+_STEPS = 40  # of EM after a merge
 
 
 def support_from_moments(
@@ -66,3 +74,30 @@ def disagreement(first: Parameters, second: Parameters, rng: np.random.Generator
     np.add.at(table, tuple(labels), 1.0)
     i, k = linear_sum_assignment(-table)
     return float(1.0 - table[i, k].sum() / _ROWS)
+
+
+def support_from_rows(
+    sample: Sample, moments: StandardMoments, parameters: Parameters, context: FitContext
+) -> Support:
+    """Whether the likelihood or the moments reject one component less."""
+    floor, r = np.full(moments.n_features, context.variance_floor), parameters.n_components
+    smaller = one_less(sample.features, parameters, floor, _STEPS, n_threads=context.n_threads)
+    large, small = (
+        float(log_likelihoods(sample.judges, Parameters.stack([p]))[0])
+        for p in (parameters, smaller)
+    )
+    n = moments.n_rows
+    price = 0.5 * (parameters.n_free - smaller.n_free) * log(n) / n
+    fewer = f"{r - 1} component{'s' if r > 2 else ''}"
+    if large - small > price:
+        return Support(r, True, f"BIC rejects {fewer}")
+    test = check_conditions(moments, smaller, context.rng, correlations=False)
+    if test.testable and test.p_value < LEAST_P_VALUE:
+        return Support(r, True, f"the moments reject {fewer}")
+    return Support(
+        r,
+        False,
+        f"{fewer} explain{'s' if r == 2 else ''} the rows as well: the last one gains "
+        f"{large - small:.2g} nats a row, and BIC asks for {price:.2g}. Use fewer components or "
+        "more rows.",
+    )
