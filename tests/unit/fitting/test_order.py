@@ -26,7 +26,7 @@ def planned(d, r, method="robust"):
 def order_of(monkeypatch):
     """The order of the moments that `fit` goes to work with; the work itself is left out."""
 
-    monkeypatch.setattr(pipeline, "answer_from_rows", lambda rows, sample, moments, *_: moments.order)
+    monkeypatch.setattr(pipeline, "answer_from_rows", lambda rows, sample, m, *_: m.order)
     monkeypatch.setattr(pipeline, "answer_from_moments", lambda moments, order, *_: order)
     monkeypatch.setattr(pipeline, "in_data_units", lambda order, *_: order)
     return mm.fit
