@@ -19,6 +19,7 @@ from momentmix.fitting.em.em import log_likelihoods
 from momentmix.fitting.em.merging import one_less
 from momentmix.fitting.em.sample import Sample
 from momentmix.fitting.em.search import quick_fit, ranked_candidates
+from momentmix.fitting.inference.findings import LEAST_ROWS_PER_PARAMETER
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, check_conditions
 from momentmix.fitting.moment.candidates import cross_moments, partition_shapes
 from momentmix.fitting.moment.moment_fit import SMALLER, fit_moments, one_component
@@ -26,7 +27,6 @@ from momentmix.fitting.outcome import Trial
 from momentmix.mixture.parameters import Parameters
 
 ROWS_PER_PARAMETER = 5  # with fewer, moments are too noisy for an answer that helps
-LEAST_ROWS_PER_PARAMETER = 2  # with fewer, a certificate does not pass whatever the number
 FIRST_LEVEL = 8  # components of the first quick fit; doubled while BIC falls up to there
 QUICK_ROWS = 8000  # of the quick fits
 MOST_SEARCHED = 12  # with more components full searches take seconds each: quick fits decide

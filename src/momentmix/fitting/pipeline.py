@@ -40,8 +40,16 @@ from momentmix.fitting.em.sample import Sample, draw_sample, information_rows
 from momentmix.fitting.em.scores import information_matrix, settle_floored
 from momentmix.fitting.em.search import FEW_ROWS, Candidate, Kind, Origin, ranked_candidates
 from momentmix.fitting.inference.certificate import Certificate
-from momentmix.fitting.inference.findings import collect_findings, find_constants
-from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, check_conditions
+from momentmix.fitting.inference.findings import (
+    LEAST_ROWS_PER_PARAMETER,
+    collect_findings,
+    find_constants,
+)
+from momentmix.fitting.inference.over_identification import (
+    LEAST_P_VALUE,
+    UNTESTABLE,
+    check_conditions,
+)
 from momentmix.fitting.inference.precision import predicted_loss
 from momentmix.fitting.inference.rows_checked import check_rows
 from momentmix.fitting.inference.standard_errors import (
@@ -331,10 +339,12 @@ def certify(
     `usable` makes one of those of a moment answer.
     """
     with context.clock.stage("certificate"):
-        test = check_conditions(moments, parameters, context.rng)
+        # With too few rows, which is a fatal finding, neither test nor errors say anything.
+        few = moments.n_effective < LEAST_ROWS_PER_PARAMETER * parameters.n_free
+        test = UNTESTABLE if few else check_conditions(moments, parameters, context.rng)
         loss = 0.0
-        if support is not None and support.supported is False:
-            loss = float("nan")  # of parameters that are not identified, errors say nothing
+        if few or (support is not None and support.supported is False):
+            loss = nan  # of parameters that are not identified, errors say nothing
         elif parameters.n_components > 1:
             loss = predicted_loss(parameters, uncertainty, context.rng, usable or (lambda p: p))
         findings = collect_findings(
