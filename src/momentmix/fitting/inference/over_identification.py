@@ -33,7 +33,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
-from scipy.stats import chi2, gamma
+from scipy.special import gammainc, gammaincc
 
 from momentmix._typing import Float
 from momentmix.fitting.conditions.conditions import Conditions, build_conditions, point_powers
@@ -107,7 +107,7 @@ class OverIdentification:
         return (
             self.testable
             and not self.bootstrapped
-            and float(chi2.cdf(self.statistic, self.degrees_of_freedom)) < 1e-6
+            and float(gammainc(self.degrees_of_freedom / 2, self.statistic / 2)) < 1e-6
         )
 
     @property
@@ -131,8 +131,9 @@ def check_conditions(
     """Test a mixture of standardized features against the moments.
 
     `bootstrap` allows the parametric bootstrap where rows are few; without it the χ² law is used.
-    `correlations` says whether correlations within components are looked for. `conditions` are
-    those of `choose_conditions`, and `whitening` is theirs at the parameters, where they are known.
+    `correlations` says whether correlations within components are looked for where it rejects.
+    `conditions` are those of `choose_conditions`, and `whitening` is theirs at the parameters,
+    where they are known.
     """
     conditions = conditions or choose_conditions(moments, parameters.n_components, rng)
     whitening = whitening or Whitening(conditions, parameters)
@@ -149,9 +150,9 @@ def check_conditions(
     if bootstrapped:
         draws = int(n) * _bootstrap_draws(group_test, parameters, int(n), rng)
         centers, variances = draws.mean(axis=1), draws.var(axis=1, ddof=1)
-    # χ² where the variance is twice the mean.
+    # A gamma law: χ² where the variance is twice the mean.
     variances = np.maximum(variances, 1e-12 * centers)
-    p_values = np.asarray(gamma.sf(statistics, centers**2 / variances, scale=variances / centers))
+    p_values = np.asarray(gammaincc(centers**2 / variances, statistics * centers / variances))
     p_values = np.minimum(1.0, p_values * group_test.n_tests)
     groups = tuple(
         ConditionGroup(name, float(statistic), dof, float(p_value))
@@ -170,7 +171,7 @@ def check_conditions(
         whitening.projection.condition_number,
         groups=groups,
     )
-    if correlations:
+    if correlations and result.p_value < LEAST_P_VALUE:
         columns = moments.columns.tolist()
         remainder = whitening.remainder(conditions.values)
         result.correlations.extend(
