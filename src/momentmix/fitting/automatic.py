@@ -21,7 +21,7 @@ from momentmix.fitting.em.sample import Sample
 from momentmix.fitting.em.search import quick_fit, ranked_candidates
 from momentmix.fitting.inference.findings import LEAST_ROWS_PER_PARAMETER
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, check_conditions
-from momentmix.fitting.moment.candidates import cross_moments, partition_shapes
+from momentmix.fitting.moment.candidates import least_components
 from momentmix.fitting.moment.moment_fit import SMALLER, fit_moments, one_component
 from momentmix.fitting.outcome import Trial
 from momentmix.mixture.parameters import Parameters
@@ -166,7 +166,10 @@ def _tested_numbers(
     tested: dict[int, tuple[float, float]] = {}
     best, n_idle, parent = np.inf, 0, None
     for r in range(least, most + 1):
-        fit = fit_moments(moments, r, context.rng, context.variance_floor, SMALLER, parent)
+        is_needed = r == least  # the rank of the moments says so
+        fit = fit_moments(
+            moments, r, context.rng, context.variance_floor, SMALLER, parent, is_needed
+        )
         parent = fit.raw
         test = check_conditions(moments, parent, context.rng, correlations=False)
         tested[r] = (test.p_value, test.effect_size)
@@ -177,23 +180,6 @@ def _tested_numbers(
         if n_idle == PATIENCE:
             break
     return tested
-
-
-def least_components(moments: StandardMoments, rng: np.random.Generator) -> int:
-    """Number of components that the moments need at least: singular values far above noise."""
-    shapes = partition_shapes(moments.n_features, moments.order, 1)
-    if not shapes:
-        return 1
-    counts = []
-    for _ in range(8):  # the median of eight random partitions does not hang on one of them
-        cross = cross_moments(moments, rng.permutation(moments.n_features), shapes[0])
-        values = np.linalg.svd(cross, compute_uv=False)
-        # Entries have a noise of about 2/√N each, products of heavy columns a little more. The
-        # largest singular value of such noise is about 2/√N·(√rows + √columns); three times
-        # that is not reached by chance.
-        noise = 2.0 * (np.sqrt(cross.shape[0]) + np.sqrt(cross.shape[1]))
-        counts.append(int((values > 3.0 * noise / np.sqrt(moments.n_effective)).sum()))
-    return max(1, int(np.median(counts)))
 
 
 def elbow(effects: dict[int, float]) -> int:

@@ -58,6 +58,7 @@ from momentmix.fitting.inference.standard_errors import (
 )
 from momentmix.fitting.inference.support import Support
 from momentmix.fitting.inputs import summarized
+from momentmix.fitting.moment.candidates import least_components
 from momentmix.fitting.moment.moment_fit import (
     ANSWER,
     SMALLER,
@@ -199,22 +200,27 @@ def _answer_at_order(
 ) -> StandardFit:
     floor, rng, r = context.variance_floor, context.rng, n_components
     with context.clock.stage("moment fit"):
-        smaller = fit_moments(moments, r - 1, rng, floor, SMALLER) if r > 1 else None
-        parent = None if smaller is None else smaller.raw
-        fit = fit_moments(moments, r, rng, floor, ANSWER, parent, context.n_threads)
-    support = None
+        is_needed = r > 1 and least_components(moments, rng) >= r
+        smaller = parent = None
+        if r > 1 and not is_needed:
+            smaller = fit_moments(moments, r - 1, rng, floor, SMALLER)
+            parent = smaller.raw
+        fit = fit_moments(moments, r, rng, floor, ANSWER, parent, is_needed, context.n_threads)
+    support = Support(r, True, "the rank of the moments shows it") if is_needed else None
     if smaller is not None:
         with context.clock.stage("support"):
             support = support_from_moments(moments, fit, smaller, rng)
-    deviations = fit.uncertainty.deviations()
+    uncertainty = fit.uncertainty
+    assert uncertainty is not None
+    deviations = uncertainty.deviations()
 
     def usable(drawn: Parameters) -> Parameters:
         return resolvable_variances(drawn, deviations, floor)
 
-    certificate = certify(moments, fit.parameters, fit.uncertainty, support, context, usable)
+    certificate = certify(moments, fit.parameters, uncertainty, support, context, usable)
     provenance = Provenance(moments.n_rows, moments.order, "robust", "none", "moments", 1, True)
     diagnostics = Diagnostics(None, notes, certificate)
-    return StandardFit(moments, fit.parameters, fit.uncertainty, provenance, diagnostics)
+    return StandardFit(moments, fit.parameters, uncertainty, provenance, diagnostics)
 
 
 # -- from rows --------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ LEAST_P_VALUE = 0.01  # of a model that is accepted: a true one fails once in a 
 MOST_CONDITIONS = 2000  # their covariance has n² entries, and its root costs n³ operations
 FEWEST_CONDITIONS = 400  # whatever the rows
 MOST_WHERE_SCARCE = 5000  # where fewer would leave nothing to test; a second or two of arithmetic
-WITH_ORDER_4 = 1200  # conditions in all where a part of order 4 is taken in
+WITH_ORDER_4 = 900  # conditions of distinct features where a part of order 4 is taken in
 ORDER_4_FROM = 1e4  # rows; with fewer, means of order 4 are far from normal
 BOOTSTRAP_BELOW = 3000  # rows; with fewer, means of cubes are far from normal
 _BOOTSTRAP_DRAWS = 39  # for a mean and a variance, not for a quantile: few are enough
@@ -327,7 +327,8 @@ def choose_conditions(
         low_limit = int(max(low_limit, min(1.5 * n_parameters, MOST_CONDITIONS)))
         low_limit = int(max(low_limit, min(1.3 * n_parameters, MOST_WHERE_SCARCE)))
     elif n >= ORDER_4_FROM:
-        low_limit = min(low_limit, max(WITH_ORDER_4, int(1.2 * conditions.size)))
+        n_low = int((~conditions.is_pair & ~conditions.is_shape).sum())
+        low_limit = min(low_limit, max(WITH_ORDER_4, int(1.2 * n_low)))
     if scarce or n >= ORDER_4_FROM:
         conditions = build_conditions(moments, 4, 2, low_limit, rng, power)
     return conditions.subset(np.arange(1, conditions.size))

@@ -117,6 +117,23 @@ def cross_moments(moments: StandardMoments, features: Int, shape: PartitionShape
     return _gather(moments, _sets(left, shape.left_degree), _sets(right, shape.right_degree), None)
 
 
+def least_components(moments: StandardMoments, rng: np.random.Generator) -> int:
+    """Number of components that the moments need at least: singular values far above noise."""
+    shapes = partition_shapes(moments.n_features, moments.order, 1)
+    if not shapes:
+        return 1
+    counts = []
+    for _ in range(8):  # the median of eight random partitions does not hang on one of them
+        cross = cross_moments(moments, rng.permutation(moments.n_features), shapes[0])
+        values = np.linalg.svd(cross, compute_uv=False)
+        # Entries have a noise of about 2/√N each, products of heavy columns a little more. The
+        # largest singular value of such noise is about 2/√N·(√rows + √columns); three times
+        # that is not reached by chance.
+        noise = 2.0 * (np.sqrt(cross.shape[0]) + np.sqrt(cross.shape[1]))
+        counts.append(int((values > 3.0 * noise / np.sqrt(moments.n_effective)).sum()))
+    return max(1, int(np.median(counts)))
+
+
 def _split(features: Int, shape: PartitionShape) -> tuple[Int, Int, Int]:
     left, right, rest = np.split(features, [shape.left, shape.left + shape.right])
     return np.sort(left), np.sort(right), np.sort(rest)
