@@ -57,7 +57,7 @@ PATIENCE = 1e-3  # share of the cost; a slow start is left to the next round's c
 SPLIT_STEPS = ((100, 1), (12, 2), (5, 4))
 SPLIT_CONDITIONS = 500
 CLEAR_DIFFERENCE = 12.0  # of two statistics: e⁶ between likelihoods
-EFFICIENT_BELOW = 800  # parameters; with more, the covariance of the conditions takes minutes
+EFFICIENT_BELOW = 500  # parameters; with more, splits and efficient steps take minutes
 FIRST_ROUNDS = 1  # of efficient steps, to compare options
 LARGE = 2000  # parameters from which a round takes most of a minute: one only
 
@@ -187,7 +187,7 @@ class _Search:
         effort = self.effort
         rounds = effort.max_rounds if self.n_parameters < LARGE else 1
         for number in range(rounds):
-            if number == 1 and effort.to_the_end:
+            if number == 1 and self.is_efficient:
                 self.add_splits(parent)
             else:
                 polished = self.from_partitions()
@@ -198,7 +198,7 @@ class _Search:
                 self.add(polished.parameters)
             # Unless the rank shows the number, splits are tried in any case: moments may fit more
             # than one mixture.
-            is_early = number == 0 and effort.to_the_end and not is_needed
+            is_early = number == 0 and self.is_efficient and not is_needed
             if not is_early and any(option.is_accepted for option in self.tried):
                 break
 
