@@ -6,6 +6,7 @@ it accepts none, the elbow of the effect size, and the certificate does not pass
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import log, nan
 from typing import NamedTuple
@@ -18,7 +19,7 @@ from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.em import log_likelihoods
 from momentmix.fitting.em.merging import one_less
 from momentmix.fitting.em.sample import Sample
-from momentmix.fitting.em.search import quick_fit, ranked_candidates
+from momentmix.fitting.em.search import Candidate, quick_fit, ranked_candidates
 from momentmix.fitting.inference.findings import LEAST_ROWS_PER_PARAMETER
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, check_conditions
 from momentmix.fitting.moment.candidates import least_components
@@ -35,11 +36,12 @@ LEAST_PROGRESS = 0.98  # of the effect size
 
 
 class Choice(NamedTuple):
-    """A number of components, a sentence that says why, and what was tried."""
+    """A number of components, a sentence that says why, what was tried, and what a search found."""
 
     n_components: int
     note: str
     tried: tuple[Trial, ...]
+    candidates: Sequence[Candidate] = ()
 
 
 # -- with rows ----------------------------------------------------------------------------------
@@ -74,7 +76,7 @@ def choose_by_likelihood(
     note = f"n_components={best}: least BIC of {min(trials)} to {max(trials)}"
     if best == most:
         note += f"; {n_rows} rows with {d} features allow no more"
-    return Choice(best, note, chosen(trials, best))
+    return Choice(best, note, chosen(trials, best), number.candidates.get(best, []))
 
 
 class _Numbers:
@@ -87,9 +89,8 @@ class _Numbers:
         self.floor = np.full(moments.n_features, context.variance_floor)
         self.short = sample.features if sample.is_all else sample.features[:, :QUICK_ROWS]
         self.trials: dict[int, Trial] = {}
-        self._searched = set[int]()
+        self.candidates: dict[int, list[Candidate]] = {1: []}
         self._add(one_component(moments, context.variance_floor))
-        self._searched.add(1)
 
     @property
     def best(self) -> int:
@@ -112,10 +113,10 @@ class _Numbers:
         """The full search for each number, once."""
         rng, n_threads = self.context.rng, self.context.n_threads
         for r in numbers:
-            if r not in self._searched:
+            if r not in self.candidates:
                 found = ranked_candidates(self.sample, None, r, self.floor, rng, n_threads)
                 self._add(found[0].parameters)
-                self._searched.add(r)
+                self.candidates[r] = found
 
     def _add(self, p: Parameters) -> None:
         score = float(log_likelihoods(self.sample.judges, Parameters.stack([p]))[0])

@@ -10,7 +10,7 @@ the data.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import log, nan
@@ -76,7 +76,6 @@ from momentmix.mixture.parameters import Parameters
 from momentmix.rows.protocol import Rows
 from momentmix.summary.summary import MomentSummary
 
-
 MOST_HEARD = 3  # components beyond those that "auto" chose: each costs a fit of all rows
 
 
@@ -131,7 +130,8 @@ def fit_robust(
         check_capacity(moments, n_components, all_columns.n_features)
         answer = answer_from_moments(varying, moments.order, n_components, context)
     else:
-        answer = answer_from_rows(rows, sample, moments, n_components, context)
+        found = () if choice is None else choice.candidates
+        answer = answer_from_rows(rows, sample, moments, n_components, context, found)
         if choice is not None:
             answer, choice = hear_certificate(rows, sample, answer, choice, context)
     if choice is not None:
@@ -235,11 +235,12 @@ def answer_from_rows(
     moments: StandardMoments,
     n_components: int,
     context: FitContext,
+    found: Sequence[Candidate] = (),
 ) -> StandardFit:
-    """Candidates, passes over the rows, standard errors and certificate."""
+    """Candidates (unless `found` already), passes over the rows, standard errors, certificate."""
     clock, n_threads = context.clock, context.n_threads
     floor = np.full(moments.n_features, context.variance_floor)
-    candidates = find_candidates(sample, moments, n_components, context)
+    candidates = list(found) or find_candidates(sample, moments, n_components, context)
     best = candidates[0]
     with clock.stage("passes"):
         done = full_passes(
