@@ -207,9 +207,7 @@ class _GroupTest:
         self._steps = list[tuple[Projection, Projection | None]]()
         before: Projection | None = None
         dof_before = 0
-        for name, edge in zip(
-            ("distinct features", "pairs", "shape of columns"), edges, strict=True
-        ):
+        for name, edge in zip(_KINDS, edges, strict=True):
             if before is not None and before.slopes.shape[0] == edge:
                 continue
             last = edge == conditions.size
@@ -231,8 +229,8 @@ class _GroupTest:
             highest = conditions.highest_exponent
             excess = fourth_cumulants_of_powers(parameters, highest)[list(self._columns)]
             self.fourth_cumulants[-len(excess) :] = excess
-            if "shape of columns" in self.names:
-                self.fourth_cumulants[self.names.index("shape of columns")] = excess.sum()
+            if _KINDS[-1] in self.names:
+                self.fourth_cumulants[self.names.index(_KINDS[-1])] = excess.sum()
 
     def _shape_directions(self) -> dict[int, Float]:
         """Orthonormal directions of each column's powers, parameters projected out."""
