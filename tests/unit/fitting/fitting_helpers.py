@@ -3,8 +3,9 @@
 import numpy as np
 
 from momentmix import DiagonalMixture, StandardMoments
-from momentmix.fitting.conditions.conditions import gaussian_powers
+from momentmix.fitting.conditions.conditions import gaussian_powers, point_powers
 from momentmix.index_sets import index_sets
+from momentmix.mixture.gaussian import sample
 from momentmix.mixture.parameters import Parameters
 from momentmix.tensor.incomplete_tensor import power_sum
 
@@ -53,3 +54,11 @@ def matched(found, truth):
     gaps = ((truth.means[:, None] - found.means[None]) ** 2).sum(axis=2)
     k = linear_sum_assignment(gaps)[1]
     return found.weights[k], found.means[k], found.variances[k]
+
+
+def sample_means(conditions, parameters, n_rows, rng):
+    """Means of the conditions' products over rows of a mixture: what a table would hold."""
+    rows, _ = sample(parameters, n_rows, rng)
+    blocks = (rows[start : start + 500] for start in range(0, n_rows, 500))
+    highest = conditions.highest_exponent
+    return sum(conditions.products(point_powers(b, highest)).sum(axis=1) for b in blocks) / n_rows

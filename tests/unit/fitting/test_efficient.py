@@ -1,0 +1,146 @@
+"""Last steps of a moment fit: the truth is where they end, and their covariance is true."""
+
+import numpy as np
+import pytest
+from fitting_helpers import exact_moments, parameters_of, random_mixture, sample_means
+
+from momentmix.fitting.conditions.conditions import Conditions, build_conditions
+from momentmix.fitting.conditions.derivative import by_feature, derivative
+from momentmix.fitting.conditions.monomial_covariance import monomial_covariance
+from momentmix.fitting.inference.whitening import Whitening
+from momentmix.fitting.moment.efficient import efficient_polish, efficient_step
+from momentmix.fitting.moment.polish import parameter_bounds
+from momentmix.mixture.parameters import Parameters, parameters_from
+
+N_ROWS = 50_000
+
+
+class Case:
+    """A mixture, its conditions with exact values, and bounds."""
+
+    def __init__(self, r=2, d=4, seed=0):
+        truth = random_mixture(r, d, seed)
+        self.moments = exact_moments(truth, 4, N_ROWS)
+        self.truth = parameters_of(self.moments.standardize(truth))
+        self.with_sum = build_conditions(self.moments, 4, 2, highest_power=6)
+        self.conditions = self.with_sum.subset(np.arange(1, self.with_sum.size))
+        self.bounds = parameter_bounds(self.moments, 1e-6, r)
+
+    def polished(self, values=None, start=None, bounds=None, rounds=6):
+        c = self.conditions
+        if values is not None:
+            c = Conditions(c.n_features, c.plain, c.powered, c.exponents, values)
+        start = self.truth if start is None else start
+        return efficient_polish(c, start, bounds or self.bounds, N_ROWS, rounds)
+
+
+@pytest.fixture(scope="module")
+def case():
+    return Case()
+
+
+def moved(p, size, seed=0):
+    rng = np.random.default_rng(seed)
+    weights = p.weights * np.exp(size * rng.standard_normal(p.weights.shape))
+    means = p.means + size * rng.standard_normal(p.means.shape)
+    variances = p.variances * np.exp(size * rng.standard_normal(p.variances.shape))
+    return Parameters(weights, means, variances).normalized()
+
+
+@pytest.mark.parametrize(("r", "d"), [(1, 4), (2, 4), (3, 6)])
+def test_the_truth_is_a_fixed_point_of_exact_moments(r, d):
+    case = Case(r, d)
+    end = case.polished().parameters
+    np.testing.assert_allclose(end.flat(), case.truth.flat(), atol=1e-9)
+    back = case.polished(start=moved(case.truth, 0.05)).parameters
+    # It stops where a parameter would move by less than a seventh of its standard error.
+    errors = np.sqrt((case.polished().factor ** 2).sum(axis=1))
+    assert (np.abs(back.flat() - case.truth.flat()) <= errors / 7 + 1e-12).all()
+
+
+def test_every_step_lowers_the_cost_by_what_it_says(case):
+    current = moved(case.truth, 0.1)
+    whitening = Whitening(case.conditions, current)
+
+    def cost_of(p):
+        error = whitening.whiten(case.conditions.values - case.conditions.model(p))
+        return float(error @ error)
+
+    costs = [cost_of(current)]
+    for _ in range(6):
+        current, cost, gain = efficient_step(case.conditions, current, case.bounds, whitening)
+        assert cost == pytest.approx(cost_of(current), rel=1e-9, abs=1e-15)
+        assert gain == pytest.approx(costs[-1] - cost, rel=1e-6, abs=1e-15)
+        assert current.weights.sum() == pytest.approx(1.0)
+        costs.append(cost)
+    assert costs == sorted(costs, reverse=True)
+    assert costs[-1] < 1e-6 * costs[0]
+
+
+def test_at_the_minimum_a_step_stays(case):
+    whitening = Whitening(case.conditions, case.truth)
+    end, cost, gain = efficient_step(case.conditions, case.truth, case.bounds, whitening)
+    assert (cost, gain) == (pytest.approx(0.0, abs=1e-20), pytest.approx(0.0, abs=1e-20))
+    np.testing.assert_allclose(end.flat(), case.truth.flat(), atol=1e-9)
+
+
+def test_bounds_are_kept(case):
+    lower, upper = (bound.copy() for bound in case.bounds)
+    truth = case.truth.flat()
+    places = parameters_from(np.arange(truth.size), 2)
+    closed_above, closed_below = places.means[0, 1], places.variances[1, 2]
+    upper[closed_above] = truth[closed_above] - 0.1
+    lower[closed_below] = truth[closed_below] + 0.1
+    inside = np.clip(truth, lower, upper)
+    start = parameters_from(inside, 2)
+    end = case.polished(start=start, bounds=(lower, upper)).parameters.flat()
+    assert (end >= lower - 1e-12).all()
+    assert (end <= upper + 1e-12).all()
+    assert end[closed_above] == pytest.approx(upper[closed_above])
+    assert end[closed_below] == pytest.approx(lower[closed_below])
+    assert np.abs(end - inside).max() > 1e-3  # the others make up for it
+
+
+# -- the covariance ---------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def spread(case):
+    """Estimates from simulated tables, and the covariance that is claimed at the truth."""
+    rng = np.random.default_rng(1)
+    estimates = [
+        case.polished(sample_means(case.conditions, case.truth, N_ROWS, rng), rounds=3)
+        for _ in range(80)
+    ]
+    return np.array([e.parameters.flat() for e in estimates]), case.polished().factor
+
+
+def test_the_covariance_is_that_of_estimates(case, spread):
+    estimates, factor = spread
+    count = len(estimates)
+    claimed = np.sqrt((factor**2).sum(axis=1))
+    found = np.sqrt(((estimates - case.truth.flat()) ** 2).mean(axis=0))
+    # Of 18 standard deviations of 80 estimates; a relative error of 1/√160 each.
+    np.testing.assert_allclose(found / claimed, 1.0, atol=3.5 / np.sqrt(2 * count))
+    # All directions at once: χ² with one degree of freedom less than there are parameters.
+    covariance = factor @ factor.T
+    values, vectors = np.linalg.eigh(covariance / claimed / claimed[:, None])
+    assert values[0] < 1e-5 < values[1]  # the weights sum to 1
+    along = ((estimates - case.truth.flat()) / claimed) @ vectors[:, 1:] / np.sqrt(values[1:])
+    distances, dof = (along**2).sum(axis=1), values.size - 1
+    assert abs(distances.mean() - dof) < 3 * distances.std(ddof=1) / np.sqrt(count)
+    # Control: standard errors half as long.
+    assert abs(4 * distances.mean() - dof) > 3 * 4 * distances.std(ddof=1) / np.sqrt(count)
+
+
+def test_it_is_smaller_than_that_of_weights_without_correlations(case, spread):
+    """The sandwich of ``polish.py``'s weights, in closed form: no parameter is known better."""
+    noise = np.sqrt(case.with_sum.row_variances(case.truth) / N_ROWS)
+    noise[0] = 1e-3 / np.sqrt(N_ROWS)
+    slopes = derivative(case.with_sum, case.truth, noise).table()
+    covariance = monomial_covariance(case.with_sum, case.truth) / noise / noise[:, None] / N_ROWS
+    influence = np.linalg.solve(slopes.T @ slopes, slopes.T)
+    diagonal = np.sqrt(np.diagonal(influence @ covariance @ influence.T))
+    efficient = np.sqrt((spread[1] ** 2).sum(axis=1))[by_feature(*case.truth.means.shape)]
+    assert (efficient < (1 + 1e-6) * diagonal).all()
+    assert (efficient / diagonal).mean() < 0.9
