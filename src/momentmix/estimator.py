@@ -86,7 +86,7 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     n_components : int or "auto", default=1
-        "auto" takes the smallest number that the certificate accepts.
+        "auto" takes the number of least BIC; from moments alone the smallest number that fits them.
     order : int or "auto", default="auto"
         Highest order of the moments.
     method : {"robust", "paper"}, default="robust"

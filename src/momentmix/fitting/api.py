@@ -45,7 +45,7 @@ def fit(
         A few rows that lie alone and far from all others are left out; the certificate names them
         and does not pass.
     n_components : int or "auto"
-        "auto" takes the smallest number that the certificate accepts.
+        "auto" takes the number of least BIC; from moments alone the smallest number that fits them.
     order : int or "auto"
         Highest order of the moments. "auto" takes a lower one where rows are at hand and the table
         is wide, or where there are too few rows for a moment answer.
