@@ -175,9 +175,9 @@ def test_the_page_shows_the_verdict(results, tmp_path, word, banner, kind):
 
 def test_the_verdict_in_a_sentence(results):
     assert verdict(results["passed"].certificate) == "No test speaks against this fit."
-    assert (
-        verdict(results["not passed"].certificate) == "1 reason speaks against trusting this fit."
-    )
+    bad = results["not passed"].certificate  # shape of columns, and the test
+    assert verdict(bad) == "2 reasons speak against trusting this fit."
+    assert verdict(replace(bad, findings=[])) == "1 reason speaks against trusting this fit."
     assert "not everything could be tested" in verdict(results["untested"].certificate)
 
 
@@ -189,7 +189,7 @@ def test_whether_the_number_of_components_is_needed_is_answered(results, support
     reply = answers(c)[2]
     assert reply.question == "Do the data need 2 components?"
     assert (reply.short, reply.text) == (short, "some words")
-    assert len(answers(results["passed"].certificate)) == 2
+    assert len(answers(replace(c, support=None))) == 2
 
 
 def test_the_page_lists_groups_that_are_rejected(results, tmp_path):
@@ -273,7 +273,7 @@ def test_picture_of_the_choice_tells_the_verdicts_apart(results):
 def test_the_estimator_warns_once_at_the_callers_line_where_the_certificate_does_not_pass():
     rows = clusters(2, 4)
     model = mm.MomentGaussianMixture(1)
-    with pytest.warns(mm.CertificateWarning, match="did not pass: the moments do not fit") as seen:
+    with pytest.warns(mm.CertificateWarning, match=r"did not pass: .*moments do not fit") as seen:
         model.fit(rows)
     assert len(seen) == 1
     assert seen[0].filename == __file__

@@ -1,11 +1,14 @@
 """Data that no diagonal mixture describes: the certificate must say so."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from campaigns import wrong_models
 
 import momentmix as mm
 from momentmix.errors import CapacityError, DecompositionError, InputError
+from momentmix.fitting.inputs import summarized
 
 
 def equicorrelated(rho, d, n, seed):
@@ -31,6 +34,16 @@ def test_independent_columns_are_no_such_case():
 def test_heavy_tails_leave_nothing_to_believe():
     rows = np.random.default_rng(0).standard_cauchy((20_000, 6))
     certificate = mm.fit(rows, 3, random_state=0).certificate
+    assert not certificate.passed
+    (reason,) = [text for text in certificate.reasons if "do not follow the fitted" in text]
+    assert all(f"{j} (heavy-tailed)" in reason for j in range(6))
+
+
+def test_heavy_tails_without_powers_leave_a_test_that_says_nothing():
+    """Moments of a file of version 1."""
+    moments, _ = summarized(np.random.default_rng(0).standard_cauchy((20_000, 6)), 4, 1)
+    moments = replace(moments, powers=None, cubed=None, two_squares=None)
+    certificate = mm.fit(moments, 3, random_state=0).certificate
     assert not certificate.passed
     assert any("far below chance" in reason for reason in certificate.reasons)
 
