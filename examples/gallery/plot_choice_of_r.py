@@ -32,7 +32,8 @@ for result in results:
     )
 
 # %%
-# ``n_components="auto"`` does this by itself: the smallest number that the certificate accepts.
+# ``n_components="auto"`` chooses by itself: by BIC of the rows, or from a summary the smallest
+# number that the moments accept.
 
 automatic = mm.fit(summary, "auto", random_state=0)
 print("automatic choice:", automatic.mixture.n_components)

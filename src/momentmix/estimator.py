@@ -86,7 +86,8 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     n_components : int or "auto", default=1
-        "auto" takes the smallest number that the certificate accepts.
+        "auto": the number of least BIC; after `fit_summary`, `partial_fit` and with refine=None the
+        smallest number whose moments the test accepts. ``result_.tried`` lists what was tried.
     order : int or "auto", default="auto"
         Highest order of the moments.
     method : {"robust", "paper"}, default="robust"

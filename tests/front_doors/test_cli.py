@@ -21,7 +21,8 @@ def test_plan_prints_order_split_moments_memory_and_neighbours(run):
     text = run("plan", "-d", "15", "-r", "8").output
     assert "order    4  identifies up to 11 components by the robust method, 8 by the pap" in text
     assert "k = 8, p = 1" in text
-    assert "3,531" in text
+    # 3,531 of orders 0 to 4 and squares; z³ … z⁶, z_j³·z_k, z_j²·z_k²
+    assert f"moments  {3531 + 4 * 15 + 15 * 14 + 15 * 14 // 2:,};" in text
     for order in (3, 4, 5, 6):
         assert str(largest_rank(15, order)) in text
 

@@ -5,6 +5,7 @@ import hashlib
 import json
 import re
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 
@@ -26,6 +27,7 @@ from momentmix.errors import (
 from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.findings import Finding, Severity
 from momentmix.fitting.inference.over_identification import OverIdentification
+from momentmix.fitting.inference.support import Support
 from momentmix.fitting.record import load_fit
 from momentmix.reporting.data_facts import gather
 from momentmix.reporting.words import answers
@@ -272,6 +274,15 @@ def test_the_certificate_in_words(changes, shorts, words):
     found = answers(certificate(**changes))
     assert tuple(answer.short for answer in found) == shorts
     assert words in " ".join(answer.text for answer in found)
+
+
+@pytest.mark.parametrize("supported", [True, False, None])
+def test_the_precision_of_parameters_that_are_not_determined_is_unknown(supported):
+    loss = np.nan if supported is False else 0.001
+    found = answers(replace(certificate(loss=loss), support=Support(2, supported, "why")))[1]
+    is_unknown = supported is False
+    assert found.short == ("Unknown" if is_unknown else "Yes")
+    assert ("do not determine the parameters" in found.text) is is_unknown
 
 
 # -- the record in the file -------------------------------------------------------------------

@@ -49,7 +49,8 @@ def _components(context: click.Context, parameter: click.Parameter, text: str) -
     "--components",
     required=True,
     callback=_components,
-    help="Number of components, or 'auto'.",
+    help="Number of components, or 'auto': the number of least BIC; of a summary, the smallest "
+    "number that the moments accept. `plot --kind trials` shows what was tried.",
 )
 @click.option("-o", "--output", required=True, help="File of the model (JSON).")
 @click.option(
@@ -106,9 +107,11 @@ def fit_command(
 ) -> None:
     """Fit a mixture to data files, or to summaries (which are added up).
 
-    The model is written in any case. If the certificate did not pass, the exit code is 4 for a fit
-    from moments alone, and with --strict; otherwise a warning is printed. If the fit could not be
-    tested, a warning is printed, and the exit code is 4 with --strict only.
+    The model is written in any case. The certificate's verdict is passed, not passed or untested.
+    If it did not pass, the exit code is 4 for a fit from moments alone, and with --strict;
+    otherwise a warning is printed. If the fit could not be tested, a warning is printed, and the
+    exit code is 4 with --strict only. A few rows that lie alone and far from all others are left
+    out; the certificate names them and does not pass.
     """
     from momentmix.cli.summaries import are_summaries
     from momentmix.fitting.api import fit

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     "-m",
     "--order",
     type=click.IntRange(min=1),
-    help="Highest order of the moments; by default 4, or the number of features if that is less. "
+    help="Highest order of products of different features; by default 4, or the number of features "
+    "if that is less. Powers up to 6 of single features are kept in any case. "
     "`momentmix plan` prints which order a number of components needs.",
 )
 @click.option(

@@ -45,7 +45,10 @@ def fit(
         A few rows that lie alone and far from all others are left out; the certificate names them
         and does not pass.
     n_components : int or "auto"
-        "auto" takes the smallest number that the certificate accepts.
+        "auto" with rows: the number of least BIC, from full searches next to the minimum of quick
+        fits; more components while the test of all rows rejects the answer and BIC falls. From a
+        summary, or with refine=None: the smallest number whose moments the test accepts, else the
+        elbow of the effect size. `FitResult.tried` lists what was tried.
     order : int or "auto"
         Highest order of the moments. "auto" takes a lower one where rows are at hand and the table
         is wide, or where there are too few rows for a moment answer.

@@ -6,6 +6,7 @@ it accepts none, the elbow of the effect size, and the certificate does not pass
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import log, nan
 from typing import NamedTuple
@@ -18,15 +19,15 @@ from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.em import log_likelihoods
 from momentmix.fitting.em.merging import one_less
 from momentmix.fitting.em.sample import Sample
-from momentmix.fitting.em.search import quick_fit, ranked_candidates
+from momentmix.fitting.em.search import Candidate, quick_fit, ranked_candidates
+from momentmix.fitting.inference.findings import LEAST_ROWS_PER_PARAMETER
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, check_conditions
-from momentmix.fitting.moment.candidates import cross_moments, partition_shapes
+from momentmix.fitting.moment.candidates import least_components
 from momentmix.fitting.moment.moment_fit import SMALLER, fit_moments, one_component
 from momentmix.fitting.outcome import Trial
 from momentmix.mixture.parameters import Parameters
 
 ROWS_PER_PARAMETER = 5  # with fewer, moments are too noisy for an answer that helps
-LEAST_ROWS_PER_PARAMETER = 2  # with fewer, a certificate does not pass whatever the number
 FIRST_LEVEL = 8  # components of the first quick fit; doubled while BIC falls up to there
 QUICK_ROWS = 8000  # of the quick fits
 MOST_SEARCHED = 12  # with more components full searches take seconds each: quick fits decide
@@ -35,11 +36,12 @@ LEAST_PROGRESS = 0.98  # of the effect size
 
 
 class Choice(NamedTuple):
-    """A number of components, a sentence that says why, and what was tried."""
+    """A number of components, a sentence that says why, what was tried, and what a search found."""
 
     n_components: int
     note: str
     tried: tuple[Trial, ...]
+    candidates: Sequence[Candidate] = ()
 
 
 # -- with rows ----------------------------------------------------------------------------------
@@ -74,7 +76,7 @@ def choose_by_likelihood(
     note = f"n_components={best}: least BIC of {min(trials)} to {max(trials)}"
     if best == most:
         note += f"; {n_rows} rows with {d} features allow no more"
-    return Choice(best, note, chosen(trials, best))
+    return Choice(best, note, chosen(trials, best), number.candidates.get(best, []))
 
 
 class _Numbers:
@@ -87,9 +89,8 @@ class _Numbers:
         self.floor = np.full(moments.n_features, context.variance_floor)
         self.short = sample.features if sample.is_all else sample.features[:, :QUICK_ROWS]
         self.trials: dict[int, Trial] = {}
-        self._searched = set[int]()
+        self.candidates: dict[int, list[Candidate]] = {1: []}
         self._add(one_component(moments, context.variance_floor))
-        self._searched.add(1)
 
     @property
     def best(self) -> int:
@@ -112,10 +113,10 @@ class _Numbers:
         """The full search for each number, once."""
         rng, n_threads = self.context.rng, self.context.n_threads
         for r in numbers:
-            if r not in self._searched:
+            if r not in self.candidates:
                 found = ranked_candidates(self.sample, None, r, self.floor, rng, n_threads)
                 self._add(found[0].parameters)
-                self._searched.add(r)
+                self.candidates[r] = found
 
     def _add(self, p: Parameters) -> None:
         score = float(log_likelihoods(self.sample.judges, Parameters.stack([p]))[0])
@@ -166,7 +167,10 @@ def _tested_numbers(
     tested: dict[int, tuple[float, float]] = {}
     best, n_idle, parent = np.inf, 0, None
     for r in range(least, most + 1):
-        fit = fit_moments(moments, r, context.rng, context.variance_floor, SMALLER, parent)
+        is_needed = r == least  # the rank of the moments says so
+        fit = fit_moments(
+            moments, r, context.rng, context.variance_floor, SMALLER, parent, is_needed
+        )
         parent = fit.raw
         test = check_conditions(moments, parent, context.rng, correlations=False)
         tested[r] = (test.p_value, test.effect_size)
@@ -177,23 +181,6 @@ def _tested_numbers(
         if n_idle == PATIENCE:
             break
     return tested
-
-
-def least_components(moments: StandardMoments, rng: np.random.Generator) -> int:
-    """Number of components that the moments need at least: singular values far above noise."""
-    shapes = partition_shapes(moments.n_features, moments.order, 1)
-    if not shapes:
-        return 1
-    counts = []
-    for _ in range(8):  # the median of eight random partitions does not hang on one of them
-        cross = cross_moments(moments, rng.permutation(moments.n_features), shapes[0])
-        values = np.linalg.svd(cross, compute_uv=False)
-        # Entries have a noise of about 2/√N each, products of heavy columns a little more. The
-        # largest singular value of such noise is about 2/√N·(√rows + √columns); three times
-        # that is not reached by chance.
-        noise = 2.0 * (np.sqrt(cross.shape[0]) + np.sqrt(cross.shape[1]))
-        counts.append(int((values > 3.0 * noise / np.sqrt(moments.n_effective)).sum()))
-    return max(1, int(np.median(counts)))
 
 
 def elbow(effects: dict[int, float]) -> int:

@@ -10,7 +10,7 @@ the data.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import log, nan
@@ -40,8 +40,16 @@ from momentmix.fitting.em.sample import Sample, draw_sample, information_rows
 from momentmix.fitting.em.scores import information_matrix, settle_floored
 from momentmix.fitting.em.search import FEW_ROWS, Candidate, Kind, Origin, ranked_candidates
 from momentmix.fitting.inference.certificate import Certificate
-from momentmix.fitting.inference.findings import collect_findings, find_constants
-from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, check_conditions
+from momentmix.fitting.inference.findings import (
+    LEAST_ROWS_PER_PARAMETER,
+    collect_findings,
+    find_constants,
+)
+from momentmix.fitting.inference.over_identification import (
+    LEAST_P_VALUE,
+    UNTESTABLE,
+    check_conditions,
+)
 from momentmix.fitting.inference.precision import predicted_loss
 from momentmix.fitting.inference.rows_checked import check_rows
 from momentmix.fitting.inference.standard_errors import (
@@ -50,6 +58,7 @@ from momentmix.fitting.inference.standard_errors import (
 )
 from momentmix.fitting.inference.support import Support
 from momentmix.fitting.inputs import summarized
+from momentmix.fitting.moment.candidates import least_components
 from momentmix.fitting.moment.moment_fit import (
     ANSWER,
     SMALLER,
@@ -66,6 +75,8 @@ from momentmix.mixture.mixture import DiagonalMixture
 from momentmix.mixture.parameters import Parameters
 from momentmix.rows.protocol import Rows
 from momentmix.summary.summary import MomentSummary
+
+MOST_HEARD = 3  # components beyond those that "auto" chose: each costs a fit of all rows
 
 
 @dataclass(frozen=True)
@@ -119,7 +130,8 @@ def fit_robust(
         check_capacity(moments, n_components, all_columns.n_features)
         answer = answer_from_moments(varying, moments.order, n_components, context)
     else:
-        answer = answer_from_rows(rows, sample, moments, n_components, context)
+        found = () if choice is None else choice.candidates
+        answer = answer_from_rows(rows, sample, moments, n_components, context, found)
         if choice is not None:
             answer, choice = hear_certificate(rows, sample, answer, choice, context)
     if choice is not None:
@@ -191,22 +203,27 @@ def _answer_at_order(
 ) -> StandardFit:
     floor, rng, r = context.variance_floor, context.rng, n_components
     with context.clock.stage("moment fit"):
-        smaller = fit_moments(moments, r - 1, rng, floor, SMALLER) if r > 1 else None
-        parent = None if smaller is None else smaller.raw
-        fit = fit_moments(moments, r, rng, floor, ANSWER, parent, context.n_threads)
-    support = None
+        is_needed = r > 1 and least_components(moments, rng) >= r
+        smaller = parent = None
+        if r > 1 and not is_needed:
+            smaller = fit_moments(moments, r - 1, rng, floor, SMALLER)
+            parent = smaller.raw
+        fit = fit_moments(moments, r, rng, floor, ANSWER, parent, is_needed, context.n_threads)
+    support = Support(r, True, "the rank of the moments shows it") if is_needed else None
     if smaller is not None:
         with context.clock.stage("support"):
             support = support_from_moments(moments, fit, smaller, rng)
-    deviations = fit.uncertainty.deviations()
+    uncertainty = fit.uncertainty
+    assert uncertainty is not None
+    deviations = uncertainty.deviations()
 
     def usable(drawn: Parameters) -> Parameters:
         return resolvable_variances(drawn, deviations, floor)
 
-    certificate = certify(moments, fit.parameters, fit.uncertainty, support, context, usable)
+    certificate = certify(moments, fit.parameters, uncertainty, support, context, usable)
     provenance = Provenance(moments.n_rows, moments.order, "robust", "none", "moments", 1, True)
     diagnostics = Diagnostics(None, notes, certificate)
-    return StandardFit(moments, fit.parameters, fit.uncertainty, provenance, diagnostics)
+    return StandardFit(moments, fit.parameters, uncertainty, provenance, diagnostics)
 
 
 # -- from rows --------------------------------------------------------------------------------
@@ -218,11 +235,12 @@ def answer_from_rows(
     moments: StandardMoments,
     n_components: int,
     context: FitContext,
+    found: Sequence[Candidate] = (),
 ) -> StandardFit:
-    """Candidates, passes over the rows, standard errors and certificate."""
+    """Candidates (unless `found` already), passes over the rows, standard errors, certificate."""
     clock, n_threads = context.clock, context.n_threads
     floor = np.full(moments.n_features, context.variance_floor)
-    candidates = find_candidates(sample, moments, n_components, context)
+    candidates = list(found) or find_candidates(sample, moments, n_components, context)
     best = candidates[0]
     with clock.stage("passes"):
         done = full_passes(
@@ -274,7 +292,9 @@ def hear_certificate(
         n = moments.n_rows
         return fit.parameters.n_free * log(n) - 2.0 * n * fit.diagnostics.log_likelihood
 
-    while answer.diagnostics.certificate.test.p_value < LEAST_P_VALUE:
+    for _ in range(MOST_HEARD):
+        if not answer.diagnostics.certificate.test.p_value < LEAST_P_VALUE:
+            break
         r = answer.parameters.n_components + 1
         larger = answer_from_rows(rows, sample, moments, r, context)
         if bic_of(larger) >= bic_of(answer):
@@ -331,10 +351,12 @@ def certify(
     `usable` makes one of those of a moment answer.
     """
     with context.clock.stage("certificate"):
-        test = check_conditions(moments, parameters, context.rng)
+        # With too few rows, which is a fatal finding, neither test nor errors say anything.
+        few = moments.n_effective < LEAST_ROWS_PER_PARAMETER * parameters.n_free
+        test = UNTESTABLE if few else check_conditions(moments, parameters, context.rng)
         loss = 0.0
-        if support is not None and support.supported is False:
-            loss = float("nan")  # of parameters that are not identified, errors say nothing
+        if few or (support is not None and support.supported is False):
+            loss = nan  # of parameters that are not identified, errors say nothing
         elif parameters.n_components > 1:
             loss = predicted_loss(parameters, uncertainty, context.rng, usable or (lambda p: p))
         findings = collect_findings(

@@ -83,6 +83,11 @@ def _contradiction(c: Certificate) -> tuple[str, str]:
 
 def _precision(c: Certificate) -> tuple[str, str]:
     """Short answer, and the reason, to whether the parameters are precise enough."""
+    if c.support is not None and c.support.supported is False:
+        return "Unknown", (
+            "The data do not determine the parameters of that many components, so that their "
+            "standard errors say nothing."
+        )
     if isnan(c.predicted_loss):
         return "Unknown", "This method gives no standard errors, which are needed to tell."
     share = _percent(c.predicted_loss)

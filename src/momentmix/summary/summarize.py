@@ -28,7 +28,8 @@ def summarize(
     rows : array or data frame of shape (n_rows, n_features), or an iterator of these
         Arrays on a device (torch, CuPy, JAX) are summed there, as in `MomentSummary.update`.
     order : int
-        Highest order of the moments.
+        Highest order of the products of different features. Powers y_j³ … y_j⁶ are kept as well,
+        and with order ≥ 4, or two or three features, y_j³·y_k and y_j²·y_k²: see `MomentSummary`.
     sample_weight : array of shape (n_rows,), optional
         Frequencies; for a single array only.
     device : str or torch.device, optional

@@ -35,6 +35,7 @@ __all__ = ["Finding", "Severity", "collect_findings", "find_constants"]
 
 CORRELATION_THAT_MATTERS = 0.1  # with many rows, smaller ones are significant and change little
 SIGNIFICANT_DEVIATES = 6  # not reached by chance, however many pairs are tested
+LEAST_ROWS_PER_PARAMETER = 2  # with fewer, neither parameters nor their errors are known
 COPY_CORRELATION = 0.999  # two different measurements are rarely so close
 LARGE_CONDITION_NUMBER = 1e4  # errors grow by it: few moments are known to four digits
 # One row's share of a column's fourth moment or, where that is unknown, of its variance: from
@@ -88,7 +89,7 @@ def _about_size(
     moments: StandardMoments, p: Parameters, capacity: int, from_rows: bool
 ) -> Iterator[Finding]:
     r, d = p.means.shape
-    n, n_parameters = moments.n_effective, r * (2 * d + 1) - 1
+    n, n_parameters = moments.n_effective, p.n_free
     if r > capacity:
         text = (
             f"not identified from these moments: order {moments.order} with {d} features tells at "
@@ -104,11 +105,11 @@ def _about_size(
             f"{r} components are the most that order {moments.order} with {d} features "
             "identifies; a higher order leaves a margin.",
         )
-    if n < 2 * n_parameters:
+    if n < LEAST_ROWS_PER_PARAMETER * n_parameters:
         yield fatal(
             "too-few-rows",
             f"too few rows: {n:.0f} rows for {n_parameters} parameters. Use at least "
-            f"{2 * n_parameters} rows, or fewer components.",
+            f"{LEAST_ROWS_PER_PARAMETER * n_parameters} rows, or fewer components.",
         )
 
 

@@ -33,7 +33,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
-from scipy.stats import chi2, gamma
+from scipy.special import gammainc, gammaincc
 
 from momentmix._typing import Float
 from momentmix.fitting.conditions.conditions import Conditions, build_conditions, point_powers
@@ -45,8 +45,9 @@ from momentmix.mixture.parameters import Parameters
 
 LEAST_P_VALUE = 0.01  # of a model that is accepted: a true one fails once in a hundred fits
 MOST_CONDITIONS = 2000  # their covariance has n² entries, and its root costs n³ operations
+FEWEST_CONDITIONS = 400  # whatever the rows
 MOST_WHERE_SCARCE = 5000  # where fewer would leave nothing to test; a second or two of arithmetic
-WITH_ORDER_4 = 1200  # conditions in all where a part of order 4 is taken in
+WITH_ORDER_4 = 900  # conditions of distinct features where a part of order 4 is taken in
 ORDER_4_FROM = 1e4  # rows; with fewer, means of order 4 are far from normal
 BOOTSTRAP_BELOW = 3000  # rows; with fewer, means of cubes are far from normal
 _BOOTSTRAP_DRAWS = 39  # for a mean and a variance, not for a quantile: few are enough
@@ -106,7 +107,7 @@ class OverIdentification:
         return (
             self.testable
             and not self.bootstrapped
-            and float(chi2.cdf(self.statistic, self.degrees_of_freedom)) < 1e-6
+            and float(gammainc(self.degrees_of_freedom / 2, self.statistic / 2)) < 1e-6
         )
 
     @property
@@ -115,7 +116,7 @@ class OverIdentification:
         return self.degrees_of_freedom > 0
 
 
-_UNTESTABLE = OverIdentification(0.0, 0, float("nan"), float("nan"), False, float("nan"))
+UNTESTABLE = OverIdentification(0.0, 0, float("nan"), float("nan"), False, float("nan"))
 
 
 def check_conditions(
@@ -130,8 +131,9 @@ def check_conditions(
     """Test a mixture of standardized features against the moments.
 
     `bootstrap` allows the parametric bootstrap where rows are few; without it the χ² law is used.
-    `correlations` says whether correlations within components are looked for. `conditions` are
-    those of `choose_conditions`, and `whitening` is theirs at the parameters, where they are known.
+    `correlations` says whether correlations within components are looked for where it rejects.
+    `conditions` are those of `choose_conditions`, and `whitening` is theirs at the parameters,
+    where they are known.
     """
     conditions = conditions or choose_conditions(moments, parameters.n_components, rng)
     whitening = whitening or Whitening(conditions, parameters)
@@ -140,7 +142,7 @@ def check_conditions(
     group_test = _GroupTest(conditions, parameters, whitening, names)
     dof = whitening.degrees_of_freedom(whitening.projection)
     if dof <= 0:
-        return _UNTESTABLE
+        return UNTESTABLE
     statistics = n * group_test.statistics(conditions.values)
     bootstrapped = bootstrap and n < BOOTSTRAP_BELOW
     centers = np.array(group_test.degrees_of_freedom, dtype=float)
@@ -148,9 +150,9 @@ def check_conditions(
     if bootstrapped:
         draws = int(n) * _bootstrap_draws(group_test, parameters, int(n), rng)
         centers, variances = draws.mean(axis=1), draws.var(axis=1, ddof=1)
-    # χ² where the variance is twice the mean.
+    # A gamma law: χ² where the variance is twice the mean.
     variances = np.maximum(variances, 1e-12 * centers)
-    p_values = np.asarray(gamma.sf(statistics, centers**2 / variances, scale=variances / centers))
+    p_values = np.asarray(gammaincc(centers**2 / variances, statistics * centers / variances))
     p_values = np.minimum(1.0, p_values * group_test.n_tests)
     groups = tuple(
         ConditionGroup(name, float(statistic), dof, float(p_value))
@@ -169,7 +171,7 @@ def check_conditions(
         whitening.projection.condition_number,
         groups=groups,
     )
-    if correlations:
+    if correlations and result.p_value < LEAST_P_VALUE:
         columns = moments.columns.tolist()
         remainder = whitening.remainder(conditions.values)
         result.correlations.extend(
@@ -312,19 +314,23 @@ def choose_conditions(
     Order 4 is what tells a pair of components from a correlation within one: both give the same
     moments up to order 3. With fewer rows its means are too far from normal.
     """
-    # The covariance costs about n³·r operations: stay within a second of arithmetic.
-    limit = int(min(MOST_CONDITIONS, (3e10 / n_components) ** (1 / 3)))
-    n_parameters = n_components * (2 * moments.n_features + 1) - 1
-    power = HIGHEST_POWER
-    conditions = build_conditions(moments, 3, 1, limit, rng, power)
+    # The covariance costs about n³·r operations: stay within a second of arithmetic. And not more
+    # conditions than rows: the last ones would tell nothing new.
+    n, d = moments.n_effective, moments.n_features
+    limit = int(min(MOST_CONDITIONS, (3e10 / n_components) ** (1 / 3), max(n, FEWEST_CONDITIONS)))
+    power = HIGHEST_POWER if 4 * d < limit // 2 else 4
+    n_parameters = n_components * (2 * d + 1) - 1
+    low_limit = max(limit // 2, limit - (power - 2) * d - limit // 4)
+    conditions = build_conditions(moments, 3, 1, low_limit, rng, power)
     scarce = conditions.size - 1 < 1.1 * n_parameters + 5
     if scarce:
-        limit = int(max(limit, min(1.5 * n_parameters, MOST_CONDITIONS)))
-        limit = int(max(limit, min(1.3 * n_parameters, MOST_WHERE_SCARCE)))
-    elif moments.n_effective >= ORDER_4_FROM:
-        limit = min(limit, max(WITH_ORDER_4, int(1.2 * conditions.size)))
-    if scarce or moments.n_effective >= ORDER_4_FROM:
-        conditions = build_conditions(moments, 4, 2, limit, rng, power)
+        low_limit = int(max(low_limit, min(1.5 * n_parameters, MOST_CONDITIONS)))
+        low_limit = int(max(low_limit, min(1.3 * n_parameters, MOST_WHERE_SCARCE)))
+    elif n >= ORDER_4_FROM:
+        n_low = int((~conditions.is_pair & ~conditions.is_shape).sum())
+        low_limit = min(low_limit, max(WITH_ORDER_4, int(1.2 * n_low)))
+    if scarce or n >= ORDER_4_FROM:
+        conditions = build_conditions(moments, 4, 2, low_limit, rng, power)
     return conditions.subset(np.arange(1, conditions.size))
 
 

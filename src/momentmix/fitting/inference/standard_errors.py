@@ -158,6 +158,14 @@ class CurvatureRoot(NamedTuple):
         return np.asarray(spread / self.scale)
 
 
+def deviations_of(derivatives: Derivative, n_components: int) -> Parameters:
+    """Standard errors as if the noise of the conditions were independent."""
+    d = derivatives.conditions.n_features
+    flat = np.empty(n_components * (1 + 2 * d))
+    flat[by_feature(n_components, d)] = curvature_root(derivatives).deviations()
+    return parameters_from(flat, n_components)
+
+
 def curvature_root(derivatives: Derivative) -> CurvatureRoot:
     """Cholesky factor of JᵀJ, scaled to diagonal 1.
 

@@ -117,6 +117,55 @@ def cross_moments(moments: StandardMoments, features: Int, shape: PartitionShape
     return _gather(moments, _sets(left, shape.left_degree), _sets(right, shape.right_degree), None)
 
 
+def least_components(moments: StandardMoments, rng: np.random.Generator) -> int:
+    """Number of components that the moments need at least: singular values far above noise.
+
+    Where all rows are of r components, E[z_A z_Bᵀ] of features A and others B has rank r − 1 at
+    most, and E[φ_A φ_Bᵀ] has rank r.
+    """
+    return max(_rank_of_products(moments, rng), 1 + _rank_of_covariance(moments, rng))
+
+
+def _rank_of_products(moments: StandardMoments, rng: np.random.Generator) -> int:
+    shapes = partition_shapes(moments.n_features, moments.order, 1)
+    if not shapes:
+        return 1
+    counts = []
+    for _ in range(8):  # the median of eight random partitions does not hang on one of them
+        cross = cross_moments(moments, rng.permutation(moments.n_features), shapes[0])
+        values = np.linalg.svd(cross, compute_uv=False)
+        # Entries have a noise of about 2/√N each, products of heavy columns a little more. The
+        # largest singular value of such noise is about 2/√N·(√rows + √columns); three times
+        # that is not reached by chance.
+        noise = 2.0 * (np.sqrt(cross.shape[0]) + np.sqrt(cross.shape[1]))
+        counts.append(int((values > 3.0 * noise / np.sqrt(moments.n_effective)).sum()))
+    return max(1, int(np.median(counts)))
+
+
+def _rank_of_covariance(moments: StandardMoments, rng: np.random.Generator) -> int:
+    """Largest rank of E[z_A z_Bᵀ] that twenty random halves show.
+
+    The noise of an entry is known from E z_j² z_k². The largest singular value of noise alone is
+    about √a + √b times that of an entry; twice that is not reached by chance in twenty draws.
+    """
+    d = moments.n_features
+    if d < 2 or moments.order < 2 or moments.two_squares is None:
+        return 0
+    i, k = index_sets(d, 2).T
+    pairs, squares = np.zeros((d, d)), np.zeros((d, d))
+    pairs[i, k] = pairs[k, i] = moments.orders[2]
+    squares[i, k] = squares[k, i] = moments.two_squares
+    best = 0
+    for _ in range(20):
+        left, right = np.split(rng.permutation(d), [d // 2])
+        part = np.ix_(left, right)
+        largest = float(np.sqrt(np.max(squares[part] - pairs[part] ** 2)))  # NaN: not known
+        noise = 2.0 * largest * (np.sqrt(left.size) + np.sqrt(right.size))
+        values = np.linalg.svd(pairs[part], compute_uv=False)
+        best = max(best, int((values > noise / np.sqrt(moments.n_effective)).sum()))
+    return best
+
+
 def _split(features: Int, shape: PartitionShape) -> tuple[Int, Int, Int]:
     left, right, rest = np.split(features, [shape.left, shape.left + shape.right])
     return np.sort(left), np.sort(right), np.sort(rest)

@@ -25,6 +25,7 @@ from scipy.special import log_ndtr
 from momentmix._typing import Float
 from momentmix.errors import DecompositionError
 from momentmix.fitting.conditions.conditions import Conditions, build_conditions
+from momentmix.fitting.conditions.derivative import derivative
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.over_identification import (
     HIGHEST_POWER,
@@ -33,7 +34,11 @@ from momentmix.fitting.inference.over_identification import (
     check_conditions,
     choose_conditions,
 )
-from momentmix.fitting.inference.standard_errors import Uncertainty, uncertainty_of_moment_fit
+from momentmix.fitting.inference.standard_errors import (
+    Uncertainty,
+    deviations_of,
+    uncertainty_of_moment_fit,
+)
 from momentmix.fitting.inference.whitening import Whitening
 from momentmix.fitting.moment.candidates import draw_candidates
 from momentmix.fitting.moment.efficient import Efficient, efficient_polish, efficient_step
@@ -50,9 +55,9 @@ ROUGH = 0.5  # tolerance of the cost while the noise is renewed or rounds compet
 PATIENCE = 1e-3  # share of the cost; a slow start is left to the next round's candidates
 # So many splits take so many steps each: a few show which of them are worth more.
 SPLIT_STEPS = ((100, 1), (12, 2), (5, 4))
-SPLIT_CONDITIONS = 800
+SPLIT_CONDITIONS = 500
 CLEAR_DIFFERENCE = 12.0  # of two statistics: e⁶ between likelihoods
-EFFICIENT_BELOW = 800  # parameters; with more, the covariance of the conditions takes minutes
+EFFICIENT_BELOW = 500  # parameters; with more, splits and efficient steps take minutes
 FIRST_ROUNDS = 1  # of efficient steps, to compare options
 LARGE = 2000  # parameters from which a round takes most of a minute: one only
 
@@ -80,7 +85,7 @@ class Effort(NamedTuple):
     last_rounds: int = 0
 
 
-ANSWER = Effort(3, (10, 6), True, 3)
+ANSWER = Effort(3, (10, 6), True, 2)
 SMALLER = Effort(2, (10, 6), True)  # one component less, to compare with: most often it fits badly
 START = Effort(2, (6, 4), False)  # passes over the rows improve on it: fewer rounds and steps
 
@@ -93,20 +98,18 @@ class MomentFit:
     ----------
     parameters : Parameters
         With variances raised to what the moments can resolve.
-    uncertainty : Uncertainty
-        The parameters as polished, and their covariance.
+    raw : Parameters
+        As polished.
+    uncertainty : Uncertainty or None
+        Covariance of the parameters as polished; None for a start.
     rivals : list of Parameters
         Other mixtures that the moments fit about as well.
     """
 
     parameters: Parameters
-    uncertainty: Uncertainty
+    raw: Parameters
+    uncertainty: Uncertainty | None
     rivals: list[Parameters]
-
-    @property
-    def raw(self) -> Parameters:
-        """The parameters as polished."""
-        return self.uncertainty.estimate
 
 
 def one_component(moments: StandardMoments, floor: float) -> Parameters:
@@ -123,6 +126,7 @@ def fit_moments(
     floor: float = 1e-6,
     effort: Effort = ANSWER,
     parent: Parameters | None = None,
+    is_needed: bool = False,
     n_threads: int = 1,
 ) -> MomentFit:
     """Weights, means and variances from moments alone.
@@ -138,72 +142,128 @@ def fit_moments(
     effort : Effort
     parent : Parameters, optional
         An answer with one component less, whose components may be split; made where needed.
+    is_needed : bool
+        Whether the rank of the moments shows so many components. Then partitions determine the
+        means, and splits are tried only if that answer is not accepted.
     n_threads : int
     """
-    r, d = n_components, moments.n_features
-    if r == 1:
+    if n_components == 1:
         return _closed_form(moments, floor, rng)
-    n_parameters = r * (2 * d + 1)
-    limit = max(4000, 4 * n_parameters)  # conditions: time is bounded, parameters over-determined
-    plain = build_conditions(moments, HIGHEST_PLAIN, limit=limit, rng=rng)
-    full = build_conditions(moments, HIGHEST_PLAIN, 2, limit, rng, HIGHEST_POWER)
-    bounds, tested = parameter_bounds(moments, floor, r), choose_conditions(moments, r, rng)
-    is_efficient = effort.to_the_end and n_parameters < EFFICIENT_BELOW
-    pool, tried = np.zeros((0, d)), list[_Tried]()
-    rounds = effort.max_rounds if n_parameters < LARGE else 1
-    for number in range(rounds):
-        if number == 1 and effort.to_the_end:
-            if parent is None:
-                parent = fit_moments(moments, r - 1, rng, floor, START).raw
-            # One is enough to see whether an accepted answer has a rival.
-            count = 1 if any(option.is_accepted for option in tried) else 2
-            options = _best_splits(moments, parent, bounds, rng)[:count]
-        else:
-            pool = np.concatenate([pool, draw_candidates(moments, r, DRAWS_PER_ROUND, rng)])
-            previous = None if not tried else min(tried, key=_statistic).parameters
-            start = _select_and_polish(moments, plain, pool, r, floor, previous)
-            if start.n_components < r:
-                start = _split_heaviest(start, r, rng)
-            stops = [Stopping(steps, ROUGH, PATIENCE) for steps in effort.joint_steps]
-            polished = _joint_polish(full, start, moments, floor, stops)
-            options = [polished.parameters]
-            pool = np.concatenate([pool, polished.parameters.means])
-            misfit = polished.cost / max(full.size - n_parameters, 1)
-            if rounds == 1 or not (effort.to_the_end or misfit > GOOD_MISFIT):
-                tried = [_Tried(polished.parameters, None)]
+    search = _Search(moments, n_components, rng, floor, effort)
+    search.run(parent, is_needed)
+    return search.result(n_threads)
+
+
+class _Search:
+    """Answers that were tried, and what all of them are made with."""
+
+    def __init__(
+        self,
+        moments: StandardMoments,
+        n_components: int,
+        rng: np.random.Generator,
+        floor: float,
+        effort: Effort,
+    ) -> None:
+        self.moments, self.rng, self.floor, self.effort = moments, rng, floor, effort
+        self.r, d = n_components, moments.n_features
+        self.n_parameters = n_components * (2 * d + 1)
+        # Conditions: time is bounded, parameters over-determined.
+        limit = max(4000, 4 * self.n_parameters)
+        self.plain = build_conditions(moments, HIGHEST_PLAIN, limit=limit, rng=rng)
+        self.full = build_conditions(moments, HIGHEST_PLAIN, 2, limit, rng, HIGHEST_POWER)
+        self.tested = choose_conditions(moments, n_components, rng)
+        self.bounds = parameter_bounds(moments, floor, n_components)
+        self.is_efficient = effort.to_the_end and self.n_parameters < EFFICIENT_BELOW
+        self.pool, self.tried = np.zeros((0, d)), list[_Tried]()
+
+    @property
+    def best(self) -> _Tried:
+        """What the moments fit best by the test; costs in units of different noises say little."""
+        return min(self.tried, key=_statistic)
+
+    def run(self, parent: Parameters | None, is_needed: bool) -> None:
+        """Rounds of partitions, the second one of splits, until an answer is accepted."""
+        effort = self.effort
+        rounds = effort.max_rounds if self.n_parameters < LARGE else 1
+        for number in range(rounds):
+            if number == 1 and self.is_efficient:
+                self.add_splits(parent)
+            else:
+                polished = self.from_partitions()
+                misfit = polished.cost / max(self.full.size - self.n_parameters, 1)
+                if rounds == 1 or not (effort.to_the_end or misfit > GOOD_MISFIT):
+                    self.tried = [_Tried(polished.parameters, None)]
+                    break
+                self.add(polished.parameters)
+            # Unless the rank shows the number, splits are tried in any case: moments may fit more
+            # than one mixture.
+            is_early = number == 0 and self.is_efficient and not is_needed
+            if not is_early and any(option.is_accepted for option in self.tried):
                 break
-        # Costs in units of different noises say little; the test weighs all options alike.
-        for p in options:
-            efficient = None
-            if is_efficient:
-                efficient = efficient_polish(tested, p, bounds, moments.n_effective, FIRST_ROUNDS)
-                p = efficient.parameters
-            whitening = None if efficient is None else efficient.whitening
-            test = check_conditions(moments, p, rng, False, False, tested, whitening)
-            tried.append(_Tried(p, test, efficient))
-        # Splits are tried in any case: moments may fit more than one mixture.
-        is_early = number == 0 and effort.to_the_end
-        if not is_early and any(option.is_accepted for option in tried):
-            break
-    chosen = min(tried, key=_statistic)
-    rivals = [x.usable(floor) for x in tried if x is not chosen and x.rivals(chosen)]
-    if is_efficient:
-        last = efficient_polish(
-            tested, chosen.parameters, bounds, moments.n_effective, effort.last_rounds
-        )
-        uncertainty = Uncertainty(last.parameters, last.factor, on_log_scale=False)
-    else:
-        stop = Stopping(effort.joint_steps[-1], ROUGH, PATIENCE)
-        if effort.to_the_end:
-            # Standard errors are those of the minimum, so the minimum has to be reached. A step
-            # costs about n_parameters³ operations: the number is that of a few seconds.
-            stop = Stopping(int(np.clip(2e11 / n_parameters**3, 5, 40)), tolerance=1e-3)
-        best = _joint_polish(full, chosen.parameters, moments, floor, [stop])
+
+    def from_partitions(self) -> Polished:
+        """An answer from the means that further partitions and those before them propose."""
+        moments, r, rng = self.moments, self.r, self.rng
+        self.pool = np.concatenate([self.pool, draw_candidates(moments, r, DRAWS_PER_ROUND, rng)])
+        previous = self.best.parameters if self.tried else None
+        start = _select_and_polish(moments, self.plain, self.pool, r, self.floor, previous)
+        if start.n_components < r:
+            start = _split_heaviest(start, r, rng)
+        stops = [Stopping(steps, ROUGH, PATIENCE) for steps in self.effort.joint_steps]
+        polished = _joint_polish(self.full, start, moments, self.floor, stops)
+        self.pool = np.concatenate([self.pool, polished.parameters.means])
+        return polished
+
+    def add_splits(self, parent: Parameters | None) -> None:
+        """The best splits of an answer with one component less."""
+        if parent is None:
+            parent = fit_moments(self.moments, self.r - 1, self.rng, self.floor, START).raw
+        # One is enough to see whether an accepted answer has a rival.
+        count = 1 if any(option.is_accepted for option in self.tried) else 2
+        for p in _best_splits(self.moments, parent, self.bounds, self.rng)[:count]:
+            self.add(p)
+
+    def add(self, p: Parameters) -> None:
+        """Test an answer, after efficient steps where they are affordable."""
+        efficient = whitening = None
+        if self.is_efficient:
+            n = self.moments.n_effective
+            efficient = efficient_polish(self.tested, p, self.bounds, n, FIRST_ROUNDS)
+            p, whitening = efficient.parameters, efficient.whitening
+        test = check_conditions(self.moments, p, self.rng, False, False, self.tested, whitening)
+        self.tried.append(_Tried(p, test, efficient))
+
+    def result(self, n_threads: int) -> MomentFit:
+        """The best answer after its last steps, and its rivals."""
+        best, effort, floor = self.best, self.effort, self.floor
+        rivals = [x.usable(floor) for x in self.tried if x is not best and x.rivals(best)]
+        n, last = self.moments.n_effective, best.efficient
+        if last is not None:
+            if effort.last_rounds:
+                p, whitening = last.parameters, last.whitening
+                last = efficient_polish(
+                    self.tested, p, self.bounds, n, effort.last_rounds, whitening
+                )
+            uncertainty = Uncertainty(last.parameters, last.factor, on_log_scale=False)
+            answer = resolvable_variances(last.parameters, uncertainty.deviations(), floor)
+            return MomentFit(answer, last.parameters, uncertainty, rivals)
+        if not effort.to_the_end:
+            noise = _noise(self.full, best.parameters, n)
+            slope = derivative(self.full, best.parameters, noise)
+            deviations = deviations_of(slope, self.r)
+            answer = resolvable_variances(best.parameters, deviations, floor)
+            return MomentFit(answer, best.parameters, None, rivals)
+        # Standard errors are those of the minimum, so the minimum has to be reached. A step costs
+        # about n_parameters³ operations: the number is that of a few seconds.
+        stop = Stopping(int(np.clip(2e11 / self.n_parameters**3, 5, 40)), tolerance=1e-3)
+        polished = _joint_polish(self.full, best.parameters, self.moments, floor, [stop])
+        raw = polished.parameters
         uncertainty = uncertainty_of_moment_fit(
-            full, best.parameters, best.noise, moments.n_effective, rng, n_threads
+            self.full, raw, polished.noise, n, self.rng, n_threads
         )
-    answer = resolvable_variances(uncertainty.estimate, uncertainty.deviations(), floor)
-    return MomentFit(answer, uncertainty, rivals)
+        answer = resolvable_variances(raw, uncertainty.deviations(), floor)
+        return MomentFit(answer, raw, uncertainty, rivals)
 
 
 class _Tried(NamedTuple):
@@ -262,7 +322,7 @@ def _closed_form(moments: StandardMoments, floor: float, rng: np.random.Generato
     p, conditions = one_component(moments, floor), build_conditions(moments, 1, 0)
     noise = _noise(conditions, p, moments.n_effective)
     uncertainty = uncertainty_of_moment_fit(conditions, p, noise, moments.n_effective, rng)
-    return MomentFit(p, uncertainty, [])
+    return MomentFit(p, p, uncertainty, [])
 
 
 def _noise(conditions: Conditions, parameters: Parameters, n_effective: float) -> Float:
