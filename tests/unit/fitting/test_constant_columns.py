@@ -1,5 +1,6 @@
 """Constant columns have no influence: on the answer, its test, its errors, or its counts."""
 
+import re
 from functools import cache
 
 import numpy as np
@@ -7,8 +8,10 @@ import pytest
 from fitting_helpers import exact_moments, random_mixture
 
 import momentmix as mm
+from momentmix.errors import InputError
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.em.scores import information_matrix, settle_floored
+from momentmix.fitting.inputs import moments_of
 from momentmix.mixture.gaussian import features_of
 from momentmix.mixture.parameters import Parameters
 
@@ -183,6 +186,64 @@ def test_moments_of_the_features_that_vary(constant):
         found.orders + found.squared, wanted.orders + wanted.squared, strict=True
     ):
         np.testing.assert_allclose(one, other, atol=1e-12)
+    for name in ("powers", "cubed", "two_squares"):
+        np.testing.assert_allclose(getattr(found, name), getattr(wanted, name), atol=1e-12)
+
+
+@pytest.mark.parametrize("known", [set(), {"powers"}, {"cubed"}, {"two_squares", "powers"}])
+def test_moments_that_are_not_known_stay_unknown(known):
+    whole = exact_moments(random_mixture(2, 4, seed=0), 3)
+    mask = np.array([False, True, False, False])
+    names = {"powers", "cubed", "two_squares"}
+    given = dict.fromkeys(names - known)
+    found = StandardMoments(**{**vars(whole), **given, "constant": mask}).varying()
+    assert {name for name in names if getattr(found, name) is not None} == known
+    powers = whole.powers.copy()
+    powers[3, 2] = np.nan
+    found = StandardMoments(**{**vars(whole), "powers": powers, "constant": mask}).varying()
+    assert np.argwhere(np.isnan(found.powers)).tolist() == [[3, 1]]
+
+
+def test_entries_of_pairs_are_those_of_the_features_that_vary():
+    """By brute force over rows: each entry is the mean of the product that it stands for."""
+    rows = np.random.default_rng(0).standard_normal((200, 5)) ** 3
+    rows[:, [0, 3]] = [4.0, -1.0]
+    moments = moments_of(mm.summarize(rows, order=4)).varying()
+    own = [1, 2, 4]
+    assert moments.columns.tolist() == own
+    z = (rows[:, own] - moments.shift) / moments.scale
+    for p in range(3, 7):
+        np.testing.assert_allclose(moments.powers[p - 3], (z**p).mean(axis=0))
+    for j in range(3):
+        others = np.delete(z, j, axis=1)
+        np.testing.assert_allclose(
+            moments.cubed[j], (z[:, [j]] ** 3 * others).mean(axis=0), atol=1e-12
+        )
+    pairs = [(0, 1), (0, 2), (1, 2)]
+    np.testing.assert_allclose(
+        moments.two_squares, [(z[:, i] ** 2 * z[:, k] ** 2).mean() for i, k in pairs]
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [
+        ("powers", (4, 3), (3, 3)),
+        ("powers", (4, 3), (3, 4)),
+        ("cubed", (3, 2), (3, 3)),
+        ("cubed", (3, 2), (6,)),
+        ("two_squares", (3,), (3, 1)),
+        ("two_squares", (3,), (4,)),
+    ],
+)
+def test_shapes_of_high_moments_are_checked(name, good, bad):
+    whole = exact_moments(random_mixture(2, 3, seed=0), 3)
+    assert getattr(whole, name).shape == good
+    accepted = StandardMoments(**{**vars(whole), name: np.zeros(good).tolist()})
+    assert getattr(accepted, name).dtype == float
+    message = re.escape(f"{name} must have shape {good}; got {bad}.")
+    with pytest.raises(InputError, match=message):
+        StandardMoments(**{**vars(whole), name: np.zeros(bad)})
 
 
 def test_information_of_a_variance_at_its_floor_is_the_models_own():
