@@ -285,6 +285,14 @@ def test_the_precision_of_parameters_that_are_not_determined_is_unknown(supporte
     assert ("do not determine the parameters" in found.text) is is_unknown
 
 
+def test_the_precision_with_too_few_rows_is_unknown():
+    few = Finding("too-few-rows", Severity.FATAL, "too few rows")
+    c = certificate(dof=0, p=np.nan, loss=np.nan, findings=[few])
+    assert (answers(c)[1].short, "too few rows" in answers(c)[1].text) == ("Unknown", True)
+    light = Finding("light-components", Severity.WARNING, "few")
+    assert answers(certificate(findings=[light]))[1].short == "Yes"
+
+
 # -- the record in the file -------------------------------------------------------------------
 
 

@@ -46,7 +46,7 @@ def fit(
         and does not pass.
     n_components : int or "auto"
         "auto" with rows: the number of least BIC, from full searches next to the minimum of quick
-        fits; more components while the test of all rows rejects the answer and BIC falls. From a
+        fits; up to three more while the test of all rows rejects the answer and BIC falls. From a
         summary, or with refine=None: the smallest number whose moments the test accepts, else the
         elbow of the effect size. `FitResult.tried` lists what was tried.
     order : int or "auto"

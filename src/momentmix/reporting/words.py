@@ -88,6 +88,8 @@ def _precision(c: Certificate) -> tuple[str, str]:
             "The data do not determine the parameters of that many components, so that their "
             "standard errors say nothing."
         )
+    if any(finding.name == "too-few-rows" for finding in c.findings):
+        return "Unknown", "There are too few rows for standard errors that say anything."
     if isnan(c.predicted_loss):
         return "Unknown", "This method gives no standard errors, which are needed to tell."
     share = _percent(c.predicted_loss)
