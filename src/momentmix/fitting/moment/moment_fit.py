@@ -51,7 +51,7 @@ PATIENCE = 1e-3  # share of the cost; a slow start is left to the next round's c
 # So many splits take so many steps each: a few show which of them are worth more.
 SPLIT_STEPS = ((100, 1), (12, 2), (5, 4))
 SPLIT_CONDITIONS = 800
-CLEAR_DIFFERENCE = 12.0  # of two statistics: e⁶ between likelihoods
+CLEAR_DIFFERENCE = 12.0  # of two criteria: e⁶ between likelihoods
 EFFICIENT_BELOW = 800  # parameters; with more, the covariance of the conditions takes minutes
 FIRST_ROUNDS = 1  # of efficient steps, to compare options
 LARGE = 2000  # parameters from which a round takes most of a minute: one only
@@ -160,7 +160,7 @@ def fit_moments(
             options = _best_splits(moments, parent, bounds, rng)[:count]
         else:
             pool = np.concatenate([pool, draw_candidates(moments, r, DRAWS_PER_ROUND, rng)])
-            previous = None if not tried else min(tried, key=_statistic).parameters
+            previous = None if not tried else min(tried, key=_criterion).parameters
             start = _select_and_polish(moments, plain, pool, r, floor, previous)
             if start.n_components < r:
                 start = _split_heaviest(start, r, rng)
@@ -172,20 +172,20 @@ def fit_moments(
             if rounds == 1 or not (effort.to_the_end or misfit > GOOD_MISFIT):
                 tried = [_Tried(polished.parameters, None)]
                 break
-        # Costs in units of different noises say little; the test weighs all options alike.
+        # Costs in units of different noises say little; `_Tried.criterion` weighs all alike.
         for p in options:
             efficient = None
             if is_efficient:
                 efficient = efficient_polish(tested, p, bounds, moments.n_effective, FIRST_ROUNDS)
                 p = efficient.parameters
-            whitening = None if efficient is None else efficient.whitening
+            whitening = Whitening(tested, p) if efficient is None else efficient.whitening
             test = check_conditions(moments, p, rng, False, False, tested, whitening)
-            tried.append(_Tried(p, test, efficient))
+            tried.append(_Tried(p, test, efficient, test.statistic + whitening.log_determinant))
         # Splits are tried in any case: moments may fit more than one mixture.
         is_early = number == 0 and effort.to_the_end
         if not is_early and any(option.is_accepted for option in tried):
             break
-    chosen = min(tried, key=_statistic)
+    chosen = min(tried, key=_criterion)
     rivals = [x.usable(floor) for x in tried if x is not chosen and x.rivals(chosen)]
     if is_efficient:
         last = efficient_polish(
@@ -207,11 +207,17 @@ def fit_moments(
 
 
 class _Tried(NamedTuple):
-    """An answer and its test; None where it was not needed."""
+    """An answer, its test (None where it was not needed), and what it is chosen by.
+
+    The criterion is −2 log of the moments' normal density: the statistic and the log-determinant of
+    the covariance that it is measured by. The statistic alone prefers mixtures with heavy tails,
+    whose covariance allows for anything.
+    """
 
     parameters: Parameters
     test: OverIdentification | None
     efficient: Efficient | None = None
+    criterion: float = 0.0
 
     @property
     def is_accepted(self) -> bool:
@@ -228,11 +234,11 @@ class _Tried(NamedTuple):
 
     def rivals(self, best: _Tried) -> bool:
         """Whether the moments prefer the best one hardly to this one."""
-        return self.is_accepted and _statistic(self) < _statistic(best) + CLEAR_DIFFERENCE
+        return self.is_accepted and self.criterion < best.criterion + CLEAR_DIFFERENCE
 
 
-def _statistic(option: _Tried) -> float:
-    return 0.0 if option.test is None else option.test.statistic
+def _criterion(option: _Tried) -> float:
+    return option.criterion
 
 
 def _best_splits(
