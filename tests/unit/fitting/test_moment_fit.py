@@ -2,13 +2,15 @@
 
 import numpy as np
 import pytest
-from fitting_helpers import exact_moments, matched, random_mixture
+from fitting_helpers import exact_moments, matched, parameters_of, random_mixture
 
+from momentmix import DiagonalMixture, fit, summarize
 from momentmix.capacity import choose_order, count_monomials, largest_rank, robust_rank
 from momentmix.errors import InputError
 from momentmix.fitting.automatic import elbow, least_components
 from momentmix.fitting.conditions.conditions import build_conditions
-from momentmix.fitting.inference.whitening import gram
+from momentmix.fitting.conditions.monomial_covariance import monomial_covariance
+from momentmix.fitting.inference.whitening import Whitening, gram
 from momentmix.fitting.moment.candidates import draw_candidates, partition_shapes
 from momentmix.fitting.moment.moment_fit import fit_moments, one_component, resolvable_variances
 from momentmix.fitting.moment.polish import Stopping, parameter_bounds, polish
@@ -29,8 +31,6 @@ def test_exact_moments_give_back_the_parameters(r, d, order):
 
 
 def _mixture(p):
-    from momentmix import DiagonalMixture
-
     return DiagonalMixture(p.weights / p.weights.sum(), p.means, p.variances)
 
 
@@ -118,6 +118,30 @@ def test_polish_never_raises_the_cost_and_keeps_bounds():
     end = polish(conditions, start, bounds, noise, Stopping()).parameters
     assert (end.variances >= 1e-6).all()
     assert (end.weights > 0).all()
+
+
+def test_log_determinant_is_that_of_the_covariance():
+    p = parameters_of(random_mixture(3, 4, seed=1))
+    moments = exact_moments(random_mixture(3, 4, seed=1), 3)
+    conditions = build_conditions(moments, 3, 1)
+    conditions = conditions.subset(np.arange(1, conditions.size))
+    sign, expected = np.linalg.slogdet(monomial_covariance(conditions, p))
+    assert sign == 1
+    assert Whitening(conditions, p).log_determinant == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_mixture_that_allows_for_more_noise_is_not_preferred(monkeypatch):
+    """Two scales around one mean: mixtures with heavier tails have smaller statistics."""
+    truth = DiagonalMixture([0.5, 0.5], np.zeros((2, 6)), np.array([np.ones(6), np.full(6, 9.0)]))
+    summary = summarize(truth.sample(50_000, random_state=0)[0], order=4)
+
+    def deviates():
+        fit_ = fit(summary, 2, random_state=0)
+        return np.abs(fit_.mixture.weights - 0.5) / fit_.standard_errors.weights
+
+    assert deviates().max() < 5
+    monkeypatch.setattr(Whitening, "log_determinant", 0.0)
+    assert deviates().max() > 10
 
 
 def test_gram_is_the_product():

@@ -49,8 +49,8 @@ def component_findings(
     if light.any():
         yield warning(
             "light-components",
-            f"{_components(rows, np.flatnonzero(light))} hold few rows; their means and variances "
-            "are rough.",
+            f"{_components(rows, np.flatnonzero(light))} hold{'s' if light.sum() == 1 else ''} few "
+            "rows: means and variances are rough.",
         )
     equal = np.flatnonzero((at_floor & repeating).any(axis=0))
     if equal.size:

@@ -56,7 +56,7 @@ PATIENCE = 1e-3  # share of the cost; a slow start is left to the next round's c
 # So many splits take so many steps each: a few show which of them are worth more.
 SPLIT_STEPS = ((100, 1), (12, 2), (5, 4))
 SPLIT_CONDITIONS = 500
-CLEAR_DIFFERENCE = 12.0  # of two statistics: e⁶ between likelihoods
+CLEAR_DIFFERENCE = 12.0  # of two criteria: e⁶ between likelihoods
 EFFICIENT_BELOW = 500  # parameters; with more, splits and efficient steps take minutes
 FIRST_ROUNDS = 1  # of efficient steps, to compare options
 LARGE = 2000  # parameters from which a round takes most of a minute: one only
@@ -179,8 +179,8 @@ class _Search:
 
     @property
     def best(self) -> _Tried:
-        """What the moments fit best by the test; costs in units of different noises say little."""
-        return min(self.tried, key=_statistic)
+        """The most likely answer; costs in units of different noises say little."""
+        return min(self.tried, key=lambda option: option.criterion)
 
     def run(self, parent: Parameters | None, is_needed: bool) -> None:
         """Rounds of partitions, the second one of splits, until an answer is accepted."""
@@ -226,13 +226,15 @@ class _Search:
 
     def add(self, p: Parameters) -> None:
         """Test an answer, after efficient steps where they are affordable."""
-        efficient = whitening = None
+        efficient = None
         if self.is_efficient:
             n = self.moments.n_effective
             efficient = efficient_polish(self.tested, p, self.bounds, n, FIRST_ROUNDS)
-            p, whitening = efficient.parameters, efficient.whitening
+            p = efficient.parameters
+        whitening = Whitening(self.tested, p) if efficient is None else efficient.whitening
         test = check_conditions(self.moments, p, self.rng, False, False, self.tested, whitening)
-        self.tried.append(_Tried(p, test, efficient))
+        criterion = test.statistic + whitening.log_determinant
+        self.tried.append(_Tried(p, test, efficient, criterion))
 
     def result(self, n_threads: int) -> MomentFit:
         """The best answer after its last steps, and its rivals."""
@@ -267,11 +269,17 @@ class _Search:
 
 
 class _Tried(NamedTuple):
-    """An answer and its test; None where it was not needed."""
+    """An answer, its test (None where it was not needed), and what it is chosen by.
+
+    The criterion is −2 log of the moments' normal density: the statistic and the log-determinant of
+    the covariance that it is measured by. The statistic alone prefers mixtures with heavy tails,
+    whose covariance allows for anything.
+    """
 
     parameters: Parameters
     test: OverIdentification | None
     efficient: Efficient | None = None
+    criterion: float = 0.0
 
     @property
     def is_accepted(self) -> bool:
@@ -288,11 +296,7 @@ class _Tried(NamedTuple):
 
     def rivals(self, best: _Tried) -> bool:
         """Whether the moments prefer the best one hardly to this one."""
-        return self.is_accepted and _statistic(self) < _statistic(best) + CLEAR_DIFFERENCE
-
-
-def _statistic(option: _Tried) -> float:
-    return 0.0 if option.test is None else option.test.statistic
+        return self.is_accepted and self.criterion < best.criterion + CLEAR_DIFFERENCE
 
 
 def _best_splits(
