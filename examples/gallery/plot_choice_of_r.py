@@ -2,8 +2,8 @@
 Choosing the number of components
 =================================
 
-Any number of components can be fitted to one summary, without reading the rows again. The misfit of
-the moments decreases until the number is right; from there on chance explains it.
+Any number of components can be fitted to one summary, without reading the rows again. From the
+right number on, chance explains the misfit of the moments; with more, one component less does too.
 """
 
 import matplotlib.pyplot as plt
