@@ -7,7 +7,7 @@ the code happened to reach.
 import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
-from scipy.stats import kstest
+from scipy.stats import chi2, kstest
 
 import momentmix as mm
 from momentmix.fitting.inference.over_identification import check_conditions
@@ -73,7 +73,7 @@ def test_default_fit_reaches_bayes_accuracy_and_few_passes():
 
 
 def test_over_identification_is_calibrated_at_the_truth_and_rejects_a_wrong_model():
-    values = []
+    values, distinct = [], []
     for seed in range(40):
         truth = overlapping(3, 6, seed)
         rows, _ = truth.sample(4000, random_state=seed)
@@ -81,12 +81,19 @@ def test_over_identification_is_calibrated_at_the_truth_and_rejects_a_wrong_mode
         z = moments.standardize(truth)
         rng = np.random.default_rng(seed)
         p = Parameters(z.weights, z.means, z.variances)
-        values.append(check_conditions(moments, p, rng).p_value)
+        test = check_conditions(moments, p, rng)
+        values.append(test.p_value)
+        first = test.groups[0]
+        distinct.append(chi2.sf(first.statistic, first.degrees_of_freedom))
         if seed < 5:  # the control: one component less must be seen
             w = z.weights[:2] / z.weights[:2].sum()
             wrong = Parameters(w, z.means[:2], z.variances[:2])
             assert check_conditions(moments, wrong, rng).p_value < 0.01
-    assert kstest(values, "uniform").pvalue > 0.001
+    assert kstest(distinct, "uniform").pvalue > 0.001
+    # The least of several p-values, corrected for their number, is below a level at most so often.
+    for level in (0.05, 0.2):
+        most = 40 * level + 3 * np.sqrt(40 * level * (1 - level))
+        assert sum(value < level for value in values) <= most
 
 
 def test_correlation_within_components_is_caught_and_named():
@@ -109,6 +116,9 @@ def test_too_few_components_do_not_pass_and_the_right_number_is_found():
     rows, _ = truth.sample(50_000, random_state=0)
     assert not mm.fit(rows, 3, random_state=0).certificate.passed
     result = mm.fit(rows, "auto", random_state=0)
+    assert result.mixture.n_components == 4
+    assert any("least BIC" in note for note in result.notes)
+    result = mm.fit(rows, "auto", refine=None, random_state=0)
     assert result.mixture.n_components == 4
     assert any("the smallest that the moments accept" in note for note in result.notes)
 

@@ -64,6 +64,12 @@ class Whitening:
         with all_threads(self._slopes.shape[1]):
             return Projection(self._slopes)
 
+    @property
+    def log_determinant(self) -> float:
+        """log det C; what conditions have new beside those before them counts from 1e-7 up."""
+        new = np.maximum(np.diagonal(self.triangle) ** 2, _REDUNDANT)
+        return float(np.log(new).sum() + 2.0 * np.log(self.scale).sum())
+
     def whiten(self, columns: Float) -> Float:
         """C^{-1/2}·columns; 0 for conditions that are functions of those before them."""
         scaled = (columns.T / self.scale).T

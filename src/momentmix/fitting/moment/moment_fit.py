@@ -56,7 +56,7 @@ PATIENCE = 1e-3  # share of the cost; a slow start is left to the next round's c
 # So many splits take so many steps each: a few show which of them are worth more.
 SPLIT_STEPS = ((100, 1), (12, 2), (5, 4))
 SPLIT_CONDITIONS = 500
-CLEAR_DIFFERENCE = 12.0  # of two statistics: e⁶ between likelihoods
+CLEAR_DIFFERENCE = 12.0  # of two criteria: e⁶ between densities
 EFFICIENT_BELOW = 500  # parameters; with more, splits and efficient steps take minutes
 FIRST_ROUNDS = 1  # of efficient steps, to compare options
 LARGE = 2000  # parameters from which a round takes most of a minute: one only
@@ -180,7 +180,7 @@ class _Search:
     @property
     def best(self) -> _Tried:
         """What the moments fit best by the test; costs in units of different noises say little."""
-        return min(self.tried, key=_statistic)
+        return min(self.tried, key=_criterion)
 
     def run(self, parent: Parameters | None, is_needed: bool) -> None:
         """Rounds of partitions, the second one of splits, until an answer is accepted."""
@@ -288,11 +288,19 @@ class _Tried(NamedTuple):
 
     def rivals(self, best: _Tried) -> bool:
         """Whether the moments prefer the best one hardly to this one."""
-        return self.is_accepted and _statistic(self) < _statistic(best) + CLEAR_DIFFERENCE
+        return self.is_accepted and _criterion(self) < _criterion(best) + CLEAR_DIFFERENCE
 
 
-def _statistic(option: _Tried) -> float:
-    return 0.0 if option.test is None else option.test.statistic
+def _criterion(option: _Tried) -> float:
+    """−2 log density of the observed means: the statistic, and log det of their covariance.
+
+    By the statistic alone a mixture of heavier tails than the data would win: any moments pass for
+    noise where a component is as wide as it takes.
+    """
+    if option.test is None:
+        return 0.0
+    efficient = option.efficient
+    return option.test.statistic + (efficient.whitening.log_determinant if efficient else 0.0)
 
 
 def _best_splits(
