@@ -7,7 +7,7 @@ the code happened to reach.
 import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
-from scipy.stats import binom, chi2, kstest
+from scipy.stats import chi2, kstest
 
 import momentmix as mm
 from momentmix.fitting.inference.over_identification import check_conditions
@@ -36,8 +36,9 @@ def loss(mixture, truth):
     return best - clustering_accuracy(labels, mixture.predict(rows))
 
 
-def test_moments_alone_classify_unit_scale_mixtures():
-    r, losses = 6, []
+@pytest.mark.parametrize(("r", "most"), [(6, 0.005), (8, 0.01)])
+def test_moments_alone_classify_unit_scale_mixtures(r, most):
+    losses = []
     for seed in range(3):
         truth = unit_scale(r, 15, seed)
         rows, labels = truth.sample(100_000, random_state=seed)
@@ -45,7 +46,7 @@ def test_moments_alone_classify_unit_scale_mixtures():
         losses.append(loss(result.mixture, truth))
         shuffled = np.random.default_rng(0).permutation(labels)
         assert clustering_accuracy(shuffled, result.mixture.predict(rows)) < 0.6
-    assert np.mean(losses) <= 0.005
+    assert np.mean(losses) <= most
 
 
 def test_moments_alone_on_overlapping_components():
@@ -72,8 +73,8 @@ def test_default_fit_reaches_bayes_accuracy_and_few_passes():
 
 
 def test_over_identification_is_calibrated_at_the_truth_and_rejects_a_wrong_model():
-    values, distinct, n_samples = [], [], 120
-    for seed in range(n_samples):
+    values, distinct = [], []
+    for seed in range(40):
         truth = overlapping(3, 6, seed)
         rows, _ = truth.sample(4000, random_state=seed)
         moments, _ = summarized(rows, 3, 1)
@@ -82,16 +83,17 @@ def test_over_identification_is_calibrated_at_the_truth_and_rejects_a_wrong_mode
         p = Parameters(z.weights, z.means, z.variances)
         test = check_conditions(moments, p, rng)
         values.append(test.p_value)
-        (group,) = [group for group in test.groups if group.name == "distinct features"]
-        distinct.append(chi2.sf(group.statistic, group.degrees_of_freedom))
+        first = test.groups[0]
+        distinct.append(chi2.sf(first.statistic, first.degrees_of_freedom))
         if seed < 5:  # the control: one component less must be seen
             w = z.weights[:2] / z.weights[:2].sum()
             wrong = Parameters(w, z.means[:2], z.variances[:2])
             assert check_conditions(moments, wrong, rng).p_value < 0.01
     assert kstest(distinct, "uniform").pvalue > 0.001
-    # The least p-value of the groups, corrected for their number, may be large but not small.
-    for level in (0.01, 0.1):
-        assert np.sum(np.array(values) < level) <= binom.ppf(0.999, n_samples, level)
+    # The least of several p-values, corrected for their number, is below a level at most so often.
+    for level in (0.05, 0.2):
+        most = 40 * level + 3 * np.sqrt(40 * level * (1 - level))
+        assert sum(value < level for value in values) <= most
 
 
 def test_correlation_within_components_is_caught_and_named():
@@ -115,7 +117,10 @@ def test_too_few_components_do_not_pass_and_the_right_number_is_found():
     assert not mm.fit(rows, 3, random_state=0).certificate.passed
     result = mm.fit(rows, "auto", random_state=0)
     assert result.mixture.n_components == 4
-    assert any("n_components=4: least BIC of " in note for note in result.notes)
+    assert any("least BIC" in note for note in result.notes)
+    result = mm.fit(rows, "auto", refine=None, random_state=0)
+    assert result.mixture.n_components == 4
+    assert any("the smallest that the moments accept" in note for note in result.notes)
 
 
 def test_few_rows_and_many_components_do_not_pass():
@@ -164,7 +169,7 @@ def test_default_fit_of_many_rows(r, most):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("r", "most"), [(8, 0.01), (15, 0.03), (20, 0.05)])
+@pytest.mark.parametrize(("r", "most"), [(15, 0.03), (20, 0.05)])
 def test_moments_alone_at_many_components(r, most):
     losses = []
     for seed in range(5):

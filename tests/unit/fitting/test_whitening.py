@@ -6,6 +6,7 @@ from fitting_helpers import exact_moments, parameters_of, random_mixture
 
 from momentmix import DiagonalMixture
 from momentmix.fitting.conditions.conditions import build_conditions, point_powers
+from momentmix.fitting.conditions.monomial_covariance import monomial_covariance
 from momentmix.fitting.inference import whitening as module
 from momentmix.fitting.inference.whitening import Projection, Whitening
 from momentmix.mixture.gaussian import sample
@@ -92,6 +93,17 @@ def test_columns_that_vary_within_components_lose_no_condition():
     """Negative control of the one before."""
     conditions, p = conditions_of(two_valued(0.5, 2))
     assert Whitening(conditions, p).independent.all()
+
+
+def test_log_determinant_is_that_of_the_covariance(case):
+    conditions, p, whitening = case
+    _, expected = np.linalg.slogdet(monomial_covariance(conditions, p))
+    assert whitening.log_determinant == pytest.approx(expected, abs=1e-3)
+    # Ten times the deviations: twice log 10 for each power of a feature.
+    wide = Parameters(p.weights, 10 * p.means, 100 * p.variances)
+    change = Whitening(conditions, wide).log_determinant - whitening.log_determinant
+    degrees = conditions.slot_exponents.sum()
+    assert change == pytest.approx(2 * np.log(10) * degrees, rel=1e-6)
 
 
 def test_slopes_are_computed_when_they_are_asked_for(case, monkeypatch):

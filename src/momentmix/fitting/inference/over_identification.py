@@ -50,6 +50,8 @@ MOST_WHERE_SCARCE = 5000  # where fewer would leave nothing to test; a second or
 WITH_ORDER_4 = 900  # conditions of distinct features where a part of order 4 is taken in
 ORDER_4_FROM = 1e4  # rows; with fewer, means of order 4 are far from normal
 BOOTSTRAP_BELOW = 3000  # rows; with fewer, means of cubes are far from normal
+SURE_P_VALUE = 0.05  # by χ² laws: no bootstrap, which costs more than all else
+SURE_REJECTION, SURE_ROWS = 1e-12, 1000  # nor below this one with so many rows
 _BOOTSTRAP_DRAWS = 39  # for a mean and a variance, not for a quantile: few are enough
 HIGHEST_POWER = 6  # of single features: as far as a summary holds them
 _KINDS = ("distinct features", "pairs", "shape of columns")
@@ -144,16 +146,16 @@ def check_conditions(
     if dof <= 0:
         return UNTESTABLE
     statistics = n * group_test.statistics(conditions.values)
-    bootstrapped = bootstrap and n < BOOTSTRAP_BELOW
     centers = np.array(group_test.degrees_of_freedom, dtype=float)
     variances = 2.0 * centers + group_test.fourth_cumulants / n
+    p_values = _corrected(statistics, centers, variances, group_test.n_tests)
+    # With few rows statistics are mostly too large: what is accepted would be accepted anyway.
+    doubtful = p_values.min() < SURE_P_VALUE and (n < SURE_ROWS or p_values.min() > SURE_REJECTION)
+    bootstrapped = bool(bootstrap and n < BOOTSTRAP_BELOW and doubtful)
     if bootstrapped:
         draws = int(n) * _bootstrap_draws(group_test, parameters, int(n), rng)
         centers, variances = draws.mean(axis=1), draws.var(axis=1, ddof=1)
-    # A gamma law: χ² where the variance is twice the mean.
-    variances = np.maximum(variances, 1e-12 * centers)
-    p_values = np.asarray(gammaincc(centers**2 / variances, statistics * centers / variances))
-    p_values = np.minimum(1.0, p_values * group_test.n_tests)
+        p_values = _corrected(statistics, centers, variances, group_test.n_tests)
     groups = tuple(
         ConditionGroup(name, float(statistic), dof, float(p_value))
         for name, statistic, dof, p_value in zip(
@@ -179,6 +181,13 @@ def check_conditions(
             for c in find_correlations(whitening, conditions, parameters, remainder, n)
         )
     return result
+
+
+def _corrected(statistics: Float, centers: Float, variances: Float, n_tests: Float) -> Float:
+    """p-values by gamma laws (χ² where the variance is twice the mean), times numbers of tests."""
+    variances = np.maximum(variances, 1e-12 * centers)
+    p_values = gammaincc(centers**2 / variances, statistics * centers / variances)
+    return np.minimum(1.0, np.asarray(p_values) * n_tests)
 
 
 class _GroupTest:

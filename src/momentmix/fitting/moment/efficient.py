@@ -55,15 +55,21 @@ def efficient_polish(
     """
     current = start.normalized()
     whitening = whitening or Whitening(conditions, current)
+    least = _criterion(conditions, whitening, n_effective)
     for _ in range(max_rounds):
-        fallen = 0.0
+        moved, fallen = current, 0.0
         for _ in range(_STEPS):
-            current, _, gain = efficient_step(conditions, current, bounds, whitening)
+            moved, _, gain = efficient_step(conditions, moved, bounds, whitening)
             fallen += gain
             if n_effective * gain < _TOLERANCE:
                 break
-        if fallen:
-            whitening = Whitening(conditions, current)
+        if not fallen:
+            break
+        renewed = Whitening(conditions, moved)
+        criterion = _criterion(conditions, renewed, n_effective)
+        if criterion > least:
+            break  # where the model is wrong, a step within one C can lead far away in the next
+        current, whitening, least = moved, renewed, criterion
         if n_effective * fallen < _TOLERANCE:
             break
     _, slopes = _linearized(conditions, current, whitening)
@@ -71,6 +77,12 @@ def efficient_polish(
     factor = np.empty((order.size, order.size))
     factor[order] = _inverse_root(slopes, current.n_components) / np.sqrt(n_effective)
     return Efficient(current, whitening, factor)
+
+
+def _criterion(conditions: Conditions, whitening: Whitening, n_effective: float) -> float:
+    """−2 log of the normal density of the observed means, up to a constant."""
+    residual = whitening.whiten(conditions.values - whitening.model)
+    return n_effective * float(residual @ residual) + whitening.log_determinant
 
 
 def efficient_step(
