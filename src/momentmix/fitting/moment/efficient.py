@@ -47,10 +47,14 @@ def efficient_polish(
     bounds: tuple[Float, Float],
     n_effective: float,
     max_rounds: int,
+    whitening: Whitening | None = None,
 ) -> Efficient:
-    """Gauss–Newton steps on the efficient criterion, C renewed every few steps."""
+    """Gauss–Newton steps on the efficient criterion, C renewed every few steps.
+
+    `whitening` is that of the conditions at the start, where it is known.
+    """
     current = start.normalized()
-    whitening = Whitening(conditions, current)
+    whitening = whitening or Whitening(conditions, current)
     for _ in range(max_rounds):
         fallen = 0.0
         for _ in range(_STEPS):

@@ -188,8 +188,9 @@ def fit_moments(
     chosen = min(tried, key=_statistic)
     rivals = [x.usable(floor) for x in tried if x is not chosen and x.rivals(chosen)]
     if is_efficient:
+        known = None if chosen.efficient is None else chosen.efficient.whitening
         last = efficient_polish(
-            tested, chosen.parameters, bounds, moments.n_effective, effort.last_rounds
+            tested, chosen.parameters, bounds, moments.n_effective, effort.last_rounds, known
         )
         uncertainty = Uncertainty(last.parameters, last.factor, on_log_scale=False)
     else:
