@@ -355,3 +355,19 @@ def test_an_independent_column_that_draws_the_components_is_named():
     # Clusters along one column, and nothing else, are a mixture as good as any.
     alone = noise + 6.0 * np.column_stack([0 * side] * 3 + [side])
     assert not findings_of(alone, start([0.0, 0, 0, 0], [0.0, 0, 0, 6]))
+
+
+def test_a_component_at_the_variance_floor_is_no_matter_of_shape():
+    rng = np.random.default_rng(3)
+    labels = rng.integers(2, size=20_000)
+    rows = rng.normal(size=(20_000, 4)) + 4.0 * labels[:, None]
+    narrow = np.where(labels == 1, 3e-4 * rng.normal(size=20_000), rng.normal(size=20_000))
+    rows[:, 2] = narrow  # a tenth of the variance that the floor allows
+
+    def names(floor):
+        result = mm.fit(rows, 2, random_state=0, variance_floor=floor)
+        return {finding.name for finding in result.certificate.findings}
+
+    assert "column-shape" not in names(1e-6)
+    rows[:, 2] = rng.exponential(size=20_000)
+    assert "column-shape" in names(1e-6)

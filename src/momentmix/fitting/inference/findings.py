@@ -60,7 +60,9 @@ def collect_findings(
     p = parameters
     if checked is not None and not len(checked.values):  # remote rows
         checked = None
-    found = None if checked is None else row_findings(checked, moments, p, from_rows)
+    found = (
+        None if checked is None else row_findings(checked, moments, p, from_rows, variance_floor)
+    )
     coarse: set[int] = set() if found is None else found.coarse
     influenced = _influenced_feature(moments)
     compared = checked is not None and from_rows and checked.is_everywhere

@@ -129,7 +129,11 @@ class RowFindings:
 
 
 def row_findings(
-    checked: CheckedRows, moments: StandardMoments, parameters: Parameters, from_rows: bool
+    checked: CheckedRows,
+    moments: StandardMoments,
+    parameters: Parameters,
+    from_rows: bool,
+    variance_floor: float = 0.0,
 ) -> RowFindings:
     """Findings from the rows about a fit of the features of `moments`; `from_rows` after EM."""
     if len(checked.values) < _FEWEST_ROWS:
@@ -138,6 +142,9 @@ def row_findings(
     serial = _serial_correlations(checked, moments, parameters)
     # Answers from moments alone are less precise than the rows: these would find them wrong.
     shapes = _shapes(checked, moments, parameters, facts, serial) if from_rows else {}
+    # A component at the floor is wider than its rows, as the user asked: no matter of shape.
+    floored = np.any(parameters.variances <= 1.01 * variance_floor, axis=0)
+    shapes = {j: shape for j, shape in shapes.items() if not floored[j]}
     findings = [
         *_about_copies(checked),
         *_about_order(moments, facts, serial, checked),
