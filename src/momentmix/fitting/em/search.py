@@ -27,7 +27,8 @@ from momentmix.parallel import few_threads
 _SHORT_ROWS = 8000  # rows of the short runs, which only have to tell good starts from poor ones
 _SHORT_STEPS = 30
 FEW_ROWS = 4000  # with fewer, local optima are many, and EM steps cost next to nothing
-_STARTS, _ROUNDS = 4, 3  # starts of each kind in a round, and rounds at most
+_STARTS, _ROUNDS = 4, 3  # starts of each kind in a round, at least, and rounds at most
+_STARTED_COMPONENTS = 40  # few components are cheap: more starts, for structured data
 # With few rows: components in all starts of a kind, and starts of each kind at least. Two
 # components of data that have more are the hardest case; from eight on, more found nothing better.
 _SEEDS_OF_FEW_ROWS, _LEAST_OF_FEW_ROWS, _ROUNDS_OF_FEW_ROWS = 64, 8, 2
@@ -116,7 +117,7 @@ def ranked_candidates(
     """
     search = _Search(sample, moment_answer, n_components, floor, rng, n_threads)
     with few_threads(True):
-        n_starts, n_rounds = _STARTS, _ROUNDS
+        n_starts, n_rounds = max(_STARTS, _STARTED_COMPONENTS // n_components), _ROUNDS
         if search.has_few_rows:
             n_starts = max(_LEAST_OF_FEW_ROWS, _SEEDS_OF_FEW_ROWS // n_components)
             n_rounds = _ROUNDS_OF_FEW_ROWS
