@@ -21,7 +21,7 @@ from momentmix.fitting.em.merging import one_less
 from momentmix.fitting.em.sample import Sample
 from momentmix.fitting.em.search import Candidate, quick_fit, ranked_candidates
 from momentmix.fitting.inference.findings import LEAST_ROWS_PER_PARAMETER
-from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, check_conditions
+from momentmix.fitting.inference.over_identification import CLEAR_P_VALUE, check_conditions
 from momentmix.fitting.moment.candidates import least_components
 from momentmix.fitting.moment.moment_fit import SMALLER, fit_moments, one_component
 from momentmix.fitting.outcome import Trial
@@ -143,7 +143,7 @@ def choose_by_moments(moments: StandardMoments, context: FitContext) -> Choice:
         least = min(most, least_components(moments, context.rng))
         tested = _tested_numbers(moments, least, most, context)
     trials = {r: Trial(r, p_value, nan, nan, False) for r, (p_value, _) in tested.items()}
-    accepted = [r for r, (p_value, _) in tested.items() if p_value >= LEAST_P_VALUE]
+    accepted = [r for r, (p_value, _) in tested.items() if p_value >= CLEAR_P_VALUE]
     if accepted:
         r, note = accepted[0], "the smallest that the moments accept"
     elif all(np.isnan(p_value) for p_value, _ in tested.values()):
@@ -174,7 +174,7 @@ def _tested_numbers(
         parent = fit.raw
         test = check_conditions(moments, parent, context.rng, correlations=False)
         tested[r] = (test.p_value, test.effect_size)
-        if not test.testable or test.p_value >= LEAST_P_VALUE:
+        if not test.testable or test.p_value >= CLEAR_P_VALUE:
             break
         n_idle = 0 if test.effect_size < LEAST_PROGRESS * best else n_idle + 1
         best = min(best, test.effect_size)

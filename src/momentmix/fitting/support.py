@@ -18,7 +18,7 @@ from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.em import log_likelihoods
 from momentmix.fitting.em.merging import one_less
 from momentmix.fitting.em.sample import Sample
-from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, check_conditions
+from momentmix.fitting.inference.over_identification import CLEAR_P_VALUE, check_conditions
 from momentmix.fitting.inference.support import Support
 from momentmix.fitting.moment.moment_fit import MomentFit
 from momentmix.mixture.density import joint_densities, most_probable
@@ -37,7 +37,7 @@ def support_from_moments(
     r = fit.parameters.n_components
     test = check_conditions(moments, smaller.raw, rng, correlations=False)
     fewer = f"{r - 1} component{'s' if r > 2 else ''}"
-    if test.testable and test.p_value >= LEAST_P_VALUE:
+    if test.testable and test.p_value >= CLEAR_P_VALUE:
         return Support(
             r,
             False,
@@ -92,7 +92,7 @@ def support_from_rows(
     if large - small > price:
         return Support(r, True, f"BIC rejects {fewer}")
     test = check_conditions(moments, smaller, context.rng, correlations=False)
-    if test.testable and test.p_value < LEAST_P_VALUE:
+    if test.testable and test.p_value < CLEAR_P_VALUE:
         return Support(r, True, f"the moments reject {fewer}")
     return Support(
         r,

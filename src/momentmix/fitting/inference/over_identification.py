@@ -44,6 +44,7 @@ from momentmix.mixture import gaussian
 from momentmix.mixture.parameters import Parameters
 
 LEAST_P_VALUE = 0.01  # of a model that is accepted: a true one fails once in a hundred fits
+CLEAR_P_VALUE = 1e-3  # below it a smaller number of components is rejected: one more needs proof
 MOST_CONDITIONS = 2000  # their covariance has n² entries, and its root costs n³ operations
 FEWEST_CONDITIONS = 400  # whatever the rows
 MOST_WHERE_SCARCE = 5000  # where fewer would leave nothing to test; a second or two of arithmetic
