@@ -276,7 +276,7 @@ def merged(truth, i, j):
 def bic_from(start, rows):
     """BIC after EM from a mixture."""
     model = GaussianMixture(
-        start.n_components, covariance_type="diag", max_iter=200, weights_init=start.weights,
+        start.n_components, covariance_type="diag", max_iter=200, weights_init=start.weights.clip(0.0, 1.0),
         means_init=start.means, precisions_init=1 / start.variances,
     )  # fmt: skip
     with warnings.catch_warnings():
