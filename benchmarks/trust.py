@@ -276,8 +276,8 @@ def merged(truth, i, j):
 def bic_from(start, rows):
     """BIC after EM from a mixture."""
     model = GaussianMixture(
-        start.n_components, covariance_type="diag", max_iter=200, weights_init=start.weights.clip(0.0, 1.0),
-        means_init=start.means, precisions_init=1 / start.variances,
+        start.n_components, covariance_type="diag", max_iter=200, means_init=start.means,
+        weights_init=start.weights.clip(0.0, 1.0), precisions_init=1 / start.variances,
     )  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
