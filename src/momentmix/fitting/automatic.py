@@ -16,7 +16,7 @@ import numpy as np
 from momentmix.capacity import robust_rank
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
-from momentmix.fitting.em.em import log_likelihoods
+from momentmix.fitting.em.em import log_likelihood
 from momentmix.fitting.em.merging import one_less
 from momentmix.fitting.em.sample import Sample
 from momentmix.fitting.em.search import Candidate, quick_fit, ranked_candidates
@@ -119,7 +119,7 @@ class _Numbers:
                 self.candidates[r] = found
 
     def _add(self, p: Parameters) -> None:
-        score = float(log_likelihoods(self.sample.judges, Parameters.stack([p]))[0])
+        score = log_likelihood(self.sample.judges, p)
         bic = p.n_free * log(self.n_rows) - 2.0 * self.n_rows * score
         r = p.n_components
         if r not in self.trials or bic < self.trials[r].bic:

@@ -11,11 +11,10 @@ from __future__ import annotations
 from math import log
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
-from momentmix.fitting.em.em import log_likelihoods
+from momentmix.fitting.em.em import log_likelihood
 from momentmix.fitting.em.merging import one_less
 from momentmix.fitting.em.sample import Sample
 from momentmix.fitting.inference.over_identification import CLEAR_P_VALUE, check_conditions
@@ -23,6 +22,7 @@ from momentmix.fitting.inference.support import Support
 from momentmix.fitting.moment.moment_fit import MomentFit
 from momentmix.mixture.density import joint_densities, most_probable
 from momentmix.mixture.gaussian import coefficients, features_of, sample
+from momentmix.mixture.matching import clustering_accuracy
 from momentmix.mixture.parameters import Parameters
 
 LARGEST_DISAGREEMENT = 0.02  # share of rows; twice the loss of accuracy that a certificate allows
@@ -69,11 +69,7 @@ def disagreement(first: Parameters, second: Parameters, rng: np.random.Generator
     rows, _ = sample(first.normalized(), _ROWS, rng)
     features = features_of(rows)
     labels = [most_probable(joint_densities(coefficients(p), features)) for p in (first, second)]
-    size = max(first.n_components, second.n_components)
-    table = np.zeros((size, size))
-    np.add.at(table, tuple(labels), 1.0)
-    i, k = linear_sum_assignment(-table)
-    return float(1.0 - table[i, k].sum() / _ROWS)
+    return 1.0 - clustering_accuracy(*labels)
 
 
 def support_from_rows(
@@ -82,10 +78,7 @@ def support_from_rows(
     """Whether the likelihood or the moments reject one component less."""
     floor, r = np.full(moments.n_features, context.variance_floor), parameters.n_components
     smaller = one_less(sample.features, parameters, floor, _STEPS, n_threads=context.n_threads)
-    large, small = (
-        float(log_likelihoods(sample.judges, Parameters.stack([p]))[0])
-        for p in (parameters, smaller)
-    )
+    large, small = (log_likelihood(sample.judges, p) for p in (parameters, smaller))
     n = moments.n_rows
     price = 0.5 * (parameters.n_free - smaller.n_free) * log(n) / n
     fewer = f"{r - 1} component{'s' if r > 2 else ''}"

@@ -72,6 +72,11 @@ class Conditions:
         high = self.exponents.sum(axis=1) > 3
         return np.concatenate([np.zeros(self.n_plain, bool), high]) & ~self.is_shape
 
+    @property
+    def n_low(self) -> int:
+        """Number of products of distinct features with at most one square; they come first."""
+        return int((~self.is_pair & ~self.is_shape).sum())
+
     def subset(self, keep: Int) -> Conditions:
         """Some of the conditions; `keep` increases."""
         n = self.n_plain

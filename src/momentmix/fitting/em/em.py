@@ -74,6 +74,11 @@ def log_likelihoods(features: Float, batch: Parameters) -> Float:
     return mean_log_densities(coefficients(batch), features)
 
 
+def log_likelihood(features: Float, parameters: Parameters) -> float:
+    """Mean log-density of the rows under one mixture."""
+    return float(log_likelihoods(features, parameters[None])[0])
+
+
 def objectives(features: Float, batch: Parameters, prior: VariancePrior) -> Float:
     """What EM maximizes: mean log-density of a row plus the log prior over the rows; (k,)."""
     values = log_likelihoods(features, batch) + prior.log_density(batch) / features.shape[1]

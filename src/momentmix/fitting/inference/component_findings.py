@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.finding import (
@@ -21,6 +22,11 @@ LEAST_ROWS_PER_COMPONENT = 50  # with fewer, a mean is off by 1/√50 = 0.14 dev
 _LISTED = 5  # components in a sentence
 
 
+def at_floor(parameters: Parameters, floor: float) -> NDArray[np.bool_]:
+    """Which variances are at the floor, of shape (r, d)."""
+    return np.asarray(parameters.variances <= 1.01 * floor)
+
+
 def component_findings(
     moments: StandardMoments, p: Parameters, floor: float, coarse: Collection[int] = ()
 ) -> Iterator[Finding]:
@@ -30,9 +36,9 @@ def component_findings(
     the rows to come, and a certificate must not pass it.
     """
     d, rows = moments.n_features, moments.n_effective * p.weights
-    at_floor = p.variances <= 1.01 * floor
+    floored = at_floor(p, floor)
     repeating = np.isin(np.arange(d), list(coarse))
-    shrunk = (at_floor & ~repeating).sum(axis=1) > 1
+    shrunk = (floored & ~repeating).sum(axis=1) > 1
     light = rows < LEAST_ROWS_PER_COMPONENT
     spurious = (rows < d + 1) | (light & shrunk)
     if p.n_components == 1:
@@ -52,16 +58,16 @@ def component_findings(
             f"{_components(rows, np.flatnonzero(light))} hold{'s' if light.sum() == 1 else ''} few "
             "rows: means and variances are rough.",
         )
-    equal = np.flatnonzero((at_floor & repeating).any(axis=0))
+    equal = np.flatnonzero((floored & repeating).any(axis=0))
     if equal.size:
         yield warning(
             "variance-floor",
             f"a variance of {column_names(moments, equal)} is at the floor ({floor:.1g} of the "
             "column's): a component holds one of the values that repeat there.",
         )
-    others = np.flatnonzero((at_floor & ~repeating).any(axis=0))
+    others = np.flatnonzero((floored & ~repeating).any(axis=0))
     if others.size:
-        count = int((at_floor & ~repeating).sum())
+        count = int((floored & ~repeating).sum())
         yield note(
             "variance-floor",
             f"{count} variance{plural(count)} at the floor ({floor:.1g} of the feature's "

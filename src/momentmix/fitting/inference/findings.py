@@ -13,7 +13,7 @@ from momentmix._typing import Float
 from momentmix.fitting.conditions.conditions import gaussian_powers
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.column_shape import shape_words
-from momentmix.fitting.inference.component_findings import component_findings
+from momentmix.fitting.inference.component_findings import at_floor, component_findings
 from momentmix.fitting.inference.finding import (
     Finding,
     Severity,
@@ -80,7 +80,7 @@ def collect_findings(
     ]
     # Components that serve one row, or one of the values that repeat, leave the other columns
     # correlated within them: that is a consequence, not a cause.
-    floored = p.variances[:, sorted(coarse)] <= 1.01 * variance_floor
+    floored = at_floor(p, variance_floor)[:, sorted(coarse)]
     if not floored.any() and all(f.severity is not Severity.FATAL for f in outliers):
         explained = {*influenced, *heavy, *(set() if found is None else found.explained)}
         findings += _about_correlations(moments, test, explained)
@@ -224,10 +224,8 @@ def _heavy_tailed(moments: StandardMoments, p: Parameters, others: list[int]) ->
     """Features with a larger fourth moment than the mixture's, but for `others`."""
     if moments.powers is None:
         return []
-    nodes, node_weights = np.polynomial.hermite_e.hermegauss(8)  # exact to degree 15
-    node_weights = node_weights / node_weights.sum()
-    values = p.means[..., None] + np.sqrt(p.variances)[..., None] * nodes  # (r, d, nodes)
-    fourth, eighth = (np.einsum("i,ijq,q->j", p.weights, values**s, node_weights) for s in (4, 8))
+    powers = gaussian_powers(p, 8)
+    fourth, eighth = p.weights @ powers[4], p.weights @ powers[8]
     excess = np.nan_to_num(moments.powers[1] - fourth)
     noise = np.sqrt((eighth - fourth**2) / moments.n_effective)
     heavy = (excess > _EXCESS_THAT_MATTERS) & (excess > SIGNIFICANT_DEVIATES * noise)

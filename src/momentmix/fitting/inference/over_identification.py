@@ -213,7 +213,7 @@ class _GroupTest:
         column_names: list[str],
     ) -> None:
         self.conditions, self.whitening = conditions, whitening
-        n_low = int((~conditions.is_pair & ~conditions.is_shape).sum())
+        n_low = conditions.n_low
         edges = [n_low, n_low + int(conditions.is_pair.sum()), conditions.size]
         self.names, self.degrees_of_freedom = list[str](), list[int]()
         self._steps = list[tuple[Projection, Projection | None]]()
@@ -337,8 +337,7 @@ def choose_conditions(
         low_limit = int(max(low_limit, min(1.5 * n_parameters, MOST_CONDITIONS)))
         low_limit = int(max(low_limit, min(1.3 * n_parameters, MOST_WHERE_SCARCE)))
     elif n >= ORDER_4_FROM:
-        n_low = int((~conditions.is_pair & ~conditions.is_shape).sum())
-        low_limit = min(low_limit, max(WITH_ORDER_4, int(1.2 * n_low)))
+        low_limit = min(low_limit, max(WITH_ORDER_4, int(1.2 * conditions.n_low)))
     if scarce or n >= ORDER_4_FROM:
         conditions = build_conditions(moments, 4, 2, low_limit, rng, power)
     return conditions.subset(np.arange(1, conditions.size))

@@ -23,6 +23,7 @@ from momentmix.fitting.inference.column_shape import (
     shape_words,
 )
 from momentmix.fitting.inference.columns_checked import ColumnFacts, ColumnKind, check_column
+from momentmix.fitting.inference.component_findings import at_floor
 from momentmix.fitting.inference.finding import (
     Finding,
     column_names,
@@ -143,7 +144,7 @@ def row_findings(
     # Answers from moments alone are less precise than the rows: these would find them wrong.
     shapes = _shapes(checked, moments, parameters, facts, serial) if from_rows else {}
     # A component at the floor is wider than its rows, as the user asked: no matter of shape.
-    floored = np.any(parameters.variances <= 1.01 * variance_floor, axis=0)
+    floored = np.any(at_floor(parameters, variance_floor), axis=0)
     shapes = {j: shape for j, shape in shapes.items() if not floored[j]}
     findings = [
         *_about_copies(checked),

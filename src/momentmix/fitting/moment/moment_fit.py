@@ -370,11 +370,10 @@ def _joint_polish(
     moments: StandardMoments,
     floor: float,
     stops: list[Stopping],
-    damping: float = 1e-3,
 ) -> Polished:
     """Rounds of Levenberg–Marquardt, each with the noise that the parameters before imply."""
     bounds = parameter_bounds(moments, floor, start.n_components)
-    done = Polished(start, np.inf, np.ones(full.size), damping)
+    done = Polished(start, np.inf, np.ones(full.size), 1e-3)
     for stopping in stops:
         noise = _noise(full, done.parameters, moments.n_effective)
         done = polish(full, done.parameters, bounds, noise, stopping, damping=done.damping)
