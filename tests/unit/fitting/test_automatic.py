@@ -12,7 +12,8 @@ from momentmix.fitting import pipeline
 from momentmix.fitting.automatic import LEAST_ROWS_PER_PARAMETER, ROWS_PER_PARAMETER, Choice
 from momentmix.fitting.context import Clock, FitContext
 from momentmix.fitting.em.em import log_likelihoods
-from momentmix.fitting.em.merging import cheapest_merges, one_less
+from momentmix.fitting.em.merging import one_less
+from momentmix.fitting.em.pooling import merges_by_bound
 from momentmix.fitting.em.sample import draw_sample
 from momentmix.fitting.em.search import quick_fit
 from momentmix.fitting.inputs import rows_of, summarized
@@ -168,9 +169,9 @@ def batch_moments(p):
 def test_merges_keep_mean_and_variance():
     p = Parameters(*(getattr(random_mixture(5, 3, seed=2), x)
                      for x in ("weights", "means", "variances")))  # fmt: skip
-    merged = cheapest_merges(p, 100)
+    merged = merges_by_bound(p, 100)
     assert len(merged) == 10
-    assert len(cheapest_merges(p, 4)) == 4
+    assert len(merges_by_bound(p, 4)) == 4
     for one in merged:
         assert one.n_components == 4
         assert one.weights.sum() == pytest.approx(1.0)
@@ -186,7 +187,7 @@ def test_copies_are_merged_first():
         np.array([[0.0, 0.0], [4.0, 1.0], [4.0, 1.0], [-3.0, 2.0]]),
         np.ones((4, 2)),
     )
-    first = cheapest_merges(p, 1)[0]
+    first = merges_by_bound(p, 1)[0]
     np.testing.assert_allclose(first.means[-1], [4.0, 1.0])
     assert first.weights[-1] == pytest.approx(0.6)
     np.testing.assert_allclose(first.variances[-1], 1.0)

@@ -110,13 +110,19 @@ def cheapest_merges(features: Float, current: Parameters, n_merges: int) -> list
     logs = component_densities(features, current)
     top = logs.max(axis=0)
     pairs, gains, _ = _price(features, _Merging(current), np.exp(logs - top), top)
-    merged = []
-    for a in np.argsort(-gains)[:n_merges]:
-        i, k = pairs[int(a)]
-        others = np.delete(np.arange(current.n_components), [i, k])
-        parts = [current[others], _merged_pair(current, i, k)[None]]
-        merged.append(Parameters.concatenate(parts))
-    return merged
+    return [_with_pair_merged(current, *pairs[int(a)]) for a in np.argsort(-gains)[:n_merges]]
+
+
+def merges_by_bound(current: Parameters, n_merges: int) -> list[Parameters]:
+    """The mixtures with one component less whose Runnalls bound is least, best first."""
+    pairs = _Merging(current).cheapest_pairs(n_merges)
+    return [_with_pair_merged(current, i, k) for i, k in pairs]
+
+
+def _with_pair_merged(current: Parameters, i: int, k: int) -> Parameters:
+    """The mixture with components i and k as one, which comes last."""
+    others = np.delete(np.arange(current.n_components), [i, k])
+    return Parameters.concatenate([current[others], _merged_pair(current, i, k)[None]])
 
 
 def _price(
