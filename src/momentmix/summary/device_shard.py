@@ -33,7 +33,7 @@ from momentmix.summary.kernels.choice import device_executor
 from momentmix.summary.kernels.workers import Workers
 from momentmix.summary.layout import Layout
 from momentmix.summary.shard.open_shard import OpenShard
-from momentmix.summary.shard.units import extremes
+from momentmix.summary.shard.units import block_extremes
 
 _GROWTH = 16
 _FIRST_BLOCKS = 16  # blocks in the first batch
@@ -118,14 +118,12 @@ class _Adder:
         self._check_values(batch, ends)
         block = to_numpy(batch[: shard.block_size, :])
         low, high = ends
-        shard.sums.adapt_units(
-            block, extremes(block), shard.largest((low, high)), True, self.workers.wait
-        )
+        near = block_extremes(block[None])[0]
+        shard.sums.adapt_units(block, (near[0], near[1]), shard.largest((low, high)), True)
         if not shard.sums.fits((low, high)):
             return False
         weights = None if self.weights is None else self.weights[self.start : stop]
         sums = self._slab_sums(batch, weights, n_slabs)
-        self.workers.wait()
         self._take(sums, weights, n_slabs, n)
         np.minimum(shard.minimum, low, out=shard.minimum)
         np.maximum(shard.maximum, high, out=shard.maximum)

@@ -179,6 +179,7 @@ class TritonExecutor:
     """
 
     gains_by_threads = False
+    uses_blas = False
 
     def __init__(self, layout: Layout, settings: Settings = DEFAULT) -> None:
         self._layout, self._settings = layout, settings
