@@ -48,6 +48,8 @@ _FIRST_BLOCKS = 16  # blocks in the first batch
 _LARGEST = {True: 1 << 27, False: 1 << 23}  # rows of a batch, up to order 4 and beyond
 _MOST_SLABS, _SLAB_ENTRIES = 1024, 1 << 24  # so many fill a device; their sums have to fit too
 _SLAB_ROWS = 1024  # fewer are not worth a product
+_STEADY = 2  # batches in a row that fit before a look at those beyond the next
+_GLANCE = 256  # rows that tell whether the mean moves
 _WIDE = 1024  # rows side by side whose bounds are taken at once: the full rate of the memory
 
 
@@ -141,13 +143,19 @@ class _Adder:
         fitting = free_bytes(rows) // (16 * layout.n_features)
         self._most = max(shard.block_size, min(_LARGEST[layout.order <= 4], fitting))
         self.largest = self._first_length(shard.n_blocks, sum(shard.n_rows))
-        self._executor, self._n_ahead = device_executor(layout, rows), _n_ahead(rows)
+        self._executor = device_executor(layout, rows)
+        self._most_ahead, self._n_fitting = _n_ahead(rows), _STEADY
         self._looks: dict[_Batch, _Look] = {}
         self._asked: dict[_Batch, _Sums] = {}
         self._units: Units | None = None  # of what was asked for
 
     def _first_length(self, n_blocks: int, seen: int) -> int:
         return min(self._most, max(_FIRST_BLOCKS * block_rows(self.shard.layout, n_blocks), seen))
+
+    @property
+    def _n_ahead(self) -> int:
+        """Batches that are asked for early: none while batches have to be halved."""
+        return self._most_ahead if self._n_fitting >= _STEADY else 0
 
     def foreseen(self, n_blocks: int = 0) -> Iterator[_Batch]:
         """The batches of the rest of the rows, if all of them fit the units.
@@ -158,7 +166,7 @@ class _Adder:
         n_blocks += self.shard.n_blocks
         while self.n_rows - start >= (n_head := block_rows(layout, n_blocks)):
             length = min(largest, self.n_rows - start)
-            batch = _Batch(start, length, _slab_count(layout, length), n_head)
+            batch = _Batch(start, length, slab_count(layout, length), n_head)
             yield batch
             start, n_blocks = batch.stop, n_blocks + batch.n_slabs
             largest = min(self._most, largest * _GROWTH)
@@ -203,7 +211,8 @@ class _Adder:
     def on_device(self, batch: _Batch) -> bool:
         """Add a batch where it lies, and True; False where it needs a closer look."""
         shard = self.shard
-        batches = list(islice(self.foreseen(), self._n_ahead + 2))
+        n_looks = self._n_ahead + 2 if self._n_ahead else 1  # one more than is asked for
+        batches = list(islice(self.foreseen(), n_looks))
         self._look_at(batches)
         look = self._looks.pop(batch)
         ends, head = look.ends(), look.head()
@@ -215,6 +224,7 @@ class _Adder:
         if not shard.sums.fits((low, high)):
             self._looks.clear()
             self._asked.clear()
+            self._n_fitting = 0
             return False
         if self._units is not shard.sums.units():
             self._asked.clear()
@@ -227,6 +237,7 @@ class _Adder:
         np.maximum(shard.maximum, high, out=shard.maximum)
         shard.sums.follow_mean()
         self.start, self.largest = batch.stop, min(self._most, self.largest * _GROWTH)
+        self._n_fitting += 1
         return True
 
     def _look_at(self, batches: list[_Batch]) -> None:
@@ -302,7 +313,7 @@ def _in_range(ends: Float) -> bool:
 
 def _drifts(head: Float, units: Units) -> bool:
     """Whether the mean of a head has left the shift by as much as lets `follow_mean` move that."""
-    points = head * units[0] - units[1]
+    points = head[:_GLANCE] * units[0] - units[1]
     mean = points.mean(axis=0)
     return bool(((np.abs(mean) > 2) & (mean * mean > points.var(axis=0))).any())
 
@@ -322,7 +333,7 @@ def _ends(rows: Any, xp: Any) -> Any:
     return xp.stack([low, high])
 
 
-def _slab_count(layout: Layout, n_rows: int) -> int:
+def slab_count(layout: Layout, n_rows: int) -> int:
     """Slabs of a batch: a multiple of the groups, or fewer than these where rows are few."""
     most = min(_MOST_SLABS, max(1, _SLAB_ENTRIES // layout.n_entries))
     wanted = max(1, min(most, n_rows // _SLAB_ROWS))
