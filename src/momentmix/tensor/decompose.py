@@ -224,26 +224,24 @@ def _attempt(
     diagnostics = replace(diagnostics, condition_systems=condition)
     if not condition * _EPS < 1:  # A[α, F_m] lacks full column rank  lemma: lid A
         return Decomposition(empty, replace(diagnostics, failed="independence-rows"))
-    roots = max(  # Step 2
-        (
-            common_eigenvalues(matrices, rng.standard_normal(blocks.n_upper))
-            for _ in range(n_directions)
-        ),
-        key=lambda roots: roots.gap,
-    )
+    draws = rng.standard_normal((n_directions, blocks.n_upper))
+    roots = common_eigenvalues(matrices, draws)  # Step 2
+    del matrices  # the largest array
     diagnostics = replace(
         diagnostics, eigenvalue_gap=roots.gap, condition_eigenvectors=roots.condition
     )
     if not roots.condition * _EPS < 1:
         return Decomposition(empty, replace(diagnostics, failed="distinct-eigenvalues"))
-    lower = lower_coordinates(blocks, split, roots.values)  # Step 3
-    if lower is None:
+    solved = lower_coordinates(blocks, split, roots.values)  # Step 3
+    if solved is None:
         return Decomposition(empty, replace(diagnostics, failed="distinct-eigenvalues"))
+    lower, start = solved
+    del blocks
     directions = np.empty((rank, tensor.n_features), dtype=lower.dtype)
     directions[:, coordinates[0]] = 1.0  # (r, d), rows (1, u_i)  F-decomp
     directions[:, coordinates[1 : split.n_lower + 1]] = lower
     directions[:, coordinates[split.n_lower + 1 :]] = roots.values
-    weights, residual = solve_weights(tensor, directions)
+    weights, residual = solve_weights(tensor, directions, start)
     if not np.isfinite(residual):
         return Decomposition(empty, replace(diagnostics, failed="residual"))
     return finish(tensor, directions, weights, replace(diagnostics, residual=residual))
