@@ -213,11 +213,24 @@ def _whole(digits: Float) -> NDArray[np.int64]:
 
 def _join(digits: NDArray[np.int64]) -> Integers:
     """Σ_k digits[k]·2^(32k) as Python integers."""
-    result: Integers = np.zeros(digits.shape[1:], dtype=object)
-    for k in range(len(digits)):
-        if digits[k].any():
-            result = result + (digits[k].astype(object) << (_DIGIT_BITS * k))
-    return result
+    carry = np.zeros(digits.shape[1:], dtype=np.int64)
+    places, n_bytes = [], _DIGIT_BITS // 8
+    for digit in digits[:-1]:
+        digit = digit + carry
+        places.append((digit & (2**_DIGIT_BITS - 1)).astype("<u4"))
+        carry = digit >> _DIGIT_BITS
+    places.append((digits[-1] + carry).astype("<i8"))  # with the sign
+    width = n_bytes * (len(digits) - 1) + 8
+    table = np.empty((carry.size, width), dtype=np.uint8)
+    for k, place in enumerate(places):
+        start = n_bytes * k
+        table[:, start : start + place.itemsize] = place.reshape(-1, 1).view(np.uint8)
+    data, result = table.tobytes(), np.empty(carry.size, dtype=object)
+    result[:] = [
+        int.from_bytes(data[i : i + width], "little", signed=True)
+        for i in range(0, len(data), width)
+    ]
+    return np.asarray(result.reshape(carry.shape), dtype=object)
 
 
 def zeros(layout: Layout) -> Sums:

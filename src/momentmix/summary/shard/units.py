@@ -28,6 +28,7 @@ from momentmix.errors import InputError
 from momentmix.native import code
 from momentmix.summary.high_sections import LARGEST_REACH
 
+_MANY = 1 << 19  # values whose bounds are worth several threads
 _FLOOR_BITS = 44  # of the 53 of float64: nine are left for deviations below the unit
 _LIMIT_BITS = 800  # of a monomial of one row; 2^223 rows or weights fit above it in float64
 
@@ -44,6 +45,7 @@ def block_extremes(blocks: Float, n_threads: int = 1) -> Float:
     n_blocks, n_rows, d = blocks.shape
     ends = np.empty((n_blocks, 2, d))
     if code is not None:
+        n_threads = n_threads if blocks.size >= _MANY else 1
         code.extremes(np.ascontiguousarray(blocks), n_blocks, n_rows, d, ends, n_threads)
         return ends
     if n_rows % 16 == 0:  # long rows are several times faster
