@@ -10,9 +10,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from momentmix.errors import InputError, MissingDependencyError
-from momentmix.rows.containers import warn_integers
+from momentmix.rows.blocks import side_by_side
+from momentmix.rows.containers import arrow_numbers, warn_integers, with_nan
 from momentmix.rows.table import FileTable, RawBlock, rows_from
 
 
@@ -80,22 +82,38 @@ class _ArrowTable(FileTable):
         return refused
 
     def read(self, columns: Sequence[int], start: int, block_rows: int) -> Iterator[RawBlock]:
-        """Blocks cast to float64, NaN for nulls."""
+        """Blocks cast to float64, NaN for nulls; small batches are put together."""
+        pieces: list[Any] = []
+        position = start  # row after the pieces
         with self._refuse_unreadable():
             for first, batch in self._batches(columns, start, block_rows):
-                skip = max(start - first, 0)
-                for i in range(skip, batch.num_rows, block_rows):
-                    rows = batch.slice(i, block_rows)
-                    yield RawBlock(self._values(rows, columns), rows_from(first + i))
+                while position < first + batch.num_rows:
+                    n_waiting = sum(piece.num_rows for piece in pieces)
+                    pieces.append(batch.slice(position - first, block_rows - n_waiting))
+                    position += pieces[-1].num_rows
+                    if n_waiting + pieces[-1].num_rows == block_rows:
+                        yield self._block(pieces, columns, position)
+                        pieces = []
+            if pieces:
+                yield self._block(pieces, columns, position)
 
-    def _values(self, batch: Any, columns: Sequence[int]) -> Any:
-        values = np.empty((batch.num_rows, len(columns)))
-        for j, (number, column) in enumerate(zip(columns, batch.columns, strict=True)):
-            if self._arrow.types.is_boolean(column.type):
-                column = column.cast(self._arrow.int8())
-            warn_integers(column, f"{self.name}, {self.label(number)} holds")
-            values[:, j] = column.to_numpy(zero_copy_only=False)
-        return values
+    def _block(self, pieces: Sequence[Any], columns: Sequence[int], stop: int) -> RawBlock:
+        """Record batches that end before row `stop` as one block."""
+        values = np.empty((sum(piece.num_rows for piece in pieces), len(columns)))
+        start = 0
+        for piece in pieces:
+            piece.validate()  # buffers of a damaged file may be too short
+            part = values[start : start + piece.num_rows]
+            arrays = [self._array(*one) for one in zip(columns, piece.columns, strict=True)]
+            side_by_side(arrays, part)
+            start += len(part)
+        return RawBlock(values, rows_from(stop - len(values)))
+
+    def _array(self, number: int, column: Any) -> NDArray[Any]:
+        array, valid = arrow_numbers(column)
+        chosen = array if valid is None else array[valid]
+        warn_integers(chosen, f"{self.name}, {self.label(number)} holds")
+        return with_nan(array, valid)
 
 
 class ParquetFile(_ArrowTable):
