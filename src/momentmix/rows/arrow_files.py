@@ -1,4 +1,4 @@
-"""Parquet and Arrow (Feather) files through pyarrow, one row group or record batch at a time."""
+"""Parquet and Arrow (Feather) files through pyarrow, a few record batches at a time."""
 
 from __future__ import annotations
 
@@ -16,6 +16,10 @@ from momentmix.errors import InputError, MissingDependencyError
 from momentmix.rows.blocks import side_by_side
 from momentmix.rows.containers import arrow_numbers, warn_integers, with_nan
 from momentmix.rows.table import FileTable, RawBlock, rows_from
+
+_BATCH_ROWS = 1 << 15  # decoded at a time: enough for pyarrow, and they stay in the cache
+_MOST_ROWS = 1 << 17  # of a block, whatever its reader allows
+_BUFFER, _BUFFERS, _LEAST_BUFFER = 1 << 18, 1 << 25, 1 << 12  # bytes of a column, of all
 
 
 def need_pyarrow(what: str) -> Any:
@@ -83,31 +87,21 @@ class _ArrowTable(FileTable):
 
     def read(self, columns: Sequence[int], start: int, block_rows: int) -> Iterator[RawBlock]:
         """Blocks cast to float64, NaN for nulls; small batches are put together."""
-        pieces: list[Any] = []
-        position = start  # row after the pieces
+        block_rows = min(block_rows, _MOST_ROWS)
+        values, n_rows, position = np.empty((block_rows, len(columns))), 0, start
         with self._refuse_unreadable():
             for first, batch in self._batches(columns, start, block_rows):
+                batch.validate()  # buffers of a damaged file may be too short
                 while position < first + batch.num_rows:
-                    n_waiting = sum(piece.num_rows for piece in pieces)
-                    pieces.append(batch.slice(position - first, block_rows - n_waiting))
-                    position += pieces[-1].num_rows
-                    if n_waiting + pieces[-1].num_rows == block_rows:
-                        yield self._block(pieces, columns, position)
-                        pieces = []
-            if pieces:
-                yield self._block(pieces, columns, position)
-
-    def _block(self, pieces: Sequence[Any], columns: Sequence[int], stop: int) -> RawBlock:
-        """Record batches that end before row `stop` as one block."""
-        values = np.empty((sum(piece.num_rows for piece in pieces), len(columns)))
-        start = 0
-        for piece in pieces:
-            piece.validate()  # buffers of a damaged file may be too short
-            part = values[start : start + piece.num_rows]
-            arrays = [self._array(*one) for one in zip(columns, piece.columns, strict=True)]
-            side_by_side(arrays, part)
-            start += len(part)
-        return RawBlock(values, rows_from(stop - len(values)))
+                    piece = batch.slice(position - first, block_rows - n_rows)
+                    arrays = [self._array(*one) for one in zip(columns, piece.columns, strict=True)]
+                    side_by_side(arrays, values[n_rows : n_rows + piece.num_rows])
+                    n_rows, position = n_rows + piece.num_rows, position + piece.num_rows
+                    if n_rows == block_rows:
+                        yield RawBlock(values, rows_from(position - n_rows))
+                        values, n_rows = np.empty_like(values), 0
+            if n_rows:
+                yield RawBlock(values[:n_rows], rows_from(position - n_rows))
 
     def _array(self, number: int, column: Any) -> NDArray[Any]:
         array, valid = arrow_numbers(column)
@@ -126,10 +120,12 @@ class ParquetFile(_ArrowTable):
             groups = range(file.metadata.num_row_groups)
             self._sizes = [file.metadata.row_group(i).num_rows for i in groups]
 
-    def _file(self) -> Any:
+    def _file(self, n_columns: int = 1) -> Any:
         from pyarrow import parquet
 
-        return parquet.ParquetFile(self.path, memory_map=False, pre_buffer=False)
+        # Without a buffer, pyarrow reads all of a row group's bytes at once, however many.
+        size = max(_LEAST_BUFFER, min(_BUFFER, _BUFFERS // n_columns))
+        return parquet.ParquetFile(self.path, memory_map=False, pre_buffer=False, buffer_size=size)
 
     def _batches(self, columns: Sequence[int], start: int, block_rows: int) -> Iterator[Any]:
         keys = _numbered(self.schema.names)
@@ -139,9 +135,9 @@ class ParquetFile(_ArrowTable):
         groups = [i for i in range(len(self._sizes)) if ends[i + 1] > start]
         if not groups:
             return
-        position = int(ends[groups[0]])
-        with self._file() as file:
-            for batch in file.iter_batches(block_rows, row_groups=groups, columns=names):
+        position, batch_rows = int(ends[groups[0]]), min(block_rows, _BATCH_ROWS)
+        with self._file(len(columns)) as file:
+            for batch in file.iter_batches(batch_rows, row_groups=groups, columns=names):
                 # pyarrow gives all columns of a name, and parts of nested ones, in file order.
                 positions = {key: i for i, key in enumerate(_numbered(batch.schema.names))}
                 yield position, batch.select([positions[key] for key in wanted])
