@@ -6,6 +6,7 @@ attributes.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -141,6 +142,8 @@ def with_nan(array: NDArray[Any], valid: NDArray[np.bool_] | None) -> NDArray[An
 
 def has_mask(rows: Any) -> bool:
     """Whether this is a masked array, or a list that holds some."""
+    if "numpy.ma" not in sys.modules:  # importing it takes long, and no one has made such an array
+        return False
     if isinstance(rows, list | tuple):
         return any(isinstance(row, np.ma.MaskedArray) for row in rows)
     return isinstance(rows, np.ma.MaskedArray)

@@ -1,11 +1,13 @@
 """Whole lines of CSV → numbers, fast: by pyarrow where it is installed, else by NumPy.
 
-Both refuse what they cannot read with a ValueError that does not say where.
+Both refuse what they cannot read with a ValueError that does not say where. So is little text, as
+long as pyarrow is not loaded: loading takes longer than reading the text field by field.
 """
 
 from __future__ import annotations
 
 import io
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +17,8 @@ from momentmix._typing import Float
 from momentmix.rows.blocks import side_by_side
 from momentmix.rows.containers import arrow_numbers, with_nan
 from momentmix.rows.csv.dialect import NULLS, Dialect
+
+_LITTLE = 1 << 17  # bytes
 
 
 def parsed_fast(chunk: bytes, columns: Sequence[int], n_columns: int, dialect: Dialect) -> Float:
@@ -30,6 +34,8 @@ def parsed_fast(chunk: bytes, columns: Sequence[int], n_columns: int, dialect: D
     dialect : Dialect
         With a delimiter.
     """
+    if len(chunk) < _LITTLE and "pyarrow" not in sys.modules:
+        raise ValueError
     try:
         import pyarrow  # noqa: F401
     except ImportError:
