@@ -6,6 +6,7 @@ long as pyarrow is not loaded: loading takes longer than reading the text field 
 
 from __future__ import annotations
 
+import codecs
 import io
 import sys
 from collections.abc import Sequence
@@ -47,6 +48,8 @@ def _by_arrow(chunk: bytes, numbers: Sequence[int], n_columns: int, dialect: Dia
     import pyarrow
     from pyarrow import csv
 
+    if chunk.startswith(codecs.BOM_UTF8):
+        raise ValueError  # pyarrow would skip it
     wanted, names = [str(i) for i in numbers], [str(i) for i in range(n_columns)]
     grouped = dialect.thousands is not None
     kind = pyarrow.string() if grouped else pyarrow.float64()
@@ -71,6 +74,8 @@ def _by_arrow(chunk: bytes, numbers: Sequence[int], n_columns: int, dialect: Dia
         arrays = [with_nan(*arrow_numbers(column)) for column in columns]
         side_by_side(arrays, values[start : start + batch.num_rows])
         start += batch.num_rows
+    if b"(" in chunk and np.isnan(values).any():
+        raise ValueError  # "nan(1)" is a number for pyarrow
     return values
 
 
