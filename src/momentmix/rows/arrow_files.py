@@ -168,12 +168,18 @@ class ArrowFile(_ArrowTable):
             file.seek(0)
             with self._reader(file) as reader:
                 self.schema = reader.schema
-        shared = len(set(self.schema.names)) < len(self.schema.names)
-        if not self._streamed and not shared:  # a dataset refuses names that columns share
-            from pyarrow import dataset
+                if not self._streamed:
+                    self.n_rows = self._count_rows(reader)
 
-            # Reads metadata only.
-            self.n_rows = dataset.dataset(str(self.path), format="ipc").count_rows()
+    def _count_rows(self, reader: Any) -> int | None:
+        """Number of rows of the file format, from its metadata."""
+        if hasattr(reader, "count_rows"):
+            return int(reader.count_rows())
+        if len(set(self.schema.names)) < len(self.schema.names):
+            return None  # a dataset refuses names that columns share
+        from pyarrow import dataset  # imports pandas
+
+        return int(dataset.dataset(str(self.path), format="ipc").count_rows())
 
     def _file(self) -> Any:
         # Not a memory map: a mapped file that is truncated by another program kills the process.
