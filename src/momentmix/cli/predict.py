@@ -46,6 +46,10 @@ def load_model(path: str) -> DiagonalMixture:
 def load_verdict(path: str) -> str | None:
     """Verdict of the certificate of a model; None where the file holds no record of a fit."""
     from momentmix.errors import ModelFileError
+    from momentmix.mixture.model_file import read_model
+
+    if read_model(path).get("fit") is None:
+        return None  # without loading what reads a record, which takes longer than all else
     from momentmix.fitting.record import load_fit
 
     try:
