@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 __all__ = [
@@ -127,8 +130,26 @@ class PrecisionWarning(_Printable, UserWarning):
     """Numbers lose digits in the conversion to float64, or by a large offset."""
 
 
+HeldWarnings = list[tuple[str, type[Warning]]]
+_HELD: ContextVar[HeldWarnings | None] = ContextVar("held", default=None)
+
+
+@contextmanager
+def held_warnings(held: HeldWarnings) -> Iterator[None]:
+    """Put the warnings of `warn_caller` in a list, for a thread that has no caller to warn."""
+    token = _HELD.set(held)
+    try:
+        yield
+    finally:
+        _HELD.reset(token)
+
+
 def warn_caller(message: str, category: type[Warning]) -> None:
     """Warn at the line outside this package that led here, however deep the call is."""
+    held = _HELD.get()
+    if held is not None:
+        held.append((message, category))
+        return
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_globals["__name__"].startswith(_PACKAGE):
         frame, level = frame.f_back, level + 1

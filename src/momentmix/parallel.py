@@ -1,4 +1,4 @@
-"""Limits on the number of BLAS threads, and threads over blocks of rows.
+"""Limits on the number of BLAS threads, threads over blocks of rows, and reading ahead.
 
 Products of small matrices are slower on several threads than on one, many times slower on busy
 cores. The number of BLAS threads is global to the process, so the package has one limit for it.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache, wraps
@@ -18,6 +18,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
+from momentmix.errors import HeldWarnings, held_warnings, warn_caller
 from momentmix.locks import ForkSafeLock
 
 _LARGE = 2000  # unknowns of a factorization from which several threads are worth their cost
@@ -156,3 +157,50 @@ def map_in_order(work: Callable[[S], T], items: Iterable[S], n_threads: int) -> 
                 yield pending.popleft().result()
         while pending:
             yield pending.popleft().result()
+
+
+_END: Any = object()
+
+
+def read_ahead(items: Generator[T, None, None], n_ahead: int = 2) -> Iterator[T]:
+    """The same items, which another thread makes while the caller works on those before.
+
+    The order stays; an error, and a warning of this package, comes in the place of the item at
+    which it happened. The thread has ended when the last item was given, at an error, and when the
+    caller stops early (after the item that is being made).
+
+    Parameters
+    ----------
+    items : generator
+    n_ahead : int
+        Most items that are made or being made, beside the one that the caller has.
+    """
+
+    def make() -> tuple[T, BaseException | None, HeldWarnings]:
+        held: HeldWarnings = []
+        try:
+            with held_warnings(held):
+                return next(items, _END), None, held
+        except BaseException as error:
+            return _END, error, held
+
+    def first(pending: deque[Future[tuple[T, BaseException | None, HeldWarnings]]]) -> T:
+        item, error, held = pending.popleft().result()
+        for warning in held:
+            warn_caller(*warning)
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error  # its traceback holds this frame
+        return item
+
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            pending = deque(pool.submit(make) for _ in range(n_ahead))
+            while (item := first(pending)) is not _END:
+                pending.append(pool.submit(make))
+                yield item
+        finally:
+            pool.shutdown(cancel_futures=True)
+            items.close()

@@ -94,7 +94,8 @@ def test_parts_on_a_cluster_get_the_same_names(folder, momentmix, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "hook"),
     [
-        (["predict", "model.json", "a.csv", "-o", "out.csv"], "responsibilities"),
+        (["predict", "model.json", "a.csv", "-o", "out.csv"], "predict"),
+        (["predict", "model.json", "a.csv", "-o", "out.csv", "-p"], "responsibilities"),
         (["score", "model.json", "a.csv"], "log_prob"),
         (["report", "model.json", "--data", "a.csv", "-o", "out.html"], "log_prob"),
     ],

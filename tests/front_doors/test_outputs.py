@@ -13,6 +13,7 @@ import pytest
 
 import momentmix as mm
 from momentmix.cli.checkpoint import lock_path
+from momentmix.cli.table_output import table_writer
 
 COMMAND = f"'{sys.executable}' -c 'from momentmix.cli import main; main()'"
 
@@ -239,3 +240,16 @@ def test_a_signal_while_an_object_is_finalized_is_not_lost(name, code):
     )  # fmt: skip
     assert done.returncode == code, done
     assert done.stderr in ("momentmix: terminated\n", "momentmix: interrupted\n")
+
+
+@pytest.mark.parametrize("n_labels", [1, 7, 10, 11, 250])
+def test_labels_as_text(tmp_path, n_labels):
+    """Short and long numbers and missing ones, against Python's own text."""
+    labels = np.random.default_rng(0).integers(0, n_labels, 3000).astype(float)
+    labels[::7] = np.nan
+    path = tmp_path / "labels.csv"
+    with table_writer(str(path), ["label"], n_integers=1) as write:
+        for part in np.split(labels, [0, 1, 1500]):
+            write(part[:, None])
+    wanted = ['""' if np.isnan(x) else str(int(x)) for x in labels]
+    assert path.read_text() == "\n".join(["label", *wanted, ""])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,9 @@ from momentmix.cli.output import check_output, say, say_json
 from momentmix.cli.progress import row_progress
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from momentmix.errors import InputError
     from momentmix.mixture.mixture import DiagonalMixture
     from momentmix.rows.source import RowSource
@@ -43,6 +46,10 @@ def load_model(path: str) -> DiagonalMixture:
 def load_verdict(path: str) -> str | None:
     """Verdict of the certificate of a model; None where the file holds no record of a fit."""
     from momentmix.errors import ModelFileError
+    from momentmix.mixture.model_file import read_model
+
+    if read_model(path).get("fit") is None:
+        return None  # without loading what reads a record, which takes longer than all else
     from momentmix.fitting.record import load_fit
 
     try:
@@ -122,28 +129,59 @@ def predict_command(
         row_progress(source.total_rows, "Predicting", quiet or output == "-") as on_rows,
         table_writer(output, names, n_integers=1) as write,
     ):
-        for i, input_table in enumerate(source.tables):
-            for _, raw, kept in source.numbered_blocks(i):
-                shares = mixture.responsibilities(kept)
-                labels = shares.argmax(axis=1)
-                counts += np.bincount(labels, minlength=mixture.n_components)
-                table = np.full((len(raw.values), len(names)), np.nan)
-                complete: Any = slice(None)
-                if len(kept) != len(raw.values):
-                    complete = raw.complete()
-                if np.isnan(shares).any():
-                    raise _too_far(input_table.name, raw, shares, complete)
-                table[complete, 0] = labels
-                if probabilities:
-                    table[complete, 1:] = shares
-                write(table)
-                n_rows += len(table)
-                on_rows(len(table))
+        for table in _predicted(mixture, source, probabilities):
+            labels = table[:, 0]
+            counts += np.bincount(
+                labels[~np.isnan(labels)].astype(np.int64), minlength=mixture.n_components
+            )
+            write(table)
+            n_rows += len(table)
+            on_rows(len(table))
     if as_json:
         report = {"output": output, "n_rows": n_rows, "rows_per_component": counts.tolist()}
         say_json(report)
     elif output != "-" and not quiet:
         say(f"labels of {n_rows:,} rows written to {output}")
+
+
+def _predicted(
+    mixture: DiagonalMixture, source: RowSource, probabilities: bool
+) -> Iterator[NDArray[np.float64]]:
+    """Label and probabilities of each row, block by block; NaN for rows that were dropped.
+
+    Blocks of a file are predicted ahead, while the caller writes those before.
+    """
+    from momentmix.parallel import read_ahead
+
+    for i, table in enumerate(source.tables):
+        blocks = _predicted_table(mixture, source, i, probabilities)
+        yield from read_ahead(blocks, n_ahead=1) if table.reads_ahead else blocks
+
+
+def _predicted_table(
+    mixture: DiagonalMixture, source: RowSource, table: int, probabilities: bool
+) -> Generator[NDArray[np.float64], None, None]:
+    import numpy as np
+
+    from momentmix.errors import InputError
+
+    for _, raw, kept in source.numbered_blocks(table):
+        complete = slice(None) if len(kept) == len(raw.values) else raw.complete()
+        width = 1 + (mixture.n_components if probabilities else 0)
+        answer = np.full((len(raw.values), width), np.nan)
+        try:
+            labels = None if probabilities else mixture.predict(kept)
+        except InputError:  # of a row that is too far away, which has no share of any component
+            labels = None
+        if labels is None:
+            shares = mixture.responsibilities(kept)
+            if np.isnan(shares).any():
+                raise _too_far(source.tables[table].name, raw, shares, complete)
+            labels = shares.argmax(axis=1)
+        answer[complete, 0] = labels
+        if probabilities:
+            answer[complete, 1:] = shares
+        yield answer
 
 
 def _too_far(name: str, raw: RawBlock, shares: Any, complete: Any) -> InputError:

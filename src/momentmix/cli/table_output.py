@@ -48,6 +48,9 @@ def table_writer(
 
 
 def _write_text(stream: Any, table: Table, n_integers: int) -> None:
+    if n_integers == table.shape[1] == 1:
+        stream.write(_integers_as_text(table[:, 0]))
+        return
     # repr of a float is the shortest text that reads back as the same number
     lines = []
     for row in table.tolist():
@@ -55,6 +58,14 @@ def _write_text(stream: Any, table: Table, n_integers: int) -> None:
         fields += ["" if x != x else repr(x) for x in row[n_integers:]]
         lines.append(",".join(fields) or '""')
     stream.write("".join(f"{line}\n" if line else '""\n' for line in lines).encode())
+
+
+def _integers_as_text(column: Table) -> bytes:
+    """Lines of small integers ≥ 0, each taken from a table of texts; the last is of no number."""
+    numbers = np.where(np.isnan(column), -1, column).astype(np.int64)
+    texts = [f"{i}\n" for i in range(int(numbers.max(initial=0)) + 1)]
+    padded = np.array([*texts, '""\n'], dtype="S")[numbers]
+    return padded.tobytes().replace(b"\0", b"")
 
 
 @contextmanager

@@ -6,6 +6,7 @@ ids that depend on its place alone. So a task may run twice, on any worker, and 
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -129,12 +130,13 @@ class FilePartition:
 
     def blocks(self, rows: None) -> Iterator[Float]:
         """Blocks of the rows kept."""
-        source = self._opened()
-        for first_row, raw, kept in source.numbered_blocks(0, self.start, PART_ROWS):
-            if len(kept):
-                yield kept
-            if not self.whole and (first_row + len(raw.values)) % PART_ROWS == 0:
-                break
+        for block in self._opened().numbered_blocks(0, self.start, PART_ROWS, self._stop):
+            if len(block.kept):
+                yield block.kept
+
+    @property
+    def _stop(self) -> float:
+        return math.inf if self.whole else self.start + PART_ROWS
 
     def summary(self, rows: None, new_shard: NewShard) -> tuple[MomentSummary, PartMark | None]:
         """Summary of the rows, one shard for each part of the file.
@@ -147,8 +149,8 @@ class FilePartition:
             for state in summarize_parts(source, Progress(summary, 0, 0, 0), new_shard):
                 summary = state.summary
         else:
-            part = next(read_parts(source, 0, self.start, new_shard, number=self.file), None)
-            if part is not None:
+            place = (source, 0, self.start, new_shard)
+            for part in read_parts(*place, number=self.file, stop=self._stop):
                 summary, mark = part.summary(), part.mark()
         return summary, mark
 

@@ -1,4 +1,4 @@
-"""Parquet and Arrow (Feather) files through pyarrow, one row group or record batch at a time."""
+"""Parquet and Arrow (Feather) files through pyarrow, a few record batches at a time."""
 
 from __future__ import annotations
 
@@ -10,10 +10,16 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from momentmix.errors import InputError, MissingDependencyError
-from momentmix.rows.containers import warn_integers
+from momentmix.rows.blocks import side_by_side
+from momentmix.rows.containers import arrow_numbers, warn_integers, with_nan
 from momentmix.rows.table import FileTable, RawBlock, rows_from
+
+_BATCH_ROWS = 1 << 15  # decoded at a time: enough for pyarrow, and they stay in the cache
+_MOST_ROWS = 1 << 17  # of a block, whatever its reader allows
+_BUFFER, _BUFFERS, _LEAST_BUFFER = 1 << 18, 1 << 25, 1 << 12  # bytes of a column, of all
 
 
 def need_pyarrow(what: str) -> Any:
@@ -80,22 +86,28 @@ class _ArrowTable(FileTable):
         return refused
 
     def read(self, columns: Sequence[int], start: int, block_rows: int) -> Iterator[RawBlock]:
-        """Blocks cast to float64, NaN for nulls."""
+        """Blocks cast to float64, NaN for nulls; small batches are put together."""
+        block_rows = min(block_rows, _MOST_ROWS)
+        values, n_rows, position = np.empty((block_rows, len(columns))), 0, start
         with self._refuse_unreadable():
             for first, batch in self._batches(columns, start, block_rows):
-                skip = max(start - first, 0)
-                for i in range(skip, batch.num_rows, block_rows):
-                    rows = batch.slice(i, block_rows)
-                    yield RawBlock(self._values(rows, columns), rows_from(first + i))
+                batch.validate()  # buffers of a damaged file may be too short
+                while position < first + batch.num_rows:
+                    piece = batch.slice(position - first, block_rows - n_rows)
+                    arrays = [self._array(*one) for one in zip(columns, piece.columns, strict=True)]
+                    side_by_side(arrays, values[n_rows : n_rows + piece.num_rows])
+                    n_rows, position = n_rows + piece.num_rows, position + piece.num_rows
+                    if n_rows == block_rows:
+                        yield RawBlock(values, rows_from(position - n_rows))
+                        values, n_rows = np.empty_like(values), 0
+            if n_rows:
+                yield RawBlock(values[:n_rows], rows_from(position - n_rows))
 
-    def _values(self, batch: Any, columns: Sequence[int]) -> Any:
-        values = np.empty((batch.num_rows, len(columns)))
-        for j, (number, column) in enumerate(zip(columns, batch.columns, strict=True)):
-            if self._arrow.types.is_boolean(column.type):
-                column = column.cast(self._arrow.int8())
-            warn_integers(column, f"{self.name}, {self.label(number)} holds")
-            values[:, j] = column.to_numpy(zero_copy_only=False)
-        return values
+    def _array(self, number: int, column: Any) -> NDArray[Any]:
+        array, valid = arrow_numbers(column)
+        chosen = array if valid is None else array[valid]
+        warn_integers(chosen, f"{self.name}, {self.label(number)} holds")
+        return with_nan(array, valid)
 
 
 class ParquetFile(_ArrowTable):
@@ -108,10 +120,12 @@ class ParquetFile(_ArrowTable):
             groups = range(file.metadata.num_row_groups)
             self._sizes = [file.metadata.row_group(i).num_rows for i in groups]
 
-    def _file(self) -> Any:
+    def _file(self, n_columns: int = 1) -> Any:
         from pyarrow import parquet
 
-        return parquet.ParquetFile(self.path, memory_map=False, pre_buffer=False)
+        # Without a buffer, pyarrow reads all of a row group's bytes at once, however many.
+        size = max(_LEAST_BUFFER, min(_BUFFER, _BUFFERS // n_columns))
+        return parquet.ParquetFile(self.path, memory_map=False, pre_buffer=False, buffer_size=size)
 
     def _batches(self, columns: Sequence[int], start: int, block_rows: int) -> Iterator[Any]:
         keys = _numbered(self.schema.names)
@@ -121,9 +135,9 @@ class ParquetFile(_ArrowTable):
         groups = [i for i in range(len(self._sizes)) if ends[i + 1] > start]
         if not groups:
             return
-        position = int(ends[groups[0]])
-        with self._file() as file:
-            for batch in file.iter_batches(block_rows, row_groups=groups, columns=names):
+        position, batch_rows = int(ends[groups[0]]), min(block_rows, _BATCH_ROWS)
+        with self._file(len(columns)) as file:
+            for batch in file.iter_batches(batch_rows, row_groups=groups, columns=names):
                 # pyarrow gives all columns of a name, and parts of nested ones, in file order.
                 positions = {key: i for i, key in enumerate(_numbered(batch.schema.names))}
                 yield position, batch.select([positions[key] for key in wanted])
@@ -154,12 +168,18 @@ class ArrowFile(_ArrowTable):
             file.seek(0)
             with self._reader(file) as reader:
                 self.schema = reader.schema
-        shared = len(set(self.schema.names)) < len(self.schema.names)
-        if not self._streamed and not shared:  # a dataset refuses names that columns share
-            from pyarrow import dataset
+                if not self._streamed:
+                    self.n_rows = self._count_rows(reader)
 
-            # Reads metadata only.
-            self.n_rows = dataset.dataset(str(self.path), format="ipc").count_rows()
+    def _count_rows(self, reader: Any) -> int | None:
+        """Number of rows of the file format, from its metadata."""
+        if hasattr(reader, "count_rows"):
+            return int(reader.count_rows())
+        if len(set(self.schema.names)) < len(self.schema.names):
+            return None  # a dataset refuses names that columns share
+        from pyarrow import dataset  # imports pandas
+
+        return int(dataset.dataset(str(self.path), format="ipc").count_rows())
 
     def _file(self) -> Any:
         # Not a memory map: a mapped file that is truncated by another program kills the process.

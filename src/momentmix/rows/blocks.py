@@ -1,14 +1,16 @@
-"""Blocks of rows → sums over all of them, or a few of the rows."""
+"""Blocks of rows → sums over all of them, or a few of the rows; columns → a block."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float
+
+_TILE = 2048  # rows copied together: their part of the block stays in the processor's cache
 
 
 def add_sums(sums: Iterable[tuple[Any, ...] | None]) -> Any:
@@ -36,3 +38,18 @@ def rows_at(blocks: Iterable[Float], places: NDArray[np.int64]) -> list[Float]:
         taken.append(block[places[first:last] - start])
         start += len(block)
     return taken
+
+
+def side_by_side(columns: Sequence[NDArray[Any]], block: Float) -> None:
+    """Put columns of real numbers in a block of shape (n_rows, n_columns), row after row.
+
+    Examples
+    --------
+    >>> block = np.empty((2, 2))
+    >>> side_by_side([np.array([1, 2]), np.array([0.5, 1.5])], block)
+    >>> block.tolist()
+    [[1.0, 0.5], [2.0, 1.5]]
+    """
+    for start in range(0, len(block), _TILE):
+        for j, column in enumerate(columns):
+            block[start : start + _TILE, j] = column[start : start + _TILE]

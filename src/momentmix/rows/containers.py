@@ -6,6 +6,7 @@ attributes.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -110,11 +111,39 @@ def frame_rows(
     return frame_array(frame, order, (lambda _: "rows hold") if warn else None), names
 
 
+def arrow_numbers(column: Any) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+    """Numbers of an Arrow array, and which of them are not null; None if all are not.
+
+    Arrow's ``to_numpy`` imports pandas, which takes longer than all else with a small file.
+    """
+    first, stop = column.offset, column.offset + len(column)
+
+    def bits(buffer: Any) -> NDArray[np.bool_]:
+        packed = np.frombuffer(buffer, np.uint8)[first // 8 : -(-stop // 8)]
+        unpacked = np.unpackbits(packed, bitorder="little").view(np.bool_)
+        return unpacked[first % 8 :][: len(column)]
+
+    validity, values = column.buffers()
+    if values is None or not len(column):
+        return np.full(len(column), np.nan), None
+    valid = bits(validity) if column.null_count else None
+    kind = column.type.to_pandas_dtype()
+    array = bits(values) if kind is np.bool_ else np.frombuffer(values, kind)[first:stop]
+    return array, valid
+
+
+def with_nan(array: NDArray[Any], valid: NDArray[np.bool_] | None) -> NDArray[Any]:
+    """The array with NaN where it is not valid."""
+    return array if valid is None else np.where(valid, array, np.nan)
+
+
 # -- arrays -----------------------------------------------------------------------------------
 
 
 def has_mask(rows: Any) -> bool:
     """Whether this is a masked array, or a list that holds some."""
+    if "numpy.ma" not in sys.modules:  # importing it takes long, and no one has made such an array
+        return False
     if isinstance(rows, list | tuple):
         return any(isinstance(row, np.ma.MaskedArray) for row in rows)
     return isinstance(rows, np.ma.MaskedArray)

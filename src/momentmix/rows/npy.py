@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from momentmix.errors import InputError
+from momentmix.rows.blocks import side_by_side
 from momentmix.rows.containers import warn_integers
 from momentmix.rows.table import FileTable, RawBlock, rows_from
 
@@ -112,11 +113,11 @@ class NpyFile(FileTable):
 
     def _columns(self, file: Any, columns: list[int], first: int, values: Any) -> None:
         """Fill `values` from an array that is stored column by column."""
-        stored = np.empty(len(values), self._dtype)
-        for j, column in enumerate(columns):
-            self._fill(file, column * (self.n_rows or 0) + first, stored)
-            warn_integers(stored, f"{self.name} holds")
-            values[:, j] = stored
+        stored = np.empty((len(columns), len(values)), self._dtype)
+        for column, part in zip(columns, stored, strict=True):
+            self._fill(file, column * (self.n_rows or 0) + first, part)
+        warn_integers(stored, f"{self.name} holds")
+        side_by_side(list(stored), values)
 
     def _fill(self, file: BinaryIO, position: int, array: Any) -> None:
         """Read consecutive values from a position in the array that the file holds."""

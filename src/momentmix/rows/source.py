@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from momentmix._typing import Float
 from momentmix.errors import InputError
+from momentmix.parallel import read_ahead
 from momentmix.rows.columns import column_keys, feature_names
 from momentmix.rows.fingerprint import Fingerprint, RowDigest, counted_twice
 from momentmix.rows.protocol import Rows
@@ -109,11 +110,12 @@ class RowSource(Rows):
         return self._suspects
 
     def numbered_blocks(
-        self, table: int, start: int = 0, part_rows: int | None = None
+        self, table: int, start: int = 0, part_rows: int | None = None, stop: float = math.inf
     ) -> Iterator[NumberedBlock]:
         """Blocks of one table, with the numbers of their rows in it.
 
-        A file that is not as it was when the source was opened is an error.
+        Another thread reads and checks the next blocks of a file meanwhile. A file that is not as
+        it was when the source was opened is an error.
 
         Parameters
         ----------
@@ -123,19 +125,30 @@ class RowSource(Rows):
             First row to read.
         part_rows : int, optional
             Blocks end at the multiples of it, too.
+        stop : float
+            Where to stop, a multiple of `part_rows`; by default at the end of the table.
         """
-        position, source = start, self.tables[table]
+        source, blocks = self.tables[table], self._numbered(table, start, part_rows, stop)
         source.check_unchanged()
         try:
-            for raw in source.read(self.columns[table], start, self.block_rows):
+            for block in read_ahead(blocks) if source.reads_ahead else blocks:
                 source.check_unchanged()  # a file that grows as it is read has no end
-                for section in _cut(raw, position, part_rows):
-                    yield NumberedBlock(position, section, self._kept(section, table))
-                    position += len(section.values)
+                yield block
         except (InputError, OSError):
             source.check_unchanged()  # if it has changed, that is the reason
             raise
         source.check_unchanged()
+
+    def _numbered(
+        self, table: int, start: int, part_rows: int | None, stop: float
+    ) -> Generator[NumberedBlock, None, None]:
+        position = start
+        for raw in self.tables[table].read(self.columns[table], start, self.block_rows):
+            for section in _cut(raw, position, part_rows):
+                yield NumberedBlock(position, section, self._kept(section, table))
+                position += len(section.values)
+                if position >= stop:
+                    return
 
     def _kept(self, raw: RawBlock, table: int) -> Float:
         """The rows of a block that the policy keeps; values that it refuses are an error."""

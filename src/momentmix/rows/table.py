@@ -63,6 +63,9 @@ class Table(ABC):
         None if it is not known before all rows have been read.
     reopens : bool
         Whether it can be read more than once.
+    reads_ahead : bool
+        Whether another thread should read it while the rows before are worked on: not where it is
+        in memory, nor where reading may wait for ever, as for standard input.
     """
 
     name: str
@@ -70,6 +73,7 @@ class Table(ABC):
     n_columns: int
     n_rows: int | None = None
     reopens: bool = True
+    reads_ahead: bool = False
 
     def label(self, column: int) -> str:
         """A column as messages print it: its name (escaped), or else its number."""
@@ -99,6 +103,8 @@ class Table(ABC):
 
 class FileTable(Table):
     """A file on disk."""
+
+    reads_ahead = True
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -65,6 +66,8 @@ class Progress:
 class Part:
     """A part while it is read: its sums, and a digest that a second thread makes meanwhile.
 
+    The digest may be a block behind the sums, so that neither waits for the other at every block.
+
     Attributes
     ----------
     n_kept, n_dropped : int
@@ -80,12 +83,12 @@ class Part:
         self.n_kept = self.n_dropped = self.stop = 0
         self.complete = False
         self._digest = RowDigest()
-        self._hashing: Future[None] | None = None
+        self._hashing: deque[Future[None]] = deque()
 
     def add(self, block: NumberedBlock, pool: ThreadPoolExecutor) -> None:
         """Add the rows of a block."""
-        self._wait()
-        self._hashing = pool.submit(self._digest.update, block.kept)
+        self._wait(n_left=1)
+        self._hashing.append(pool.submit(self._digest.update, block.kept))
         if self.shard is not None and len(block.kept):
             self.shard.update(block.kept)
         n_read, n_kept = len(block.raw.values), len(block.kept)
@@ -93,9 +96,10 @@ class Part:
         self.n_dropped += n_read - n_kept
         self.stop = block.first_row + n_read
 
-    def _wait(self) -> None:
-        if self._hashing is not None:
-            self._hashing.result()
+    def _wait(self, n_left: int = 0) -> None:
+        """Wait until the digest of at most so many blocks is still to be made."""
+        while len(self._hashing) > n_left:
+            self._hashing.popleft().result()
 
     def mark(self) -> PartMark:
         """Names of the part; the contents are the rows kept and the number of the others."""
@@ -117,6 +121,7 @@ def read_parts(
     *,
     number: int | None = None,
     summed_to: float = 0,
+    stop: float = math.inf,
     part_rows: int = PART_ROWS,
     on_rows: Callable[[int], None] = lambda n: None,
 ) -> Iterator[Part]:
@@ -131,12 +136,14 @@ def read_parts(
         Number of the table in the pass, where `source` is not all of it.
     summed_to : float
         Parts that start before this row are summed already: only their digests are made.
+    stop : float
+        Where to stop, a multiple of `part_rows`; by default at the end of the table.
     new_shard, part_rows, on_rows
         As for `summarize_parts`.
     """
     part = None
     with ThreadPoolExecutor(1) as pool:
-        for block in source.numbered_blocks(table, start, part_rows):
+        for block in source.numbered_blocks(table, start, part_rows, stop):
             if part is None:
                 row = block.first_row
                 place_id = source.shard_id(table, row)
@@ -194,12 +201,12 @@ def summarize_parts(
             source, table, 0, new_shard,
             summed_to=check.summed_to(table), part_rows=part_rows, on_rows=on_rows,
         ):  # fmt: skip
-            marks.append(part.mark())
-            read = _digest([read, *marks[-1]])
             if part.shard is None:
                 check.count(part)
             else:
                 total, n_dropped = total + part.summary(), n_dropped + part.n_dropped
+            marks.append(part.mark())  # last: it waits for the digest
+            read = _digest([read, *marks[-1]])
             if part.complete and check.passed((table, part.stop), read):
                 yield Progress(total, table, part.stop, n_dropped, read)
         if (table + 1, 0) > check.goal:

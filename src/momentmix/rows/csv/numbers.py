@@ -1,18 +1,25 @@
 """Whole lines of CSV → numbers, fast: by pyarrow where it is installed, else by NumPy.
 
-Both refuse what they cannot read with a ValueError that does not say where.
+Both refuse what they cannot read with a ValueError that does not say where. So is little text, as
+long as pyarrow is not loaded: loading takes longer than reading the text field by field.
 """
 
 from __future__ import annotations
 
+import codecs
 import io
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from momentmix._typing import Float
+from momentmix.rows.blocks import side_by_side
+from momentmix.rows.containers import arrow_numbers, with_nan
 from momentmix.rows.csv.dialect import NULLS, Dialect
+
+_LITTLE = 1 << 17  # bytes
 
 
 def parsed_fast(chunk: bytes, columns: Sequence[int], n_columns: int, dialect: Dialect) -> Float:
@@ -28,6 +35,8 @@ def parsed_fast(chunk: bytes, columns: Sequence[int], n_columns: int, dialect: D
     dialect : Dialect
         With a delimiter.
     """
+    if len(chunk) < _LITTLE and "pyarrow" not in sys.modules:
+        raise ValueError
     try:
         import pyarrow  # noqa: F401
     except ImportError:
@@ -35,11 +44,13 @@ def parsed_fast(chunk: bytes, columns: Sequence[int], n_columns: int, dialect: D
     return _by_arrow(chunk, columns, n_columns, dialect)
 
 
-def _by_arrow(chunk: bytes, columns: Sequence[int], n_columns: int, dialect: Dialect) -> Float:
+def _by_arrow(chunk: bytes, numbers: Sequence[int], n_columns: int, dialect: Dialect) -> Float:
     import pyarrow
     from pyarrow import csv
 
-    wanted, names = [str(i) for i in columns], [str(i) for i in range(n_columns)]
+    if chunk.startswith(codecs.BOM_UTF8):
+        raise ValueError  # pyarrow would skip it
+    wanted, names = [str(i) for i in numbers], [str(i) for i in range(n_columns)]
     grouped = dialect.thousands is not None
     kind = pyarrow.string() if grouped else pyarrow.float64()
     table = csv.read_csv(
@@ -57,8 +68,14 @@ def _by_arrow(chunk: bytes, columns: Sequence[int], n_columns: int, dialect: Dia
         ),
     )  # fmt: skip
     values = np.empty((table.num_rows, len(wanted)))
-    for j, column in enumerate(table.columns):
-        values[:, j] = (_ungrouped(column, dialect) if grouped else column).to_numpy()
+    start = 0
+    for batch in table.to_batches():
+        columns = [_ungrouped(c, dialect) for c in batch.columns] if grouped else batch.columns
+        arrays = [with_nan(*arrow_numbers(column)) for column in columns]
+        side_by_side(arrays, values[start : start + batch.num_rows])
+        start += batch.num_rows
+    if b"(" in chunk and np.isnan(values).any():
+        raise ValueError  # "nan(1)" is a number for pyarrow
     return values
 
 

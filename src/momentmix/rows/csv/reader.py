@@ -13,7 +13,7 @@ import gzip
 import io
 import os
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, BinaryIO
 
@@ -21,6 +21,7 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.errors import InputError
+from momentmix.parallel import read_ahead
 from momentmix.rows.containers import warn_beyond
 from momentmix.rows.csv.dialect import Dialect
 from momentmix.rows.csv.lines import LineFinder, count_lines, end_of_line
@@ -43,7 +44,14 @@ class CsvText(Table):
     opener : callable
         Gives the stream, from its first byte.
     dialect : Dialect
+
+    Attributes
+    ----------
+    packed : bool
+        Whether the bytes are compressed, so that unpacking them is work for a thread.
     """
+
+    packed = False
 
     def __init__(self, name: str, opener: Callable[[], BinaryIO], dialect: Dialect) -> None:
         self.name, self._opener = name, opener
@@ -59,7 +67,7 @@ class CsvText(Table):
 
     def _all_chunks(self) -> Iterator[Chunk]:
         if self.reopens:
-            return self._chunks()
+            return self._chunks(self.packed)
         chunks, self._unread = self._unread, None
         if chunks is None:
             raise InputError(
@@ -80,6 +88,7 @@ class CsvText(Table):
                 f"{self.name} is not UTF-8 in its first line; convert it: iconv -t utf-8."
             )
         self.n_columns, self._header_lines = len(fields), reader.line_num
+        self._header_text = text[: end_of_line(text, reader.line_num)].strip()
         self._fields = [field.strip() for field in fields]
         named = any(self.dialect.number(field) is None for field in fields)
         self.column_names = tuple(self._fields) if named else None
@@ -98,11 +107,12 @@ class CsvText(Table):
 
     # -- chunks of whole lines ----------------------------------------------------------------
 
-    def _chunks(self) -> Iterator[Chunk]:
+    def _chunks(self, ahead: bool = False) -> Iterator[Chunk]:
+        """Chunks from the first line on; another thread unpacks the next ones where `ahead`."""
         line, start = 1, 0
         pending: list[bytes] = []  # text from `start` on, in which no line has ended
         finder = LineFinder(self.delimiter)
-        for text in self._stretches():
+        for text in read_ahead(self._stretches()) if ahead else self._stretches():
             cut = finder.feed(text)
             if cut:
                 chunk = b"".join([*pending, text[:cut]])
@@ -118,7 +128,7 @@ class CsvText(Table):
         if rest.strip(_LINE_ENDS):
             yield line, rest
 
-    def _stretches(self) -> Iterator[bytes]:
+    def _stretches(self) -> Generator[bytes, None, None]:
         """The text in stretches, none of which ends between CR and LF."""
         start, carried = True, b""
         with self._opener() as stream:
@@ -228,10 +238,12 @@ class CsvText(Table):
             raise InputError(f"{self.name}, line {line + before}: {error}.") from None
 
     def _parsed(self, chunk: bytes, line: int, columns: Sequence[int]) -> Float:
-        try:
-            return parsed_fast(chunk, columns, self.n_columns, self.dialect)
-        except ValueError:
-            return self._parsed_slowly(chunk, line, columns)
+        if self.column_names is None or self._header_text not in chunk:
+            try:
+                return parsed_fast(chunk, columns, self.n_columns, self.dialect)
+            except ValueError:
+                pass
+        return self._parsed_slowly(chunk, line, columns)
 
     def _parsed_slowly(self, chunk: bytes, line: int, columns: Sequence[int]) -> Float:
         rows = []
@@ -273,12 +285,13 @@ class CsvFile(CsvText, FileTable):
 
     def __init__(self, path: str | os.PathLike[str], dialect: Dialect) -> None:
         FileTable.__init__(self, path)
+        self.packed = self.path.name.lower().endswith(".gz")
         name = self.path.name.lower().removesuffix(".gz")
         separator = "\t" if name.endswith(".tsv") else ","
         CsvText.__init__(self, self.name, self._open, dialect.separated_by(separator))
 
     def _open(self) -> Any:
-        if self.path.name.lower().endswith(".gz"):
+        if self.packed:
             return gzip.open(self.path, "rb")
         return self.path.open("rb")
 

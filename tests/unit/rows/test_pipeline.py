@@ -1,0 +1,235 @@
+"""From file to blocks: Arrow columns, blocks put together, few blocks in memory, where to stop."""
+
+import gc
+import gzip
+import subprocess
+import sys
+import threading
+import weakref
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet
+import pytest
+
+from momentmix import MomentSummary, open_rows
+from momentmix.errors import InputError, PrecisionWarning
+from momentmix.rows import arrow_files
+from momentmix.rows.blocks import side_by_side
+from momentmix.rows.containers import arrow_numbers, with_nan
+from momentmix.rows.csv import reader as csv_text
+from momentmix.rows.source import RowSource
+from momentmix.rows.table import RawBlock
+from momentmix.summary.parts import Progress, read_parts, summarize_parts
+
+KINDS = ["npy", "fortran.npy", "parquet", "feather", "arrow", "csv", "csv.gz"]
+
+
+def write(path, rows, batch=100):
+    name, table = str(path), pa.table({f"x{i}": c for i, c in enumerate(rows.T.copy())})
+    if name.endswith(".npy"):
+        np.save(path, np.asfortranarray(rows) if "fortran" in name else rows)
+    elif name.endswith(".parquet"):
+        pa.parquet.write_table(table, path, row_group_size=batch)
+    elif name.endswith(".feather"):
+        pa.feather.write_feather(table, path, chunksize=batch)
+    elif name.endswith(".arrow"):
+        with pa.ipc.new_stream(path, table.schema) as stream:
+            stream.write_table(table, max_chunksize=batch)
+    else:
+        lines = [",".join(table.column_names), *(",".join(map(repr, r)) for r in rows.tolist())]
+        text = "\n".join(lines).encode()
+        path.write_bytes(gzip.compress(text) if name.endswith("gz") else text)
+    return path
+
+
+@pytest.fixture
+def rows():
+    return np.random.default_rng(0).standard_normal((5000, 4))
+
+
+# -- Arrow columns ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "kind", ["bool", "int8", "uint16", "int32", "int64", "uint64", "halffloat", "float", "double"]
+)
+@pytest.mark.parametrize("nulls", [False, True])
+def test_numbers_of_arrow_columns_at_any_offset(kind, nulls):
+    rng = np.random.default_rng(0)
+    plain = rng.integers(0, 2 if kind == "bool" else 100, 50)
+    python = [None if nulls and i % 3 == 1 else v for i, v in enumerate(plain.tolist())]
+    if kind == "bool":
+        python = [None if v is None else bool(v) for v in python]
+    elif kind in ("halffloat", "float", "double"):
+        python = [None if v is None else np.float16(v) for v in python]
+    column = pa.array(python, kind)
+    wanted = np.array([np.nan if v is None else float(v) for v in python])
+    for start in range(18):
+        for stop in (start, start + 1, start + 7, start + 8, start + 9, 50):
+            piece = column.slice(start, stop - start)
+            found = with_nan(*arrow_numbers(piece))
+            np.testing.assert_array_equal(found, wanted[start:stop])
+
+
+def test_a_column_of_nulls_only():
+    found = with_nan(*arrow_numbers(pa.array([None, None], "double")))
+    np.testing.assert_array_equal(found, [np.nan, np.nan])
+
+
+def test_hidden_numbers_of_nulls_do_not_warn(tmp_path, recwarn):
+    """What lies in memory behind a null counts for nothing."""
+    values = np.array([1, 2**60, 3])
+    column = pa.array(values, mask=np.array([False, True, False]))
+    assert column.null_count == 1
+    path = tmp_path / "x.arrow"
+    with pa.ipc.new_stream(path, pa.schema([("a", "int64")])) as stream:
+        stream.write_table(pa.table({"a": column}))
+    np.testing.assert_array_equal(open_rows(path, missing="drop").read_all(), [[1.0], [3.0]])
+    assert len(recwarn) == 0
+
+
+def test_large_integers_warn_the_caller_of_a_file_that_is_read_ahead(tmp_path):
+    pa.parquet.write_table(pa.table({"a": [1, 2**60]}), tmp_path / "x.parquet")
+    with pytest.warns(PrecisionWarning, match="column 'a' holds integers up to 11529") as found:
+        open_rows(tmp_path / "x.parquet").read_all()
+    assert found[0].filename == __file__
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 2047, 2048, 2049, 5000])
+def test_columns_side_by_side(n_rows):
+    columns = [np.arange(n_rows), np.arange(n_rows) / 7, np.arange(n_rows) % 2 == 0]
+    block = np.full((n_rows, 3), np.nan)
+    side_by_side(columns, block)
+    np.testing.assert_array_equal(block, np.column_stack(columns).reshape(n_rows, 3))
+
+
+# -- blocks -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["parquet", "feather", "arrow"])
+@pytest.mark.parametrize("batch", [1, 7, 100, 640, 5000])
+def test_small_batches_become_blocks_of_the_size_asked_for(tmp_path, rows, kind, batch):
+    path = write(tmp_path / f"x.{kind}", rows[:640], batch)
+    for start in (0, 1, 99, 100, 639):
+        blocks = list(open_rows(path, block_rows=64).numbered_blocks(0, start))
+        sizes = [len(block.kept) for block in blocks]
+        assert set(sizes[:-1]) <= {64}
+        np.testing.assert_array_equal(np.concatenate([b.kept for b in blocks]), rows[start:640])
+        for block in blocks:
+            assert block.raw.where(3) == f"row {block.first_row + 3}"
+
+
+def test_blocks_are_as_large_as_their_bytes_allow(tmp_path, rows):
+    path = write(tmp_path / "x.npy", rows)
+    assert open_rows(path).block_rows == 1 << 17
+    wide = np.ones((3, 1000))
+    assert open_rows(wide).block_rows == 2048
+    assert open_rows(np.ones((1, 10**6 * 3))).block_rows == 1
+    assert open_rows(path, block_rows=10**12).block_rows == 10**12
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_however_large_blocks_may_be(tmp_path, rows, kind):
+    source = open_rows(write(tmp_path / f"x.{kind}", rows), block_rows=10**12)
+    np.testing.assert_array_equal(source.read_all(), rows)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_reading_stops_where_it_is_told(tmp_path, rows, kind, monkeypatch):
+    monkeypatch.setattr(csv_text, "CHUNK", 5000)
+    source = open_rows(write(tmp_path / f"x.{kind}", rows), block_rows=70)
+    blocks = list(source.numbered_blocks(0, 1000, 500, 2000))
+    np.testing.assert_array_equal(np.concatenate([b.kept for b in blocks]), rows[1000:2000])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_few_blocks_are_in_memory_at_once(tmp_path, rows, kind, monkeypatch):
+    """Counted by the arrays of blocks, in a pass that sums and makes digests."""
+    monkeypatch.setattr(csv_text, "CHUNK", 5000)
+    alive, most, made = weakref.WeakSet(), [0], [0]
+
+    class Values(np.ndarray):
+        """An array whose lifetime can be followed."""
+
+    plain_kept = RowSource._kept
+
+    def followed(self, raw, table):
+        values = raw.values.view(Values)
+        alive.add(values)
+        made[0] += 1
+        most[0] = max(most[0], len(alive))
+        return plain_kept(self, RawBlock(values, raw.where), table)
+
+    monkeypatch.setattr(Values, "__hash__", lambda self: id(self), raising=False)
+    monkeypatch.setattr(RowSource, "_kept", followed)
+    source = open_rows(write(tmp_path / f"x.{kind}", rows), block_rows=50)
+
+    def new_shard(shard_id=None):
+        return MomentSummary(4, 2, source.feature_names, shard_id=shard_id)
+
+    start = Progress(new_shard(), 0, 0, 0)
+    *_, last = summarize_parts(source, start, new_shard, part_rows=2000)
+    assert last.summary.n_rows == 5000
+    assert made[0] >= 100
+    assert most[0] <= 6  # two ahead and one being made, one to be summed, two for the digest
+
+
+def test_no_thread_is_left_by_parts_that_are_not_read_to_their_end(tmp_path, rows):
+    before = set(threading.enumerate())
+    source = open_rows(write(tmp_path / "x.csv.gz", rows), block_rows=50)
+
+    def new_shard(shard_id=None):
+        return MomentSummary(4, 2, source.feature_names, shard_id=shard_id)
+
+    parts = read_parts(source, 0, 0, new_shard, part_rows=500)
+    assert next(parts).n_kept == 500
+    parts.close()
+    rows[2222, 1] = np.nan
+    bad = open_rows(write(tmp_path / "bad.csv.gz", rows), block_rows=50)
+    with pytest.raises(InputError, match="line 2224, column 'x1' is missing"):
+        bad.read_all()
+    gc.collect()
+    assert set(threading.enumerate()) <= before
+
+
+def test_a_pass_over_a_stream_needs_no_thread(rows, tmp_path, monkeypatch):
+    """Reading standard input may wait for ever, and no thread can be ended while it waits."""
+    path = write(tmp_path / "x.csv", rows)
+    monkeypatch.setattr("momentmix.rows.source.read_ahead", None)
+    with path.open("rb") as stream:
+        np.testing.assert_array_equal(open_rows(stream).read_all(), rows)
+
+
+# -- what is not wanted is not read -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["parquet", "feather"])
+def test_columns_that_are_not_wanted_are_not_decoded(tmp_path, rows, kind, monkeypatch):
+    seen = []
+    plain = arrow_files.arrow_numbers
+    monkeypatch.setattr(
+        arrow_files, "arrow_numbers", lambda c: seen.append(c.to_pylist()[0]) or plain(c)
+    )
+    source = open_rows(write(tmp_path / f"x.{kind}", rows, 5000), columns=["x2"])
+    np.testing.assert_array_equal(source.read_all(), rows[:, [2]])
+    assert seen == [rows[0, 2]]
+
+
+def test_reading_files_does_not_import_pandas(tmp_path, rows):
+    kinds = ["parquet", "arrow", "csv"]
+    if hasattr(pa.ipc.RecordBatchFileReader, "count_rows"):
+        kinds.append("feather")
+    paths = [str(write(tmp_path / f"x.{kind}", rows)) for kind in kinds]
+    script = f"""
+import sys
+from momentmix import open_rows
+for path in {paths!r}:
+    assert len(open_rows(path).read_all()) == 5000
+print([name for name in ("pandas", "pyarrow.compute", "numpy.ma") if name in sys.modules])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.strip() == "[]", done.stderr
