@@ -169,8 +169,9 @@ def _tested_numbers(
     for r in range(least, most + 1):
         is_needed = r == least  # the rank of the moments says so
         fit = fit_moments(
-            moments, r, context.rng, context.variance_floor, SMALLER, parent, is_needed
-        )
+            moments, r, context.rng, context.variance_floor, SMALLER, parent, is_needed,
+            context.n_threads,
+        )  # fmt: skip
         parent = fit.raw
         test = check_conditions(moments, parent, context.rng, correlations=False)
         tested[r] = (test.p_value, test.effect_size)

@@ -207,7 +207,8 @@ def _answer_at_order(
         is_needed = r > 1 and least_components(moments, rng) >= r
         smaller = parent = None
         if r > 1 and not is_needed:
-            smaller = fit_moments(moments, r - 1, rng, floor, SMALLER)
+            n_threads = context.n_threads
+            smaller = fit_moments(moments, r - 1, rng, floor, SMALLER, n_threads=n_threads)
             parent = smaller.raw
         fit = fit_moments(moments, r, rng, floor, ANSWER, parent, is_needed, context.n_threads)
     support = Support(r, True, "the rank of the moments shows it") if is_needed else None

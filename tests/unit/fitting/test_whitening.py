@@ -49,6 +49,14 @@ def test_the_first_conditions_are_whitened_as_if_alone(case, kind):
     assert np.allclose(among_all, left, atol=1e-3) == (n == conditions.size)
 
 
+def test_whitening_often_gives_the_same(case):
+    conditions, p, whitening = case
+    columns = np.random.default_rng(2).standard_normal((conditions.size, 3))
+    often = Whitening(conditions, p, often=True)
+    np.testing.assert_allclose(often.whiten(columns), whitening.whiten(columns), atol=1e-6)
+    np.testing.assert_array_equal(often.whiten(columns[:, 0]), whitening.whiten(columns[:, 0]))
+
+
 def test_the_last_conditions_are_whitened_as_among_all(case):
     conditions, _, whitening = case
     units = np.eye(conditions.size)[:, -7:] * whitening.scale[:, None]

@@ -56,7 +56,7 @@ def _expansion(features: Int, exponents: Int, filler: int) -> tuple[Int, Int]:
     count = int(highest.max(initial=0)) + 1
     base = count * (filler + 1)
     keys = np.zeros(places.shape, dtype=np.int64)
-    fits = (degrees[None] <= exponents[:, None, :]).all(axis=2)
+    fits = np.all(degrees[None] <= exponents[:, None, :], axis=2)
     for term, degree in enumerate(degrees):
         rows = np.flatnonzero(fits[:, term])
         codes = np.sort(np.where(degree > 0, features[rows] * count + degree, 0), axis=1)

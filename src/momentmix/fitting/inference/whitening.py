@@ -13,8 +13,8 @@ from functools import cached_property
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, helmert, solve_triangular
-from scipy.linalg.blas import dsyrk
-from scipy.linalg.lapack import dpotrf, dpstrf
+from scipy.linalg.blas import dsyrk, dtrmm
+from scipy.linalg.lapack import dpotrf, dpstrf, dtrtri, dtrtrs
 
 from momentmix._typing import Float
 from momentmix.fitting.conditions.conditions import Conditions
@@ -32,6 +32,14 @@ _ITERATIONS = 20  # the condition number is printed with one digit
 class Whitening:
     """Whitening and projection for one set of conditions and parameters.
 
+    Parameters
+    ----------
+    conditions : Conditions
+    parameters : Parameters
+    often : bool
+        Whether many tables are whitened: products with the inverse of the triangle take a third of
+        the time of a solution, and the inverse that of a few solutions.
+
     Attributes
     ----------
     model : array of shape (n,)
@@ -39,7 +47,7 @@ class Whitening:
         Conditions that are no function of those before them, as far as noise goes.
     """
 
-    def __init__(self, conditions: Conditions, parameters: Parameters) -> None:
+    def __init__(self, conditions: Conditions, parameters: Parameters, often: bool = False) -> None:
         self._conditions, self._parameters = conditions, parameters
         with all_threads(2 * parameters.means.size):
             correlation, self.scale = monomial_correlation(conditions, parameters)
@@ -49,6 +57,7 @@ class Whitening:
             self.triangle, failed = dpotrf(correlation.T, lower=1, clean=0, overwrite_a=1)
             if failed:
                 raise LinAlgError("the covariance of the conditions is not positive definite")
+        self._inverse = dtrtri(self.triangle, lower=1)[0] if often else None
         # What is new in a condition beside those before it has this variance.
         self.independent = np.diagonal(self.triangle) ** 2 > _REDUNDANT
 
@@ -75,8 +84,12 @@ class Whitening:
 
     def whiten(self, columns: Float) -> Float:
         """C^{-1/2}·columns; 0 for conditions that are functions of those before them."""
-        scaled = (columns.T / self.scale).T
-        white = solve_triangular(self.triangle, scaled, lower=True, check_finite=False)
+        scaled = np.empty(columns.shape, order="F")  # as LAPACK wants it
+        np.divide(columns.T, self.scale, out=scaled.T)
+        if self._inverse is not None and scaled.ndim == 2:
+            white = dtrmm(1.0, self._inverse, scaled, lower=1, overwrite_b=1)
+        else:
+            white, _ = dtrtrs(self.triangle, scaled, lower=1, overwrite_b=1)
         white[~self.independent] = 0.0
         return np.asarray(white)
 
@@ -134,7 +147,8 @@ class Projection:
 
 def gram(table: Float) -> Float:
     """tableᵀ table by a symmetric product, which takes half the operations."""
-    half = dsyrk(1.0, table.T)  # upper triangle; table.T is Fortran-ordered, so nothing is copied
+    # Upper triangle; what is Fortran-ordered is not copied.
+    half = dsyrk(1.0, table, trans=1) if table.flags.f_contiguous else dsyrk(1.0, table.T)
     return np.asarray(half + np.triu(half, 1).T)
 
 
