@@ -2,17 +2,18 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
+NATIVE := $(wildcard src/momentmix/native/*.[ch])  # built again when it changes
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .PHONY: demo test test-all test-browser test-oldest test-torch docs lint clean
 .DELETE_ON_ERROR:
 
-$(VENV)/.base: pyproject.toml constraints.txt
+$(VENV)/.base: pyproject.toml constraints.txt $(NATIVE)
 	@test -x $(BIN)/python || { echo "Setting up $(VENV)"; $(PYTHON) -m venv $(VENV); }
 	@$(PIP) -e ".[all]"
 	@touch $@
 
-$(VENV)/.test: pyproject.toml constraints.txt
+$(VENV)/.test: pyproject.toml constraints.txt $(NATIVE)
 	@test -x $(BIN)/python || { echo "Setting up $(VENV)"; $(PYTHON) -m venv $(VENV); }
 	@$(PIP) -e ".[test]"
 	@touch $@ $(VENV)/.base
@@ -32,12 +33,12 @@ test-all: test               ## the long runs as well, about an hour; ends with 
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m long -n 2 --dist worksteal
 	$(MAKE) docs
 
-$(VENV)/.browser: pyproject.toml constraints.txt
+$(VENV)/.browser: pyproject.toml constraints.txt $(NATIVE)
 	@test -x $(BIN)/python || { echo "Setting up $(VENV)"; $(PYTHON) -m venv $(VENV); }
 	@$(PIP) -e ".[browser]"
 	@touch $@ $(VENV)/.test $(VENV)/.base
 
-$(VENV)/.docs: pyproject.toml constraints.txt
+$(VENV)/.docs: pyproject.toml constraints.txt $(NATIVE)
 	@test -x $(BIN)/python || { echo "Setting up $(VENV)"; $(PYTHON) -m venv $(VENV); }
 	@$(PIP) -e ".[docs]"
 	@touch $@ $(VENV)/.base
@@ -61,7 +62,7 @@ test-oldest: $(OLDEST)/.test     ## the fast tests on the oldest versions that a
 	$(OLDEST)/bin/python -m pytest -m "not long" -n 2
 
 TORCH := .venv-torch
-$(TORCH)/.test: pyproject.toml constraints.txt
+$(TORCH)/.test: pyproject.toml constraints.txt $(NATIVE)
 	@test -x $(TORCH)/bin/python || { echo "Setting up $(TORCH)"; $(PYTHON) -m venv $(TORCH); }
 	@$(TORCH)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
 	  array-api-strict hypothesis jax pytest pytest-timeout pytest-xdist torch triton -e ".[gpu]"

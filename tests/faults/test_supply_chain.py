@@ -35,7 +35,7 @@ def test_both_ends_of_every_range_are_tested():
     extras = PROJECT["project"]["optional-dependencies"]
     oldest, newest = pins("constraints-oldest.txt"), pins("constraints.txt")
     for requirement in PROJECT["project"]["dependencies"] + [
-        one for name in ("data", "plot", "fast") for one in extras[name]
+        one for name in ("data", "plot") for one in extras[name]
     ]:
         name, bound = re.match(r"([a-z-]+)>=([0-9.]+)", requirement).groups()
         assert (oldest[name] + ".").startswith(bound + "."), requirement
@@ -43,13 +43,12 @@ def test_both_ends_of_every_range_are_tested():
 
 
 def test_building_runs_no_code_of_ours():
-    """A static back end: no hooks, no setup.py, and the version is read from a text file."""
+    """All settings are text: no hooks, no setup.py; the version is read, not imported."""
     assert PROJECT["build-system"] == {
-        "requires": ["hatchling>=1.21"], "build-backend": "hatchling.build"
+        "requires": ["setuptools>=77"], "build-backend": "setuptools.build_meta"
     }  # fmt: skip
-    hatch = PROJECT["tool"]["hatch"]
-    assert hatch["version"] == {"path": "src/momentmix/_version.py"}  # by a regular expression
-    assert hatch["build"] == {"targets": {"wheel": {"packages": ["src/momentmix"]}}}
+    settings = PROJECT["tool"]["setuptools"]
+    assert set(settings) == {"package-dir", "packages", "package-data", "dynamic", "ext-modules"}
     for name in ("setup.py", "setup.cfg", "hatch_build.py", "MANIFEST.in"):
         assert not (ROOT / name).exists()
     version = (ROOT / "src/momentmix/_version.py").read_text(encoding="utf-8")
@@ -57,10 +56,24 @@ def test_building_runs_no_code_of_ours():
     assert "import" not in version.split('"""')[2]
 
 
+def test_the_one_extension_may_fail_to_build_and_needs_python_alone():
+    (extension,) = PROJECT["tool"]["setuptools"]["ext-modules"]
+    assert extension["optional"]
+    assert extension["py-limited-api"]
+    assert not {"libraries", "include-dirs", "extra-link-args"} & set(extension)
+    folder = ROOT / "src/momentmix/native"
+    sources = {
+        f"src/momentmix/native/{p.name}" for p in folder.iterdir() if p.suffix in (".c", ".h")
+    }
+    assert {*extension["sources"], *extension["depends"]} == sources
+
+
 def test_the_package_holds_sources_and_data_only():
     files = [p for p in Path(momentmix.__file__).parent.rglob("*") if p.is_file()]
-    kinds = {p.suffix for p in files if p.parent.name != "__pycache__"}
+    kinds = {p.suffix for p in files if p.parent.name not in ("__pycache__", "native")}
     assert kinds <= {".py", ".json", ".typed", ".css", ".js", ""}  # the page of a report has two
+    native = [p.name for p in files if p.parent.name == "native" and p.suffix in (".so", ".pyd")]
+    assert len(native) <= 1
 
 
 def distributions(roots):

@@ -14,7 +14,7 @@ SOURCE = Path(momentmix.__file__).parent
 # A module may import from its own entry and from every line before it. An entry holds the modules
 # that begin with it and are named by no longer entry: `summary.layout` lies below `summary`.
 LAYERS = [
-    {"errors", "_typing", "_version", "deprecation"},
+    {"errors", "_typing", "_version", "deprecation", "native"},
     {"atomic_file", "index_sets", "locks", "strict_json"},
     {"parallel", "capacity", "json_fields"},
     {"rows.arrays", "rows.blocks", "rows.fingerprint", "rows.names", "rows.table"},

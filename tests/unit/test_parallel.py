@@ -92,11 +92,20 @@ def test_holders_in_threads_that_leave_in_the_order_they_came():
 def test_sums_of_blocks_share_the_limit():
     first = few_threads(True)
     with Workers(1) as workers:
-        workers.submit(lambda: None)
+        workers.map(abs, [1])
         assert blas_threads() == {1}
         first.__enter__()
     assert blas_threads() == {1}
     first.__exit__(None, None, None)
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_workers_give_results_in_order_and_limit_blas_where_it_is_used(n_threads):
+    with Workers(n_threads, uses_blas=False) as workers:
+        assert workers.map(lambda x: x * x, range(50)) == [x * x for x in range(50)]
+        assert blas_threads() == {3}
+        caller = [threading.current_thread()]
+        assert workers.map(lambda _: threading.current_thread(), range(2), alone=True) == 2 * caller
 
 
 def test_errors_leave_nothing_behind():
@@ -114,10 +123,8 @@ def test_errors_leave_nothing_behind():
     del generator
     gc.collect()
     assert blas_threads() == {3}
-    with Workers(2) as workers:
-        workers.submit(lambda: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            workers.wait()
+    with Workers(2) as workers, pytest.raises(ZeroDivisionError):
+        workers.map(lambda x: 1 / x, [1, 0, 2])
 
 
 def test_small_and_large_work_only():

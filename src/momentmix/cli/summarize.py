@@ -156,7 +156,6 @@ class _Job:
             MomentSummary, self.source.n_features, self.settings["order"],
             self.source.feature_names, self.settings["squared_order"],
             replicates=self.settings["replicates"], n_threads=self.threads,
-            expected_rows=self.source.expected_rows,
         )  # fmt: skip
         state = Progress(new_shard(), 0, 0, 0)
         fingerprint = None

@@ -88,9 +88,8 @@ def rows_of(data: Any) -> Rows:
 def summary_of(rows: Rows, order: int, squared_order: int, n_threads: int) -> MomentSummary:
     """Summary of rows in one pass."""
     empty = MomentSummary(
-        rows.n_features, order, rows.feature_names, squared_order, n_threads=n_threads,
-        expected_rows=rows.expected_rows,
-    )  # fmt: skip
+        rows.n_features, order, rows.feature_names, squared_order, n_threads=n_threads
+    )
     summary: MomentSummary = rows.summarize_into(empty)
     return summary
 

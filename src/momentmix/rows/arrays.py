@@ -8,6 +8,7 @@ library is imported here: an array gives its own. torch and CuPy differ from the
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -118,6 +119,26 @@ def to_numpy(array: Any) -> NDArray[Any]:
     if hasattr(array, "__array__") and not hasattr(array, "_array"):
         return np.asarray(array)
     return np.from_dlpack(array)
+
+
+def to_numpy_later(array: Any) -> Callable[[], NDArray[Any]]:
+    """What gives the copy on the host when called.
+
+    A torch tensor on an NVIDIA device is copied as soon as it is computed, and the call waits for
+    nothing that the device was asked for after that.
+    """
+    if not is_cuda_tensor(array):
+        return lambda: to_numpy(array)
+    import torch
+
+    copy = array.detach().to("cpu", non_blocking=True)  # to page-locked memory
+    arrived = torch.cuda.current_stream(array.device).record_event()
+
+    def wait() -> NDArray[Any]:
+        arrived.synchronize()
+        return np.asarray(copy)
+
+    return wait
 
 
 def free_bytes(array: Any) -> int:

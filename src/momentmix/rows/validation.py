@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix.errors import InputError, InputTypeError
+from momentmix.native import code
 from momentmix.rows.arrays import check_real, dtype_name, is_foreign, namespace, to_numpy
 from momentmix.rows.containers import (
     frame_column,
@@ -190,6 +191,8 @@ def check_sizes(minimum: Any, maximum: Any, feature_names: Sequence[str] | None 
 
 def in_range(block: NDArray[Any], largest: float = LARGEST_VALUE) -> bool:
     """Whether every value is finite and at most `largest` in size; makes no other array."""
+    if code is not None and block.dtype == np.float64 and block.flags.c_contiguous:
+        return bool(code.in_range(block, largest))
     for start in range(0, len(block), _SCAN):
         rows = block[start : start + _SCAN]
         if not (rows.min() >= -largest and rows.max() <= largest):  # also for NaN

@@ -7,16 +7,22 @@ put the units in doubt (an outlier, a constant that varies, another scale) is ha
 size of a block it takes the way of NumPy rows. Sums of a batch are float64 sums of long slabs of
 rows, so their last bits differ from NumPy's; from there on they are exact sums like all others.
 
+An NVIDIA device is kept at work: it is asked for the sums of the next batches before those of the
+present one, or of the first block, are in the exact sums. If these then change the units, the sums
+are asked for again, so that they are what they would be one batch after the other. Batches that
+look as if they will change the units are not asked for early.
+
 A slab of n rows is wrong by about 2^−53·3^t·sqrt(n) standard errors of its sum at order t (see
 ``shard.open_shard``): about 1e-10 at the largest batches and order 4.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from momentmix._typing import Float
 from momentmix.rows.arrays import (
@@ -27,19 +33,24 @@ from momentmix.rows.arrays import (
     namespace,
     on_device_of,
     to_numpy,
+    to_numpy_later,
 )
 from momentmix.rows.validation import LARGEST_VALUE, check_values
 from momentmix.summary.kernels.choice import device_executor
+from momentmix.summary.kernels.executor import Units
 from momentmix.summary.kernels.workers import Workers
 from momentmix.summary.layout import Layout
-from momentmix.summary.shard.open_shard import OpenShard
-from momentmix.summary.shard.units import extremes
+from momentmix.summary.shard.open_shard import OpenShard, block_rows
+from momentmix.summary.shard.units import block_extremes
 
 _GROWTH = 16
 _FIRST_BLOCKS = 16  # blocks in the first batch
 _LARGEST = {True: 1 << 27, False: 1 << 23}  # rows of a batch, up to order 4 and beyond
 _MOST_SLABS, _SLAB_ENTRIES = 1024, 1 << 24  # so many fill a device; their sums have to fit too
 _SLAB_ROWS = 1024  # fewer are not worth a product
+_STEADY = 2  # batches in a row that fit before a look at those beyond the next
+_GLANCE = 256  # rows that tell whether the mean moves
+_WIDE = 1024  # rows side by side whose bounds are taken at once: the full rate of the memory
 
 
 class Place(NamedTuple):
@@ -65,121 +76,262 @@ def add_device_rows(
     place : Place
     """
     adder = _Adder(shard, rows, weights, workers, place)
-    n_rows = int(rows.shape[0])
     if shard.n_waiting or shard.sums.constants is None:
-        adder.on_host(min(n_rows, shard.block_size - shard.n_waiting))
-    seen = sum(shard.n_rows)
-    largest = min(adder.most, max(_FIRST_BLOCKS * shard.block_size, seen))
-    while n_rows - adder.start >= shard.block_size:
-        length = min(largest, n_rows - adder.start)
-        if adder.on_device(length):
-            largest = min(adder.most, largest * _GROWTH)
-        elif length <= 2 * shard.block_size:
+        adder.add_first()
+    while (batch := next(adder.foreseen(), None)) is not None:
+        if adder.on_device(batch):
+            continue
+        if batch.length <= 2 * shard.block_size:
             adder.on_host(adder.start + shard.block_size)
         else:
-            largest = length // 2
-    adder.on_host(n_rows)
+            adder.largest = batch.length // 2
+    adder.on_host(adder.n_rows)
+
+
+class _Batch(NamedTuple):
+    """Rows that are summed at once: slabs of n rows each, fewer than n_slabs short of `length`.
+
+    The units are compared with its head, so many rows.
+    """
+
+    start: int
+    length: int
+    n_slabs: int
+    n_head: int
+
+    @property
+    def n(self) -> int:
+        return self.length // self.n_slabs
+
+    @property
+    def stop(self) -> int:
+        return self.start + self.n_slabs * self.n
+
+
+class _Look(NamedTuple):
+    """Bounds of a batch, (2, n_features), and its head, on their way to the host."""
+
+    ends: Callable[[], Float]
+    head: Callable[[], Float]
+
+
+class _Sums(NamedTuple):
+    """Sums of a batch on their way to the host: of each group, and the rest."""
+
+    low: Callable[[], Float]
+    high: Callable[[], Float]
 
 
 class _Adder:
-    """One call of `add_device_rows`: what is done so far."""
+    """One call of `add_device_rows`: what is done so far.
+
+    Attributes
+    ----------
+    start : int
+        The first row that is not added yet.
+    largest : int
+        Rows of the next batch, if there are so many.
+    """
 
     def __init__(
         self, shard: OpenShard, rows: Any, weights: Float | None, workers: Workers, place: Place
     ) -> None:
         self.shard, self.rows, self.weights = shard, rows, weights
         self.workers, self.place = workers, place
-        self.xp, self.start = namespace(rows), 0
+        self.xp, self.start, self.n_rows = namespace(rows), 0, int(rows.shape[0])
         layout = shard.layout
         fitting = free_bytes(rows) // (16 * layout.n_features)
-        self.most = max(shard.block_size, min(_LARGEST[layout.order <= 4], fitting))
+        self._most = max(shard.block_size, min(_LARGEST[layout.order <= 4], fitting))
+        self.largest = self._first_length(shard.n_blocks, sum(shard.n_rows))
+        self._executor = device_executor(layout, rows)
+        self._most_ahead, self._n_fitting = _n_ahead(rows), _STEADY
+        self._looks: dict[_Batch, _Look] = {}
+        self._asked: dict[_Batch, _Sums] = {}
+        self._units: Units | None = None  # of what was asked for
 
-    def _part(self, start: int, stop: int) -> Any:
-        return as_float64(self.rows[start:stop, :], self.xp)
+    def _first_length(self, n_blocks: int, seen: int) -> int:
+        return min(self._most, max(_FIRST_BLOCKS * block_rows(self.shard.layout, n_blocks), seen))
+
+    @property
+    def _n_ahead(self) -> int:
+        """Batches that are asked for early: none while batches have to be halved."""
+        return self._most_ahead if self._n_fitting >= _STEADY else 0
+
+    def foreseen(self, n_blocks: int = 0) -> Iterator[_Batch]:
+        """The batches of the rest of the rows, if all of them fit the units.
+
+        `n_blocks` more will be added before.
+        """
+        layout, start, largest = self.shard.layout, self.start, self.largest
+        n_blocks += self.shard.n_blocks
+        while self.n_rows - start >= (n_head := block_rows(layout, n_blocks)):
+            length = min(largest, self.n_rows - start)
+            batch = _Batch(start, length, slab_count(layout, length), n_head)
+            yield batch
+            start, n_blocks = batch.stop, n_blocks + batch.n_slabs
+            largest = min(self._most, largest * _GROWTH)
+
+    # -- rows → host ---------------------------------------------------------------------------
+
+    def add_first(self) -> None:
+        """Add rows as NumPy rows until a block is complete."""
+        shard, start = self.shard, self.start
+        stop = min(self.n_rows, start + shard.block_size - shard.n_waiting)
+        rows = self._checked(start, stop)
+        self.start, self.largest = stop, self._first_length(shard.n_blocks + 1, 0)
+        if self._n_ahead and not shard.n_waiting and stop - start == shard.block_size:
+            batches = list(islice(self.foreseen(1), self._n_ahead + 2))
+            self._look_at(batches)
+            shard.sums.choose_units(rows)  # `update` below finds the same
+            self._ask_ahead(batches[: self._n_ahead + 1])
+        self._update(rows, start)
+        self.largest = self._first_length(shard.n_blocks, sum(shard.n_rows))
 
     def on_host(self, stop: int) -> None:
         """Add rows up to `stop` as NumPy rows."""
         start, self.start = self.start, stop
-        if start == stop:
-            return
+        if start < stop:
+            self._update(self._checked(start, stop), start)
+
+    def _part(self, start: int, stop: int) -> Any:
+        return as_float64(self.rows[start:stop, :], self.xp)
+
+    def _checked(self, start: int, stop: int) -> Float:
         rows, (first_row, names) = to_numpy(self._part(start, stop)), self.place
         check_values(rows, names, first_row + start)
-        weights = None if self.weights is None else self.weights[start:stop]
+        return rows
+
+    def _update(self, rows: Float, start: int) -> None:
+        weights = None if self.weights is None else self.weights[start : start + len(rows)]
+        first_row, names = self.place
         self.shard.update(rows, weights, self.workers, names, first_row + start)
 
-    def on_device(self, length: int) -> bool:
-        """Add about so many rows where they lie, and True; False where they need a closer look."""
-        shard, xp = self.shard, self.xp
-        n_slabs = _slab_count(shard.layout, length)
-        n = length // n_slabs
-        stop = self.start + n_slabs * n
-        batch = self._part(self.start, stop)
-        ends = _ends(batch, xp)
+    # -- rows → sums on the device -------------------------------------------------------------
+
+    def on_device(self, batch: _Batch) -> bool:
+        """Add a batch where it lies, and True; False where it needs a closer look."""
+        shard = self.shard
+        n_looks = self._n_ahead + 2 if self._n_ahead else 1  # one more than is asked for
+        batches = list(islice(self.foreseen(), n_looks))
+        self._look_at(batches)
+        look = self._looks.pop(batch)
+        ends, head = look.ends(), look.head()
         self._check_values(batch, ends)
-        block = to_numpy(batch[: shard.block_size, :])
         low, high = ends
-        shard.sums.adapt_units(
-            block, extremes(block), shard.largest((low, high)), True, self.workers.wait
-        )
+        near = block_extremes(head[None])[0]
+        shard.sums.adapt_units(head, (near[0], near[1]), shard.largest((low, high)), True)
         if not shard.sums.fits((low, high)):
+            self._looks.clear()
+            self._asked.clear()
+            self._n_fitting = 0
             return False
-        weights = None if self.weights is None else self.weights[self.start : stop]
-        sums = self._slab_sums(batch, weights, n_slabs)
-        self.workers.wait()
-        self._take(sums, weights, n_slabs, n)
+        if self._units is not shard.sums.units():
+            self._asked.clear()
+        if batch not in self._asked:
+            self._ask_for(batch)
+        self._ask_ahead(batches[1 : self._n_ahead + 1])
+        self._take(batch, self._asked.pop(batch))
         np.minimum(shard.minimum, low, out=shard.minimum)
         np.maximum(shard.maximum, high, out=shard.maximum)
         shard.sums.follow_mean()
-        self.start = stop
+        self.start, self.largest = batch.stop, min(self._most, self.largest * _GROWTH)
+        self._n_fitting += 1
         return True
 
-    def _check_values(self, batch: Any, ends: Float) -> None:
+    def _look_at(self, batches: list[_Batch]) -> None:
+        """Have the device find the bounds and the heads of batches."""
+        for batch in batches:
+            if batch not in self._looks:
+                rows = self.rows[batch.start : batch.stop, :]
+                head = as_float64(rows[: batch.n_head, :], self.xp)
+                ends = _ends(rows, self.xp)
+                self._looks[batch] = _Look(to_numpy_later(ends), to_numpy_later(head))
+
+    def _check_values(self, batch: _Batch, ends: Float) -> None:
         """Raise as NumPy rows do where a value is missing, infinite or too large."""
-        if (np.abs(ends) <= LARGEST_VALUE).all():
+        if _in_range(ends):
             return
-        xp = self.xp
-        bad = xp.any(xp.logical_not(xp.abs(batch) <= LARGEST_VALUE), axis=1)
-        row = int(xp.argmax(xp.astype(bad, xp.int64)))
-        first_row, names = self.place
-        check_values(to_numpy(batch[row : row + 1, :]), names, first_row + self.start + row)
+        xp, rows = self.xp, self._part(batch.start, batch.stop)
+        bad = xp.any(xp.logical_not(xp.abs(rows) <= LARGEST_VALUE), axis=1)
+        row = batch.start + int(xp.argmax(xp.astype(bad, xp.int64)))
+        self._checked(row, row + 1)
 
-    def _slab_sums(self, batch: Any, weights: Float | None, n_slabs: int) -> Any:
-        layout, xp = self.shard.layout, self.xp
-        slabs = xp.reshape(batch, (n_slabs, -1, layout.n_features))
-        w = None
-        if weights is not None:
-            w = xp.reshape(on_device_of(weights, batch, xp), (n_slabs, -1))
-        executor = device_executor(layout, self.rows)
-        return executor.sums(slabs, w, self.shard.sums.units())
+    def _ask_ahead(self, batches: list[_Batch]) -> None:
+        """Have the device sum batches in the present units, but for one that may change them."""
+        for batch in batches:
+            if batch not in self._asked:
+                look, sums = self._looks[batch], self.shard.sums
+                low, high = ends = look.ends()
+                if not (_in_range(ends) and sums.fits((low, high))):
+                    return
+                if _drifts(look.head(), sums.units()):
+                    return
+                self._ask_for(batch)
 
-    def _take(self, sums: Any, weights: Float | None, n_slabs: int, n: int) -> None:
-        """Add the sums of each slab, (n_slabs, n_entries), to its group."""
-        shard, xp = self.shard, self.xp
-        n_groups, n_low = shard.layout.n_groups, shard.layout.n_low
+    def _ask_for(self, batch: _Batch) -> None:
+        """Have the device sum a batch in the present units."""
+        layout, xp, n_slabs = self.shard.layout, self.xp, batch.n_slabs
+        rows, w = self._part(batch.start, batch.stop), None
+        if self.weights is not None:
+            weights = self.weights[batch.start : batch.stop]
+            w = xp.reshape(on_device_of(weights, rows, xp), (n_slabs, -1))
+        slabs = xp.reshape(rows, (n_slabs, -1, layout.n_features))
+        self._units = self.shard.sums.units()
+        sums = self._executor.sums(slabs, w, self._units)
+        if n_slabs > layout.n_groups:
+            parts = (n_slabs // layout.n_groups, layout.n_groups, -1)
+            sums = xp.sum(xp.reshape(sums, parts), axis=0)
+        low, high = sums[:, : layout.n_low], xp.sum(sums[:, layout.n_low :], axis=0)
+        self._asked[batch] = _Sums(to_numpy_later(low), to_numpy_later(high))
+
+    def _take(self, batch: _Batch, sums: _Sums) -> None:
+        """Add the sums of each slab to its group."""
+        shard, n_slabs, n_groups = self.shard, batch.n_slabs, self.shard.layout.n_groups
         groups = (shard.first_group + shard.n_blocks + np.arange(n_slabs)) % n_groups
-        if n_slabs > n_groups:
-            sums = xp.sum(xp.reshape(sums, (n_slabs // n_groups, n_groups, -1)), axis=0)
-        low = np.zeros((n_groups, n_low))
-        low[groups[:n_groups]] = to_numpy(sums[:, :n_low])
-        squares = float(n_slabs * n) if weights is None else float(weights @ weights)
-        high = np.append(to_numpy(xp.sum(sums[:, n_low:], axis=0)), squares)
-        shard.sums.digits.add_groups(low, high)
+        low = np.zeros((n_groups, shard.layout.n_low))
+        low[groups[:n_groups]] = sums.low()
+        squares = float(n_slabs * batch.n)
+        if self.weights is not None:
+            weights = self.weights[batch.start : batch.stop]
+            squares = float(weights @ weights)
+        shard.sums.digits.add_groups(low, np.append(sums.high(), squares))
         for group, count in zip(*np.unique(groups, return_counts=True), strict=True):
-            shard.n_rows[group] += int(count) * n
+            shard.n_rows[group] += int(count) * batch.n
         shard.n_blocks += n_slabs
 
 
-def _ends(batch: Any, xp: Any) -> NDArray[Any]:
+def _n_ahead(rows: Any) -> int:
+    """Batches that are asked for before the present one is added: of use if the device goes on."""
+    return 2 if is_cuda_tensor(rows) else 0
+
+
+def _in_range(ends: Float) -> bool:
+    return bool((np.abs(ends) <= LARGEST_VALUE).all())
+
+
+def _drifts(head: Float, units: Units) -> bool:
+    """Whether the mean of a head has left the shift by as much as lets `follow_mean` move that."""
+    points = head[:_GLANCE] * units[0] - units[1]
+    mean = points.mean(axis=0)
+    return bool(((np.abs(mean) > 2) & (mean * mean > points.var(axis=0))).any())
+
+
+def _ends(rows: Any, xp: Any) -> Any:
     """Minimum and maximum of each feature, (2, n_features), NaN where there is one."""
-    if is_cuda_tensor(batch):
-        return to_numpy(xp.stack(list(batch.aminmax(dim=0))))  # one pass instead of two
-    low, high = xp.min(batch, axis=0), xp.max(batch, axis=0)
-    if dtype_name(batch) == "float64":  # not every library hands NaN on from min and max
-        low = xp.where(xp.any(xp.isnan(batch), axis=0), xp.full_like(low, float("nan")), low)
-    return to_numpy(xp.stack([low, high]))
+    if is_cuda_tensor(rows) and dtype_name(rows) in ("float64", "float32"):
+        n = len(rows) // _WIDE * _WIDE
+        if n and rows.is_contiguous():
+            wide = rows[:n].view(n // _WIDE, -1).aminmax(dim=0)
+            rows = xp.concat([*(ends.view(_WIDE, -1) for ends in wide), rows[n:]])
+        return as_float64(xp.stack(list(rows.aminmax(dim=0))), xp)  # one pass instead of two
+    rows = as_float64(rows, xp)
+    low, high = xp.min(rows, axis=0), xp.max(rows, axis=0)
+    # Not every library hands NaN on from min and max.
+    low = xp.where(xp.any(xp.isnan(rows), axis=0), xp.full_like(low, float("nan")), low)
+    return xp.stack([low, high])
 
 
-def _slab_count(layout: Layout, n_rows: int) -> int:
+def slab_count(layout: Layout, n_rows: int) -> int:
     """Slabs of a batch: a multiple of the groups, or fewer than these where rows are few."""
     most = min(_MOST_SLABS, max(1, _SLAB_ENTRIES // layout.n_entries))
     wanted = max(1, min(most, n_rows // _SLAB_ROWS))

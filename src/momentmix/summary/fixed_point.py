@@ -33,6 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float
+from momentmix.native import code
 from momentmix.summary.high_sections import change_high, move_high, unfold_high
 from momentmix.summary.layout import Layout, Section, member_ranks, square_member_ranks
 
@@ -66,31 +67,44 @@ class DigitSums:
         twin.low, twin.high, twin._lock = self.low.copy(), self.high.copy(), Lock()
         return twin
 
-    def add(self, values: Float, weight_squares: float, group: int) -> None:
-        """Add a flat vector (overwritten) to a group; threads may call this at the same time."""
-        low, high = values[: self.layout.n_low], values[self.layout.n_low :]
-        needed = _digits_needed(max(-float(values.min()), float(values.max()), weight_squares))
+    def add(self, values: Float, weight_squares: Float, group: int) -> None:
+        """Add flat vectors to a group; threads may call this at the same time.
+
+        Parameters
+        ----------
+        values : array of shape (n_vectors, n_entries); overwritten
+        weight_squares : array of shape (n_vectors,)
+            Σ w² of each; overwritten.
+        group : int
+        """
+        n_low, n_vectors = self.layout.n_low, len(values)
+        largest = max(-float(values.min()), float(values.max()), float(weight_squares.max()))
+        needed = _digits_needed(largest)
+        digits = np.zeros((needed, values.shape[1]))
+        add_digits(values, digits)
+        squares = np.zeros((needed, 1))
+        add_digits(weight_squares[:, None], squares)
         with self._lock:
-            self._make_room(needed)
-            _add_digits(low, self.low[:needed, group])
-            _add_digits(high, self.high[:needed, :-1])
-            _add_digits(np.array([weight_squares]), self.high[:needed, -1:])
+            self._make_room(needed, n_vectors)
+            self.low[:needed, group] += digits[:, :n_low]
+            self.high[:needed, :-1] += digits[:, n_low:]
+            self.high[:needed, -1:] += squares
 
     def add_groups(self, low: Float, high: Float) -> None:
         """Add sums of all groups at once, (n_groups, n_low), and the rest; both overwritten."""
         needed = _digits_needed(max(float(np.abs(low).max()), float(np.abs(high).max())))
         with self._lock:
-            self._make_room(needed)
+            self._make_room(needed, 1)
             for group, values in enumerate(low):
                 _add_digits(values, self.low[:needed, group])
             _add_digits(high, self.high[:needed])
 
-    def _make_room(self, n_digits: int) -> None:
-        """Be ready to add numbers of so many digits."""
+    def _make_room(self, n_digits: int, n_vectors: int) -> None:
+        """Be ready to add so many vectors of numbers of so many digits."""
         self._grow(n_digits)
-        if self._since_carry == _MOST_ADDED:
+        if self._since_carry + n_vectors > _MOST_ADDED:
             self._carry()
-        self._since_carry += 1
+        self._since_carry += n_vectors
 
     def _grow(self, n_digits: int) -> None:
         more = n_digits - len(self.high)
@@ -139,6 +153,16 @@ def _digits_needed(largest: float) -> int:
 def _rounder(k: int) -> float:
     """What rounds a number to a multiple of place k, half to even, when added and taken away."""
     return 1.5 * 2.0 ** (52 + _DIGIT_BITS * k - QUANTUM_BITS)
+
+
+def add_digits(values: Float, digits: Float) -> None:
+    """Split vectors (overwritten) into digits and add these; shapes (n_vectors, n) and (K, n)."""
+    if code is not None:
+        rounders = np.array([_rounder(k) for k in range(len(digits))])
+        code.add_digits(np.ascontiguousarray(values), len(values), rounders, digits)
+        return
+    for vector in values:
+        _add_digits(vector, digits)
 
 
 def _add_digits(values: Float, digits: Float) -> None:

@@ -55,8 +55,6 @@ def summarize(
                 array, names = as_device_rows(block, None), None
             else:
                 array, names = as_rows(block, None)
-            if blocks is not rows:
-                options = {"expected_rows": int(array.shape[0]), **options}
             options = {"feature_names": names, **options}
             summary = MomentSummary(array.shape[1], order, **options)
         summary.update(block, sample_weight, device=device)

@@ -90,8 +90,6 @@ class MomentSummary(SummaryView):
         Largest memory in bytes; by default a quarter of the machine's.
     n_threads : int, optional
         Threads for an update; by default as many as cores. The result does not depend on it.
-    expected_rows : int, optional
-        How many rows will be added, where that is known: compiled code is loaded only for many.
 
     Examples
     --------
@@ -121,7 +119,6 @@ class MomentSummary(SummaryView):
         shard_id: str | bytes | None = None,
         memory_budget: int | None = None,
         n_threads: int | None = None,
-        expected_rows: int | None = None,
     ) -> None:
         if squared_order is None:
             squared_order = min(2, check_count("order", order, 1) - 1)
@@ -130,13 +127,10 @@ class MomentSummary(SummaryView):
         names = None if feature_names is None else check_feature_names(feature_names, n_features)
         n_threads = None if n_threads is None else check_count("n_threads", n_threads, 1)
         next_id = None if shard_id is None else shard_digest(shard_id)
-        self._begin(State(algebra.empty(layout), None, next_id, names), n_threads, expected_rows)
+        self._begin(State(algebra.empty(layout), None, next_id, names), n_threads)
 
-    def _begin(
-        self, state: State, n_threads: int | None, expected_rows: int | None = None
-    ) -> MomentSummary:
+    def _begin(self, state: State, n_threads: int | None) -> MomentSummary:
         self._state, self._n_threads, self._snapshot = state, n_threads, None
-        self._expected_rows = expected_rows
         self._lock = ForkSafeLock()  # of those who replace the state
         return self
 
@@ -175,9 +169,7 @@ class MomentSummary(SummaryView):
         """
         digest = None if shard_id is None else shard_digest(shard_id)
         update = checked_update(rows, sample_weight, device, self._state)
-        self._state = with_rows(
-            self._state, update, digest, self._totals, self._n_threads, self._expected_rows
-        )
+        self._state = with_rows(self._state, update, digest, self._totals, self._n_threads)
         return self
 
     @one_at_a_time

@@ -222,15 +222,71 @@ def test_a_library_without_float64_is_refused():
         array_backend.as_float64(Less(), Less)
 
 
-def test_batches_stay_within_the_memory(library, monkeypatch):
-    rows, longest = plain(np.random.default_rng(0), 20_000), []
-    work = ArrayExecutor.sums
+@pytest.fixture
+def counted(monkeypatch):
+    """Rows of the batches that were summed, in the order of asking."""
+    counts, work = [], ArrayExecutor.sums
 
     def watched(executor, slabs, *rest):
-        longest.append(slabs.shape[0] * slabs.shape[1])
+        counts.append(slabs.shape[0] * slabs.shape[1])
         return work(executor, slabs, *rest)
 
     monkeypatch.setattr(ArrayExecutor, "sums", watched)
+    return counts
+
+
+def sorted_rows(rng, n):
+    return np.sort(plain(rng, n), axis=0)
+
+
+def away_for_a_while(rng, n):
+    """The mean leaves the shift within the first batch; the second begins as if it had not."""
+    rows = plain(rng, n)
+    rows[2_100:17_000, 1] += 1.0  # a hundred deviations
+    return rows
+
+
+@pytest.mark.parametrize("data", [*DATA, sorted_rows, away_for_a_while])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_sums_that_are_asked_for_early_change_no_bit(library, data, weighted, counted, monkeypatch):
+    rows = data(np.random.default_rng(1), 150_000)
+    weights = np.random.default_rng(2).integers(1, 4, len(rows)) if weighted else None
+    found, n_summed = [], []
+    monkeypatch.setattr(device_shard, "_GROWTH", 2)  # more batches of fewer rows
+    for n_ahead in (0, 2, 9):
+        monkeypatch.setattr(device_shard, "_n_ahead", lambda rows, n=n_ahead: n)
+        counted.clear()
+        summary = MomentSummary(5, 3, shard_id="a", replicates=3)
+        summary.update(library.put(rows), weights)
+        summary.update(library.put(rows[:40_000]), None if weights is None else weights[:40_000])
+        found.append(summary.to_bytes())
+        n_summed.append(sum(counted))
+    assert found[1] == found[0] == found[2]
+    # Only what nobody could foresee is summed in vain.
+    assert (n_summed[1] > n_summed[0]) == (data is away_for_a_while)
+
+
+def test_outliers_are_found_by_hardly_more_looks(library, monkeypatch):
+    """Each of them halves batches again and again; what lies beyond is not looked at then."""
+    rows, ends, found = (
+        np.random.default_rng(0).standard_normal((200_000, 3)),
+        device_shard._ends,
+        [],
+    )
+    rows[::30_011, 1] = 1e12
+    for n_ahead in (0, 2):
+        counts = []
+        monkeypatch.setattr(device_shard, "_n_ahead", lambda rows, n=n_ahead: n)
+        monkeypatch.setattr(
+            device_shard, "_ends", lambda r, xp, c=counts: c.append(r.shape[0]) or ends(r, xp)
+        )
+        summarize(library.put(rows), 2)
+        found.append(sum(counts))
+    assert found[0] <= found[1] <= found[0] + len(rows)
+
+
+def test_batches_stay_within_the_memory(library, counted, monkeypatch):
+    rows = plain(np.random.default_rng(0), 20_000)
     monkeypatch.setattr(device_shard, "free_bytes", lambda array: 16 * 5 * 3_000)
     same(summarize(library.put(rows), 4), summarize(rows, 4))
-    assert 2_000 < max(longest) <= 3_000
+    assert 2_000 < max(counted) <= 3_000

@@ -60,7 +60,8 @@ def test_kernel_agrees_with_plain_array_operations(d, m, q, weighted):
     assert TritonExecutor.suits(layout)
     rng = np.random.default_rng(d)
     frame = (np.full(d, 0.5), rng.integers(-2, 3, d).astype(float))
-    slabs = torch.from_numpy(rng.standard_normal((2, 45, d)))  # not whole steps of 16 rows
+    slabs = torch.from_numpy(rng.standard_normal((2, 45, d + 1)))  # not whole steps of 16 rows
+    slabs = slabs[:, :, 1:]  # nor one after the other in memory
     weights = torch.from_numpy(rng.random((2, 45))) if weighted else None
     expected = ArrayExecutor(layout, namespace(slabs)).sums(slabs, weights, frame)
     found = TritonExecutor(layout, Settings(64, 16, 4)).sums(slabs, weights, frame)

@@ -6,19 +6,14 @@ import numpy as np
 import pytest
 from campaigns.written_out import written_out
 
-import momentmix as mm
 from momentmix import MomentSummary
 from momentmix.index_sets import index_sets, sets_without
 from momentmix.summary import fixed_point as exact_sums
 from momentmix.summary.fixed_point import QUANTUM_BITS, DigitSums
-from momentmix.summary.kernels import choice, compiled_sums
-from momentmix.summary.kernels.choice import host_executor
-from momentmix.summary.kernels.compiled_sums import CompiledExecutor
 from momentmix.summary.kernels.half_split import TILE, half_split_plan
 from momentmix.summary.kernels.numpy_sums import CHUNK, NumpyExecutor, Workspace
 from momentmix.summary.kernels.plan import Product
 from momentmix.summary.layout import Layout, member_ranks, square_member_ranks
-from momentmix.summary.shard import accumulator
 from momentmix.summary.shard.open_shard import block_rows
 
 SHAPES = [(1, 1, 0), (2, 1, 0), (2, 2, 1), (3, 3, 0), (5, 3, 2), (6, 5, 3), (7, 7, 6)]
@@ -37,78 +32,6 @@ def test_sums_match_products_written_out(d, m, q):
     expected = written_out(layout, points, weights)
     size = written_out(layout, np.abs(points), weights)
     assert (np.abs(sums - expected) <= 1e-14 * size).all()
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize(("d", "m", "q"), [*SHAPES, (30, 4, 2)])
-def test_compiled_code_does_what_numpy_does(d, m, q, weighted):
-    pytest.importorskip("numba")
-    rng = np.random.default_rng(d * 100 + m)
-    layout = Layout(d, m, q, 16)
-    rows = np.asfortranarray(rng.standard_normal((300, d)))
-    rows.flags.writeable = False
-    weights = rng.random(300) if weighted else np.ones(300)
-    units = 2.0 ** rng.integers(-3, 4, d), rng.integers(-2, 3, d) * 1.0
-    by_numpy, compiled = (
-        executor(layout, chunk=64).sums(rows[None], weights[None], units)[0]
-        for executor in (NumpyExecutor, CompiledExecutor)
-    )
-    size = written_out(layout, np.abs(rows * units[0] - units[1]), weights)
-    assert (np.abs(compiled - by_numpy) <= 1e-14 * size).all()
-
-
-def test_a_shard_keeps_the_executor_it_opened_with(monkeypatch):
-    """Compiled code is loaded by a later shard; the bytes do not tell which of the two summed."""
-    pytest.importorskip("numba")
-    rows = np.random.default_rng(0).standard_normal((5 * 1024 + 100, 5))
-
-    def bytes_by(early, late):
-        """The bytes of a summary, where so much work is worth loading before and after block 2."""
-        summary = MomentSummary(5, 3, n_threads=2, shard_id="a")
-        monkeypatch.setattr(choice, "_WORTH_LOADING", early)
-        summary.update(rows[:2100])
-        monkeypatch.setattr(choice, "_WORTH_LOADING", late)
-        taken.append(type(host_executor(Layout(5, 3, 2, 16), 1)))
-        for part in np.array_split(rows[2100:], 9):
-            summary.update(part)
-        taken.append(type(summary._open.executor))
-        return summary.to_bytes()
-
-    taken = []
-    monkeypatch.setattr(choice, "is_loaded", lambda: False)
-    plain = bytes_by(early=np.inf, late=0)
-    assert taken == [CompiledExecutor, NumpyExecutor]
-    assert bytes_by(early=0, late=np.inf) == plain
-    assert taken[2:] == [NumpyExecutor, CompiledExecutor]
-
-
-def test_compiled_code_is_loaded_for_about_a_second_of_work(monkeypatch):
-    pytest.importorskip("numba")
-    layout = Layout(5, 3, 2, 16)
-    enough = choice._WORTH_LOADING // layout.n_entries + 1
-    monkeypatch.setattr(choice, "is_loaded", lambda: False)
-    monkeypatch.setattr(NumpyExecutor, "work_done", 0)
-    assert isinstance(host_executor(layout, 1000), NumpyExecutor)
-    assert isinstance(host_executor(layout, enough), CompiledExecutor)
-    monkeypatch.setattr(NumpyExecutor, "work_done", choice._WORTH_LOADING)
-    assert isinstance(host_executor(layout, 1), CompiledExecutor)
-    monkeypatch.setattr(choice, "is_installed", lambda: False)
-    assert isinstance(host_executor(layout, enough), NumpyExecutor)
-
-
-def test_compiled_code_of_other_bits_is_not_used(monkeypatch):
-    pytest.importorskip("numba")
-    assert compiled_sums.agrees_with_numpy(Layout(6, 3, 1, 0))
-    add_rows = CompiledExecutor._add_rows
-
-    def one_bit_off(self, rows, weights, columns, space):
-        add_rows(self, rows, weights, columns, space)
-        space.sums *= 1 + 2.0**-52
-
-    monkeypatch.setattr(CompiledExecutor, "_add_rows", one_bit_off)
-    monkeypatch.setattr(choice, "is_loaded", lambda: True)
-    assert isinstance(host_executor(Layout(6, 3, 1, 2), 1), NumpyExecutor)
-    compiled_sums.agrees_with_numpy.cache_clear()
 
 
 @pytest.mark.parametrize(("d", "m", "q"), [*SHAPES, (30, 4, 2), (21, 5, 1)])
@@ -159,7 +82,7 @@ def test_digits_hold_the_exact_sum_rounded_once_per_vector(monkeypatch, most_add
         vector[-1] = abs(vector[-1])  # a sum of squares
         quanta = [round(Fraction(x) * 2**QUANTUM_BITS) for x in vector.tolist()]
         expected[round_ % 2] += np.array(quanta, dtype=object)
-        sums.add(vector[:-1], vector[-1], round_ % 2)
+        sums.add(vector[None, :-1].copy(), vector[-1:].copy(), round_ % 2)
     sections, weight_squares = sums.fold()
     for section, array in zip(layout.sections, sections, strict=True):
         part = expected[:, section.place]
@@ -190,7 +113,7 @@ def test_digits_do_not_depend_on_the_order_of_vectors():
     for order in (range(50), rng.permutation(50)):
         sums = DigitSums(layout)
         for i in order:
-            sums.add(vectors[i, :-1].copy(), abs(vectors[i, -1]), 0)
+            sums.add(vectors[i : i + 1, :-1].copy(), np.abs(vectors[i, -1:]), 0)
         folded.append(sums.fold())
     assert folded[0][1] == folded[1][1]
     assert all((a == b).all() for a, b in zip(folded[0][0], folded[1][0], strict=True))
@@ -237,38 +160,3 @@ def test_sums_do_not_depend_on_where_the_memory_lies(shape, n):
         found.add(executor.sums(rows, None, units).tobytes())
         assert executor.workspaces.get_nowait() is space
     assert len(found) == 1
-
-
-@pytest.mark.parametrize(
-    ("loaded", "expected_rows", "compiled"),
-    [(False, 10**6, False), (False, 10**7, True), (True, 10**4, False), (True, 10**5, True)],
-)
-def test_compiled_code_is_taken_where_it_pays(monkeypatch, loaded, expected_rows, compiled):
-    monkeypatch.setattr(choice, "is_installed", lambda: True)
-    monkeypatch.setattr(choice, "is_loaded", lambda: loaded)
-    monkeypatch.setattr(choice, "agrees_with_numpy", lambda layout: True)
-    monkeypatch.setattr(choice, "CompiledExecutor", lambda layout: "compiled")
-    monkeypatch.setattr(NumpyExecutor, "work_done", 0)
-    executor = choice.host_executor(Layout(15, 4, 2, 0), expected_rows)
-    assert (executor == "compiled") == compiled
-
-
-@pytest.mark.parametrize(
-    ("make", "expected"),
-    [
-        (lambda rows: mm.summarize(rows, 2), 100),
-        (lambda rows: mm.fit(rows, 1).summary, 100),
-        (lambda rows: MomentSummary(3, 2, expected_rows=10**9).update(rows), 10**9),
-        (lambda rows: MomentSummary(3, 2).update(rows), 64 * 100),
-    ],
-)
-def test_a_shard_is_opened_for_the_rows_that_are_expected(monkeypatch, make, expected):
-    asked = []
-
-    def host_executor(layout, expected_rows):
-        asked.append(expected_rows)
-        return NumpyExecutor(layout)
-
-    monkeypatch.setattr(accumulator, "host_executor", host_executor)
-    make(np.random.default_rng(0).standard_normal((100, 3)))
-    assert asked == [expected]

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from momentmix import MomentSummary
 from momentmix.summary.shard.units import (
     constant_exponent,
-    extremes,
     floor_exponent,
     round_ratio,
     typical_exponent,
@@ -48,15 +47,6 @@ def test_typical_deviation_ignores_outliers_and_repeated_values():
 def test_floor_follows_the_largest_value():
     assert floor_exponent(1.0) == -43
     assert floor_exponent(1e-320) == -1000
-
-
-@pytest.mark.parametrize("n", [1, 15, 16, 32, 1024, 1025])
-def test_extremes(n):
-    block = np.random.default_rng(n).standard_normal((n, 5))
-    for part in (block, np.asfortranarray(block), block[:, ::2]):
-        low, high = extremes(part)
-        assert (low == part.min(axis=0)).all()
-        assert (high == part.max(axis=0)).all()
 
 
 def unit_after(*blocks):

@@ -21,9 +21,12 @@ class Executor(Protocol):
     ----------
     gains_by_threads : bool
         Whether several threads sum blocks faster than one.
+    uses_blas : bool
+        Whether it multiplies by BLAS, which would start threads of its own.
     """
 
     gains_by_threads: bool
+    uses_blas: bool
 
     def sums(self, rows: Any, weights: Any, units: Units) -> Any:
         """Σ over the rows of w·(all monomials of the layout), z = rows·inverse scale − shift.

@@ -9,13 +9,14 @@ more than its arithmetic.
 from __future__ import annotations
 
 from queue import Empty, SimpleQueue
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from momentmix._typing import Float
 from momentmix.summary.kernels.executor import Units
 from momentmix.summary.kernels.half_split import TILE, half_split_plan
+from momentmix.summary.kernels.memory import aligned
 from momentmix.summary.kernels.plan import Fill, Plan
 from momentmix.summary.layout import Layout
 
@@ -24,23 +25,31 @@ Call = tuple[Any, Any, Any, Any]  # a function, two operands and the result
 CHUNK = 512  # rows; a tile of that length is what OpenBLAS multiplies best
 _PART = 1 << 15  # entries of products before they are added to the sums: both fit the cache
 _MANY_MOMENTS = 1 << 15  # then calls are long enough for threads to share the interpreter
-_ALIGNMENT = 64  # bytes of a cache line; elementwise products off it take twice the time
 
 
-class HostExecutor:
-    """What the executors for NumPy rows share: the plan, and memory for each thread.
+class NumpyExecutor:
+    """Sums blocks by calls of NumPy: the reference, and what there is without compiled code.
 
     Parameters
     ----------
     layout : Layout
     chunk : int
         Rows whose monomials are formed at once.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> executor = NumpyExecutor(Layout(2, 2, 0, 0).without_high)
+    >>> rows, ones = np.array([[[1.0, 2.0], [3.0, 5.0]]]), np.ones(2)
+    >>> executor.sums(rows, None, (ones, np.zeros(2))).tolist()
+    [[2.0, 4.0, 7.0, 17.0, 10.0, 29.0]]
     """
 
-    gains_by_threads = True
+    uses_blas = True
 
     def __init__(self, layout: Layout, chunk: int = CHUNK) -> None:
         self.layout, self.plan, self.chunk = layout, half_split_plan(layout), chunk
+        self.gains_by_threads = layout.n_entries >= _MANY_MOMENTS
         self.workspaces: SimpleQueue[Workspace] = SimpleQueue()  # of threads that are done
 
     def sums(self, rows: Float, weights: Float | None, units: Units) -> Float:
@@ -51,9 +60,8 @@ class HostExecutor:
         except Empty:
             space = Workspace(self.plan, self.chunk)
         try:
-            with np.errstate(
-                over="ignore", invalid="ignore"
-            ):  # powers of wild rows: see `Executor`
+            # Powers of wild rows: see `Executor`.
+            with np.errstate(over="ignore", invalid="ignore"):
                 for i, slab in enumerate(rows):
                     w = None if weights is None or (weights[i] == 1.0).all() else weights[i]
                     space.sums.fill(0.0)
@@ -75,41 +83,10 @@ class HostExecutor:
         self, rows: Float, weights: Float | None, columns: Float, space: Workspace
     ) -> None:
         """Add all products of rows, of shape (n, n_features), to the sums of a workspace."""
-        raise NotImplementedError
-
-
-class NumpyExecutor(HostExecutor):
-    """Sums blocks by calls of NumPy: the reference.
-
-    Attributes
-    ----------
-    work_done : int
-        Moments times rows that NumPy has summed in this process.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> executor = NumpyExecutor(Layout(2, 2, 0, 0).without_high)
-    >>> rows, ones = np.array([[[1.0, 2.0], [3.0, 5.0]]]), np.ones(2)
-    >>> executor.sums(rows, None, (ones, np.zeros(2))).tolist()
-    [[2.0, 4.0, 7.0, 17.0, 10.0, 29.0]]
-    """
-
-    work_done: ClassVar[int] = 0
-
-    def __init__(self, layout: Layout, chunk: int = CHUNK) -> None:
-        super().__init__(layout, chunk)
-        self.gains_by_threads = layout.n_entries >= _MANY_MOMENTS
-
-    def _add_rows(
-        self, rows: Float, weights: Float | None, columns: Float, space: Workspace
-    ) -> None:
         for start in range(0, len(rows), self.chunk):
             part = rows[start : start + self.chunk]
             w = None if weights is None else weights[start : start + self.chunk]
             space.chunk_calls(len(part), w is not None).run(part, w, columns[:, :, None])
-        # Threads may lose an addition; it only decides when compiled code is worth loading.
-        NumpyExecutor.work_done += len(rows) * self.layout.n_entries
 
 
 class ChunkCalls:
@@ -180,14 +157,14 @@ class Workspace:
 
     def __init__(self, plan: Plan, chunk: int) -> None:
         self._plan, self._chunk = plan, chunk
-        self._memory = {"table": _aligned(plan.n_monomials * chunk)}
+        self._memory = {"table": aligned(plan.n_monomials * chunk)}
         self._calls: dict[tuple[int, bool], ChunkCalls] = {}
-        self.sums, self.part = _aligned(plan.n_sums), _aligned(min(plan.n_sums, _PART + TILE))
+        self.sums, self.part = aligned(plan.n_sums), aligned(min(plan.n_sums, _PART + TILE))
 
     def rows(self, name: str, n: int) -> Float:
         """A table with n columns, contiguous: "table", or "weighted" for its weighted head."""
         if name not in self._memory:
-            self._memory[name] = _aligned(self._plan.n_weighted * self._chunk)
+            self._memory[name] = aligned(self._plan.n_weighted * self._chunk)
         memory = self._memory[name]
         n_rows = len(memory) // self._chunk
         return memory[: n_rows * n].reshape(n_rows, n)
@@ -200,10 +177,3 @@ class Workspace:
         if n == self._chunk:
             self._calls[n, weighted] = calls
         return calls
-
-
-def _aligned(n: int) -> Float:
-    """Memory for n numbers that begins with a cache line."""
-    raw = np.empty(8 * n + _ALIGNMENT, dtype=np.uint8)
-    start = -raw.ctypes.data % _ALIGNMENT
-    return raw[start : start + 8 * n].view(np.float64)

@@ -37,6 +37,7 @@ except ImportError:  # then nothing here is called
 _MOST_POWERS = 64  # features whose powers fit the registers of one program
 _PARTS = 8  # programs that share the powers of a slab: enough to keep the device busy
 _CHUNK = 1 << 22  # rows whose points are in memory at once: half a gigabyte for 15 features
+_TURNED = 2048  # values of rows that a program turns into points
 
 
 class Settings(NamedTuple):
@@ -52,6 +53,28 @@ DEFAULT = Settings(64, 16, 4)  # the fastest on an H200 of those that fit its re
 
 def _jit(function: Any) -> Any:
     return function if triton is None else triton.jit(function)
+
+
+# fmt: off
+@_jit
+def _turn(  # type: ignore[no-untyped-def]
+    rows, units, points, n_features, n_rows, length, slab_step, row_step, column_step,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):
+# fmt: on
+    """Some rows of a slab in units, features first."""
+    slab = tl.program_id(1).to(tl.int64)
+    n = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    j = tl.program_id(2) * COLUMNS + tl.arange(0, COLUMNS)
+    inside = (n < n_rows)[:, None] & (j < n_features)[None, :]
+    at = n.to(tl.int64)[:, None] * row_step + j.to(tl.int64)[None, :] * column_step
+    y = tl.load(rows + slab * slab_step + at, mask=inside, other=0.0)
+    scale = tl.load(units + j, mask=j < n_features, other=0.0)
+    shift = tl.load(units + n_features + j, mask=j < n_features, other=0.0)
+    y = y * scale[None, :] - shift[None, :]
+    place = slab * (n_features + 2) * length + j[:, None] * length + n[None, :]
+    inside = (j < n_features)[:, None] & (n < n_rows)[None, :]
+    tl.store(points + place, tl.trans(y), mask=inside)
 
 
 # fmt: off
@@ -179,10 +202,12 @@ class TritonExecutor:
     """
 
     gains_by_threads = False
+    uses_blas = False
 
     def __init__(self, layout: Layout, settings: Settings = DEFAULT) -> None:
         self._layout, self._settings = layout, settings
         self._plan = tile_plan(layout.without_high, settings.block)
+        self._constants: _Constants | None = None
 
     @staticmethod
     def suits(layout: Layout) -> bool:
@@ -196,42 +221,85 @@ class TritonExecutor:
         plan, depth = self._plan, self._settings.depth
         n_slabs, n, d = rows.shape
         device = rows.device
-        indices = [
-            torch.from_numpy(np.ascontiguousarray(values, dtype=np.int32)).to(device)
-            for values in (plan.lefts, plan.rights, plan.tiles)
-        ]
-        scale, shift = (torch.from_numpy(values).to(device)[:, None] for values in units)
+        if self._constants is None or self._constants.positions.device != device:
+            self._constants = _Constants.on(device, self._layout, plan)
+        constants, scales = self._constants, _sent(np.stack(units), device)
         n_chunks = -(-n_slabs * n // _CHUNK)
         step = depth * -(-n // (n_chunks * depth))
         size = n_slabs * (d + 2) * step
-        memory = torch.zeros(size + depth, dtype=torch.float64, device=device)
+        memory = torch.empty(size + depth, dtype=torch.float64, device=device)
         points = memory[:size].view(n_slabs, d + 2, step)
-        points[:, d] = 1.0
+        points[:, d], points[:, d + 1], memory[size:] = 1.0, 0.0, 0.0
         total = None
         for start in range(0, n, step):
             used = min(step, n - start)
-            part = rows[:, start : start + used].transpose(1, 2)
-            torch.addcmul(-shift, part, scale, out=points[:, :d, :used])
+            _launch_turn(rows[:, start : start + used], scales, points)
             w = None
             if weights is not None:
                 w = torch.zeros(n_slabs * step + depth, dtype=torch.float64, device=device)
                 w[: n_slabs * step].view(n_slabs, step)[:, :used] = weights[:, start : start + used]
             if used < step:  # rows beyond the last count for nothing
                 points[:, :, used:] = 0.0
-            sums = [_launch(plan, points, w, indices, self._settings)]
+            sums = [_launch(plan, points, w, constants, self._settings)]
             if self._layout.high:
-                sums.append(_launch_powers(self._layout, points, w, depth))
+                sums.append(_launch_powers(self._layout, points, w, constants, depth))
             if total is None:
                 total = sums
             else:
                 for a, b in zip(total, sums, strict=True):
                     a.add_(b)
         assert total is not None
-        total[0] = total[0][:, torch.from_numpy(plan.positions).to(device)]
+        total[0] = total[0][:, constants.positions]
         return torch.cat(total, dim=1)
 
 
-def _launch_powers(layout: Layout, points: Any, weights: Any, depth: int) -> Any:
+def _sent(values: Any, device: Any) -> Any:
+    """NumPy values on a device, without waiting for what that is doing."""
+    import torch
+
+    tensor = torch.from_numpy(np.ascontiguousarray(values))
+    if device.type == "cuda":
+        tensor = tensor.pin_memory()
+    return tensor.to(device, non_blocking=True)
+
+
+class _Constants(NamedTuple):
+    """What the kernels read beside the points, on the device; see `TilePlan`."""
+
+    lefts: Any
+    rights: Any
+    tiles: Any
+    positions: Any
+    high_places: Any
+
+    @classmethod
+    def on(cls, device: Any, layout: Layout, plan: TilePlan) -> _Constants:
+        small = (values.astype(np.int32) for values in (plan.lefts, plan.rights, plan.tiles))
+        small_enough = layout.high and layout.n_features <= _MOST_POWERS
+        block = _powers_block(layout.n_features)
+        places = _high_places(layout, block) if small_enough else np.empty(0, np.int64)
+        return cls(*(_sent(values, device) for values in (*small, plan.positions, places)))
+
+
+def _launch_turn(rows: Any, scales: Any, points: Any) -> None:
+    """Rows (S, n, d) in units to the first points of each feature."""
+    n_slabs, n, d = rows.shape
+    columns = min(64, max(16, 1 << (d - 1).bit_length()))
+    height = _TURNED // columns
+    _turn[(-(-n // height), n_slabs, -(-d // columns))](
+        rows, scales, points, d, n, points.shape[2], *rows.stride(), ROWS=height, COLUMNS=columns,
+        num_warps=4,
+    )  # fmt: skip
+
+
+def _powers_block(n_features: int) -> int:
+    """Features of a program of `_power_sums`, filled up."""
+    return max(16, 1 << (n_features - 1).bit_length())
+
+
+def _launch_powers(
+    layout: Layout, points: Any, weights: Any, constants: _Constants, depth: int
+) -> Any:
     """Sums of the high sections of some points, of shape (S, number of their entries)."""
     import torch
 
@@ -240,7 +308,7 @@ def _launch_powers(layout: Layout, points: Any, weights: Any, depth: int) -> Any
         if weights is not None:
             weights = weights[: n_slabs * n].view(n_slabs, n)
         return high_sums(layout, points[:, :-2], weights, namespace(points))
-    block = max(16, 1 << (n_points - 3).bit_length())
+    block = _powers_block(n_points - 2)
     n_steps = -(-n // (_PARTS * depth))
     n_parts = -(-n // (n_steps * depth))
     shape = (n_slabs, n_parts, (2 * block + 3) * block)
@@ -249,17 +317,16 @@ def _launch_powers(layout: Layout, points: Any, weights: Any, depth: int) -> Any
         points, points if weights is None else weights, out, n_points - 2, n, n_steps,
         WEIGHTED=weights is not None, BLOCK=block, DEPTH=depth, num_warps=block // 16,
     )  # fmt: skip
-    places = torch.from_numpy(_high_places(layout, block)).to(points.device)
-    return out.sum(dim=1)[:, places]
+    return out.sum(dim=1)[:, constants.high_places]
 
 
 def _launch(
-    plan: TilePlan, points: Any, weights: Any, indices: list[Any], settings: Settings
+    plan: TilePlan, points: Any, weights: Any, constants: _Constants, settings: Settings
 ) -> Any:
     """All tiles of some points, of shape (S, n_tiles · BLOCK²)."""
     import torch
 
-    lefts, rights, tiles = indices
+    lefts, rights, tiles = constants[:3]
     n_slabs, n_points, n = points.shape
     shape = (n_slabs, len(tiles) * settings.block**2)
     out = torch.empty(shape, dtype=torch.float64, device=points.device)

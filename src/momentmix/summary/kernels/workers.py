@@ -5,24 +5,32 @@ Many small products run faster on one BLAS thread per block than on many.
 
 from __future__ import annotations
 
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from types import TracebackType
-from typing import Any
+from typing import TypeVar
 
 from momentmix.parallel import few_threads
 
-_QUEUED = 4  # blocks that wait for each thread: enough to keep it busy, little memory
+S = TypeVar("S")
+T = TypeVar("T")
 
 
 class Workers:
-    """Threads that sum blocks; with one thread, the caller's own."""
+    """Threads that sum blocks; with one thread, the caller's own.
 
-    def __init__(self, n_threads: int) -> None:
-        self._n_threads = n_threads
+    Parameters
+    ----------
+    n_threads : int
+    uses_blas : bool
+        Whether the work calls BLAS, whose own threads are to be limited then.
+    """
+
+    def __init__(self, n_threads: int, uses_blas: bool = True) -> None:
+        self.n_threads = n_threads
         self._pool: ThreadPoolExecutor | None = None
-        self._pending: list[Future[None]] = []
-        self._limit, self._limited = ExitStack(), False
+        self._limit, self._limited = ExitStack(), not uses_blas
 
     def __enter__(self) -> Workers:
         return self
@@ -37,21 +45,13 @@ class Workers:
             if self._pool is not None:
                 self._pool.shutdown(wait=True, cancel_futures=kind is not None)
 
-    def submit(self, task: Any, *arguments: Any, alone: bool = False) -> None:
-        """Run ``task(*arguments)`` on a thread; `alone`: on the caller's, at once."""
+    def map(self, work: Callable[[S], T], items: Sequence[S], alone: bool = False) -> list[T]:
+        """`work` of each item, on all threads; `alone`: on the caller's, as for a single item."""
         if not self._limited:  # only now: an update that completes no block costs nothing here
             self._limit.enter_context(few_threads(True))
             self._limited = True
-        if alone or self._n_threads == 1:
-            task(*arguments)
-            return
+        if alone or self.n_threads == 1 or len(items) == 1:
+            return [work(item) for item in items]
         if self._pool is None:
-            self._pool = ThreadPoolExecutor(self._n_threads)
-        if len(self._pending) >= _QUEUED * self._n_threads:
-            self._pending.pop(0).result()
-        self._pending.append(self._pool.submit(task, *arguments))
-
-    def wait(self) -> None:
-        """Return when all tasks are done; raise what a task raised."""
-        while self._pending:
-            self._pending.pop(0).result()
+            self._pool = ThreadPoolExecutor(self.n_threads)
+        return list(self._pool.map(work, items))

@@ -41,11 +41,6 @@ def shard_digest(shard_id: object) -> bytes:
     return hashlib.sha256(b"momentmix shard\0" + shard_id).digest()[:16]
 
 
-# A shard whose length is unknown is taken for this many updates like its first: who fills a summary
-# by large updates has more of them, and a small table in one update loads nothing.
-_UPDATES_OF_A_STREAM = 64
-
-
 class State(NamedTuple):
     """What a summary holds: closed shards, the shard that takes rows, the id of the next, names."""
 
@@ -89,8 +84,6 @@ class NewRows(NamedTuple):
     parts : iterable of (number of the first row, array)
         NumPy, or of another array library.
     n_rows : int
-    n_host_rows : int
-        How many of them are known to be summed on the host.
     weights : array of shape (n_rows,), or None
     names : tuple of str, or None
         Feature names that the rows bring.
@@ -98,7 +91,6 @@ class NewRows(NamedTuple):
 
     parts: Iterable[tuple[int, Any]]
     n_rows: int
-    n_host_rows: int
     weights: Float | None
     names: Names = None
 
@@ -114,8 +106,8 @@ def checked_update(rows: Any, sample_weight: Any, device: Any, state: State) -> 
             array, weights = array[weights > 0], weights[weights > 0]
         n_rows = len(array)
         if on_host:
-            return NewRows([(0, array)], n_rows, n_rows, weights, names)
-        return NewRows(feed(array, device), n_rows, 0, weights, names)
+            return NewRows([(0, array)], n_rows, weights, names)
+        return NewRows(feed(array, device), n_rows, weights, names)
     if device is not None:
         raise InputError(
             f"device={device!r} is for NumPy rows; these lie on {device_of(rows)} already. "
@@ -126,7 +118,7 @@ def checked_update(rows: Any, sample_weight: Any, device: Any, state: State) -> 
     if weights is not None and not weights.all():
         xp, kept = namespace(rows), np.flatnonzero(weights)
         rows, weights = xp.take(rows, on_device_of(kept, rows, xp), axis=0), weights[kept]
-    return NewRows([(0, rows)], rows.shape[0], 0, weights)
+    return NewRows([(0, rows)], rows.shape[0], weights)
 
 
 def with_rows(
@@ -135,7 +127,6 @@ def with_rows(
     shard_id: bytes | None,
     totals_of: Callable[[State], Totals],
     n_threads: int | None,
-    expected_rows: int | None,
 ) -> State:
     """The state after an update.
 
@@ -149,8 +140,6 @@ def with_rows(
         Sums of all rows of a state, for closing its open shard.
     n_threads : int, optional
         By default as many as cores.
-    expected_rows : int, optional
-        How many rows a shard that opens will have; by default many times those of the update.
     """
     closed, shard, next_id, names = state
     if shard is not None and shard_id not in (None, shard.shard_id):
@@ -163,15 +152,13 @@ def with_rows(
                 "takes no more rows. Use another shard_id, or none for a random one.",
                 shard_ids=(digest.hex(),),
             )
-        layout = closed.layout
-        if expected_rows is None or not update.n_host_rows:
-            expected_rows = _UPDATES_OF_A_STREAM * update.n_host_rows
-        shard = OpenShard(layout, host_executor(layout, expected_rows), digest)
+        shard = OpenShard(closed.layout, host_executor(closed.layout), digest)
     elif not shard.fits_waiting(update.n_rows):
         shard = shard.clone()
     n_blocks = (shard.n_waiting + update.n_rows) // shard.block_size
     names = names if update.names is None else tuple(update.names)
-    with Workers(max(1, min(n_threads or usable_cores(), n_blocks))) as workers:
+    n_workers = max(1, min(n_threads or usable_cores(), n_blocks))
+    with Workers(n_workers, shard.executor.uses_blas) as workers:
         for first, array in update.parts:
             w = None if update.weights is None else update.weights[first : first + array.shape[0]]
             if is_foreign(array):

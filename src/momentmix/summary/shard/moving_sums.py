@@ -16,7 +16,6 @@ All these decisions are functions of the rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -51,10 +50,6 @@ from momentmix.summary.shard.units import (
 # A finer unit is exact, so a factor of 8 changes it; a coarser one rounds, so it has to be needed.
 _FINER_BITS, _COARSER_BITS = 3, 16
 _NARROW, _WIDE = 2.0**-6, 2.0**20  # spans and distances, in units, that call for a check
-
-
-def _nothing() -> None:
-    """Nothing to wait for."""
 
 
 class MovingSums:
@@ -100,18 +95,29 @@ class MovingSums:
             self._units = np.where(varies, factor, 0.0), np.where(varies, shift, 0.0)
         return self._units
 
-    def _surely_fits(self, extremes: tuple[Float, Float]) -> bool:
-        """Whether a quick look shows that rows fit the units; most do.
+    def _surely_fit(self, ends: Float) -> NDArray[np.bool_]:
+        """Whether a quick look shows that blocks fit the units; most do.
 
         By half of what `adapt_units` and `check_outliers` allow, so that rounding cannot matter.
         """
         factor, shift = self.units()
         if not factor.all():
-            return False
+            return np.zeros(len(ends), dtype=bool)
         with np.errstate(over="ignore", invalid="ignore"):
-            low, high = (x * factor - shift for x in extremes)
+            low, high = np.moveaxis(ends * factor - shift, 1, 0)
             reach = min(_WIDE, reach_allowed(self.layout.order)) / 2
-            return bool((high - low).min() > 2 * _NARROW and max(-low.min(), high.max()) < reach)
+            wide = (high - low).min(axis=1) > 2 * _NARROW
+            return np.asarray(wide & (np.maximum(-low.min(axis=1), high.max(axis=1)) < reach))
+
+    def n_fitting(self, ends: Float) -> int:
+        """Number of blocks, before the first that does not, that fit the units as `fits` says.
+
+        Their minima and maxima are of shape (n_blocks, 2, n_features).
+        """
+        for i in np.flatnonzero(~self._surely_fit(ends)).tolist():
+            if not self.fits((ends[i, 0], ends[i, 1])):
+                return int(i)
+        return len(ends)
 
     def check_outliers(self, block: Float, extremes: tuple[Float, Float], names: Any) -> None:
         """Raise where a row exceeds the range of the sums; names(row, column) says where."""
@@ -152,7 +158,7 @@ class MovingSums:
             self.shifts[j] = round(Fraction(typical[1]) / Fraction(2) ** exponent)
 
     def adapt_units(
-        self, block: Float, extremes: tuple[Float, Float], largest: Float, examine: bool, wait: Any
+        self, block: Float, extremes: tuple[Float, Float], largest: Float, examine: bool
     ) -> None:
         """Change the units where a block does not fit them.
 
@@ -164,8 +170,6 @@ class MovingSums:
             Largest absolute values so far, the block included.
         examine : bool
             Look at every feature, not only at those that look wrong.
-        wait : callable
-            Returns when no block is under way any more.
         """
         low, high = extremes
         constant = ~np.isnan(self.constants)
@@ -173,7 +177,7 @@ class MovingSums:
         for j in np.flatnonzero(varies).tolist():
             typical = typical_exponent(np.append(block[:, j], self.constants[j]))
             assert typical is not None
-            self._fold(wait)
+            self._fold()
             self._unfold(j, max(typical[0], floor_exponent(float(largest[j]))))
         doubtful = self._doubtful(low, high, examine) & ~constant
         for j in np.flatnonzero(doubtful).tolist():
@@ -182,10 +186,10 @@ class MovingSums:
             finest = max(typical[0], floor_exponent(float(largest[j])))
             present = int(self.exponents[j])
             if finest < present - _FINER_BITS:
-                self._fold(wait)
+                self._fold()
                 self._refine(j, present - finest)
             elif typical[0] > present + _COARSER_BITS:  # no lone outlier does that
-                self._fold(wait)
+                self._fold()
                 self._coarsen(j, typical[0] - present)
 
     def fits(self, extremes: tuple[Float, Float]) -> bool:
@@ -193,8 +197,6 @@ class MovingSums:
 
         They stay within 2^20 units and the range of the sums.
         """
-        if self._surely_fits(extremes):
-            return True
         low, high = extremes
         factor, shift = self.units()
         with np.errstate(over="ignore"):
@@ -215,9 +217,8 @@ class MovingSums:
             ends = [np.abs(np.ldexp(x, -self.exponents) - shift) for x in (low, high)]
         return np.asarray((width > 0) & ((width < _NARROW) | (np.maximum(*ends) > _WIDE)))
 
-    def _fold(self, wait: Callable[[], None]) -> None:
+    def _fold(self) -> None:
         """Turn the digits into integers, so that the units can change."""
-        wait()
         sums, weight_squares = self.digits.fold()
         self.base = add(self.base, sums)
         self.weight_squares += weight_squares
@@ -254,7 +255,7 @@ class MovingSums:
         self.shifts[j] = shift
 
     def follow_mean(self) -> None:
-        """Move the shift to the running mean where that has left it; no block may be under way."""
+        """Move the shift to the running mean where that has left it."""
         weight, first, second = self.digits.first_and_second()
         index = self.layout.index
         weight += int(self.base[index["distinct", 0]].sum())
@@ -266,13 +267,13 @@ class MovingSums:
             if abs(mean) > 2 and mean * mean > second[j] / weight - mean * mean:
                 moves[j] = self.shifts[j] + round_ratio(int(first[j]), weight)
         if moves:
-            self._fold(_nothing)
+            self._fold()
             for j, shift in moves.items():
                 self._shift_to(j, shift)
 
-    def close(self, wait: Callable[[], None]) -> tuple[int | None, ...]:
+    def close(self) -> tuple[int | None, ...]:
         """Fold everything and give constants their unit; returns the exponents, None if neutral."""
-        self._fold(wait)
+        self._fold()
         exponents: list[int | None] = [int(e) for e in self.exponents]
         for j in np.flatnonzero(~np.isnan(self.constants)).tolist():
             exponent = exponents[j] = constant_exponent(float(self.constants[j]))

@@ -17,20 +17,21 @@ a clone made before that, by any thread, does not have them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix._typing import Float, Int
+from momentmix._typing import Float
 from momentmix.errors import InputError
+from momentmix.parallel import few_threads
 from momentmix.rows.names import column_label
-from momentmix.summary.kernels.executor import Executor, Units
+from momentmix.summary.kernels.executor import Executor
 from momentmix.summary.kernels.workers import Workers
 from momentmix.summary.layout import Layout
 from momentmix.summary.shard.moving_sums import MovingSums
-from momentmix.summary.shard.units import extremes
+from momentmix.summary.shard.units import block_extremes
 from momentmix.summary.totals import Totals, recentered
 
 _LARGEST_BLOCK = 4096  # rows: longer sums lose digits, and the price of a block is small by then
@@ -39,6 +40,9 @@ _ROUNDS = 4  # of dealing blocks to all groups before blocks double: groups stay
 _MANY_MOMENTS = 100_000  # then splitting the sums of a block into digits costs as much as rows
 _USUAL_GROUPS = 16  # fewer change nothing, so that the sums are those of a summary without groups
 _MEAN_CHECK = 128  # blocks between two looks at the mean, which take about as long as a block
+_TASKS = 2  # for each thread and run: none waits long for the last one
+_TASK_ENTRIES = 1 << 18  # sums of the blocks of a task, 2 MB
+_COPIED_BYTES = 1 << 20  # by each thread, of rows of another type or order, before they are summed
 
 
 def block_rows(layout: Layout, number: int) -> int:
@@ -98,8 +102,7 @@ class OpenShard:
 
     def snapshot(self) -> Totals:
         """The sums of the rows so far, as if the shard were complete; it stays as it is."""
-        with Workers(1) as workers:
-            return self.clone().close(workers)
+        return self.clone().close()
 
     # -- rows → blocks ------------------------------------------------------------------------
 
@@ -121,30 +124,35 @@ class OpenShard:
         first_row: int = 0,
     ) -> None:
         """Add checked rows of any real dtype; messages count from `first_row`."""
-        start = 0
-        for block, block_weights, stop in self._blocks(rows, weights):
-            self._take(block, block_weights, workers, (first_row + stop - len(block), names))
-            start = stop
-        workers.wait()
+        start, n_rows = 0, len(rows)
+        if self.n_waiting and self.n_waiting + n_rows >= self.block_size:
+            start = self._complete_waiting(rows, weights, (first_row, names))
+        while start + self.block_size <= n_rows:
+            stop = min(n_rows, start + self._rows_at_once(rows, workers.n_threads))
+            part = _as_blocks(rows[start:stop], workers)
+            w = None if weights is None else weights[start:stop]
+            start += self._add_full_blocks(part, w, workers, (first_row + start, names))
         n_waiting = self._put(rows[start:], None if weights is None else weights[start:])
-        self._check_waiting(n_waiting, (first_row + len(rows) - n_waiting, names))
+        self._check_waiting(n_waiting, (first_row + n_rows - n_waiting, names))
         self.n_waiting = n_waiting
 
-    def _blocks(
-        self, rows: NDArray[Any], weights: Float | None
-    ) -> Iterator[tuple[Float, Float, int]]:
-        """Full blocks with their weights and the row after them; the caller takes each at once."""
-        ones, start, size = np.ones(_LARGEST_BLOCK), 0, self.block_size
-        if self.n_waiting and self.n_waiting + len(rows) >= size:
-            start = size - self.n_waiting
-            self._put(rows[:start], None if weights is None else weights[:start])
-            self.n_waiting = 0
-            yield self.waiting[:size].copy(), self.waiting_weights[:size].copy(), start
-        while start + self.block_size <= len(rows):
-            part = slice(start, start + self.block_size)
-            block = rows[part].astype(np.float64, copy=False)
-            start = part.stop
-            yield block, ones[: len(block)] if weights is None else weights[part], start
+    def _rows_at_once(self, rows: NDArray[Any], n_threads: int) -> int:
+        """Rows to look at together: all, unless they are to be copied."""
+        if rows.dtype == np.float64 and rows.flags.c_contiguous:
+            return len(rows)
+        return max(self.block_size, n_threads * _COPIED_BYTES // (8 * self.layout.n_features))
+
+    def _complete_waiting(
+        self, rows: NDArray[Any], weights: Float | None, place: tuple[int, Any]
+    ) -> int:
+        """Add the block of the rows that wait and the first of the others; returns their number."""
+        n = self.block_size - self.n_waiting
+        size = self._put(rows[:n], None if weights is None else weights[:n])
+        first_row, names = place
+        place = first_row - self.n_waiting, names
+        self.n_waiting = 0
+        self._add_block(self.waiting[:size], self.waiting_weights[:size], place)
+        return n
 
     def _put(self, rows: NDArray[Any], weights: Float | None) -> int:
         """Put rows behind those that wait for a block; returns how many would wait with them."""
@@ -158,61 +166,113 @@ class OpenShard:
         block = self.waiting[:n_waiting]
         if not len(block) or self.sums.constants is None:
             return
-        ends, names = extremes(block), _namer(place)
+        ends, names = block_extremes(block[None])[0], _namer(place)
         try:
-            self.sums.check_outliers(block, ends, names)
+            self.sums.check_outliers(block, (ends[0], ends[1]), names)
         except InputError:
             trial = self.sums.copy()  # the units may change before these rows are added
-            trial.adapt_units(block, ends, self.largest(ends), True, lambda: None)
-            trial.check_outliers(block, ends, names)
+            trial.adapt_units(block, (ends[0], ends[1]), self.largest(ends), True)
+            trial.check_outliers(block, (ends[0], ends[1]), names)
 
     # -- blocks → sums ------------------------------------------------------------------------
 
-    def largest(self, ends: tuple[Float, Float]) -> Float:
+    def largest(self, ends: Any) -> Float:
         """Largest absolute value of each feature so far and in a block."""
         low, high = np.minimum(self.minimum, ends[0]), np.maximum(self.maximum, ends[1])
         return np.asarray(np.maximum(-low, high))
 
-    def _take(self, block: Float, weights: Float, workers: Workers, place: tuple[int, Any]) -> None:
-        ends = extremes(block)
-        examine = (self.n_blocks & (self.n_blocks - 1)) == 0
-        absent = None
-        if self.sums.constants is None:
+    def _add_full_blocks(
+        self, rows: Float, weights: Float | None, workers: Workers, place: tuple[int, Any]
+    ) -> int:
+        """Add the full blocks among rows, and return their number of rows.
+
+        Blocks go in runs, from one look at the mean to the next. A run ends early before a block
+        that may change the units; that one is added alone.
+        """
+        first_row, names = place
+        d, start = self.layout.n_features, 0
+        while start + self.block_size <= len(rows):
+            size, n = self.block_size, 0
+            if not self._is_examined():
+                n = min((len(rows) - start) // size, self._blocks_to_a_look())
+                run = slice(start, start + n * size)
+                w = None if weights is None else weights[run].reshape(n, size)
+                n = self._add_fitting(rows[run].reshape(n, size, d), w, workers)
+            if not n:
+                block, n = slice(start, start + size), 1
+                w = np.ones(size) if weights is None else weights[block]
+                self._add_block(rows[block], w, (first_row + start, names))
+            start += n * size
+        return start
+
+    def _is_examined(self) -> bool:
+        """Whether the units are examined at the next block, whatever it holds."""
+        return (self.n_blocks & (self.n_blocks - 1)) == 0
+
+    def _blocks_to_a_look(self) -> int:
+        """Blocks up to the next look at the mean, or to blocks of another size."""
+        n, rounds = self.n_blocks, _ROUNDS * max(self.layout.n_groups, _USUAL_GROUPS)
+        power = 1 << n.bit_length()
+        return min(power, n - n % _MEAN_CHECK + _MEAN_CHECK, n - n % rounds + rounds) - n
+
+    def _add_block(self, block: Float, weights: Float, place: tuple[int, Any]) -> None:
+        """Add one block, with a close look at the units that it needs."""
+        ends = block_extremes(block[None])[0]
+        pair, absent = (ends[0], ends[1]), None
+        is_first = self.sums.constants is None
+        if is_first:
             self.sums.choose_units(block)
-            self.sums.check_outliers(block, ends, _namer(place))
-            absent = self.sums.limit_reach(ends)
-        elif examine or not self.sums.fits(ends):
-            self.sums.adapt_units(block, ends, self.largest(ends), examine, workers.wait)
-            self.sums.check_outliers(block, ends, _namer(place))
-            absent = self.sums.limit_reach(ends)
+        if is_first or self._is_examined() or not self.sums.fits(pair):
+            if not is_first:
+                self.sums.adapt_units(block, pair, self.largest(ends), self._is_examined())
+            self.sums.check_outliers(block, pair, _namer(place))
+            absent = self.sums.limit_reach(pair)
+        with few_threads(self.executor.uses_blas):
+            sums = self.executor.sums(block[None], weights[None], self.sums.units())
+        if absent is not None:
+            sums[:, absent] = 0.0  # they may have left the range of float64
         group = (self.first_group + self.n_blocks) % self.layout.n_groups
-        workers.submit(
-            self._sum_block,
-            *(block, weights, self.sums.units(), group, absent),
-            alone=not self.executor.gains_by_threads,
-        )
-        self.n_blocks += 1
-        self.n_rows[group] += len(block)
-        np.minimum(self.minimum, ends[0], out=self.minimum)
-        np.maximum(self.maximum, ends[1], out=self.maximum)
-        if self.n_blocks % _MEAN_CHECK == 0 or (self.n_blocks & (self.n_blocks - 1)) == 0:
-            workers.wait()
+        self.sums.digits.add(sums, np.vecdot(weights, weights)[None], group)
+        self._count(ends[None], len(block))
+
+    def _add_fitting(self, run: Float, weights: Float | None, workers: Workers) -> int:
+        """Add the blocks of a run that fit the units, on all threads; returns their number."""
+        parts = _even_parts(len(run), workers.n_threads, len(run))
+        ends = np.concatenate(workers.map(lambda part: block_extremes(run[part]), parts))
+        n = self.sums.n_fitting(ends)
+        if not n:
+            return 0
+        groups, units = self.layout.n_groups, self.sums.units()
+        first, size = self.first_group + self.n_blocks, run.shape[1]
+
+        def add(part: slice) -> None:
+            w = None if weights is None else weights[part]
+            sums = self.executor.sums(run[part], w, units)
+            squares = np.full(len(sums), float(size)) if w is None else np.vecdot(w, w)
+            self.sums.digits.add(sums, squares, (first + part.start) % groups)
+
+        most = 1 if groups > 1 else max(1, _TASK_ENTRIES // self.layout.n_entries)
+        tasks = _even_parts(n, _TASKS * workers.n_threads, most)
+        workers.map(add, tasks, alone=not self.executor.gains_by_threads)
+        self._count(ends[:n], size)
+        return n
+
+    def _count(self, ends: Float, size: int) -> None:
+        """Count blocks that were added, with these bounds; now and then look at the mean."""
+        for i in range(len(ends)):
+            self.n_rows[(self.first_group + self.n_blocks + i) % self.layout.n_groups] += size
+        self.n_blocks += len(ends)
+        np.minimum(self.minimum, ends[:, 0].min(axis=0), out=self.minimum)
+        np.maximum(self.maximum, ends[:, 1].max(axis=0), out=self.maximum)
+        if self.n_blocks % _MEAN_CHECK == 0 or self._is_examined():
             self.sums.follow_mean()
 
-    def _sum_block(
-        self, block: Float, weights: Float, units: Units, group: int, absent: Int | None
-    ) -> None:
-        sums = self.executor.sums(block[None], weights[None], units)[0]
-        if absent is not None:
-            sums[absent] = 0.0  # they may have left the range of float64
-        self.sums.digits.add(sums, float(weights @ weights), group)
-
-    def close(self, workers: Workers) -> Totals:
+    def close(self) -> Totals:
         """The sums of the shard in its canonical units; it takes no rows after that."""
         if self.n_waiting:
             n, self.n_waiting = self.n_waiting, 0
-            self._take(self.waiting[:n], self.waiting_weights[:n], workers, (-n, None))
-        exponents = self.sums.close(workers.wait)
+            self._add_block(self.waiting[:n], self.waiting_weights[:n], (-n, None))
+        exponents = self.sums.close()
         totals = Totals(
             layout=self.layout,
             exponents=exponents,
@@ -228,6 +288,26 @@ class OpenShard:
             reach=tuple(self.sums.reach.tolist()),
         )
         return recentered(totals)
+
+
+def _even_parts(n: int, n_parts: int, most: int) -> list[slice]:
+    """0 … n in about so many parts, each of at most `most`."""
+    n_parts = max(min(n_parts, n), -(-n // most))
+    cuts = [n * i // n_parts for i in range(n_parts + 1)]
+    return [slice(a, b) for a, b in pairwise(cuts)]
+
+
+def _as_blocks(rows: NDArray[Any], workers: Workers) -> Float:
+    """Rows as contiguous float64, copied by all threads where they are not."""
+    if rows.dtype == np.float64 and rows.flags.c_contiguous:
+        return rows
+    copy = np.empty(rows.shape)
+
+    def fill(part: slice) -> None:
+        copy[part] = rows[part]
+
+    workers.map(fill, _even_parts(len(rows), workers.n_threads, len(rows)))
+    return copy
 
 
 def _namer(place: tuple[int, Any]) -> Any:

@@ -1,0 +1,350 @@
+/* Compiled code of momentmix: what is done for every row. The Python code that calls it is its
+ * specification; every function runs without the interpreter lock.
+ *
+ * Buffers are contiguous float64 or int64 memory; lengths are checked here, so that no caller can
+ * make it write elsewhere. Compiled for the instruction sets below, one of which is taken when the
+ * module is loaded; without any of them the module does not load.
+ */
+#define PY_SSIZE_T_CLEAN
+#ifndef Py_LIMITED_API
+#define Py_LIMITED_API 0x030B0000
+#endif
+#include <Python.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define LANES 8
+#define CHUNK 256          /* rows whose monomials are in the table: it fits the second cache */
+#define ROW (CHUNK + 8)    /* numbers from one row of the table to the next: not a power of two */
+enum { EACH, OUTER, PRODUCT }; /* kinds of steps */
+
+typedef ptrdiff_t isize;
+
+typedef struct {
+    isize n_features, half, first, n_monomials, n_weighted, n_sums, n_entries, n_steps, n_fills;
+    const int64_t *steps, *positions;
+} program;
+
+#define INLINE static inline __attribute__((always_inline))
+#define NOINLINE __attribute__((noinline))
+#define JOIN_(a, b) a##_##b
+#define JOIN(a, b) JOIN_(a, b)
+
+/* -- one copy of the code for each instruction set ------------------------------------------- */
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+
+#ifdef __clang__
+#pragma clang attribute push(__attribute__((target("avx512f,avx512dq,avx512vl,avx2,fma"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512dq,avx512vl,avx2,fma,prefer-vector-width=512")
+#endif
+#define MM_AVX512
+#define NAME(x) JOIN(x, avx512)
+#include "lanes.h"
+#include "sums.h"
+#undef NAME
+#undef MM_AVX512
+#ifdef __clang__
+#pragma clang attribute pop
+#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
+#else
+#pragma GCC pop_options
+#pragma GCC push_options
+#pragma GCC target("avx2,fma")
+#endif
+#define MM_AVX2
+#define NAME(x) JOIN(x, avx2)
+#include "lanes.h"
+#include "sums.h"
+#undef NAME
+#undef MM_AVX2
+#ifdef __clang__
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+
+#elif defined(__aarch64__) && defined(__GNUC__)
+#include <arm_neon.h>
+#define MM_NEON
+#define NAME(x) JOIN(x, neon)
+#include "lanes.h"
+#include "sums.h"
+#undef NAME
+#undef MM_NEON
+
+#else
+#error "no code for this processor or compiler: momentmix takes NumPy"
+#endif
+
+typedef struct {
+    const char *name;
+    int tile_rows, tile_columns;
+    void (*blocks)(const program *, const double *, const double *, const double *, isize, isize,
+                   double *, double *);
+    void (*extremes)(const double *, isize, isize, double *, double *);
+    int (*in_range)(const double *, isize, double);
+    void (*digits)(double *, isize, isize, const double *, isize, double *);
+} instruction_set;
+
+#define CODE(set) {#set, tile_rows_##set, tile_columns_##set, blocks_##set, extremes_##set, in_range_##set, digits_##set}
+static const instruction_set SETS[] = {
+#if defined(__x86_64__)
+    CODE(avx512), CODE(avx2)
+#else
+    CODE(neon)
+#endif
+};
+static const instruction_set *code = NULL;
+
+static int usable(const instruction_set *set)
+{
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (set == &SETS[0])
+        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq");
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#else
+    (void)set;
+    return 1;
+#endif
+}
+
+/* -- arguments --------------------------------------------------------------------------------- */
+
+/* A buffer of at least n numbers of 8 bytes; 0 and an error otherwise. */
+static int buffer(PyObject *object, Py_buffer *view, int writable, isize n, const char *name)
+{
+    if (PyObject_GetBuffer(object, view, writable ? PyBUF_WRITABLE : PyBUF_SIMPLE))
+        return 0;
+    if (view->len < n * 8 || n < 0) {
+        PyBuffer_Release(view);
+        PyErr_Format(PyExc_ValueError, "%s needs %zd bytes, it has %zd", name, n * 8, view->len);
+        return 0;
+    }
+    return 1;
+}
+
+static int steps_are_valid(const program *p)
+{
+    for (isize at = 0; at < p->n_steps; at++) {
+        const int64_t *s = p->steps + 6 * at;
+        int64_t rows = s[2] - s[1], columns = s[4] - s[3], n = p->n_monomials;
+        if (rows < 0 || columns < 0 || s[1] < 0 || s[3] < 0 || s[5] < 0 || s[2] > n || s[4] > n)
+            return 0;
+        if (s[0] == PRODUCT && (s[4] > p->n_weighted || s[5] + rows * columns > p->n_sums))
+            return 0;
+        if (s[0] == EACH && (s[5] + rows > n || (columns != 1 && columns != rows)))
+            return 0;
+        if (s[0] == OUTER && s[5] + rows * columns > n)
+            return 0;
+    }
+    for (isize e = 0; e < p->n_entries; e++)
+        if (p->positions[e] < 0 || p->positions[e] >= p->n_sums)
+            return 0;
+    return p->half >= 0 && p->half <= p->n_features && p->first >= 0
+           && p->first + p->n_features < p->n_monomials && p->n_weighted <= p->n_monomials;
+}
+
+/* -- functions --------------------------------------------------------------------------------- */
+
+PyDoc_STRVAR(sum_blocks_doc,
+"sum_blocks(shape, steps, positions, rows, weights, units, n_blocks, n, space, out)\n--\n\n"
+"Moments of n_blocks blocks of n rows: see `summary.kernels.native_sums`.");
+
+static PyObject *sum_blocks(PyObject *module, PyObject *args)
+{
+    program p;
+    isize n_blocks, n;
+    PyObject *objects[7], *weights;
+    Py_buffer views[7];
+    int n_views = 0;
+    PyObject *result = NULL;
+    if (!PyArg_ParseTuple(args, "(nnnnnnnn)OOOOOnnOO", &p.n_features, &p.half, &p.first,
+                          &p.n_monomials, &p.n_weighted, &p.n_sums, &p.n_entries, &p.n_fills,
+                          &objects[0], &objects[1], &objects[2], &weights, &objects[3], &n_blocks,
+                          &n, &objects[4], &objects[5]))
+        return NULL;
+    if (p.n_features < 1 || p.n_monomials < 1 || p.n_sums < 1 || n < 1 || n_blocks < 0) {
+        PyErr_SetString(PyExc_ValueError, "sizes must be positive");
+        return NULL;
+    }
+    int weighted = weights != Py_None;
+    isize needed[7] = {0, p.n_entries, n_blocks * n * p.n_features, 2 * p.n_features,
+                       (p.n_monomials + p.n_weighted) * ROW + p.n_sums, n_blocks * p.n_entries,
+                       n_blocks * n};
+    const char *names[7] = {"steps", "positions", "rows", "units", "space", "out", "weights"};
+    objects[6] = weights;
+    for (; n_views < 6 + weighted; n_views++)
+        if (!buffer(objects[n_views], &views[n_views], n_views == 4 || n_views == 5,
+                    needed[n_views], names[n_views]))
+            goto done;
+    p.steps = views[0].buf, p.positions = views[1].buf, p.n_steps = views[0].len / (6 * 8);
+    if (!steps_are_valid(&p)) {
+        PyErr_SetString(PyExc_ValueError, "steps or positions do not fit the sizes");
+        goto done;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    code->blocks(&p, views[2].buf, weighted ? views[6].buf : NULL, views[3].buf, n_blocks, n,
+                 views[4].buf, views[5].buf);
+    Py_END_ALLOW_THREADS
+    result = Py_NewRef(Py_None);
+done:
+    while (n_views)
+        PyBuffer_Release(&views[--n_views]);
+    return result;
+}
+
+PyDoc_STRVAR(extremes_doc,
+"extremes(rows, n_blocks, n, n_features, out)\n--\n\n"
+"Minimum and maximum of each column of each block of n rows, (n_blocks, 2, n_features).");
+
+static PyObject *extremes(PyObject *module, PyObject *args)
+{
+    isize n_blocks, n, d;
+    PyObject *rows, *out, *result = NULL;
+    Py_buffer x, y;
+    if (!PyArg_ParseTuple(args, "OnnnO", &rows, &n_blocks, &n, &d, &out))
+        return NULL;
+    if (n < 1 || d < 1 || n_blocks < 0) {
+        PyErr_SetString(PyExc_ValueError, "sizes must be positive");
+        return NULL;
+    }
+    if (!buffer(rows, &x, 0, n_blocks * n * d, "rows"))
+        return NULL;
+    if (!buffer(out, &y, 1, n_blocks * 2 * d, "out")) {
+        PyBuffer_Release(&x);
+        return NULL;
+    }
+    double *wide = PyMem_Malloc(2 * LANES * d * sizeof(double));
+    if (wide) {
+        Py_BEGIN_ALLOW_THREADS
+        for (isize b = 0; b < n_blocks; b++)
+            code->extremes((double *)x.buf + b * n * d, n, d, wide, (double *)y.buf + b * 2 * d);
+        Py_END_ALLOW_THREADS
+        PyMem_Free(wide);
+        result = Py_NewRef(Py_None);
+    } else
+        PyErr_NoMemory();
+    PyBuffer_Release(&y);
+    PyBuffer_Release(&x);
+    return result;
+}
+
+PyDoc_STRVAR(in_range_doc,
+"in_range(values, largest)\n--\n\nWhether every number is at most `largest` in size, and none is NaN.");
+
+static PyObject *in_range(PyObject *module, PyObject *args)
+{
+    PyObject *values;
+    double largest;
+    Py_buffer x;
+    int result;
+    if (!PyArg_ParseTuple(args, "Od", &values, &largest) || !buffer(values, &x, 0, 0, "values"))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    result = code->in_range(x.buf, x.len / 8, largest);
+    Py_END_ALLOW_THREADS
+    PyBuffer_Release(&x);
+    return PyBool_FromLong(result);
+}
+
+PyDoc_STRVAR(add_digits_doc,
+"add_digits(values, n_vectors, rounders, digits)\n--\n\n"
+"Split vectors (overwritten) into digits and add these: see `summary.fixed_point`.");
+
+static PyObject *add_digits(PyObject *module, PyObject *args)
+{
+    PyObject *objects[3], *result = NULL;
+    Py_buffer values, rounders, digits;
+    isize n_vectors;
+    if (!PyArg_ParseTuple(args, "OnOO", &objects[0], &n_vectors, &objects[1], &objects[2]))
+        return NULL;
+    if (!buffer(objects[0], &values, 1, 0, "values"))
+        return NULL;
+    if (!buffer(objects[1], &rounders, 0, 0, "rounders"))
+        goto values_done;
+    isize n = n_vectors > 0 ? values.len / 8 / n_vectors : 0, n_digits = rounders.len / 8;
+    if (buffer(objects[2], &digits, 1, n * n_digits, "digits")) {
+        Py_BEGIN_ALLOW_THREADS
+        code->digits(values.buf, n ? n_vectors : 0, n, rounders.buf, n_digits, digits.buf);
+        Py_END_ALLOW_THREADS
+        PyBuffer_Release(&digits);
+        result = Py_NewRef(Py_None);
+    }
+    PyBuffer_Release(&rounders);
+values_done:
+    PyBuffer_Release(&values);
+    return result;
+}
+
+PyDoc_STRVAR(use_doc,
+"use(name=None)\n--\n\nTake the code for an instruction set; returns the names of all usable ones.");
+
+static PyObject *use(PyObject *module, PyObject *args)
+{
+    const char *name = NULL;
+    if (!PyArg_ParseTuple(args, "|z", &name))
+        return NULL;
+    PyObject *names = PyList_New(0);
+    int found = !name;
+    for (size_t i = 0; names && i < sizeof SETS / sizeof *SETS; i++) {
+        if (!usable(&SETS[i]))
+            continue;
+        if (name && !strcmp(name, SETS[i].name))
+            code = &SETS[i], found = 1;
+        PyObject *text = PyUnicode_FromString(SETS[i].name);
+        if (!text || PyList_Append(names, text))
+            Py_CLEAR(names);
+        Py_XDECREF(text);
+    }
+    if (names && !found) {
+        Py_CLEAR(names);
+        PyErr_Format(PyExc_ValueError, "this processor has no code named %s", name);
+    }
+    return names;
+}
+
+PyDoc_STRVAR(tile_shape_doc,
+"tile_shape()\n--\n\nMost rows and columns of a tile of a product: its entries stand side by side.");
+
+static PyObject *tile_shape(PyObject *module, PyObject *args)
+{
+    return Py_BuildValue("(ii)", code->tile_rows, code->tile_columns);
+}
+
+static PyMethodDef METHODS[] = {
+    {"sum_blocks", sum_blocks, METH_VARARGS, sum_blocks_doc},
+    {"extremes", extremes, METH_VARARGS, extremes_doc},
+    {"in_range", in_range, METH_VARARGS, in_range_doc},
+    {"add_digits", add_digits, METH_VARARGS, add_digits_doc},
+    {"tile_shape", tile_shape, METH_NOARGS, tile_shape_doc},
+    {"use", use, METH_VARARGS, use_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static int start(PyObject *module)
+{
+    for (size_t i = sizeof SETS / sizeof *SETS; i-- > 0;)
+        if (usable(&SETS[i]))
+            code = &SETS[i];
+    if (!code) {
+        PyErr_SetString(PyExc_ImportError, "this processor has none of the instructions needed");
+        return -1;
+    }
+    return PyModule_AddIntConstant(module, "CHUNK", CHUNK) || PyModule_AddIntConstant(module, "ROW", ROW);
+}
+
+static PyModuleDef_Slot SLOTS[] = {{Py_mod_exec, start}, {0, NULL}};
+
+static struct PyModuleDef MODULE = {
+    PyModuleDef_HEAD_INIT, .m_name = "momentmix.native.compiled",
+    .m_doc = "Compiled code: what is done for every row.", .m_methods = METHODS, .m_slots = SLOTS,
+};
+
+PyMODINIT_FUNC PyInit_compiled(void) { return PyModuleDef_Init(&MODULE); }

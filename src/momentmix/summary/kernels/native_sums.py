@@ -1,0 +1,136 @@
+"""Blocks of NumPy rows → the sums of all their moments, by compiled code.
+
+The plan of ``numpy_sums`` becomes a table of numbers that one loop in C runs through
+(``native/sums.h``): units, chunks, monomials, products. The interpreter is left once for many
+blocks, so threads do not wait for it. The order of all additions is fixed, and the same for every
+instruction set, so that the sums are a function of the block on all processors.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import pairwise
+from queue import Empty, SimpleQueue
+from typing import NamedTuple
+
+import numpy as np
+
+from momentmix._typing import Float, Int
+from momentmix.native import code
+from momentmix.summary.kernels.executor import Units
+from momentmix.summary.kernels.half_split import half_split_plan
+from momentmix.summary.kernels.memory import aligned
+from momentmix.summary.kernels.plan import Fill, n_rows_of
+from momentmix.summary.layout import Layout
+
+_EACH, _OUTER, _PRODUCT = 0, 1, 2  # kinds of steps, as in native/module.c
+
+
+class NativeExecutor:
+    """Sums blocks by compiled code.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from momentmix.summary.kernels.choice import host_executor
+    >>> executor = host_executor(Layout(2, 2, 0, 0).without_high)
+    >>> rows, ones = np.array([[[1.0, 2.0], [3.0, 5.0]]]), np.ones(2)
+    >>> executor.sums(rows, None, (ones, np.zeros(2))).tolist()
+    [[2.0, 4.0, 7.0, 17.0, 10.0, 29.0]]
+    """
+
+    gains_by_threads = True
+    uses_blas = False
+
+    def __init__(self, layout: Layout) -> None:
+        assert code is not None
+        self.layout, self._program = layout, _program(layout, code.tile_shape())
+        self._spaces: SimpleQueue[Float] = SimpleQueue()  # of threads that are done
+
+    def sums(self, rows: Float, weights: Float | None, units: Units) -> Float:
+        """Sums of all moments of each slab; see `Executor`."""
+        n_slabs, n, _ = rows.shape
+        result = np.empty((n_slabs, self.layout.n_entries))
+        try:
+            space = self._spaces.get_nowait()
+        except Empty:
+            space = aligned(self._program.space)
+        try:
+            code.sum_blocks(
+                self._program.shape, self._program.steps, self._program.positions,
+                np.ascontiguousarray(rows),
+                None if weights is None else np.ascontiguousarray(weights),
+                np.array(units), n_slabs, n, space, result,
+            )  # fmt: skip
+        finally:
+            self._spaces.put(space)
+        return result
+
+
+class _Program(NamedTuple):
+    """A plan as compiled code reads it.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        n_features, features of the first half, row of the first point, and the sizes of the plan.
+    steps : array of shape (n_steps, 6)
+        Kind, left rows, right rows, place of the result.
+    positions : array of shape (n_entries,)
+        Where each moment stands among the sums.
+    space : int
+        Numbers that one thread works on.
+    """
+
+    shape: tuple[int, ...]
+    steps: Int
+    positions: Int
+    space: int
+
+
+@lru_cache(maxsize=4)
+def _program(layout: Layout, tile: tuple[int, int]) -> _Program:
+    plan, lines = half_split_plan(layout), []
+    order = np.empty(plan.n_sums, dtype=np.int64)
+    for step in [*plan.fills, *plan.steps]:
+        if isinstance(step, Fill):
+            kind = _OUTER if step.outer else _EACH
+            left, right, place = step.left, step.right, step.out.start
+        else:
+            assert isinstance(step.rows, slice)
+            assert isinstance(step.columns, slice)
+            kind, left, right, place = _PRODUCT, step.rows, step.columns, step.start
+            n_rows, n_columns = n_rows_of(left), n_rows_of(right)
+            part = order[place : place + n_rows * n_columns].reshape(n_rows, n_columns)
+            part[:] = place + tile_order(n_rows, n_columns, tile)
+        lines.append([kind, left.start, left.stop, right.start, right.stop, place])
+    sizes = (plan.n_monomials, plan.n_weighted, plan.n_sums, layout.n_entries, len(plan.fills))
+    return _Program(
+        shape=(layout.n_features, plan.n_first, plan.first_points.start, *sizes),
+        steps=np.array(lines, dtype=np.int64),
+        positions=order[plan.positions],
+        space=(plan.n_monomials + plan.n_weighted) * code.ROW + plan.n_sums,
+    )
+
+
+def tile_order(n_rows: int, n_columns: int, tile: tuple[int, int]) -> Int:
+    """Where the entries of a product stand: tile by tile, of nearly equal sizes.
+
+    Examples
+    --------
+    >>> tile_order(2, 4, (2, 3)).tolist()
+    [[0, 1, 4, 5], [2, 3, 6, 7]]
+    """
+    order, place = np.empty((n_rows, n_columns), dtype=np.int64), 0
+    for top, bottom in pairwise(_cuts(n_rows, tile[0])):
+        for left, right in pairwise(_cuts(n_columns, tile[1])):
+            part = order[top:bottom, left:right]
+            part[:] = place + np.arange(part.size).reshape(part.shape)
+            place += part.size
+    return order
+
+
+def _cuts(n: int, most: int) -> list[int]:
+    """Ends of as few parts of 0 … n as will do, each of at most so many."""
+    n_parts = -(-n // most)
+    return [n * i // n_parts for i in range(n_parts + 1)]
