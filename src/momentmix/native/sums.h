@@ -221,14 +221,3 @@ static void NAME(digits)(double *values, isize n_vectors, isize n, const double 
             }
         }
 }
-
-#undef V
-#undef VECTORS
-#undef WIDTH
-#undef TILE_ROWS
-#undef TILE_COLUMNS
-#undef LOAD
-#undef ZERO
-#undef FMA
-#undef MUL
-#undef HELD

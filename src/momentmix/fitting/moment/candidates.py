@@ -176,7 +176,9 @@ def _sets(features: Int, degree: int) -> list[Int]:
     return [features[index_sets(features.size, s)] for s in range(min(degree, features.size) + 1)]
 
 
-def _gather(moments: StandardMoments, left: list[Int], right: list[Int], extra: Int | None) -> Float:
+def _gather(
+    moments: StandardMoments, left: list[Int], right: list[Int], extra: Int | None
+) -> Float:
     """E[φ_A φ_Bᵀ], or E[z_c φ_A φ_Bᵀ] for each c of `extra`, (…, F_A, F_B), read from the moments."""
     width = 0 if extra is None else 1
     head = () if extra is None else (extra.size,)
