@@ -179,7 +179,7 @@ def _sets(features: Int, degree: int) -> list[Int]:
 def _gather(
     moments: StandardMoments, left: list[Int], right: list[Int], extra: Int | None
 ) -> Float:
-    """E[φ_A φ_Bᵀ], or E[z_c φ_A φ_Bᵀ] for each c of `extra`, (…, F_A, F_B), read from the moments."""
+    """E[φ_A φ_Bᵀ] from the moments, or E[z_c φ_A φ_Bᵀ] of each c of `extra`, (…, F_A, F_B)."""
     width = 0 if extra is None else 1
     head = () if extra is None else (extra.size,)
     table = np.empty((*head, sum(map(len, left)), sum(map(len, right))))
