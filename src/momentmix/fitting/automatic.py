@@ -44,6 +44,11 @@ class Choice(NamedTuple):
     candidates: Sequence[Candidate] = ()
 
 
+def bic(parameters: Parameters, n_rows: int, log_likelihood: float) -> float:
+    """Bayesian information criterion of rows with this log-likelihood each, on average."""
+    return parameters.n_free * log(n_rows) - 2.0 * n_rows * log_likelihood
+
+
 # -- with rows ----------------------------------------------------------------------------------
 
 
@@ -120,10 +125,9 @@ class _Numbers:
 
     def _add(self, p: Parameters) -> None:
         score = log_likelihood(self.sample.judges, p)
-        bic = p.n_free * log(self.n_rows) - 2.0 * self.n_rows * score
-        r = p.n_components
-        if r not in self.trials or bic < self.trials[r].bic:
-            self.trials[r] = Trial(r, nan, score, bic, False)
+        value, r = bic(p, self.n_rows, score), p.n_components
+        if r not in self.trials or value < self.trials[r].bic:
+            self.trials[r] = Trial(r, nan, score, value, False)
 
 
 def chosen(trials: dict[int, Trial], number: int) -> tuple[Trial, ...]:
@@ -169,8 +173,9 @@ def _tested_numbers(
     for r in range(least, most + 1):
         is_needed = r == least  # the rank of the moments says so
         fit = fit_moments(
-            moments, r, context.rng, context.variance_floor, SMALLER, parent, is_needed
-        )
+            moments, r, context.rng, context.variance_floor, SMALLER, parent, is_needed,
+            context.n_threads,
+        )  # fmt: skip
         parent = fit.raw
         test = check_conditions(moments, parent, context.rng, correlations=False)
         tested[r] = (test.p_value, test.effect_size)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from math import log, nan
+from math import nan
 from typing import Literal
 
 import numpy as np
@@ -29,6 +29,7 @@ from momentmix.errors import CapacityError, DecompositionError, InputError
 from momentmix.fitting.automatic import (
     ROWS_PER_PARAMETER,
     Choice,
+    bic,
     choose_by_likelihood,
     choose_by_moments,
     chosen,
@@ -207,7 +208,8 @@ def _answer_at_order(
         is_needed = r > 1 and least_components(moments, rng) >= r
         smaller = parent = None
         if r > 1 and not is_needed:
-            smaller = fit_moments(moments, r - 1, rng, floor, SMALLER)
+            n_threads = context.n_threads
+            smaller = fit_moments(moments, r - 1, rng, floor, SMALLER, n_threads=n_threads)
             parent = smaller.raw
         fit = fit_moments(moments, r, rng, floor, ANSWER, parent, is_needed, context.n_threads)
     support = Support(r, True, "the rank of the moments shows it") if is_needed else None
@@ -315,8 +317,7 @@ def hear_certificate(
 
     def bic_of(fit: StandardFit) -> float:
         assert fit.diagnostics.log_likelihood is not None
-        n = moments.n_rows
-        return fit.parameters.n_free * log(n) - 2.0 * n * fit.diagnostics.log_likelihood
+        return bic(fit.parameters, moments.n_rows, fit.diagnostics.log_likelihood)
 
     for _ in range(MOST_HEARD):
         if not answer.diagnostics.certificate.test.p_value < LEAST_P_VALUE:

@@ -28,6 +28,7 @@ from momentmix.mixture.parameters import Parameters
 LARGEST_DISAGREEMENT = 0.02  # share of rows; twice the loss of accuracy that a certificate allows
 _ROWS = 2500  # drawn to compare two mixtures
 _STEPS = 40  # of EM after a merge
+_CLEAR_LOSS = 0.02  # nats a row: far more than two samples, or the prior of the variances, differ
 
 
 def support_from_moments(
@@ -77,10 +78,15 @@ def support_from_rows(
 ) -> Support:
     """Whether the likelihood or the moments reject one component less."""
     floor, r = np.full(moments.n_features, context.variance_floor), parameters.n_components
-    smaller = one_less(sample.features, parameters, floor, _STEPS, n_threads=context.n_threads)
+    n, d = moments.n_rows, moments.n_features
+    price = 0.5 * (2 * d + 1) * log(n) / n  # of the last component, in nats a row
+    # Where every merge stays far below, further steps would not change the answer.
+    target = log_likelihood(sample.features, parameters) - price - _CLEAR_LOSS
+    smaller = one_less(
+        sample.features, parameters, floor, _STEPS, n_threads=context.n_threads,
+        least_gain=price / 20, target=target,
+    )  # fmt: skip
     large, small = (log_likelihood(sample.judges, p) for p in (parameters, smaller))
-    n = moments.n_rows
-    price = 0.5 * (parameters.n_free - smaller.n_free) * log(n) / n
     fewer = f"{r - 1} component{'s' if r > 2 else ''}"
     if large - small > price:
         return Support(r, True, f"BIC rejects {fewer}")

@@ -10,8 +10,9 @@
 
 The model enters by its coefficients and features only (`momentmix.mixture.gaussian`). Coefficients
 of a batch of k mixtures, (k, r, n_statistics), give (k, r, n) instead of (r, n) in one matrix
-product. NumPy rows are worked on in tiles that stay in the cache of a processor; rows on a device
-in slabs, where they lie. All else is the same code.
+product. NumPy rows are worked on by compiled code, where the module is there, and otherwise in
+tiles that stay in the cache of a processor; rows on a device in slabs, where they lie. All else is
+the same code.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from numpy.typing import NDArray
 from momentmix._typing import Float
 from momentmix.mixture.gaussian import feature_parts, fill_features, standardized_coefficients
 from momentmix.mixture.parameters import HasParameters
+from momentmix.native import code
 from momentmix.parallel import few_threads, map_in_order, usable_cores
 from momentmix.rows.arrays import as_float64, free_bytes, namespace, on_device_of, to_numpy
 
@@ -155,6 +157,10 @@ def _sums(coefficients: Any, features: Any, xp: Any = np, out: Any = None) -> tu
     return _reshaped(statistics, coefficients.shape, xp), logs
 
 
+# What compiled code can make of each row.
+_KINDS: dict[Reduction, int] = {log_sums: 0, posteriors: 1, most_probable: 2}
+
+
 # -- features in memory -------------------------------------------------------------------------
 
 
@@ -182,6 +188,9 @@ def statistics_of(coefficients: Float, features: Float) -> tuple[Float, Float]:
     features : array of shape (n_statistics, n)
     """
     statistics, total = np.zeros_like(coefficients), np.zeros(coefficients.shape[:-2])
+    if code is not None:
+        _add_compiled(coefficients, features, None, None, statistics, total)
+        return statistics, total / features.shape[1]
     for tile, out in _feature_tiles(coefficients, features):
         tile_statistics, logs = _sums(coefficients, tile, out=out)
         statistics += tile_statistics
@@ -192,9 +201,31 @@ def statistics_of(coefficients: Float, features: Float) -> tuple[Float, Float]:
 def mean_log_densities(coefficients: Float, features: Float) -> Float:
     """Mean log-density of NumPy rows in memory under each mixture of a batch, of shape (k,)."""
     total = np.zeros(coefficients.shape[:-2])
+    if code is not None:
+        _add_compiled(coefficients, features, None, None, None, total)
+        return np.asarray(total / features.shape[1])
     for tile, out in _feature_tiles(coefficients, features):
         total += log_sums(joint_densities(coefficients, tile, out=out)).sum(axis=-1)
     return np.asarray(total / features.shape[1])
+
+
+def _add_compiled(
+    coefficients: Float,
+    table: Float,
+    columns: NDArray[np.int64] | None,
+    units: Float | None,
+    statistics: Float | None,
+    totals: Float,
+) -> None:
+    """Sums of an EM step by compiled code, into `statistics` (unless None) and `totals`.
+
+    The table holds features (n_statistics, n), or, with columns and units, rows.
+    """
+    coefficients = np.ascontiguousarray(coefficients)
+    r = coefficients.shape[-2]
+    code.em_sums(
+        coefficients, coefficients[..., 0].size // r, r, table, columns, units, statistics, totals
+    )
 
 
 # -- rows ---------------------------------------------------------------------------------------
@@ -230,7 +261,11 @@ class Density:
         """
         xp = namespace(rows)
         statistics, total = np.zeros_like(self.coefficients), 0.0
-        if xp is np:
+        if xp is np and code is not None and rows.dtype == np.float64:
+            totals = np.zeros(1)
+            _add_compiled(self.coefficients, rows, self.columns, self._units, statistics, totals)
+            total = float(totals[0])
+        elif xp is np:
             for _, features, out in self._tiles(rows):
                 part, logs = _sums(self.coefficients, features, np, out)
                 statistics += part
@@ -242,6 +277,11 @@ class Density:
                 statistics += to_numpy(part)
                 total += float(xp.sum(logs))
         return statistics, total, int(rows.shape[0])
+
+    @property
+    def _units(self) -> Float:
+        """Shift and inverse side by side, for compiled code."""
+        return np.stack([self.shift, self.inverse])
 
     def map_rows(self, rows: Any, reduce: Reduction) -> Any:
         """`reduce` of the joint densities of each row, of shape (n_rows,) or (n_rows, r).
@@ -259,9 +299,18 @@ class Density:
         n_rows = rows.shape[0]
         none = reduce(np.empty((self.coefficients.shape[0], 0)), np)
         result = np.empty((n_rows, *none.shape[:-1]), none.dtype)
+        kind = None if code is None else _KINDS.get(reduce)
+        table, units = np.ascontiguousarray(self.coefficients), self._units
 
         def work(start: int) -> None:
             block, block_result = rows[start : start + _BLOCK], result[start : start + _BLOCK]
+            if kind is not None:
+                n_left = code.map_rows(
+                    kind, table, len(table), np.asarray(block, dtype=np.float64), self.columns,
+                    units, block_result,
+                )  # fmt: skip
+                if not n_left:
+                    return  # otherwise rows without a density are left to the code below
             with np.errstate(invalid="ignore", over="ignore"):  # NaN and infinity give NaN
                 for place, features, out in self._tiles(block):
                     joint = joint_densities(self.coefficients, features, out=out)

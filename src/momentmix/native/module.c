@@ -10,6 +10,7 @@
 #define Py_LIMITED_API 0x030B0000
 #endif
 #include <Python.h>
+#include <float.h>
 #include <math.h>
 #include <pthread.h>
 #include <stddef.h>
@@ -21,6 +22,12 @@
 #define ROW (CHUNK + 8)    /* numbers from one row of the table to the next: not a power of two */
 #define MOST_THREADS 256
 enum { EACH, OUTER, PRODUCT }; /* kinds of steps */
+enum { LOG_DENSITIES, SHARES, LABELS }; /* what is asked of each row */
+#define SLAB 128           /* rows whose densities are made at a time: they fit the first cache */
+#define LEAST_IN_SUMS -200.0 /* where logarithms are cut off: see mixture/density.py */
+#define LEAST -700.0
+#define NOTHING 1e-303
+#define FEWEST_ROWS 1e-10 /* see mixture/gaussian.py */
 
 typedef ptrdiff_t isize;
 
@@ -28,6 +35,14 @@ typedef struct {
     isize n_features, half, first, n_monomials, n_weighted, n_sums, n_entries, n_steps, n_fills;
     const int64_t *steps, *positions;
 } program;
+
+/* Rows (n, columns) and units (shift, 1 / scale), or features (size, n) without units. */
+typedef struct {
+    const double *values, *units;
+    isize n, d, row_stride, column_stride;
+    const int64_t *columns;
+    int is_whole; /* the columns are neighbors in memory */
+} row_source;
 
 #define INLINE static inline __attribute__((always_inline))
 #define NOINLINE __attribute__((noinline))
@@ -49,6 +64,8 @@ typedef struct {
 #define NAME(x) JOIN(x, avx512)
 #include "lanes.h"
 #include "sums.h"
+#include "density.h"
+#include "lanes_end.h"
 #undef NAME
 #undef MM_AVX512
 #ifdef __clang__
@@ -63,6 +80,8 @@ typedef struct {
 #define NAME(x) JOIN(x, avx2)
 #include "lanes.h"
 #include "sums.h"
+#include "density.h"
+#include "lanes_end.h"
 #undef NAME
 #undef MM_AVX2
 #ifdef __clang__
@@ -77,6 +96,8 @@ typedef struct {
 #define NAME(x) JOIN(x, neon)
 #include "lanes.h"
 #include "sums.h"
+#include "density.h"
+#include "lanes_end.h"
 #undef NAME
 #undef MM_NEON
 
@@ -92,12 +113,14 @@ typedef struct {
     void (*extremes)(const double *, isize, isize, double *, double *);
     int (*in_range)(const double *, isize, double);
     void (*split)(double *, isize, const double *, isize, double *);
+    void (*em_sums)(const row_source *, const double *, isize, isize, double *, double *, double *);
+    isize (*map_rows)(const row_source *, int, const double *, isize, double *, double *);
 } instruction_set;
 
 #define CODE(set)                                                                                  \
     {                                                                                              \
         #set, tile_rows_##set, tile_columns_##set, block_##set, extremes_##set, in_range_##set,    \
-            split_##set                                                                            \
+            split_##set, em_sums_##set, map_rows_##set                                             \
     }
 static const instruction_set SETS[] = {
 #if defined(__x86_64__)
@@ -445,6 +468,8 @@ values_done:
     return result;
 }
 
+#include "mixtures.h"
+
 PyDoc_STRVAR(use_doc,
 "use(name=None)\n--\n\nTake the code for an instruction set; returns the names of all usable ones.");
 
@@ -499,6 +524,9 @@ static PyMethodDef METHODS[] = {
     {"add_digits", add_digits, METH_VARARGS, add_digits_doc},
     {"space_size", size_of_space, METH_VARARGS, space_size_doc},
     {"tile_shape", tile_shape, METH_NOARGS, tile_shape_doc},
+    {"em_sums", em_sums, METH_VARARGS, em_sums_doc},
+    {"em_steps", em_steps, METH_VARARGS, em_steps_doc},
+    {"map_rows", map_rows, METH_VARARGS, map_rows_doc},
     {"use", use, METH_VARARGS, use_doc},
     {NULL, NULL, 0, NULL},
 };

@@ -217,14 +217,3 @@ static void NAME(split)(double *values, isize n, const double *rounders, isize n
         }
     }
 }
-
-#undef V
-#undef VECTORS
-#undef WIDTH
-#undef TILE_ROWS
-#undef TILE_COLUMNS
-#undef LOAD
-#undef ZERO
-#undef FMA
-#undef MUL
-#undef HELD

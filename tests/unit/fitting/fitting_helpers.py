@@ -4,6 +4,7 @@ import numpy as np
 
 from momentmix import DiagonalMixture, StandardMoments
 from momentmix.fitting.conditions.conditions import gaussian_powers, point_powers
+from momentmix.fitting.conditions.monomial_covariance import monomial_correlation
 from momentmix.index_sets import index_sets
 from momentmix.mixture.gaussian import sample
 from momentmix.mixture.parameters import Parameters
@@ -62,3 +63,9 @@ def sample_means(conditions, parameters, n_rows, rng):
     blocks = (rows[start : start + 500] for start in range(0, n_rows, 500))
     highest = conditions.highest_exponent
     return sum(conditions.products(point_powers(b, highest)).sum(axis=1) for b in blocks) / n_rows
+
+
+def monomial_covariance(conditions, parameters):
+    """Covariance of one row's monomials under a mixture, of shape (n, n)."""
+    correlation, scale = monomial_correlation(conditions, parameters)
+    return correlation * scale * scale[:, None]

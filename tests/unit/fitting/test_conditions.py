@@ -4,11 +4,10 @@ from itertools import product
 
 import numpy as np
 import pytest
-from fitting_helpers import exact_moments, parameters_of, random_mixture
+from fitting_helpers import exact_moments, monomial_covariance, parameters_of, random_mixture
 
 from momentmix.fitting.conditions.conditions import build_conditions, point_powers
 from momentmix.fitting.conditions.derivative import by_feature, derivative
-from momentmix.fitting.conditions.monomial_covariance import monomial_covariance
 from momentmix.fitting.inference.correlations import find_correlations
 from momentmix.fitting.inference.whitening import Whitening
 from momentmix.mixture.parameters import Parameters, parameters_from
@@ -207,6 +206,7 @@ def test_a_correlation_within_components_is_found_and_measured(case):
     values = np.mean(
         [conditions.products(point_powers(b, 6)).mean(axis=1) for b in np.split(rows, 100)], 0
     )
-    found = find_correlations(whitening, conditions, p, whitening.remainder(values), n)
+    remainder = whitening.projection.project(whitening.residual(values))
+    found = find_correlations(whitening, conditions, p, remainder, n)
     assert (found[0].first, found[0].second) == (1, 3)
     assert abs(found[0].value - strength) < 5 * abs(found[0].value / found[0].deviates)

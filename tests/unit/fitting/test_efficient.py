@@ -2,11 +2,16 @@
 
 import numpy as np
 import pytest
-from fitting_helpers import exact_moments, parameters_of, random_mixture, sample_means
+from fitting_helpers import (
+    exact_moments,
+    monomial_covariance,
+    parameters_of,
+    random_mixture,
+    sample_means,
+)
 
 from momentmix.fitting.conditions.conditions import Conditions, build_conditions
 from momentmix.fitting.conditions.derivative import by_feature, derivative
-from momentmix.fitting.conditions.monomial_covariance import monomial_covariance
 from momentmix.fitting.inference.whitening import Whitening
 from momentmix.fitting.moment.efficient import efficient_polish, efficient_step
 from momentmix.fitting.moment.polish import parameter_bounds

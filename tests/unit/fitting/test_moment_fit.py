@@ -2,14 +2,19 @@
 
 import numpy as np
 import pytest
-from fitting_helpers import exact_moments, matched, parameters_of, random_mixture
+from fitting_helpers import (
+    exact_moments,
+    matched,
+    monomial_covariance,
+    parameters_of,
+    random_mixture,
+)
 
 from momentmix import DiagonalMixture, fit, summarize
 from momentmix.capacity import choose_order, count_monomials, largest_rank, robust_rank
 from momentmix.errors import InputError
 from momentmix.fitting.automatic import elbow, least_components
 from momentmix.fitting.conditions.conditions import build_conditions
-from momentmix.fitting.conditions.monomial_covariance import monomial_covariance
 from momentmix.fitting.inference.whitening import Whitening, gram
 from momentmix.fitting.moment.candidates import draw_candidates, partition_shapes
 from momentmix.fitting.moment.moment_fit import fit_moments, one_component, resolvable_variances

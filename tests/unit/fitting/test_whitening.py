@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
-from fitting_helpers import exact_moments, parameters_of, random_mixture
+from fitting_helpers import exact_moments, monomial_covariance, parameters_of, random_mixture
 
 from momentmix import DiagonalMixture
 from momentmix.fitting.conditions.conditions import build_conditions, point_powers
-from momentmix.fitting.conditions.monomial_covariance import monomial_covariance
 from momentmix.fitting.inference import whitening as module
 from momentmix.fitting.inference.whitening import Projection, Whitening
 from momentmix.mixture.gaussian import sample
@@ -50,13 +49,27 @@ def test_the_first_conditions_are_whitened_as_if_alone(case, kind):
     assert np.allclose(among_all, left, atol=1e-3) == (n == conditions.size)
 
 
+def test_whitening_often_gives_the_same(case):
+    conditions, p, whitening = case
+    columns = np.random.default_rng(2).standard_normal((conditions.size, 3))
+    often = Whitening(conditions, p, often=True)
+    np.testing.assert_allclose(often.whiten(columns), whitening.whiten(columns), atol=1e-6)
+    np.testing.assert_array_equal(often.whiten(columns[:, 0]), whitening.whiten(columns[:, 0]))
+
+
+def test_the_last_conditions_are_whitened_as_among_all(case):
+    conditions, _, whitening = case
+    units = np.eye(conditions.size)[:, -7:] * whitening.scale[:, None]
+    np.testing.assert_allclose(whitening.whiten_last(7), whitening.whiten(units), atol=1e-9)
+
+
 def test_a_remainder_is_orthogonal_to_every_slope(case):
     conditions, _, whitening = case
     values = conditions.values + 1e-3 * np.random.default_rng(1).standard_normal(conditions.size)
-    left = whitening.remainder(values)
+    left = whitening.projection.project(whitening.residual(values))
     assert np.linalg.norm(left) > 1e-3
     np.testing.assert_allclose(whitening.projection.slopes.T @ left, 0.0, atol=1e-10)
-    np.testing.assert_allclose(whitening.remainder(whitening.model), 0.0, atol=1e-12)
+    np.testing.assert_array_equal(whitening.residual(whitening.model), 0.0)
 
 
 def two_valued(variance, n_copies):
@@ -116,7 +129,7 @@ def test_slopes_are_computed_when_they_are_asked_for(case, monkeypatch):
     assert calls == []
     first = whitening.projection
     whitening.leading(20)
-    whitening.remainder(conditions.values)
+    whitening.projection.project(whitening.residual(conditions.values))
     assert len(calls) == 1
     assert whitening.projection is first
 

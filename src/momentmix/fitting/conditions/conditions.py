@@ -303,19 +303,23 @@ def build_conditions(
         powered += _high_groups(moments, highest_power, most_pairs, rng)
     d, width = moments.n_features, max(1, min(highest, moments.order))
     squared_width = 1 + max(1, min(squared_order, len(moments.squared) - 1))
-    exponents = [np.tile(group.exponents, (group.values.size, 1)) for group in powered]
+    exponents = np.array([group.exponents for group in powered], dtype=np.int64).reshape(-1, 2)
+    sizes = [group.values.size for group in powered]
     return Conditions(
         d,
         _padded(plain, width, d),
         _padded(powered, squared_width, d),
-        np.concatenate([np.zeros((0, 2), dtype=np.int64), *exponents]),
+        np.repeat(exponents, sizes, axis=0),
         np.concatenate([group.values for group in plain + powered]),
     )
 
 
 def _padded(groups: list[_Group], width: int, filler: int) -> Int:
-    tables = [
-        np.pad(g.sets, ((0, 0), (0, width - g.sets.shape[1])), constant_values=filler)
-        for g in groups
-    ]
-    return np.concatenate(tables) if tables else np.zeros((0, width), dtype=np.int64)
+    """Features of all groups, one condition a row."""
+    table = np.full((sum(len(group.sets) for group in groups), width), filler)
+    start = 0
+    for group in groups:
+        n, size = group.sets.shape
+        table[start : start + n, :size] = group.sets
+        start += n
+    return table

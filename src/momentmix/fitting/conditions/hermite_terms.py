@@ -56,12 +56,14 @@ def _expansion(features: Int, exponents: Int, filler: int) -> tuple[Int, Int]:
     count = int(highest.max(initial=0)) + 1
     base = count * (filler + 1)
     keys = np.zeros(places.shape, dtype=np.int64)
-    fits = (degrees[None] <= exponents[:, None, :]).all(axis=2)
+    fits = np.all(degrees[None] <= exponents[:, None, :], axis=2)
     for term, degree in enumerate(degrees):
-        codes = np.where(degree > 0, features * count + degree, 0)
-        codes = np.sort(codes, axis=1)
-        for t in range(width):
-            keys[:, term] = keys[:, term] * base + codes[:, t]
+        rows = np.flatnonzero(fits[:, term])
+        codes = np.sort(np.where(degree > 0, features[rows] * count + degree, 0), axis=1)
+        key = codes[:, 0]
+        for t in range(1, width):
+            key = key * base + codes[:, t]
+        keys[rows, term] = key
     _, index = np.unique(keys[fits], return_inverse=True)
     places[fits] = index
     return places, degrees

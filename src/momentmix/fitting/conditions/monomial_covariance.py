@@ -1,4 +1,4 @@
-"""Covariance of monomials under a mixture of product Gaussians, in closed form.
+"""Correlations of monomials under a mixture of product Gaussians, in closed form.
 
 | symbol | name here | shape |
 |---|---|---|
@@ -24,28 +24,34 @@ from momentmix.fitting.conditions.conditions import Conditions, gaussian_powers
 from momentmix.mixture.parameters import Parameters
 
 _LARGE = 12  # monomials that share a Hermite product; smaller products would cost only overhead
+_LEAST_VARIANCE = 1e-12  # of a monomial; that of a constant is 0
 
 
-def monomial_covariance(conditions: Conditions, parameters: Parameters) -> Float:
-    """Covariance of one row's monomials, of shape (n, n)."""
+def monomial_correlation(conditions: Conditions, parameters: Parameters) -> tuple[Float, Float]:
+    """Correlations of one row's monomials, of shape (n, n), and their standard deviations (n,).
+
+    Coefficients are divided by the deviations first: the table of all pairs is written once.
+    """
     row, factors, exponents, degrees, starts, sizes = conditions.hermite_terms
     values = _coefficients(factors, exponents, degrees, parameters)
-    n = conditions.size
-    second = np.zeros((n, n))
-    for start, size in zip(starts[sizes >= _LARGE], sizes[sizes >= _LARGE], strict=True):
+    n, mean = conditions.size, conditions.model(parameters)
+    variances = np.bincount(row, (values**2).sum(axis=1), minlength=n) - mean**2
+    scale = np.sqrt(np.maximum(variances, _LEAST_VARIANCE))
+    values /= scale[row, None]
+    mean /= scale
+    # The first product is the constant, which every monomial holds; rows come in order.
+    constant = values[:n]
+    second = np.hstack([constant, -mean[:, None]]) @ np.hstack([constant, mean[:, None]]).T
+    large = sizes >= _LARGE
+    for start, size in zip(starts[large][1:], sizes[large][1:], strict=True):
         rows, table = row[start : start + size], values[start : start + size]
-        if size == n:  # the constant, which every monomial holds; rows come in order
-            second += table @ table.T
-        else:
-            second[rows[:, None], rows] += table @ table.T
-    for size in np.unique(sizes[sizes < _LARGE]):
+        second[rows[:, None], rows] += table @ table.T
+    for size in np.unique(sizes[~large]):
         places_of_size = starts[sizes == size][:, None] + np.arange(size)
         rows, tables = row[places_of_size], values[places_of_size]  # (groups, size), (…, r)
         flat = rows[:, :, None] * n + rows[:, None, :]
         np.add.at(second.reshape(-1), flat, tables @ tables.transpose(0, 2, 1))
-    mean_vector = conditions.model(parameters)
-    second -= np.outer(mean_vector, mean_vector)
-    return second
+    return second, scale
 
 
 def _coefficients(features: Int, exponents: Int, degrees: Int, parameters: Parameters) -> Float:

@@ -16,8 +16,12 @@ from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.mixture.density import TILE_ENTRIES, Density, mean_log_densities, statistics_of
 from momentmix.mixture.gaussian import VariancePrior, coefficients, m_step
 from momentmix.mixture.parameters import Parameters
+from momentmix.native import code
 from momentmix.parallel import map_in_order
 from momentmix.rows.protocol import Rows
+
+_ROUND = 5  # EM steps between looks at the gains
+_ROUNDS_AHEAD = 20.0  # a mixture that needs more rounds like the last does not catch up
 
 
 class Pass(NamedTuple):
@@ -41,8 +45,9 @@ def run_batch(
 ) -> tuple[Parameters, Float]:
     """EM for a batch on rows in memory; `objectives` before the last step, of shape (k,).
 
-    Small mixtures share their matrix products; large ones are run on threads. Which of them share
-    does not depend on the number of threads, so that neither do the bits.
+    Mixtures are run on threads. Those of a thread share the reading of the rows, and nothing else:
+    the bits do not depend on the number of threads. Without compiled code small ones share their
+    matrix products too, and which of them do does not depend on it either.
 
     Parameters
     ----------
@@ -51,22 +56,67 @@ def run_batch(
     prior : VariancePrior
     """
     k, r = start.weights.shape
-    # Mixtures share a product until its tile of densities is as wide as the cache allows.
-    n_groups = int(np.clip(k * r * features.shape[1] // TILE_ENTRIES, 1, k))
+    n_groups = min(k, n_threads)
+    if code is None:
+        # Mixtures share a product until its tile of densities is as wide as the cache allows.
+        n_groups = int(np.clip(k * r * features.shape[1] // TILE_ENTRIES, 1, k))
     edges = np.linspace(0, k, n_groups + 1).astype(int)
 
     def run(group: Parameters) -> tuple[Parameters, Float]:
-        before, mean_log = group, np.zeros(group.weights.shape[0])
-        for _ in range(n_steps):
-            before = group
-            statistics, mean_log = statistics_of(coefficients(group), features)
-            group = m_step(statistics, prior)
-        return group, mean_log + prior.log_density(before) / features.shape[1]
+        before = _steps(features, group, prior, n_steps - 1)
+        statistics, mean_log = statistics_of(coefficients(before), features)
+        return m_step(statistics, prior), mean_log + prior.log_density(before) / features.shape[1]
 
     groups = [start[a:b] for a, b in pairwise(edges)]
     results = list(map_in_order(run, groups, min(n_threads, n_groups)))
     batch = Parameters.concatenate([group for group, _ in results])
     return batch, np.concatenate([values for _, values in results])
+
+
+def _steps(features: Float, batch: Parameters, prior: VariancePrior, n_steps: int) -> Parameters:
+    """EM steps of a batch of mixtures."""
+    if code is None:
+        for _ in range(n_steps):
+            batch = m_step(statistics_of(coefficients(batch), features)[0], prior)
+        return batch
+    weights, means, variances = (x.copy() for x in (batch.weights, batch.means, batch.variances))
+    floor = np.ascontiguousarray(np.broadcast_to(prior.floor, means.shape[-1:]), dtype=np.float64)
+    code.em_steps(
+        features, n_steps, weights.shape[-1], prior.scale, prior.added_squares, floor,
+        weights, means, variances,
+    )  # fmt: skip
+    return Parameters(weights, means, variances)
+
+
+def settle(
+    features: Float,
+    start: Parameters,
+    prior: VariancePrior,
+    max_steps: int,
+    n_threads: int = 1,
+    least_gain: float = 5e-5,
+    target: float | None = None,
+) -> tuple[Parameters, Float]:
+    """EM of a batch in rounds of five steps; the parameters and their last objectives, (k,).
+
+    Mixtures that have come to rest take no further part: a round gains less than `least_gain` nats
+    a row. Nor do those that cannot catch up with the best, or with `target`; −∞ keeps them all.
+    """
+    settled = [start[i] for i in range(len(start.weights))]
+    active, last = np.arange(len(settled)), np.full(len(settled), -np.inf)
+    for done in range(0, max_steps, _ROUND):
+        n_steps = min(_ROUND, max_steps - done)
+        batch = Parameters.stack([settled[i] for i in active])
+        batch, values = run_batch(features, batch, prior, n_steps, n_threads)
+        for place, i in enumerate(active):
+            settled[i] = batch[place]
+        gains = values - last[active]
+        last[active] = values
+        best = last.max() if target is None else target
+        active = active[(gains > least_gain) & (values + _ROUNDS_AHEAD * gains >= best)]
+        if not active.size:
+            break
+    return Parameters.stack(settled), last
 
 
 def log_likelihoods(features: Float, batch: Parameters) -> Float:

@@ -133,11 +133,12 @@ def _price(
     options = Parameters.stack([_merged_pair(current, i, k) for i, k in pairs])
     columns = np.exp(np.minimum(component_densities(features, options) - top, 600.0))
     total = np.maximum(current.weights @ densities, _TINY)
+    log_total = np.log(total)
     gains = np.empty(len(pairs))
     for a, (i, k) in enumerate(pairs):
         lost = current.weights[i] * densities[i] + current.weights[k] * densities[k]
         changed = np.maximum(total - lost, 0.0) + options.weights[a] * columns[a]
-        gains[a] = (np.log(np.maximum(changed, _TINY)) - np.log(total)).mean()
+        gains[a] = (np.log(np.maximum(changed, _TINY)) - log_total).mean()
     return pairs, gains, columns
 
 

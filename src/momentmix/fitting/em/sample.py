@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.mixture.gaussian import features_of
+from momentmix.mixture.gaussian import fill_features, n_statistics
 from momentmix.rows.protocol import Rows
 
 ALL_ROWS_BELOW = 20000  # with fewer rows, candidates are made on all of them: it takes seconds
@@ -44,10 +44,10 @@ def draw_sample(rows: Rows, moments: StandardMoments, rng: np.random.Generator) 
     """
     n, is_all = rows.n_rows, rows.n_rows <= ALL_ROWS_BELOW
     size = min(n, 2 * ALL_ROWS_BELOW)
-    values = _standardized(rows, moments, _random_places(n, size, rng))
+    values = _taken(rows, moments, _random_places(n, size, rng))
     if is_all:
         values = values[np.lexsort(values.T)]
-    features = features_of(values[rng.permutation(size)])
+    features = _features(values[rng.permutation(size)], moments)
     if is_all:
         return Sample(features, features, True)
     return Sample(features[:, : size // 2], features[:, size // 2 :], False)
@@ -65,7 +65,7 @@ def information_rows(
         return sample.all_features
     size = int(max(2 * ALL_ROWS_BELOW, _INFORMATION_WORK / n_parameters**2))
     places = _random_places(rows.n_rows, min(size, rows.n_rows), rng)
-    return features_of(_standardized(rows, moments, places))
+    return _features(_taken(rows, moments, places), moments)
 
 
 def _random_places(n: int, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -73,9 +73,17 @@ def _random_places(n: int, size: int, rng: np.random.Generator) -> NDArray[np.in
     return np.arange(n) if size == n else np.sort(rng.choice(n, size=size, replace=False))
 
 
-def _standardized(rows: Rows, moments: StandardMoments, places: NDArray[np.int64]) -> Float:
-    """Rows with these numbers, as standardized features."""
+def _taken(rows: Rows, moments: StandardMoments, places: NDArray[np.int64]) -> Float:
+    """Rows with these numbers, the columns that vary."""
     values = rows.take(places)
-    if moments.n_features < values.shape[1]:
-        values = values[:, moments.columns]
-    return np.asarray((values - moments.shift) * (1.0 / moments.scale))
+    return values[:, moments.columns] if moments.n_features < values.shape[1] else values
+
+
+def _features(values: Float, moments: StandardMoments) -> Float:
+    """T(z) of standardized rows z, written where it stays."""
+    n, d = values.shape
+    features = np.empty((n_statistics(d), n))
+    np.subtract(values.T, moments.shift[:, None], out=features[:d])
+    features[:d] *= (1.0 / moments.scale)[:, None]
+    fill_features(features)
+    return features

@@ -15,7 +15,7 @@ from enum import Enum
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.fitting.em.em import log_likelihoods, run_batch
+from momentmix.fitting.em.em import log_likelihoods, run_batch, settle
 from momentmix.fitting.em.pooling import merge_copies, pool_components, pool_weights, reduce_pool
 from momentmix.fitting.em.repair import repair
 from momentmix.fitting.em.sample import Sample
@@ -26,6 +26,7 @@ from momentmix.parallel import few_threads
 
 _SHORT_ROWS = 8000  # rows of the short runs, which only have to tell good starts from poor ones
 _SHORT_STEPS = 30
+_AT_REST = 1e-5  # nats a row in five steps of a short run: it has found its optimum
 FEW_ROWS = 4000  # with fewer, local optima are many, and EM steps cost next to nothing
 _STARTS, _ROUNDS = 4, 3  # starts of each kind in a round, at least, and rounds at most
 _STARTED_COMPONENTS = 40  # few components are cheap: more starts, for structured data
@@ -174,7 +175,9 @@ class _Search:
         arguments = (self.short, self.n_components, n_starts, self.prior, self.rng)
         for kind, make in ((Kind.SEEDED, seeded_starts), (Kind.RANDOM, random_starts)):
             start = make(*arguments)
-            batch, _ = run_batch(self.short, start, self.prior, _SHORT_STEPS, self.n_threads)
+            batch, _ = settle(
+                self.short, start, self.prior, _SHORT_STEPS, self.n_threads, _AT_REST, -np.inf
+            )
             first = 1 + sum(origin.kind is kind for origin in self.runs)
             self.runs.update({Origin(kind, first + k): batch[k] for k in range(n_starts)})
 
@@ -236,24 +239,9 @@ class _Search:
         return _best_first(options, self.sample.judges, self.prior)
 
     def converge(self, options: list[Parameters]) -> Parameters:
-        """EM on the sample in rounds of five steps, of all options at once.
-
-        Mixtures that have come to rest, or cannot catch up with the best, take no further part.
-        """
-        settled = list(options)
-        active, last = np.arange(len(options)), np.full(len(options), -np.inf)
-        for _ in range(0, self.max_steps, 5):
-            batch = Parameters.stack([settled[k] for k in active])
-            batch, values = run_batch(self.sample.features, batch, self.prior, 5, self.n_threads)
-            for place, k in enumerate(active):
-                settled[k] = batch[place]
-            gains = values - last[active]
-            last[active] = values
-            in_reach = values + 20.0 * gains >= last.max()
-            active = active[(gains > 5e-5) & in_reach]
-            if not active.size:
-                break
-        return Parameters.stack(settled)
+        """EM on the sample, of all options at once."""
+        features, start = self.sample.features, Parameters.stack(options)
+        return settle(features, start, self.prior, self.max_steps, self.n_threads)[0]
 
 
 def _best_first(

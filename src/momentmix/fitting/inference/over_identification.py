@@ -146,7 +146,8 @@ def check_conditions(
     dof = whitening.degrees_of_freedom(whitening.projection)
     if dof <= 0:
         return UNTESTABLE
-    statistics = n * group_test.statistics(conditions.values)
+    residual = whitening.residual(conditions.values)
+    statistics = n * group_test.statistics(residual)
     centers = np.array(group_test.degrees_of_freedom, dtype=float)
     variances = 2.0 * centers + group_test.fourth_cumulants / n
     p_values = _corrected(statistics, centers, variances, group_test.n_tests)
@@ -166,7 +167,7 @@ def check_conditions(
     least = int(np.argmin(p_values))
     excess = max(statistics[least] - centers[least], 0.0)
     result = OverIdentification(
-        n * float(group_test.total(conditions.values)),
+        n * float(_squared_length(whitening.projection, residual)),
         dof,
         groups[least].p_value,
         float(np.sqrt(excess / (groups[least].degrees_of_freedom * n))),
@@ -176,7 +177,7 @@ def check_conditions(
     )
     if correlations and result.p_value < LEAST_P_VALUE:
         columns = moments.columns.tolist()
-        remainder = whitening.remainder(conditions.values)
+        remainder = whitening.projection.project(residual)
         result.correlations.extend(
             replace(c, first=columns[c.first], second=columns[c.second])
             for c in find_correlations(whitening, conditions, parameters, remainder, n)
@@ -192,7 +193,7 @@ def _corrected(statistics: Float, centers: Float, variances: Float, n_tests: Flo
 
 
 class _GroupTest:
-    """Statistics of the groups of conditions, as functions of observed means.
+    """Statistics of the groups of conditions, as functions of whitened residuals.
 
     Attributes
     ----------
@@ -249,10 +250,8 @@ class _GroupTest:
     def _shape_directions(self) -> dict[int, Float]:
         """Orthonormal directions of each column's powers, parameters projected out."""
         conditions, whitening = self.conditions, self.whitening
-        shape = np.flatnonzero(conditions.is_shape)
-        unit = np.zeros((conditions.size, shape.size))
-        unit[shape, np.arange(shape.size)] = 1.0
-        white = whitening.whiten(unit * whitening.scale[:, None])
+        shape = np.flatnonzero(conditions.is_shape)  # the last conditions
+        white = whitening.whiten_last(shape.size)
         left = whitening.projection.project(white)
         directions = {}
         feature = conditions.slots[shape, 0]
@@ -265,9 +264,11 @@ class _GroupTest:
                 directions[j] = kept
         return directions
 
-    def statistics(self, values: Float) -> Float:
-        """Statistics per row of all groups, of shape (n_groups,) or (n_groups, k)."""
-        white = self.whitening.whiten((values.T - self.whitening.model).T)
+    def statistics(self, white: Float) -> Float:
+        """Statistics per row of all groups, of shape (n_groups,) or (n_groups, k).
+
+        `white` is `Whitening.residual` of the observed means.
+        """
         results = []
         for projection, before in self._steps:
             statistic = _squared_length(projection, white)
@@ -276,11 +277,6 @@ class _GroupTest:
             results.append(statistic)
         results += [((basis.T @ white) ** 2).sum(axis=0) for basis in self._columns.values()]
         return np.array(results)
-
-    def total(self, values: Float) -> Float:
-        """Statistic per row of all conditions together."""
-        white = self.whitening.whiten((values.T - self.whitening.model).T)
-        return _squared_length(self.whitening.projection, white)
 
 
 def fourth_cumulants_of_powers(parameters: Parameters, highest: int) -> Float:
@@ -352,7 +348,7 @@ def _bootstrap_draws(
     for b in range(_BOOTSTRAP_DRAWS):
         rows, _ = gaussian.sample(parameters.normalized(), n_rows, rng)
         means[:, b] = _sample_means(conditions, rows)
-    return group_test.statistics(means)
+    return group_test.statistics(group_test.whitening.residual(means))
 
 
 def _sample_means(conditions: Conditions, rows: Float) -> Float:

@@ -95,7 +95,7 @@ def _one_partition(
     u, s, vt = np.linalg.svd(cross, full_matrices=False)
     r = n_components
     u, s, v = u[:, :r], np.maximum(s[:r], 1e-12 * s[0]), vt[:r].T
-    operators = np.array([u.T @ _gather(moments, left_sets, right_sets, c) @ v / s for c in rest])
+    operators = u.T @ _gather(moments, left_sets, right_sets, rest) @ v / s
     mix = np.tensordot(rng.normal(size=rest.size), operators, axes=1)
     try:
         _, vectors = np.linalg.eig(mix)  # of a complex pair, both real parts are candidates
@@ -177,21 +177,24 @@ def _sets(features: Int, degree: int) -> list[Int]:
 
 
 def _gather(
-    moments: StandardMoments, left: list[Int], right: list[Int], extra: int | None
+    moments: StandardMoments, left: list[Int], right: list[Int], extra: Int | None
 ) -> Float:
-    """E[z_extra φ_A φ_Bᵀ], read from the moments."""
-    blocks = []
+    """E[φ_A φ_Bᵀ] from the moments, or E[z_c φ_A φ_Bᵀ] of each c of `extra`, (…, F_A, F_B)."""
+    width = 0 if extra is None else 1
+    head = () if extra is None else (extra.size,)
+    table = np.empty((*head, sum(map(len, left)), sum(map(len, right))))
+    start = 0
     for rows in left:
-        row = []
+        stop, first = start + len(rows), 0
         for columns in right:
-            shape = (rows.shape[0], columns.shape[0])
-            parts = [
-                np.broadcast_to(rows[:, None, :], (*shape, rows.shape[1])),
-                np.broadcast_to(columns[None, :, :], (*shape, columns.shape[1])),
-            ]
+            last, p, q = first + len(columns), rows.shape[1], columns.shape[1]
+            union = np.empty((*head, len(rows), len(columns), p + q + width), dtype=rows.dtype)
+            union[..., :p] = rows[:, None]
+            union[..., p : p + q] = columns
             if extra is not None:
-                parts.append(np.full((*shape, 1), extra))
-            union = np.sort(np.concatenate(parts, axis=2), axis=2)
-            row.append(moments.orders[union.shape[2]][colex_rank(union)])
-        blocks.append(row)
-    return np.block(blocks)
+                union[..., -1] = extra[:, None, None]
+            union.sort(axis=-1)
+            table[..., start:stop, first:last] = moments.orders[p + q + width][colex_rank(union)]
+            first = last
+        start = stop
+    return table

@@ -47,6 +47,7 @@ from momentmix.fitting.moment.selection import select_means
 from momentmix.fitting.moment.splits import split_starts
 from momentmix.fitting.moment.variances import fit_variances
 from momentmix.mixture.parameters import Parameters
+from momentmix.parallel import few_threads, map_in_order
 
 HIGHEST_PLAIN = 4  # orders that take part in selection and polish; candidates may use more
 GOOD_MISFIT = 1.0  # ‖ρ‖² per degree of freedom; good optima sit at 0.4–0.6 since noises correlate
@@ -149,9 +150,9 @@ def fit_moments(
     """
     if n_components == 1:
         return _closed_form(moments, floor, rng)
-    search = _Search(moments, n_components, rng, floor, effort)
+    search = _Search(moments, n_components, rng, floor, effort, n_threads)
     search.run(parent, is_needed)
-    return search.result(n_threads)
+    return search.result()
 
 
 class _Search:
@@ -164,8 +165,10 @@ class _Search:
         rng: np.random.Generator,
         floor: float,
         effort: Effort,
+        n_threads: int,
     ) -> None:
         self.moments, self.rng, self.floor, self.effort = moments, rng, floor, effort
+        self.n_threads = n_threads
         self.r, d = n_components, moments.n_features
         self.n_parameters = n_components * (2 * d + 1)
         # Conditions: time is bounded, parameters over-determined.
@@ -221,7 +224,8 @@ class _Search:
             parent = fit_moments(self.moments, self.r - 1, self.rng, self.floor, START).raw
         # One is enough to see whether an accepted answer has a rival.
         count = 1 if any(option.is_accepted for option in self.tried) else 2
-        for p in _best_splits(self.moments, parent, self.bounds, self.rng)[:count]:
+        splits = _best_splits(self.moments, parent, self.bounds, self.rng, self.n_threads)
+        for p in splits[:count]:
             self.add(p)
 
     def add(self, p: Parameters) -> None:
@@ -236,7 +240,7 @@ class _Search:
         criterion = test.statistic + whitening.log_determinant
         self.tried.append(_Tried(p, test, efficient, criterion))
 
-    def result(self, n_threads: int) -> MomentFit:
+    def result(self) -> MomentFit:
         """The best answer after its last steps, and its rivals."""
         best, effort, floor = self.best, self.effort, self.floor
         rivals = [x.usable(floor) for x in self.tried if x is not best and x.rivals(best)]
@@ -262,7 +266,7 @@ class _Search:
         polished = _joint_polish(self.full, best.parameters, self.moments, floor, [stop])
         raw = polished.parameters
         uncertainty = uncertainty_of_moment_fit(
-            self.full, raw, polished.noise, n, self.rng, n_threads
+            self.full, raw, polished.noise, n, self.rng, self.n_threads
         )
         answer = resolvable_variances(raw, uncertainty.deviations(), floor)
         return MomentFit(answer, raw, uncertainty, rivals)
@@ -304,21 +308,26 @@ def _best_splits(
     parent: Parameters,
     bounds: tuple[Float, Float],
     rng: np.random.Generator,
+    n_threads: int = 1,
 ) -> list[Parameters]:
     """The best starts that split a component of an answer with one component less."""
     conditions = build_conditions(moments, 2, 1, SPLIT_CONDITIONS, rng, HIGHEST_POWER)
     conditions = conditions.subset(np.arange(1, conditions.size))
     # One covariance for all, or costs could not be compared.
-    whitening = Whitening(conditions, parent)
-    starts = [(start, np.inf) for start in split_starts(moments, parent)]
+    whitening = Whitening(conditions, parent, often=True)
+    starts = split_starts(moments, parent)
     for kept, n_steps in SPLIT_STEPS:
-        for place, (p, _) in enumerate(starts[:kept]):
+
+        def stepped(p: Parameters, n_steps: int = n_steps) -> tuple[Parameters, float]:
             cost = np.inf
             for _ in range(n_steps):
                 p, cost, _ = efficient_step(conditions, p, bounds, whitening)
-            starts[place] = (p, cost)
-        starts = sorted(starts[:kept], key=lambda start: start[1])
-    return [p for p, _ in starts[:2]]
+            return p, cost
+
+        with few_threads(n_threads > 1):
+            ends = list(map_in_order(stepped, starts[:kept], n_threads))
+        starts = [p for p, _ in sorted(ends, key=lambda end: end[1])]
+    return starts[:2]
 
 
 def _closed_form(moments: StandardMoments, floor: float, rng: np.random.Generator) -> MomentFit:

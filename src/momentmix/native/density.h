@@ -1,0 +1,311 @@
+/* Rows → log-densities of mixtures and sums of an EM step, for one instruction set.
+ *
+ * The table holds T(z) = (z, z², 1), one statistic in each of its rows and SLAB rows of data side
+ * by side; `joint` holds log ω_i p_i(z) in the same way, then the shares of the components. See
+ * mixture/density.py, whose functions do the same with NumPy.
+ */
+#if defined(MM_AVX512)
+#define MAX(a, b) _mm512_max_pd(a, b)
+#define SPLAT(x) _mm512_set1_pd(x)
+#define STORE(p, x) _mm512_storeu_pd(p, x)
+#define GROUP 4 /* vectors of rows that share the loads of the coefficients */
+#elif defined(MM_AVX2)
+#define MAX(a, b) _mm256_max_pd(a, b)
+#define SPLAT(x) _mm256_set1_pd(x)
+#define STORE(p, x) _mm256_storeu_pd(p, x)
+#define GROUP 2
+#else
+#define MAX(a, b) vmaxq_f64(a, b)
+#define SPLAT(x) vdupq_n_f64(x)
+#define STORE(p, x) vst1q_f64(p, x)
+#define GROUP 4
+#endif
+typedef long long NAME(whole) __attribute__((vector_size(sizeof(V))));
+
+/* e^x for −708 < x < 709 to within a unit in the last place: 2^n times a polynomial of degree 11 of
+ * |x − n log 2| ≤ ½ log 2, which interpolates at Chebyshev nodes. */
+INLINE V NAME(exponential)(V x)
+{
+    /* The sum with 1.5·2^52 has n in its last bits; shifted, they are an exponent. */
+    V shifted = FMA(x, SPLAT(0x1.71547652b82fep+0), SPLAT(0x1.8p52));
+    V n = shifted - SPLAT(0x1.8p52);
+    V t = FMA(n, SPLAT(-0x1.62e42fefa3800p-1), x);
+    t = FMA(n, SPLAT(-0x1.ef35793c76730p-45), t);
+    V y = SPLAT(0x1.af632a0f7e2cfp-26);
+    y = FMA(y, t, SPLAT(0x1.28b4101c77212p-22));
+    y = FMA(y, t, SPLAT(0x1.71ddf56d8deb5p-19));
+    y = FMA(y, t, SPLAT(0x1.a01991a10d9aep-16));
+    y = FMA(y, t, SPLAT(0x1.a01a01b1461c5p-13));
+    y = FMA(y, t, SPLAT(0x1.6c16c1880029fp-10));
+    y = FMA(y, t, SPLAT(0x1.111111110f21ep-7));
+    y = FMA(y, t, SPLAT(0x1.555555554f0bap-5));
+    y = FMA(y, t, SPLAT(0x1.555555555555ap-3));
+    y = FMA(y, t, SPLAT(0x1.0000000000011p-1));
+    y = FMA(y, t, SPLAT(1.0));
+    y = FMA(y, t, SPLAT(1.0));
+    return (V)(((NAME(whole))shifted << 52) + (NAME(whole))y);
+}
+
+/* Log-densities of I components and GROUP vectors of rows. */
+INLINE void NAME(joint_tile)(const int I, const double *coefficients, isize size, const double *table,
+                             double *joint)
+{
+    V sums[4][GROUP];
+    for (int i = 0; i < I; i++)
+        for (int g = 0; g < GROUP; g++)
+            sums[i][g] = SPLAT(coefficients[i * size + size - 1]);
+    for (isize s = 0; s + 1 < size; s++) {
+        V values[GROUP];
+        for (int g = 0; g < GROUP; g++)
+            values[g] = LOAD(table + s * ROW + g * WIDTH);
+        for (int i = 0; i < I; i++) {
+            V factor = SPLAT(coefficients[i * size + s]);
+            for (int g = 0; g < GROUP; g++)
+                sums[i][g] = FMA(factor, values[g], sums[i][g]);
+        }
+    }
+    for (int i = 0; i < I; i++)
+        for (int g = 0; g < GROUP; g++)
+            STORE(joint + i * ROW + g * WIDTH, sums[i][g]);
+}
+
+/* Log-densities of all components. */
+static void NAME(joint)(const double *coefficients, isize r, isize size, const double *table,
+                        double *joint)
+{
+    for (isize k = 0; k < SLAB; k += GROUP * WIDTH) {
+        isize i = 0;
+        for (; i + 3 < r; i += 4)
+            NAME(joint_tile)(4, coefficients + i * size, size, table + k, joint + i * ROW + k);
+        for (; i + 1 < r; i += 2)
+            NAME(joint_tile)(2, coefficients + i * size, size, table + k, joint + i * ROW + k);
+        if (i < r)
+            NAME(joint_tile)(1, coefficients + i * size, size, table + k, joint + i * ROW + k);
+    }
+}
+
+/* Log-densities → shares of the components; their largest, and the sum of all relative to it. */
+static void NAME(shares)(double *joint, isize r, double least, double *top, double *total)
+{
+    for (isize k = 0; k < SLAB; k += WIDTH) {
+        V largest = LOAD(joint + k), sum = ZERO;
+        for (isize i = 1; i < r; i++)
+            largest = MAX(largest, LOAD(joint + i * ROW + k));
+        V base = MAX(largest, SPLAT(-DBL_MAX)); /* −∞ − (−∞) is NaN */
+        for (isize i = 0; i < r; i++) {
+            V x = NAME(exponential)(MAX(LOAD(joint + i * ROW + k) - base, SPLAT(least)));
+            STORE(joint + i * ROW + k, x);
+            sum += x;
+        }
+        V factor = SPLAT(1.0) / sum;
+        for (isize i = 0; i < r; i++)
+            STORE(joint + i * ROW + k, LOAD(joint + i * ROW + k) * factor);
+        STORE(top + k, largest);
+        STORE(total + k, sum);
+    }
+}
+
+/* z², the constant, and zeros for rows that are not there; z of n rows is in the table. */
+static void NAME(complete)(double *table, isize d, isize n)
+{
+    for (isize j = 0; j < d; j++) {
+        double *z = table + j * ROW, *squares = table + (d + j) * ROW;
+        for (isize k = n; k < SLAB; k++)
+            z[k] = 0.0;
+        NAME(multiply)(z, z, SLAB, squares);
+    }
+    for (isize k = 0; k < SLAB; k++)
+        table[2 * d * ROW + k] = k < n ? 1.0 : 0.0;
+}
+
+#if defined(MM_AVX512)
+#define SIDE 8
+/* SIDE rows of SIDE neighbors each → SIDE columns. */
+INLINE void NAME(transpose)(const double *in, isize stride, V out[SIDE])
+{
+    V x[8];
+    for (int i = 0; i < 8; i += 2) {
+        V first = LOAD(in + i * stride), second = LOAD(in + (i + 1) * stride);
+        x[i] = _mm512_unpacklo_pd(first, second);
+        x[i + 1] = _mm512_unpackhi_pd(first, second);
+    }
+    for (int odd = 0; odd < 2; odd++) {
+        V a = _mm512_shuffle_f64x2(x[odd], x[odd + 2], 0x88);
+        V b = _mm512_shuffle_f64x2(x[odd + 4], x[odd + 6], 0x88);
+        V c = _mm512_shuffle_f64x2(x[odd], x[odd + 2], 0xdd);
+        V e = _mm512_shuffle_f64x2(x[odd + 4], x[odd + 6], 0xdd);
+        out[odd] = _mm512_shuffle_f64x2(a, b, 0x88);
+        out[odd + 4] = _mm512_shuffle_f64x2(a, b, 0xdd);
+        out[odd + 2] = _mm512_shuffle_f64x2(c, e, 0x88);
+        out[odd + 6] = _mm512_shuffle_f64x2(c, e, 0xdd);
+    }
+}
+#elif defined(MM_AVX2)
+#define SIDE 4
+INLINE void NAME(transpose)(const double *in, isize stride, V out[SIDE])
+{
+    V a = LOAD(in), b = LOAD(in + stride), c = LOAD(in + 2 * stride), e = LOAD(in + 3 * stride);
+    V ab = _mm256_unpacklo_pd(a, b), cd = _mm256_unpacklo_pd(c, e);
+    V ab1 = _mm256_unpackhi_pd(a, b), cd1 = _mm256_unpackhi_pd(c, e);
+    out[0] = _mm256_permute2f128_pd(ab, cd, 0x20);
+    out[1] = _mm256_permute2f128_pd(ab1, cd1, 0x20);
+    out[2] = _mm256_permute2f128_pd(ab, cd, 0x31);
+    out[3] = _mm256_permute2f128_pd(ab1, cd1, 0x31);
+}
+#else
+#define SIDE 2
+INLINE void NAME(transpose)(const double *in, isize stride, V out[SIDE])
+{
+    V a = LOAD(in), b = LOAD(in + stride);
+    out[0] = vtrn1q_f64(a, b);
+    out[1] = vtrn2q_f64(a, b);
+}
+#endif
+
+/* Rows whose columns are neighbors, SIDE at a time; returns how many rows are done. */
+static isize NAME(fill_transposed)(const double *in, isize stride, const double *units, isize d,
+                                   isize n, double *table)
+{
+    isize k = 0;
+    for (; d >= SIDE && k + SIDE <= n; k += SIDE)
+        for (isize first = 0; first < d; first += SIDE) {
+            isize j = first + SIDE <= d ? first : d - SIDE; /* the last ones may be done twice */
+            V columns[SIDE];
+            NAME(transpose)(in + k * stride + j, stride, columns);
+            for (int i = 0; i < SIDE; i++)
+                STORE(table + (j + i) * ROW + k,
+                      (columns[i] - SPLAT(units[j + i])) * SPLAT(units[d + j + i]));
+        }
+    return k;
+}
+
+/* n ≤ SLAB rows into the table. */
+static void NAME(fill)(const row_source *rows, isize start, isize n, double *table)
+{
+    isize d = rows->d, by_row = rows->row_stride, by_column = rows->column_stride;
+    const double *first = rows->values + start * by_row;
+    if (!rows->units)
+        for (isize j = 0; j < d; j++)
+            memcpy(table + j * ROW, first + j * by_column, n * sizeof(double));
+    else {
+        isize k = 0;
+        if (rows->is_whole)
+            k = NAME(fill_transposed)(first + rows->columns[0], by_row, rows->units, d, n, table);
+        for (; k < n; k++)
+            for (isize j = 0; j < d; j++)
+                table[j * ROW + k] = (first[k * by_row + rows->columns[j] * by_column] - rows->units[j])
+                                     * rows->units[d + j];
+    }
+    NAME(complete)(table, d, n);
+}
+
+/* Σ log f(z) of n rows: one logarithm for a product of some sums, each from 1 to r. */
+static double NAME(sum_of_logs)(double *top, double *total, isize n)
+{
+    V sums[VECTORS], products[VECTORS];
+    for (isize i = n; i < SLAB; i++)
+        top[i] = 0.0, total[i] = 1.0;
+    for (int v = 0; v < VECTORS; v++)
+        sums[v] = ZERO, products[v] = SPLAT(1.0);
+    for (isize i = 0; i < SLAB; i += LANES)
+        for (int v = 0; v < VECTORS; v++) {
+            sums[v] += LOAD(top + i + v * WIDTH);
+            products[v] *= LOAD(total + i + v * WIDTH);
+        }
+    double lanes[LANES], result = 0.0;
+    for (int v = 0; v < VECTORS; v++) {
+        STORE(lanes + v * WIDTH, sums[v]);
+        STORE(total + v * WIDTH, products[v]);
+    }
+    /* Two lanes, each of SLAB / LANES sums, are multiplied too: fewer logarithms. */
+    for (int i = 0; i < LANES; i += 2)
+        result += lanes[i] + lanes[i + 1] + log(total[i] * total[i + 1]);
+    return result;
+}
+
+/* What `product` has put tile by tile, row by row. */
+static void NAME(in_rows)(const double *in, isize n_rows, isize n_columns, double *out)
+{
+    isize down = (n_rows + TILE_ROWS - 1) / TILE_ROWS;
+    isize across = (n_columns + TILE_COLUMNS - 1) / TILE_COLUMNS;
+    for (isize p = 0; p < down; p++)
+        for (isize q = 0; q < across; q++)
+            for (isize i = n_rows * p / down; i < n_rows * (p + 1) / down; i++)
+                for (isize j = n_columns * q / across; j < n_columns * (q + 1) / across; j++)
+                    out[i * n_columns + j] = *in++;
+}
+
+/* For each of k mixtures: Σ_z γ_i(z) T(z), (r, size), unless it is NULL, and Σ_z log f(z). */
+static void NAME(em_sums)(const row_source *rows, const double *coefficients, isize k, isize r,
+                          double *space, double *statistics, double *totals)
+{
+    isize size = 2 * rows->d + 1, each = r * size;
+    double *joint = space + size * ROW, *sums = joint + r * ROW, top[SLAB], total[SLAB];
+    memset(totals, 0, k * sizeof(double));
+    memset(sums, 0, k * each * sizeof(double));
+    for (isize start = 0; start < rows->n; start += SLAB) {
+        isize n = rows->n - start < SLAB ? rows->n - start : SLAB;
+        NAME(fill)(rows, start, n, space);
+        for (isize m = 0; m < k; m++) {
+            NAME(joint)(coefficients + m * each, r, size, space, joint);
+            NAME(shares)(joint, r, statistics ? LEAST_IN_SUMS : LEAST, top, total);
+            if (statistics)
+                NAME(product)(joint, r, space, size, SLAB / LANES, sums + m * each);
+            totals[m] += NAME(sum_of_logs)(top, total, n);
+        }
+    }
+    for (isize m = 0; statistics && m < k; m++)
+        NAME(in_rows)(sums + m * each, r, size, statistics + m * each);
+}
+
+/* Of each row the log-density, the shares of the components (n, r), or the number of the largest;
+ * returns how many rows have none of these: a density is NaN, or all are 0. */
+static isize NAME(map_rows)(const row_source *rows, int kind, const double *coefficients, isize r,
+                            double *space, double *out)
+{
+    isize size = 2 * rows->d + 1, n_bad = 0;
+    double *joint = space + size * ROW, top[SLAB], total[SLAB];
+    for (isize start = 0; start < rows->n; start += SLAB) {
+        isize n = rows->n - start < SLAB ? rows->n - start : SLAB;
+        NAME(fill)(rows, start, n, space);
+        NAME(joint)(coefficients, r, size, space, joint);
+        double bad[SLAB];
+        for (isize i = 0; i < SLAB; i++)
+            bad[i] = 0.0, top[i] = -HUGE_VAL;
+        for (isize c = 0; c < r; c++)
+            for (isize i = 0; i < SLAB; i++) {
+                double x = joint[c * ROW + i];
+                bad[i] += x != x;
+                top[i] = x > top[i] ? x : top[i];
+            }
+        for (isize i = 0; i < n; i++)
+            n_bad += bad[i] > 0 || !(fabs(top[i]) <= DBL_MAX);
+        if (kind == LABELS) {
+            int64_t *labels = (int64_t *)out + start;
+            for (isize i = 0; i < n; i++) {
+                isize c = 0;
+                while (c + 1 < r && joint[c * ROW + i] != top[i])
+                    c++;
+                labels[i] = c;
+            }
+            continue;
+        }
+        NAME(shares)(joint, r, LEAST, top, total);
+        for (isize i = 0; i < n; i++) {
+            if (kind == LOG_DENSITIES)
+                out[start + i] = log(total[i]) + top[i];
+            else
+                for (isize c = 0; c < r; c++) {
+                    double share = joint[c * ROW + i];
+                    out[(start + i) * r + c] = share > NOTHING ? share : 0.0;
+                }
+        }
+    }
+    return n_bad;
+}
+
+#undef MAX
+#undef SPLAT
+#undef STORE
+#undef GROUP
+#undef SIDE

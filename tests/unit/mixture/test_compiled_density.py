@@ -1,0 +1,161 @@
+"""Compiled densities and EM steps against the NumPy code, which is their specification."""
+
+import numpy as np
+import pytest
+
+from momentmix import DiagonalMixture
+from momentmix.fitting.em import em
+from momentmix.mixture import density
+from momentmix.mixture.density import Density, mean_log_densities, statistics_of
+from momentmix.mixture.gaussian import VariancePrior, coefficients, features_of, m_step
+from momentmix.mixture.parameters import Parameters
+from momentmix.native import code
+
+pytestmark = pytest.mark.skipif(code is None, reason="the compiled code is not built")
+
+SHAPES = [(1, 1, 5, 77), (2, 3, 2, 1001), (1, 6, 15, 3000), (3, 7, 40, 500), (1, 5, 9, 128)]
+
+
+@pytest.fixture(params=[] if code is None else code.use())
+def instructions(request):
+    """Each instruction set of this processor in turn; the first is the usual one."""
+    code.use(request.param)
+    yield request.param
+    code.use(code.use()[0])
+
+
+def without_code(function, monkeypatch):
+    """What the NumPy code gives."""
+    with monkeypatch.context() as patch:
+        patch.setattr(density, "code", None)
+        patch.setattr(em, "code", None)
+        return function()
+
+
+def batch_of(k, r, d, rng):
+    weights = rng.dirichlet(np.full(r, 3.0), size=k)
+    return Parameters(weights, rng.normal(size=(k, r, d)), rng.uniform(0.05, 1.0, (k, r, d)))
+
+
+@pytest.mark.parametrize(("k", "r", "d", "n"), SHAPES)
+def test_sums_of_features_in_memory(k, r, d, n, instructions, monkeypatch):
+    rng = np.random.default_rng(0)
+    batch, features = batch_of(k, r, d, rng), features_of(2.0 * rng.normal(size=(n + 7, d)))
+    table, some = coefficients(batch), features[:, 3 : n + 3]  # a view: rows of it are apart
+    statistics, mean = statistics_of(table, some)
+    expected, expected_mean = without_code(lambda: statistics_of(table, some), monkeypatch)
+    np.testing.assert_allclose(statistics, expected, rtol=1e-11, atol=1e-11 * n)
+    np.testing.assert_allclose(mean, expected_mean, rtol=1e-13)
+    np.testing.assert_allclose(mean_log_densities(table, some), expected_mean, rtol=1e-13)
+
+
+@pytest.mark.parametrize(("k", "r", "d", "n"), SHAPES)
+def test_steps_are_those_of_numpy(k, r, d, n, instructions, monkeypatch):
+    rng = np.random.default_rng(1)
+    batch, features = batch_of(k, r, d, rng), features_of(rng.normal(size=(n, d)))
+    for prior in (VariancePrior(1e-6), VariancePrior.of_rows(n, r + 1, np.full(d, 1e-6))):
+        found, values = em.run_batch(features, batch, prior, 4)
+        expected = batch
+        for _ in range(4):
+            statistics, mean = without_code(
+                lambda p=expected: statistics_of(coefficients(p), features), monkeypatch
+            )
+            before, expected = expected, m_step(statistics, prior)
+        for name in ("weights", "means", "variances"):
+            np.testing.assert_allclose(getattr(found, name), getattr(expected, name), atol=1e-9)
+        np.testing.assert_allclose(values, mean + prior.log_density(before) / n, rtol=1e-11)
+
+
+def test_an_empty_component_keeps_mean_0_and_variance_1(instructions):
+    features = features_of(np.random.default_rng(0).normal(size=(300, 2)))
+    start = Parameters(
+        np.array([[1.0, 0.0]]), np.array([[[0.0, 0.0], [1e3, 1e3]]]), np.ones((1, 2, 2))
+    )
+    found, _ = em.run_batch(features, start, VariancePrior(1e-6), 3)
+    np.testing.assert_array_equal(found.means[0, 1] * 0.0, 0.0)
+    np.testing.assert_array_equal(found.variances[0, 1], 1.0)
+    assert found.weights[0, 1] < 1e-80
+
+
+def mixture_of(r, d, rng):
+    p = batch_of(1, r, d, rng)[0]
+    return DiagonalMixture(p.weights, 3.0 * p.means, p.variances)
+
+
+@pytest.mark.parametrize(("r", "d", "n"), [(6, 15, 20_001), (3, 2, 1001), (4, 9, 777), (1, 1, 5)])
+def test_rows_of_any_layout(r, d, n, instructions, monkeypatch):
+    rng = np.random.default_rng(2)
+    mixture = mixture_of(r, d, rng)
+    rows, _ = mixture.sample(n, 0)
+    wide = np.concatenate([rng.normal(size=(n, 2)), rows, rng.normal(size=(n, 1))], axis=1)
+    layouts = {
+        "rows": (rows, np.arange(d)),
+        "columns": (np.asfortranarray(rows), np.arange(d)),
+        "every other": (np.repeat(rows, 2, axis=0)[::2], np.arange(d)),
+        "some columns": (wide, np.arange(2, d + 2)),
+    }
+    plain = Density.of_mixture(mixture)
+    expected = without_code(lambda: plain.em_sums(rows), monkeypatch)
+    for values, columns in layouts.values():
+        at = Density(plain.coefficients, plain.shift, plain.inverse, columns)
+        statistics, total, count = at.em_sums(values)
+        np.testing.assert_allclose(statistics, expected[0], rtol=1e-11, atol=1e-11 * n)
+        assert total == pytest.approx(expected[1], rel=1e-13)
+        assert count == n
+    for name in ("log_prob", "responsibilities", "predict"):
+        wanted = without_code(lambda name=name: getattr(mixture, name)(rows), monkeypatch)
+        for values in (rows, np.asfortranarray(rows)):
+            np.testing.assert_allclose(getattr(mixture, name)(values), wanted, atol=1e-11)
+
+
+def test_exponentials_are_exact_to_the_last_digits(instructions):
+    """Shares of two components: e^x / (1 + e^x) over the whole range that is kept."""
+    x = np.linspace(-690.0, 0.0, 5001)
+    table = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]])  # log-densities 0 and z
+    shares = Density(table, np.zeros(1), np.ones(1), np.arange(1)).map_rows(
+        x[:, None], density.posteriors
+    )
+    np.testing.assert_allclose(
+        shares[:, 1], np.exp(x) / (1 + np.exp(x)), rtol=6e-16
+    )  # a unit for e^x, halves for three more
+
+
+def test_rows_without_a_density_are_left_to_numpy(instructions, monkeypatch):
+    mixture = DiagonalMixture([0.7, 0.3, 0.0], [[0.0], [5.0], [1.0]], np.ones((3, 1)))
+    rows = np.array([[0.0], [np.nan], [5.0], [np.inf], [-1e200], [1.0]])
+    for reduce in (density.log_sums, density.posteriors, density.most_probable):
+        found = Density.of_mixture(mixture).map_rows(rows, reduce)
+        expected = without_code(
+            lambda reduce=reduce: Density.of_mixture(mixture).map_rows(rows, reduce), monkeypatch
+        )
+        np.testing.assert_allclose(found, expected, rtol=1e-13)
+    assert np.isnan(found).sum() == 0  # labels are −1 there
+
+
+def test_sizes_that_do_not_fit_are_refused(instructions):
+    table, features, rows = np.zeros((2, 5)), np.zeros((5, 9)), np.zeros((9, 2))
+    columns, units, out = np.arange(2), np.ones((2, 2)), np.zeros(9)
+    statistics, totals = np.zeros((2, 5)), np.zeros(1)
+    cases = [
+        (lambda: code.em_sums(table[:1].copy(), 1, 2, features, None, None, statistics, totals),
+         "coefficients needs 80 bytes"),
+        (lambda: code.em_sums(table, 1, 2, features, None, None, statistics[:1].copy(), totals),
+         "statistics needs 80 bytes"),
+        (lambda: code.em_sums(table, 1, 0, features, None, None, statistics, totals),
+         "sizes must be positive"),
+        (lambda: code.em_sums(table, 1, 2, features.T, None, None, statistics, totals),
+         "each statistic must be contiguous"),
+        (lambda: code.em_sums(table, 1, 2, out, None, None, statistics, totals), "must be a table"),
+        (lambda: code.em_sums(table, 1, 2, rows, columns + 1, units, statistics, totals),
+         "columns or units do not fit"),
+        (lambda: code.map_rows(0, table, 2, rows, columns, units, out[:3].copy()),
+         "out needs 72 bytes"),
+        (lambda: code.map_rows(3, table, 2, rows, columns, units, out), "the kind 0, 1 or 2"),
+        (lambda: code.em_steps(features, 1, 2, 0.0, 0.0, np.ones(2), np.ones(1), rows, rows),
+         "sizes must be positive"),
+        (lambda: code.em_steps(features, 1, 2, 0.0, 0.0, np.ones(2), np.ones(2), out[:3], rows),
+         "means needs 32 bytes"),
+    ]  # fmt: skip
+    for call, message in cases:
+        with pytest.raises(ValueError, match=message):
+            call()
