@@ -84,11 +84,13 @@ done(seconds, s.n_rows == {n})
 import shutil; shutil.rmtree(folder)
 """
 DECOMPOSE = """
+from momentmix.{matching} import largest_factor_error
 rng = np.random.default_rng(0)
-vectors = rng.standard_normal((84, 25)) + 1j * rng.standard_normal((84, 25))
-tensor = mm.IncompleteSymmetricTensor.from_factors(vectors, 6)
-seconds, found = best(lambda: mm.decompose(tensor, 84), 2)
-done(seconds, found.diagnostics.residual < 1e-6)
+vectors = rng.standard_normal(({r}, {d})) + {imaginary} * rng.standard_normal(({r}, {d}))
+tensor = mm.IncompleteSymmetricTensor.from_factors(vectors, {order})
+seconds, found = best(lambda: mm.decompose(tensor, {r}, random_state=0), {repeats})
+error = largest_factor_error(vectors, found.factors, {order})
+done(seconds, found.diagnostics.residual < 1e-6 and error < 1e-5)
 """
 IMPORT = """
 import subprocess
@@ -113,7 +115,12 @@ TASKS = {
     "file-parquet": FILES.format(ending="parquet", n=500_000),
     "file-npy": FILES.format(ending="npy", n=500_000),
     "file-csv": FILES.format(ending="csv", n=100_000),
-    "decompose-25-6-84": DECOMPOSE,
+    "decompose-25-6-84": DECOMPOSE.format(
+        d=25, order=6, r=84, imaginary=1j, repeats=2, matching="{matching}"
+    ),
+    "decompose-40-7-969": DECOMPOSE.format(
+        d=40, order=7, r=969, imaginary=0, repeats=1, matching="{matching}"
+    ),
     "import": IMPORT,
 }
 

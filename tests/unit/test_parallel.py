@@ -15,7 +15,6 @@ from threadpoolctl import ThreadpoolController, threadpool_limits
 from momentmix import DiagonalMixture, MomentSummary, fit
 from momentmix import parallel as threads
 from momentmix.parallel import all_threads, few_threads, usable_cores
-from momentmix.summary.kernels.workers import Workers
 
 LARGE = 10**6  # unknowns
 
@@ -89,25 +88,6 @@ def test_holders_in_threads_that_leave_in_the_order_they_came():
     assert blas_threads() == {3}
 
 
-def test_sums_of_blocks_share_the_limit():
-    first = few_threads(True)
-    with Workers(1) as workers:
-        workers.map(abs, [1])
-        assert blas_threads() == {1}
-        first.__enter__()
-    assert blas_threads() == {1}
-    first.__exit__(None, None, None)
-
-
-@pytest.mark.parametrize("n_threads", [1, 3])
-def test_workers_give_results_in_order_and_limit_blas_where_it_is_used(n_threads):
-    with Workers(n_threads, uses_blas=False) as workers:
-        assert workers.map(lambda x: x * x, range(50)) == [x * x for x in range(50)]
-        assert blas_threads() == {3}
-        caller = [threading.current_thread()]
-        assert workers.map(lambda _: threading.current_thread(), range(2), alone=True) == 2 * caller
-
-
 def test_errors_leave_nothing_behind():
     with pytest.raises(ZeroDivisionError), few_threads(True), all_threads(LARGE):
         _ = 1 / 0
@@ -123,8 +103,6 @@ def test_errors_leave_nothing_behind():
     del generator
     gc.collect()
     assert blas_threads() == {3}
-    with Workers(2) as workers, pytest.raises(ZeroDivisionError):
-        workers.map(lambda x: 1 / x, [1, 0, 2])
 
 
 def test_small_and_large_work_only():

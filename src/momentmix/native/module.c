@@ -12,6 +12,7 @@
 #include <Python.h>
 #include <float.h>
 #include <math.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -19,6 +20,7 @@
 #define LANES 8
 #define CHUNK 256          /* rows whose monomials are in the table: it fits the second cache */
 #define ROW (CHUNK + 8)    /* numbers from one row of the table to the next: not a power of two */
+#define MOST_THREADS 256
 enum { EACH, OUTER, PRODUCT }; /* kinds of steps */
 enum { LOG_DENSITIES, SHARES, LABELS }; /* what is asked of each row */
 #define SLAB 128           /* rows whose densities are made at a time: they fit the first cache */
@@ -106,18 +108,20 @@ typedef struct {
 typedef struct {
     const char *name;
     int tile_rows, tile_columns;
-    void (*blocks)(const program *, const double *, const double *, const double *, isize, isize,
-                   double *, double *);
+    void (*block)(const program *, const double *, const double *, const double *, isize, double *,
+                  double *);
     void (*extremes)(const double *, isize, isize, double *, double *);
     int (*in_range)(const double *, isize, double);
-    void (*digits)(double *, isize, isize, const double *, isize, double *);
+    void (*split)(double *, isize, const double *, isize, double *);
     void (*em_sums)(const row_source *, const double *, isize, isize, double *, double *, double *);
     isize (*map_rows)(const row_source *, int, const double *, isize, double *, double *);
 } instruction_set;
 
 #define CODE(set)                                                                                  \
-    {#set, tile_rows_##set, tile_columns_##set, blocks_##set, extremes_##set, in_range_##set,      \
-     digits_##set, em_sums_##set, map_rows_##set}
+    {                                                                                              \
+        #set, tile_rows_##set, tile_columns_##set, block_##set, extremes_##set, in_range_##set,    \
+            split_##set, em_sums_##set, map_rows_##set                                             \
+    }
 static const instruction_set SETS[] = {
 #if defined(__x86_64__)
     CODE(avx512), CODE(avx2)
@@ -155,6 +159,13 @@ static int buffer(PyObject *object, Py_buffer *view, int writable, isize n, cons
     return 1;
 }
 
+/* Numbers that a thread works on: table, weighted head, sums, and the moments of a block. */
+static isize space_size(const program *p)
+{
+    isize n = (p->n_monomials + p->n_weighted) * ROW + p->n_sums + p->n_entries + 1;
+    return (n + LANES - 1) / LANES * LANES;
+}
+
 static int steps_are_valid(const program *p)
 {
     for (isize at = 0; at < p->n_steps; at++) {
@@ -176,83 +187,208 @@ static int steps_are_valid(const program *p)
            && p->first + p->n_features < p->n_monomials && p->n_weighted <= p->n_monomials;
 }
 
+/* -- threads ----------------------------------------------------------------------------------- */
+
+/* Items 0 … n_items − 1 of some work, each done by whichever thread is free. */
+typedef struct task {
+    isize n_items, next;
+    void (*work)(struct task *, isize item, isize thread);
+} task;
+
+typedef struct {
+    task *task;
+    isize number;
+} thread;
+
+static void *take_items(void *argument)
+{
+    thread *self = argument;
+    isize item;
+    while ((item = __atomic_fetch_add(&self->task->next, 1, __ATOMIC_RELAXED)) < self->task->n_items)
+        self->task->work(self->task, item, self->number);
+    return NULL;
+}
+
+/* Do all items on so many threads, the caller's among them; on fewer where none can be started. */
+static void on_threads(task *work, isize n_threads)
+{
+    pthread_t ids[MOST_THREADS];
+    thread threads[MOST_THREADS];
+    isize n_started = 0;
+    if (n_threads > work->n_items)
+        n_threads = work->n_items;
+    for (isize i = 1; i < n_threads; i++) {
+        threads[i] = (thread){work, i};
+        if (pthread_create(&ids[i], NULL, take_items, &threads[i]))
+            break;
+        n_started = i;
+    }
+    threads[0] = (thread){work, 0};
+    take_items(&threads[0]);
+    for (isize i = 1; i <= n_started; i++)
+        pthread_join(ids[i], NULL);
+}
+
 /* -- functions --------------------------------------------------------------------------------- */
+
+typedef struct {
+    task task;
+    program program;
+    isize n, space_size, n_digits, n_lanes;
+    const double *rows, *weights, *units, *squares, *rounders;
+    double *space, *out, *lanes;
+    pthread_mutex_t locks[MOST_THREADS];
+} block_task;
+
+static void do_block(task *work, isize block, isize thread)
+{
+    block_task *t = (block_task *)work;
+    const program *p = &t->program;
+    const double *weights = t->weights ? t->weights + block * t->n : NULL;
+    double *space = t->space + thread * t->space_size;
+    double *out = t->out ? t->out + block * p->n_entries : space + t->space_size - p->n_entries - 1;
+    code->block(p, t->rows + block * t->n * p->n_features, weights, t->units, t->n, space, out);
+    if (t->out)
+        return;
+    out[p->n_entries] = t->squares[block];
+    isize lane = thread % t->n_lanes;
+    pthread_mutex_lock(&t->locks[lane]);
+    code->split(out, p->n_entries + 1, t->rounders, t->n_digits,
+                t->lanes + lane * t->n_digits * (p->n_entries + 1));
+    pthread_mutex_unlock(&t->locks[lane]);
+}
 
 PyDoc_STRVAR(sum_blocks_doc,
 "sum_blocks(shape, steps, positions, rows, weights, units, n_blocks, n, space, out)\n--\n\n"
-"Moments of n_blocks blocks of n rows: see `summary.kernels.native_sums`.");
+"The moments of each of n_blocks blocks of n rows: see `summary.kernels.native_sums`.");
 
-static PyObject *sum_blocks(PyObject *module, PyObject *args)
+PyDoc_STRVAR(add_blocks_doc,
+"add_blocks(shape, steps, positions, rows, weights, units, n_blocks, n, space, squares, rounders, "
+"lanes, n_lanes, n_threads)\n--\n\n"
+"Add the digits of the moments of all blocks, and of their `squares`, to lanes of digits.");
+
+static PyObject *blocks(PyObject *args, int adding)
 {
-    program p;
-    isize n_blocks, n;
-    PyObject *objects[7], *weights;
-    Py_buffer views[7];
-    int n_views = 0;
-    PyObject *result = NULL;
-    if (!PyArg_ParseTuple(args, "(nnnnnnnn)OOOOOnnOO", &p.n_features, &p.half, &p.first,
-                          &p.n_monomials, &p.n_weighted, &p.n_sums, &p.n_entries, &p.n_fills,
-                          &objects[0], &objects[1], &objects[2], &weights, &objects[3], &n_blocks,
-                          &n, &objects[4], &objects[5]))
+    block_task t = {.n_lanes = 1};
+    program *p = &t.program;
+    isize n_blocks, n_threads = 1;
+    enum { STEPS, POSITIONS, ROWS, UNITS, SPACE, OUT, SQUARES, ROUNDERS, LANES_, WEIGHTS, ALL };
+    PyObject *objects[ALL] = {NULL}, *weights, *result = NULL;
+    Py_buffer views[ALL];
+    int held[ALL] = {0};
+    if (adding ? !PyArg_ParseTuple(args, "(nnnnnnnn)OOOOOnnOOOOnn", &p->n_features, &p->half,
+                                   &p->first, &p->n_monomials, &p->n_weighted, &p->n_sums,
+                                   &p->n_entries, &p->n_fills, &objects[STEPS], &objects[POSITIONS],
+                                   &objects[ROWS], &weights, &objects[UNITS], &n_blocks, &t.n,
+                                   &objects[SPACE], &objects[SQUARES], &objects[ROUNDERS],
+                                   &objects[LANES_], &t.n_lanes, &n_threads)
+               : !PyArg_ParseTuple(args, "(nnnnnnnn)OOOOOnnOO", &p->n_features, &p->half, &p->first,
+                                   &p->n_monomials, &p->n_weighted, &p->n_sums, &p->n_entries,
+                                   &p->n_fills, &objects[STEPS], &objects[POSITIONS], &objects[ROWS],
+                                   &weights, &objects[UNITS], &n_blocks, &t.n, &objects[SPACE],
+                                   &objects[OUT]))
         return NULL;
-    if (p.n_features < 1 || p.n_monomials < 1 || p.n_sums < 1 || n < 1 || n_blocks < 0) {
+    if (p->n_features < 1 || p->n_monomials < 1 || p->n_sums < 1 || p->n_entries < 1 || t.n < 1
+        || n_blocks < 0 || n_threads < 1 || t.n_lanes < 1) {
         PyErr_SetString(PyExc_ValueError, "sizes must be positive");
         return NULL;
     }
-    int weighted = weights != Py_None;
-    isize needed[7] = {0, p.n_entries, n_blocks * n * p.n_features, 2 * p.n_features,
-                       (p.n_monomials + p.n_weighted) * ROW + p.n_sums, n_blocks * p.n_entries,
-                       n_blocks * n};
-    const char *names[7] = {"steps", "positions", "rows", "units", "space", "out", "weights"};
-    objects[6] = weights;
-    for (; n_views < 6 + weighted; n_views++)
-        if (!buffer(objects[n_views], &views[n_views], n_views == 4 || n_views == 5,
-                    needed[n_views], names[n_views]))
+    n_threads = n_threads < MOST_THREADS ? n_threads : MOST_THREADS;
+    t.n_lanes = t.n_lanes < MOST_THREADS ? t.n_lanes : MOST_THREADS;
+    t.space_size = space_size(p);
+    if (weights != Py_None)
+        objects[WEIGHTS] = weights;
+    isize needed[ALL] = {0, p->n_entries, n_blocks * t.n * p->n_features, 2 * p->n_features,
+                         n_threads * t.space_size, n_blocks * p->n_entries, n_blocks, 1, 0,
+                         n_blocks * t.n};
+    const char *names[ALL] = {"steps", "positions", "rows", "units", "space",
+                              "out", "squares", "rounders", "lanes", "weights"};
+    for (int i = 0; i < ALL; i++) {
+        if (i == LANES_ && adding) {
+            t.n_digits = views[ROUNDERS].len / 8;
+            needed[i] = t.n_lanes * t.n_digits * (p->n_entries + 1);
+        }
+        if (objects[i] && !(held[i] = buffer(objects[i], &views[i],
+                                             i == SPACE || i == OUT || i == LANES_, needed[i],
+                                             names[i])))
             goto done;
-    p.steps = views[0].buf, p.positions = views[1].buf, p.n_steps = views[0].len / (6 * 8);
-    if (!steps_are_valid(&p)) {
+    }
+    p->steps = views[STEPS].buf, p->positions = views[POSITIONS].buf;
+    p->n_steps = views[STEPS].len / (6 * 8);
+    if (!steps_are_valid(p)) {
         PyErr_SetString(PyExc_ValueError, "steps or positions do not fit the sizes");
         goto done;
     }
+    t.rows = views[ROWS].buf, t.units = views[UNITS].buf, t.space = views[SPACE].buf;
+    t.weights = held[WEIGHTS] ? views[WEIGHTS].buf : NULL;
+    if (adding)
+        t.squares = views[SQUARES].buf, t.rounders = views[ROUNDERS].buf, t.lanes = views[LANES_].buf;
+    else
+        t.out = views[OUT].buf;
+    t.task = (task){n_blocks, 0, do_block};
     Py_BEGIN_ALLOW_THREADS
-    code->blocks(&p, views[2].buf, weighted ? views[6].buf : NULL, views[3].buf, n_blocks, n,
-                 views[4].buf, views[5].buf);
+    for (isize i = 0; i < t.n_lanes; i++)
+        pthread_mutex_init(&t.locks[i], NULL);
+    on_threads(&t.task, n_threads);
+    for (isize i = 0; i < t.n_lanes; i++)
+        pthread_mutex_destroy(&t.locks[i]);
     Py_END_ALLOW_THREADS
     result = Py_NewRef(Py_None);
 done:
-    while (n_views)
-        PyBuffer_Release(&views[--n_views]);
+    for (int i = 0; i < ALL; i++)
+        if (held[i])
+            PyBuffer_Release(&views[i]);
     return result;
 }
 
+static PyObject *sum_blocks(PyObject *module, PyObject *args) { return blocks(args, 0); }
+
+static PyObject *add_blocks(PyObject *module, PyObject *args) { return blocks(args, 1); }
+
+typedef struct {
+    task task;
+    isize n, d;
+    const double *rows;
+    double *wide, *out;
+} extremes_task;
+
+static void do_extremes(task *work, isize block, isize thread)
+{
+    extremes_task *t = (extremes_task *)work;
+    code->extremes(t->rows + block * t->n * t->d, t->n, t->d, t->wide + thread * 2 * LANES * t->d,
+                   t->out + block * 2 * t->d);
+}
+
 PyDoc_STRVAR(extremes_doc,
-"extremes(rows, n_blocks, n, n_features, out)\n--\n\n"
+"extremes(rows, n_blocks, n, n_features, out, n_threads)\n--\n\n"
 "Minimum and maximum of each column of each block of n rows, (n_blocks, 2, n_features).");
 
 static PyObject *extremes(PyObject *module, PyObject *args)
 {
-    isize n_blocks, n, d;
+    extremes_task t;
+    isize n_blocks, n_threads;
     PyObject *rows, *out, *result = NULL;
     Py_buffer x, y;
-    if (!PyArg_ParseTuple(args, "OnnnO", &rows, &n_blocks, &n, &d, &out))
+    if (!PyArg_ParseTuple(args, "OnnnOn", &rows, &n_blocks, &t.n, &t.d, &out, &n_threads))
         return NULL;
-    if (n < 1 || d < 1 || n_blocks < 0) {
+    if (t.n < 1 || t.d < 1 || n_blocks < 0 || n_threads < 1) {
         PyErr_SetString(PyExc_ValueError, "sizes must be positive");
         return NULL;
     }
-    if (!buffer(rows, &x, 0, n_blocks * n * d, "rows"))
+    if (!buffer(rows, &x, 0, n_blocks * t.n * t.d, "rows"))
         return NULL;
-    if (!buffer(out, &y, 1, n_blocks * 2 * d, "out")) {
+    if (!buffer(out, &y, 1, n_blocks * 2 * t.d, "out")) {
         PyBuffer_Release(&x);
         return NULL;
     }
-    double *wide = PyMem_Malloc(2 * LANES * d * sizeof(double));
-    if (wide) {
+    n_threads = n_threads < MOST_THREADS ? n_threads : MOST_THREADS;
+    t.task = (task){n_blocks, 0, do_extremes}, t.rows = x.buf, t.out = y.buf;
+    t.wide = PyMem_Malloc(n_threads * 2 * LANES * t.d * sizeof(double));
+    if (t.wide) {
         Py_BEGIN_ALLOW_THREADS
-        for (isize b = 0; b < n_blocks; b++)
-            code->extremes((double *)x.buf + b * n * d, n, d, wide, (double *)y.buf + b * 2 * d);
+        on_threads(&t.task, n_threads);
         Py_END_ALLOW_THREADS
-        PyMem_Free(wide);
+        PyMem_Free(t.wide);
         result = Py_NewRef(Py_None);
     } else
         PyErr_NoMemory();
@@ -261,22 +397,45 @@ static PyObject *extremes(PyObject *module, PyObject *args)
     return result;
 }
 
+typedef struct {
+    task task;
+    isize n;
+    const double *values;
+    double largest;
+    int all;
+} range_task;
+
+#define RANGE_PART (1 << 16) /* numbers that a thread checks at a time */
+
+static void do_range(task *work, isize part, isize thread)
+{
+    range_task *t = (range_task *)work;
+    isize start = part * RANGE_PART, n = t->n - start < RANGE_PART ? t->n - start : RANGE_PART;
+    (void)thread;
+    if (__atomic_load_n(&t->all, __ATOMIC_RELAXED) && !code->in_range(t->values + start, n, t->largest))
+        __atomic_store_n(&t->all, 0, __ATOMIC_RELAXED);
+}
+
 PyDoc_STRVAR(in_range_doc,
-"in_range(values, largest)\n--\n\nWhether every number is at most `largest` in size, and none is NaN.");
+"in_range(values, largest, n_threads)\n--\n\n"
+"Whether every number is at most `largest` in size, and none is NaN.");
 
 static PyObject *in_range(PyObject *module, PyObject *args)
 {
     PyObject *values;
-    double largest;
+    range_task t = {.all = 1};
+    isize n_threads;
     Py_buffer x;
-    int result;
-    if (!PyArg_ParseTuple(args, "Od", &values, &largest) || !buffer(values, &x, 0, 0, "values"))
+    if (!PyArg_ParseTuple(args, "Odn", &values, &t.largest, &n_threads)
+        || !buffer(values, &x, 0, 0, "values"))
         return NULL;
+    t.n = x.len / 8, t.values = x.buf;
+    t.task = (task){(t.n + RANGE_PART - 1) / RANGE_PART, 0, do_range};
     Py_BEGIN_ALLOW_THREADS
-    result = code->in_range(x.buf, x.len / 8, largest);
+    on_threads(&t.task, n_threads < MOST_THREADS ? n_threads : MOST_THREADS);
     Py_END_ALLOW_THREADS
     PyBuffer_Release(&x);
-    return PyBool_FromLong(result);
+    return PyBool_FromLong(t.all);
 }
 
 PyDoc_STRVAR(add_digits_doc,
@@ -297,7 +456,8 @@ static PyObject *add_digits(PyObject *module, PyObject *args)
     isize n = n_vectors > 0 ? values.len / 8 / n_vectors : 0, n_digits = rounders.len / 8;
     if (buffer(objects[2], &digits, 1, n * n_digits, "digits")) {
         Py_BEGIN_ALLOW_THREADS
-        code->digits(values.buf, n ? n_vectors : 0, n, rounders.buf, n_digits, digits.buf);
+        for (isize i = 0; i < n_vectors; i++)
+            code->split((double *)values.buf + i * n, n, rounders.buf, n_digits, digits.buf);
         Py_END_ALLOW_THREADS
         PyBuffer_Release(&digits);
         result = Py_NewRef(Py_None);
@@ -340,6 +500,17 @@ static PyObject *use(PyObject *module, PyObject *args)
 PyDoc_STRVAR(tile_shape_doc,
 "tile_shape()\n--\n\nMost rows and columns of a tile of a product: its entries stand side by side.");
 
+PyDoc_STRVAR(space_size_doc,
+"space_size(n_monomials, n_weighted, n_sums, n_entries)\n--\n\nNumbers that one thread works on.");
+
+static PyObject *size_of_space(PyObject *module, PyObject *args)
+{
+    program p;
+    if (!PyArg_ParseTuple(args, "nnnn", &p.n_monomials, &p.n_weighted, &p.n_sums, &p.n_entries))
+        return NULL;
+    return PyLong_FromSsize_t(space_size(&p));
+}
+
 static PyObject *tile_shape(PyObject *module, PyObject *args)
 {
     return Py_BuildValue("(ii)", code->tile_rows, code->tile_columns);
@@ -347,9 +518,11 @@ static PyObject *tile_shape(PyObject *module, PyObject *args)
 
 static PyMethodDef METHODS[] = {
     {"sum_blocks", sum_blocks, METH_VARARGS, sum_blocks_doc},
+    {"add_blocks", add_blocks, METH_VARARGS, add_blocks_doc},
     {"extremes", extremes, METH_VARARGS, extremes_doc},
     {"in_range", in_range, METH_VARARGS, in_range_doc},
     {"add_digits", add_digits, METH_VARARGS, add_digits_doc},
+    {"space_size", size_of_space, METH_VARARGS, space_size_doc},
     {"tile_shape", tile_shape, METH_NOARGS, tile_shape_doc},
     {"em_sums", em_sums, METH_VARARGS, em_sums_doc},
     {"em_steps", em_steps, METH_VARARGS, em_steps_doc},

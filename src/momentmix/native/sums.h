@@ -138,26 +138,23 @@ static void NAME(chunk)(const program *p, const double *rows, const double *weig
     }
 }
 
-/* Blocks of n rows each → for each block the moments of the layout. */
-static void NAME(blocks)(const program *p, const double *rows, const double *weights,
-                         const double *units, isize n_blocks, isize n, double *space, double *out)
+/* One block of n rows → the moments of the layout. */
+static void NAME(block)(const program *p, const double *rows, const double *weights,
+                        const double *units, isize n, double *space, double *out)
 {
     double *table = space, *head = table + p->n_monomials * ROW;
     double *sums = head + p->n_weighted * ROW;
-    for (isize b = 0; b < n_blocks; b++, rows += n * p->n_features, out += p->n_entries) {
-        const double *w = weights ? weights + b * n : NULL;
-        int all_one = 1;
-        for (isize k = 0; w && k < n; k++)
-            all_one &= w[k] == 1.0;
-        if (all_one)
-            w = NULL;
-        memset(sums, 0, p->n_sums * sizeof(double));
-        for (isize k = 0; k < n; k += CHUNK)
-            NAME(chunk)(p, rows + k * p->n_features, w ? w + k : NULL, units,
-                        n - k < CHUNK ? n - k : CHUNK, table, head, sums);
-        for (isize e = 0; e < p->n_entries; e++)
-            out[e] = sums[p->positions[e]];
-    }
+    int all_one = 1;
+    for (isize k = 0; weights && k < n; k++)
+        all_one &= weights[k] == 1.0;
+    if (all_one)
+        weights = NULL;
+    memset(sums, 0, p->n_sums * sizeof(double));
+    for (isize k = 0; k < n; k += CHUNK)
+        NAME(chunk)(p, rows + k * p->n_features, weights ? weights + k : NULL, units,
+                    n - k < CHUNK ? n - k : CHUNK, table, head, sums);
+    for (isize e = 0; e < p->n_entries; e++)
+        out[e] = sums[p->positions[e]];
 }
 
 /* Minimum and maximum of each column of n rows: low[0 … d), high[0 … d). Eight rows at a time. */
@@ -203,21 +200,20 @@ static int NAME(in_range)(const double *x, isize n, double largest)
     return 1;
 }
 
-/* Split vectors into digits at the places of `rounders`, and add up the digits; see fixed_point. */
-static void NAME(digits)(double *values, isize n_vectors, isize n, const double *rounders, isize n_digits,
-                         double *digits)
+/* Split a vector into digits at the places of `rounders`, and add these; see fixed_point. */
+static void NAME(split)(double *values, isize n, const double *rounders, isize n_digits,
+                        double *digits)
 {
-    for (isize v = 0; v < n_vectors; v++, values += n)
-        for (isize start = 0; start < n; start += CHUNK) {
-            isize m = n - start < CHUNK ? n - start : CHUNK;
-            double *rest = values + start;
-            for (isize k = n_digits - 1; k >= 0; k--) {
-                double r = rounders[k], *sum = digits + k * n + start;
-                for (isize i = 0; i < m; i++) {
-                    double digit = (rest[i] + r) - r;
-                    rest[i] -= digit;
-                    sum[i] += digit;
-                }
+    for (isize start = 0; start < n; start += CHUNK) {
+        isize m = n - start < CHUNK ? n - start : CHUNK;
+        double *rest = values + start;
+        for (isize k = n_digits - 1; k >= 0; k--) {
+            double r = rounders[k], *sum = digits + k * n + start;
+            for (isize i = 0; i < m; i++) {
+                double digit = (rest[i] + r) - r;
+                rest[i] -= digit;
+                sum[i] += digit;
             }
         }
+    }
 }

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from momentmix.errors import InputError, InputTypeError
 from momentmix.native import code
+from momentmix.parallel import usable_cores
 from momentmix.rows.arrays import check_real, dtype_name, is_foreign, namespace, to_numpy
 from momentmix.rows.containers import (
     frame_column,
@@ -28,6 +29,7 @@ from momentmix.rows.containers import (
 )
 from momentmix.rows.names import check_feature_names, column_label, names_for
 
+_MANY = 1 << 18  # values whose check is worth several threads
 _SCAN = 8192  # rows checked together: a block of usual width stays in the processor's cache
 LARGEST_VALUE = 2.0**1000  # powers of a scaled value stay finite
 LARGEST_TO_FIT = 1e154  # its square is a float64 number, as variances have to be
@@ -192,7 +194,7 @@ def check_sizes(minimum: Any, maximum: Any, feature_names: Sequence[str] | None 
 def in_range(block: NDArray[Any], largest: float = LARGEST_VALUE) -> bool:
     """Whether every value is finite and at most `largest` in size; makes no other array."""
     if code is not None and block.dtype == np.float64 and block.flags.c_contiguous:
-        return bool(code.in_range(block, largest))
+        return bool(code.in_range(block, largest, usable_cores() if block.size > _MANY else 1))
     for start in range(0, len(block), _SCAN):
         rows = block[start : start + _SCAN]
         if not (rows.min() >= -largest and rows.max() <= largest):  # also for NaN
@@ -207,6 +209,8 @@ def check_values(
     largest: float = LARGEST_VALUE,
 ) -> None:
     """Raise unless every value is finite and at most `largest` in size; name the first other."""
+    if array.dtype == np.float64 and in_range(array, largest):
+        return
     for start in range(0, len(array), _SCAN):
         block = array[start : start + _SCAN].astype(np.float64, copy=False)
         if in_range(block, largest):

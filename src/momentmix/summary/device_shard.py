@@ -38,7 +38,6 @@ from momentmix.rows.arrays import (
 from momentmix.rows.validation import LARGEST_VALUE, check_values
 from momentmix.summary.kernels.choice import device_executor
 from momentmix.summary.kernels.executor import Units
-from momentmix.summary.kernels.workers import Workers
 from momentmix.summary.layout import Layout
 from momentmix.summary.shard.open_shard import OpenShard, block_rows
 from momentmix.summary.shard.units import block_extremes
@@ -61,7 +60,7 @@ class Place(NamedTuple):
 
 
 def add_device_rows(
-    shard: OpenShard, rows: Any, weights: Float | None, workers: Workers, place: Place
+    shard: OpenShard, rows: Any, weights: Float | None, n_threads: int, place: Place
 ) -> None:
     """Add rows of another array library where they lie.
 
@@ -71,11 +70,11 @@ def add_device_rows(
     rows : array of shape (n_rows, n_features) of any library
     weights : array of shape (n_rows,), optional
         NumPy, positive.
-    workers : Workers
+    n_threads : int
         For the blocks that come to the host.
     place : Place
     """
-    adder = _Adder(shard, rows, weights, workers, place)
+    adder = _Adder(shard, rows, weights, n_threads, place)
     if shard.n_waiting or shard.sums.constants is None:
         adder.add_first()
     while (batch := next(adder.foreseen(), None)) is not None:
@@ -134,10 +133,10 @@ class _Adder:
     """
 
     def __init__(
-        self, shard: OpenShard, rows: Any, weights: Float | None, workers: Workers, place: Place
+        self, shard: OpenShard, rows: Any, weights: Float | None, n_threads: int, place: Place
     ) -> None:
         self.shard, self.rows, self.weights = shard, rows, weights
-        self.workers, self.place = workers, place
+        self.n_threads, self.place = n_threads, place
         self.xp, self.start, self.n_rows = namespace(rows), 0, int(rows.shape[0])
         layout = shard.layout
         fitting = free_bytes(rows) // (16 * layout.n_features)
@@ -204,7 +203,7 @@ class _Adder:
     def _update(self, rows: Float, start: int) -> None:
         weights = None if self.weights is None else self.weights[start : start + len(rows)]
         first_row, names = self.place
-        self.shard.update(rows, weights, self.workers, names, first_row + start)
+        self.shard.update(rows, weights, self.n_threads, names, first_row + start)
 
     # -- rows → sums on the device -------------------------------------------------------------
 

@@ -26,7 +26,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import partial
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -50,7 +49,8 @@ class DigitSums:
     """Running sums of flat vectors in 32-bit digits; low entries separately for each group.
 
     A digit is held as a float64 multiple of its place, and so is a sum of up to 2^20 of them,
-    exactly; then the digits carry.
+    exactly; then the digits carry. Threads add to *lanes* of their own, which are exact sums as
+    well, and are gathered when a group is complete.
     """
 
     def __init__(self, layout: Layout, n_digits: int = 4) -> None:
@@ -58,46 +58,64 @@ class DigitSums:
         n_low, n_high = layout.n_low, layout.n_entries + 1 - layout.n_low
         self.low = np.zeros((n_digits, layout.n_groups, n_low))
         self.high = np.zeros((n_digits, n_high))
-        self._lock = Lock()
+        self._lanes = np.zeros((0, n_digits, layout.n_entries + 1))
 
     def copy(self) -> DigitSums:
         """Independent copy."""
+        self.gather(0)
         twin = DigitSums.__new__(DigitSums)
         twin.__dict__.update(self.__dict__)
-        twin.low, twin.high, twin._lock = self.low.copy(), self.high.copy(), Lock()
+        twin.low, twin.high = self.low.copy(), self.high.copy()
         return twin
 
     def add(self, values: Float, weight_squares: Float, group: int) -> None:
-        """Add flat vectors to a group; threads may call this at the same time.
+        """Add flat vectors to a group.
 
         Parameters
         ----------
         values : array of shape (n_vectors, n_entries); overwritten
         weight_squares : array of shape (n_vectors,)
-            Σ w² of each; overwritten.
+            Σ w² of each.
         group : int
         """
-        n_low, n_vectors = self.layout.n_low, len(values)
+        n_low = self.layout.n_low
         largest = max(-float(values.min()), float(values.max()), float(weight_squares.max()))
-        needed = _digits_needed(largest)
-        digits = np.zeros((needed, values.shape[1]))
+        needed = digits_needed(largest)
+        self._make_room(needed, len(values))
+        digits, squares = np.zeros((needed, values.shape[1])), np.zeros((needed, 1))
         add_digits(values, digits)
-        squares = np.zeros((needed, 1))
-        add_digits(weight_squares[:, None], squares)
-        with self._lock:
-            self._make_room(needed, n_vectors)
-            self.low[:needed, group] += digits[:, :n_low]
-            self.high[:needed, :-1] += digits[:, n_low:]
-            self.high[:needed, -1:] += squares
+        add_digits(weight_squares[:, None].copy(), squares)
+        self.low[:needed, group] += digits[:, :n_low]
+        self.high[:needed, :-1] += digits[:, n_low:]
+        self.high[:needed, -1:] += squares
+
+    def lanes(self, n_vectors: int, n_digits: int, n_lanes: int) -> tuple[Float, Float]:
+        """Digits to which so many vectors will be added, with Σ w² as their last entries.
+
+        At least so many lanes, (n_lanes, K, n_entries + 1), K ≥ n_digits; and what splits numbers
+        into K digits: see `rounders`.
+        """
+        self._make_room(n_digits, n_vectors)
+        if len(self._lanes) < n_lanes or self._lanes.shape[1] < n_digits:
+            self.gather(0)
+            self._lanes = np.zeros((n_lanes, len(self.high), self.layout.n_entries + 1))
+        return self._lanes, rounders(self._lanes.shape[1])
+
+    def gather(self, group: int) -> None:
+        """Add what the lanes hold to a group, and drop them."""
+        n_digits, n_low = self._lanes.shape[1], self.layout.n_low
+        for lane in self._lanes:
+            self.low[:n_digits, group] += lane[:, :n_low]
+            self.high[:n_digits] += lane[:, n_low:]
+        self._lanes = self._lanes[:0]
 
     def add_groups(self, low: Float, high: Float) -> None:
         """Add sums of all groups at once, (n_groups, n_low), and the rest; both overwritten."""
-        needed = _digits_needed(max(float(np.abs(low).max()), float(np.abs(high).max())))
-        with self._lock:
-            self._make_room(needed, 1)
-            for group, values in enumerate(low):
-                _add_digits(values, self.low[:needed, group])
-            _add_digits(high, self.high[:needed])
+        needed = digits_needed(max(float(np.abs(low).max()), float(np.abs(high).max())))
+        self._make_room(needed, 1)
+        for group, values in enumerate(low):
+            _add_digits(values, self.low[:needed, group])
+        _add_digits(high, self.high[:needed])
 
     def _make_room(self, n_digits: int, n_vectors: int) -> None:
         """Be ready to add so many vectors of numbers of so many digits."""
@@ -114,6 +132,7 @@ class DigitSums:
 
     def _carry(self) -> None:
         """Bring every digit back to 32 bits."""
+        self.gather(0)
         self._grow(len(self.high) + 1)
         for digits in (self.low, self.high):
             for k in range(len(digits) - 1):
@@ -127,11 +146,14 @@ class DigitSums:
         sums = {}
         for kind, size in (("distinct", 0), ("distinct", 1), ("squared", 0)):
             place = self.layout.section(kind, size).place  # type: ignore[arg-type]
-            sums[kind, size] = _join(_whole(self.low[:, :, place]).sum(axis=1))
+            digits = self.low[:, :, place].sum(axis=1)
+            digits[: self._lanes.shape[1]] += self._lanes[:, :, place].sum(axis=0)
+            sums[kind, size] = _join(_whole(digits))
         return int(sums["distinct", 0][0]), sums["distinct", 1], sums["squared", 0]
 
     def fold(self) -> tuple[Sums, int]:
         """The sums of each section, and Σw², as integers in units of 2^−Q."""
+        self.gather(0)
         low, high = _join(_whole(self.low)), _join(_whole(self.high))
         sections = []
         for section in self.layout.sections:
@@ -144,10 +166,15 @@ class DigitSums:
         return sections, int(high[-1])
 
 
-def _digits_needed(largest: float) -> int:
+def digits_needed(largest: float) -> int:
     """Digits of a vector whose entries reach `largest` in size."""
     top = 0 if largest < 1 else int(np.frexp(largest)[1])
     return (top + QUANTUM_BITS) // _DIGIT_BITS + 1
+
+
+def rounders(n_digits: int) -> Float:
+    """What rounds to multiples of the places 0 … n_digits − 1."""
+    return np.array([_rounder(k) for k in range(n_digits)])
 
 
 def _rounder(k: int) -> float:
@@ -158,8 +185,7 @@ def _rounder(k: int) -> float:
 def add_digits(values: Float, digits: Float) -> None:
     """Split vectors (overwritten) into digits and add these; shapes (n_vectors, n) and (K, n)."""
     if code is not None:
-        rounders = np.array([_rounder(k) for k in range(len(digits))])
-        code.add_digits(np.ascontiguousarray(values), len(values), rounders, digits)
+        code.add_digits(np.ascontiguousarray(values), len(values), rounders(len(digits)), digits)
         return
     for vector in values:
         _add_digits(vector, digits)
@@ -187,11 +213,24 @@ def _whole(digits: Float) -> NDArray[np.int64]:
 
 def _join(digits: NDArray[np.int64]) -> Integers:
     """Σ_k digits[k]·2^(32k) as Python integers."""
-    result: Integers = np.zeros(digits.shape[1:], dtype=object)
-    for k in range(len(digits)):
-        if digits[k].any():
-            result = result + (digits[k].astype(object) << (_DIGIT_BITS * k))
-    return result
+    carry = np.zeros(digits.shape[1:], dtype=np.int64)
+    places, n_bytes = [], _DIGIT_BITS // 8
+    for digit in digits[:-1]:
+        digit = digit + carry
+        places.append((digit & (2**_DIGIT_BITS - 1)).astype("<u4"))
+        carry = digit >> _DIGIT_BITS
+    places.append((digits[-1] + carry).astype("<i8"))  # with the sign
+    width = n_bytes * (len(digits) - 1) + 8
+    table = np.empty((carry.size, width), dtype=np.uint8)
+    for k, place in enumerate(places):
+        start = n_bytes * k
+        table[:, start : start + place.itemsize] = place.reshape(-1, 1).view(np.uint8)
+    data, result = table.tobytes(), np.empty(carry.size, dtype=object)
+    result[:] = [
+        int.from_bytes(data[i : i + width], "little", signed=True)
+        for i in range(0, len(data), width)
+    ]
+    return np.asarray(result.reshape(carry.shape), dtype=object)
 
 
 def zeros(layout: Layout) -> Sums:

@@ -62,7 +62,7 @@ def approximate(
     random_state: int | np.random.Generator | None = None,
     *,
     n_orders: int | None = None,
-    n_directions: int = 2,
+    n_directions: int | None = None,
     max_iterations: int = 50,
 ) -> Approximation:
     """Approximate an incomplete symmetric tensor by `rank` powers (paper: algo:tensor-approx).

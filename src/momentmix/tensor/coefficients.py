@@ -12,9 +12,9 @@
 Differs from the paper: (coef-1) and the same problem one degree higher have the matrix [w̃]_{J_3} in
 common, so that one factorization solves both, and (coef-2) becomes a ratio of their solutions:
 (v_i)_j by least squares over all products that contain j. (coef-lambda) uses the Gram matrix in
-closed form, m!·e_m, and one step of iterative refinement with the residual on Ω_m. All columns are
-scaled to norm one. The problems of section 4 (coefest-1, coefest-2, coefest-lambda) are the same
-lines.
+closed form, m!·e_m, and starts from the λ_i that (coef-1) implies: what they leave on Ω_m is
+projected, so that the normal equations lose no digits. All columns are scaled to norm one. The
+problems of section 4 (coefest-1, coefest-2, coefest-lambda) are the same lines.
 """
 
 from __future__ import annotations
@@ -32,17 +32,27 @@ from momentmix.index_sets import colex_rank, index_sets
 from momentmix.tensor.generating import SubTensors, scaled_least_squares
 from momentmix.tensor.incomplete_tensor import (
     IncompleteSymmetricTensor,
-    contract,
     elementary_symmetric,
     power_inner_products,
     power_sum,
+    project_remainder,
 )
 from momentmix.tensor.monomials import monomials
 from momentmix.tensor.results import Decomposition, Diagnostics
 
+_PROJECTIONS = 3  # at most; one is enough after a good start, two after none
+_LOST = 1e-6  # ratio of two squared norms below which their difference would lose digits
 
-def lower_coordinates(blocks: SubTensors, split: Split, upper: Array) -> Array | None:
-    """ṽ_i from (coef-1) and (coef-2), of shape (r, k); None where they are not determined."""
+
+def lower_coordinates(blocks: SubTensors, split: Split, upper: Array) -> tuple[Array, Array] | None:
+    """ṽ_i from (coef-1) and (coef-2), and the λ_i that follow; None where not determined.
+
+    Returns
+    -------
+    lower : array of shape (r, k)
+    weights : array of shape (r,)
+        λ_i of (1, ṽ_i, w̃_i), from (coef-1) alone.
+    """
     k, p = split.n_lower, split.degree
     table = monomials(upper.T, blocks.co_degree)[-1]  # (#J_2, r), [w̃]_{J_3}
     both = np.concatenate([blocks.base, blocks.raised_lower]).T
@@ -61,24 +71,33 @@ def lower_coordinates(blocks: SubTensors, split: Split, upper: Array) -> Array |
         sizes += (np.abs(rest) ** 2) @ belongs
     if not (sizes > 0).all():
         return None
-    return np.asarray(ratios / sizes)  # (r, k)  coef-2, coefest-2
+    lower = ratios / sizes  # (r, k)  coef-2, coefest-2
+    powers = monomials(lower.T, p)[-1].T  # (r, C(k, p)), v_i^{J_1}
+    lengths = np.linalg.norm(powers, axis=1) ** 2
+    inner = np.einsum("is,is->i", powers.conj(), products)
+    return lower, np.divide(inner, lengths, out=np.zeros_like(inner), where=lengths > 0)
 
 
-def solve_weights(tensor: IncompleteSymmetricTensor, directions: Array) -> tuple[Array, float]:
+def solve_weights(
+    tensor: IncompleteSymmetricTensor, directions: Array, start: Array | None = None
+) -> tuple[Array, float]:
     """λ by least squares on Ω_m, and the relative residual; scales `directions` in place."""
     order = tensor.order
     lengths = np.sqrt(np.real(elementary_symmetric(np.abs(directions) ** 2, order)[order]))
     if not (np.isfinite(lengths).all() and (lengths > 0).all()):
         return np.zeros(directions.shape[0]), np.inf
     directions /= (lengths ** (1.0 / order))[:, None]  # columns of norm one
-    solve = _gram_solver(power_inner_products(directions, directions, order) / factorial(order))
-    weights = np.zeros(directions.shape[0], dtype=directions.dtype)
-    remainder = tensor.values
-    for _ in range(2):  # solve, then refine
-        right = contract(remainder, np.conj(directions), order)
-        weights = weights + solve(right)  # (r,)  coef-lambda, coefest-lambda
-        remainder = tensor.values - power_sum(directions, order, weights)
-    return weights, float(np.linalg.norm(remainder) / np.linalg.norm(tensor.values))
+    gram = power_inner_products(directions, directions, order) / factorial(order)
+    solve = _gram_solver(gram)
+    weights = np.zeros_like(lengths) if start is None else start * lengths
+    for _ in range(_PROJECTIONS):
+        inner, squares = project_remainder(tensor.values, directions, order, weights)
+        step = solve(inner)
+        weights = weights + step  # (r,)  coef-lambda, coefest-lambda
+        left = squares + float(np.real(np.vdot(step, gram @ step - 2 * inner)))
+        if not left < _LOST * squares:  # what is left now, without another pass over Ω_m
+            break
+    return weights, float(np.sqrt(max(left, 0.0)) / np.linalg.norm(tensor.values))
 
 
 def _gram_solver(gram: Array) -> Callable[[Array], Array]:

@@ -4,7 +4,7 @@
 |---|---|---|
 | q_i | ``Decomposition.factors`` | (r, d) |
 | (1, ṽ_i, w̃_i) | ``directions`` | (r, d) |
-| ξ | ``direction`` of `common_eigenvalues` | (n−k,) |
+| ξ | rows of ``xi`` | (n_directions, n−k) |
 
 Differs from the paper: several orders of the coordinates and several ξ are tried and the lowest
 residual is kept, since the error of a single draw is heavy-tailed. One factor is computed from
@@ -18,11 +18,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from momentmix._typing import Int
+from momentmix._typing import Array, Int
 from momentmix.capacity import Split, best_split, check_count
 from momentmix.errors import CapacityError, DecompositionError, InputError, InputTypeError
 from momentmix.index_sets import colex_rank, sets_without
-from momentmix.parallel import one_thread_below
+from momentmix.parallel import few_threads, map_in_order, one_thread_below, usable_cores
 from momentmix.tensor.coefficients import finish, lower_coordinates, solve_weights
 from momentmix.tensor.gauss_newton import fit_powers
 from momentmix.tensor.generating import (
@@ -37,9 +37,18 @@ from momentmix.tensor.results import Decomposition, Diagnostics, failure
 _EPS = float(np.finfo(float).eps)
 
 
+_THREADED = range(100, 1000)  # ranks: smaller ones take milliseconds, larger ones all of BLAS
+_MOST_THREADS = 4  # orders at a time: each has matrices of its own
+
+
 def default_orders(rank: int) -> int:
     """Orders of the coordinates to try: four, or two where each costs seconds."""
     return 2 if rank > 500 else 4
+
+
+def default_directions(rank: int) -> int:
+    """Vectors ξ to try for each order: two, or one where an eigenvalue problem costs seconds."""
+    return 1 if rank > 500 else 2
 
 
 @one_thread_below(1000)
@@ -49,7 +58,7 @@ def decompose(
     random_state: int | np.random.Generator | None = None,
     *,
     n_orders: int | None = None,
-    n_directions: int = 2,
+    n_directions: int | None = None,
     polish: bool = False,
 ) -> Decomposition:
     """Decompose an incomplete symmetric tensor into `rank` powers (paper: algo:iSTD, thm:TD).
@@ -64,8 +73,9 @@ def decompose(
     n_orders : int, optional
         Orders of the coordinates to try; the lowest residual is kept. 4 by default, 2 above rank
         500, where each costs seconds.
-    n_directions : int
-        Vectors ξ to try for each order of the coordinates; the widest eigenvalue gap is kept.
+    n_directions : int, optional
+        Vectors ξ to try for each order of the coordinates; the widest eigenvalue gap is kept. 2 by
+        default, 1 above rank 500: another order lowers the error more than another ξ.
     polish : bool
         Whether to minimize (solve-F) by Levenberg–Marquardt at the end. Its residual is
         ``diagnostics.polished_residual``.
@@ -115,7 +125,7 @@ def attempts(
     random_state: int | np.random.Generator | None = None,
     *,
     n_orders: int | None = None,
-    n_directions: int = 2,
+    n_directions: int | None = None,
 ) -> list[Decomposition]:
     """One decomposition for each order of the coordinates tried, failed ones included.
 
@@ -123,6 +133,8 @@ def attempts(
     """
     rank = _check(tensor, rank)
     n_orders = default_orders(rank) if n_orders is None else check_count("n_orders", n_orders, 1)
+    if n_directions is None:
+        n_directions = default_directions(rank)
     n_directions = check_count("n_directions", n_directions, 1)
     if not tensor.values.any():
         raise DecompositionError(
@@ -135,13 +147,23 @@ def attempts(
     split = best_split(tensor.n_features, tensor.order, rank)
     rng = np.random.default_rng(random_state)
     leads = rng.permutation(tensor.n_features)
-    tried: list[Decomposition] = []
-    for lead in leads if n_orders <= leads.size else np.resize(leads, n_orders):
-        if len(tried) >= n_orders and any(a.diagnostics.failed is None for a in tried):
-            break
+
+    def draw(lead: int) -> tuple[Int, Array]:
         others = rng.permutation(np.delete(np.arange(tensor.n_features), lead))
         coordinates = np.concatenate([[lead], others])
-        tried.append(_attempt(tensor, rank, split, coordinates, rng, n_directions))
+        return coordinates, rng.standard_normal((n_directions, others.size - split.n_lower))
+
+    def work(drawn: tuple[Int, Array]) -> Decomposition:
+        with few_threads(rank in _THREADED):
+            return _attempt(tensor, rank, split, *drawn)
+
+    n_threads = min(usable_cores(), _MOST_THREADS, n_orders) if rank in _THREADED else 1
+    first = [draw(lead) for lead in np.resize(leads, n_orders).tolist()]
+    tried = list(map_in_order(work, first, n_threads))
+    for lead in leads[n_orders:].tolist():
+        if any(a.diagnostics.failed is None for a in tried):
+            break
+        tried.append(work(draw(lead)))
     return [replace(a, diagnostics=replace(a.diagnostics, n_tried=len(tried))) for a in tried]
 
 
@@ -207,8 +229,7 @@ def _attempt(
     rank: int,
     split: Split,
     coordinates: Int,
-    rng: np.random.Generator,
-    n_directions: int,
+    xi: Array,
 ) -> Decomposition:
     blocks = sub_tensors(tensor, split, coordinates)
     basis, margin = choose_basis(blocks.base, rank)
@@ -224,26 +245,23 @@ def _attempt(
     diagnostics = replace(diagnostics, condition_systems=condition)
     if not condition * _EPS < 1:  # A[α, F_m] lacks full column rank  lemma: lid A
         return Decomposition(empty, replace(diagnostics, failed="independence-rows"))
-    roots = max(  # Step 2
-        (
-            common_eigenvalues(matrices, rng.standard_normal(blocks.n_upper))
-            for _ in range(n_directions)
-        ),
-        key=lambda roots: roots.gap,
-    )
+    roots = common_eigenvalues(matrices, xi)  # Step 2
+    del matrices  # the largest array
     diagnostics = replace(
         diagnostics, eigenvalue_gap=roots.gap, condition_eigenvectors=roots.condition
     )
     if not roots.condition * _EPS < 1:
         return Decomposition(empty, replace(diagnostics, failed="distinct-eigenvalues"))
-    lower = lower_coordinates(blocks, split, roots.values)  # Step 3
-    if lower is None:
+    solved = lower_coordinates(blocks, split, roots.values)  # Step 3
+    if solved is None:
         return Decomposition(empty, replace(diagnostics, failed="distinct-eigenvalues"))
+    lower, start = solved
+    del blocks
     directions = np.empty((rank, tensor.n_features), dtype=lower.dtype)
     directions[:, coordinates[0]] = 1.0  # (r, d), rows (1, u_i)  F-decomp
     directions[:, coordinates[1 : split.n_lower + 1]] = lower
     directions[:, coordinates[split.n_lower + 1 :]] = roots.values
-    weights, residual = solve_weights(tensor, directions)
+    weights, residual = solve_weights(tensor, directions, start)
     if not np.isfinite(residual):
         return Decomposition(empty, replace(diagnostics, failed="residual"))
     return finish(tensor, directions, weights, replace(diagnostics, residual=residual))

@@ -31,10 +31,10 @@ from scipy.linalg import lapack
 
 from momentmix._typing import Array, Int
 from momentmix.capacity import Split
-from momentmix.index_sets import colex_rank, index_sets
+from momentmix.index_sets import binomials, colex_rank, index_sets
 from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
 
-_GATHER = 1 << 20  # index sets sorted at a time, so that a gather takes about 10 MB
+_GATHER = 1 << 19  # ranks computed at a time, so that a gather takes about 10 MB
 
 
 @dataclass(frozen=True)
@@ -48,20 +48,38 @@ class SubTensors:
     co_degree: int
 
 
+def _terms(sets: Int, others: Int, n_features: int) -> Int:
+    """Terms of the rank of a union that come from `sets`, by coordinate i, place t and other set.
+
+    The t-th of a set's indices, i, has t + #{others < i} indices below it: its term is
+    C(i, t + 1 + #{others < i}).
+    """
+    size = sets.shape[1]
+    below = (others[None] < np.arange(n_features)[:, None, None]).sum(axis=2)  # (d, n_others)
+    place = np.arange(1, size + 1)[:, None] + below[:, None, :]  # (d, size, n_others)
+    table = binomials(n_features, size + others.shape[1])
+    return np.asarray(table[np.arange(n_features)[:, None, None], place])
+
+
 def _gather(tensor: IncompleteSymmetricTensor, first: Int, second: Int) -> Array:
-    """Entries at the unions of disjoint index sets, of shape (len(first), len(second))."""
-    small = np.min_scalar_type(tensor.n_features)
-    first, second = first.astype(small), second.astype(small)
-    shape = (first.shape[0], second.shape[0])
-    result = np.empty(shape, dtype=tensor.values.dtype)
-    step = max(1, _GATHER // max(1, shape[1]))
-    for start in range(0, shape[0], step):
+    """Entries at the unions of disjoint index sets, of shape (len(first), len(second)).
+
+    The rank of a union is a sum over the indices of both sets, so that nothing is sorted but the
+    sets themselves.
+    """
+    first, second = np.sort(first, axis=1), np.sort(second, axis=1)
+    result = np.empty((first.shape[0], second.shape[0]), dtype=tensor.values.dtype)
+    of_first = _terms(first, second, tensor.n_features)
+    step = max(1, _GATHER // max(1, second.shape[0]))
+    for start in range(0, first.shape[0], step):
         rows = first[start : start + step]
-        sets = np.empty((rows.shape[0], shape[1], tensor.order), dtype=small)
-        sets[..., : first.shape[1]] = rows[:, None, :]
-        sets[..., first.shape[1] :] = second[None, :, :]
-        sets.sort(axis=-1)
-        result[start : start + step] = tensor.values[colex_rank(sets)]
+        of_second = _terms(second, rows, tensor.n_features)  # (d, size, n_rows)
+        ranks = np.zeros((rows.shape[0], second.shape[0]), dtype=np.int64)
+        for t in range(rows.shape[1]):
+            ranks += of_first[rows[:, t], t]
+        for t in range(second.shape[1]):
+            ranks += np.take(of_second[:, t].T.copy(), second[:, t], axis=1)
+        result[start : start + step] = tensor.values[ranks]
     return result
 
 
@@ -90,6 +108,8 @@ def sub_tensors(tensor: IncompleteSymmetricTensor, split: Split, coordinates: In
 def scaled_least_squares(matrix: Array, right: Array) -> tuple[Array, float]:
     """Least squares with columns scaled to norm one: QR, or LU where the matrix is square.
 
+    Fastest where both arguments are in Fortran order. May overwrite `right`.
+
     Returns
     -------
     solution : array of shape (n_columns, n_right)
@@ -103,19 +123,22 @@ def scaled_least_squares(matrix: Array, right: Array) -> tuple[Array, float]:
     scaled = matrix / norms
     complex_ = scaled.dtype.kind == "c"
     if matrix.shape[0] == matrix.shape[1]:  # at capacity; LU is cheaper than QR and as accurate
-        factors, pivots = linalg.lu_factor(scaled, check_finite=False)
+        size = np.linalg.norm(scaled, 1)
+        factors = linalg.lu_factor(scaled, overwrite_a=True, check_finite=False)
         estimate = lapack.zgecon if complex_ else lapack.dgecon
-        reciprocal = float(estimate(factors, np.linalg.norm(scaled, 1))[0])
+        reciprocal = float(estimate(factors[0], size)[0])
         if not reciprocal > 0:
             return singular
-        solution = linalg.lu_solve((factors, pivots), right, check_finite=False)
+        solution = linalg.lu_solve(factors, right, overwrite_b=True, check_finite=False)
     else:
-        q, upper = linalg.qr(scaled, mode="economic", check_finite=False)
+        q, upper = linalg.qr(scaled, overwrite_a=True, mode="economic", check_finite=False)
         reciprocal = float((lapack.ztrcon if complex_ else lapack.dtrcon)(upper)[0])
         if not reciprocal > 0:
             return singular
-        solution = linalg.solve_triangular(upper, q.conj().T @ right, check_finite=False)
-    return solution / norms[:, None], 1.0 / reciprocal
+        right = (right.T @ q.conj()).T  # Qᴴ right, in Fortran order
+        solution = linalg.solve_triangular(upper, right, overwrite_b=True, check_finite=False)
+    solution /= norms[:, None]
+    return solution, 1.0 / reciprocal
 
 
 def choose_basis(base: Array, rank: int) -> tuple[Int, float]:
@@ -143,7 +166,7 @@ def multiplication_matrices(blocks: SubTensors, basis: Int) -> tuple[Array, floa
     condition : float
         Largest condition number of the systems.
     """
-    base, raised = blocks.base[basis].T, blocks.raised_upper[basis].T
+    base, raised = blocks.base[basis], blocks.raised_upper[basis]
     sets = index_sets(blocks.n_upper, blocks.co_degree)
     rank = basis.size
     matrices = np.empty((blocks.n_upper, rank, rank), dtype=base.dtype)
@@ -151,9 +174,10 @@ def multiplication_matrices(blocks: SubTensors, basis: Int) -> tuple[Array, floa
     for last in range(blocks.n_upper):  # α = ν + e_last for every ν in the basis  B1
         rows = np.flatnonzero((sets != last).all(axis=1))  # (|O_α|,)  generating_mat
         joined = np.column_stack([sets[rows], np.full(rows.size, last)])
-        target = raised[colex_rank(np.sort(joined, axis=1))]  # (|O_α|, r)  eq: Aalpha
+        places = colex_rank(np.sort(joined, axis=1))
+        target = raised.take(places, axis=1).T  # (|O_α|, r)  eq: Aalpha
         # (r, r)  solve-G, solve-G-ls
-        solution, condition = scaled_least_squares(base[rows], target)
+        solution, condition = scaled_least_squares(base.take(rows, axis=1).T, target)
         matrices[last] = solution.T  # (r, r)  eq:N
         worst = max(worst, condition)
     return matrices, worst
@@ -168,14 +192,14 @@ class Eigenvalues:
     condition: float
 
 
-def common_eigenvalues(matrices: Array, direction: Array) -> Eigenvalues:
-    """Eigenvalues of every N_l for the eigenvectors of N(ξ).
+def common_eigenvalues(matrices: Array, directions: Array) -> Eigenvalues:
+    """Eigenvalues of every N_l for the eigenvectors of one N(ξ).
 
     Parameters
     ----------
     matrices : array of shape (n_upper, rank, rank)
-    direction : array of shape (n_upper,)
-        The vector ξ.
+    directions : array of shape (n_directions, n_upper)
+        Vectors ξ; the one with the widest gap between eigenvalues is used.
 
     Returns
     -------
@@ -184,18 +208,25 @@ def common_eigenvalues(matrices: Array, direction: Array) -> Eigenvalues:
         eigenvalues of N(ξ) relative to the largest, ``condition`` that of the eigenvectors.
     """
     n_upper, rank, _ = matrices.shape
-    combined = np.tensordot(direction, matrices, axes=1)  # (r, r)  N_xi, xi-est
-    roots, vectors = np.linalg.eig(combined)
-    distance = np.abs(roots[:, None] - roots[None, :]) + np.diag(np.full(rank, np.inf))
-    size = float(np.abs(roots).max())
-    gap = float(distance.min() / size) if size > 0 else 0.0
+    combined = np.tensordot(directions, matrices, axes=1)  # (…, r, r)  N_xi, xi-est
+    tried = [np.linalg.eig(matrix) for matrix in combined]
+    gap, vectors = max(((_gap(e[0]), e[1]) for e in tried), key=lambda pair: pair[0])
     values = np.zeros((rank, n_upper), dtype=np.result_type(vectors, matrices))
     try:
         inverse = np.linalg.inv(vectors)
     except np.linalg.LinAlgError:
         return Eigenvalues(values, 0.0, np.inf)
     condition = float(np.linalg.norm(vectors, 1) * np.linalg.norm(inverse, 1))
+    rows = vectors.T.copy()
     for last in range(n_upper):
         # (r,)  w_i, w_hat
-        values[:, last] = np.einsum("ij,ji->i", inverse @ matrices[last], vectors)
+        values[:, last] = np.einsum("ij,ij->i", inverse @ matrices[last], rows)
     return Eigenvalues(values, gap, condition)
+
+
+def _gap(roots: Array) -> float:
+    """Least distance of two roots, relative to the largest."""
+    size = float(np.abs(roots).max())
+    distance = np.abs(roots[:, None] - roots[None, :])
+    np.fill_diagonal(distance, np.inf)
+    return float(distance.min() / size) if size > 0 else 0.0

@@ -198,6 +198,7 @@ class _PivotTables:
             yield j, starts[:n_upper] + comb(j, self.a + 1), n_upper, n_lower
 
 
+_CACHED = 1 << 16  # numbers in the blocks of `power_inner_products`, which a cache holds
 _LONG_RUN = 64  # at this length copying runs one by one becomes faster than an index array
 
 
@@ -246,6 +247,34 @@ def contract(values: Array, factors: Array, order: int) -> Array:
         partial = _read_runs(values, starts, n_lower) @ tables.lower[-1][:n_lower]  # (n_upper, r)
         inner += np.einsum("kb,kb->b", partial, tables.upper[-1][:n_upper]) * tables.points[j]
     return inner
+
+
+def project_remainder(
+    values: Array, factors: Array, order: int, weights: Array
+) -> tuple[Array, float]:
+    """Contract what a sum of powers leaves of a tensor, which is never stored as a whole.
+
+    Returns
+    -------
+    inner : array of shape (rank,)
+        ``contract(values - power_sum(factors, order, weights), conj(factors), order)``
+    squares : float
+        Sum of the squared absolute values of the remainder.
+    """
+    tables = _PivotTables(factors.T, order)
+    lower, upper = tables.lower[-1], tables.upper[-1]
+    inner = np.zeros(factors.shape[0], np.result_type(values, factors, weights))
+    squares = 0.0
+    for j, starts, n_upper, n_lower in tables:
+        block = _read_runs(values, starts, n_lower)  # (n_upper, n_lower)
+        longer, shorter = upper[:n_upper], lower[:n_lower]
+        if n_upper < n_lower:
+            block, longer, shorter = block.T, shorter, longer
+        block = block - longer @ (shorter * (tables.points[j] * weights)).T
+        squares += float(np.linalg.norm(block)) ** 2
+        partial = block.T @ longer.conj()
+        inner += np.einsum("kb,kb->b", partial, shorter.conj()) * tables.points[j].conj()
+    return inner, squares
 
 
 def contract_gradient(values: Array, factors: Array, order: int) -> Array:
@@ -317,10 +346,15 @@ def power_inner_products(a: Array, b: Array, order: int) -> Array:
     >>> power_inner_products(np.array([[1.0, 1.0, 1.0]]), np.array([[2.0, 3.0, 5.0]]), 2).tolist()
     [[62.0]]
     """
-    e = np.zeros((order + 1, a.shape[0], b.shape[0]), dtype=np.result_type(a, b))
-    e[0] = 1.0
-    for i in range(a.shape[1]):
-        product = np.multiply.outer(np.conj(a[:, i]), b[:, i])
-        for t in range(min(order, i + 1), 0, -1):
-            e[t] += product * e[t - 1]
-    return np.asarray(factorial(order) * e[order])
+    result = np.empty((a.shape[0], b.shape[0]), dtype=np.result_type(a, b))
+    step = max(1, _CACHED // max(1, (order + 1) * b.shape[0]))
+    for start in range(0, a.shape[0], step):
+        rows = np.conj(a[start : start + step])
+        e = np.zeros((order + 1, rows.shape[0], b.shape[0]), dtype=result.dtype)
+        e[0] = 1.0
+        for i in range(a.shape[1]):
+            product = np.multiply.outer(rows[:, i], b[:, i])
+            for t in range(min(order, i + 1), 0, -1):
+                e[t] += product * e[t - 1]
+        np.multiply(e[order], factorial(order), out=result[start : start + step])
+    return result

@@ -108,9 +108,9 @@ def test_a_block_has_the_same_sums_alone_and_among_others():
 def test_short_buffers_are_refused():
     out, units = np.empty((1, 2, 3)), np.zeros((2, 3))
     with pytest.raises(ValueError, match="rows needs"):
-        code.extremes(np.zeros(5), 1, 2, 3, out)
+        code.extremes(np.zeros(5), 1, 2, 3, out, 1)
     with pytest.raises(ValueError, match="out needs"):
-        code.extremes(np.zeros(6), 1, 2, 3, np.empty(5))
+        code.extremes(np.zeros(6), 1, 2, 3, np.empty(5), 1)
     with pytest.raises(ValueError, match="digits needs"):
         code.add_digits(np.zeros(6), 1, np.zeros(2), np.zeros(11))
     executor = NativeExecutor(Layout(3, 2, 1, 0))
@@ -138,6 +138,16 @@ def test_short_buffers_are_refused():
     ):
         with pytest.raises(ValueError, match="needs"):
             code.sum_blocks(*arguments[:place], short, *arguments[place + 1 :])
+    squares, rounders, lanes = np.ones(1), fixed_point.rounders(4), np.zeros((1, 4, len(sums) + 1))
+    added = [*arguments[:9], squares, rounders, lanes, 1, 1]
+    code.add_blocks(*added)
+    for place, short in ((8, space[1:]), (9, squares[1:]), (11, lanes.ravel()[1:])):
+        with pytest.raises(ValueError, match="needs"):
+            code.add_blocks(*added[:place], short, *added[place + 1 :])
+    with pytest.raises(ValueError, match="needs"):
+        code.add_blocks(*added[:12], 2, 1)  # lanes
+    with pytest.raises(ValueError, match="needs"):
+        code.add_blocks(*added[:13], 2)  # threads
     beyond = program.steps.copy()
     beyond[-1, 5] += 1 << 20
     with pytest.raises(ValueError, match="do not fit"):

@@ -2,10 +2,12 @@ import numpy as np
 import pytest
 
 import momentmix as mm
+import momentmix.tensor.decompose as decompose_module
 from momentmix import IncompleteSymmetricTensor, largest_rank
 from momentmix.errors import CapacityError, DecompositionError, InputError, InputTypeError
 from momentmix.mixture.matching import largest_factor_error
 from momentmix.tensor.coefficients import nearest_real
+from momentmix.tensor.decompose import default_directions, default_orders
 
 
 def random_factors(seed, rank, d, kind="real"):
@@ -67,6 +69,23 @@ def test_same_seed_same_bits():
     tensor = tensor_of(random_factors(3, 8, 15), 4)
     first, second = (mm.decompose(tensor, 8, random_state=7).factors for _ in range(2))
     assert first.tobytes() == second.tobytes()
+
+
+def test_threads_give_the_bits_of_one():
+    tensor = tensor_of(random_factors(3, 100, 28), 6)
+    found = []
+    for n_cores in (1, 4):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(decompose_module, "usable_cores", lambda n=n_cores: n)
+            found.append(mm.decompose(tensor, 100, random_state=7, n_orders=3))
+    assert found[0].diagnostics.n_tried == 3
+    assert found[0].diagnostics == found[1].diagnostics
+    assert found[0].factors.tobytes() == found[1].factors.tobytes()
+
+
+def test_one_direction_is_enough_at_large_ranks():
+    defaults = [(default_orders(rank), default_directions(rank)) for rank in (2, 500, 501, 969)]
+    assert defaults == [(4, 2), (4, 2), (2, 1), (2, 1)]
 
 
 def test_more_orders_never_raise_the_residual():

@@ -15,6 +15,7 @@ from momentmix.tensor.incomplete_tensor import (
     power_derivative,
     power_inner_products,
     power_sum,
+    project_remainder,
 )
 
 SHAPES = [(3, 1), (5, 2), (6, 3), (6, 4), (7, 5), (5, 5)]
@@ -85,6 +86,17 @@ def test_contraction_and_its_gradient(d, order, kind):
             for a in label:
                 gradient[row, a] += value * np.prod([q[c] for c in label if c != a])
     np.testing.assert_allclose(contract_gradient(values, factors, order), gradient, rtol=1e-10)
+
+
+@pytest.mark.parametrize("kind", ["real", "complex"])
+@pytest.mark.parametrize(("d", "order"), SHAPES)
+def test_projection_of_a_remainder(d, order, kind):
+    factors, weights = random_factors(6, 3, d, kind), random_factors(7, 1, 3, kind)[0]
+    values = np.random.default_rng(8).standard_normal(power_sum(factors, order).size)
+    remainder = values - power_sum(factors, order, weights)
+    inner, squares = project_remainder(values, factors, order, weights)
+    np.testing.assert_allclose(inner, contract(remainder, factors.conj(), order), rtol=1e-10)
+    assert squares == pytest.approx(np.linalg.norm(remainder) ** 2, rel=1e-12)
 
 
 @given(seed=st.integers(0, 100), order=st.integers(1, 5))

@@ -36,9 +36,6 @@ class ArrayExecutor:
     xp : namespace of the library
     """
 
-    gains_by_threads = False
-    uses_blas = False
-
     def __init__(self, layout: Layout, xp: Any) -> None:
         self._layout, self._plan, self._xp = layout, whole_table_plan(layout.without_high), xp
 

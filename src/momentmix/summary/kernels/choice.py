@@ -19,13 +19,13 @@ from typing import Any
 from momentmix.native import code
 from momentmix.rows.arrays import is_cuda_tensor, namespace
 from momentmix.summary.kernels.array_sums import ArrayExecutor
-from momentmix.summary.kernels.executor import Executor
+from momentmix.summary.kernels.executor import Executor, HostExecutor
 from momentmix.summary.kernels.native_sums import NativeExecutor
 from momentmix.summary.kernels.numpy_sums import NumpyExecutor
 from momentmix.summary.layout import Layout
 
 
-def host_executor(layout: Layout) -> Executor:
+def host_executor(layout: Layout) -> HostExecutor:
     """The executor for NumPy rows."""
     return NumpyExecutor(layout) if code is None else NativeExecutor(layout)
 

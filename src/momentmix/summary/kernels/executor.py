@@ -15,18 +15,7 @@ Units = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
 class Executor(Protocol):
-    """Sums rows of one layout.
-
-    Attributes
-    ----------
-    gains_by_threads : bool
-        Whether several threads sum blocks faster than one.
-    uses_blas : bool
-        Whether it multiplies by BLAS, which would start threads of its own.
-    """
-
-    gains_by_threads: bool
-    uses_blas: bool
+    """Sums rows of one layout."""
 
     def sums(self, rows: Any, weights: Any, units: Units) -> Any:
         """Σ over the rows of w·(all monomials of the layout), z = rows·inverse scale − shift.
@@ -43,5 +32,35 @@ class Executor(Protocol):
         array of shape (S, n_entries), of the library of the rows
             For each slab the flat vector of the layout, without Σ w². Powers of wild rows may be
             infinite or NaN; the caller knows which (`MovingSums.limit_reach`).
+        """
+        ...
+
+
+class HostExecutor(Executor, Protocol):
+    """Sums NumPy rows, and adds up blocks on several threads."""
+
+    def add_blocks(
+        self,
+        blocks: NDArray[np.float64],
+        weights: NDArray[np.float64] | None,
+        units: Units,
+        digits: Any,
+        group: int,
+        n_digits: int,
+        n_threads: int,
+    ) -> None:
+        """Add the sums of every block to a group of exact sums.
+
+        Parameters
+        ----------
+        blocks : array of shape (S, n, n_features)
+        weights : array of shape (S, n), or None
+        units : (inverse scale, shift)
+        digits : DigitSums
+            The caller gathers its lanes.
+        group : int
+        n_digits : int
+            Digits that hold every sum of a block.
+        n_threads : int
         """
         ...

@@ -8,10 +8,12 @@ instruction set, so that the sums are a function of the block on all processors.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from itertools import pairwise
 from queue import Empty, SimpleQueue
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,10 +22,12 @@ from momentmix.native import code
 from momentmix.summary.kernels.executor import Units
 from momentmix.summary.kernels.half_split import half_split_plan
 from momentmix.summary.kernels.memory import aligned
+from momentmix.summary.kernels.numpy_sums import weight_squares
 from momentmix.summary.kernels.plan import Fill, n_rows_of
 from momentmix.summary.layout import Layout
 
 _EACH, _OUTER, _PRODUCT = 0, 1, 2  # kinds of steps, as in native/module.c
+_LANE_NUMBERS = 1 << 23  # in all lanes of digits, 64 MB; threads share them beyond
 
 
 class NativeExecutor:
@@ -39,32 +43,58 @@ class NativeExecutor:
     [[2.0, 4.0, 7.0, 17.0, 10.0, 29.0]]
     """
 
-    gains_by_threads = True
-    uses_blas = False
-
     def __init__(self, layout: Layout) -> None:
-        assert code is not None
         self.layout, self._program = layout, _program(layout, code.tile_shape())
-        self._spaces: SimpleQueue[Float] = SimpleQueue()  # of threads that are done
+        self._spaces: SimpleQueue[Float] = SimpleQueue()  # of calls that are done
 
     def sums(self, rows: Float, weights: Float | None, units: Units) -> Float:
         """Sums of all moments of each slab; see `Executor`."""
-        n_slabs, n, _ = rows.shape
-        result = np.empty((n_slabs, self.layout.n_entries))
+        result = np.empty((len(rows), self.layout.n_entries))
+        with self._space(1) as space:
+            code.sum_blocks(*self._arguments(rows, weights, units, space), result)
+        return result
+
+    def add_blocks(
+        self,
+        blocks: Float,
+        weights: Float | None,
+        units: Units,
+        digits: Any,
+        group: int,
+        n_digits: int,
+        n_threads: int,
+    ) -> None:
+        """Add the sums of every block to exact sums; see `HostExecutor`."""
+        n_threads = max(1, min(n_threads, len(blocks)))
+        size = n_digits * (self.layout.n_entries + 1)
+        n_lanes = max(1, min(n_threads, _LANE_NUMBERS // size))
+        lanes, rounders = digits.lanes(len(blocks), n_digits, n_lanes)
+        squares = weight_squares(blocks, weights)
+        with self._space(n_threads) as space:
+            arguments = self._arguments(blocks, weights, units, space)
+            code.add_blocks(*arguments, squares, rounders, lanes, n_lanes, n_threads)
+
+    def _arguments(
+        self, blocks: Float, weights: Float | None, units: Units, space: Float
+    ) -> tuple[Any, ...]:
+        n_blocks, n, _ = blocks.shape
+        weights = None if weights is None else np.ascontiguousarray(weights)
+        rows, (shape, steps, positions, _) = np.ascontiguousarray(blocks), self._program
+        return shape, steps, positions, rows, weights, np.array(units), n_blocks, n, space
+
+    @contextmanager
+    def _space(self, n_threads: int) -> Iterator[Float]:
+        """Memory for so many threads, reused from call to call."""
         try:
             space = self._spaces.get_nowait()
         except Empty:
-            space = aligned(self._program.space)
+            space = aligned(0)
+        if len(space) < n_threads * self._program.space:
+            space = aligned(n_threads * self._program.space)
         try:
-            code.sum_blocks(
-                self._program.shape, self._program.steps, self._program.positions,
-                np.ascontiguousarray(rows),
-                None if weights is None else np.ascontiguousarray(weights),
-                np.array(units), n_slabs, n, space, result,
-            )  # fmt: skip
+            yield space
         finally:
             self._spaces.put(space)
-        return result
 
 
 class _Program(NamedTuple):
@@ -109,7 +139,7 @@ def _program(layout: Layout, tile: tuple[int, int]) -> _Program:
         shape=(layout.n_features, plan.n_first, plan.first_points.start, *sizes),
         steps=np.array(lines, dtype=np.int64),
         positions=order[plan.positions],
-        space=(plan.n_monomials + plan.n_weighted) * code.ROW + plan.n_sums,
+        space=code.space_size(*sizes[:4]),
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from momentmix._typing import Float
+from momentmix.parallel import few_threads, map_in_order
 from momentmix.summary.kernels.executor import Units
 from momentmix.summary.kernels.half_split import TILE, half_split_plan
 from momentmix.summary.kernels.memory import aligned
@@ -45,11 +46,8 @@ class NumpyExecutor:
     [[2.0, 4.0, 7.0, 17.0, 10.0, 29.0]]
     """
 
-    uses_blas = True
-
     def __init__(self, layout: Layout, chunk: int = CHUNK) -> None:
         self.layout, self.plan, self.chunk = layout, half_split_plan(layout), chunk
-        self.gains_by_threads = layout.n_entries >= _MANY_MOMENTS
         self.workspaces: SimpleQueue[Workspace] = SimpleQueue()  # of threads that are done
 
     def sums(self, rows: Float, weights: Float | None, units: Units) -> Float:
@@ -60,8 +58,8 @@ class NumpyExecutor:
         except Empty:
             space = Workspace(self.plan, self.chunk)
         try:
-            # Powers of wild rows: see `Executor`.
-            with np.errstate(over="ignore", invalid="ignore"):
+            # Powers of wild rows: see `Executor`. One BLAS thread: the products are small.
+            with few_threads(True), np.errstate(over="ignore", invalid="ignore"):
                 for i, slab in enumerate(rows):
                     w = None if weights is None or (weights[i] == 1.0).all() else weights[i]
                     space.sums.fill(0.0)
@@ -70,6 +68,28 @@ class NumpyExecutor:
         finally:
             self.workspaces.put(space)
         return result
+
+    def add_blocks(
+        self,
+        blocks: Float,
+        weights: Float | None,
+        units: Units,
+        digits: Any,
+        group: int,
+        n_digits: int,
+        n_threads: int,
+    ) -> None:
+        """Add the sums of every block to exact sums; see `HostExecutor`."""
+        if self.layout.n_entries < _MANY_MOMENTS:
+            n_threads = 1
+
+        def sums(i: int) -> Float:
+            return self.sums(blocks[i : i + 1], None if weights is None else weights[[i]], units)
+
+        squares = weight_squares(blocks, weights)
+        with few_threads(True):  # many small products: one BLAS thread for each block
+            for i, values in enumerate(map_in_order(sums, range(len(blocks)), n_threads)):
+                digits.add(values, squares[i : i + 1], group)
 
     def _columns(self, units: Units) -> Float:
         """The units of the points in the order of the table, 1 and 0 for the constant."""
@@ -87,6 +107,13 @@ class NumpyExecutor:
             part = rows[start : start + self.chunk]
             w = None if weights is None else weights[start : start + self.chunk]
             space.chunk_calls(len(part), w is not None).run(part, w, columns[:, :, None])
+
+
+def weight_squares(blocks: Float, weights: Float | None) -> Float:
+    """Σ w² of each block."""
+    if weights is None:
+        return np.full(len(blocks), float(blocks.shape[1]))
+    return np.asarray(np.vecdot(weights, weights))
 
 
 class ChunkCalls:

@@ -201,9 +201,6 @@ class TritonExecutor:
     settings : Settings
     """
 
-    gains_by_threads = False
-    uses_blas = False
-
     def __init__(self, layout: Layout, settings: Settings = DEFAULT) -> None:
         self._layout, self._settings = layout, settings
         self._plan = tile_plan(layout.without_high, settings.block)

@@ -23,7 +23,6 @@ from momentmix.rows.validation import as_device_rows, as_rows, as_weights, check
 from momentmix.summary.device_shard import Place, add_device_rows
 from momentmix.summary.kernels.choice import host_executor
 from momentmix.summary.kernels.host_feed import feed
-from momentmix.summary.kernels.workers import Workers
 from momentmix.summary.shard.open_shard import OpenShard
 from momentmix.summary.totals import Totals
 
@@ -157,12 +156,11 @@ def with_rows(
         shard = shard.clone()
     n_blocks = (shard.n_waiting + update.n_rows) // shard.block_size
     names = names if update.names is None else tuple(update.names)
-    n_workers = max(1, min(n_threads or usable_cores(), n_blocks))
-    with Workers(n_workers, shard.executor.uses_blas) as workers:
-        for first, array in update.parts:
-            w = None if update.weights is None else update.weights[first : first + array.shape[0]]
-            if is_foreign(array):
-                add_device_rows(shard, array, w, workers, Place(first, names))
-            else:
-                shard.update(array, w, workers, names)
+    n_threads = max(1, min(n_threads or usable_cores(), n_blocks))
+    for first, array in update.parts:
+        w = None if update.weights is None else update.weights[first : first + array.shape[0]]
+        if is_foreign(array):
+            add_device_rows(shard, array, w, n_threads, Place(first, names))
+        else:
+            shard.update(array, w, n_threads, names)
     return State(closed, shard, None, names)

@@ -28,6 +28,7 @@ from momentmix.summary.fixed_point import (
     Sums,
     add,
     coarser,
+    digits_needed,
     finer,
     move,
     unfold_constant,
@@ -44,6 +45,7 @@ from momentmix.summary.shard.units import (
     floor_exponent,
     reach_allowed,
     round_ratio,
+    sum_bits,
     typical_exponent,
 )
 
@@ -118,6 +120,15 @@ class MovingSums:
             if not self.fits((ends[i, 0], ends[i, 1])):
                 return int(i)
         return len(ends)
+
+    def digits_for(self, ends: Float, n_rows: int, weights: Float | None) -> int:
+        """Digits that hold all sums of a block of so many rows that fit, with these bounds."""
+        if not len(ends):
+            return 0
+        degrees = self.layout.order, self.layout.squared_order
+        heaviest = 1.0 if weights is None else max(1.0, float(weights.max()))
+        bits = sum_bits(ends, self.units(), degrees) + 2 * np.log2(heaviest) + np.log2(n_rows)
+        return digits_needed(2.0 ** (bits + 1))
 
     def check_outliers(self, block: Float, extremes: tuple[Float, Float], names: Any) -> None:
         """Raise where a row exceeds the range of the sums; names(row, column) says where."""

@@ -17,6 +17,7 @@ a clone made before that, by any thread, does not have them.
 
 from __future__ import annotations
 
+from collections import deque
 from itertools import pairwise
 from typing import Any
 
@@ -25,10 +26,9 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float
 from momentmix.errors import InputError
-from momentmix.parallel import few_threads
+from momentmix.parallel import map_in_order
 from momentmix.rows.names import column_label
-from momentmix.summary.kernels.executor import Executor
-from momentmix.summary.kernels.workers import Workers
+from momentmix.summary.kernels.executor import HostExecutor
 from momentmix.summary.layout import Layout
 from momentmix.summary.shard.moving_sums import MovingSums
 from momentmix.summary.shard.units import block_extremes
@@ -40,8 +40,6 @@ _ROUNDS = 4  # of dealing blocks to all groups before blocks double: groups stay
 _MANY_MOMENTS = 100_000  # then splitting the sums of a block into digits costs as much as rows
 _USUAL_GROUPS = 16  # fewer change nothing, so that the sums are those of a summary without groups
 _MEAN_CHECK = 128  # blocks between two looks at the mean, which take about as long as a block
-_TASKS = 2  # for each thread and run: none waits long for the last one
-_TASK_ENTRIES = 1 << 18  # sums of the blocks of a task, 2 MB
 _COPIED_BYTES = 1 << 20  # by each thread, of rows of another type or order, before they are summed
 
 
@@ -69,13 +67,13 @@ class OpenShard:
     Parameters
     ----------
     layout : Layout
-    executor : Executor
+    executor : HostExecutor
         What sums the blocks, from the first to the last.
     shard_id : bytes
         16 bytes; the first replicate group follows from them, so that many small shards spread.
     """
 
-    def __init__(self, layout: Layout, executor: Executor, shard_id: bytes) -> None:
+    def __init__(self, layout: Layout, executor: HostExecutor, shard_id: bytes) -> None:
         d = layout.n_features
         self.layout, self.executor, self.shard_id = layout, executor, shard_id
         self.first_group = int.from_bytes(shard_id, "little") % layout.n_groups
@@ -119,7 +117,7 @@ class OpenShard:
         self,
         rows: NDArray[Any],
         weights: Float | None,
-        workers: Workers,
+        n_threads: int,
         names: Any,
         first_row: int = 0,
     ) -> None:
@@ -128,10 +126,11 @@ class OpenShard:
         if self.n_waiting and self.n_waiting + n_rows >= self.block_size:
             start = self._complete_waiting(rows, weights, (first_row, names))
         while start + self.block_size <= n_rows:
-            stop = min(n_rows, start + self._rows_at_once(rows, workers.n_threads))
-            part = _as_blocks(rows[start:stop], workers)
+            stop = min(n_rows, start + self._rows_at_once(rows, n_threads))
+            part = _as_blocks(rows[start:stop], n_threads)
             w = None if weights is None else weights[start:stop]
-            start += self._add_full_blocks(part, w, workers, (first_row + start, names))
+            start += self._add_full_blocks(part, w, n_threads, (first_row + start, names))
+        self.sums.digits.gather(0)
         n_waiting = self._put(rows[start:], None if weights is None else weights[start:])
         self._check_waiting(n_waiting, (first_row + n_rows - n_waiting, names))
         self.n_waiting = n_waiting
@@ -182,7 +181,7 @@ class OpenShard:
         return np.asarray(np.maximum(-low, high))
 
     def _add_full_blocks(
-        self, rows: Float, weights: Float | None, workers: Workers, place: tuple[int, Any]
+        self, rows: Float, weights: Float | None, n_threads: int, place: tuple[int, Any]
     ) -> int:
         """Add the full blocks among rows, and return their number of rows.
 
@@ -197,7 +196,7 @@ class OpenShard:
                 n = min((len(rows) - start) // size, self._blocks_to_a_look())
                 run = slice(start, start + n * size)
                 w = None if weights is None else weights[run].reshape(n, size)
-                n = self._add_fitting(rows[run].reshape(n, size, d), w, workers)
+                n = self._add_fitting(rows[run].reshape(n, size, d), w, n_threads)
             if not n:
                 block, n = slice(start, start + size), 1
                 w = np.ones(size) if weights is None else weights[block]
@@ -227,34 +226,28 @@ class OpenShard:
                 self.sums.adapt_units(block, pair, self.largest(ends), self._is_examined())
             self.sums.check_outliers(block, pair, _namer(place))
             absent = self.sums.limit_reach(pair)
-        with few_threads(self.executor.uses_blas):
-            sums = self.executor.sums(block[None], weights[None], self.sums.units())
+        sums = self.executor.sums(block[None], weights[None], self.sums.units())
         if absent is not None:
             sums[:, absent] = 0.0  # they may have left the range of float64
         group = (self.first_group + self.n_blocks) % self.layout.n_groups
         self.sums.digits.add(sums, np.vecdot(weights, weights)[None], group)
         self._count(ends[None], len(block))
 
-    def _add_fitting(self, run: Float, weights: Float | None, workers: Workers) -> int:
+    def _add_fitting(self, run: Float, weights: Float | None, n_threads: int) -> int:
         """Add the blocks of a run that fit the units, on all threads; returns their number."""
-        parts = _even_parts(len(run), workers.n_threads, len(run))
-        ends = np.concatenate(workers.map(lambda part: block_extremes(run[part]), parts))
+        ends = block_extremes(run, n_threads)
         n = self.sums.n_fitting(ends)
-        if not n:
-            return 0
-        groups, units = self.layout.n_groups, self.sums.units()
-        first, size = self.first_group + self.n_blocks, run.shape[1]
-
-        def add(part: slice) -> None:
+        groups, units, digits = self.layout.n_groups, self.sums.units(), self.sums.digits
+        needed = self.sums.digits_for(ends[:n], run.shape[1], weights)
+        parts = [slice(0, n)] if groups == 1 else [slice(i, i + 1) for i in range(n)]
+        for part in parts if n else []:
+            group = (self.first_group + self.n_blocks + part.start) % groups
             w = None if weights is None else weights[part]
-            sums = self.executor.sums(run[part], w, units)
-            squares = np.full(len(sums), float(size)) if w is None else np.vecdot(w, w)
-            self.sums.digits.add(sums, squares, (first + part.start) % groups)
-
-        most = 1 if groups > 1 else max(1, _TASK_ENTRIES // self.layout.n_entries)
-        tasks = _even_parts(n, _TASKS * workers.n_threads, most)
-        workers.map(add, tasks, alone=not self.executor.gains_by_threads)
-        self._count(ends[:n], size)
+            self.executor.add_blocks(run[part], w, units, digits, group, needed, n_threads)
+            if groups > 1:
+                digits.gather(group)
+        if n:
+            self._count(ends[:n], run.shape[1])
         return n
 
     def _count(self, ends: Float, size: int) -> None:
@@ -290,23 +283,16 @@ class OpenShard:
         return recentered(totals)
 
 
-def _even_parts(n: int, n_parts: int, most: int) -> list[slice]:
-    """0 … n in about so many parts, each of at most `most`."""
-    n_parts = max(min(n_parts, n), -(-n // most))
-    cuts = [n * i // n_parts for i in range(n_parts + 1)]
-    return [slice(a, b) for a, b in pairwise(cuts)]
-
-
-def _as_blocks(rows: NDArray[Any], workers: Workers) -> Float:
+def _as_blocks(rows: NDArray[Any], n_threads: int) -> Float:
     """Rows as contiguous float64, copied by all threads where they are not."""
     if rows.dtype == np.float64 and rows.flags.c_contiguous:
         return rows
-    copy = np.empty(rows.shape)
+    copy, cuts = np.empty(rows.shape), np.linspace(0, len(rows), n_threads + 1).astype(int)
 
-    def fill(part: slice) -> None:
-        copy[part] = rows[part]
+    def fill(ends: tuple[int, int]) -> None:
+        copy[slice(*ends)] = rows[slice(*ends)]
 
-    workers.map(fill, _even_parts(len(rows), workers.n_threads, len(rows)))
+    deque(map_in_order(fill, pairwise(cuts.tolist()), n_threads), maxlen=0)
     return copy
 
 

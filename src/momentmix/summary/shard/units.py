@@ -28,6 +28,7 @@ from momentmix.errors import InputError
 from momentmix.native import code
 from momentmix.summary.high_sections import LARGEST_REACH
 
+_MANY = 1 << 19  # values whose bounds are worth several threads
 _FLOOR_BITS = 44  # of the 53 of float64: nine are left for deviations below the unit
 _LIMIT_BITS = 800  # of a monomial of one row; 2^223 rows or weights fit above it in float64
 
@@ -36,7 +37,7 @@ def _exponent(value: float) -> int:
     return int(np.frexp(value)[1])
 
 
-def block_extremes(blocks: Float) -> Float:
+def block_extremes(blocks: Float, n_threads: int = 1) -> Float:
     """Minimum and maximum of each feature of each block, (n_blocks, 2, n_features).
 
     Blocks are of shape (n_blocks, n_rows, n_features), contiguous, without NaN.
@@ -44,7 +45,8 @@ def block_extremes(blocks: Float) -> Float:
     n_blocks, n_rows, d = blocks.shape
     ends = np.empty((n_blocks, 2, d))
     if code is not None:
-        code.extremes(np.ascontiguousarray(blocks), n_blocks, n_rows, d, ends)
+        n_threads = n_threads if blocks.size >= _MANY else 1
+        code.extremes(np.ascontiguousarray(blocks), n_blocks, n_rows, d, ends, n_threads)
         return ends
     if n_rows % 16 == 0:  # long rows are several times faster
         blocks = blocks.reshape(n_blocks, n_rows // 16, 16 * d)
@@ -117,6 +119,21 @@ def monomial_bits(bits: Float, order: int, squared_order: int) -> Any:
     distinct = ordered[..., :order].sum(axis=-1)
     squared = 2 * ordered[..., 0] + ordered[..., 1 : squared_order + 1].sum(axis=-1)
     return np.maximum(distinct, squared)
+
+
+def sum_bits(ends: Float, units: tuple[Float, Float], degrees: tuple[int, int]) -> float:
+    """Bits of the largest monomial of rows with these bounds, (…, 2, n_features), powers included.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> units = np.ones(2), np.zeros(2)
+    >>> sum_bits(np.array([[[-4.0, 0.0], [1.0, 2.0]]]), units, (2, 1))
+    12.0
+    """
+    factor, shift = units
+    bits = _bits(np.abs(ends * factor - shift).reshape(-1, ends.shape[-1]).max(axis=0))
+    return float(max(monomial_bits(bits, *degrees), LARGEST_REACH * bits.max()))
 
 
 def _bits(points: Float) -> Float:
