@@ -55,7 +55,7 @@ class Approximation:
     diagnostics: Diagnostics = field(repr=False)
 
 
-@one_thread_below(1000)
+@one_thread_below(501)
 def approximate(
     tensor: IncompleteSymmetricTensor,
     rank: int,

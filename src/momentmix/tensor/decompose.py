@@ -37,21 +37,23 @@ from momentmix.tensor.results import Decomposition, Diagnostics, failure
 _EPS = float(np.finfo(float).eps)
 
 
-_THREADED = range(100, 1000)  # ranks: smaller ones take milliseconds, larger ones all of BLAS
+_LARGE = 500  # ranks above it take seconds an order, and have all of BLAS
+_THREADED = range(100, _LARGE + 1)  # ranks whose orders are tried on threads of their own
+_PRECISE = 1e-8  # a residual of rounding errors alone; at rank 969 orders end at 4e-10 … 4e-9
 _MOST_THREADS = 4  # orders at a time: each has matrices of its own
 
 
 def default_orders(rank: int) -> int:
-    """Orders of the coordinates to try: four, or two where each costs seconds."""
-    return 2 if rank > 500 else 4
+    """Orders of the coordinates to try at most: four, or two where each costs seconds."""
+    return 2 if rank > _LARGE else 4
 
 
 def default_directions(rank: int) -> int:
     """Vectors ξ to try for each order: two, or one where an eigenvalue problem costs seconds."""
-    return 1 if rank > 500 else 2
+    return 1 if rank > _LARGE else 2
 
 
-@one_thread_below(1000)
+@one_thread_below(_LARGE + 1)
 def decompose(
     tensor: IncompleteSymmetricTensor,
     rank: int,
@@ -71,11 +73,11 @@ def decompose(
         Number of factors, at most ``largest_rank(tensor.n_features, tensor.order)``.
     random_state : int, Generator or None
     n_orders : int, optional
-        Orders of the coordinates to try; the lowest residual is kept. 4 by default, 2 above rank
-        500, where each costs seconds.
+        Orders of the coordinates to try; the lowest residual is kept. By default 4; above rank
+        500, where each costs seconds, 2, or 1 if its residual is below 1e-8.
     n_directions : int, optional
         Vectors ξ to try for each order of the coordinates; the widest eigenvalue gap is kept. 2 by
-        default, 1 above rank 500: another order lowers the error more than another ξ.
+        default, 1 above rank 500.
     polish : bool
         Whether to minimize (solve-F) by Levenberg–Marquardt at the end. Its residual is
         ``diagnostics.polished_residual``.
@@ -132,6 +134,7 @@ def attempts(
     While all have failed, more orders are drawn, until each coordinate has been the first once.
     """
     rank = _check(tensor, rank)
+    enough = _PRECISE if n_orders is None and rank > _LARGE else 0.0
     n_orders = default_orders(rank) if n_orders is None else check_count("n_orders", n_orders, 1)
     if n_directions is None:
         n_directions = default_directions(rank)
@@ -159,7 +162,11 @@ def attempts(
 
     n_threads = min(usable_cores(), _MOST_THREADS, n_orders) if rank in _THREADED else 1
     first = [draw(lead) for lead in np.resize(leads, n_orders).tolist()]
-    tried = list(map_in_order(work, first, n_threads))
+    tried = []
+    for attempt in map_in_order(work, first, n_threads):
+        tried.append(attempt)
+        if attempt.diagnostics.residual < enough:
+            break
     for lead in leads[n_orders:].tolist():
         if any(a.diagnostics.failed is None for a in tried):
             break

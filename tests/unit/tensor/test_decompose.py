@@ -88,6 +88,17 @@ def test_one_direction_is_enough_at_large_ranks():
     assert defaults == [(4, 2), (4, 2), (2, 1), (2, 1)]
 
 
+def test_a_precise_order_is_enough_where_each_takes_seconds(monkeypatch):
+    tensor = tensor_of(random_factors(3, 20, 15), 6)
+    assert mm.decompose(tensor, 20, random_state=7).diagnostics.n_tried == 4
+    monkeypatch.setattr(decompose_module, "_LARGE", 10)
+    monkeypatch.setattr(decompose_module, "_THREADED", range(0))
+    assert mm.decompose(tensor, 20, random_state=7).diagnostics.n_tried == 1
+    assert mm.decompose(tensor, 20, random_state=7, n_orders=2).diagnostics.n_tried == 2
+    monkeypatch.setattr(decompose_module, "_PRECISE", 1e-20)  # out of reach
+    assert mm.decompose(tensor, 20, random_state=7).diagnostics.n_tried == 2
+
+
 def test_more_orders_never_raise_the_residual():
     tensor = tensor_of(random_factors(4, 20, 15), 6)
     one = mm.decompose(tensor, 20, random_state=0, n_orders=1).diagnostics
