@@ -162,7 +162,7 @@ def test_a_damaged_checkpoint_is_refused(half_done, momentmix):
 def test_a_forged_checkpoint_is_refused(half_done, momentmix, head):
     body = head + b"\n" + b"summary"
     digest = hashlib.sha256(body).hexdigest().encode()
-    Path("state").write_bytes(b"momentmix checkpoint 1\n" + digest + b"\n" + body)
+    Path("state").write_bytes(b"momentmix checkpoint 2\n" + digest + b"\n" + body)
     done = momentmix("summarize", "a.npy", "b.npy", *half_done)
     assert (done.code, "not a checkpoint of this momentmix" in done.err) == (65, True), done.err
 

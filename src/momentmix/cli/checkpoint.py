@@ -17,7 +17,8 @@ from momentmix.errors import InputError, OutputError
 from momentmix.rows.fingerprint import Fingerprint
 from momentmix.strict_json import parse_strict
 
-_MAGIC = b"momentmix checkpoint 1\n"
+_MAGIC = b"momentmix checkpoint 2\n"
+_EARLIER = b"momentmix checkpoint 1\n"  # of another digest of rows, and other last bits of sums
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,11 @@ class Checkpoint:
     def load(cls, path: Path) -> Checkpoint:
         """Read a checkpoint that `save` wrote; refuses anything else."""
         data = path.read_bytes()
+        if data.startswith(_EARLIER):
+            raise InputError(
+                f"{path} was written by an earlier version of momentmix, whose sums differ in the "
+                "last bits. Finish the pass with that version, or remove it to start again."
+            )
         if not data.startswith(_MAGIC):
             raise InputError(f"{path} is not a momentmix checkpoint; give another --checkpoint.")
         digest, _, body = data[len(_MAGIC) :].partition(b"\n")

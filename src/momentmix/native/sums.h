@@ -200,6 +200,19 @@ static int NAME(in_range)(const double *x, isize n, double largest)
     return 1;
 }
 
+/* Four sums of products of each piece of PIECE words: see rows/fingerprint.py. */
+static void NAME(fold)(const uint64_t *words, isize n_pieces, const uint64_t *keys, uint64_t *out)
+{
+    const uint64_t mask = 0xffffffffu, *low = keys, *high = keys + PIECE + FOLDS - 1;
+    for (isize p = 0; p < n_pieces; p++, words += PIECE)
+        for (int t = 0; t < FOLDS; t++) {
+            uint64_t sum = 0;
+            for (int i = 0; i < PIECE; i++)
+                sum += ((words[i] + low[i + t]) & mask) * (((words[i] >> 32) + high[i + t]) & mask);
+            *out++ = sum;
+        }
+}
+
 /* Split a vector into digits at the places of `rounders`, and add these; see fixed_point. */
 static void NAME(split)(double *values, isize n, const double *rounders, isize n_digits,
                         double *digits)

@@ -45,16 +45,21 @@ def mixed_degrees(squared_order: int) -> list[tuple[int, int]]:
     return [(a, b) for a in range(1, squared_order) for b in range(1, squared_order - a + 1)]
 
 
-def table_places(layout: Layout) -> dict[Place, slice]:
-    """Rows of the table by half and degree; squares and mixed monomials; a tile of degree m−1."""
+def table_places(layout: Layout, slab: int | None = None) -> dict[Place, slice]:
+    """Rows of the table by half and degree; squares and mixed monomials; a tile of degree m−1.
+
+    With a `slab` there is no place for mixed monomials, and one for so many rows that are needed
+    once.
+    """
     m, q, d = layout.order, layout.squared_order, layout.n_features
     half, deep = d // 2, max(1, m - 2, q)
     sizes: dict[Place, int] = {("squares", 0): d}
     sizes |= {("lower", a): comb(half, a) for a in range(deep, -1, -1)}
     sizes |= {("upper", b): comb(d - half, b) for b in range(1, max(1, q) + 1)}
-    sizes["mixed", 0] = sum(comb(half, a) * comb(d - half, b) for a, b in mixed_degrees(q))
+    n_mixed = sum(comb(half, a) * comb(d - half, b) for a, b in mixed_degrees(q))
+    sizes["mixed", 0] = n_mixed if slab is None else 0
     sizes |= {("upper", b): comb(d - half, b) for b in range(max(1, q) + 1, deep + 1)}
-    sizes["top", 0] = TILE // (half + 1)
+    sizes["top", 0] = TILE // (half + 1) if slab is None else slab
     sizes["powers", 0] = len(POWER_DEGREES) * min(d, _POWER_FEATURES) if layout.high else 0
     places, start = {}, 0
     for place, n in sizes.items():
@@ -64,14 +69,22 @@ def table_places(layout: Layout) -> dict[Place, slice]:
     return places
 
 
-def table_rows(layout: Layout) -> int:
+def table_rows(layout: Layout, slab: int | None = None) -> int:
     """Number of monomials that are stored for each row of data."""
-    return max(int(place.stop) for place in table_places(layout).values())
+    return max(int(place.stop) for place in table_places(layout, slab).values())
 
 
 @lru_cache(maxsize=4)  # a plan of many moments takes megabytes
-def half_split_plan(layout: Layout) -> Plan:
+def half_split_plan(layout: Layout, slab: int | None = None) -> Plan:
     """The plan for a layout.
+
+    Parameters
+    ----------
+    layout : Layout
+    slab : int, optional
+        Most rows of monomials that are made at a time where they are needed once, for code whose
+        calls cost nothing: the table is smaller, and they stay in the first cache. By default as
+        many as fill a tile.
 
     Examples
     --------
@@ -79,15 +92,15 @@ def half_split_plan(layout: Layout) -> Plan:
     >>> plan.n_monomials, plan.n_sums, len(plan.positions)
     (346, 4266, 3906)
     """
-    return _HalfSplit(layout).plan()
+    return _HalfSplit(layout, slab).plan()
 
 
 class _HalfSplit:
     """One planning: the places of the table, and the products so far."""
 
-    def __init__(self, layout: Layout) -> None:
-        self.layout, self.half = layout, layout.n_features // 2
-        self.places, self.products = table_places(layout), ProductPlanner(layout)
+    def __init__(self, layout: Layout, slab: int | None) -> None:
+        self.layout, self.half, self.slab = layout, layout.n_features // 2, slab
+        self.places, self.products = table_places(layout, slab), ProductPlanner(layout)
 
     def plan(self) -> Plan:
         """The whole plan."""
@@ -103,7 +116,7 @@ class _HalfSplit:
         self.products.check_complete()
         places, products = self.places, self.products
         return Plan(
-            n_monomials=table_rows(self.layout),
+            n_monomials=table_rows(self.layout, self.slab),
             constant=places["lower", 0].start,
             first_points=places["lower", 1],
             last_points=places["upper", 1],
@@ -155,7 +168,7 @@ class _HalfSplit:
                     used = stop
                 degree += 1
         used = places["mixed", 0].start
-        for a, b in mixed_degrees(self.layout.squared_order):
+        for a, b in mixed_degrees(self.layout.squared_order) if self.slab is None else ():
             stop = used + comb(self.half, a) * comb(self._size("upper"), b)
             fills.append(Fill(places["upper", b], places["lower", a], slice(used, stop), True))
             used = stop
@@ -198,7 +211,7 @@ class _HalfSplit:
             while i + 1 < size:  # the next ones too, where the waste is less than a call
                 more = comb(i + 1, degree - 1)
                 waste = more * (i + 1 - members[0])
-                if waste > _CALL or (used + more) * width > TILE:
+                if self.slab or waste > _CALL or (used + more) * width > TILE:
                     break
                 i, used = i + 1, used + more
                 members.append(i)
@@ -221,7 +234,7 @@ class _HalfSplit:
     def _plan_slab(self, side: str, members: list[int], columns: Operand, sets: Int) -> None:
         """Some rows of degree m−1, and their products with the features beyond them."""
         degree, top = self.layout.order - 1, self.places["top", 0].start
-        height = max(1, TILE // n_rows_of(columns.rows))
+        height = self.slab or max(1, TILE // n_rows_of(columns.rows))
         if len(members) == 1:  # perhaps many rows: some at a time
             below, feature = self._growth(side, degree, members[0])
             for start in range(below.start, below.stop, height):
@@ -248,17 +261,38 @@ class _HalfSplit:
         q, d, places = self.layout.squared_order, self.layout.n_features, self.places
         lower, upper = ([self._sets(side, a) for a in range(q + 1)] for side in ("lower", "upper"))
         sets = [*lower[::-1], *upper[1:]]
-        for a, b in mixed_degrees(q):
-            left = np.tile(lower[a], (len(upper[b]), 1))
-            sets.append(np.hstack([left, np.repeat(upper[b], len(lower[a]), axis=0)]))
-        stop = places["mixed", 0].stop if q > 1 else places["upper", q].stop
+        if self.slab is None:
+            sets += [_joint_sets(lower[a], upper[b]) for a, b in mixed_degrees(q)]
+        is_mixed = q > 1 and self.slab is None
+        stop = places["mixed", 0].stop if is_mixed else places["upper", q].stop
         rows = Operand(slice(places["lower", q].start, stop), sets)
         place = places["squares", 0]
         squares = Operand(place, [np.stack([np.arange(d)] * 2, axis=1)])
         self.products.multiply(rows, squares, tile=TILE)
+        if self.slab:
+            for a, b in mixed_degrees(q):
+                self._plan_mixed(a, b, squares, self.slab)
         if self.layout.high == COMPLETE:  # one more column: BLAS takes another path for A·Aᵀ
             more = Operand(slice(place.start, place.stop + 1), squares.sets)
             self.products.multiply(squares, more, tile=TILE)
+
+    def _plan_mixed(self, a: int, b: int, squares: Operand, slab: int) -> None:
+        """Monomials of a features of the first half and b of the second, times the squares."""
+        lower, upper, top = self.places["lower", a], self.places["upper", b], self.places["top", 0]
+        width = max(1, min(slab, n_rows_of(lower)))  # there may be none
+        height = slab // width
+        for i in range(upper.start, upper.stop, height):
+            left = slice(i, min(i + height, upper.stop))
+            for j in range(lower.start, lower.stop, width):
+                right = slice(j, min(j + width, lower.stop))
+                n = n_rows_of(left) * n_rows_of(right)
+                out = slice(top.start, top.start + n)
+                self.products.steps.append(Fill(left, right, out, True))
+                sets = _joint_sets(
+                    self._sets("lower", a)[right.start - lower.start : right.stop - lower.start],
+                    self._sets("upper", b)[left.start - upper.start : left.stop - upper.start],
+                )
+                self.products.multiply(Operand(out, [sets]), squares, tile=TILE)
 
     def _plan_powers(self) -> None:
         """The powers that no other product holds, some features at a time."""
@@ -302,3 +336,8 @@ class _HalfSplit:
         constant = self.places["lower", 0]
         sets = [index_sets(self.layout.n_features, 0), self._sets("upper", 1)[:1]]
         return Operand(slice(constant.start, constant.stop + 1), sets)
+
+
+def _joint_sets(lower: Int, upper: Int) -> Int:
+    """Unions of each upper set with each lower one."""
+    return np.hstack([np.tile(lower, (len(upper), 1)), np.repeat(upper, len(lower), axis=0)])

@@ -27,6 +27,7 @@ from momentmix.summary.kernels.plan import Fill, n_rows_of
 from momentmix.summary.layout import Layout
 
 _EACH, _OUTER, _PRODUCT = 0, 1, 2  # kinds of steps, as in native/module.c
+_SLAB = 16  # rows of monomials made at a time: 32 KB
 _LANE_NUMBERS = 1 << 23  # in all lanes of digits, 64 MB; threads share them beyond
 
 
@@ -120,7 +121,7 @@ class _Program(NamedTuple):
 
 @lru_cache(maxsize=4)
 def _program(layout: Layout, tile: tuple[int, int]) -> _Program:
-    plan, lines = half_split_plan(layout), []
+    plan, lines = half_split_plan(layout, _SLAB), []
     order = np.empty(plan.n_sums, dtype=np.int64)
     for step in [*plan.fills, *plan.steps]:
         if isinstance(step, Fill):
