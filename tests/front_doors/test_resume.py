@@ -149,6 +149,10 @@ def test_a_damaged_checkpoint_is_refused(half_done, momentmix):
         file.write(b"hello")
     done = momentmix("summarize", "a.npy", "b.npy", *half_done)
     assert (done.code, "not a momentmix checkpoint" in done.err) == (65, True)
+    with open("state", "wb") as file:
+        file.write(b"momentmix checkpoint 1\n")
+    done = momentmix("summarize", "a.npy", "b.npy", *half_done)
+    assert (done.code, "an earlier version of momentmix" in done.err) == (65, True)
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ class RowDigest:
 
     def update(self, rows: Float) -> None:
         """Add rows; other threads may run meanwhile."""
-        data = np.ascontiguousarray(rows).data.cast("B")
+        data = np.ascontiguousarray(rows).reshape(-1).view(np.uint8).data
         self._n_bytes += len(data)
         if self._rest:  # pieces begin anywhere in a block
             missing = min(len(data), _PIECE_BYTES - len(self._rest))
