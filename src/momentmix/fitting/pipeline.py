@@ -10,7 +10,7 @@ the data.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import nan
@@ -34,24 +34,19 @@ from momentmix.fitting.automatic import (
     choose_by_moments,
     chosen,
 )
+from momentmix.fitting.certifying import begin_test, certify
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.passes import full_passes
 from momentmix.fitting.em.sample import Sample, draw_sample, information_rows
 from momentmix.fitting.em.scores import information_matrix, settle_floored
 from momentmix.fitting.em.search import FEW_ROWS, Candidate, Kind, Origin, ranked_candidates
-from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.findings import (
-    LEAST_ROWS_PER_PARAMETER,
-    collect_findings,
     find_constants,
 )
 from momentmix.fitting.inference.over_identification import (
     LEAST_P_VALUE,
-    UNTESTABLE,
-    check_conditions,
 )
-from momentmix.fitting.inference.precision import predicted_loss
 from momentmix.fitting.inference.rows_checked import check_rows
 from momentmix.fitting.inference.standard_errors import (
     Uncertainty,
@@ -223,7 +218,8 @@ def _answer_at_order(
     def usable(drawn: Parameters) -> Parameters:
         return resolvable_variances(drawn, deviations, floor)
 
-    certificate = certify(moments, fit.parameters, uncertainty, support, context, usable)
+    test = begin_test(moments, fit.parameters, replace(context, n_threads=1))
+    certificate = certify(moments, fit.parameters, test, uncertainty, support, context, usable)
     provenance = Provenance(moments.n_rows, moments.order, "robust", "none", "moments", 1, True)
     diagnostics = Diagnostics(None, notes, certificate)
     return StandardFit(moments, fit.parameters, uncertainty, provenance, diagnostics)
@@ -282,6 +278,7 @@ def _settled(
             scoring_first=best.origin.is_before_em,
         )
     p = done.parameters
+    test = begin_test(moments, p, context)
     features = information_rows(rows, moments, sample, p.flat().size, context.rng)
     with clock.stage("standard errors"):
         information = information_matrix(features, p, n_threads)
@@ -292,7 +289,7 @@ def _settled(
     if n_components > 1:
         with clock.stage("support"):
             support = support_from_rows(sample, moments, p, context)
-    certificate = certify(moments, p, uncertainty, support, context)
+    certificate = certify(moments, p, test, uncertainty, support, context)
     provenance = Provenance(
         moments.n_rows, moments.order, "robust", "em", best.name, 1 + done.n_passes, done.converged
     )
@@ -362,40 +359,6 @@ def find_candidates(
 
 
 # -- both -------------------------------------------------------------------------------------
-
-
-def certify(
-    moments: StandardMoments,
-    parameters: Parameters,
-    uncertainty: Uncertainty,
-    support: Support | None,
-    context: FitContext,
-    usable: Callable[[Parameters], Parameters] | None = None,
-) -> Certificate:
-    """Test, predicted loss and findings.
-
-    After passes over the rows, parameters drawn from `uncertainty` are a density as they are;
-    `usable` makes one of those of a moment answer.
-    """
-    with context.clock.stage("certificate"):
-        # With too few rows, which is a fatal finding, neither test nor errors say anything.
-        few = moments.n_effective < LEAST_ROWS_PER_PARAMETER * parameters.n_free
-        test = UNTESTABLE if few else check_conditions(moments, parameters, context.rng)
-        loss = 0.0
-        if few or (support is not None and support.supported is False):
-            loss = nan  # of parameters that are not identified, errors say nothing
-        elif parameters.n_components > 1:
-            loss = predicted_loss(parameters, uncertainty, context.rng, usable or (lambda p: p))
-        findings = collect_findings(
-            moments,
-            parameters,
-            test,
-            robust_rank(moments.n_features, moments.order),
-            context.variance_floor,
-            from_rows=usable is None,
-            checked=context.checked,
-        )
-        return Certificate(test, loss, findings, parameters.n_components, support)
 
 
 def in_data_units(

@@ -51,6 +51,8 @@ def information_matrix(features: Float, parameters: Parameters, n_threads: int =
     parts = [features[:, a:b] for a, b in pairwise(edges)]
     blocks = np.zeros((r, 2 * d + 1, r, 2 * d + 1))
     sums = np.zeros((r, 2 * d + 1))
+    # More threads wait for the interpreter: many of its steps are short.
+    n_threads = min(n_threads, 2)
     score_sums = map_in_order(lambda part: _score_sums(part, parameters), parts, n_threads)
     for part_blocks, part_sums in score_sums:
         blocks += part_blocks

@@ -1,0 +1,89 @@
+"""The last stage of an answer: over-identification test, predicted loss, findings → certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from math import nan
+
+import numpy as np
+
+from momentmix.capacity import robust_rank
+from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.context import FitContext
+from momentmix.fitting.inference.certificate import Certificate
+from momentmix.fitting.inference.findings import LEAST_ROWS_PER_PARAMETER, collect_findings
+from momentmix.fitting.inference.over_identification import (
+    BOOTSTRAP_BELOW,
+    UNTESTABLE,
+    OverIdentification,
+    check_conditions,
+)
+from momentmix.fitting.inference.precision import predicted_loss
+from momentmix.fitting.inference.standard_errors import Uncertainty
+from momentmix.fitting.inference.support import Support
+from momentmix.mixture.parameters import Parameters
+
+
+def begin_test(
+    moments: StandardMoments, parameters: Parameters, context: FitContext
+) -> Callable[[], OverIdentification]:
+    """What gives the over-identification test; with several threads it is under way on one of them.
+
+    It then shares the time of the standard errors and of the support of r. A test that may need a
+    bootstrap waits for its turn to draw.
+    """
+    if _has_few_rows(moments, parameters):
+        return lambda: UNTESTABLE
+    if moments.n_effective < BOOTSTRAP_BELOW:
+        return lambda: check_conditions(moments, parameters, context.rng)
+
+    def test() -> OverIdentification:
+        # Where there are too many conditions, some are drawn: the same for every seed.
+        return check_conditions(moments, parameters, np.random.default_rng(0))
+
+    if context.n_threads == 1:
+        return test
+    pool = ThreadPoolExecutor(1)
+    future = pool.submit(test)
+    pool.shutdown(wait=False)
+    return future.result
+
+
+def _has_few_rows(moments: StandardMoments, parameters: Parameters) -> bool:
+    """Whether neither test nor errors say anything, which is a fatal finding."""
+    return moments.n_effective < LEAST_ROWS_PER_PARAMETER * parameters.n_free
+
+
+def certify(
+    moments: StandardMoments,
+    parameters: Parameters,
+    begun: Callable[[], OverIdentification],
+    uncertainty: Uncertainty,
+    support: Support | None,
+    context: FitContext,
+    usable: Callable[[Parameters], Parameters] | None = None,
+) -> Certificate:
+    """Test, predicted loss and findings.
+
+    `begun` is what `begin_test` gave. After passes over the rows, parameters drawn from
+    `uncertainty` are a density as they are; `usable` makes one of those of a moment answer.
+    """
+    with context.clock.stage("certificate"):
+        test, loss = begun(), 0.0
+        if _has_few_rows(moments, parameters) or (
+            support is not None and support.supported is False
+        ):
+            loss = nan  # of parameters that are not identified, errors say nothing
+        elif parameters.n_components > 1:
+            loss = predicted_loss(parameters, uncertainty, context.rng, usable or (lambda p: p))
+        findings = collect_findings(
+            moments,
+            parameters,
+            test,
+            robust_rank(moments.n_features, moments.order),
+            context.variance_floor,
+            from_rows=usable is None,
+            checked=context.checked,
+        )
+        return Certificate(test, loss, findings, parameters.n_components, support)
