@@ -44,7 +44,9 @@ _PROJECTIONS = 3  # at most; one is enough after a good start, two after none
 _LOST = 1e-6  # ratio of two squared norms below which their difference would lose digits
 
 
-def lower_coordinates(blocks: SubTensors, split: Split, upper: Array) -> tuple[Array, Array] | None:
+def lower_coordinates(
+    blocks: SubTensors, split: Split, upper: Array, n_threads: int = 1
+) -> tuple[Array, Array] | None:
     """ṽ_i from (coef-1) and (coef-2), and the λ_i that follow; None where not determined.
 
     Returns
@@ -56,22 +58,22 @@ def lower_coordinates(blocks: SubTensors, split: Split, upper: Array) -> tuple[A
     k, p = split.n_lower, split.degree
     table = monomials(upper.T, blocks.co_degree)[-1]  # (#J_2, r), [w̃]_{J_3}
     both = np.concatenate([blocks.base, blocks.raised_lower]).T
-    solution, condition = scaled_least_squares(table, both)
+    solution, condition = scaled_least_squares(table, both, n_threads)
     if not np.isfinite(condition):
         return None
     products = solution[:, : comb(k, p)]  # (r, C(k, p))  coef-1, coefest-1
     raised = solution[:, comb(k, p) :]  # (r, C(k, p+1)): λ_i v_i^S for p + 1 indices S
     sets = index_sets(k, p + 1)
-    ratios = np.zeros((upper.shape[0], k), dtype=solution.dtype)
-    sizes = np.zeros((upper.shape[0], k))
+    ratios = np.zeros((k, upper.shape[0]), dtype=solution.dtype)
     for t in range(p + 1):
-        rest = products[:, colex_rank(np.delete(sets, t, axis=1))]  # λ_i v_i^{S∖j}
-        belongs = (sets[:, t, None] == np.arange(k)).astype(float)  # (sets, k)
-        ratios += (np.conj(rest) * raised) @ belongs
-        sizes += (np.abs(rest) ** 2) @ belongs
+        rest = products.T[colex_rank(np.delete(sets, t, axis=1))]  # λ_i v_i^{S∖j}
+        terms = np.multiply(np.conj(rest, out=rest), raised.T, out=rest)  # (sets, r)
+        ratios += (sets[:, t] == np.arange(k)[:, None]).astype(float) @ terms
+    without = (index_sets(k, p) != np.arange(k)[:, None, None]).all(axis=2)  # the sets S∖j, (k, …)
+    sizes = without.astype(float) @ np.abs(products.T) ** 2  # (k, r)
     if not (sizes > 0).all():
         return None
-    lower = ratios / sizes  # (r, k)  coef-2, coefest-2
+    lower = (ratios / sizes).T  # (r, k)  coef-2, coefest-2
     powers = monomials(lower.T, p)[-1].T  # (r, C(k, p)), v_i^{J_1}
     lengths = np.linalg.norm(powers, axis=1) ** 2
     inner = np.einsum("is,is->i", powers.conj(), products)
@@ -79,7 +81,10 @@ def lower_coordinates(blocks: SubTensors, split: Split, upper: Array) -> tuple[A
 
 
 def solve_weights(
-    tensor: IncompleteSymmetricTensor, directions: Array, start: Array | None = None
+    tensor: IncompleteSymmetricTensor,
+    directions: Array,
+    start: Array | None = None,
+    n_threads: int = 1,
 ) -> tuple[Array, float]:
     """λ by least squares on Ω_m, and the relative residual; scales `directions` in place."""
     order = tensor.order
@@ -91,7 +96,7 @@ def solve_weights(
     solve = _gram_solver(gram)
     weights = np.zeros_like(lengths) if start is None else start * lengths
     for _ in range(_PROJECTIONS):
-        inner, squares = project_remainder(tensor.values, directions, order, weights)
+        inner, squares = project_remainder(tensor.values, directions, order, weights, n_threads)
         step = solve(inner)
         weights = weights + step  # (r,)  coef-lambda, coefest-lambda
         left = squares + float(np.real(np.vdot(step, gram @ step - 2 * inner)))

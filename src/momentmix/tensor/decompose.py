@@ -37,10 +37,11 @@ from momentmix.tensor.results import Decomposition, Diagnostics, failure
 _EPS = float(np.finfo(float).eps)
 
 
-_LARGE = 500  # ranks above it take seconds an order, and have all of BLAS
-_THREADED = range(100, _LARGE + 1)  # ranks whose orders are tried on threads of their own
+_LARGE = 500  # ranks above it take seconds an order: its steps share the cores, not the orders
+_THREADED = 100  # ranks from it on have threads, with one BLAS thread each
 _PRECISE = 1e-8  # a residual of rounding errors alone; at rank 969 orders end at 4e-10 … 4e-9
 _MOST_THREADS = 4  # orders at a time: each has matrices of its own
+_MOST_PARTS = 16  # parts of one step at a time
 
 
 def default_orders(rank: int) -> int:
@@ -157,10 +158,14 @@ def attempts(
         return coordinates, rng.standard_normal((n_directions, others.size - split.n_lower))
 
     def work(drawn: tuple[Int, Array]) -> Decomposition:
-        with few_threads(rank in _THREADED):
-            return _attempt(tensor, rank, split, *drawn)
+        with few_threads(rank >= _THREADED):
+            return _attempt(tensor, rank, split, *drawn, n_threads=n_parts)
 
-    n_threads = min(usable_cores(), _MOST_THREADS, n_orders) if rank in _THREADED else 1
+    n_cores, n_threads, n_parts = usable_cores(), 1, 1
+    if rank > _LARGE:
+        n_parts = min(n_cores, _MOST_PARTS)
+    elif rank >= _THREADED:
+        n_threads = min(n_cores, _MOST_THREADS, n_orders)
     first = [draw(lead) for lead in np.resize(leads, n_orders).tolist()]
     tried = []
     for attempt in map_in_order(work, first, n_threads):
@@ -237,8 +242,9 @@ def _attempt(
     split: Split,
     coordinates: Int,
     xi: Array,
+    n_threads: int,
 ) -> Decomposition:
-    blocks = sub_tensors(tensor, split, coordinates)
+    blocks = sub_tensors(tensor, split, coordinates, n_threads)
     basis, margin = choose_basis(blocks.base, rank)
     diagnostics = Diagnostics(
         residual=np.inf, split=split, coordinates=tuple(int(c) for c in coordinates)
@@ -248,18 +254,18 @@ def _attempt(
         upper_margin = choose_basis(blocks.raised_upper, rank)[1]
         failed = "independence-basis" if upper_margin <= rank * _EPS else "leading-entry"
         return Decomposition(empty, replace(diagnostics, failed=failed))
-    matrices, condition = multiplication_matrices(blocks, basis)  # Step 1
+    matrices, condition = multiplication_matrices(blocks, basis, n_threads)  # Step 1
     diagnostics = replace(diagnostics, condition_systems=condition)
     if not condition * _EPS < 1:  # A[α, F_m] lacks full column rank  lemma: lid A
         return Decomposition(empty, replace(diagnostics, failed="independence-rows"))
-    roots = common_eigenvalues(matrices, xi)  # Step 2
+    roots = common_eigenvalues(matrices, xi, n_threads)  # Step 2
     del matrices  # the largest array
     diagnostics = replace(
         diagnostics, eigenvalue_gap=roots.gap, condition_eigenvectors=roots.condition
     )
     if not roots.condition * _EPS < 1:
         return Decomposition(empty, replace(diagnostics, failed="distinct-eigenvalues"))
-    solved = lower_coordinates(blocks, split, roots.values)  # Step 3
+    solved = lower_coordinates(blocks, split, roots.values, n_threads)  # Step 3
     if solved is None:
         return Decomposition(empty, replace(diagnostics, failed="distinct-eigenvalues"))
     lower, start = solved
@@ -268,7 +274,7 @@ def _attempt(
     directions[:, coordinates[0]] = 1.0  # (r, d), rows (1, u_i)  F-decomp
     directions[:, coordinates[1 : split.n_lower + 1]] = lower
     directions[:, coordinates[split.n_lower + 1 :]] = roots.values
-    weights, residual = solve_weights(tensor, directions, start)
+    weights, residual = solve_weights(tensor, directions, start, n_threads)
     if not np.isfinite(residual):
         return Decomposition(empty, replace(diagnostics, failed="residual"))
     return finish(tensor, directions, weights, replace(diagnostics, residual=residual))

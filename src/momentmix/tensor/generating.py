@@ -23,6 +23,7 @@ residual zero.
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,9 +33,12 @@ from scipy.linalg import lapack
 from momentmix._typing import Array, Int
 from momentmix.capacity import Split
 from momentmix.index_sets import binomials, colex_rank, index_sets
+from momentmix.parallel import map_in_order
 from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
 
+_EPS = float(np.finfo(float).eps)
 _GATHER = 1 << 19  # ranks computed at a time, so that a gather takes about 10 MB
+_RIGHT = 1024  # right-hand sides solved at a time
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,7 @@ def _terms(sets: Int, others: Int, n_features: int) -> Int:
     return np.asarray(table[np.arange(n_features)[:, None, None], place])
 
 
-def _gather(tensor: IncompleteSymmetricTensor, first: Int, second: Int) -> Array:
+def _gather(tensor: IncompleteSymmetricTensor, first: Int, second: Int, n_threads: int) -> Array:
     """Entries at the unions of disjoint index sets, of shape (len(first), len(second)).
 
     The rank of a union is a sum over the indices of both sets, so that nothing is sorted but the
@@ -71,7 +75,8 @@ def _gather(tensor: IncompleteSymmetricTensor, first: Int, second: Int) -> Array
     result = np.empty((first.shape[0], second.shape[0]), dtype=tensor.values.dtype)
     of_first = _terms(first, second, tensor.n_features)
     step = max(1, _GATHER // max(1, second.shape[0]))
-    for start in range(0, first.shape[0], step):
+
+    def fill(start: int) -> None:
         rows = first[start : start + step]
         of_second = _terms(second, rows, tensor.n_features)  # (d, size, n_rows)
         ranks = np.zeros((rows.shape[0], second.shape[0]), dtype=np.int64)
@@ -80,10 +85,14 @@ def _gather(tensor: IncompleteSymmetricTensor, first: Int, second: Int) -> Array
         for t in range(second.shape[1]):
             ranks += np.take(of_second[:, t].T.copy(), second[:, t], axis=1)
         result[start : start + step] = tensor.values[ranks]
+
+    deque(map_in_order(fill, range(0, first.shape[0], step), n_threads), maxlen=0)
     return result
 
 
-def sub_tensors(tensor: IncompleteSymmetricTensor, split: Split, coordinates: Int) -> SubTensors:
+def sub_tensors(
+    tensor: IncompleteSymmetricTensor, split: Split, coordinates: Int, n_threads: int = 1
+) -> SubTensors:
     """Gather the blocks for one order of the coordinates: the lead, k lower ones, the upper ones.
 
     The rows and columns are the products of label-set-J.
@@ -97,18 +106,24 @@ def sub_tensors(tensor: IncompleteSymmetricTensor, split: Split, coordinates: In
     up_raised = upper[index_sets(upper.size, co_degree + 1)]
     with_lead = np.concatenate([np.broadcast_to(lead, (low.shape[0], 1)), low], axis=1)
     return SubTensors(
-        base=_gather(tensor, with_lead, up),
-        raised_upper=_gather(tensor, low, up_raised),
-        raised_lower=_gather(tensor, low_raised, up),
+        base=_gather(tensor, with_lead, up, n_threads),
+        raised_upper=_gather(tensor, low, up_raised, n_threads),
+        raised_lower=_gather(tensor, low_raised, up, n_threads),
         n_upper=upper.size,
         co_degree=co_degree,
     )
 
 
-def scaled_least_squares(matrix: Array, right: Array) -> tuple[Array, float]:
+def _reciprocal_condition(upper: Array) -> float:
+    """Estimate for an upper triangular matrix."""
+    return float((lapack.ztrcon if upper.dtype.kind == "c" else lapack.dtrcon)(upper)[0])
+
+
+def scaled_least_squares(matrix: Array, right: Array, n_threads: int = 1) -> tuple[Array, float]:
     """Least squares with columns scaled to norm one: QR, or LU where the matrix is square.
 
-    Fastest where both arguments are in Fortran order. May overwrite `right`.
+    Fastest where both arguments are in Fortran order. May overwrite `right`. More threads than one
+    share the right-hand sides after a QR factorization.
 
     Returns
     -------
@@ -121,22 +136,30 @@ def scaled_least_squares(matrix: Array, right: Array) -> tuple[Array, float]:
     if not (np.isfinite(norms).all() and (norms > 0).all()):
         return singular
     scaled = matrix / norms
-    complex_ = scaled.dtype.kind == "c"
     if matrix.shape[0] == matrix.shape[1]:  # at capacity; LU is cheaper than QR and as accurate
         size = np.linalg.norm(scaled, 1)
         factors = linalg.lu_factor(scaled, overwrite_a=True, check_finite=False)
-        estimate = lapack.zgecon if complex_ else lapack.dgecon
+        estimate = lapack.zgecon if scaled.dtype.kind == "c" else lapack.dgecon
         reciprocal = float(estimate(factors[0], size)[0])
         if not reciprocal > 0:
             return singular
         solution = linalg.lu_solve(factors, right, overwrite_b=True, check_finite=False)
     else:
         q, upper = linalg.qr(scaled, overwrite_a=True, mode="economic", check_finite=False)
-        reciprocal = float((lapack.ztrcon if complex_ else lapack.dtrcon)(upper)[0])
+        reciprocal = _reciprocal_condition(upper)
         if not reciprocal > 0:
             return singular
-        right = (right.T @ q.conj()).T  # Qᴴ right, in Fortran order
-        solution = linalg.solve_triangular(upper, right, overwrite_b=True, check_finite=False)
+        q = q.conj()
+        solution = np.empty((right.shape[1], q.shape[1]), np.result_type(q, right)).T
+
+        def solve(part: slice) -> None:
+            turned = (right.T[part] @ q).T  # Qᴴ right, in Fortran order
+            solution[:, part] = linalg.solve_triangular(
+                upper, turned, overwrite_b=True, check_finite=False
+            )
+
+        parts = [slice(i, i + _RIGHT) for i in range(0, right.shape[1], _RIGHT)]
+        deque(map_in_order(solve, parts, n_threads), maxlen=0)
     solution /= norms[:, None]
     return solution, 1.0 / reciprocal
 
@@ -149,15 +172,23 @@ def choose_basis(base: Array, rank: int) -> tuple[Int, float]:
     basis : array of shape (rank,)
         Positions in J_1, increasing.
     margin : float
-        Ratio of the r-th pivot to the first: near zero where the rank is below r.
+        Ratio of the r-th pivot to the first, or the reciprocal condition number where there is
+        nothing to choose: near zero where the rank is below r.
     """
+    if base.shape[0] == rank:  # at capacity: all, and a pivoted factorization costs many times more
+        (upper,) = linalg.qr(base.T, mode="r", check_finite=False)
+        margin = _reciprocal_condition(upper[:rank])
+        if margin > rank * _EPS:
+            return np.arange(rank), margin
     upper, pivots = linalg.qr(base.T, mode="r", pivoting=True, check_finite=False)
     sizes = np.abs(np.diag(upper))
     margin = float(sizes[rank - 1] / sizes[0]) if sizes[0] > 0 else 0.0
     return np.sort(pivots[:rank]).astype(np.int64), margin
 
 
-def multiplication_matrices(blocks: SubTensors, basis: Int) -> tuple[Array, float]:
+def multiplication_matrices(
+    blocks: SubTensors, basis: Int, n_threads: int = 1
+) -> tuple[Array, float]:
     """Solve for the generating matrix G and arrange it as the matrices N_l(G) (paper: thm: G).
 
     Returns
@@ -170,8 +201,8 @@ def multiplication_matrices(blocks: SubTensors, basis: Int) -> tuple[Array, floa
     sets = index_sets(blocks.n_upper, blocks.co_degree)
     rank = basis.size
     matrices = np.empty((blocks.n_upper, rank, rank), dtype=base.dtype)
-    worst = 1.0
-    for last in range(blocks.n_upper):  # α = ν + e_last for every ν in the basis  B1
+
+    def solve(last: int) -> float:  # α = ν + e_last for every ν in the basis  B1
         rows = np.flatnonzero((sets != last).all(axis=1))  # (|O_α|,)  generating_mat
         joined = np.column_stack([sets[rows], np.full(rows.size, last)])
         places = colex_rank(np.sort(joined, axis=1))
@@ -179,8 +210,10 @@ def multiplication_matrices(blocks: SubTensors, basis: Int) -> tuple[Array, floa
         # (r, r)  solve-G, solve-G-ls
         solution, condition = scaled_least_squares(base.take(rows, axis=1).T, target)
         matrices[last] = solution.T  # (r, r)  eq:N
-        worst = max(worst, condition)
-    return matrices, worst
+        return condition
+
+    conditions = map_in_order(solve, range(blocks.n_upper), n_threads)
+    return matrices, max(1.0, *conditions)
 
 
 @dataclass(frozen=True)
@@ -192,7 +225,7 @@ class Eigenvalues:
     condition: float
 
 
-def common_eigenvalues(matrices: Array, directions: Array) -> Eigenvalues:
+def common_eigenvalues(matrices: Array, directions: Array, n_threads: int = 1) -> Eigenvalues:
     """Eigenvalues of every N_l for the eigenvectors of one N(ξ).
 
     Parameters
@@ -218,9 +251,12 @@ def common_eigenvalues(matrices: Array, directions: Array) -> Eigenvalues:
         return Eigenvalues(values, 0.0, np.inf)
     condition = float(np.linalg.norm(vectors, 1) * np.linalg.norm(inverse, 1))
     rows = vectors.T.copy()
-    for last in range(n_upper):
-        # (r,)  w_i, w_hat
-        values[:, last] = np.einsum("ij,ij->i", inverse @ matrices[last], rows)
+
+    def diagonal(matrix: Array) -> Array:
+        return np.asarray(np.einsum("ij,ij->i", inverse @ matrix, rows))  # (r,)  w_i, w_hat
+
+    for last, column in enumerate(map_in_order(diagonal, matrices, n_threads)):
+        values[:, last] = column
     return Eigenvalues(values, gap, condition)
 
 

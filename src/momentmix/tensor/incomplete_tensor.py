@@ -27,6 +27,7 @@ from numpy.typing import ArrayLike
 from momentmix._typing import Array, Int
 from momentmix.errors import InputError, InputTypeError
 from momentmix.index_sets import check_countable, colex_rank, index_sets
+from momentmix.parallel import map_in_order
 from momentmix.tensor.monomials import monomials, monomials_pullback, monomials_tangent
 
 
@@ -250,7 +251,7 @@ def contract(values: Array, factors: Array, order: int) -> Array:
 
 
 def project_remainder(
-    values: Array, factors: Array, order: int, weights: Array
+    values: Array, factors: Array, order: int, weights: Array, n_threads: int = 1
 ) -> tuple[Array, float]:
     """Contract what a sum of powers leaves of a tensor, which is never stored as a whole.
 
@@ -263,17 +264,23 @@ def project_remainder(
     """
     tables = _PivotTables(factors.T, order)
     lower, upper = tables.lower[-1], tables.upper[-1]
-    inner = np.zeros(factors.shape[0], np.result_type(values, factors, weights))
-    squares = 0.0
-    for j, starts, n_upper, n_lower in tables:
+
+    def project(pivot: tuple[int, Int, int, int]) -> tuple[Array, float]:
+        j, starts, n_upper, n_lower = pivot
         block = _read_runs(values, starts, n_lower)  # (n_upper, n_lower)
         longer, shorter = upper[:n_upper], lower[:n_lower]
         if n_upper < n_lower:
             block, longer, shorter = block.T, shorter, longer
         block = block - longer @ (shorter * (tables.points[j] * weights)).T
-        squares += float(np.linalg.norm(block)) ** 2
         partial = block.T @ longer.conj()
-        inner += np.einsum("kb,kb->b", partial, shorter.conj()) * tables.points[j].conj()
+        inner = np.einsum("kb,kb->b", partial, shorter.conj()) * tables.points[j].conj()
+        return inner, float(np.linalg.norm(block)) ** 2
+
+    inner = np.zeros(factors.shape[0], np.result_type(values, factors, weights))
+    squares = 0.0
+    for of_pivot, square in map_in_order(project, tables, n_threads):
+        inner += of_pivot
+        squares += square
     return inner, squares
 
 
@@ -350,11 +357,15 @@ def power_inner_products(a: Array, b: Array, order: int) -> Array:
     step = max(1, _CACHED // max(1, (order + 1) * b.shape[0]))
     for start in range(0, a.shape[0], step):
         rows = np.conj(a[start : start + step])
-        e = np.zeros((order + 1, rows.shape[0], b.shape[0]), dtype=result.dtype)
+        others = b[start:] if a is b else b  # half of a Hermitian matrix gives the other half
+        e = np.zeros((order + 1, rows.shape[0], others.shape[0]), dtype=result.dtype)
         e[0] = 1.0
         for i in range(a.shape[1]):
-            product = np.multiply.outer(rows[:, i], b[:, i])
+            product = np.multiply.outer(rows[:, i], others[:, i])
             for t in range(min(order, i + 1), 0, -1):
                 e[t] += product * e[t - 1]
-        np.multiply(e[order], factorial(order), out=result[start : start + step])
+        block = result[start : start + step, b.shape[0] - others.shape[0] :]
+        np.multiply(e[order], factorial(order), out=block)
+        if a is b:
+            result[start:, start : start + step] = block.conj().T
     return result
