@@ -48,7 +48,7 @@ def test_estimates():
     assert cost.memory_bytes > 8 * cost.n_entries
     assert physical_memory() > 2**28
     with pytest.raises(InputError, match=r"order 5 with 40 features.*µs a row.*Use order=3 \("):
-        check_budget(Layout(40, 5, 2, 0), 2 * 10**7)
+        check_budget(Layout(40, 5, 2, 0), 24 * 10**6)
     with pytest.raises(InputError, match=r"Use memory_budget=… in bytes"):
         check_budget(Layout(40, 5, 2, 0), 10)
 

@@ -40,6 +40,7 @@ _ROUNDS = 4  # of dealing blocks to all groups before blocks double: groups stay
 _MANY_MOMENTS = 100_000  # then splitting the sums of a block into digits costs as much as rows
 _USUAL_GROUPS = 16  # fewer change nothing, so that the sums are those of a summary without groups
 _MEAN_CHECK = 128  # blocks between two looks at the mean, which take about as long as a block
+_MOST_WORK = 1 << 32  # moments times rows, for each thread and call: an interrupt waits for it
 _COPIED_BYTES = 1 << 20  # by each thread, of rows of another type or order, before they are summed
 
 
@@ -193,7 +194,8 @@ class OpenShard:
         while start + self.block_size <= len(rows):
             size, n = self.block_size, 0
             if not self._is_examined():
-                n = min((len(rows) - start) // size, self._blocks_to_a_look())
+                at_once = max(1, n_threads * _MOST_WORK // (self.layout.n_entries * size))
+                n = min((len(rows) - start) // size, self._blocks_to_a_look(), at_once)
                 run = slice(start, start + n * size)
                 w = None if weights is None else weights[run].reshape(n, size)
                 n = self._add_fitting(rows[run].reshape(n, size, d), w, n_threads)
