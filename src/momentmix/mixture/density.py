@@ -158,7 +158,8 @@ def _sums(coefficients: Any, features: Any, xp: Any = np, out: Any = None) -> tu
 
 
 # What compiled code can make of each row.
-_KINDS: dict[Reduction, int] = {log_sums: 0, posteriors: 1, most_probable: 2}
+_LABELS = 2
+_KINDS: dict[Reduction, int] = {log_sums: 0, posteriors: 1, most_probable: _LABELS}
 
 
 # -- features in memory -------------------------------------------------------------------------
@@ -266,7 +267,7 @@ class Density:
             _add_compiled(self.coefficients, rows, self.columns, self._units, statistics, totals)
             total = float(totals[0])
         elif xp is np:
-            for _, features, out in self._tiles(rows):
+            for features, out in self._tiles(rows):
                 part, logs = _sums(self.coefficients, features, np, out)
                 statistics += part
                 total += float(logs.sum())
@@ -297,8 +298,8 @@ class Density:
     def _map_host(self, rows: NDArray[Any], reduce: Reduction) -> NDArray[Any]:
         """`map_rows` on threads; nothing as long as the rows is made but the result."""
         n_rows = rows.shape[0]
-        none = reduce(np.empty((self.coefficients.shape[0], 0)), np)
-        result = np.empty((n_rows, *none.shape[:-1]), none.dtype)
+        no_rows = reduce(np.empty((self.coefficients.shape[0], 0)), np)
+        result = np.empty((n_rows, *no_rows.shape[:-1]), no_rows.dtype)
         kind = None if code is None else _KINDS.get(reduce)
         table, units = np.ascontiguousarray(self.coefficients), self._units
 
@@ -309,18 +310,27 @@ class Density:
                     kind, table, len(table), np.asarray(block, dtype=np.float64), self.columns,
                     units, block_result,
                 )  # fmt: skip
-                if not n_left:
-                    return  # otherwise rows without a density are left to the code below
-            with np.errstate(invalid="ignore", over="ignore"):  # NaN and infinity give NaN
-                for place, features, out in self._tiles(block):
-                    joint = joint_densities(self.coefficients, features, out=out)
-                    block_result[place] = reduce(joint, np).T
+                if n_left:  # rows without a density
+                    none = block_result < 0 if kind == _LABELS else np.isnan(block_result)
+                    left = np.flatnonzero(none.reshape(len(block), -1).any(axis=1))
+                    block_result[left] = self._map_by_numpy(block[left], reduce)
+                return
+            block_result[:] = self._map_by_numpy(block, reduce)
 
         n_threads = min(usable_cores(), -(-n_rows // _BLOCK))
         with few_threads(n_threads > 1):
             for _ in map_in_order(work, range(0, n_rows, _BLOCK), max(1, n_threads)):
                 pass
         return result
+
+    def _map_by_numpy(self, rows: NDArray[Any], reduce: Reduction) -> NDArray[Any]:
+        """`map_rows` of a block by NumPy."""
+        parts = []
+        with np.errstate(invalid="ignore", over="ignore"):  # NaN and infinity give NaN
+            for features, out in self._tiles(rows):
+                joint = joint_densities(self.coefficients, features, out=out)
+                parts.append(reduce(joint, np).T.copy())
+        return np.concatenate(parts)
 
     def _map_device(self, rows: Any, reduce: Reduction, xp: Any) -> Any:
         """`map_rows` where the rows lie."""
@@ -335,8 +345,8 @@ class Density:
                 parts.append(xp.reshape(values, (n_values, *values.shape[2:])))
         return parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
 
-    def _tiles(self, rows: NDArray[Any]) -> Iterator[tuple[slice, Float, Float]]:
-        """Places, features and memory for the joint densities of NumPy rows, tile by tile.
+    def _tiles(self, rows: NDArray[Any]) -> Iterator[tuple[Float, Float]]:
+        """Features and memory for the joint densities of NumPy rows, tile by tile.
 
         The memory is used again in the next tile.
         """
@@ -354,7 +364,7 @@ class Density:
             np.subtract(tile.T, shift, out=values)
             values *= inverse
             fill_features(features)
-            yield slice(start, start + n), features, joint_buffer[: r * n].reshape(r, n)
+            yield features, joint_buffer[: r * n].reshape(r, n)
 
     def _slabs(self, rows: Any, xp: Any) -> Iterator[tuple[Any, ...]]:
         """Parts of the features, (n_slabs, m, n), of rows on a device, as its memory allows."""

@@ -258,8 +258,8 @@ static void NAME(em_sums)(const row_source *rows, const double *coefficients, is
         NAME(in_rows)(sums + m * each, r, size, statistics + m * each);
 }
 
-/* Of each row the log-density, the shares of the components (n, r), or the number of the largest;
- * returns how many rows have none of these: a density is NaN, or all are 0. */
+/* Of each row the log-density, the shares of the components (n, r), or the number of the largest.
+ * Returns how many rows have none of these, since a density is NaN or all are 0; they get NaN or −1. */
 static isize NAME(map_rows)(const row_source *rows, int kind, const double *coefficients, isize r,
                             double *space, double *out)
 {
@@ -278,26 +278,28 @@ static isize NAME(map_rows)(const row_source *rows, int kind, const double *coef
                 bad[i] += x != x;
                 top[i] = x > top[i] ? x : top[i];
             }
-        for (isize i = 0; i < n; i++)
-            n_bad += bad[i] > 0 || !(fabs(top[i]) <= DBL_MAX);
+        for (isize i = 0; i < n; i++) {
+            bad[i] = bad[i] > 0 || !(fabs(top[i]) <= DBL_MAX);
+            n_bad += bad[i] > 0;
+        }
         if (kind == LABELS) {
             int64_t *labels = (int64_t *)out + start;
             for (isize i = 0; i < n; i++) {
                 isize c = 0;
                 while (c + 1 < r && joint[c * ROW + i] != top[i])
                     c++;
-                labels[i] = c;
+                labels[i] = bad[i] > 0 ? -1 : c;
             }
             continue;
         }
         NAME(shares)(joint, r, LEAST, top, total);
         for (isize i = 0; i < n; i++) {
             if (kind == LOG_DENSITIES)
-                out[start + i] = log(total[i]) + top[i];
+                out[start + i] = bad[i] > 0 ? NAN : log(total[i]) + top[i];
             else
                 for (isize c = 0; c < r; c++) {
                     double share = joint[c * ROW + i];
-                    out[(start + i) * r + c] = share > NOTHING ? share : 0.0;
+                    out[(start + i) * r + c] = bad[i] > 0 ? NAN : share > NOTHING ? share : 0.0;
                 }
         }
     }

@@ -159,3 +159,20 @@ def test_sizes_that_do_not_fit_are_refused(instructions):
     for call, message in cases:
         with pytest.raises(ValueError, match=message):
             call()
+
+
+def test_a_row_without_a_density_changes_no_other(instructions, monkeypatch):
+    rng = np.random.default_rng(5)
+    rows = rng.normal(size=(700, 4))
+    mixture = DiagonalMixture([0.3, 0.7], rng.normal(size=(2, 4)), rng.uniform(0.5, 1.0, (2, 4)))
+    bad = rows.copy()
+    bad[3, 1], bad[200, 0], bad[201, 2], bad[699, 3] = np.nan, np.inf, -np.inf, 1e200
+    good = np.isin(np.arange(700), [3, 200, 201, 699], invert=True)
+    for use in (mixture.log_prob, mixture.responsibilities):
+        found = use(bad)
+        np.testing.assert_array_equal(found[good], use(rows)[good])
+        expected = without_code(lambda use=use: use(bad), monkeypatch)
+        np.testing.assert_array_equal(found[~good], expected[~good])
+        assert np.isnan(found[3]).all()
+    finite = np.where(np.abs(bad) < 1e100, bad, 1e200)
+    assert (mixture.predict(finite)[good] == mixture.predict(rows)[good]).all()
