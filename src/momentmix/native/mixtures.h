@@ -99,24 +99,6 @@ static int source_of(const Py_buffer *table, const Py_buffer *columns, const Py_
     return valid;
 }
 
-#define MOST_VIEWS 8
-
-typedef struct {
-    Py_buffer views[MOST_VIEWS];
-    int n;
-} held;
-
-static void release(held *h)
-{
-    while (h->n)
-        PyBuffer_Release(&h->views[--h->n]);
-}
-
-static Py_buffer *hold(held *h, PyObject *object, int writable, isize n, const char *name)
-{
-    return buffer(object, &h->views[h->n], writable, n, name) ? &h->views[h->n++] : NULL;
-}
-
 static Py_buffer *hold_table(held *h, PyObject *object)
 {
     return table_buffer(object, &h->views[h->n]) ? &h->views[h->n++] : NULL;

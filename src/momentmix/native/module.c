@@ -139,7 +139,8 @@ static int usable(const instruction_set *set)
 #if defined(__x86_64__)
     __builtin_cpu_init();
     if (set == &SETS[0])
-        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq");
+        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")
+               && __builtin_cpu_supports("avx512vl");
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 #else
     (void)set;
@@ -160,6 +161,25 @@ static int buffer(PyObject *object, Py_buffer *view, int writable, isize n, cons
         return 0;
     }
     return 1;
+}
+
+#define MOST_VIEWS 10
+
+/* Buffers of the arguments of a call, until it is done with them. */
+typedef struct {
+    Py_buffer views[MOST_VIEWS];
+    int n;
+} held;
+
+static void release(held *h)
+{
+    while (h->n)
+        PyBuffer_Release(&h->views[--h->n]);
+}
+
+static Py_buffer *hold(held *h, PyObject *object, int writable, isize n, const char *name)
+{
+    return buffer(object, &h->views[h->n], writable, n, name) ? &h->views[h->n++] : NULL;
 }
 
 /* Numbers that a thread works on: table, weighted head, sums, and the moments of a block. */
@@ -368,35 +388,33 @@ PyDoc_STRVAR(extremes_doc,
 
 static PyObject *extremes(PyObject *module, PyObject *args)
 {
-    extremes_task t;
+    extremes_task t = {.wide = NULL};
     isize n_blocks, n_threads;
     PyObject *rows, *out, *result = NULL;
-    Py_buffer x, y;
+    held h = {.n = 0};
+    Py_buffer *x, *y;
     if (!PyArg_ParseTuple(args, "OnnnOn", &rows, &n_blocks, &t.n, &t.d, &out, &n_threads))
         return NULL;
     if (t.n < 1 || t.d < 1 || n_blocks < 0 || n_threads < 1) {
         PyErr_SetString(PyExc_ValueError, "sizes must be positive");
         return NULL;
     }
-    if (!buffer(rows, &x, 0, n_blocks * t.n * t.d, "rows"))
-        return NULL;
-    if (!buffer(out, &y, 1, n_blocks * 2 * t.d, "out")) {
-        PyBuffer_Release(&x);
-        return NULL;
-    }
+    if (!(x = hold(&h, rows, 0, n_blocks * t.n * t.d, "rows"))
+        || !(y = hold(&h, out, 1, n_blocks * 2 * t.d, "out")))
+        goto done;
     n_threads = n_threads < MOST_THREADS ? n_threads : MOST_THREADS;
-    t.task = (task){n_blocks, 0, do_extremes}, t.rows = x.buf, t.out = y.buf;
-    t.wide = PyMem_Malloc(n_threads * 2 * LANES * t.d * sizeof(double));
-    if (t.wide) {
-        Py_BEGIN_ALLOW_THREADS
-        on_threads(&t.task, n_threads);
-        Py_END_ALLOW_THREADS
-        PyMem_Free(t.wide);
-        result = Py_NewRef(Py_None);
-    } else
+    t.task = (task){n_blocks, 0, do_extremes}, t.rows = x->buf, t.out = y->buf;
+    if (!(t.wide = PyMem_Malloc(n_threads * 2 * LANES * t.d * sizeof(double)))) {
         PyErr_NoMemory();
-    PyBuffer_Release(&y);
-    PyBuffer_Release(&x);
+        goto done;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    on_threads(&t.task, n_threads);
+    Py_END_ALLOW_THREADS
+    result = Py_NewRef(Py_None);
+done:
+    PyMem_Free(t.wide);
+    release(&h);
     return result;
 }
 
@@ -447,27 +465,24 @@ PyDoc_STRVAR(add_digits_doc,
 
 static PyObject *add_digits(PyObject *module, PyObject *args)
 {
-    PyObject *objects[3], *result = NULL;
-    Py_buffer values, rounders, digits;
+    PyObject *values, *rounders, *digits, *result = NULL;
     isize n_vectors;
-    if (!PyArg_ParseTuple(args, "OnOO", &objects[0], &n_vectors, &objects[1], &objects[2]))
+    held h = {.n = 0};
+    Py_buffer *v, *r, *d;
+    if (!PyArg_ParseTuple(args, "OnOO", &values, &n_vectors, &rounders, &digits))
         return NULL;
-    if (!buffer(objects[0], &values, 1, 0, "values"))
-        return NULL;
-    if (!buffer(objects[1], &rounders, 0, 0, "rounders"))
-        goto values_done;
-    isize n = n_vectors > 0 ? values.len / 8 / n_vectors : 0, n_digits = rounders.len / 8;
-    if (buffer(objects[2], &digits, 1, n * n_digits, "digits")) {
-        Py_BEGIN_ALLOW_THREADS
-        for (isize i = 0; i < n_vectors; i++)
-            code->split((double *)values.buf + i * n, n, rounders.buf, n_digits, digits.buf);
-        Py_END_ALLOW_THREADS
-        PyBuffer_Release(&digits);
-        result = Py_NewRef(Py_None);
-    }
-    PyBuffer_Release(&rounders);
-values_done:
-    PyBuffer_Release(&values);
+    if (!(v = hold(&h, values, 1, 0, "values")) || !(r = hold(&h, rounders, 0, 0, "rounders")))
+        goto done;
+    isize n = n_vectors > 0 ? v->len / 8 / n_vectors : 0, n_digits = r->len / 8;
+    if (!(d = hold(&h, digits, 1, n * n_digits, "digits")))
+        goto done;
+    Py_BEGIN_ALLOW_THREADS
+    for (isize i = 0; i < n_vectors; i++)
+        code->split((double *)v->buf + i * n, n, r->buf, n_digits, d->buf);
+    Py_END_ALLOW_THREADS
+    result = Py_NewRef(Py_None);
+done:
+    release(&h);
     return result;
 }
 
@@ -478,25 +493,21 @@ PyDoc_STRVAR(fold_doc,
 
 static PyObject *fold(PyObject *module, PyObject *args)
 {
-    PyObject *objects[3], *result = NULL;
-    Py_buffer words, keys, out;
+    PyObject *words, *keys, *out, *result = NULL;
     isize n_pieces;
-    if (!PyArg_ParseTuple(args, "OnOO", &objects[0], &n_pieces, &objects[1], &objects[2]))
+    held h = {.n = 0};
+    Py_buffer *w, *k, *o;
+    if (!PyArg_ParseTuple(args, "OnOO", &words, &n_pieces, &keys, &out))
         return NULL;
-    if (!buffer(objects[0], &words, 0, n_pieces * PIECE, "words"))
-        return NULL;
-    if (!buffer(objects[1], &keys, 0, 2 * (PIECE + FOLDS - 1), "keys"))
-        goto words_done;
-    if (buffer(objects[2], &out, 1, n_pieces * FOLDS, "out")) {
+    if ((w = hold(&h, words, 0, n_pieces * PIECE, "words"))
+        && (k = hold(&h, keys, 0, 2 * (PIECE + FOLDS - 1), "keys"))
+        && (o = hold(&h, out, 1, n_pieces * FOLDS, "out"))) {
         Py_BEGIN_ALLOW_THREADS
-        code->fold(words.buf, n_pieces, keys.buf, out.buf);
+        code->fold(w->buf, n_pieces, k->buf, o->buf);
         Py_END_ALLOW_THREADS
-        PyBuffer_Release(&out);
         result = Py_NewRef(Py_None);
     }
-    PyBuffer_Release(&keys);
-words_done:
-    PyBuffer_Release(&words);
+    release(&h);
     return result;
 }
 

@@ -24,7 +24,7 @@ from momentmix._typing import Array
 from momentmix.capacity import check_count
 from momentmix.parallel import one_thread_below
 from momentmix.tensor.coefficients import nearest_real
-from momentmix.tensor.decompose import attempts, default_orders
+from momentmix.tensor.decompose import LARGE, attempts, default_orders
 from momentmix.tensor.gauss_newton import fit_powers
 from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor, power_sum
 from momentmix.tensor.results import Decomposition, Diagnostics, failure
@@ -55,7 +55,7 @@ class Approximation:
     diagnostics: Diagnostics = field(repr=False)
 
 
-@one_thread_below(501)
+@one_thread_below(LARGE + 1)
 def approximate(
     tensor: IncompleteSymmetricTensor,
     rank: int,

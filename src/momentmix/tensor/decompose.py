@@ -37,7 +37,7 @@ from momentmix.tensor.results import Decomposition, Diagnostics, failure
 _EPS = float(np.finfo(float).eps)
 
 
-_LARGE = 500  # ranks above it take seconds an order: its steps share the cores, not the orders
+LARGE = 500  # ranks above it take seconds an order: its steps share the cores, not the orders
 _THREADED = 100  # ranks from it on have threads, with one BLAS thread each
 _PRECISE = 1e-8  # a residual of rounding errors alone; at rank 969 orders end at 4e-10 … 4e-9
 _MOST_THREADS = 4  # orders at a time: each has matrices of its own
@@ -46,15 +46,15 @@ _MOST_PARTS = 16  # parts of one step at a time
 
 def default_orders(rank: int) -> int:
     """Orders of the coordinates to try at most: four, or two where each costs seconds."""
-    return 2 if rank > _LARGE else 4
+    return 2 if rank > LARGE else 4
 
 
 def default_directions(rank: int) -> int:
     """Vectors ξ to try for each order: two, or one where an eigenvalue problem costs seconds."""
-    return 1 if rank > _LARGE else 2
+    return 1 if rank > LARGE else 2
 
 
-@one_thread_below(_LARGE + 1)
+@one_thread_below(LARGE + 1)
 def decompose(
     tensor: IncompleteSymmetricTensor,
     rank: int,
@@ -135,7 +135,7 @@ def attempts(
     While all have failed, more orders are drawn, until each coordinate has been the first once.
     """
     rank = _check(tensor, rank)
-    enough = _PRECISE if n_orders is None and rank > _LARGE else 0.0
+    enough = _PRECISE if n_orders is None and rank > LARGE else 0.0
     n_orders = default_orders(rank) if n_orders is None else check_count("n_orders", n_orders, 1)
     if n_directions is None:
         n_directions = default_directions(rank)
@@ -162,7 +162,7 @@ def attempts(
             return _attempt(tensor, rank, split, *drawn, n_threads=n_parts)
 
     n_cores, n_threads, n_parts = usable_cores(), 1, 1
-    if rank > _LARGE:
+    if rank > LARGE:
         n_parts = min(n_cores, _MOST_PARTS)
     elif rank >= _THREADED:
         n_threads = min(n_cores, _MOST_THREADS, n_orders)

@@ -77,7 +77,7 @@ def test_threads_give_the_bits_of_one(large):
     found = []
     for n_cores in (1, 4):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(decompose_module, "_LARGE", large)
+            patch.setattr(decompose_module, "LARGE", large)
             patch.setattr(decompose_module, "usable_cores", lambda n=n_cores: n)
             found.append(mm.decompose(tensor, 100, random_state=7, n_orders=3))
     assert found[0].diagnostics.n_tried == 3
@@ -93,7 +93,7 @@ def test_one_direction_is_enough_at_large_ranks():
 def test_a_precise_order_is_enough_where_each_takes_seconds(monkeypatch):
     tensor = tensor_of(random_factors(3, 20, 15), 6)
     assert mm.decompose(tensor, 20, random_state=7).diagnostics.n_tried == 4
-    monkeypatch.setattr(decompose_module, "_LARGE", 10)
+    monkeypatch.setattr(decompose_module, "LARGE", 10)
     assert mm.decompose(tensor, 20, random_state=7).diagnostics.n_tried == 1
     assert mm.decompose(tensor, 20, random_state=7, n_orders=2).diagnostics.n_tried == 2
     monkeypatch.setattr(decompose_module, "_PRECISE", 1e-20)  # out of reach
