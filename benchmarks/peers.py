@@ -35,8 +35,9 @@ import momentmix as mm
 from momentmix.capacity import choose_order
 from momentmix.fitting.em import em
 from momentmix.fitting.inputs import summarized
-from momentmix.mixture.gaussian import VariancePrior, m_step
+from momentmix.mixture.gaussian import m_step
 from momentmix.mixture.parameters import Parameters
+from momentmix.mixture.prior import VariancePrior
 from momentmix.rows.protocol import ArrayRows
 
 ALLOWANCE = 0.005  # nats a row below the best

@@ -33,8 +33,8 @@ from momentmix.fitting.moment.moment_fit import (
 from momentmix.fitting.moment.polish import Stopping
 from momentmix.fitting.moment.selection import select_means
 from momentmix.fitting.moment.variances import fit_variances
-from momentmix.mixture.gaussian import VariancePrior
 from momentmix.mixture.parameters import Parameters
+from momentmix.mixture.prior import VariancePrior
 from momentmix.rows.protocol import ArrayRows
 
 FLOOR = 1e-6

@@ -22,8 +22,9 @@ from sklearn.mixture import GaussianMixture
 
 import momentmix as mm
 from momentmix.fitting.em.em import objectives, run_batch
-from momentmix.mixture.gaussian import VariancePrior, features_of
+from momentmix.mixture.gaussian import features_of
 from momentmix.mixture.parameters import Parameters
+from momentmix.mixture.prior import VariancePrior
 
 ALLOWANCE = 0.02  # nats a row
 TIE = 1e-3  # nats a row: a smaller gap is neither a win nor a loss

@@ -66,9 +66,9 @@ from momentmix.fitting.moment.moment_fit import (
 from momentmix.fitting.outcome import Diagnostics, Provenance, Trial
 from momentmix.fitting.result import Answer, FitResult
 from momentmix.fitting.support import support_from_moments, support_from_rows
-from momentmix.mixture.gaussian import VariancePrior
 from momentmix.mixture.mixture import DiagonalMixture
 from momentmix.mixture.parameters import Parameters
+from momentmix.mixture.prior import VariancePrior
 from momentmix.rows.protocol import Rows
 from momentmix.summary.summary import MomentSummary
 
@@ -283,7 +283,7 @@ def _settled(
     with clock.stage("standard errors"):
         information = information_matrix(features, p, n_threads)
         prior = VariancePrior.of_rows(rows.n_rows, n_components, floor)
-        settle_floored(information, p, prior.floors(p, rows.n_rows))
+        settle_floored(information, p, prior.floors(p, rows.n_rows), prior.structure)
         uncertainty = uncertainty_after_em(p, information, moments.n_effective)
     support = None
     if n_components > 1:

@@ -25,8 +25,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float
-from momentmix.mixture.gaussian import feature_parts, fill_features, standardized_coefficients
-from momentmix.mixture.parameters import HasParameters
+from momentmix.mixture.blocks import Blocks
+from momentmix.mixture.gaussian import (
+    feature_parts,
+    standardized_coefficients,
+    standardized_features,
+)
+from momentmix.mixture.parameters import Parameters
 from momentmix.native import code
 from momentmix.parallel import few_threads, map_in_order, usable_cores
 from momentmix.rows.arrays import as_float64, free_bytes, namespace, on_device_of, to_numpy
@@ -180,17 +185,21 @@ def _feature_tiles(coefficients: Float, features: Float) -> Iterator[tuple[Float
         yield tile, buffer[: n_densities * tile.shape[1]].reshape(n_densities, -1)
 
 
-def statistics_of(coefficients: Float, features: Float) -> tuple[Float, Float]:
+def statistics_of(
+    coefficients: Float, features: Float, blocks: Blocks | None = None
+) -> tuple[Float, Float]:
     """EM statistics of NumPy rows in memory, and the mean log-density of a row, () or (k,).
 
     Parameters
     ----------
     coefficients : array of shape (r, n_statistics) or (k, r, n_statistics)
     features : array of shape (n_statistics, n)
+    blocks : Blocks, optional
+        Where they have pairs, the features hold products of them too.
     """
     statistics, total = np.zeros_like(coefficients), np.zeros(coefficients.shape[:-2])
     if code is not None:
-        _add_compiled(coefficients, features, None, None, statistics, total)
+        _add_compiled(coefficients, features, None, None, blocks, statistics, total)
         return statistics, total / features.shape[1]
     for tile, out in _feature_tiles(coefficients, features):
         tile_statistics, logs = _sums(coefficients, tile, out=out)
@@ -199,11 +208,11 @@ def statistics_of(coefficients: Float, features: Float) -> tuple[Float, Float]:
     return statistics, total / features.shape[1]
 
 
-def mean_log_densities(coefficients: Float, features: Float) -> Float:
+def mean_log_densities(coefficients: Float, features: Float, blocks: Blocks | None = None) -> Float:
     """Mean log-density of NumPy rows in memory under each mixture of a batch, of shape (k,)."""
     total = np.zeros(coefficients.shape[:-2])
     if code is not None:
-        _add_compiled(coefficients, features, None, None, None, total)
+        _add_compiled(coefficients, features, None, None, blocks, None, total)
         return np.asarray(total / features.shape[1])
     for tile, out in _feature_tiles(coefficients, features):
         total += log_sums(joint_densities(coefficients, tile, out=out)).sum(axis=-1)
@@ -215,6 +224,7 @@ def _add_compiled(
     table: Float,
     columns: NDArray[np.int64] | None,
     units: Float | None,
+    blocks: Blocks | None,
     statistics: Float | None,
     totals: Float,
 ) -> None:
@@ -225,8 +235,14 @@ def _add_compiled(
     coefficients = np.ascontiguousarray(coefficients)
     r = coefficients.shape[-2]
     code.em_sums(
-        coefficients, coefficients[..., 0].size // r, r, table, columns, units, statistics, totals
-    )
+        coefficients, coefficients[..., 0].size // r, r, table, columns, units, _pairs(blocks),
+        statistics, totals,
+    )  # fmt: skip
+
+
+def _pairs(blocks: Blocks | None) -> NDArray[np.int64] | None:
+    """Pairs of features whose products are statistics, for compiled code."""
+    return None if blocks is None or blocks.is_diagonal else blocks.pairs
 
 
 # -- rows ---------------------------------------------------------------------------------------
@@ -242,18 +258,20 @@ class Density:
     shift, inverse : arrays of shape (d,)
     columns : array of int of shape (d,)
         Which columns of the rows the features are.
+    blocks : Blocks
     """
 
     coefficients: Float
     shift: Float
     inverse: Float
     columns: NDArray[np.int64]
+    blocks: Blocks
 
     @classmethod
-    def of_mixture(cls, mixture: HasParameters) -> Density:
+    def of_mixture(cls, parameters: Parameters) -> Density:
         """Density of a mixture in the units of the rows."""
-        center, scale, table = standardized_coefficients(mixture)
-        return cls(table, center, 1.0 / scale, np.arange(center.size))
+        center, scale, table = standardized_coefficients(parameters)
+        return cls(table, center, 1.0 / scale, np.arange(center.size), parameters.blocks)
 
     def em_sums(self, rows: Any) -> tuple[Float, float, int]:
         """EM statistics (r, n_statistics), sum of the log-densities of z, and number of rows.
@@ -264,7 +282,9 @@ class Density:
         statistics, total = np.zeros_like(self.coefficients), 0.0
         if xp is np and code is not None and rows.dtype == np.float64:
             totals = np.zeros(1)
-            _add_compiled(self.coefficients, rows, self.columns, self._units, statistics, totals)
+            _add_compiled(
+                self.coefficients, rows, self.columns, self._units, self.blocks, statistics, totals
+            )
             total = float(totals[0])
         elif xp is np:
             for features, out in self._tiles(rows):
@@ -308,7 +328,7 @@ class Density:
             if kind is not None:
                 n_left = code.map_rows(
                     kind, table, len(table), np.asarray(block, dtype=np.float64), self.columns,
-                    units, block_result,
+                    units, _pairs(self.blocks), block_result,
                 )  # fmt: skip
                 if n_left:  # rows without a density
                     none = block_result < 0 if kind == _LABELS else np.isnan(block_result)
@@ -353,17 +373,13 @@ class Density:
         (r, size), d = self.coefficients.shape, self.columns.size
         width = _tile_width(r)
         features_buffer, joint_buffer = np.empty(size * width), np.empty(r * width)
-        shift, inverse = self.shift[:, None], self.inverse[:, None]
         for start in range(0, rows.shape[0], width):
             tile = rows[start : start + width]
             if d < rows.shape[1]:
                 tile = tile[:, self.columns]
             n = tile.shape[0]
             features = features_buffer[: size * n].reshape(size, n)
-            values = features[:d]
-            np.subtract(tile.T, shift, out=values)
-            values *= inverse
-            fill_features(features)
+            standardized_features(tile, self.shift, self.inverse, self.blocks, features)
             yield features, joint_buffer[: r * n].reshape(r, n)
 
     def _slabs(self, rows: Any, xp: Any) -> Iterator[tuple[Any, ...]]:
@@ -382,4 +398,4 @@ class Density:
                 if stop > first or (n_slabs and not n_rows):  # no rows have features too: none
                     values = (block[first:stop, :] - shift) * inverse
                     slabs = xp.reshape(values, (n_slabs, (stop - first) // n_slabs, d))
-                    yield feature_parts(xp.matrix_transpose(slabs))
+                    yield feature_parts(xp.matrix_transpose(slabs), self.blocks, xp)

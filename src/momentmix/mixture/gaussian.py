@@ -1,19 +1,18 @@
-"""Gaussians with independent features: the maps that know this model, and no other code does.
+"""Gaussians by blocks of features: the maps that know this model, and no other code does.
 
 | symbol | name here | shape |
 |---|---|---|
-| T(z) = (z, z², 1) of a row z | `features_of` | (n_statistics, n) |
-| log ω_i N(z; μ_i, v_i) = c_i · T(z) | `coefficients` | (…, r, n_statistics) |
-| Σ_z γ_i(z) T(z) → ω_i, μ_i, v_i | `m_step` | |
-| log p(v) | `VariancePrior` | |
+| T(z) = (z, z², z_j z_k of `Blocks.pairs`, 1) of a row z | `features_of` | (n_statistics, n) |
+| log ω_i N(z; μ_i, Σ_i) = c_i · T(z) | `coefficients` | (…, r, n_statistics) |
+| Σ_z γ_i(z) T(z) → ω_i, μ_i, Σ_i | `m_step` | |
 
 `momentmix.mixture.density` does the arithmetic between these maps, for any array library. The last
-feature is the constant 1, so the last statistic of a component is its number of rows.
+feature is the constant 1, so the last statistic of a component is its number of rows. `Blocks`
+without pairs are diagonal covariances; `momentmix.mixture.prior` has the prior of the M-step.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,156 +20,99 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float
 from momentmix.errors import InputError
+from momentmix.mixture.blocks import Blocks, matrices_of
 from momentmix.mixture.parameters import HasParameters, Parameters
+from momentmix.mixture.prior import FEWEST_ROWS, VariancePrior
+from momentmix.rows.arrays import on_device_of
 
-_FEWEST_ROWS = 1e-10  # a component with a smaller count is empty: it keeps mean 0 and variance 1
 
-
-def n_statistics(n_features: int) -> int:
+def n_statistics(blocks: Blocks) -> int:
     """Length of T(z)."""
-    return 2 * n_features + 1
+    return blocks.n_features + blocks.n_spread + 1
 
 
 # -- features -----------------------------------------------------------------------------------
 
 
-def fill_features(features: Float) -> None:
+def fill_features(features: Float, blocks: Blocks) -> None:
     """Complete T(z) in place, where the values z are in the first d of its rows."""
-    d = features.shape[0] // 2
+    d = blocks.n_features
     np.multiply(features[:d], features[:d], out=features[d : 2 * d])
-    features[2 * d] = 1.0
+    for place, (j, k) in enumerate(blocks.pairs.tolist(), 2 * d):
+        np.multiply(features[j], features[k], out=features[place])
+    features[-1] = 1.0
 
 
-def features_of(values: Float) -> Float:
+def standardized_features(
+    values: NDArray[Any], shift: Float, inverse: Float, blocks: Blocks, out: Float
+) -> None:
+    """T(z) of rows (n, d), z = (y − shift)·inverse, into `out` of shape (n_statistics, n)."""
+    z = out[: blocks.n_features]
+    np.subtract(values.T, shift[:, None], out=z)
+    z *= inverse[:, None]
+    fill_features(out, blocks)
+
+
+def features_of(values: Float, blocks: Blocks | None = None) -> Float:
     """T(z) of NumPy values (n, d), of shape (n_statistics, n), each statistic contiguous."""
     n, d = values.shape
-    features = np.empty((n_statistics(d), n))
+    blocks = blocks or Blocks(d)
+    features = np.empty((n_statistics(blocks), n))
     features[:d] = values.T
-    fill_features(features)
+    fill_features(features, blocks)
     return features
 
 
-def feature_parts(values: Any) -> tuple[Any, ...]:
-    """T(z) of values (…, d, n) of any array library, in parts (…, d, n), without its constant.
+def feature_parts(values: Any, blocks: Blocks | None = None, xp: Any = None) -> tuple[Any, ...]:
+    """T(z) of values (…, d, n) of any array library, in parts (…, m, n), without its constant.
 
-    On a device each copy counts: parts take fewer than one array of all features.
+    On a device each copy counts: parts take fewer than one array of all features. `xp` is the
+    array API namespace of the values, for blocks with pairs.
     """
-    return values, values * values
+    parts = values, values * values
+    if blocks is None or blocks.is_diagonal:
+        return parts
+    first, second = (on_device_of(places, values, xp) for places in blocks.pairs.T)
+    products = xp.take(values, first, axis=-2) * xp.take(values, second, axis=-2)
+    return (*parts, products)
 
 
-def values_of(features: Float) -> Float:
+def values_of(features: Float, blocks: Blocks) -> Float:
     """The values z in T(z), of shape (d, n)."""
-    return features[: features.shape[0] // 2]
+    return features[: blocks.n_features]
 
 
 # -- parameters ---------------------------------------------------------------------------------
 
 
-def coefficients(mixture: HasParameters) -> Float:
+def coefficients(parameters: Parameters) -> Float:
     """Log-densities, weights included, as linear functions of T(z); (…, r, n_statistics)."""
-    p = mixture
+    p, blocks = parameters, parameters.blocks
     precisions = 1.0 / p.variances
-    squares = p.means**2 * precisions
+    linear, squares = p.means * precisions, p.means**2 * precisions
+    log_spread = np.log(2 * np.pi * p.variances)
     # Weight 0 keeps a finite logarithm: products with −∞ raise floating-point flags.
     constants = np.log(np.maximum(p.weights, 1e-300))
-    constants -= 0.5 * (np.log(2 * np.pi * p.variances) + squares).sum(axis=-1)
-    parts = [p.means * precisions, -0.5 * precisions, constants[..., None]]
-    return np.concatenate(parts, axis=-1)
-
-
-@dataclass(frozen=True)
-class VariancePrior:
-    """Prior of the variances of standardized features, with their floor.
-
-    v/s is F-distributed with 4 and 2 degrees of freedom up to a factor: log v has a density
-    proportional to (1 + s/v)⁻² (1 + v/s)⁻¹, times exp(−a / 2v). With n rows and the sum of squares
-    W about the mean, the most probable log v is that of the positive root of
-    (n + 2) v² + ((n − 4) s − W − a) v − (W + a) s = 0.
-
-    - v far below s: about W / (n − 4). Of all multiples of W, W (n + 1) / (n (n − 3)), which is W/n
-      times about 1 + 4/n, predicts further Gaussian rows best.
-    - Few rows: n < 4 rows that agree have a variance of (4 − n) s / (n + 2), so that no component
-      gains by holding few rows.
-    - Many rows: v changes by 4/n at most, whatever it is, far below its error √(2/n). The
-      conjugate (inverse gamma) prior changes it by s/(n v), a bias where components are narrow.
-    - The last factor keeps rows that agree to the last digit (rounded columns) from the floor.
-
-    Parameters
-    ----------
-    floor : float or array of shape (d,)
-        Least variances.
-    scale : float
-        s, the variance about which the prior lies; 0: no prior.
-    added_squares : float
-        a, as if so much were added to W.
-    """
-
-    floor: float | Float
-    scale: float = 0.0
-    added_squares: float = 0.0
-
-    @classmethod
-    def of_rows(cls, n_rows: int, n_components: int, floor: Float) -> VariancePrior:
-        """The prior for so many rows and components of features of variance 1.
-
-        s = r^(−2/d), as in Fraley and Raftery (2007): r components share the volume of the rows.
-        a = s / √N, the rate of Chen and Tan (2009): it vanishes, and slower than 1/N. A single
-        component has no prior: its likelihood has one maximum.
-        """
-        if n_components == 1:
-            return cls(floor)
-        scale = float(n_components) ** (-2.0 / floor.size)
-        return cls(floor, scale, scale / n_rows**0.5)
-
-    def variances(self, counts: Float, squares: Float) -> Float:
-        """Most probable variances.
-
-        Parameters
-        ----------
-        counts : array of shape (…, r, 1), positive
-            Rows of each component.
-        squares : array of shape (…, r, d)
-            Sums of squares about the mean, W.
-        """
-        squares = np.maximum(squares, 0.0)
-        if not self.scale:
-            return np.maximum(squares / counts, self.floor)
-        squares += self.added_squares
-        half = 0.5 * ((counts - 4.0) * self.scale - squares)
-        product = self.scale * squares
-        root = np.abs(half) + np.sqrt(half**2 + (counts + 2.0) * product)
-        # The form of the root that takes no difference of close numbers.
-        variances = np.where(half > 0, product / root, root / (counts + 2.0))
-        return np.asarray(np.maximum(variances, self.floor))
-
-    def floors(self, mixture: HasParameters, n_rows: int) -> Float:
-        """Variances that say nothing of the rows' own spread, of shape (…, r, d).
-
-        The floor, or where the added squares are half of all.
-        """
-        counts = np.maximum(n_rows * mixture.weights, _FEWEST_ROWS)[..., None]
-        lowest = np.maximum(2.0 * self.added_squares / counts, self.floor)
-        return np.asarray(np.broadcast_to(lowest, mixture.variances.shape))
-
-    def log_density(self, mixture: HasParameters) -> Float:
-        """Logarithm of the density of log v up to a constant, summed over each mixture; (…,)."""
-        if not self.scale:
-            return np.zeros(mixture.variances.shape[:-2])
-        ratio = mixture.variances / self.scale
-        # (1 + s/v)⁻² (1 + v/s)⁻¹ = x² / (1 + x)³
-        terms = 2.0 * np.log(ratio) - 3.0 * np.log1p(ratio)
-        terms -= 0.5 * self.added_squares / mixture.variances
-        return np.asarray(terms.sum(axis=(-2, -1)))
-
-    def slope(self, mixture: HasParameters) -> Float:
-        """Derivative of `log_density` by log v, of shape (…, r, d)."""
-        v, s = mixture.variances, self.scale
-        return (2.0 * s - v * (s > 0)) / (v + s) + 0.5 * self.added_squares / v
-
-    def curvature(self, mixture: HasParameters) -> Float:
-        """Minus the second derivative of `log_density` by log v, never negative; (…, r, d)."""
-        v, s = mixture.variances, self.scale
-        return 3.0 * s * v / (v + s) ** 2 + 0.5 * self.added_squares / v
+    if blocks.is_diagonal:
+        constants -= 0.5 * (log_spread + squares).sum(axis=-1)
+        parts = [linear, -0.5 * precisions, constants[..., None]]
+        return np.concatenate(parts, axis=-1)
+    spread = p.spread
+    quadratic = np.concatenate([-0.5 * precisions, np.zeros_like(p.covariances)], axis=-1)
+    for features, places in blocks.places:
+        matrices, means = matrices_of(spread, places), p.means[..., features]
+        roots = np.linalg.cholesky(matrices)
+        inverse = np.linalg.inv(roots)
+        inverse = inverse.swapaxes(-1, -2) @ inverse
+        product = (inverse @ means[..., None])[..., 0]
+        linear[..., features], squares[..., features] = product, means * product
+        diagonal = np.diagonal(roots, axis1=-2, axis2=-1)
+        log_spread[..., features] = 2 * np.log(diagonal) + np.log(2 * np.pi)
+        # A product of two features stands for both of its places in the matrix.
+        halves = np.where(np.eye(features.size, dtype=bool), 0.5, 1.0)
+        quadratic[..., places] = -halves * inverse
+    constants -= 0.5 * (log_spread + squares).sum(axis=-1)
+    return np.concatenate([linear, quadratic, constants[..., None]], axis=-1)
 
 
 def m_step(statistics: Float, prior: VariancePrior) -> Parameters:
@@ -178,24 +120,44 @@ def m_step(statistics: Float, prior: VariancePrior) -> Parameters:
 
     An empty component keeps mean 0, variance 1 and weight 0.
     """
-    d = statistics.shape[-1] // 2
+    blocks = prior.blocks_for(statistics.shape[-1])
+    d = blocks.n_features
     counts = statistics[..., -1]
     divisor = np.maximum(counts, 1e-12)[..., None]  # empty components: no division by 0
     means = statistics[..., :d] / divisor
-    squares = statistics[..., d : 2 * d] - divisor * means**2
-    variances = prior.variances(divisor, squares)
-    variances = np.where(counts[..., None] > _FEWEST_ROWS, variances, 1.0)
-    return Parameters(counts, means, variances).normalized()
+    products = means**2
+    if not blocks.is_diagonal:
+        j, k = blocks.pairs.T
+        products = np.concatenate([products, means[..., j] * means[..., k]], axis=-1)
+    spread = prior.spread(divisor, statistics[..., d:-1] - divisor * products)
+    alone = np.arange(blocks.n_spread) < d  # an empty component has no covariances
+    spread = np.where(counts[..., None] > FEWEST_ROWS, spread, np.where(alone, 1.0, 0.0))
+    parts = spread[..., :d], spread[..., d:]
+    return Parameters(counts, means, *parts, blocks).normalized()
 
 
 def sample(
-    mixture: HasParameters, n_rows: int, rng: np.random.Generator
+    parameters: Parameters, n_rows: int, rng: np.random.Generator
 ) -> tuple[Float, NDArray[np.int64]]:
     """Rows (n_rows, d) drawn from the mixture, and the component of each (n_rows,)."""
-    r, d = mixture.means.shape
-    labels = rng.choice(r, size=n_rows, p=mixture.weights)
+    p = parameters
+    r, d = p.means.shape
+    labels = rng.choice(r, size=n_rows, p=p.weights)
     noise = rng.standard_normal((n_rows, d))
-    return mixture.means[labels] + noise * np.sqrt(mixture.variances)[labels], labels
+    scaled = noise * np.sqrt(p.variances)[labels]
+    for features, places in p.blocks.places:
+        roots = semidefinite_roots(matrices_of(p.spread, places))
+        for i in range(r):
+            rows = np.flatnonzero(labels == i)
+            scaled[np.ix_(rows, features)] = noise[np.ix_(rows, features)] @ roots[i].T
+    return p.means[labels] + scaled, labels
+
+
+def semidefinite_roots(matrices: Float) -> Float:
+    """Symmetric roots of positive semidefinite matrices (…, k, k)."""
+    values, vectors = np.linalg.eigh(matrices)
+    half = vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]
+    return np.asarray(half @ vectors.swapaxes(-1, -2))
 
 
 # -- mixtures in the units of the data ----------------------------------------------------------
@@ -223,16 +185,17 @@ def center_and_scale(mixture: HasParameters) -> tuple[Float, Float]:
 
 
 @np.errstate(divide="ignore", over="ignore", invalid="ignore")
-def standardized_coefficients(mixture: HasParameters) -> Standardized:
+def standardized_coefficients(parameters: Parameters) -> Standardized:
     """Coefficients of the density of rows y in the units of the data.
 
     The squares are expanded about the mixture's mean in units of its deviation: less cancellation,
     and no overflow whatever the units of the data.
     """
-    p = mixture
+    p = parameters
     center, scale = center_and_scale(p)
     means, unit = (p.means - center) / scale, np.frexp(scale)[1]
-    variances = np.ldexp(p.variances, -2 * unit) / np.ldexp(scale, -unit) ** 2
+    fraction = np.ldexp(scale, -unit)
+    variances = np.ldexp(p.variances, -2 * unit) / fraction**2
     in_range = np.isfinite(means**2 / variances) & np.isfinite(1.0 / variances) & np.isfinite(scale)
     if not in_range.all():
         i, j = np.argwhere(~in_range)[0]
@@ -241,7 +204,9 @@ def standardized_coefficients(mixture: HasParameters) -> Standardized:
             f"there ({p.means[i, j]:.4g} ± {p.variances[i, j] ** 0.5:.4g}): its density is beyond "
             "the range of double precision. Rescale the feature, or leave the component out."
         )
-    table = coefficients(Parameters(p.weights, means, variances))
+    j, k = p.blocks.pairs.T
+    covariances = np.ldexp(p.covariances, -(unit[j] + unit[k])) / (fraction[j] * fraction[k])
+    table = coefficients(Parameters(p.weights, means, variances, covariances, p.blocks))
     table[:, -1] -= np.log(scale).sum()  # density of y, not of z
     table[p.weights == 0, -1] = -np.inf  # never the most probable
     return Standardized(center, scale, table)

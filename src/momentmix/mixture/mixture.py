@@ -27,6 +27,7 @@ from momentmix.index_sets import sets_without
 from momentmix.mixture.density import Density, Reduction, log_sums, most_probable, posteriors
 from momentmix.mixture.gaussian import sample
 from momentmix.mixture.model_file import read_model, write_model
+from momentmix.mixture.parameters import Parameters
 from momentmix.rows.arrays import check_real, is_foreign, namespace
 from momentmix.rows.containers import plain_array
 from momentmix.rows.names import check_feature_names, feature_number
@@ -112,6 +113,10 @@ class DiagonalMixture:
         """Number of features d."""
         return int(self.means.shape[1])
 
+    @property
+    def _parameters(self) -> Parameters:
+        return Parameters(self.weights, self.means, self.variances)
+
     # -- density ------------------------------------------------------------------------------
 
     def _map_rows(self, rows: Any, reduce: Reduction) -> Any:
@@ -119,12 +124,12 @@ class DiagonalMixture:
         if is_foreign(rows):
             self._check_density(rows)
             check_real(rows)
-            return Density.of_mixture(self).map_rows(rows, reduce)
+            return Density.of_mixture(self._parameters).map_rows(rows, reduce)
         array = rows_for(rows, self.feature_names)
         if array.dtype.kind not in "fiu":
             raise InputTypeError(f"rows must be real numbers; got dtype {array.dtype}.")
         self._check_density(array)
-        return Density.of_mixture(self).map_rows(array, reduce)
+        return Density.of_mixture(self._parameters).map_rows(array, reduce)
 
     def _check_density(self, array: Any) -> None:
         """Raise where rows have another shape, or where the mixture has no density."""
@@ -164,7 +169,7 @@ class DiagonalMixture:
         self, n_rows: int, random_state: int | np.random.Generator | None = None
     ) -> tuple[Float, NDArray[np.int64]]:
         """Draw rows and the component of each, of shapes (n_rows, n_features) and (n_rows,)."""
-        return sample(self, n_rows, np.random.default_rng(random_state))
+        return sample(self._parameters, n_rows, np.random.default_rng(random_state))
 
     # -- derived mixtures ---------------------------------------------------------------------
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
+from momentmix.mixture.blocks import Blocks, full_matrices
 
 
 class HasParameters(Protocol):
-    """What has the parameters of a mixture: `Parameters`, and `DiagonalMixture`."""
+    """What has the parameters of a mixture: `Parameters`, and the mixtures."""
 
     @property
     def weights(self) -> Float:
@@ -30,11 +31,26 @@ class HasParameters(Protocol):
 
 @dataclass(frozen=True)
 class Parameters:
-    """Weights (r,), means (r, d) and variances (r, d); a batch has a leading axis more in each."""
+    """Weights (r,), means (r, d) and variances (r, d); a batch has a leading axis more in each.
+
+    Features of one block have covariances too, of shape (r, n_pairs) in the order of
+    `Blocks.pairs`; by default every feature is a block of its own.
+    """
 
     weights: Float
     means: Float
     variances: Float
+    covariances: Any = None
+    blocks: Any = None
+
+    def __post_init__(self) -> None:
+        if self.blocks is None:
+            object.__setattr__(self, "blocks", Blocks(self.means.shape[-1]))
+        if self.covariances is None:
+            none = np.zeros(
+                (*self.variances.shape[:-1], self.blocks.n_pairs), dtype=self.variances.dtype
+            )
+            object.__setattr__(self, "covariances", none)
 
     @property
     def n_components(self) -> int:
@@ -45,33 +61,67 @@ class Parameters:
     def n_free(self) -> int:
         """Number of free parameters of one mixture: the weights sum to 1."""
         r, d = self.means.shape[-2:]
-        return int(r * (2 * d + 1) - 1)
+        return int(r * (1 + d + self.blocks.n_spread) - 1)
+
+    @property
+    def spread(self) -> Float:
+        """Variances and covariances side by side, of shape (…, r, d + n_pairs)."""
+        if self.blocks.is_diagonal:
+            return self.variances
+        return np.concatenate([self.variances, self.covariances], axis=-1)
+
+    @property
+    def matrices(self) -> Float:
+        """Covariance matrices of all features, of shape (…, r, d, d)."""
+        return full_matrices(self.spread, self.blocks)
+
+    def with_spread(self, spread: Float) -> Parameters:
+        """The same with other variances and covariances."""
+        d = self.blocks.n_features
+        return replace(self, variances=spread[..., :d], covariances=spread[..., d:])
+
+    def joined(self, blocks: Blocks) -> Parameters:
+        """The same as a mixture of other blocks: covariances that it did not have are 0."""
+        if blocks == self.blocks:
+            return self
+        known = {(int(j), int(k)): place for place, (j, k) in enumerate(self.blocks.pairs)}
+        table = np.zeros((*self.variances.shape[:-1], blocks.n_pairs))
+        for place, (j, k) in enumerate(blocks.pairs.tolist()):
+            if (j, k) in known:
+                table[..., place] = self.covariances[..., known[j, k]]
+        return replace(self, covariances=table, blocks=blocks)
 
     def __getitem__(self, index: Any) -> Parameters:
         """One or some mixtures of a batch, or some components of one mixture."""
-        return Parameters(self.weights[index], self.means[index], self.variances[index])
+        return Parameters(
+            self.weights[index], self.means[index], self.variances[index],
+            self.covariances[index], self.blocks,
+        )  # fmt: skip
 
     @classmethod
     def stack(cls, mixtures: Sequence[Parameters]) -> Parameters:
         """A batch of mixtures."""
-        return cls(
-            np.array([p.weights for p in mixtures]),
-            np.array([p.means for p in mixtures]),
-            np.array([p.variances for p in mixtures]),
-        )
+        return cls._combined(np.stack, mixtures)
 
     @classmethod
     def concatenate(cls, parts: Sequence[Parameters]) -> Parameters:
         """Components of several mixtures, or mixtures of several batches, one after the other."""
+        return cls._combined(np.concatenate, parts)
+
+    @classmethod
+    def _combined(cls, combine: Any, parts: Sequence[Parameters]) -> Parameters:
         return cls(
-            np.concatenate([p.weights for p in parts]),
-            np.concatenate([p.means for p in parts]),
-            np.concatenate([p.variances for p in parts]),
+            combine([p.weights for p in parts]),
+            combine([p.means for p in parts]),
+            combine([p.variances for p in parts]),
+            combine([p.covariances for p in parts]),
+            parts[0].blocks,
         )
 
     def flat(self) -> Float:
-        """All parameters of one mixture in one vector of length r + 2rd."""
-        return np.concatenate([self.weights, self.means.ravel(), self.variances.ravel()])
+        """All parameters of one mixture in one vector of length r (1 + 2d + n_pairs)."""
+        parts = [self.weights, self.means.ravel(), self.variances.ravel(), self.covariances.ravel()]
+        return np.concatenate(parts)
 
     def embedded(self, columns: Int, n_features: int, variance: float) -> Parameters:
         """The same features as `columns` among others, which have mean 0 and `variance`."""
@@ -80,17 +130,30 @@ class Parameters:
         means = np.zeros((self.n_components, n_features))
         variances = np.full_like(means, variance)
         means[:, columns], variances[:, columns] = self.means, self.variances
-        return Parameters(self.weights, means, variances)
+        blocks = self.blocks.embedded(columns, n_features)
+        return Parameters(self.weights, means, variances, self.covariances, blocks)
 
     def normalized(self) -> Parameters:
         """The same with weights of sum 1."""
-        total = self.weights.sum(axis=-1, keepdims=True)
-        return Parameters(self.weights / total, self.means, self.variances)
+        return replace(self, weights=self.weights / self.weights.sum(axis=-1, keepdims=True))
 
 
-def parameters_from(flat: NDArray[Any], n_components: int) -> Parameters:
+def parameters_from(
+    flat: NDArray[Any], n_components: int, blocks: Blocks | None = None
+) -> Parameters:
     """Inverse of `Parameters.flat`; from numbers 0, 1, … the places of the parameters in it."""
     r = n_components
-    d = (flat.size // r - 1) // 2
-    means, variances = flat[r : r + r * d], flat[r + r * d :]
-    return Parameters(flat[:r], means.reshape(r, d), variances.reshape(r, d))
+    d = (flat.size // r - 1) // 2 if blocks is None else blocks.n_features
+    edges = np.cumsum([r, r * d, r * d])
+    weights, means, variances, covariances = np.split(flat, edges)
+    return Parameters(
+        weights, means.reshape(r, d), variances.reshape(r, d), covariances.reshape(r, -1), blocks
+    )
+
+
+def component_places(parameters: Parameters) -> Int:
+    """Place of each component's weight, means, variances and covariances among all parameters."""
+    numbers = np.arange(parameters.n_free + 1)
+    places = parameters_from(numbers, parameters.n_components, parameters.blocks)
+    parts = [places.weights[:, None], places.means, places.variances, places.covariances]
+    return np.hstack(parts)

@@ -1,7 +1,7 @@
 /* Rows → log-densities of mixtures and sums of an EM step, for one instruction set.
  *
- * The table holds T(z) = (z, z², 1), one statistic in each of its rows and SLAB rows of data side
- * by side; `joint` holds log ω_i p_i(z) in the same way, then the shares of the components. See
+ * The table holds T(z) = (z, z², z_j z_k, 1), one statistic in each of its rows and SLAB rows of data
+ * side by side; `joint` holds log ω_i p_i(z) in the same way, then the shares of the components. See
  * mixture/density.py, whose functions do the same with NumPy.
  */
 #if defined(MM_AVX512)
@@ -105,17 +105,21 @@ static void NAME(shares)(double *joint, isize r, double least, double *top, doub
     }
 }
 
-/* z², the constant, and zeros for rows that are not there; z of n rows is in the table. */
-static void NAME(complete)(double *table, isize d, isize n)
+/* z², products, the constant, and zeros for rows that are not there; z of n rows is in the table. */
+static void NAME(complete)(double *table, const row_source *rows, isize n)
 {
+    isize d = rows->d, n_pairs = rows->n_pairs;
     for (isize j = 0; j < d; j++) {
         double *z = table + j * ROW, *squares = table + (d + j) * ROW;
         for (isize k = n; k < SLAB; k++)
             z[k] = 0.0;
         NAME(multiply)(z, z, SLAB, squares);
     }
+    for (isize p = 0; p < n_pairs; p++)
+        NAME(multiply)(table + rows->pairs[2 * p] * ROW, table + rows->pairs[2 * p + 1] * ROW, SLAB,
+                       table + (2 * d + p) * ROW);
     for (isize k = 0; k < SLAB; k++)
-        table[2 * d * ROW + k] = k < n ? 1.0 : 0.0;
+        table[(2 * d + n_pairs) * ROW + k] = k < n ? 1.0 : 0.0;
 }
 
 #if defined(MM_AVX512)
@@ -196,7 +200,7 @@ static void NAME(fill)(const row_source *rows, isize start, isize n, double *tab
                 table[j * ROW + k] = (first[k * by_row + rows->columns[j] * by_column] - rows->units[j])
                                      * rows->units[d + j];
     }
-    NAME(complete)(table, d, n);
+    NAME(complete)(table, rows, n);
 }
 
 /* Σ log f(z) of n rows: one logarithm for a product of some sums, each from 1 to r. */
@@ -239,7 +243,7 @@ static void NAME(in_rows)(const double *in, isize n_rows, isize n_columns, doubl
 static void NAME(em_sums)(const row_source *rows, const double *coefficients, isize k, isize r,
                           double *space, double *statistics, double *totals)
 {
-    isize size = 2 * rows->d + 1, each = r * size;
+    isize size = n_statistics(rows), each = r * size;
     double *joint = space + size * ROW, *sums = joint + r * ROW, top[SLAB], total[SLAB];
     memset(totals, 0, k * sizeof(double));
     memset(sums, 0, k * each * sizeof(double));
@@ -263,7 +267,7 @@ static void NAME(em_sums)(const row_source *rows, const double *coefficients, is
 static isize NAME(map_rows)(const row_source *rows, int kind, const double *coefficients, isize r,
                             double *space, double *out)
 {
-    isize size = 2 * rows->d + 1, n_bad = 0;
+    isize size = n_statistics(rows), n_bad = 0;
     double *joint = space + size * ROW, top[SLAB], total[SLAB];
     for (isize start = 0; start < rows->n; start += SLAB) {
         isize n = rows->n - start < SLAB ? rows->n - start : SLAB;

@@ -71,31 +71,39 @@ static int table_buffer(PyObject *object, Py_buffer *view)
     return 0;
 }
 
+static int pairs_are_valid(const row_source *rows)
+{
+    for (isize p = 0; p < 2 * rows->n_pairs; p++)
+        if (rows->pairs[p] < 0 || rows->pairs[p] >= rows->d)
+            return 0;
+    return 1;
+}
+
 /* Rows of a table (n, columns), or, without units, features (size, n), each statistic contiguous. */
 static int source_of(const Py_buffer *table, const Py_buffer *columns, const Py_buffer *units,
                      row_source *rows)
 {
     isize by_first = table->strides[0] / 8, by_second = table->strides[1] / 8;
-    *rows = (row_source){.values = table->buf};
+    rows->values = table->buf;
     if (!units) {
-        rows->n = table->shape[1], rows->d = table->shape[0] / 2;
+        rows->n = table->shape[1], rows->d = (table->shape[0] - rows->n_pairs) / 2;
         rows->row_stride = 1, rows->column_stride = by_first;
-        if ((by_second == 1 || rows->n < 2) && rows->d > 0)
+        if ((by_second == 1 || rows->n < 2) && rows->d > 0 && pairs_are_valid(rows))
             return 1;
-        PyErr_SetString(PyExc_ValueError, "each statistic must be contiguous");
+        PyErr_SetString(PyExc_ValueError, "each statistic must be contiguous, and pairs are features");
         return 0;
     }
     rows->n = table->shape[0], rows->d = columns->len / 8;
     rows->row_stride = by_first, rows->column_stride = by_second;
     rows->columns = columns->buf, rows->units = units->buf;
-    int valid = rows->d > 0 && units->len >= 16 * rows->d;
+    int valid = rows->d > 0 && units->len >= 16 * rows->d && pairs_are_valid(rows);
     rows->is_whole = by_second == 1;
     for (isize j = 0; valid && j < rows->d; j++) {
         valid = rows->columns[j] >= 0 && rows->columns[j] < table->shape[1];
         rows->is_whole &= rows->columns[j] == rows->columns[0] + j;
     }
     if (!valid)
-        PyErr_SetString(PyExc_ValueError, "columns or units do not fit the rows");
+        PyErr_SetString(PyExc_ValueError, "columns, units or pairs do not fit the rows");
     return valid;
 }
 
@@ -104,20 +112,27 @@ static Py_buffer *hold_table(held *h, PyObject *object)
     return table_buffer(object, &h->views[h->n]) ? &h->views[h->n++] : NULL;
 }
 
-/* Rows or features of the arguments; `columns` and `units` are None for features. */
-static int hold_rows(held *h, PyObject *table, PyObject *columns, PyObject *units, row_source *rows)
+/* Rows or features of the arguments; `columns` and `units` are None for features, and `pairs` where
+ * no products of features are statistics. */
+static int hold_rows(held *h, PyObject *table, PyObject *columns, PyObject *units, PyObject *pairs,
+                     row_source *rows)
 {
-    Py_buffer *t = hold_table(h, table), *c = NULL, *u = NULL;
+    Py_buffer *t = hold_table(h, table), *c = NULL, *u = NULL, *p = NULL;
+    *rows = (row_source){.n_pairs = 0};
     if (!t)
         return 0;
+    if (pairs != Py_None) {
+        if (!(p = hold(h, pairs, 0, 0, "pairs")))
+            return 0;
+        rows->pairs = p->buf, rows->n_pairs = p->len / 16;
+    }
     if (units != Py_None && (!(c = hold(h, columns, 0, 0, "columns")) || !(u = hold(h, units, 0, 0, "units"))))
         return 0;
     return source_of(t, c, u, rows);
 }
 
-static double *space_for(isize k, isize r, isize d)
+static double *space_for(isize k, isize r, isize size)
 {
-    isize size = 2 * d + 1;
     double *space = PyMem_Malloc(((size + r) * ROW + k * r * size) * sizeof(double));
     if (!space)
         PyErr_NoMemory();
@@ -125,32 +140,32 @@ static double *space_for(isize k, isize r, isize d)
 }
 
 PyDoc_STRVAR(em_sums_doc,
-"em_sums(coefficients, k, r, table, columns, units, statistics, totals)\n--\n\n"
+"em_sums(coefficients, k, r, table, columns, units, pairs, statistics, totals)\n--\n\n"
 "Sums of an EM step of k mixtures: see `mixture.density`. Without units the table holds features;\n"
 "where statistics is None, only the sums of the log-densities are made.");
 
 static PyObject *em_sums(PyObject *module, PyObject *args)
 {
-    PyObject *table, *columns, *units, *coefficients, *statistics, *totals, *result = NULL;
+    PyObject *table, *columns, *units, *pairs, *coefficients, *statistics, *totals, *result = NULL;
     isize k, r;
     row_source rows;
     held h = {.n = 0};
     Py_buffer *c, *s = NULL, *t;
-    if (!PyArg_ParseTuple(args, "OnnOOOOO", &coefficients, &k, &r, &table, &columns, &units, &statistics,
-                          &totals))
+    if (!PyArg_ParseTuple(args, "OnnOOOOOO", &coefficients, &k, &r, &table, &columns, &units, &pairs,
+                          &statistics, &totals))
         return NULL;
     if (k < 1 || r < 1) {
         PyErr_SetString(PyExc_ValueError, "sizes must be positive");
         return NULL;
     }
-    if (!hold_rows(&h, table, columns, units, &rows))
+    if (!hold_rows(&h, table, columns, units, pairs, &rows))
         goto done;
-    isize size = k * r * (2 * rows.d + 1);
+    isize size = k * r * n_statistics(&rows);
     if (!(c = hold(&h, coefficients, 0, size, "coefficients")) || !(t = hold(&h, totals, 1, k, "totals")))
         goto done;
     if (statistics != Py_None && !(s = hold(&h, statistics, 1, size, "statistics")))
         goto done;
-    double *space = space_for(k, r, rows.d);
+    double *space = space_for(k, r, n_statistics(&rows));
     if (!space)
         goto done;
     Py_BEGIN_ALLOW_THREADS
@@ -178,7 +193,7 @@ static PyObject *em_steps(PyObject *module, PyObject *args)
     if (!PyArg_ParseTuple(args, "OnnddOOOO", &features, &n_steps, &b.r, &b.scale, &b.added_squares, &floor,
                           &weights, &means, &variances))
         return NULL;
-    if (!hold_rows(&h, features, Py_None, Py_None, &rows) || !(w = hold(&h, weights, 1, 0, "weights")))
+    if (!hold_rows(&h, features, Py_None, Py_None, Py_None, &rows) || !(w = hold(&h, weights, 1, 0, "weights")))
         goto done;
     if (b.r < 1 || w->len < 8 * b.r) {
         PyErr_SetString(PyExc_ValueError, "sizes must be positive");
@@ -190,7 +205,7 @@ static PyObject *em_steps(PyObject *module, PyObject *args)
         || !(v = hold(&h, variances, 1, n_parameters, "variances")))
         goto done;
     b.floor = f->buf, b.weights = w->buf, b.means = m->buf, b.variances = v->buf;
-    double *space = space_for(b.k, b.r, b.d), *sums = PyMem_Malloc((2 * size + b.k) * sizeof(double));
+    double *space = space_for(b.k, b.r, n_statistics(&rows)), *sums = PyMem_Malloc((2 * size + b.k) * sizeof(double));
     if (space && sums) {
         Py_BEGIN_ALLOW_THREADS
         for (isize i = 0; i < n_steps; i++) {
@@ -210,30 +225,31 @@ done:
 }
 
 PyDoc_STRVAR(map_rows_doc,
-"map_rows(kind, coefficients, r, table, columns, units, out)\n--\n\n"
+"map_rows(kind, coefficients, r, table, columns, units, pairs, out)\n--\n\n"
 "Log-densities (kind 0), posterior probabilities (1) or most probable components (2) of rows;\n"
 "returns how many rows have none: see `mixture.density`.");
 
 static PyObject *map_rows(PyObject *module, PyObject *args)
 {
-    PyObject *table, *columns, *units, *coefficients, *out, *result = NULL;
+    PyObject *table, *columns, *units, *pairs, *coefficients, *out, *result = NULL;
     isize r;
     int kind;
     row_source rows;
     held h = {.n = 0};
     Py_buffer *c, *o;
-    if (!PyArg_ParseTuple(args, "iOnOOOO", &kind, &coefficients, &r, &table, &columns, &units, &out))
+    if (!PyArg_ParseTuple(args, "iOnOOOOO", &kind, &coefficients, &r, &table, &columns, &units, &pairs,
+                          &out))
         return NULL;
     if (r < 1 || kind < LOG_DENSITIES || kind > LABELS) {
         PyErr_SetString(PyExc_ValueError, "sizes must be positive, and the kind 0, 1 or 2");
         return NULL;
     }
-    if (!hold_rows(&h, table, columns, units, &rows))
+    if (!hold_rows(&h, table, columns, units, pairs, &rows))
         goto done;
-    if (!(c = hold(&h, coefficients, 0, r * (2 * rows.d + 1), "coefficients"))
+    if (!(c = hold(&h, coefficients, 0, r * n_statistics(&rows), "coefficients"))
         || !(o = hold(&h, out, 1, kind == SHARES ? rows.n * r : rows.n, "out")))
         goto done;
-    double *space = space_for(0, r, rows.d);
+    double *space = space_for(0, r, n_statistics(&rows));
     if (!space)
         goto done;
     isize n_bad;

@@ -41,10 +41,16 @@ typedef struct {
 /* Rows (n, columns) and units (shift, 1 / scale), or features (size, n) without units. */
 typedef struct {
     const double *values, *units;
-    isize n, d, row_stride, column_stride;
-    const int64_t *columns;
+    isize n, d, n_pairs, row_stride, column_stride;
+    const int64_t *columns, *pairs; /* pairs of features whose products are statistics too */
     int is_whole; /* the columns are neighbors in memory */
 } row_source;
+
+/* Length of T(z) = (z, z², products of pairs, 1). */
+static isize n_statistics(const row_source *rows)
+{
+    return 2 * rows->d + rows->n_pairs + 1;
+}
 
 #define INLINE static inline __attribute__((always_inline))
 #define NOINLINE __attribute__((noinline))

@@ -14,6 +14,7 @@ from momentmix.fitting.em.scores import information_matrix, settle_floored
 from momentmix.fitting.inputs import moments_of
 from momentmix.mixture.gaussian import features_of
 from momentmix.mixture.parameters import Parameters
+from momentmix.mixture.prior import Structure
 
 PLACES = [([2], [5.0]), ([0, 6], [0.0, -3e7]), ([1, 1, 4], [1e-200, 5e-324, 1e100])]
 
@@ -253,7 +254,7 @@ def test_information_of_a_variance_at_its_floor_is_the_models_own():
     information = information_matrix(features_of(z), p)
     assert information[2, 2] == information[3, 3] == 0.0  # nothing about the means
     before = information.copy()
-    settle_floored(information, p, 1e-6)
+    settle_floored(information, p, 1e-6, Structure(1e-6))
     np.testing.assert_allclose(np.diag(information)[[2, 3, 5, 6]], [1e6, 1e6, 0.5, 0.5])
     kept = [0, 1, 4]
     np.testing.assert_array_equal(information[np.ix_(kept, kept)], before[np.ix_(kept, kept)])

@@ -26,8 +26,9 @@ from momentmix.fitting.em.scores import information_matrix, mean_score, scoring_
 from momentmix.fitting.em.search import Kind, Origin, ranked_candidates
 from momentmix.fitting.em.starts import random_starts, seeded_starts
 from momentmix.fitting.inputs import rows_of, summarized
-from momentmix.mixture.gaussian import VariancePrior, coefficients, features_of, m_step
+from momentmix.mixture.gaussian import coefficients, features_of, m_step
 from momentmix.mixture.parameters import Parameters, parameters_from
+from momentmix.mixture.prior import Structure, VariancePrior
 from momentmix.rows.protocol import ArrayRows
 
 FLOOR = np.full(4, 1e-6)
@@ -261,7 +262,9 @@ def test_a_scoring_step_gains_about_what_it_predicts(case):
     features = features_of((rows - moments.shift) / moments.scale)
     done = em_pass(ArrayRows(rows), moments, p)
     information = information_matrix(features, p)
-    moved, predicted = scoring_step(p, mean_score(done.statistics, p), information, FLOOR)
+    moved, predicted = scoring_step(
+        p, mean_score(done.statistics, p), information, Structure(FLOOR)
+    )
     gain = em_pass(ArrayRows(rows), moments, moved).log_likelihood - done.log_likelihood
     assert gain / rows.shape[0] == pytest.approx(predicted, rel=0.3)
 

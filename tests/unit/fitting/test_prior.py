@@ -12,8 +12,9 @@ from momentmix.fitting.em.scores import add_prior, information_matrix, mean_scor
 from momentmix.fitting.em.search import ranked_candidates
 from momentmix.fitting.em.starts import random_starts, seeded_starts
 from momentmix.fitting.inputs import summarized
-from momentmix.mixture.gaussian import VariancePrior, features_of, m_step
+from momentmix.mixture.gaussian import features_of, m_step
 from momentmix.mixture.parameters import Parameters
+from momentmix.mixture.prior import Structure, VariancePrior
 from momentmix.rows.protocol import ArrayRows
 
 FLOOR = np.full(5, 1e-6)
@@ -44,8 +45,8 @@ def test_without_a_scale_the_m_step_is_that_of_the_likelihood():
     np.testing.assert_array_equal(found, [[0.5, 1e-3], [0.5, 2.0]])
     p = Parameters(np.ones(2) / 2, np.zeros((2, 2)), found)
     assert VariancePrior(1e-3).log_density(p) == 0
-    assert not VariancePrior(1e-3).slope(p).any()
-    assert not VariancePrior(1e-3).curvature(p).any()
+    assert not VariancePrior(1e-3).slope(p.variances).any()
+    assert not VariancePrior(1e-3).curvature(p.variances).any()
 
 
 def test_a_single_component_has_no_prior():
@@ -62,10 +63,10 @@ def test_slope_and_curvature_are_the_derivatives_by_log_v(v):
         float(prior.log_density(one_variance(v * np.exp(h)))) for h in (-step, 0.0, step)
     )
     p = one_variance(v)
-    assert prior.slope(p)[0, 0] == pytest.approx((high - low) / (2 * step), rel=1e-4)
+    assert prior.slope(p.variances)[0, 0] == pytest.approx((high - low) / (2 * step), rel=1e-4)
     expected = -(high - 2 * mid + low) / step**2
-    assert prior.curvature(p)[0, 0] == pytest.approx(expected, rel=1e-3, abs=1e-4)
-    assert prior.curvature(p)[0, 0] > 0
+    assert prior.curvature(p.variances)[0, 0] == pytest.approx(expected, rel=1e-3, abs=1e-4)
+    assert prior.curvature(p.variances)[0, 0] > 0
 
 
 def test_the_influence_vanishes_beside_the_standard_error():
@@ -121,7 +122,7 @@ def test_passes_end_where_likelihood_times_prior_is_stationary(small_case):
     assert np.abs(score).max() > 1e-3  # the likelihood alone still rises
     add_prior(score, information, many[0], prior, 300)
     assert np.abs(score).max() < 1e-7
-    _, predicted = scoring_step(many[0], score, information, FLOOR)
+    _, predicted = scoring_step(many[0], score, information, Structure(FLOOR))
     assert predicted < 1e-10
 
 

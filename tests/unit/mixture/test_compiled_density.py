@@ -6,9 +6,11 @@ import pytest
 from momentmix import DiagonalMixture
 from momentmix.fitting.em import em
 from momentmix.mixture import density
+from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.density import Density, mean_log_densities, statistics_of
-from momentmix.mixture.gaussian import VariancePrior, coefficients, features_of, m_step
+from momentmix.mixture.gaussian import coefficients, features_of, m_step
 from momentmix.mixture.parameters import Parameters
+from momentmix.mixture.prior import VariancePrior
 from momentmix.native import code
 
 pytestmark = pytest.mark.skipif(code is None, reason="the compiled code is not built")
@@ -94,10 +96,10 @@ def test_rows_of_any_layout(r, d, n, instructions, monkeypatch):
         "every other": (np.repeat(rows, 2, axis=0)[::2], np.arange(d)),
         "some columns": (wide, np.arange(2, d + 2)),
     }
-    plain = Density.of_mixture(mixture)
+    plain = Density.of_mixture(mixture._parameters)
     expected = without_code(lambda: plain.em_sums(rows), monkeypatch)
     for values, columns in layouts.values():
-        at = Density(plain.coefficients, plain.shift, plain.inverse, columns)
+        at = Density(plain.coefficients, plain.shift, plain.inverse, columns, plain.blocks)
         statistics, total, count = at.em_sums(values)
         np.testing.assert_allclose(statistics, expected[0], rtol=1e-11, atol=1e-11 * n)
         assert total == pytest.approx(expected[1], rel=1e-13)
@@ -112,7 +114,7 @@ def test_exponentials_are_exact_to_the_last_digits(instructions):
     """Shares of two components: e^x / (1 + e^x) over the whole range that is kept."""
     x = np.linspace(-690.0, 0.0, 5001)
     table = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]])  # log-densities 0 and z
-    shares = Density(table, np.zeros(1), np.ones(1), np.arange(1)).map_rows(
+    shares = Density(table, np.zeros(1), np.ones(1), np.arange(1), Blocks(1)).map_rows(
         x[:, None], density.posteriors
     )
     np.testing.assert_allclose(
@@ -124,9 +126,10 @@ def test_rows_without_a_density_are_left_to_numpy(instructions, monkeypatch):
     mixture = DiagonalMixture([0.7, 0.3, 0.0], [[0.0], [5.0], [1.0]], np.ones((3, 1)))
     rows = np.array([[0.0], [np.nan], [5.0], [np.inf], [-1e200], [1.0]])
     for reduce in (density.log_sums, density.posteriors, density.most_probable):
-        found = Density.of_mixture(mixture).map_rows(rows, reduce)
+        found = Density.of_mixture(mixture._parameters).map_rows(rows, reduce)
         expected = without_code(
-            lambda reduce=reduce: Density.of_mixture(mixture).map_rows(rows, reduce), monkeypatch
+            lambda reduce=reduce: Density.of_mixture(mixture._parameters).map_rows(rows, reduce),
+            monkeypatch,
         )
         np.testing.assert_allclose(found, expected, rtol=1e-13)
     assert np.isnan(found).sum() == 0  # labels are −1 there
@@ -137,20 +140,22 @@ def test_sizes_that_do_not_fit_are_refused(instructions):
     columns, units, out = np.arange(2), np.ones((2, 2)), np.zeros(9)
     statistics, totals = np.zeros((2, 5)), np.zeros(1)
     cases = [
-        (lambda: code.em_sums(table[:1].copy(), 1, 2, features, None, None, statistics, totals),
+        (lambda: code.em_sums(table[:1].copy(), 1, 2, features, None, None, None, statistics,
+                              totals),
          "coefficients needs 80 bytes"),
-        (lambda: code.em_sums(table, 1, 2, features, None, None, statistics[:1].copy(), totals),
+        (lambda: code.em_sums(table, 1, 2, features, None, None, None, statistics[:1].copy(),
+                              totals),
          "statistics needs 80 bytes"),
-        (lambda: code.em_sums(table, 1, 0, features, None, None, statistics, totals),
+        (lambda: code.em_sums(table, 1, 0, features, None, None, None, statistics, totals),
          "sizes must be positive"),
-        (lambda: code.em_sums(table, 1, 2, features.T, None, None, statistics, totals),
+        (lambda: code.em_sums(table, 1, 2, features.T, None, None, None, statistics, totals),
          "each statistic must be contiguous"),
-        (lambda: code.em_sums(table, 1, 2, out, None, None, statistics, totals), "must be a table"),
-        (lambda: code.em_sums(table, 1, 2, rows, columns + 1, units, statistics, totals),
-         "columns or units do not fit"),
-        (lambda: code.map_rows(0, table, 2, rows, columns, units, out[:3].copy()),
+        (lambda: code.em_sums(table, 1, 2, out, None, None, None, statistics, totals), "must be a table"),
+        (lambda: code.em_sums(table, 1, 2, rows, columns + 1, units, None, statistics, totals),
+         "columns, units or pairs do not fit"),
+        (lambda: code.map_rows(0, table, 2, rows, columns, units, None, out[:3].copy()),
          "out needs 72 bytes"),
-        (lambda: code.map_rows(3, table, 2, rows, columns, units, out), "the kind 0, 1 or 2"),
+        (lambda: code.map_rows(3, table, 2, rows, columns, units, None, out), "the kind 0, 1 or 2"),
         (lambda: code.em_steps(features, 1, 2, 0.0, 0.0, np.ones(2), np.ones(1), rows, rows),
          "sizes must be positive"),
         (lambda: code.em_steps(features, 1, 2, 0.0, 0.0, np.ones(2), np.ones(2), out[:3], rows),

@@ -6,6 +6,7 @@ import pytest
 from scipy.special import logsumexp
 from scipy.stats import norm
 
+from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.density import (
     Density,
     joint_densities,
@@ -17,7 +18,6 @@ from momentmix.mixture.density import (
     statistics_of,
 )
 from momentmix.mixture.gaussian import (
-    VariancePrior,
     coefficients,
     feature_parts,
     features_of,
@@ -26,6 +26,7 @@ from momentmix.mixture.gaussian import (
     values_of,
 )
 from momentmix.mixture.parameters import Parameters, parameters_from
+from momentmix.mixture.prior import VariancePrior
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +48,8 @@ def naive_joint(p, values):
 
 def test_features_hold_their_values(values):
     features = features_of(values)
-    assert features.shape == (n_statistics(5), 5000)
-    np.testing.assert_array_equal(values_of(features), values.T)
+    assert features.shape == (n_statistics(Blocks(5)), 5000)
+    np.testing.assert_array_equal(values_of(features, Blocks(5)), values.T)
     np.testing.assert_array_equal(features[-1], 1.0)
 
 
@@ -122,7 +123,7 @@ def test_densities_of_raw_rows_take_the_columns_of_the_features(batch, values):
     shift, scale = np.arange(5.0), np.array([1.0, 2.0, 0.5, 10.0, 3.0])
     wide = np.insert(values * scale + shift, [0, 3], [7.0, -1.0], axis=1)
     columns = np.array([1, 2, 3, 5, 6])
-    density = Density(coefficients(batch[1]), shift, 1.0 / scale, columns)
+    density = Density(coefficients(batch[1]), shift, 1.0 / scale, columns, batch.blocks)
     statistics, total, n_rows = density.em_sums(wide)
     expected, mean_log = statistics_of(coefficients(batch[1]), features_of(values))
     np.testing.assert_allclose(statistics, expected, rtol=1e-9, atol=1e-9)

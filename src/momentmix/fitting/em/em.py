@@ -14,8 +14,9 @@ import numpy as np
 from momentmix._typing import Float
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.mixture.density import TILE_ENTRIES, Density, mean_log_densities, statistics_of
-from momentmix.mixture.gaussian import VariancePrior, coefficients, m_step
+from momentmix.mixture.gaussian import coefficients, m_step
 from momentmix.mixture.parameters import Parameters
+from momentmix.mixture.prior import VariancePrior
 from momentmix.native import code
 from momentmix.parallel import map_in_order
 from momentmix.rows.protocol import Rows
@@ -36,7 +37,10 @@ def em_pass(
     rows: Rows, moments: StandardMoments, parameters: Parameters, n_threads: int = 1
 ) -> Pass:
     """One pass over all rows: statistics and log-likelihood of standardized features."""
-    density = Density(coefficients(parameters), moments.shift, 1.0 / moments.scale, moments.columns)
+    density = Density(
+        coefficients(parameters), moments.shift, 1.0 / moments.scale, moments.columns,
+        parameters.blocks,
+    )  # fmt: skip
     return Pass(*rows.sum_blocks(density.em_sums, n_threads))
 
 
@@ -57,6 +61,7 @@ def run_batch(
     """
     k, r = start.weights.shape
     n_groups = min(k, n_threads)
+    blocks = start.blocks
     if code is None:
         # Mixtures share a product until its tile of densities is as wide as the cache allows.
         n_groups = int(np.clip(k * r * features.shape[1] // TILE_ENTRIES, 1, k))
@@ -64,7 +69,7 @@ def run_batch(
 
     def run(group: Parameters) -> tuple[Parameters, Float]:
         before = _steps(features, group, prior, n_steps - 1)
-        statistics, mean_log = statistics_of(coefficients(before), features)
+        statistics, mean_log = statistics_of(coefficients(before), features, blocks)
         return m_step(statistics, prior), mean_log + prior.log_density(before) / features.shape[1]
 
     groups = [start[a:b] for a, b in pairwise(edges)]
@@ -75,9 +80,9 @@ def run_batch(
 
 def _steps(features: Float, batch: Parameters, prior: VariancePrior, n_steps: int) -> Parameters:
     """EM steps of a batch of mixtures."""
-    if code is None:
+    if code is None or not batch.blocks.is_diagonal:
         for _ in range(n_steps):
-            batch = m_step(statistics_of(coefficients(batch), features)[0], prior)
+            batch = m_step(statistics_of(coefficients(batch), features, batch.blocks)[0], prior)
         return batch
     weights, means, variances = (x.copy() for x in (batch.weights, batch.means, batch.variances))
     floor = np.ascontiguousarray(np.broadcast_to(prior.floor, means.shape[-1:]), dtype=np.float64)
@@ -121,7 +126,7 @@ def settle(
 
 def log_likelihoods(features: Float, batch: Parameters) -> Float:
     """Mean log-density of the rows under each mixture of a batch, of shape (k,)."""
-    return mean_log_densities(coefficients(batch), features)
+    return mean_log_densities(coefficients(batch), features, batch.blocks)
 
 
 def log_likelihood(features: Float, parameters: Parameters) -> float:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from momentmix._typing import Float
 from momentmix.fitting.em.em import settle
 from momentmix.fitting.em.pooling import merges_by_bound
-from momentmix.mixture.gaussian import VariancePrior
 from momentmix.mixture.parameters import Parameters
+from momentmix.mixture.prior import Structure, VariancePrior
 
 _MERGES = 6  # pairs whose merge costs least by a bound: the best is among them
 
@@ -14,7 +14,7 @@ _MERGES = 6  # pairs whose merge costs least by a bound: the best is among them
 def one_less(
     features: Float,
     parameters: Parameters,
-    floor: Float,
+    floor: Float | Structure,
     n_steps: int,
     n_merges: int = _MERGES,
     n_threads: int = 1,

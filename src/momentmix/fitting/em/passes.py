@@ -17,8 +17,9 @@ from momentmix.fitting.em.scores import (
     scoring_step,
     settle_floored,
 )
-from momentmix.mixture.gaussian import VariancePrior, m_step
+from momentmix.mixture.gaussian import m_step
 from momentmix.mixture.parameters import Parameters
+from momentmix.mixture.prior import Structure, VariancePrior
 from momentmix.parallel import few_threads
 from momentmix.rows.protocol import Rows
 
@@ -39,7 +40,7 @@ def full_passes(
     moments: StandardMoments,
     start: Parameters,
     sample: Sample,
-    floor: Float,
+    floor: Float | Structure,
     max_passes: int,
     n_threads: int,
     scoring_first: bool = False,
@@ -76,10 +77,11 @@ def full_passes(
         if features is not None and (slow or scoring_first):
             with few_threads(True):
                 information = information_matrix(features, current, n_threads)
-                settle_floored(information, current, prior.floors(current, sums.n_rows))
+                floors = prior.floors(current, sums.n_rows)
+                settle_floored(information, current, floors, prior.structure)
                 score = mean_score(sums.statistics, current)
                 add_prior(score, information, current, prior, sums.n_rows)
-                current, predicted = scoring_step(current, score, information, floor)
+                current, predicted = scoring_step(current, score, information, prior.structure)
             if predicted < 0.5 * least:
                 return Refined(fallback, log_likelihood, count, True, gains)
         else:

@@ -20,9 +20,11 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.fitting.em.em import run_batch
+from momentmix.mixture.blocks import Blocks, matrices_of
 from momentmix.mixture.density import joint_densities
-from momentmix.mixture.gaussian import VariancePrior, coefficients
+from momentmix.mixture.gaussian import coefficients
 from momentmix.mixture.parameters import Parameters
+from momentmix.mixture.prior import VariancePrior
 
 _SHORT_LIST = 12  # pairs that are priced on the rows; the bound orders them well enough
 _AT_ONCE = 5  # one in five of the merges to come is made before the rest are priced again
@@ -153,10 +155,10 @@ class _Merging:
     def __init__(self, pool: Parameters) -> None:
         self.current = replace(
             pool, weights=pool.weights.copy(), means=pool.means.copy(),
-            variances=pool.variances.copy(),
+            variances=pool.variances.copy(), covariances=pool.covariances.copy(),
         )  # fmt: skip
         self.is_left = np.ones(pool.n_components, bool)
-        self.log_volumes = np.log(pool.variances).sum(axis=1)
+        self.log_volumes = log_volumes(pool.spread, pool.blocks)
         self.bounds = np.array([self._bounds_of(i) for i in range(pool.n_components)])
         self.partner = self.bounds.argmin(axis=1)
         self.least = self.bounds.min(axis=1)
@@ -202,9 +204,10 @@ class _Merging:
         """Merge k into i."""
         p, merged = self.current, _merged_pair(self.current, i, k)
         p.weights[i], p.means[i], p.variances[i] = merged.weights, merged.means, merged.variances
+        p.covariances[i] = merged.covariances
         p.weights[k] = 0.0
         self.is_left[k] = False
-        self.log_volumes[i] = np.log(p.variances[i]).sum()
+        self.log_volumes[i] = log_volumes(merged.spread, p.blocks)
         self.bounds[k], self.bounds[:, k], self.least[k] = np.inf, np.inf, np.inf
         row = self._bounds_of(i)
         self.bounds[i], self.bounds[:, i] = row, row
@@ -217,13 +220,13 @@ class _Merging:
 
     def _bounds_of(self, i: int) -> Float:
         """½[(ω_i+ω_k) log|Σ_ik| − ω_i log|Σ_i| − ω_k log|Σ_k|] of one i and every k; ∞ for i."""
-        w, means, variances = self.current.weights, self.current.means, self.current.variances
-        both = w[i] + w
+        p = self.current
+        w, both = p.weights, p.weights[i] + p.weights
         share = np.divide(w[i], both, out=np.full_like(both, 0.5), where=both > 0)[:, None]
-        gap = (means[i] - means) ** 2
-        spread = share * variances[i] + (1 - share) * (variances + share * gap)
+        gap, all_spread = squared_gaps(p.means[i] - p.means, p.blocks), p.spread
+        spread = share * all_spread[i] + (1 - share) * (all_spread + share * gap)
         own = w * self.log_volumes
-        bounds = np.asarray(0.5 * (both * np.log(spread).sum(axis=1) - own[i] - own))
+        bounds = np.asarray(0.5 * (both * log_volumes(spread, p.blocks) - own[i] - own))
         bounds[i], bounds[~self.is_left] = np.inf, np.inf
         return bounds
 
@@ -234,6 +237,22 @@ def _merged_pair(current: Parameters, i: int, k: int) -> Parameters:
     weight = first.weights + second.weights
     a = first.weights / weight if weight > 0 else 0.5
     mean = a * first.means + (1 - a) * second.means
-    gap = (first.means - second.means) ** 2
-    variance = a * first.variances + (1 - a) * second.variances + a * (1 - a) * gap
-    return Parameters(weight, mean, variance)
+    gap = squared_gaps(first.means - second.means, current.blocks)
+    spread = a * first.spread + (1 - a) * second.spread + a * (1 - a) * gap
+    return replace(first, weights=weight, means=mean).with_spread(spread)
+
+
+def squared_gaps(gaps: Float, blocks: Blocks) -> Float:
+    """Squares and products of gaps (…, d) in the places of variances and covariances."""
+    if blocks.is_diagonal:
+        return np.asarray(gaps**2)
+    j, k = blocks.pairs.T
+    return np.concatenate([gaps**2, gaps[..., j] * gaps[..., k]], axis=-1)
+
+
+def log_volumes(spread: Float, blocks: Blocks) -> Float:
+    """Log-determinants of covariances, of shape (…,)."""
+    logs = np.log(spread[..., blocks.single]).sum(axis=-1)
+    for _, places in blocks.places:
+        logs = logs + np.linalg.slogdet(matrices_of(spread, places))[1]
+    return np.asarray(logs)

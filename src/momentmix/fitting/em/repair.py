@@ -20,8 +20,8 @@ from momentmix._typing import Float
 from momentmix.fitting.em.em import objectives, run_batch
 from momentmix.fitting.em.pooling import cheapest_merges, component_densities, pool_components
 from momentmix.fitting.em.starts import seeded_starts
-from momentmix.mixture.gaussian import VariancePrior
 from momentmix.mixture.parameters import Parameters
+from momentmix.mixture.prior import VariancePrior
 
 _SHARES = (0.0005, 0.002, 0.01, 0.05, 0.15)
 _FRESH = 8  # components made of the rows that the mixture explains worst
@@ -100,11 +100,12 @@ def _of_worst_rows(
     worst = features[:, np.argsort(log_density)[:n_worst]]
     # The second start has each cluster's own spread.
     start = seeded_starts(worst, min(_FRESH, worst.shape[1]), 2, prior, rng)[1]
-    pooled = current.weights @ current.variances
+    pooled = current.weights @ current.spread
     count = (start.weights * n_worst)[:, None]
     # As if two rows of the mixture's own spread were in each cluster: most hold few rows.
-    spread = (count * start.variances + 2.0 * pooled) / (count + 2.0)
-    return replace(start, variances=np.maximum(spread, prior.floor))
+    spread = (count * start.spread + 2.0 * pooled) / (count + 2.0)
+    raised: Parameters = prior.structure.raised(start.with_spread(spread))
+    return raised
 
 
 def _gains_of_adding(

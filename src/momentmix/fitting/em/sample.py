@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.mixture.gaussian import fill_features, n_statistics
+from momentmix.mixture.blocks import Blocks
+from momentmix.mixture.gaussian import n_statistics, standardized_features
 from momentmix.rows.protocol import Rows
 
 ALL_ROWS_BELOW = 20000  # with fewer rows, candidates are made on all of them: it takes seconds
@@ -82,8 +83,6 @@ def _taken(rows: Rows, moments: StandardMoments, places: NDArray[np.int64]) -> F
 def _features(values: Float, moments: StandardMoments) -> Float:
     """T(z) of standardized rows z, written where it stays."""
     n, d = values.shape
-    features = np.empty((n_statistics(d), n))
-    np.subtract(values.T, moments.shift[:, None], out=features[:d])
-    features[:d] *= (1.0 / moments.scale)[:, None]
-    fill_features(features)
+    features = np.empty((n_statistics(Blocks(d)), n))
+    standardized_features(values, moments.shift, 1.0 / moments.scale, Blocks(d), features)
     return features

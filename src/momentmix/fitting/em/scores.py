@@ -2,11 +2,13 @@
 
 | symbol | name here | shape |
 |---|---|---|
-| θ = (log ω, μ, log v) | order of the parameters | r + 2rd |
+| Σ_i = A_i A_iᵀ, u = A_i⁻¹ (z − μ_i) | ``relative_spread.py`` | (d, d), (d, n) |
+| Σ_i = A_i exp(E_i) A_iᵀ, E = 0 at the parameters; log v in a block of one | E | (d + n_pairs,) |
+| θ = (log ω, μ, E), the size of a mixture's parameters | order of the parameters | |
 | ∂ log f(z) / ∂ log ω_i = γ_i − ω_i | first r | |
-| ∂ log f(z) / ∂ μ_ij = γ_i (z_j − μ_ij) / v_ij | next rd | |
-| ∂ log f(z) / ∂ log v_ij = γ_i ((z_j − μ_ij)² / v_ij − 1) / 2 | last rd | |
-| I = mean of score scoreᵀ | ``information`` | (r + 2rd, r + 2rd) |
+| ∂ log f(z) / ∂ μ_i = γ_i A_i⁻ᵀ u | next rd | |
+| ∂ log f(z) / ∂ E_jj, E_jk = γ_i (u_j² − 1) / 2, γ_i u_j u_k | last r (d + n_pairs) | |
+| I = mean of score scoreᵀ | ``information`` | |
 | θ + I⁻¹ · mean score | ``scoring_step`` | |
 
 By Fisher's identity the mean score over all rows follows from the statistics of an EM pass, so one
@@ -19,6 +21,7 @@ left out of every solution.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -26,9 +29,12 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from momentmix._typing import Float
+from momentmix.mixture.blocks import full_matrices, matrices_of, spread_of
 from momentmix.mixture.density import joint_densities, responsibilities
-from momentmix.mixture.gaussian import VariancePrior, coefficients, values_of
-from momentmix.mixture.parameters import Parameters
+from momentmix.mixture.gaussian import coefficients, values_of
+from momentmix.mixture.parameters import Parameters, component_places, parameters_from
+from momentmix.mixture.prior import Structure, VariancePrior
+from momentmix.mixture.relative_spread import inverse_roots, moved_spread
 from momentmix.parallel import map_in_order
 
 _ROWS = 4096  # rows whose scores are in memory at once: a few megabytes
@@ -38,19 +44,19 @@ _LARGE = 2000  # parameters; beyond it there is one table of sums and not severa
 
 
 def information_matrix(features: Float, parameters: Parameters, n_threads: int = 1) -> Float:
-    """Mean outer product of the scores, of shape (r + 2rd, r + 2rd).
+    """Mean outer product of the scores.
 
     A row takes part in the blocks of those components that hold a share of it: where components
     are apart, one block a row instead of r².
     """
-    r, d = parameters.means.shape
+    r, size = parameters.n_components, 1 + parameters.n_free // parameters.n_components
     n = features.shape[1]
     # Parts do not depend on the number of threads, so that neither do the bits.
-    n_parts = 4 if r * (2 * d + 1) < _LARGE and n >= 4 * _ROWS else 1
+    n_parts = 4 if r * size < _LARGE and n >= 4 * _ROWS else 1
     edges = np.linspace(0, n, n_parts + 1).astype(int)
     parts = [features[:, a:b] for a, b in pairwise(edges)]
-    blocks = np.zeros((r, 2 * d + 1, r, 2 * d + 1))
-    sums = np.zeros((r, 2 * d + 1))
+    blocks = np.zeros((r, size, r, size))
+    sums = np.zeros((r, size))
     # More threads wait for the interpreter: many of its steps are short.
     n_threads = min(n_threads, 2)
     score_sums = map_in_order(lambda part: _score_sums(part, parameters), parts, n_threads)
@@ -59,8 +65,8 @@ def information_matrix(features: Float, parameters: Parameters, n_threads: int =
         sums += part_sums
     i, k = np.triu_indices(r, 1)
     blocks[k, :, i] = blocks[i, :, k].transpose(0, 2, 1)
-    places = _component_places(r, d).ravel()
-    information = np.empty((r * (2 * d + 1),) * 2)
+    places = component_places(parameters).ravel()
+    information = np.empty((r * size,) * 2)
     information[np.ix_(places, places)] = blocks.reshape(information.shape) / n
     # So far ∂/∂ log ω_i was taken as γ_i; it is γ_i − ω_i.
     mean = np.empty(information.shape[0])
@@ -72,44 +78,53 @@ def information_matrix(features: Float, parameters: Parameters, n_threads: int =
     return information
 
 
-def settle_floored(information: Float, parameters: Parameters, floor: float | Float) -> None:
+def settle_floored(
+    information: Float, parameters: Parameters, floor: float | Float, structure: Structure
+) -> None:
     """Put the model's own information in place where a variance is at its floor; in place.
 
     The floor is that of the variances, or `VariancePrior.floors`, (r, d). There the rows of the
     component spread less than the model says, perhaps not at all. Their scores then hold no
     information about the mean, and those of several such variances are the same, although the
     parameters are known very well. The model's own values are ω/v for the mean and ω/2 for log v,
-    apart from all other parameters.
+    apart from all other parameters; ω Σ⁻¹, ω/2 and ω for a block with an eigenvalue at the floor.
     """
-    p, places = parameters, _component_places(*parameters.means.shape)
-    d = p.means.shape[1]
-    i, j = np.nonzero(p.variances <= _AT_FLOOR * floor)
+    p, places = parameters, component_places(parameters)
+    d, single = p.means.shape[1], p.blocks.single
+    is_low = structure.eigenvalues(p) <= _AT_FLOOR * floor
+    i, place = np.nonzero(is_low[:, single])
+    j = single[place]
     means, variances = places[i, 1 + j], places[i, 1 + d + j]
     floored = np.concatenate([means, variances])
     information[floored] = 0.0
     information[:, floored] = 0.0
     information[means, means] = p.weights[i] / p.variances[i, j]
     information[variances, variances] = p.weights[i] / 2
-
-
-def _component_places(r: int, d: int) -> NDArray[np.int64]:
-    """Place of each component's weight, means and variances among all parameters; (r, 2d + 1)."""
-    own = np.arange(r)[:, None]
-    return np.hstack([own, r + own * d + np.arange(d), r + r * d + own * d + np.arange(d)])
+    for features, table in p.blocks.places:
+        upper = np.triu_indices(features.size)
+        own = np.where(upper[0] == upper[1], 0.5, 1.0)
+        for c in np.flatnonzero(is_low[:, features].any(axis=1)):
+            means, spread = places[c, 1 + features], places[c, 1 + d + table[upper]]
+            floored = np.concatenate([means, spread])
+            information[floored] = 0.0
+            information[:, floored] = 0.0
+            inverse = np.linalg.inv(matrices_of(p.spread[c], table))
+            information[np.ix_(means, means)] = p.weights[c] * inverse
+            information[spread, spread] = p.weights[c] * own
 
 
 def _score_sums(features: Float, parameters: Parameters) -> tuple[Float, Float]:
     """Sums of score scoreᵀ by pairs i ≤ k of components, and of scores."""
-    r, d = parameters.means.shape
-    table = coefficients(parameters)
-    blocks = np.zeros((r, 2 * d + 1, r, 2 * d + 1))
-    sums = np.zeros((r, 2 * d + 1))
+    r, size = parameters.n_components, 1 + parameters.n_free // parameters.n_components
+    table, inverses = coefficients(parameters), inverse_roots(parameters)
+    blocks = np.zeros((r, size, r, size))
+    sums = np.zeros((r, size))
     for start in range(0, features.shape[1], _ROWS):
         part = features[:, start : start + _ROWS]
         shares, _ = responsibilities(joint_densities(table, part))
         has_share = shares > _NEGLIGIBLE
         rows = [np.flatnonzero(mask) for mask in has_share]
-        scores = [_scores_of(part, shares, parameters, i, rows[i]) for i in range(r)]
+        scores = [_scores_of(part, shares, parameters, i, rows[i], inverses) for i in range(r)]
         place = np.cumsum(has_share, axis=1) - 1
         together = has_share.astype(float) @ has_share.T.astype(float)
         for i in range(r):
@@ -123,47 +138,92 @@ def _score_sums(features: Float, parameters: Parameters) -> tuple[Float, Float]:
 
 
 def _scores_of(
-    features: Float, shares: Float, parameters: Parameters, i: int, rows: NDArray[np.int64]
+    features: Float,
+    shares: Float,
+    parameters: Parameters,
+    i: int,
+    rows: NDArray[np.int64],
+    inverses: Float | None,
 ) -> Float:
-    """γ_i·(1, (z − μ_i) / v_i, ((z − μ_i)² / v_i − 1) / 2) of some rows, of shape (2d + 1, n)."""
-    d = parameters.means.shape[1]
-    deviation = np.sqrt(parameters.variances[i])[:, None]
-    scores = np.empty((2 * d + 1, rows.size))
+    """γ_i·(1, A⁻ᵀ u, (u² − 1) / 2, u_j u_k) of some rows, of shape (n_statistics, n)."""
+    d, blocks = parameters.means.shape[1], parameters.blocks
+    scores = np.empty((len(features), rows.size))
     scores[0] = shares[i, rows]
-    gap, squares = scores[1 : d + 1], scores[d + 1 :]
-    np.subtract(values_of(features).take(rows, axis=1), parameters.means[i][:, None], out=gap)
-    gap /= deviation
+    gap, squares = scores[1 : d + 1], scores[d + 1 : 2 * d + 1]
+    np.subtract(values_of(features, blocks).take(rows, axis=1), parameters.means[i][:, None], gap)
+    if inverses is None:
+        deviation = np.sqrt(parameters.variances[i])[:, None]
+        gap /= deviation
+    else:
+        gap[:] = inverses[i] @ gap
+        j, k = blocks.pairs.T
+        np.multiply(gap[j], gap[k], out=scores[2 * d + 1 :])
+        scores[2 * d + 1 :] *= scores[0]
     np.multiply(gap, gap, out=squares)
     squares -= 1.0
     squares *= 0.5 * scores[0]
     gap *= scores[0]
-    gap /= deviation
+    if inverses is None:
+        gap /= deviation
+    else:
+        gap[:] = inverses[i].T @ gap
     return scores
 
 
 def mean_score(statistics: Float, parameters: Parameters) -> Float:
-    """Mean score over all rows from the sums of an EM pass, of shape (r + 2rd,)."""
-    d = parameters.means.shape[1]
+    """Mean score over all rows from the sums of an EM pass."""
+    p, d = parameters, parameters.means.shape[1]
     counts = statistics[:, -1]
     n = counts.sum()
     first, second = statistics[:, :d], statistics[:, d : 2 * d]
-    m, v = parameters.means, parameters.variances
-    by_weight = counts - n * parameters.weights
-    by_mean = (first - counts[:, None] * m) / v
-    squares = second - 2 * m * first + counts[:, None] * m**2
-    by_variance = 0.5 * (squares / v - counts[:, None])
-    score = np.concatenate([by_weight, by_mean.ravel(), by_variance.ravel()])
-    return np.asarray(score / n)
+    m, v = p.means, p.variances
+    by_weight = counts - n * p.weights
+    inverses = inverse_roots(p)
+    if inverses is None:
+        by_mean = (first - counts[:, None] * m) / v
+        squares = second - 2 * m * first + counts[:, None] * m**2
+        by_spread = 0.5 * (squares / v - counts[:, None])
+        score = np.concatenate([by_weight, by_mean.ravel(), by_spread.ravel()])
+        return np.asarray(score / n)
+    gaps = (first - counts[:, None] * m)[..., None]
+    by_mean = (inverses.swapaxes(-1, -2) @ (inverses @ gaps))[..., 0]
+    outer = full_matrices(statistics[:, d:-1], p.blocks)
+    outer -= m[:, :, None] * first[:, None, :] + first[:, :, None] * m[:, None, :]
+    outer += counts[:, None, None] * m[:, :, None] * m[:, None, :]
+    # What stands between blocks takes no part: it meets zeros of the block-diagonal inverses.
+    within = full_matrices(spread_of(outer, p.blocks), p.blocks)
+    by_spread = spread_of(inverses @ within @ inverses.swapaxes(-1, -2), p.blocks)
+    by_spread[:, :d] = 0.5 * (by_spread[:, :d] - counts[:, None])
+    parts = [by_weight, by_mean.ravel(), by_spread[:, :d].ravel(), by_spread[:, d:].ravel()]
+    return np.asarray(np.concatenate(parts) / n)
 
 
 def add_prior(
     score: Float, information: Float, parameters: Parameters, prior: VariancePrior, n_rows: int
 ) -> None:
     """Add the slope and the curvature of the prior to those of the rows; in place."""
-    first = parameters.n_components + parameters.means.size
-    places = np.arange(first, score.size)
-    score[places] += prior.slope(parameters).ravel() / n_rows
-    information[places, places] += prior.curvature(parameters).ravel() / n_rows
+    p, structure = parameters, prior.structure
+    places = component_places(p)[:, 1 + p.means.shape[1] :]
+    values, turns = p.variances.copy(), []
+    for place, (features, table) in enumerate(p.blocks.places):
+        roots = np.linalg.cholesky(matrices_of(p.spread, table))
+        _, singular, right = np.linalg.svd(structure.inverses[place] @ roots)
+        values[:, features] = singular**2
+        turns.append(right)  # rows are the directions whose logarithms the prior knows
+    slope, curvature = prior.slope(values) / n_rows, prior.curvature(values) / n_rows
+    single = p.blocks.single
+    own = places[:, single]
+    score[own] += slope[:, single]
+    information[own, own] += curvature[:, single]
+    for (features, table), right in zip(p.blocks.places, turns, strict=True):
+        first, second = np.triu_indices(features.size)
+        twice = np.where(first == second, 1.0, 2.0)
+        for c in range(p.n_components):
+            # ∂ log λ / ∂ E_jk, one row for each λ.
+            slopes = twice * right[c][:, first] * right[c][:, second]
+            own = places[c, table[first, second]]
+            score[own] += slope[c, features] @ slopes
+            information[np.ix_(own, own)] += (slopes.T * curvature[c, features]) @ slopes
 
 
 def solve_information(information: Float, right: Float, n_components: int) -> Float:
@@ -185,7 +245,11 @@ def solve_information(information: Float, right: Float, n_components: int) -> Fl
 
 
 def scoring_step(
-    parameters: Parameters, score: Float, information: Float, floor: Float, longest: float = 0.7
+    parameters: Parameters,
+    score: Float,
+    information: Float,
+    structure: Structure,
+    longest: float = 0.7,
 ) -> tuple[Parameters, float]:
     """Parameters after one step, and the gain of log-likelihood per row that it predicts.
 
@@ -193,25 +257,25 @@ def scoring_step(
     no mean by more than `longest` standard deviations. A variance at its floor that is pushed
     below it takes no part.
     """
-    r, d = parameters.means.shape
-    at_floor = (parameters.variances <= _AT_FLOOR * floor) & (score[r + r * d :].reshape(r, d) < 0)
-    free = np.concatenate([np.ones(r + r * d, bool), ~at_floor.ravel()])
+    p, (r, d) = parameters, parameters.means.shape
+    single = p.blocks.single
+    pushed = np.zeros((r, d), bool)
+    by_variance = parameters_from(score, r, p.blocks).variances
+    floor = np.broadcast_to(structure.floor, d)
+    pushed[:, single] = (p.variances <= _AT_FLOOR * floor)[:, single] & (by_variance[:, single] < 0)
+    free = np.ones(score.size, bool)
+    free[r + r * d : r + 2 * r * d] = ~pushed.ravel()
     step = np.zeros_like(score)
     part = np.flatnonzero(free)
     step[part] = solve_information(information[np.ix_(part, part)], score[part], r)
     predicted = 0.5 * float(score @ step)
-    means_step = step[r : r + r * d].reshape(r, d)
+    change = parameters_from(step, r, p.blocks)
     sizes = [
-        np.abs(step[:r]).max(),
-        np.abs(means_step / np.sqrt(parameters.variances)).max(),
-        np.abs(step[r + r * d :]).max(),
+        np.abs(change.weights).max(),
+        np.abs(change.means / np.sqrt(p.variances)).max(),
+        np.abs(change.spread).max(),
     ]
-    step *= min(1.0, longest / max(max(sizes), 1e-300))
-    weights = parameters.weights * np.exp(step[:r])
-    variances = parameters.variances * np.exp(step[r + r * d :].reshape(r, d))
-    moved = Parameters(
-        weights / weights.sum(),
-        parameters.means + step[r : r + r * d].reshape(r, d),
-        np.maximum(variances, floor),
-    )
-    return moved, predicted
+    change = parameters_from(step * min(1.0, longest / max(max(sizes), 1e-300)), r, p.blocks)
+    weights = p.weights * np.exp(change.weights)
+    moved = replace(p, weights=weights / weights.sum(), means=p.means + change.means)
+    return structure.raised(moved_spread(moved, change.spread)), predicted

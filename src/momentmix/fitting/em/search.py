@@ -20,8 +20,9 @@ from momentmix.fitting.em.pooling import merge_copies, pool_components, pool_wei
 from momentmix.fitting.em.repair import repair
 from momentmix.fitting.em.sample import Sample
 from momentmix.fitting.em.starts import random_starts, seeded_starts
-from momentmix.mixture.gaussian import VariancePrior, values_of
+from momentmix.mixture.gaussian import values_of
 from momentmix.mixture.parameters import Parameters
+from momentmix.mixture.prior import Structure, VariancePrior
 from momentmix.parallel import few_threads
 
 _SHORT_ROWS = 8000  # rows of the short runs, which only have to tell good starts from poor ones
@@ -107,7 +108,7 @@ def ranked_candidates(
     sample: Sample,
     moment_answer: Parameters | None,
     n_components: int,
-    floor: Float,
+    floor: Float | Structure,
     rng: np.random.Generator,
     n_threads: int = 1,
 ) -> list[Candidate]:
@@ -132,7 +133,11 @@ def ranked_candidates(
 
 
 def quick_fit(
-    features: Float, n_components: int, floor: Float, rng: np.random.Generator, n_threads: int = 1
+    features: Float,
+    n_components: int,
+    floor: Float | Structure,
+    rng: np.random.Generator,
+    n_threads: int = 1,
 ) -> Parameters:
     """The best of a few short EM runs: enough to compare numbers of components."""
     prior = VariancePrior.of_rows(features.shape[1], n_components, floor)
@@ -156,7 +161,7 @@ class _Search:
         sample: Sample,
         moment_answer: Parameters | None,
         n_components: int,
-        floor: Float,
+        floor: Float | Structure,
         rng: np.random.Generator,
         n_threads: int,
     ) -> None:
@@ -250,14 +255,15 @@ def _best_first(
     """Candidates with their likelihood on some rows, best first.
 
     A light component, of less than d + 1 rows and less than a quarter of an even share, is mostly
-    an outlier. It has to pay for its 2d + 1 parameters as BIC has it: log(n)/2 nats each.
+    an outlier. It has to pay for its parameters as BIC has it: log(n)/2 nats each.
     Objectives are compared by ten digits: of candidates at one optimum the first wins.
     """
     batch, n = Parameters.stack(list(options.values())), features.shape[1]
     r, d = batch.means.shape[-2:]
     scores = log_likelihoods(features, batch)
     n_light = (n * batch.weights < min(d + 1, n / (4 * r))).sum(axis=-1)
-    penalties = n_light * (d + 0.5) * np.log(n) - prior.log_density(batch)
+    n_parameters = 1 + d + batch.blocks.n_spread  # of a component
+    penalties = n_light * (0.5 * n_parameters) * np.log(n) - prior.log_density(batch)
     objectives = scores - penalties / n
     pairs = zip(options, objectives.tolist(), strict=True)
     candidates = [
@@ -279,7 +285,9 @@ def _padded(p: Parameters, r: int, features: Float, rng: np.random.Generator) ->
         return p
     light = Parameters(
         np.full(n_missing, 1.0 / n),
-        values_of(features)[:, rng.integers(n, size=n_missing)].T,
+        values_of(features, p.blocks)[:, rng.integers(n, size=n_missing)].T,
         np.tile(p.weights @ p.variances, (n_missing, 1)),
+        np.tile(p.weights @ p.covariances, (n_missing, 1)),
+        p.blocks,
     )
     return Parameters.concatenate([p, light]).normalized()

@@ -11,12 +11,15 @@ responsibilities find those that differ in spread.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float
-from momentmix.mixture.gaussian import VariancePrior, m_step, values_of
+from momentmix.mixture.gaussian import m_step, values_of
 from momentmix.mixture.parameters import Parameters
+from momentmix.mixture.prior import VariancePrior
 
 
 def seeded_starts(
@@ -32,7 +35,7 @@ def seeded_starts(
     and one finds its seeds in a random few of the features: components that differ in one feature
     only (a yes/no column, say) are lost among the others.
     """
-    values = values_of(features)
+    values = values_of(features, prior.blocks_for(len(features)))
     d = values.shape[0]
     starts = []
     for start in range(n_starts):
@@ -44,13 +47,14 @@ def seeded_starts(
         for i in range(n_components):
             statistics[i] = features[:, nearest == i].sum(axis=1)
         p = m_step(statistics, prior)
-        pooled = np.maximum(p.weights @ p.variances, prior.floor)
+        pooled = p.weights @ p.spread
+        pooled[:d] = np.maximum(pooled[:d], prior.floor)
         # Clusters of few rows have no spread of their own: it counts for half from five rows on.
         trust = np.zeros(n_components) if start % 2 == 0 else statistics[:, -1]
         share = (trust / (trust + 5.0))[:, None]
-        variances = share * p.variances + (1 - share) * pooled
+        p = p.with_spread(share * p.spread + (1 - share) * pooled)
         # A cluster without rows keeps a weight that EM can raise again.
-        starts.append(Parameters(np.maximum(p.weights, 1e-6), p.means, variances))
+        starts.append(replace(p, weights=np.maximum(p.weights, 1e-6)))
     return Parameters.stack(starts).normalized()
 
 

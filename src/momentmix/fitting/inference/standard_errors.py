@@ -16,7 +16,7 @@ information of the scores is used instead.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +29,8 @@ from momentmix.fitting.conditions.conditions import Conditions, point_powers
 from momentmix.fitting.conditions.derivative import Derivative, by_feature, derivative
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.mixture import gaussian
-from momentmix.mixture.parameters import Parameters, parameters_from
+from momentmix.mixture.parameters import Parameters, component_places, parameters_from
+from momentmix.mixture.relative_spread import moved_spread, relative_changes, spread_changes
 from momentmix.parallel import all_threads, map_in_order
 
 _DRAWS = 4000  # rows: the standard errors themselves then have errors of about one percent
@@ -45,8 +46,8 @@ class Uncertainty:
     ----------
     estimate : Parameters
         Center of the intervals.
-    factor : array of shape (r + 2rd, k)
-        Covariance = factor factorᵀ, of (weights, means, variances).
+    factor : array of shape (n_parameters, k)
+        Covariance = factor factorᵀ, of `Parameters.flat`.
     on_log_scale : bool
         Whether weights and variances vary by factors rather than by differences.
     """
@@ -58,12 +59,12 @@ class Uncertainty:
     def deviations(self) -> Parameters:
         """Standard errors, shaped like the parameters."""
         spread = np.sqrt((self.factor**2).sum(axis=1))
-        return parameters_from(spread, self.estimate.n_components)
+        return parameters_from(spread, self.estimate.n_components, self.estimate.blocks)
 
     def reordered(self, order: NDArray[np.int64]) -> Uncertainty:
         """The same with the components in another order."""
-        places = parameters_from(np.arange(len(self.factor)), self.estimate.n_components)
-        rows = places[order].flat()
+        numbers, e = np.arange(len(self.factor)), self.estimate
+        rows = parameters_from(numbers, e.n_components, e.blocks)[order].flat()
         return Uncertainty(self.estimate[order], self.factor[rows], self.on_log_scale)
 
     def embedded(self, columns: NDArray[np.int64], n_features: int, variance: float) -> Uncertainty:
@@ -72,26 +73,27 @@ class Uncertainty:
             return self  # the factor may be large: no copy
         estimate = self.estimate.embedded(columns, n_features, variance)
         size, r = estimate.flat().size, estimate.n_components
-        places = parameters_from(np.arange(size), r)
-        own = Parameters(places.weights, places.means[:, columns], places.variances[:, columns])
+        places = parameters_from(np.arange(size), r, estimate.blocks)
+        own = [places.means[:, columns], places.variances[:, columns], places.covariances]
         factor = np.zeros((size, self.factor.shape[1]))
-        factor[own.flat()] = self.factor
+        factor[np.concatenate([places.weights, *map(np.ravel, own)])] = self.factor
         return Uncertainty(estimate, factor, self.on_log_scale)
 
     def draw(self, rng: np.random.Generator) -> Parameters:
         """Parameters drawn from the covariance, weights and variances kept positive."""
-        r = self.estimate.n_components
+        base, r = self.estimate, self.estimate.n_components
         step = self.factor @ rng.standard_normal(self.factor.shape[1])
-        moved = parameters_from(self.estimate.flat() + step, r)
-        weights, variances = moved.weights, moved.variances
+        moved, change = (
+            parameters_from(flat, r, base.blocks) for flat in (base.flat() + step, step)
+        )
+        weights = moved.weights
         if self.on_log_scale:
-            base, change = self.estimate, parameters_from(step, r)
             relative = change.weights / np.maximum(base.weights, 1e-300)
             weights = base.weights * np.exp(np.clip(relative, -5, 5))
-            relative = change.variances / base.variances
-            variances = base.variances * np.exp(np.clip(relative, -5, 5))
+            moved = replace(base, means=moved.means)
+            moved = moved_spread(moved, np.clip(relative_changes(base, change.spread), -5, 5))
         weights = np.maximum(weights, 1e-9)
-        return Parameters(weights / weights.sum(), moved.means, variances)
+        return replace(moved, weights=weights / weights.sum())
 
 
 @dataclass(frozen=True)
@@ -183,8 +185,11 @@ def curvature_root(derivatives: Derivative) -> CurvatureRoot:
 def uncertainty_after_em(
     parameters: Parameters, information: Float, n_effective: float
 ) -> Uncertainty:
-    """Covariance from the information in (log ω, μ, log v), carried over to (ω, μ, v)."""
-    r = parameters.n_components
+    """Covariance from the information in (log ω, μ, E), carried over to (ω, μ, Σ).
+
+    E is the relative change of Σ as in ``relative_spread.py``, that of log v for a single feature.
+    """
+    r, d = parameters.means.shape
     scale = np.sqrt(np.maximum(np.diagonal(information), 1e-12))
     matrix = information / scale[:, None] / scale
     values, vectors = eigh(matrix)
@@ -195,7 +200,12 @@ def uncertainty_after_em(
     factor = root / scale[:, None] / np.sqrt(n_effective)
     logs = factor[:r]
     factor[:r] = parameters.weights[:, None] * (logs - parameters.weights @ logs)
-    factor[r + parameters.means.size :] *= parameters.variances.ravel()[:, None]
+    places = component_places(parameters)[:, 1 + d :]
+    single = parameters.blocks.single
+    factor[places[:, single]] *= parameters.variances[:, single, None]
+    for table, slopes in spread_changes(parameters):
+        own = places[:, table[np.triu_indices(len(table))]]
+        factor[own] = slopes @ factor[own]
     return Uncertainty(parameters, factor, True)
 
 
@@ -213,7 +223,7 @@ def intervals(uncertainty: Uncertainty, moments: StandardMoments) -> Intervals:
     moment fit are symmetric and cut at 0.
     """
     e = uncertainty.estimate
-    half = parameters_from(_NORMAL_95 * uncertainty.deviations().flat(), e.n_components)
+    half = parameters_from(_NORMAL_95 * uncertainty.deviations().flat(), e.n_components, e.blocks)
     means = (e.means - half.means, e.means + half.means)
     if uncertainty.on_log_scale:
         w = np.clip(e.weights, 1e-12, 1 - 1e-12)

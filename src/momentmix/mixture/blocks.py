@@ -1,0 +1,150 @@
+"""Blocks: which features are joined, so that they may be correlated within components.
+
+| symbol | name here | shape |
+|---|---|---|
+| blocks of two or more features | ``Blocks.joined`` | |
+| pairs j < k of features of one block | ``Blocks.pairs`` | (n_pairs, 2) |
+| v_j, and Σ_jk of the pairs, side by side | spread | (…, d + n_pairs) |
+| Σ of one block | ``matrices_of(spread, places)`` | (…, k, k) |
+
+Given the component, blocks are independent. Features that are in no block of `joined` are blocks of
+their own: diagonal covariances are the case without any pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
+
+from momentmix._typing import Float, Int
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """A partition of features.
+
+    Parameters
+    ----------
+    n_features : int
+    joined : tuple of tuples of int
+        Blocks of two or more features, each ascending, ordered by their first features.
+
+    Examples
+    --------
+    >>> blocks = Blocks.of(5, [[3, 1], [4]])
+    >>> blocks.joined, blocks.partition
+    (((1, 3),), ((0,), (1, 3), (2,), (4,)))
+    >>> blocks.pairs.tolist()
+    [[1, 3]]
+    """
+
+    n_features: int
+    joined: tuple[tuple[int, ...], ...] = ()
+
+    @classmethod
+    def of(cls, n_features: int, groups: Iterable[Sequence[int]]) -> Blocks:
+        """Blocks from groups of features in any order; they must not overlap."""
+        ordered = sorted(tuple(sorted(int(j) for j in group)) for group in groups)
+        return cls(n_features, tuple(group for group in ordered if len(group) > 1))
+
+    @classmethod
+    def full(cls, n_features: int) -> Blocks:
+        """All features in one block."""
+        return cls.of(n_features, [range(n_features)])
+
+    @property
+    def is_diagonal(self) -> bool:
+        """Whether no two features are joined."""
+        return not self.joined
+
+    @property
+    def is_full(self) -> bool:
+        """Whether all features are in one block of several."""
+        return len(self.partition) == 1 and not self.is_diagonal
+
+    @cached_property
+    def partition(self) -> tuple[tuple[int, ...], ...]:
+        """All blocks, those of one feature included, ordered by their first features."""
+        inside = {j for block in self.joined for j in block}
+        single = [(j,) for j in range(self.n_features) if j not in inside]
+        return tuple(sorted([*self.joined, *single]))
+
+    @cached_property
+    def block_of(self) -> Int:
+        """Number of each feature's block in `partition`, of shape (d,)."""
+        numbers = np.empty(self.n_features, dtype=np.int64)
+        for number, block in enumerate(self.partition):
+            numbers[list(block)] = number
+        return numbers
+
+    @cached_property
+    def single(self) -> Int:
+        """Features that are blocks of their own."""
+        return np.array([b[0] for b in self.partition if len(b) == 1], dtype=np.int64)
+
+    @cached_property
+    def pairs(self) -> Int:
+        """Pairs of features of one block, block by block, of shape (n_pairs, 2)."""
+        pairs = [pair for block in self.joined for pair in combinations(block, 2)]
+        return np.array(pairs, dtype=np.int64).reshape(-1, 2)
+
+    @property
+    def n_pairs(self) -> int:
+        """Number of pairs of features of one block."""
+        return sum(len(block) * (len(block) - 1) // 2 for block in self.joined)
+
+    @property
+    def n_spread(self) -> int:
+        """Number of variances and covariances of one component."""
+        return self.n_features + self.n_pairs
+
+    @cached_property
+    def places(self) -> tuple[tuple[Int, Int], ...]:
+        """For each joined block its features (k,), and where its matrix is in a spread (k, k)."""
+        found, start = [], self.n_features
+        for block in self.joined:
+            k = len(block)
+            table = np.diag(np.array(block, dtype=np.int64))
+            upper = np.triu_indices(k, 1)
+            table[upper] = start + np.arange(upper[0].size)
+            table.T[upper] = table[upper]
+            start += upper[0].size
+            found.append((np.array(block, dtype=np.int64), table))
+        return tuple(found)
+
+    def restricted(self, features: Int) -> Blocks:
+        """Blocks of some of the features, which are numbered anew in the order given."""
+        number = {int(j): place for place, j in enumerate(features)}
+        groups = [[number[j] for j in block if j in number] for block in self.joined]
+        return Blocks.of(len(number), groups)
+
+    def embedded(self, features: Int, n_features: int) -> Blocks:
+        """The same blocks where the features are `features` among others."""
+        return Blocks.of(n_features, [[int(features[j]) for j in b] for b in self.joined])
+
+
+def matrices_of(spread: Float, places: Int) -> Float:
+    """Matrices of one block from variances and covariances, of shape (…, k, k)."""
+    return np.asarray(spread[..., places])
+
+
+def full_matrices(spread: Float, blocks: Blocks) -> Float:
+    """Covariance matrices of all features, 0 between blocks, of shape (…, d, d)."""
+    d = blocks.n_features
+    table = np.zeros((*spread.shape[:-1], d, d), dtype=spread.dtype)
+    features = np.arange(d)
+    table[..., features, features] = spread[..., :d]
+    j, k = blocks.pairs.T
+    table[..., j, k] = table[..., k, j] = spread[..., d:]
+    return table
+
+
+def spread_of(matrices: Float, blocks: Blocks) -> Float:
+    """Variances and covariances of matrices (…, d, d), of shape (…, d + n_pairs)."""
+    j, k = blocks.pairs.T
+    diagonal = np.diagonal(matrices, axis1=-2, axis2=-1)
+    return np.concatenate([diagonal, matrices[..., j, k]], axis=-1)

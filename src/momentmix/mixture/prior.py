@@ -1,0 +1,262 @@
+"""What the covariances of a mixture may be: blocks and floors (`Structure`), and a prior of them.
+
+| symbol | name here | shape |
+|---|---|---|
+| total covariance of a block = R Rᵀ | ``Structure.roots`` | (k, k) each |
+| eigenvalues λ of R⁻¹ Σ R⁻ᵀ, v for a block of one feature | `Structure.relative` | (…, r, k) |
+| log p(λ) | `VariancePrior` | |
+
+Covariances of a block are measured by the total covariance of its features: λ = 1 is as wide as all
+rows together, in every direction. The prior depends on the λ alone, so that the most probable Σ has
+the eigenvectors of the rows' own R⁻¹ W R⁻ᵀ, and each λ is found by itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from momentmix._typing import Float
+from momentmix.mixture.blocks import Blocks, matrices_of
+from momentmix.mixture.parameters import HasParameters, Parameters
+
+FEWEST_ROWS = 1e-10  # a component with a smaller count is empty: it keeps mean 0 and variance 1
+_LEAST_TOTAL = 1e-4  # eigenvalue of a total correlation: columns closer than that are copies
+
+
+@dataclass(frozen=True)
+class Structure:
+    """Blocks of standardized features, and the floors of their covariances.
+
+    Parameters
+    ----------
+    floor : float or array of shape (d,)
+        Least variances of features that are blocks of their own; those of joined features are
+        least eigenvalues of the block's covariance relative to its total covariance.
+    blocks : Blocks, optional
+        By default every feature is a block of its own.
+    roots : tuple of arrays of shape (k, k)
+        For each joined block a lower triangle R with R Rᵀ = total covariance.
+    """
+
+    floor: float | Float
+    blocks: Blocks | None = None
+    roots: tuple[Float, ...] = ()
+
+    @classmethod
+    def of_total(cls, floor: float, blocks: Blocks, total: Float) -> Structure:
+        """The structure of features with this total covariance (d, d), which is known."""
+        roots = []
+        for features, _ in blocks.places:
+            values, vectors = np.linalg.eigh(total[np.ix_(features, features)])
+            values = np.maximum(values, _LEAST_TOTAL)
+            roots.append(np.linalg.cholesky((vectors * values) @ vectors.T))
+        return cls(np.full(blocks.n_features, floor), blocks, tuple(roots))
+
+    @property
+    def is_diagonal(self) -> bool:
+        """Whether no two features are joined."""
+        return self.blocks is None or self.blocks.is_diagonal
+
+    def relative(self, matrices: Float, place: int) -> Float:
+        """R⁻¹ Σ R⁻ᵀ of matrices (…, k, k) of a joined block."""
+        inverse = self.inverses[place]
+        return np.asarray(inverse @ matrices @ inverse.T)
+
+    @cached_property
+    def inverses(self) -> list[Float]:
+        """R⁻¹ of each joined block."""
+        return [
+            solve_triangular(root, np.eye(len(root)), lower=True, check_finite=False)
+            for root in self.roots
+        ]
+
+    def least(self, place: int) -> float:
+        """Least relative eigenvalue of a joined block."""
+        assert self.blocks is not None
+        floor = np.broadcast_to(self.floor, self.blocks.n_features)
+        return float(floor[list(self.blocks.joined[place])].max())
+
+    def eigenvalues(self, p: Parameters) -> Float:
+        """Relative eigenvalues of all covariances, of shape (…, r, d): a place for each feature."""
+        values = p.variances
+        if not self.is_diagonal:
+            values, spread = values.copy(), p.spread
+            for place, (features, places) in enumerate(p.blocks.places):
+                matrices = self.relative(matrices_of(spread, places), place)
+                values[..., features] = np.linalg.eigvalsh(matrices)
+        return values
+
+    def raised(self, p: Parameters) -> Parameters:
+        """The same with variances and relative eigenvalues of at least the floor."""
+        if self.is_diagonal:
+            floored = np.maximum(p.variances, self.floor)
+            return Parameters(p.weights, p.means, floored, p.covariances, p.blocks)
+        spread = np.concatenate([np.maximum(p.variances, self.floor), p.covariances], axis=-1)
+        for place, (features, places) in enumerate(p.blocks.places):
+            spread[..., features] = p.variances[..., features]
+            matrices = self.relative(matrices_of(spread, places), place)
+            values, vectors = np.linalg.eigh(matrices)
+            if (values < self.least(place)).any():
+                values = np.maximum(values, self.least(place))
+                spread[..., places] = from_eigenvalues(self.roots[place], values, vectors)
+        return p.with_spread(spread)
+
+
+def from_eigenvalues(root: Float, values: Float, vectors: Float) -> Float:
+    """R V diag(λ) Vᵀ Rᵀ, symmetric to the last bit."""
+    half = root @ (vectors * np.sqrt(values)[..., None, :])
+    product = half @ half.swapaxes(-1, -2)
+    return np.asarray(0.5 * (product + product.swapaxes(-1, -2)))
+
+
+@dataclass(frozen=True)
+class VariancePrior:
+    """Prior of the variances of standardized features, with their floor.
+
+    Below v is a variance, or a relative eigenvalue of the covariance of a block of k features.
+    v/s is F-distributed with c = k + 3 and 2 degrees of freedom up to a factor: log v has a density
+    proportional to (1 + s/v)^(−c/2) (1 + v/s)⁻¹, times exp(−a / 2v). With n rows and the sum of
+    squares W about the mean, the most probable log v is that of the positive root of
+    (n + 2) v² + ((n − c) s − W − a) v − (W + a) s = 0.
+
+    - v far below s: about W / (n − c). Of all multiples of W, W (n + 1) / (n (n − k − 2)), which is
+      W/n times about 1 + (k + 3)/n, predicts further Gaussian rows best.
+    - Few rows: n < c rows that agree have a variance of (c − n) s / (n + 2), so that no component
+      gains by holding few rows.
+    - Many rows: v changes by c/n at most, whatever it is, far below its error √(2/n). The
+      conjugate (inverse gamma) prior changes it by s/(n v), a bias where components are narrow.
+    - The last factor keeps rows that agree to the last digit (rounded columns) from the floor.
+
+    Parameters
+    ----------
+    floor : float or array of shape (d,)
+        Least variances.
+    scale : float
+        s, the variance about which the prior lies; 0: no prior.
+    added_squares : float
+        a, as if so much were added to W.
+    structure : Structure, optional
+        Blocks, and the units of their covariances; by default none are joined.
+    """
+
+    floor: float | Float
+    scale: float = 0.0
+    added_squares: float = 0.0
+    structure: Any = None
+
+    def __post_init__(self) -> None:
+        if self.structure is None:
+            object.__setattr__(self, "structure", Structure(self.floor))
+
+    @classmethod
+    def of_rows(cls, n_rows: int, n_components: int, floor: Float | Structure) -> VariancePrior:
+        """The prior for so many rows and components of features of variance 1.
+
+        s = r^(−2/d), as in Fraley and Raftery (2007): r components share the volume of the rows.
+        a = s / √N, the rate of Chen and Tan (2009): it vanishes, and slower than 1/N. A single
+        component has no prior: its likelihood has one maximum.
+        """
+        structure = floor if isinstance(floor, Structure) else Structure(floor)
+        floors = np.asarray(structure.floor)
+        if n_components == 1:
+            return cls(floors, structure=structure)
+        scale = float(n_components) ** (-2.0 / floors.size)
+        return cls(floors, scale, scale / n_rows**0.5, structure)
+
+    def blocks_for(self, n_statistics: int) -> Blocks:
+        """The blocks of statistics of this length."""
+        blocks: Blocks | None = self.structure.blocks
+        return blocks or Blocks(n_statistics // 2)
+
+    def variances(
+        self, counts: Float, squares: Float, floor: float | Float | None = None, width: int = 1
+    ) -> Float:
+        """Most probable variances, or relative eigenvalues.
+
+        Parameters
+        ----------
+        counts : array of shape (…, r, 1), positive
+            Rows of each component.
+        squares : array of shape (…, r, d)
+            Sums of squares about the mean, W.
+        floor : float or array, optional
+            Least values; those of single features by default.
+        width : int
+            Features k of the block.
+        """
+        floor = self.floor if floor is None else floor
+        squares = np.maximum(squares, 0.0)
+        if not self.scale:
+            return np.maximum(squares / counts, floor)
+        squares += self.added_squares
+        half = 0.5 * ((counts - (width + 3.0)) * self.scale - squares)
+        product = self.scale * squares
+        root = np.abs(half) + np.sqrt(half**2 + (counts + 2.0) * product)
+        # The form of the root that takes no difference of close numbers.
+        variances = np.where(half > 0, product / root, root / (counts + 2.0))
+        return np.asarray(np.maximum(variances, floor))
+
+    def spread(self, counts: Float, squares: Float) -> Float:
+        """Most probable variances and covariances from sums of squares and products (…, r, d + P).
+
+        `counts` as in `variances`.
+        """
+        structure = self.structure
+        if structure.is_diagonal:
+            return self.variances(counts, squares)
+        assert structure.blocks is not None
+        d, single = structure.blocks.n_features, structure.blocks.single
+        spread = squares.copy()
+        floor = np.broadcast_to(self.floor, d)[single]
+        spread[..., single] = self.variances(counts, squares[..., single], floor)
+        for place, (features, places) in enumerate(structure.blocks.places):
+            matrices = structure.relative(matrices_of(squares, places), place)
+            values, vectors = np.linalg.eigh(matrices)
+            values = self.variances(counts, values, structure.least(place), features.size)
+            spread[..., places] = from_eigenvalues(structure.roots[place], values, vectors)
+        return spread
+
+    def floors(self, mixture: HasParameters, n_rows: int) -> Float:
+        """Variances that say nothing of the rows' own spread, of shape (…, r, d).
+
+        The floor, or where the added squares are half of all.
+        """
+        counts = np.maximum(n_rows * mixture.weights, FEWEST_ROWS)[..., None]
+        lowest = np.maximum(2.0 * self.added_squares / counts, self.floor)
+        return np.asarray(np.broadcast_to(lowest, mixture.variances.shape))
+
+    def _widths(self) -> float | Float:
+        """Features k of the block of each feature."""
+        if self.structure.is_diagonal:
+            return 1.0
+        assert self.structure.blocks is not None
+        widths = np.ones(self.structure.blocks.n_features)
+        for features, _ in self.structure.blocks.places:
+            widths[features] = features.size
+        return widths
+
+    def log_density(self, parameters: Parameters) -> Float:
+        """Logarithm of the density of log v up to a constant, summed over each mixture; (…,)."""
+        if not self.scale:
+            return np.zeros(parameters.variances.shape[:-2])
+        v = np.maximum(self.structure.eigenvalues(parameters), 1e-300)
+        ratio, half = v / self.scale, 0.5 * (self._widths() + 3.0)
+        # (1 + s/v)^(−c/2) (1 + v/s)⁻¹ = x^(c/2) / (1 + x)^(c/2 + 1)
+        terms = half * np.log(ratio) - (half + 1.0) * np.log1p(ratio)
+        terms -= 0.5 * self.added_squares / v
+        return np.asarray(terms.sum(axis=(-2, -1)))
+
+    def slope(self, eigenvalues: Float) -> Float:
+        """Derivative of `log_density` by log v, of shape (…, r, d)."""
+        v, s, half = eigenvalues, self.scale, 0.5 * (self._widths() + 3.0)
+        return np.asarray((half * s - v * (s > 0)) / (v + s) + 0.5 * self.added_squares / v)
+
+    def curvature(self, eigenvalues: Float) -> Float:
+        """Minus the second derivative of `log_density` by log v, never negative; (…, r, d)."""
+        v, s, half = eigenvalues, self.scale, 0.5 * (self._widths() + 3.0)
+        return np.asarray((half + 1.0) * s * v / (v + s) ** 2 + 0.5 * self.added_squares / v)
