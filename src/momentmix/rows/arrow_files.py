@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix.errors import InputError, MissingDependencyError
-from momentmix.rows.blocks import side_by_side
+from momentmix.rows.blocks import BlockMemory, side_by_side
 from momentmix.rows.containers import arrow_numbers, warn_integers, with_nan
 from momentmix.rows.table import FileTable, RawBlock, rows_from
 
@@ -89,7 +89,8 @@ class _ArrowTable(FileTable):
     def read(self, columns: Sequence[int], start: int, block_rows: int) -> Iterator[RawBlock]:
         """Blocks cast to float64, NaN for nulls; small batches are put together."""
         block_rows = min(block_rows, _MOST_ROWS)
-        values, n_rows, position = np.empty((block_rows, len(columns))), 0, start
+        memory = BlockMemory((block_rows, len(columns)))
+        values, n_rows, position = memory.block(), 0, start
         with self._refuse_unreadable():
             for first, batch in self._batches(columns, start, block_rows):
                 batch.validate()  # buffers of a damaged file may be too short
@@ -100,7 +101,7 @@ class _ArrowTable(FileTable):
                     n_rows, position = n_rows + piece.num_rows, position + piece.num_rows
                     if n_rows == block_rows:
                         yield RawBlock(values, rows_from(position - n_rows))
-                        values, n_rows = np.empty_like(values), 0
+                        values, n_rows = memory.block(), 0
             if n_rows:
                 yield RawBlock(values[:n_rows], rows_from(position - n_rows))
 
