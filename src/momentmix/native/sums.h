@@ -54,6 +54,27 @@ static NOINLINE void NAME(any_tile)(int n_rows, int n_columns, const double *a, 
 
 #undef TILE
 
+/* Where n numbers are cut into parts of nearly equal size: part p ends at n·(p + 1) / parts. Without
+ * a division for each: those of 64 bits take as long as many products. */
+typedef struct {
+    int part, rest, parts, error;
+} NAME(cuts);
+
+INLINE NAME(cuts) NAME(cuts_of)(isize n, int most)
+{
+    int size = (int)n, parts = (size + most - 1) / most; /* none where there are none */
+    return (NAME(cuts)){parts ? size / parts : 0, parts ? size % parts : 0, parts, 0};
+}
+
+/* Size of the next part. */
+INLINE int NAME(next_part)(NAME(cuts) * c)
+{
+    c->error += c->rest;
+    int more = c->error >= c->parts;
+    c->error -= more ? c->parts : 0;
+    return c->part + more;
+}
+
 /* All rows of a times all rows of b, in tiles of nearly equal size.
  *
  * The entries of a tile stand side by side; `native_sums.tile_order` says where each one is.
@@ -61,15 +82,17 @@ static NOINLINE void NAME(any_tile)(int n_rows, int n_columns, const double *a, 
 static void NAME(product)(const double *a, isize n_rows, const double *b, isize n_columns,
                           isize steps, double *out)
 {
-    isize down = (n_rows + TILE_ROWS - 1) / TILE_ROWS; /* none where there are no rows */
-    isize across = (n_columns + TILE_COLUMNS - 1) / TILE_COLUMNS;
-    for (isize p = 0; p < down; p++) {
-        isize i = n_rows * p / down, i_stop = n_rows * (p + 1) / down;
-        for (isize q = 0; q < across; q++) {
-            isize j = n_columns * q / across, j_stop = n_columns * (q + 1) / across;
-            NAME(any_tile)((int)(i_stop - i), (int)(j_stop - j), a + i * ROW, b + j * ROW, steps, out);
-            out += (i_stop - i) * (j_stop - j);
+    NAME(cuts) down = NAME(cuts_of)(n_rows, TILE_ROWS);
+    for (int p = 0; p < down.parts; p++) {
+        NAME(cuts) across = NAME(cuts_of)(n_columns, TILE_COLUMNS);
+        int height = NAME(next_part)(&down);
+        const double *right = b;
+        for (int q = 0; q < across.parts; q++) {
+            int width = NAME(next_part)(&across);
+            NAME(any_tile)(height, width, a, right, steps, out);
+            right += width * ROW, out += height * width;
         }
+        a += height * ROW;
     }
 }
 

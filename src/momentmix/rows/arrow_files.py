@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix.errors import InputError, MissingDependencyError
-from momentmix.rows.blocks import side_by_side
+from momentmix.rows.blocks import BlockMemory, side_by_side
 from momentmix.rows.containers import arrow_numbers, warn_integers, with_nan
 from momentmix.rows.table import FileTable, RawBlock, rows_from
 
-_BATCH_ROWS = 1 << 15  # decoded at a time: enough for pyarrow, and they stay in the cache
-_MOST_ROWS = 1 << 17  # of a block, whatever its reader allows
+# Of a block, whatever its reader allows. So many are decoded at a time: a quarter of them takes
+# pyarrow a third longer, though they would stay in the cache.
+_MOST_ROWS = 1 << 17
 _BUFFER, _BUFFERS, _LEAST_BUFFER = 1 << 18, 1 << 25, 1 << 12  # bytes of a column, of all
 
 
@@ -88,7 +89,8 @@ class _ArrowTable(FileTable):
     def read(self, columns: Sequence[int], start: int, block_rows: int) -> Iterator[RawBlock]:
         """Blocks cast to float64, NaN for nulls; small batches are put together."""
         block_rows = min(block_rows, _MOST_ROWS)
-        values, n_rows, position = np.empty((block_rows, len(columns))), 0, start
+        memory = BlockMemory((block_rows, len(columns)))
+        values, n_rows, position = memory.block(), 0, start
         with self._refuse_unreadable():
             for first, batch in self._batches(columns, start, block_rows):
                 batch.validate()  # buffers of a damaged file may be too short
@@ -99,7 +101,7 @@ class _ArrowTable(FileTable):
                     n_rows, position = n_rows + piece.num_rows, position + piece.num_rows
                     if n_rows == block_rows:
                         yield RawBlock(values, rows_from(position - n_rows))
-                        values, n_rows = np.empty_like(values), 0
+                        values, n_rows = memory.block(), 0
             if n_rows:
                 yield RawBlock(values[:n_rows], rows_from(position - n_rows))
 
@@ -135,9 +137,9 @@ class ParquetFile(_ArrowTable):
         groups = [i for i in range(len(self._sizes)) if ends[i + 1] > start]
         if not groups:
             return
-        position, batch_rows = int(ends[groups[0]]), min(block_rows, _BATCH_ROWS)
+        position = int(ends[groups[0]])
         with self._file(len(columns)) as file:
-            for batch in file.iter_batches(batch_rows, row_groups=groups, columns=names):
+            for batch in file.iter_batches(block_rows, row_groups=groups, columns=names):
                 # pyarrow gives all columns of a name, and parts of nested ones, in file order.
                 positions = {key: i for i, key in enumerate(_numbered(batch.schema.names))}
                 yield position, batch.select([positions[key] for key in wanted])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -11,6 +12,37 @@ from numpy.typing import NDArray
 from momentmix._typing import Float
 
 _TILE = 2048  # rows copied together: their part of the block stays in the processor's cache
+_SPARE = 4  # blocks: those that are read ahead, summed and hashed at a time
+
+
+class BlockMemory:
+    """Memory of blocks of one shape, used again when no array shows it any more.
+
+    The system clears the pages of new memory, which takes as long as reading a file from its cache.
+    """
+
+    def __init__(self, shape: tuple[int, int]) -> None:
+        self._shape = shape
+        self._free: deque[Float] = deque(maxlen=_SPARE)
+
+    def block(self) -> Float:
+        """A block whose values are arbitrary."""
+        try:
+            memory = self._free.pop()
+        except IndexError:
+            memory = np.empty(self._shape)
+        return np.asarray(_Lent(memory, self._free))
+
+
+class _Lent:
+    """What arrays that show the memory keep alive; the last of them gives it back."""
+
+    def __init__(self, memory: Float, free: deque[Float]) -> None:
+        self._memory, self._free = memory, free
+        self.__array_interface__ = memory.__array_interface__
+
+    def __del__(self) -> None:
+        self._free.append(self._memory)
 
 
 def add_sums(sums: Iterable[tuple[Any, ...] | None]) -> Any:

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from momentmix.errors import InputError
-from momentmix.rows.blocks import side_by_side
+from momentmix.rows.blocks import BlockMemory, side_by_side
 from momentmix.rows.containers import warn_integers
 from momentmix.rows.table import FileTable, RawBlock, rows_from
 
@@ -92,9 +92,10 @@ class NpyFile(FileTable):
         """Blocks cast to float64."""
         read = self._columns if self._fortran else self._rows
         end = self.n_rows or 0
+        memory = BlockMemory((min(block_rows, end), len(columns)))
         with self.path.open("rb", buffering=0) as file:
             for first in range(start, end, block_rows):
-                values = np.empty((min(block_rows, end - first), len(columns)))
+                values = memory.block()[: end - first]
                 read(file, list(columns), first, values)
                 yield RawBlock(values, rows_from(first))
 

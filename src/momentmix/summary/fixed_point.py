@@ -143,13 +143,12 @@ class DigitSums:
 
     def first_and_second(self) -> tuple[int, Integers, Integers]:
         """Σw, Σwz_j and Σwz_j² so far, as integers."""
-        sums = {}
-        for kind, size in (("distinct", 0), ("distinct", 1), ("squared", 0)):
-            place = self.layout.section(kind, size).place  # type: ignore[arg-type]
-            digits = self.low[:, :, place].sum(axis=1)
-            digits[: self._lanes.shape[1]] += self._lanes[:, :, place].sum(axis=0)
-            sums[kind, size] = _join(_whole(digits))
-        return int(sums["distinct", 0][0]), sums["distinct", 1], sums["squared", 0]
+        d, square = self.layout.n_features, self.layout.section("squared", 0).start
+        places = np.r_[: d + 1, square : square + d]  # the sections of degree 0 and 1, and z_j²
+        digits = self.low[:, :, places].sum(axis=1)
+        digits[: self._lanes.shape[1]] += self._lanes[:, :, places].sum(axis=0)
+        sums = _join(_whole(digits))
+        return int(sums[0]), sums[1 : d + 1], sums[d + 1 :]
 
     def fold(self) -> tuple[Sums, int]:
         """The sums of each section, and Σw², as integers in units of 2^−Q."""

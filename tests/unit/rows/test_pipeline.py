@@ -16,7 +16,7 @@ import pytest
 from momentmix import MomentSummary, open_rows
 from momentmix.errors import InputError, PrecisionWarning
 from momentmix.rows import arrow_files
-from momentmix.rows.blocks import side_by_side
+from momentmix.rows.blocks import BlockMemory, side_by_side
 from momentmix.rows.containers import arrow_numbers, with_nan
 from momentmix.rows.csv import reader as csv_text
 from momentmix.rows.source import RowSource
@@ -233,3 +233,29 @@ print([name for name in ("pandas", "pyarrow.compute", "numpy.ma") if name in sys
         [sys.executable, "-c", script], capture_output=True, text=True, check=False
     )
     assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_memory_of_a_block_is_used_again_only_when_no_array_shows_it():
+    memory = BlockMemory((4, 2))
+    first = memory.block()
+    address, view = first.ctypes.data, first[1:, 1]
+    view[:] = 7.0
+    del first
+    other = memory.block()
+    other[:] = 0.0
+    assert not np.shares_memory(other, view)
+    assert view.tolist() == [7.0] * 3
+    del view
+    gc.collect()
+    assert memory.block().ctypes.data == address
+
+
+@pytest.mark.parametrize("kind", ["npy", "fortran.npy", "parquet", "feather"])
+def test_blocks_that_are_kept_stay_as_they_are(tmp_path, kind):
+    rows = np.random.default_rng(0).standard_normal((1000, 3))
+    path = tmp_path / f"rows.{kind}"
+    write(path, rows)
+    kept = [block[::2] for block in open_rows(path, block_rows=64).blocks()]
+    starts = range(0, 1000, 64)
+    for start, block in zip(starts, kept, strict=True):
+        np.testing.assert_array_equal(block, rows[start : start + 64][::2])

@@ -1,5 +1,6 @@
 """Units and shifts: which one a block gets, and what is refused."""
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -13,6 +14,7 @@ from momentmix.summary.shard.units import (
     floor_exponent,
     round_ratio,
     typical_exponent,
+    typical_exponents,
 )
 
 
@@ -42,6 +44,21 @@ def test_typical_deviation_ignores_outliers_and_repeated_values():
     sparse[:5] = 3.0
     assert typical_exponent(sparse) == (2, 0.0)
     assert typical_exponent(np.full(7, 0.3)) is None
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 1024])
+def test_typical_exponents_of_columns_are_those_of_sorted_deviations(n):
+    rng = np.random.default_rng(n)
+    columns = [rng.standard_normal(n), rng.integers(0, 3, n), np.full(n, 0.3)]
+    columns += [1e300 * rng.integers(0, 2, n), 5.0 * (rng.random(n) < 0.1)]
+    expected = []
+    for column in columns:
+        median = np.sort(column)[(n - 1) // 2]
+        deviations = sorted(abs(x - median) for x in column if x != median)
+        typical = deviations[(len(deviations) - 1) // 2] if deviations else None
+        expected.append(None if typical is None else (math.frexp(typical)[1], median))
+    assert typical_exponents(np.column_stack(columns)) == expected
+    assert typical_exponents(np.empty((n, 0))) == []
 
 
 def test_floor_follows_the_largest_value():

@@ -47,6 +47,7 @@ from momentmix.summary.shard.units import (
     round_ratio,
     sum_bits,
     typical_exponent,
+    typical_exponents,
 )
 
 # A finer unit is exact, so a factor of 8 changes it; a coarser one rounds, so it has to be needed.
@@ -159,8 +160,7 @@ class MovingSums:
         """Units of the first block."""
         self._units = None
         self.constants = np.full(self.layout.n_features, np.nan)
-        for j in range(self.layout.n_features):
-            typical = typical_exponent(block[:, j])
+        for j, typical in enumerate(typical_exponents(block)):
             if typical is None:
                 self.constants[j] = block[0, j]
                 continue
@@ -191,8 +191,8 @@ class MovingSums:
             self._fold()
             self._unfold(j, max(typical[0], floor_exponent(float(largest[j]))))
         doubtful = self._doubtful(low, high, examine) & ~constant
-        for j in np.flatnonzero(doubtful).tolist():
-            typical = typical_exponent(block[:, j])
+        found = typical_exponents(block[:, doubtful])
+        for j, typical in zip(np.flatnonzero(doubtful).tolist(), found, strict=True):
             assert typical is not None
             finest = max(typical[0], floor_exponent(float(largest[j])))
             present = int(self.exponents[j])

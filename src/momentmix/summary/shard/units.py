@@ -73,14 +73,25 @@ def typical_exponent(values: Float) -> tuple[int, float] | None:
     >>> typical_exponent(np.array([5.0, 5.0])) is None
     True
     """
-    middle = (len(values) - 1) // 2
-    median = float(np.partition(values, middle)[middle])
-    deviations = np.abs(values - median)
-    deviations = deviations[deviations > 0]
-    if not len(deviations):
-        return None
-    middle = (len(deviations) - 1) // 2
-    return max(-1000, _exponent(float(np.partition(deviations, middle)[middle]))), median
+    return typical_exponents(values[:, None])[0]
+
+
+def typical_exponents(block: Float) -> list[tuple[int, float] | None]:
+    """`typical_exponent` of each column of a block."""
+    columns = np.array(block.T, order="C")
+    k, n = columns.shape
+    if not k:
+        return []
+    middle = (n - 1) // 2
+    medians = np.partition(columns, middle, axis=1)[:, middle]
+    columns -= medians[:, None]
+    deviations = np.abs(columns, out=columns)
+    n_zeros = n - np.count_nonzero(deviations, axis=1)  # left out: the others stand behind them
+    middles = np.minimum(n_zeros + (n - n_zeros - 1) // 2, n - 1)
+    deviations.partition(np.unique(middles), axis=1)
+    exponents = np.maximum(-1000, np.frexp(deviations[np.arange(k), middles])[1])
+    found = zip(exponents.tolist(), medians.tolist(), n_zeros.tolist(), strict=True)
+    return [None if zeros == n else (exponent, median) for exponent, median, zeros in found]
 
 
 def constant_exponent(value: float) -> int | None:
