@@ -61,7 +61,6 @@ from momentmix.fitting.moment.moment_fit import (
     START,
     fit_moments,
     one_component,
-    resolvable_variances,
 )
 from momentmix.fitting.outcome import Diagnostics, Provenance, Trial
 from momentmix.fitting.result import Answer, FitResult
@@ -213,13 +212,8 @@ def _answer_at_order(
             support = support_from_moments(moments, fit, smaller, rng)
     uncertainty = fit.uncertainty
     assert uncertainty is not None
-    deviations = uncertainty.deviations()
-
-    def usable(drawn: Parameters) -> Parameters:
-        return resolvable_variances(drawn, deviations, floor)
-
     test = begin_test(moments, fit.parameters, replace(context, n_threads=1))
-    certificate = certify(moments, fit.parameters, test, uncertainty, support, context, usable)
+    certificate = certify(moments, fit.parameters, test, uncertainty, support, context, fit.usable)
     provenance = Provenance(moments.n_rows, moments.order, "robust", "none", "moments", 1, True)
     diagnostics = Diagnostics(None, notes, certificate)
     return StandardFit(moments, fit.parameters, uncertainty, provenance, diagnostics)

@@ -19,6 +19,7 @@ from functools import cached_property
 from itertools import combinations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
 
@@ -125,6 +126,12 @@ class Blocks:
     def embedded(self, features: Int, n_features: int) -> Blocks:
         """The same blocks where the features are `features` among others."""
         return Blocks.of(n_features, [[int(features[j]) for j in b] for b in self.joined])
+
+
+def one_a_block(sets: Int, blocks: Blocks) -> NDArray[np.bool_]:
+    """Which index sets (…, t) hold no two features of one block."""
+    numbers = np.sort(blocks.block_of[sets], axis=-1)
+    return np.asarray((np.diff(numbers, axis=-1) > 0).all(axis=-1))
 
 
 def matrices_of(spread: Float, places: Int) -> Float:

@@ -134,6 +134,16 @@ class StandardMoments:
         low, high = self.minimum - self.shift, self.maximum - self.shift
         return low / self.scale, high / self.scale
 
+    @property
+    def total_covariance(self) -> Float:
+        """Covariance of the standardized features over all rows, of shape (d, d)."""
+        d, mean = self.n_features, self.orders[1]
+        table = np.diag(self.squared[0][:, 0])
+        if self.order > 1:
+            j, k = index_sets(d, 2).T
+            table[j, k] = table[k, j] = self.orders[2]
+        return np.asarray(table - np.outer(mean, mean))
+
     def column_name(self, feature: int) -> str:
         """A column of the rows as texts name it: by its name, escaped, or by its number."""
         if self.feature_names is None:
