@@ -25,6 +25,7 @@ from momentmix.fitting.inference.over_identification import CLEAR_P_VALUE, check
 from momentmix.fitting.moment.candidates import least_components
 from momentmix.fitting.moment.moment_fit import SMALLER, fit_moments, one_component
 from momentmix.fitting.outcome import Trial
+from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.parameters import Parameters
 
 ROWS_PER_PARAMETER = 5  # with fewer, moments are too noisy for an answer that helps
@@ -138,14 +139,16 @@ def chosen(trials: dict[int, Trial], number: int) -> tuple[Trial, ...]:
 # -- from moments alone -------------------------------------------------------------------------
 
 
-def choose_by_moments(moments: StandardMoments, context: FitContext) -> Choice:
+def choose_by_moments(
+    moments: StandardMoments, context: FitContext, blocks: Blocks | None = None
+) -> Choice:
     """The smallest number of components that the test accepts."""
-    d = moments.n_features
-    affordable = moments.n_rows // (ROWS_PER_PARAMETER * (2 * d + 1))
-    most = max(1, min(robust_rank(d, moments.order), affordable))
+    d, n_pairs = moments.n_features, 0 if blocks is None else blocks.n_pairs
+    affordable = moments.n_rows // (ROWS_PER_PARAMETER * (2 * d + n_pairs + 1))
+    most = max(1, min(robust_rank(d, moments.order, blocks), affordable))
     with context.clock.stage("number of components"):
-        least = min(most, least_components(moments, context.rng))
-        tested = _tested_numbers(moments, least, most, context)
+        least = min(most, least_components(moments, context.rng, blocks))
+        tested = _tested_numbers(moments, least, most, context, blocks)
     trials = {r: Trial(r, p_value, nan, nan, False) for r, (p_value, _) in tested.items()}
     accepted = [r for r, (p_value, _) in tested.items() if p_value >= CLEAR_P_VALUE]
     if accepted:
@@ -165,7 +168,7 @@ def choose_by_moments(moments: StandardMoments, context: FitContext) -> Choice:
 
 
 def _tested_numbers(
-    moments: StandardMoments, least: int, most: int, context: FitContext
+    moments: StandardMoments, least: int, most: int, context: FitContext, blocks: Blocks | None
 ) -> dict[int, tuple[float, float]]:
     """p-value and effect size from `least` on, up to the first number that is accepted."""
     tested: dict[int, tuple[float, float]] = {}
@@ -174,7 +177,7 @@ def _tested_numbers(
         is_needed = r == least  # the rank of the moments says so
         fit = fit_moments(
             moments, r, context.rng, context.variance_floor, SMALLER, parent, is_needed,
-            context.n_threads,
+            context.n_threads, blocks,
         )  # fmt: skip
         parent = fit.raw
         test = check_conditions(moments, parent, context.rng, correlations=False)

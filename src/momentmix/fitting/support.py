@@ -68,7 +68,7 @@ def support_from_moments(
 def disagreement(first: Parameters, second: Parameters, rng: np.random.Generator) -> float:
     """Share of rows of the first mixture that the second one sorts otherwise."""
     rows, _ = sample(first.normalized(), _ROWS, rng)
-    features = features_of(rows)
+    features = features_of(rows, first.blocks)
     labels = [most_probable(joint_densities(coefficients(p), features)) for p in (first, second)]
     return 1.0 - clustering_accuracy(*labels)
 
@@ -78,8 +78,8 @@ def support_from_rows(
 ) -> Support:
     """Whether the likelihood or the moments reject one component less."""
     floor, r = np.full(moments.n_features, context.variance_floor), parameters.n_components
-    n, d = moments.n_rows, moments.n_features
-    price = 0.5 * (2 * d + 1) * log(n) / n  # of the last component, in nats a row
+    n, per_component = moments.n_rows, (parameters.n_free + 1) // r
+    price = 0.5 * per_component * log(n) / n  # of the last component, in nats a row
     # Where every merge stays far below, further steps would not change the answer.
     target = log_likelihood(sample.features, parameters) - price - _CLEAR_LOSS
     smaller = one_less(
