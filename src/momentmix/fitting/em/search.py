@@ -47,6 +47,7 @@ class Kind(Enum):
     MOMENTS = "moments"
     MOMENTS_BEFORE_EM = "moments, before EM"
     CLOSED_FORM = "closed form"
+    JOINED = "joined columns"
 
 
 @dataclass(frozen=True)
@@ -111,13 +112,16 @@ def ranked_candidates(
     floor: Float | Structure,
     rng: np.random.Generator,
     n_threads: int = 1,
+    known: Parameters | None = None,
 ) -> list[Candidate]:
     """Candidates for the full passes, best first.
 
     Starts come in rounds: when the best is found again by another candidate (or by the moments),
-    further starts would find it once more, and are left out.
+    further starts would find it once more, and are left out. A mixture that is `known` competes.
     """
     search = _Search(sample, moment_answer, n_components, floor, rng, n_threads)
+    if known is not None:
+        search.candidates[Origin(Kind.JOINED)] = search.converge([known])[0]
     with few_threads(True):
         n_starts, n_rounds = max(_STARTS, _STARTED_COMPONENTS // n_components), _ROUNDS
         if search.has_few_rows:
