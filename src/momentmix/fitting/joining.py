@@ -9,6 +9,11 @@ The gain is that of the likelihood if the shares of the rows stay as they are, l
 covariances by BIC. Blocks are joined, the largest gain first, while there is one. Shares of a
 diagonal mixture may be wrong where columns are correlated, those of full covariances where rows are
 few: both are tried, EM goes on from each proposal, and BIC of the mixtures themselves decides.
+
+BIC asks for log(n)/2 nats a covariance, prediction of further rows for about one. Where many
+columns are correlated a little and rows are few, this costs much likelihood of further rows. So
+blocks by the lower price, and full covariances, take the place of those of least BIC if they
+predict left-out rows better, beyond chance.
 """
 
 from __future__ import annotations
@@ -29,7 +34,7 @@ from momentmix.fitting.em.search import Candidate, ranked_candidates
 from momentmix.fitting.moment.moment_fit import one_component
 from momentmix.fitting.outcome import Trial
 from momentmix.mixture.blocks import Blocks, spread_of
-from momentmix.mixture.density import statistics_of
+from momentmix.mixture.density import joint_densities, log_sums, statistics_of
 from momentmix.mixture.gaussian import coefficients, m_step
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure, VariancePrior
@@ -38,6 +43,8 @@ _STEPS = 60  # of EM from a proposal
 _ROUNDS = 4  # of proposals: each begins with shares that know what was joined before
 ROWS_PER_FULL_PARAMETER = 2  # with fewer rows full covariances are not tried
 MOST_FULL_FEATURES = 60  # nor with more columns: their features do not fit the memory
+CLEAR_ERRORS = 2.5  # standard errors by which larger blocks have to predict better than BIC's
+MOST_FOLDS, MANY_ROWS = 5, 4000  # folds that are left out; two with many rows
 MOST_MOVES = 6  # of the number of components after the blocks are found
 
 
@@ -86,6 +93,7 @@ def choose_blocks(
     with context.clock.stage("blocks"):
         if n_components == "auto":
             search.move()
+        search.validate()
         best = search.best
         candidates = search.searched(best.n_components, best.blocks)
     return Choice(
@@ -113,21 +121,25 @@ class BlockSearch:
         self.options: dict[tuple[int, Blocks], Option] = {}
         self.candidates: dict[tuple[int, Blocks], list[Candidate]] = {}
         self.trials: tuple[Trial, ...] = ()
+        self.preferred: Option | None = None
 
     @property
     def best(self) -> Option:
-        """The option of least BIC."""
-        return min(self.options.values(), key=lambda option: option.bic)
+        """The option that predicts left-out rows clearly better, else that of least BIC."""
+        return self.preferred or min(self.options.values(), key=lambda option: option.bic)
 
     def add(self, parameters: Parameters) -> Option:
         """Price a mixture; of two with the same blocks and components the better one stays."""
-        sample = self.sample.of_blocks(parameters.blocks)
-        score = log_likelihood(sample.judges, parameters)
-        option = Option(parameters, score, bic(parameters, self.moments.n_rows, score))
+        option = self.priced(parameters)
         key = (option.n_components, option.blocks)
         if key not in self.options or option.bic < self.options[key].bic:
             self.options[key] = option
         return self.options[key]
+
+    def priced(self, parameters: Parameters) -> Option:
+        """A mixture with its likelihood and BIC."""
+        score = log_likelihood(self.sample.of_blocks(parameters.blocks).judges, parameters)
+        return Option(parameters, score, bic(parameters, self.moments.n_rows, score))
 
     def start(self, n_components: int, blocks: Blocks, known: Choice | None) -> Option:
         """The best mixture of some blocks by a full search, or as it is known from one."""
@@ -160,6 +172,43 @@ class BlockSearch:
             if (start.n_components, blocks) in self.options:
                 break
             start = self.add(self.settled(start.parameters, within, blocks))
+
+    def validate(self) -> None:
+        """Prefer blocks of a lower price, or full covariances, if they predict clearly better."""
+        if not self.sample.is_all:
+            return  # many rows: the price is a small part of what covariances gain
+        best, n = self.best, self.sample.features.shape[1]
+        within = within_components(self.sample, best.parameters)
+        generous = paying_blocks(best.parameters.weights, within, n, price=1.0)
+        rivals = [o for o in self.options.values() if o.n_components == best.n_components]
+        if all(o.blocks != generous for o in rivals):
+            rivals.append(self.priced(self.settled(best.parameters, within, generous)))
+        rivals = [o for o in rivals if o.blocks.n_pairs > best.blocks.n_pairs]
+        if not rivals:
+            return
+        scores = self.left_out_scores(best)
+        gains = []
+        for rival in rivals:
+            gain = self.left_out_scores(rival) - scores
+            error = gain.std(ddof=1) / n**0.5
+            gains.append(gain.mean() if gain.mean() > CLEAR_ERRORS * error else 0.0)
+        if max(gains) > 0:
+            self.preferred = rivals[int(np.argmax(gains))]
+
+    def left_out_scores(self, option: Option) -> Float:
+        """Log-density of each row under a mixture that was fitted to the others, in folds."""
+        p, features = option.parameters, self.sample.of_blocks(option.blocks).features
+        n = features.shape[1]
+        n_folds = MOST_FOLDS if n < MANY_ROWS else 2
+        structure = structure_of(self.moments, option.blocks, self.context)
+        prior = VariancePrior.of_rows(n - n // n_folds, p.n_components, structure)
+        scores, fold = np.empty(n), np.arange(n) % n_folds  # the sample is in random order
+        for k in range(n_folds):
+            others = np.ascontiguousarray(features[:, fold != k])
+            fitted = settle(others, p[None], prior, _STEPS, self.context.n_threads)[0][0]
+            mine = features[:, fold == k]
+            scores[fold == k] = log_sums(joint_densities(coefficients(fitted), mine))
+        return scores
 
     def settled(self, parameters: Parameters, within: Float, blocks: Blocks) -> Parameters:
         """EM from a mixture with other blocks, whose covariances are those of its own shares."""
@@ -203,7 +252,8 @@ class BlockSearch:
             rivals = [o.bic for o in self.options.values() if o.blocks == blocks]
             if rivals and blocks != best.blocks:
                 compared.append(f"{min(rivals) - best.bic:.0f} below {name}")
-        text += "least BIC" + (f", {' and '.join(compared)}" if compared else "")
+        reason = "least BIC" if self.preferred is None else "left-out rows are predicted best"
+        text += reason + (f", {' and '.join(compared)}" if compared and not self.preferred else "")
         return f"n_components={best.n_components}, {text}" if with_number else text
 
 
@@ -221,8 +271,8 @@ def _without_floor(blocks: Blocks) -> Structure:
     return Structure.of_total(1e-12, blocks, np.eye(blocks.n_features))
 
 
-def paying_blocks(weights: Float, within: Float, n_rows: int) -> Blocks:
-    """Blocks joined by the largest gain of BIC first, while there is one.
+def paying_blocks(weights: Float, within: Float, n_rows: int, price: float | None = None) -> Blocks:
+    """Blocks joined by the largest gain first, while there is one.
 
     Parameters
     ----------
@@ -231,6 +281,8 @@ def paying_blocks(weights: Float, within: Float, n_rows: int) -> Blocks:
         Covariances within components.
     n_rows : int
         Rows that they are estimated from.
+    price : float, optional
+        Of a covariance, in nats; by default log(n_rows) / 2, as BIC has it.
 
     Examples
     --------
@@ -239,6 +291,7 @@ def paying_blocks(weights: Float, within: Float, n_rows: int) -> Blocks:
     ((0, 1),)
     """
     r, d = within.shape[:2]
+    price = 0.5 * log(n_rows) if price is None else price
     groups: list[tuple[int, ...]] = [(j,) for j in range(d)]
     volumes = {group: _volume(weights, within, group) for group in groups}
 
@@ -246,8 +299,8 @@ def paying_blocks(weights: Float, within: Float, n_rows: int) -> Blocks:
         joint = tuple(sorted(first + second))
         if joint not in volumes:
             volumes[joint] = _volume(weights, within, joint)
-        price: float = 0.5 * r * len(first) * len(second) * log(n_rows)
-        return 0.5 * n_rows * (volumes[first] + volumes[second] - volumes[joint]) - price
+        gained = 0.5 * n_rows * (volumes[first] + volumes[second] - volumes[joint])
+        return float(gained - price * r * len(first) * len(second))
 
     gains = {(a, b): gain(a, b) for i, a in enumerate(groups) for b in groups[i + 1 :]}
     while gains:
