@@ -10,7 +10,7 @@ the data.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import nan
@@ -71,6 +71,7 @@ from momentmix.mixture.blocks import Blocks, blocks_from
 from momentmix.mixture.mixture import DiagonalMixture
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VariancePrior
+from momentmix.parallel import begin
 from momentmix.rows.protocol import Rows
 from momentmix.summary.summary import MomentSummary
 
@@ -378,19 +379,33 @@ def find_candidates(
     if r == 1:
         closed_form = one_component(moments, context.variance_floor, sample.blocks)
         return [Candidate(Origin(Kind.CLOSED_FORM), closed_form, 0.0)]
-    moment_answer: Parameters | None = None
     # With few rows EM from many starts finds the same, and takes less time.
     size = 1 + d + sample.blocks.n_spread
     many_rows = moments.n_rows >= max(FEW_ROWS, ROWS_PER_PARAMETER * r * size)
-    if many_rows and sample.blocks.is_diagonal and r <= robust_rank(d, moments.order):
-        # Without a moment answer the other candidates remain.
-        with suppress(DecompositionError), context.clock.stage("moment fit"):
-            moment_answer = fit_moments(
-                moments, r, context.rng, context.variance_floor, START
-            ).parameters
-    floor = structure_of(moments, sample.blocks, context)
+    moment_answer = None
     with context.clock.stage("candidates"):
+        if many_rows and sample.blocks.is_diagonal and r <= robust_rank(d, moments.order):
+            moment_answer = begin_moment_answer(moments, r, context)
+        floor = structure_of(moments, sample.blocks, context)
         return ranked_candidates(sample, moment_answer, r, floor, context.rng, context.n_threads)
+
+
+def begin_moment_answer(
+    moments: StandardMoments, n_components: int, context: FitContext
+) -> Callable[[], Parameters | None]:
+    """What gives the moment answer; with several threads it shares the time of the EM starts.
+
+    It has random numbers of its own, so that its bits do not depend on the number of threads.
+    """
+    rng = np.random.default_rng(context.rng.integers(2**63))
+
+    def answer() -> Parameters | None:
+        # Without a moment answer the other candidates remain.
+        with suppress(DecompositionError):
+            return fit_moments(moments, n_components, rng, context.variance_floor, START).parameters
+        return None
+
+    return begin(answer, context.n_threads)
 
 
 # -- both -------------------------------------------------------------------------------------
