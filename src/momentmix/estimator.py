@@ -26,7 +26,7 @@ from momentmix.errors import (
 from momentmix.fitting.api import fit
 from momentmix.fitting.result import FitResult
 from momentmix.locks import ForkSafeLock, one_at_a_time
-from momentmix.mixture.mixture import DiagonalMixture
+from momentmix.mixture.mixture import Mixture
 from momentmix.rows.arrays import is_foreign, namespace
 from momentmix.rows.protocol import ArrayRows, DeviceRows, HeldRows
 from momentmix.rows.validation import (
@@ -126,7 +126,7 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         Of weights, means and variances; None for method="paper".
     summary_ : MomentSummary
         Of the rows seen; a row of whole weight 3 counts as three rows after `fit`.
-    mixture_ : DiagonalMixture
+    mixture_ : Mixture
     result_ : FitResult
     n_features_in_ : int
     feature_names_in_ : array of shape (n_features,)
@@ -374,9 +374,9 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     # -- using --------------------------------------------------------------------------------
 
-    def _mixture(self) -> DiagonalMixture:
+    def _mixture(self) -> Mixture:
         check_is_fitted(self)
-        mixture: DiagonalMixture = self.mixture_
+        mixture: Mixture = self.mixture_
         return mixture
 
     def predict(self, X: Any) -> Any:

@@ -8,13 +8,13 @@ from momentmix.errors import printable
 
 if TYPE_CHECKING:
     from momentmix.fitting.result import FitResult
-    from momentmix.mixture.mixture import DiagonalMixture
+    from momentmix.mixture.mixture import Mixture
 
 
 _WIDTH = 14
 
 
-def fitted_table(mixture: DiagonalMixture, result: FitResult | None = None) -> list[str]:
+def fitted_table(mixture: Mixture, result: FitResult | None = None) -> list[str]:
     """Lines with weight, means and standard deviations of every component.
 
     With a result that has standard errors, each number is followed by ± half the width of its 95 %

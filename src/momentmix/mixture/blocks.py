@@ -118,6 +118,14 @@ class Blocks:
             found.append((np.array(block, dtype=np.int64), table))
         return tuple(found)
 
+    def table(self, features: Int) -> Int:
+        """Where the matrix of some features of one block is in a spread, of shape (k, k)."""
+        for block, places in self.places:
+            if features[0] in block:
+                own = np.searchsorted(block, features)
+                return np.asarray(places[np.ix_(own, own)])
+        return features[:, None]
+
     def restricted(self, features: Int) -> Blocks:
         """Blocks of some of the features, which are numbered anew in the order given."""
         number = {int(j): place for place, j in enumerate(features)}

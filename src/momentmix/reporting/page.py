@@ -14,7 +14,7 @@ from momentmix.fitting.inference.certificate import rejected_lines
 from momentmix.fitting.inference.findings import Severity
 from momentmix.fitting.inference.standard_errors import Intervals
 from momentmix.fitting.record import FitRecord, versions
-from momentmix.mixture.mixture import DiagonalMixture
+from momentmix.mixture.mixture import Mixture
 from momentmix.reporting.data_facts import DataFacts
 from momentmix.reporting.markup import (
     Cell,
@@ -56,7 +56,7 @@ class Contents:
 
     Attributes
     ----------
-    mixture : DiagonalMixture
+    mixture : Mixture
     record : FitRecord or None
     facts : DataFacts or None
         Facts about the data; None if no data were given.
@@ -67,7 +67,7 @@ class Contents:
         The command that made the report.
     """
 
-    mixture: DiagonalMixture
+    mixture: Mixture
     record: FitRecord | None
     facts: DataFacts | None
     pictures: Sequence[Picture]

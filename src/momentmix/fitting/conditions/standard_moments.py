@@ -28,7 +28,7 @@ from momentmix._typing import Float
 from momentmix.deprecation import RenamedAttribute
 from momentmix.errors import InputError
 from momentmix.index_sets import colex_rank, index_sets, sets_without
-from momentmix.mixture.mixture import DiagonalMixture
+from momentmix.mixture.mixture import Mixture, mixture_from
 from momentmix.rows.names import check_feature_names
 
 _BY_FEATURE = ("shift", "scale", "minimum", "maximum")
@@ -204,15 +204,14 @@ class StandardMoments:
             **{name: getattr(self, name)[kept] for name in (*_BY_FEATURE, "columns")},
         )
 
-    def standardize(self, mixture: DiagonalMixture) -> DiagonalMixture:
+    def standardize(self, mixture: Mixture) -> Mixture:
         """A mixture of raw features as one of standardized features."""
-        means = (mixture.means - self.shift) / self.scale
-        return replace(mixture, means=means, variances=mixture.variances / self.scale**2)
+        p = mixture.parameters.standardized(self.shift, self.scale)
+        return mixture_from(p, mixture.feature_names)
 
     standardise = RenamedAttribute("standardize")
 
-    def restore(self, mixture: DiagonalMixture) -> DiagonalMixture:
+    def restore(self, mixture: Mixture) -> Mixture:
         """A mixture of standardized features as one of raw features, with their names."""
-        means = mixture.means * self.scale + self.shift
-        variances = mixture.variances * self.scale**2
-        return DiagonalMixture(mixture.weights, means, variances, self.feature_names)
+        p = mixture.parameters.restored(self.shift, self.scale)
+        return mixture_from(p, self.feature_names)

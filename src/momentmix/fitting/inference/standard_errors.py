@@ -99,20 +99,29 @@ class Uncertainty:
 
 @dataclass(frozen=True)
 class StandardErrors:
-    """Standard errors in the units of the data; shapes (r,), (r, d), (r, d)."""
+    """Standard errors in the units of the data; shapes (r,), (r, d), (r, d).
+
+    Where columns are joined, `covariances` has shape (r, d, d): 0 between blocks, and the variances
+    on the diagonal. Otherwise it is None.
+    """
 
     weights: Float
     means: Float
     variances: Float
+    covariances: Float | None = None
 
 
 @dataclass(frozen=True)
 class Intervals:
-    """Lower and upper ends of 95 % intervals in the units of the data."""
+    """Lower and upper ends of 95 % intervals in the units of the data.
+
+    `covariances` as for `StandardErrors`.
+    """
 
     weights: tuple[Float, Float]
     means: tuple[Float, Float]
     variances: tuple[Float, Float]
+    covariances: tuple[Float, Float] | None = None
 
 
 def uncertainty_of_moment_fit(
@@ -222,16 +231,17 @@ def _inverse_root(matrix: Float) -> Float:
 
 def standard_errors(uncertainty: Uncertainty, moments: StandardMoments) -> StandardErrors:
     """Standard errors in the units of the data."""
-    s = uncertainty.deviations()
     with np.errstate(over="ignore"):  # squares of the largest units may be infinite
-        return StandardErrors(s.weights, s.means * moments.scale, s.variances * moments.scale**2)
+        s = uncertainty.deviations().restored(np.zeros_like(moments.scale), moments.scale)
+        matrices = None if s.blocks.is_diagonal else s.matrices
+        return StandardErrors(s.weights, s.means, s.variances, matrices)
 
 
 def intervals(uncertainty: Uncertainty, moments: StandardMoments) -> Intervals:
     """95 % intervals in the units of the data.
 
     After EM those of weights and variances are symmetric on the log-odds and log scale; those of a
-    moment fit are symmetric and cut at 0.
+    moment fit are symmetric and cut at 0. Those of covariances are symmetric.
     """
     e = uncertainty.estimate
     half = parameters_from(_NORMAL_95 * uncertainty.deviations().flat(), e.n_components, e.blocks)
@@ -251,10 +261,12 @@ def intervals(uncertainty: Uncertainty, moments: StandardMoments) -> Intervals:
         variances = (np.maximum(e.variances - half.variances, 0.0), e.variances + half.variances)
     if e.n_components == 1:
         weights = (np.ones(1), np.ones(1))
-    scale, shift = moments.scale, moments.shift
     with np.errstate(over="ignore"):
-        return Intervals(
-            weights,
-            (means[0] * scale + shift, means[1] * scale + shift),
-            (variances[0] * scale**2, variances[1] * scale**2),
+        low, high = (
+            Parameters(w, m, v, e.covariances + sign * half.covariances, e.blocks).restored(
+                moments.shift, moments.scale
+            )
+            for sign, w, m, v in zip((-1, 1), weights, means, variances, strict=True)
         )
+    matrices = None if e.blocks.is_diagonal else (low.matrices, high.matrices)
+    return Intervals(weights, (low.means, high.means), (low.variances, high.variances), matrices)
