@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 from momentmix.errors import printable
@@ -12,10 +14,11 @@ if TYPE_CHECKING:
 
 
 _WIDTH = 14
+_MOST_PAIRS = 3  # of a block, the largest correlations first
 
 
 def fitted_table(mixture: Mixture, result: FitResult | None = None) -> list[str]:
-    """Lines with weight, means and standard deviations of every component.
+    """Lines with weight, means, standard deviations and correlations of every component.
 
     With a result that has standard errors, each number is followed by ± half the width of its 95 %
     interval.
@@ -40,6 +43,24 @@ def fitted_table(mixture: Mixture, result: FitResult | None = None) -> list[str]
             label = printable(name)
             label = label if len(label) <= width else label[: width - 1] + "…"
             lines.append(f"{'':>9}  {label:<{width}}  {mean:>24}  {deviation:>24}")
+        lines += [f"{'':>9}  {line}" for line in _correlations(mixture, names, i)]
+    return lines
+
+
+def _correlations(mixture: Mixture, names: Sequence[str], component: int) -> list[str]:
+    """A line for each block of several columns: its largest correlations in a component."""
+    lines = []
+    for block in mixture.blocks:
+        found = block.correlations[component]
+        pairs = sorted(combinations(range(len(block.columns)), 2), key=lambda p: -abs(found[p]))
+        listed = [
+            f"{printable(names[block.columns[a]])}, {printable(names[block.columns[b]])} "
+            f"{found[a, b]:+.2f}"
+            for a, b in pairs[:_MOST_PAIRS]
+        ]
+        more = f"; {len(pairs) - _MOST_PAIRS} more" * (len(pairs) > _MOST_PAIRS)
+        if listed:
+            lines.append(f"correlations {'; '.join(listed)}{more}")
     return lines
 
 

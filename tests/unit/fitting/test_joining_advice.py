@@ -54,6 +54,7 @@ def test_the_code_names_the_columns_that_were_meant():
 def test_blocks_of_the_fit_stay_joined():
     text = advice({(1, 2): 0.5}, blocks=Blocks.of(6, [[0, 1], [4, 5]]))
     assert code_of(text) == [[0, 1, 2], [4, 5]]
+    assert advice({(0, 1): 0.5}, blocks=Blocks.of(6, [[0, 1], [4, 5]])) is None
 
 
 @pytest.mark.parametrize("from_rows", [True, False])

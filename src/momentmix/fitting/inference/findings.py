@@ -171,11 +171,13 @@ def _about_correlations(
     if not test.testable or test.p_value >= LEAST_P_VALUE:
         return
     places = {column: j for j, column in enumerate(moments.columns.tolist())}
+    block = p.blocks.block_of
     # An estimate beyond 1 is that of something else.
     strong = {
         (places[c.first], places[c.second]): c.value
         for c in test.correlations
-        if CORRELATION_THAT_MATTERS < abs(c.value) <= 1
+        if block[places[c.first]] != block[places[c.second]]
+        and CORRELATION_THAT_MATTERS < abs(c.value) <= 1
         and abs(c.deviates) > SIGNIFICANT_DEVIATES
         and not {places[c.first], places[c.second]} & set(explained)
     }
