@@ -68,7 +68,7 @@ from momentmix.fitting.outcome import Diagnostics, Provenance, Trial
 from momentmix.fitting.result import Answer, FitResult
 from momentmix.fitting.support import support_from_moments, support_from_rows
 from momentmix.mixture.blocks import Blocks, blocks_from
-from momentmix.mixture.mixture import DiagonalMixture
+from momentmix.mixture.mixture import mixture_from
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VariancePrior
 from momentmix.parallel import begin
@@ -428,7 +428,7 @@ def in_data_units(
     )
     weights = parameters.weights / parameters.weights.sum()
     order = np.argsort(-weights, kind="stable")
-    mixture = DiagonalMixture(weights[order], parameters.means[order], parameters.variances[order])
+    mixture = mixture_from(replace(parameters, weights=weights)[order])
     # Log-densities of raw rows, not of standardized ones, and of the constant columns too.
     units = float(np.log(moments.scale).sum())
     units += 0.5 * float(np.log(2 * np.pi * floor)) * int(moments.constant.sum())
