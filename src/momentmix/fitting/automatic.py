@@ -55,12 +55,16 @@ def bic(parameters: Parameters, n_rows: int, log_likelihood: float) -> float:
 
 
 def choose_by_likelihood(
-    sample: Sample, n_rows: int, moments: StandardMoments, context: FitContext
+    sample: Sample,
+    n_rows: int,
+    moments: StandardMoments,
+    context: FitContext,
+    thorough: bool = True,
 ) -> Choice:
     """The number of least BIC, of mixtures of the sample's blocks.
 
-    A quick fit of many components, merged one by one, shows about where the minimum is; the full
-    search decides next to it.
+    A quick fit of many components, merged one by one, shows about where the minimum is; if
+    `thorough`, the full search decides next to it.
     """
     d = moments.n_features
     size = 1 + d + sample.blocks.n_spread  # parameters of a component
@@ -74,7 +78,7 @@ def choose_by_likelihood(
                 break
             level, lowest = min(most, 2 * level), level
     best = number.best
-    while best <= MOST_SEARCHED:
+    while thorough and best <= MOST_SEARCHED:
         with context.clock.stage(f"around {best}"):
             number.search([r for r in (best - 1, best, best + 1) if 1 <= r <= most])
         if number.best == best:

@@ -82,14 +82,11 @@ def choose_blocks(
     n_full = r * (1 + d + d * (d + 1) // 2)
     if 1 < d <= MOST_FULL_FEATURES and n >= ROWS_PER_FULL_PARAMETER * n_full:
         kinds.append(Blocks.full(d))
+    if n_components == "auto":
+        r = search.number_of(kinds)
     for blocks in kinds:
-        known: Choice | None = None
-        if n_components == "auto":
-            known = choose_by_likelihood(sample.of_blocks(blocks), n, moments, context)
-            search.trials += known.tried
         with context.clock.stage("full blocks" if blocks.is_full else "diagonal blocks"):
-            start = search.start(r if known is None else known.n_components, blocks, known)
-            search.improve(start)
+            search.improve(search.start(r, blocks))
     with context.clock.stage("blocks"):
         if n_components == "auto":
             search.move()
@@ -141,13 +138,28 @@ class BlockSearch:
         score = log_likelihood(self.sample.of_blocks(parameters.blocks).judges, parameters)
         return Option(parameters, score, bic(parameters, self.moments.n_rows, score))
 
-    def start(self, n_components: int, blocks: Blocks, known: Choice | None) -> Option:
-        """The best mixture of some blocks by a full search, or as it is known from one."""
+    def number_of(self, kinds: list[Blocks]) -> int:
+        """Number of components of least BIC, by a full search with the better kind of blocks."""
+        n, context = self.moments.n_rows, self.context
+
+        def choice(blocks: Blocks, thorough: bool) -> Choice:
+            rows = self.sample.of_blocks(blocks)
+            found = choose_by_likelihood(rows, n, self.moments, context, thorough)
+            self.trials += found.tried
+            return found
+
+        quick = [choice(blocks, thorough=False) for blocks in kinds]
+        better = kinds[int(np.argmin([min(t.bic for t in found.tried) for found in quick]))]
+        found = choice(better, thorough=True)
+        if found.candidates:
+            self.candidates[found.n_components, better] = list(found.candidates)
+        return found.n_components
+
+    def start(self, n_components: int, blocks: Blocks) -> Option:
+        """The best mixture of some blocks by a full search."""
         if n_components == 1:
             floor = self.context.variance_floor
             return self.add(one_component(self.moments, floor, blocks))
-        if known is not None and known.candidates:
-            self.candidates[n_components, blocks] = list(known.candidates)
         return self.add(self.searched(n_components, blocks)[0].parameters)
 
     def searched(self, n_components: int, blocks: Blocks) -> list[Candidate]:
@@ -225,7 +237,7 @@ class BlockSearch:
             best = self.best
             for r in (best.n_components - 1, best.n_components + 1):
                 if r >= 1 and (r, best.blocks) not in self.options:
-                    self.improve(self.start(r, best.blocks, None))
+                    self.improve(self.start(r, best.blocks))
             if self.best is best:
                 break
 

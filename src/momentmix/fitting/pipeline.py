@@ -426,9 +426,9 @@ def in_data_units(
         answer.parameters.embedded(*place),
         answer.uncertainty.embedded(*place),
     )
-    parameters = parameters.normalized()
-    order = np.argsort(-parameters.weights, kind="stable")
-    mixture = mixture_from(parameters[order])
+    weights = parameters.weights / parameters.weights.sum()
+    order = np.argsort(-weights, kind="stable")
+    mixture = mixture_from(replace(parameters, weights=weights)[order])
     # Log-densities of raw rows, not of standardized ones, and of the constant columns too.
     units = float(np.log(moments.scale).sum())
     units += 0.5 * float(np.log(2 * np.pi * floor)) * int(moments.constant.sum())
