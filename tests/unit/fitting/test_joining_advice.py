@@ -59,11 +59,13 @@ def test_blocks_of_the_fit_stay_joined():
 
 @pytest.mark.parametrize("from_rows", [True, False])
 def test_fewer_than_three_blocks_need_the_rows(from_rows):
-    text = advice({(0, 1): 0.5, (2, 3): 0.5, (4, 5): 0.5, (3, 4): 0.5}, from_rows=from_rows)
+    text = advice({(0, 1): 0.5, (2, 3): 0.5, (3, 4): 0.5}, d=5, from_rows=from_rows)
     assert ("fit to the rows, since moments need three blocks" in text) is not from_rows
-    assert code_of(text) == [[0, 1], [2, 3, 4, 5]]
+    assert code_of(text) == [[0, 1], [2, 3, 4]]
 
 
-def test_many_columns_are_left_to_auto():
-    text = advice({(0, j): 0.5 for j in range(1, 30)}, d=30)
-    assert text.endswith('Join them: blocks="auto"')
+@pytest.mark.parametrize("d", [6, 30])
+def test_pairs_that_link_most_columns_are_left_to_auto(d):
+    text = advice({(0, j): 0.5 for j in range(1, 2 + d // 2)}, d=d)
+    assert text.endswith('Join those that belong together: blocks="auto"')
+    assert advice({(0, 1): 0.5}, d=2).endswith("Join them: blocks=[[0, 1]]")

@@ -203,10 +203,12 @@ def _joined(blocks: Blocks, pairs: Iterable[tuple[int, int]]) -> Blocks:
 
 def _joining(moments: StandardMoments, blocks: Blocks, from_rows: bool) -> str:
     """What to write to join columns in these blocks."""
-    code = 'blocks="auto"'
-    if sum(len(block) for block in blocks.joined) <= _MOST_JOINED:
-        groups = (", ".join(moments.column_name(j) for j in block) for block in blocks.joined)
-        code = f"blocks=[{', '.join(f'[{group}]' for group in groups)}]"
+    sizes = [len(block) for block in blocks.joined]
+    # Pairs that link most of the columns are those of a fit that is wrong as a whole.
+    if sum(sizes) > _MOST_JOINED or max(sizes) > max(3, blocks.n_features // 2):
+        return 'Join those that belong together: blocks="auto"'
+    groups = (", ".join(moments.column_name(j) for j in block) for block in blocks.joined)
+    code = f"blocks=[{', '.join(f'[{group}]' for group in groups)}]"
     if from_rows or len(blocks.partition) >= _FEWEST_BLOCKS:
         return f"Join them: {code}"
     return f"Join them and fit to the rows, since moments need three blocks: {code}"
