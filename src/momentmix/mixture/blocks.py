@@ -163,7 +163,9 @@ def blocks_from(
         for column in columns:
             if column in seen:
                 where = (
-                    "twice" if seen[column] == place else f"in blocks {seen[column]} and {place}"
+                    "twice in a block"
+                    if seen[column] == place
+                    else f"in blocks {seen[column]} and {place}"
                 )
                 raise InputError(
                     f"blocks must not overlap; {column_label(column, names)} is {where}. Join such "
