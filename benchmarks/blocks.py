@@ -35,7 +35,7 @@ SHAPES = [
 N_FRESH = 20_000
 
 
-def block_law(sizes, r, rng, gap=1.6, least=0.0):
+def block_law(sizes, r, rng, gap=1.0, least=0.0):
     """A mixture of blocks of these sizes; `least` is the least correlation by size in a block."""
     edges = np.cumsum([0, *sizes])
     groups = [list(range(a, b)) for a, b in pairwise(edges.tolist())]

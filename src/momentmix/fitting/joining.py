@@ -175,9 +175,10 @@ class BlockSearch:
             return []
         if key not in self.candidates:
             known = self.options[key].parameters if key in self.options else None
+            structure = self.moments.structure(context.variance_floor, blocks)
             self.candidates[key] = ranked_candidates(
-                self.sample.of_blocks(blocks), None, n_components,
-                self.moments.structure(context.variance_floor, blocks), context.rng, context.n_threads, known,
+                self.sample.of_blocks(blocks), None, n_components, structure, context.rng,
+                context.n_threads, known,
             )  # fmt: skip
         return self.candidates[key]
 
@@ -373,4 +374,4 @@ def blocks_of_correlations(
         groups = [group for group in groups if not group & {j, k}] + [set().union(*mine)]
         names = f"{moments.column_label(j)} and {moments.column_label(k)}"
         texts.append(f"{names} ({c.value:+.2f})")
-    return Blocks.of(blocks.n_features, groups), texts
+    return Blocks.of(blocks.n_features, [sorted(group) for group in groups]), texts
