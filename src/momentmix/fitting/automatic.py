@@ -15,7 +15,7 @@ import numpy as np
 
 from momentmix.capacity import robust_rank
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.context import FitContext
+from momentmix.fitting.context import FitContext, structure_of
 from momentmix.fitting.em.em import log_likelihood
 from momentmix.fitting.em.merging import one_less
 from momentmix.fitting.em.sample import Sample
@@ -25,6 +25,7 @@ from momentmix.fitting.inference.over_identification import CLEAR_P_VALUE, check
 from momentmix.fitting.moment.candidates import least_components
 from momentmix.fitting.moment.moment_fit import SMALLER, fit_moments, one_component
 from momentmix.fitting.outcome import Trial
+from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.parameters import Parameters
 
 ROWS_PER_PARAMETER = 5  # with fewer, moments are too noisy for an answer that helps
@@ -42,6 +43,7 @@ class Choice(NamedTuple):
     note: str
     tried: tuple[Trial, ...]
     candidates: Sequence[Candidate] = ()
+    blocks: Blocks | None = None
 
 
 def bic(parameters: Parameters, n_rows: int, log_likelihood: float) -> float:
@@ -53,15 +55,20 @@ def bic(parameters: Parameters, n_rows: int, log_likelihood: float) -> float:
 
 
 def choose_by_likelihood(
-    sample: Sample, n_rows: int, moments: StandardMoments, context: FitContext
+    sample: Sample,
+    n_rows: int,
+    moments: StandardMoments,
+    context: FitContext,
+    thorough: bool = True,
 ) -> Choice:
-    """The number of least BIC.
+    """The number of least BIC, of mixtures of the sample's blocks.
 
-    A quick fit of many components, merged one by one, shows about where the minimum is; the full
-    search decides next to it.
+    A quick fit of many components, merged one by one, shows about where the minimum is; if
+    `thorough`, the full search decides next to it.
     """
     d = moments.n_features
-    most = max(1, (n_rows // LEAST_ROWS_PER_PARAMETER + 1) // (2 * d + 1))
+    size = 1 + d + sample.blocks.n_spread  # parameters of a component
+    most = max(1, (n_rows // LEAST_ROWS_PER_PARAMETER + 1) // size)
     number = _Numbers(sample, n_rows, moments, context)
     with context.clock.stage("number of components"):
         level, lowest = min(most, FIRST_LEVEL), 1
@@ -71,7 +78,7 @@ def choose_by_likelihood(
                 break
             level, lowest = min(most, 2 * level), level
     best = number.best
-    while best <= MOST_SEARCHED:
+    while thorough and best <= MOST_SEARCHED:
         with context.clock.stage(f"around {best}"):
             number.search([r for r in (best - 1, best, best + 1) if 1 <= r <= most])
         if number.best == best:
@@ -91,11 +98,11 @@ class _Numbers:
         self, sample: Sample, n_rows: int, moments: StandardMoments, context: FitContext
     ) -> None:
         self.sample, self.n_rows, self.context = sample, n_rows, context
-        self.floor = np.full(moments.n_features, context.variance_floor)
+        self.floor = structure_of(moments, sample.blocks, context)
         self.short = sample.features if sample.is_all else sample.features[:, :QUICK_ROWS]
         self.trials: dict[int, Trial] = {}
         self.candidates: dict[int, list[Candidate]] = {1: []}
-        self._add(one_component(moments, context.variance_floor))
+        self._add(one_component(moments, context.variance_floor, sample.blocks))
 
     @property
     def best(self) -> int:

@@ -13,7 +13,7 @@ from math import log
 import numpy as np
 
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.context import FitContext
+from momentmix.fitting.context import FitContext, structure_of
 from momentmix.fitting.em.em import log_likelihood
 from momentmix.fitting.em.merging import one_less
 from momentmix.fitting.em.sample import Sample
@@ -68,7 +68,7 @@ def support_from_moments(
 def disagreement(first: Parameters, second: Parameters, rng: np.random.Generator) -> float:
     """Share of rows of the first mixture that the second one sorts otherwise."""
     rows, _ = sample(first.normalized(), _ROWS, rng)
-    features = features_of(rows)
+    features = features_of(rows, first.blocks)
     labels = [most_probable(joint_densities(coefficients(p), features)) for p in (first, second)]
     return 1.0 - clustering_accuracy(*labels)
 
@@ -77,9 +77,10 @@ def support_from_rows(
     sample: Sample, moments: StandardMoments, parameters: Parameters, context: FitContext
 ) -> Support:
     """Whether the likelihood or the moments reject one component less."""
-    floor, r = np.full(moments.n_features, context.variance_floor), parameters.n_components
+    floor, r = structure_of(moments, parameters.blocks, context), parameters.n_components
     n, d = moments.n_rows, moments.n_features
-    price = 0.5 * (2 * d + 1) * log(n) / n  # of the last component, in nats a row
+    size = 1 + d + parameters.blocks.n_spread
+    price = 0.5 * size * log(n) / n  # of the last component, in nats a row
     # Where every merge stays far below, further steps would not change the answer.
     target = log_likelihood(sample.features, parameters) - price - _CLEAR_LOSS
     smaller = one_less(

@@ -134,11 +134,26 @@ class StandardMoments:
         low, high = self.minimum - self.shift, self.maximum - self.shift
         return low / self.scale, high / self.scale
 
+    def total_covariance(self) -> Float:
+        """Covariance of the features over all rows, of shape (d, d): about 1 on its diagonal."""
+        d, first = self.n_features, self.orders[1]
+        total = np.diag(self.squared[0][:, 0])
+        if self.order >= 2:
+            j, k = index_sets(d, 2).T
+            total[j, k] = total[k, j] = self.orders[2]
+        return np.asarray(total - np.outer(first, first))
+
     def column_name(self, feature: int) -> str:
         """A column of the rows as texts name it: by its name, escaped, or by its number."""
         if self.feature_names is None:
             return str(self.columns[feature])
         return ascii(self.feature_names[feature])
+
+    def column_label(self, feature: int) -> str:
+        """A column as code names it, in quotes, or by its number."""
+        if self.feature_names is None:
+            return str(self.columns[feature])
+        return repr(self.feature_names[feature])
 
     def truncated(self, order: int) -> StandardMoments:
         """The same moments up to a lower order."""

@@ -35,6 +35,7 @@ from momentmix.parallel import all_threads, map_in_order
 
 _DRAWS = 4000  # rows: the standard errors themselves then have errors of about one percent
 _AT_ONCE = 100  # draws whose products are in memory at once: a few megabytes
+_LARGE = 1000  # parameters; from here on eigenvalues take seconds, ten times as long as a triangle
 _NORMAL_95 = 1.959963984540054  # 97.5 % quantile of the normal law
 
 
@@ -201,11 +202,7 @@ def uncertainty_after_em(
     r, d = parameters.means.shape
     scale = np.sqrt(np.maximum(np.diagonal(information), 1e-12))
     matrix = information / scale[:, None] / scale
-    values, vectors = eigh(matrix)
-    # Directions without information are bounded, not dropped: the common factor of the weights
-    # (which the normalization below removes) and components without rows.
-    # The symmetric root: draws from it do not depend on the signs of eigenvectors.
-    root = (vectors / np.sqrt(np.maximum(values, 1e-8))) @ vectors.T
+    root = _inverse_root(matrix)
     factor = root / scale[:, None] / np.sqrt(n_effective)
     logs = factor[:r]
     factor[:r] = parameters.weights[:, None] * (logs - parameters.weights @ logs)
@@ -216,6 +213,20 @@ def uncertainty_after_em(
         own = places[:, table[np.triu_indices(len(table))]]
         factor[own] = slopes @ factor[own]
     return Uncertainty(parameters, factor, True)
+
+
+def _inverse_root(matrix: Float) -> Float:
+    """A root of the inverse of a positive semidefinite matrix of diagonal 1.
+
+    Directions without information are bounded, not dropped: the common factor of the weights, and
+    components without rows.
+    """
+    if len(matrix) > _LARGE:
+        matrix[np.diag_indices_from(matrix)] += 1e-8
+        return np.asarray(dtrtri(cholesky(matrix, lower=True), lower=1)[0].T)
+    values, vectors = eigh(matrix)
+    # The symmetric root: draws from it do not depend on the signs of eigenvectors.
+    return np.asarray((vectors / np.sqrt(np.maximum(values, 1e-8))) @ vectors.T)
 
 
 def standard_errors(uncertainty: Uncertainty, moments: StandardMoments) -> StandardErrors:

@@ -46,7 +46,9 @@ from momentmix.fitting.moment.polish import Polished, Stopping, parameter_bounds
 from momentmix.fitting.moment.selection import select_means
 from momentmix.fitting.moment.splits import split_starts
 from momentmix.fitting.moment.variances import fit_variances
+from momentmix.mixture.blocks import Blocks, spread_of
 from momentmix.mixture.parameters import Parameters
+from momentmix.mixture.prior import Structure
 from momentmix.parallel import few_threads, map_in_order
 
 HIGHEST_PLAIN = 4  # orders that take part in selection and polish; candidates may use more
@@ -113,11 +115,18 @@ class MomentFit:
     rivals: list[Parameters]
 
 
-def one_component(moments: StandardMoments, floor: float) -> Parameters:
+def one_component(
+    moments: StandardMoments, floor: float, blocks: Blocks | None = None
+) -> Parameters:
     """One component: mean 0 and variance 1 of standardized features, in closed form."""
     mean = moments.orders[1][None, :]
     variance = np.maximum(moments.squared[0][:, 0] - mean[0] ** 2, floor)
-    return Parameters(np.ones(1), mean, variance[None, :])
+    if blocks is None or blocks.is_diagonal:
+        return Parameters(np.ones(1), mean, variance[None, :])
+    total = moments.total_covariance()
+    spread = spread_of(total, blocks)[None]
+    p = Parameters(np.ones(1), mean, variance[None, :], blocks=blocks).with_spread(spread)
+    return Structure.of_total(floor, blocks, total).raised(p)
 
 
 def fit_moments(
