@@ -61,7 +61,7 @@ def parameters_of_matrices(
     names: Names,
 ) -> Parameters:
     """Parameters from covariance matrices (r, d, d), checked."""
-    matrices, means = _checked("covariances", covariances, 3), _checked("means", means, 2)
+    matrices, means = _checked("covariances", covariances), _checked("means", means, 2)
     r, d = means.shape
     if matrices.shape != (r, d, d):
         raise InputError(
@@ -83,10 +83,10 @@ def parameters_of_matrices(
     return checked_parameters(weights, means, spread[:, :d], spread[:, d:], blocks, names)
 
 
-def _checked(name: str, values: Any, ndim: int) -> Float:
+def _checked(name: str, values: Any, ndim: int | None = None) -> Float:
     """Numbers as a new array that cannot be written to."""
     array = np.array(plain_array(values), dtype=np.float64)
-    if array.ndim != ndim:
+    if ndim is not None and array.ndim != ndim:
         raise InputError(f"{name} must have {ndim} dimension(s); got {array.ndim}.")
     if not np.isfinite(array).all():
         raise InputError(f"{name} must be finite; it holds NaN or infinity.")
