@@ -312,7 +312,9 @@ class MomentGaussianMixture(FittedState, DensityMixin, BaseEstimator):  # type: 
     def _new_summary(self, n_features: int) -> MomentSummary:
         """An empty summary of the orders that a fit needs."""
         if self.order == "auto":
-            order = choose_order(n_features, self.n_components, method=self.method)
+            order = choose_order(
+                n_features, self.n_components, method=self.method, blocks=self._known_blocks()
+            )
         else:
             order = self.order
         squared_order = max(order - 2, 0) if self.method == "paper" else None

@@ -51,7 +51,7 @@ def test_fit_gives_the_bits_of_python(folder, momentmix, frame, text, blocks):
     np.testing.assert_array_equal(model.covariances, result.mixture.covariances)
     joined = model.parameters.blocks.joined
     assert joined == (((0, 1, 2, 3, 4, 5),) if text == "full" else ((0, 1), (3, 4)))
-    assert "correlations length, width +0." in done.out
+    assert "of length, width" in done.out
     assert "diagonal" not in done.out.splitlines()[0]
 
 

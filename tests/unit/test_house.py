@@ -16,8 +16,10 @@ SOURCE = Path(momentmix.__file__).parent
 LAYERS = [
     {"errors", "_typing", "_version", "deprecation", "native"},
     {"atomic_file", "index_sets", "locks", "strict_json"},
-    {"parallel", "capacity", "json_fields"},
+    {"parallel", "json_fields"},
     {"rows.arrays", "rows.blocks", "rows.fingerprint", "rows.names", "rows.table"},
+    {"mixture.blocks"},
+    {"capacity"},
     {"rows.columns", "rows.containers", "rows.validation"},
     {"rows.protocol"},
     {"rows.csv"},

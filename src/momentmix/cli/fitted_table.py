@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import combinations
 from typing import TYPE_CHECKING
 
 from momentmix.errors import printable
@@ -14,22 +12,23 @@ if TYPE_CHECKING:
 
 
 _WIDTH = 14
-_MOST_PAIRS = 3  # of a block, the largest correlations first
+_MOST_PAIRS = 8  # correlations of one component; the model file has all of them
 
 
 def fitted_table(mixture: Mixture, result: FitResult | None = None) -> list[str]:
-    """Lines with weight, means, standard deviations and correlations of every component.
+    """Lines with weight, means and standard deviations of every component.
 
-    With a result that has standard errors, each number is followed by ± half the width of its 95 %
-    interval.
+    Joined columns have their strongest correlations as well. With a result that has standard
+    errors, each number is followed by ± half the width of its 95 % interval.
     """
-    from momentmix.displays.style import full_names_of
+    from momentmix.displays.style import full_names_of, strongest_pairs
 
     errors = None if result is None or result.uncertainty is None else result.standard_errors
     names = full_names_of(mixture)
     width = max(12, min(_WIDTH + 10, max(len(printable(name)) for name in names)))
     lines = [f"{'component':>9}  {'':<{width}}  {'mean':>24}  {'standard deviation':>24}"]
-    deviations = mixture.variances**0.5
+    deviations, pairs = mixture.variances**0.5, mixture.parameters.blocks.pairs
+    shown = strongest_pairs(mixture, _MOST_PAIRS)
     for i in range(mixture.n_components):
         weight = _with_error(mixture.weights[i], None if errors is None else errors.weights[i])
         lines.append(f"{i:>9}  weight {weight}")
@@ -43,24 +42,12 @@ def fitted_table(mixture: Mixture, result: FitResult | None = None) -> list[str]
             label = printable(name)
             label = label if len(label) <= width else label[: width - 1] + "…"
             lines.append(f"{'':>9}  {label:<{width}}  {mean:>24}  {deviation:>24}")
-        lines += [f"{'':>9}  {line}" for line in _correlations(mixture, names, i)]
-    return lines
-
-
-def _correlations(mixture: Mixture, names: Sequence[str], component: int) -> list[str]:
-    """A line for each block of several columns: its largest correlations in a component."""
-    lines = []
-    for block in mixture.blocks:
-        found = block.correlations[component]
-        pairs = sorted(combinations(range(len(block.columns)), 2), key=lambda p: -abs(found[p]))
-        listed = [
-            f"{printable(names[block.columns[a]])}, {printable(names[block.columns[b]])} "
-            f"{found[a, b]:+.2f}"
-            for a, b in pairs[:_MOST_PAIRS]
-        ]
-        more = f"; {len(pairs) - _MOST_PAIRS} more" * (len(pairs) > _MOST_PAIRS)
-        if listed:
-            lines.append(f"correlations {'; '.join(listed)}{more}")
+        for place in shown:
+            label = ", ".join(printable(names[j]) for j in pairs[place])
+            correlation = mixture.parameters.correlations[i, place]
+            lines.append(f"{'':>9}  correlation {correlation:.3g} of {label}")
+    if len(shown) < len(pairs):
+        lines.append(f"{'':>9}  {len(pairs) - len(shown)} more correlations of each component")
     return lines
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from momentmix._typing import Float
 from momentmix.errors import InputError, InputTypeError, MissingDependencyError, printable
@@ -111,6 +112,18 @@ def full_names_of(mixture: Mixture) -> list[str]:
 def names_of(mixture: Mixture) -> list[str]:
     """Names of the features, shortened, with characters escaped that matplotlib would interpret."""
     return [_short(name) for name in full_names_of(mixture)]
+
+
+def joined_columns(mixture: Mixture) -> list[str]:
+    """Names of the columns of each block of several, in one text each."""
+    names = full_names_of(mixture)
+    return [", ".join(names[j] for j in block) for block in mixture.parameters.blocks.joined]
+
+
+def strongest_pairs(mixture: Mixture, most: int) -> NDArray[np.int64]:
+    """Places of at most `most` pairs of joined columns, the largest correlation first."""
+    largest = np.abs(mixture.parameters.correlations).max(axis=0, initial=0.0)
+    return np.argsort(-largest, kind="stable")[:most]
 
 
 def _short(name: str, most: int = 16) -> str:

@@ -61,7 +61,7 @@ def parameters_of_matrices(
     names: Names,
 ) -> Parameters:
     """Parameters from covariance matrices (r, d, d), checked."""
-    matrices, means = _checked("covariances", covariances, 3), _checked("means", means, 2)
+    matrices, means = _checked("covariances", covariances), _checked("means", means, 2)
     r, d = means.shape
     if matrices.shape != (r, d, d):
         raise InputError(
@@ -83,10 +83,10 @@ def parameters_of_matrices(
     return checked_parameters(weights, means, spread[:, :d], spread[:, d:], blocks, names)
 
 
-def _checked(name: str, values: Any, ndim: int) -> Float:
+def _checked(name: str, values: Any, ndim: int | None = None) -> Float:
     """Numbers as a new array that cannot be written to."""
     array = np.array(plain_array(values), dtype=np.float64)
-    if array.ndim != ndim:
+    if ndim is not None and array.ndim != ndim:
         raise InputError(f"{name} must have {ndim} dimension(s); got {array.ndim}.")
     if not np.isfinite(array).all():
         raise InputError(f"{name} must be finite; it holds NaN or infinity.")
@@ -122,11 +122,10 @@ def _check_semidefinite(p: Parameters, names: Names) -> None:
     """Raise where the correlations of a block have a negative eigenvalue."""
     for features, places in p.blocks.places:
         matrices = matrices_of(p.spread, places)
-        deviations = np.sqrt(p.variances[:, features])
-        unit = np.where(deviations > 0, deviations, 1.0)
-        with np.errstate(over="ignore"):
+        unit = np.sqrt(p.variances[:, features])
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             correlations = matrices / unit[:, :, None] / unit[:, None, :]
-        # A column of variance 0 has no covariances: they count as they are.
+        correlations = np.where(matrices == 0, 0.0, correlations)  # variance 0: all must be 0
         least = np.array([_least_eigenvalue(matrix) for matrix in correlations])
         if (least < -_ROUNDED).any():
             i = int(least.argmin())
@@ -139,6 +138,7 @@ def _check_semidefinite(p: Parameters, names: Names) -> None:
 
 
 def _least_eigenvalue(matrix: Float) -> float:
-    if not (np.abs(matrix) <= 1 + _ROUNDED).all():  # more than any correlation, or beyond range
+    """The least eigenvalue of correlations, or what is negative where one is beyond 1."""
+    if not (np.abs(matrix) <= 1 + _ROUNDED).all():
         return float(1 - min(np.abs(matrix).max(), 1e300))
     return float(np.linalg.eigvalsh(matrix)[0])

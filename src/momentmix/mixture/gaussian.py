@@ -146,10 +146,15 @@ def sample(
     noise = rng.standard_normal((n_rows, d))
     scaled = noise * np.sqrt(p.variances)[labels]
     for features, places in p.blocks.places:
-        roots = semidefinite_roots(matrices_of(p.spread, places))
+        # Roots of the correlations: the units of columns may differ by any factor.
+        deviations = np.sqrt(p.variances[:, features])
+        inverse = 1.0 / np.where(deviations > 0, deviations, np.inf)
+        matrices = matrices_of(p.spread, places) * inverse[:, :, None] * inverse[:, None, :]
+        roots = semidefinite_roots(matrices)
         for i in range(r):
             rows = np.flatnonzero(labels == i)
-            scaled[np.ix_(rows, features)] = noise[np.ix_(rows, features)] @ roots[i].T
+            mixed = noise[np.ix_(rows, features)] @ roots[i].T
+            scaled[np.ix_(rows, features)] = mixed * deviations[i]
     return p.means[labels] + scaled, labels
 
 

@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -70,7 +69,7 @@ class GaussianBlock:
             "covariances": self.covariances.tolist(),
         }
 
-    def regression(self, known: Sequence[int]) -> Regression | None:
+    def regression(self, known: Int) -> Regression | None:
         """The columns that are not known given those that are; None where there are not both."""
         columns = np.array(self.columns, dtype=np.int64)
         is_known = np.isin(columns, known)

@@ -24,27 +24,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from momentmix._typing import Float, Int
-from momentmix.errors import InputError, ModelFileError
+from momentmix.errors import InputTypeError, ModelFileError
 from momentmix.index_sets import sets_without
 from momentmix.mixture.blocks import matrices_of
 from momentmix.mixture.checks import checked_parameters, parameters_of_matrices
-from momentmix.mixture.conditional import (
-    column_numbers,
-    conditional_means,
-    conditioned,
-    other_columns,
-    regressions,
-)
+from momentmix.mixture.conditional import column_numbers, conditional_means, given_values
 from momentmix.mixture.gaussian_block import GaussianBlock
 from momentmix.mixture.matching import in_same_columns, match_components
 from momentmix.mixture.model_file import parameters_in, read_model, write_model
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure
 from momentmix.mixture.row_methods import RowMethods
-from momentmix.rows.arrays import is_foreign, to_numpy
-from momentmix.rows.containers import frame_names, is_frame
 from momentmix.rows.names import check_feature_names
-from momentmix.rows.validation import rows_for
 from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
 
 
@@ -149,22 +140,10 @@ class Mixture(RowMethods):
 
         Parameters
         ----------
-        values : dict
+        values : dict, or a row of a data frame
             Value by number or name of the known column.
         """
-        if not values:
-            return self
-        known = self._numbers(list(values))
-        others, row = other_columns(known, self.n_features), np.zeros(self.n_features)
-        row[known] = [float(value) for value in values.values()]
-        shares = self.select(known.tolist()).responsibilities(row[None, known])[0]
-        if not np.isfinite(shares).all():
-            raise InputError(
-                "the values of the known columns are not finite, or so far from all components "
-                "that none is probable. Check them and their units."
-            )
-        found = regressions(self.blocks, known.tolist())
-        p = conditioned(self.parameters, found, others, row, shares)
+        p, others = given_values(self, values)
         return mixture_from(p, self._names(others))
 
     def predict_columns(self, rows: Any, known: Sequence[int | str] | None = None) -> Float:
@@ -182,27 +161,15 @@ class Mixture(RowMethods):
         array of shape (n_rows, n_features − n_known)
             The columns that are not known, in their order; NaN where a row holds NaN.
         """
-        rows = to_numpy(rows) if is_foreign(rows) else rows
-        if known is None:
-            known = frame_names(rows) if is_frame(rows) else None
-        if known is None:
-            raise InputError(
-                "which columns the rows hold is not known; pass known=[…], numbers or names of the "
-                "mixture's columns, or a data frame with names."
-            )
-        numbers = self._numbers(known)
-        others, part = other_columns(numbers, self.n_features), self.select(numbers.tolist())
-        shares = part.responsibilities(rows)
-        table = np.zeros((len(shares), self.n_features))
-        table[:, numbers] = rows_for(rows, part.feature_names)
-        found = regressions(self.blocks, numbers.tolist())
-        return conditional_means(self.parameters, found, others, table, shares)
+        return conditional_means(self, rows, known)
 
     def align(self, other: Mixture) -> Mixture:
         """The other mixture with its components in the order of those here that they match.
 
         Both have as many components, and the same columns: in any order where they have names.
         """
+        if not isinstance(other, Mixture):
+            raise InputTypeError(f"other must be a mixture; got {type(other).__name__}.")
         other = in_same_columns(self, other)
         return mixture_from(other.parameters[match_components(self, other)], other.feature_names)
 
@@ -212,19 +179,8 @@ class Mixture(RowMethods):
         In a block of several columns no combination of them varies less than it would with
         independent columns of these variances; the floor must be positive there.
         """
-        p = self.parameters
-        least = np.array(np.broadcast_to(floor, self.n_features), dtype=np.float64)
-        joined = [features for features, _ in p.blocks.places]
-        if any((least[features] <= 0).any() for features in joined):
-            raise InputError(
-                f"the floor must be positive in joined columns; the least is {least.min():.4g}. "
-                "Give a small part of each column's variance."
-            )
-        roots = tuple(np.diag(np.sqrt(least[features])) for features in joined)
-        for features in joined:
-            least[features] = 1.0  # in units of the roots
-        raised = Structure(least, p.blocks, roots).raised(p)
-        return mixture_from(raised, self.feature_names)
+        structure = Structure.of_variances(np.asarray(floor), self.parameters.blocks)
+        return mixture_from(structure.raised(self.parameters), self.feature_names)
 
     def with_feature_names(self, feature_names: Sequence[str] | None) -> Self:
         """The same mixture with other names of its columns, or none."""

@@ -75,6 +75,14 @@ class Parameters:
         """Covariance matrices of all features, of shape (…, r, d, d)."""
         return full_matrices(self.spread, self.blocks)
 
+    @property
+    def correlations(self) -> Float:
+        """Correlations of `Blocks.pairs` within components, of shape (…, r, n_pairs)."""
+        j, k = self.blocks.pairs.T
+        deviations = np.sqrt(self.variances)
+        unit = np.where(deviations > 0, deviations, np.inf)
+        return np.asarray(self.covariances / unit[..., j] / unit[..., k])
+
     def with_spread(self, spread: Float) -> Parameters:
         """The same with other variances and covariances."""
         d = self.blocks.n_features

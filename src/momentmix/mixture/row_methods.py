@@ -64,6 +64,17 @@ class RowMethods:
                 "fit with a variance floor, or use with_variance_floor()."
             )
 
+    @property
+    def has_density(self) -> bool:
+        """Whether the covariances of all components are positive definite."""
+        if not (self.parameters.variances > 0).all():
+            return False
+        try:
+            self._density()
+        except InputError:
+            return False
+        return True
+
     def _density(self) -> Density:
         try:
             return Density.of_mixture(self.parameters)

@@ -131,7 +131,7 @@ def _check_columns(mixture: Mixture, n_features: int, names: tuple[str, ...] | N
 
 
 def _pass(mixture: Mixture, source: Any, summary: MomentSummary) -> DataFacts:
-    has_density = bool((mixture.variances > 0).all())
+    has_density = mixture.has_density
     counts = np.zeros(mixture.n_components, dtype=np.int64)
     total, n_rare = 0.0, 0
     rare_below = _rare_below(mixture) if has_density else 0.0

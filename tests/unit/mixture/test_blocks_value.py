@@ -115,7 +115,7 @@ ONE = ([1.0], [[0.0, 0.0]])
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
-        ((*ONE, [[1.0, 1.0]]), r"covariances must have 3 dimension\(s\); got 2"),
+        ((*ONE, [[1.0, 1.0]]), r"shape \(1, 2, 2\).*got \(1, 2\).*DiagonalMixture takes variances"),
         ((*ONE, [[[1.0]]]), r"shape \(1, 2, 2\).*got \(1, 1, 1\).*DiagonalMixture takes variances"),
         ((*ONE, [[[1.0, np.nan], [0.0, 1.0]]]), "covariances must be finite"),
         ((*ONE, [[[1.0, 0.5], [0.4, 1.0]]]), r"symmetric.*0.5 at \(0, 1\) and 0.4.*c \+ c.T"),
@@ -255,6 +255,8 @@ def test_conditions_are_those_of_the_textbook(mixture, known):
     assert found.feature_names == tuple(NAMES[j] for j in range(6) if j not in known)
     by_name = mixture.condition({NAMES[j]: x for j, x in zip(known, values, strict=True)})
     assert_same(by_name, found, rtol=0)
+    row = pd.Series(values, index=[NAMES[j] for j in known])
+    assert_same(mixture.condition(row), found, rtol=0)
 
 
 def test_predicted_columns_are_the_means_of_the_conditions(mixture):
@@ -332,11 +334,14 @@ def test_bad_columns_are_refused(mixture):
         mixture.condition(dict.fromkeys(range(6), 0.0))
     with pytest.raises(InputError, match=r"not finite, or so far from all.*units"):
         mixture.condition({0: np.nan})
+    for values in ({0: "x"}, [1.0, 2.0], 3.0):
+        with pytest.raises(InputTypeError, match="values must be numbers by column"):
+            mixture.condition(values)
     with pytest.raises(InputError, match="pass known="):
         mixture.predict_columns(np.zeros((2, 2)))
     with pytest.raises(InputError, match=r"shape \(n_rows, 1\)"):
         mixture.predict_columns(np.zeros((2, 2)), [0])
-    assert mixture.condition({}) is mixture
+    assert_same(mixture.condition({}), mixture, rtol=0)
 
 
 # -- two mixtures -------------------------------------------------------------------------------
@@ -350,6 +355,8 @@ def test_components_of_two_mixtures_are_aligned(mixture):
     assert_same(mixture.align(mixed), mixture, rtol=0)
     with pytest.raises(InputError, match=r"the same columns; the names are 'a'.*and 'u'"):
         mixture.align(turned.with_feature_names(list("uvwxyz")))
+    with pytest.raises(InputTypeError, match="other must be a mixture; got str"):
+        mixture.align("other")
     with pytest.raises(InputError, match=r"as many components.*\(3, 6\) and \(2, 6\)"):
         mixture.align(random_mixture(r=2))
 
