@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.errors import InputError
+from momentmix.errors import CapacityError, InputError
 from momentmix.fitting.pipeline import AskedBlocks
 from momentmix.mixture.blocks import Blocks, blocks_from
 from momentmix.mixture.mixture import Mixture
@@ -65,10 +65,9 @@ def check_for_moments(blocks: Blocks | None, what: str) -> None:
     """
     if blocks is None or blocks.is_diagonal or len(blocks.partition) >= _FEWEST_BLOCKS:
         return
-    raise InputError(
-        f"{what}, and moments need at least {_FEWEST_BLOCKS} blocks of columns; "
-        f"{len(blocks.partition)} were asked. Use fit() with rows and no weights or whole ones, or "
-        "smaller blocks."
+    raise CapacityError(
+        f"{what}, and moments alone need at least three blocks to tell components apart; these "
+        f"are {len(blocks.partition)}. Use smaller blocks, or fit() with rows and whole weights."
     )
 
 

@@ -254,7 +254,6 @@ class MomentGaussianMixture(FittedState, DensityMixin, BaseEstimator):  # type: 
             self.feature_names_in_ = np.array(summary.feature_names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        self._check_moments("a summary holds no rows")
         return self._fit_to(self.summary_)
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 
 import numpy as np
 import pandas as pd
@@ -100,15 +101,66 @@ def test_report(folder, momentmix):
     assert os.path.getsize("report.html") > 10_000
 
 
+def test_fit_to_a_summary(folder, momentmix, truth):
+    options = ["--blocks", "length,width;x,y", "-r", "2"]
+    done = momentmix("fit", "rows.mms", *options, "-o", "model.json")
+    assert done.code == 0, done.err
+    model = truth.align(mm.Mixture.load("model.json"))
+    assert model.parameters.blocks == truth.parameters.blocks
+    # A covariance of n normal rows of variance 1 has standard error √((1 + ρ²) / n); moments alone
+    # lose some of the rows' information.
+    np.testing.assert_allclose(model.covariances, truth.covariances, atol=6 * np.sqrt(2 / 1200))
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes", "groups"),
+    [
+        ("3+3+2", [3, 3, 2], [[0, 1, 2], [3, 4, 5], [6, 7]]),
+        ("length,width;x,y", [2, 2], [[0, 1], [2, 3]]),
+        ("8,9", [2], [[8, 9]]),
+    ],
+)
+def test_plan_counts_blocks(momentmix, text, sizes, groups):
+    done = momentmix("plan", "-d", "12", "-r", "4", "--blocks", text, "--json")
+    document = json.loads(done.out)
+    assert [size for size in document["blocks"] if size > 1] == sizes
+    assert sum(document["blocks"]) == 12
+    for row in (document["chosen"], *document["neighbors"]):
+        most = mm.largest_rank(12, row["order"], "robust", groups)
+        assert (row["largest_rank"], row["largest_rank_robust"]) == (None, most)
+    printed = momentmix("plan", "-d", "12", "-r", "4", "--blocks", text).out
+    assert f"{len(document['blocks'])} blocks, the largest of {sizes[0]}" in printed
+
+
+BAD_PLANS = [
+    ("auto", "finds blocks when it fits; give the blocks"),
+    ("3+x", "must be numbers, as in 3+3+2; got '3+x'"),
+    ("3+0", "must be numbers, as in 3+3+2"),
+    ("9+9", "--blocks has 18 columns; --features 12 were given"),
+    ("0,1;1,2", "must not overlap; column 1"),
+    ("0,12", "columns from 0 to 11; got 12"),
+    ("a,b;;c", "as in 'length,width;x,y'"),
+    ("full", "12 features in 1 block; the most that any order reaches is 1. .* fit to the rows"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), BAD_PLANS)
+def test_bad_blocks_of_a_plan(momentmix, text, message):
+    done = momentmix("plan", "-d", "12", "-r", "4", "--blocks", text)
+    assert done.code == 2
+    assert re.search(message.replace("+", r"\+"), done.err), done.err
+
+
 BAD = [
     (["rows.csv", "--blocks", "length,depth"], 65, "no feature named 'depth'; the names are"),
     (["rows.csv", "--blocks", "0,1;width,x"], 65, "column 1 ('width') is in blocks 0 and 1. Join"),
     (["rows.csv", "--blocks", "x,x"], 65, "column 3 ('x') is twice"),
     (["rows.csv", "--blocks", "5,6"], 65, "no column 6: blocks take numbers in 0…5, or names"),
     (["rows.csv", "--blocks", "x,y;;mass,width"], 2, "as in 'length,width;x,y'; got 'x,y;;mass"),
-    (["rows.csv", "--blocks", ""], 2, "expected columns separated by commas"),
+    (["rows.csv", "--blocks", ""], 2, "--blocks takes columns separated by commas"),
     (["few.csv", "--blocks", "full"], 65, "14 in all; got 9. Use blocks of at most 3 columns"),
     (["rows.csv", "--blocks", "x,y", "--method", "paper"], 65, 'Use method="robust"'),
+    (["rows.mms", "--blocks", "full"], 2, "at least three blocks to tell components apart"),
 ]
 
 

@@ -11,7 +11,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import momentmix as mm
 from momentmix import MomentGaussianMixture
-from momentmix.errors import CertificateWarning, InputError, InputTypeError
+from momentmix.errors import CapacityError, CertificateWarning, InputError, InputTypeError
 
 NAMES = ["a", "b", "c", "d", "e", "f"]
 BLOCKS = [["b", "a"], [3, 4]]
@@ -170,6 +170,23 @@ def test_onnx_through_scikit_learn(models, frame, kind):
     assert (labels.ravel() == model.predict(frame)).mean() > 0.999
 
 
+@pytest.mark.parametrize("kind", ["block", "full", "auto"])
+def test_moments_alone(frame, truth, kind):
+    options = {"blocks": BLOCKS} if kind == "block" else {}
+    r = 1 if kind == "full" else 2
+    model = MomentGaussianMixture(r, covariance_type=kind, random_state=0, **options)
+    for part in (frame[:1500], frame[1500:]):
+        model.partial_fit(part)
+    assert model.blocks_ == JOINED[kind]
+    if kind == "full":  # one component: the covariance of all rows
+        np.testing.assert_allclose(model.covariances_[0], np.cov(frame.T, ddof=0), rtol=1e-6)
+    else:
+        error = 2 * np.sqrt(2 / 1600)
+        np.testing.assert_allclose(model.covariances_, truth.covariances, atol=6 * error)
+    weights = np.random.default_rng(0).uniform(0.5, 1.5, len(frame))
+    assert clone(model).fit(frame, sample_weight=weights).blocks_ == JOINED[kind]
+
+
 # -- bad input --------------------------------------------------------------------------------
 
 
@@ -207,11 +224,11 @@ def test_moments_need_three_blocks(frame):
     full = MomentGaussianMixture(2, covariance_type="full", random_state=0)
     two = clone(full).set_params(covariance_type="block", blocks=[[0, 1, 2], ["d", "e", "f"]])
     for model, count in ((full, 1), (two, 2)):
-        cure = f"at least 3 blocks of columns; {count} .* Use fit\\(\\) with rows"
-        with pytest.raises(InputError, match=f"not whole numbers.*{cure}"):
+        needed = f"at least three blocks to tell components apart; these are {count}"
+        with pytest.raises(CapacityError, match=rf"not whole numbers.*{needed}.*or fit\(\) with"):
             model.fit(frame, sample_weight=weights)
-        with pytest.raises(InputError, match=f"partial_fit keeps moments.*{cure}"):
+        with pytest.raises(CapacityError, match=f"partial_fit keeps moments.*{needed}"):
             model.partial_fit(frame)
-        with pytest.raises(InputError, match=f"a summary holds no rows.*{cure}"):
+        with pytest.raises(CapacityError, match=f"{needed}.*or pass the rows"):
             model.fit_summary(mm.summarize(frame, order=4))
         assert not hasattr(model, "summary_")

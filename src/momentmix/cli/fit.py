@@ -56,7 +56,6 @@ def _components(context: click.Context, parameter: click.Parameter, text: str) -
 @click.option("-o", "--output", required=True, help="File of the model (JSON).")
 @click.option(
     "--blocks",
-    callback=parse_blocks,
     help="Columns that may be correlated within components, by name or number among those used: "
     "columns of a block are separated by commas, blocks by semicolons, as in 'length,width;x,y'. "
     "'auto' joins columns where it pays, 'full' all. Without rows there must be three blocks.",
@@ -101,7 +100,7 @@ def fit_command(
     inputs: tuple[str, ...],
     components: Any,
     output: str,
-    blocks: Any,
+    blocks: str | None,
     order: int | None,
     method: str,
     refine: str,
@@ -127,6 +126,7 @@ def fit_command(
 
     if output == "-":
         raise click.UsageError("give a file to --output; --json prints the model as well.")
+    joined: Any = parse_blocks(blocks)
     check_output(output, inputs, force)
     options: dict[str, Any] = {
         "order": "auto" if order is None else order,
@@ -139,9 +139,9 @@ def fit_command(
         data: Any = _from_summaries(inputs, read_options.columns)
     else:
         data = _rows(read_options.open(inputs, by_name=by_name))
-    if blocks == "full":
-        blocks = [list(range(data.n_features))]
-    result = fit(data, components, blocks=blocks, **options, progress=_stages(quiet))
+    if joined == "full":
+        joined = [list(range(data.n_features))]
+    result = fit(data, components, blocks=joined, **options, progress=_stages(quiet))
     result.save(output, command=click.get_current_context().obj, seed=seed)
     code = _exit_code(result, strict)
     if as_json:

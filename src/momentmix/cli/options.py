@@ -125,16 +125,14 @@ def parse_columns(text: str | None) -> list[str | int] | None:
     return [int(part) if _is_column_number(part) else part for part in parts if part]
 
 
-def parse_blocks(
-    context: click.Context, parameter: click.Parameter, text: str | None
-) -> list[list[str | int]] | Literal["auto", "full"] | None:
-    """Blocks of columns, separated by semicolons; a callback of click."""
+def parse_blocks(text: str | None) -> list[list[str | int]] | Literal["auto", "full"] | None:
+    """Blocks of columns, separated by semicolons; "auto" and "full" as they are."""
     if text is None or text == "auto" or text == "full":
         return cast(Literal["auto", "full"] | None, text)
     blocks = [parse_columns(part) or [] for part in text.rstrip("; ").split(";")]
     if not all(blocks):
-        raise click.BadParameter(
-            "expected columns separated by commas and blocks separated by semicolons, as in "
+        raise click.UsageError(
+            "--blocks takes columns separated by commas and blocks separated by semicolons, as in "
             f"'length,width;x,y'; got {text!r}."
         )
     return blocks
