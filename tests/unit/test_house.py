@@ -33,6 +33,7 @@ LAYERS = [
     {"fitting.context", "fitting.inputs", "fitting.outcome", "fitting.record", "fitting.result"},
     {"fitting.paper"},
     {"fitting", "planning"},
+    {"covariance_types", "fitted_state"},
     {"estimator", "dask"},
     {"displays"},
     {"reporting", "reproduce"},

@@ -231,7 +231,7 @@ def score_command(
             on_rows(len(block))
     if not n_rows:
         raise InputError(f"{source.tables[0].name} holds no rows.")
-    n_parameters = mixture.n_components * (2 * mixture.n_features + 1) - 1
+    n_parameters = mixture.parameters.n_free
     report = {
         "n_rows": n_rows,
         "log_likelihood_per_row": total / n_rows,
