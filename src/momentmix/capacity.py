@@ -20,15 +20,18 @@ leaves the choice of the order to the user; here `choose_order` is the rule of e
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
-from itertools import takewhile
-from math import comb
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import product, takewhile
+from math import comb, prod
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from momentmix.errors import CapacityError, InputError, InputTypeError
 from momentmix.index_sets import check_countable, countable
+from momentmix.mixture.blocks import Blocks
 
 _USUAL_ORDER = 4  # orders up to 4 cost about one EM pass, and the polish uses them all
 _HIGHEST_ORDER = 7  # moments of higher orders are noisy, and their number grows like d^m / m!
@@ -37,6 +40,7 @@ _MARGIN = 13, 10  # capacity to components: at capacity the answer is unique, bu
 _MOST_SUMS = 110_000  # of a row: 40 features to order 4
 _SUMS_PER_PARAMETER = 200  # an EM pass takes 4 products a parameter, and a fit about 50 passes
 _CHEAP_SUMS = 10_000  # of a row: fewer than the products of one search for starts
+_MOST_PARTITIONS = 100_000  # of blocks by their sizes; of more, those with even shares are tried
 _AUTO_COMPONENTS = 8  # components that the order allows for where their number is not known yet
 
 
@@ -93,7 +97,85 @@ def count_monomials(n_features: int, degree: int) -> int:
     return sum(comb(n_features, s) for s in range(min(degree, n_features) + 1))
 
 
-def robust_rank(n_features: int, order: int) -> int:
+@lru_cache(maxsize=100_000)
+def count_block_monomials(sizes: tuple[int, ...], counts: tuple[int, ...], degree: int) -> int:
+    """Number of products of at most `degree` features of different blocks, the constant included.
+
+    There are `counts` blocks of each of the `sizes`: Σ_{s ≤ degree} e_s(sizes), e_s the elementary
+    symmetric polynomial.
+
+    Examples
+    --------
+    >>> count_block_monomials((1,), (4,), 2) == count_monomials(4, 2)
+    True
+    >>> count_block_monomials((2, 3), (1, 2), 2)  # 1 + (2 + 3 + 3) + (2·3 + 2·3 + 3·3)
+    30
+    """
+    terms = [1]  # by degree
+    for size, count in zip(sizes, counts, strict=True):
+        own = [comb(count, s) * size**s for s in range(min(count, degree) + 1)]
+        length = min(degree + 1, len(terms) + len(own) - 1)
+        terms = [
+            sum(terms[s] * own[t - s] for s in range(len(terms)) if 0 <= t - s < len(own))
+            for t in range(length)
+        ]
+    return sum(terms)
+
+
+def block_partitions(
+    counts: Sequence[int],
+) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Numbers of blocks of each size in A and in B; at least one block is left to C.
+
+    Where there are too many ways, only those that share all sizes about evenly.
+    """
+    n = sum(counts)
+    if prod(comb(count + 2, 2) for count in counts) <= _MOST_PARTITIONS:
+        for left in product(*(range(count + 1) for count in counts)):
+            for right in product(*(range(c - a + 1) for c, a in zip(counts, left, strict=True))):
+                if left != (0,) * len(counts) and any(right) and sum(left) + sum(right) < n:
+                    yield left, right
+        return
+    for a in range(1, n - 1):
+        left = tuple(round(a * count / n) for count in counts)
+        rest = [c - x for c, x in zip(counts, left, strict=True)]
+        first = next((t for t, c in enumerate(rest) if c), None)
+        if first is not None:
+            rest[first] -= 1
+            if any(left) and any(rest):
+                yield left, tuple(rest)
+
+
+def block_sizes(blocks: Blocks) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The different sizes of blocks, ascending, and how many blocks have each."""
+    counted = sorted(Counter(len(block) for block in blocks.partition).items())
+    sizes, counts = zip(*counted, strict=True)
+    return tuple(sizes), tuple(counts)
+
+
+def check_blocks(n_features: int, blocks: Blocks | Iterable[Sequence[int]] | None) -> Blocks | None:
+    """Blocks of column numbers as `Blocks`; None where no two features are joined."""
+    if blocks is None or isinstance(blocks, Blocks):
+        return None if blocks is None or blocks.is_diagonal else blocks
+    groups = [[check_count("a column of blocks", j, 0) for j in group] for group in blocks]
+    columns = [j for group in groups for j in group]
+    if columns and max(columns) >= n_features:
+        raise InputError(
+            f"blocks must hold numbers of columns from 0 to {n_features - 1}; got {max(columns)}."
+        )
+    if len(set(columns)) < len(columns):
+        twice = next(j for j, count in Counter(columns).items() if count > 1)
+        raise InputError(
+            f"blocks must not overlap; column {twice} is named more than once. Join the blocks "
+            "that hold it, or leave it in one of them."
+        )
+    checked = Blocks.of(n_features, groups)
+    return None if checked.is_diagonal else checked
+
+
+def robust_rank(
+    n_features: int, order: int, blocks: Blocks | Iterable[Sequence[int]] | None = None
+) -> int:
     """Largest rank of the robust method: constant coordinate, all orders up to `order`.
 
     The features are split into A | B | C with C not empty. The method works with the products of
@@ -101,11 +183,20 @@ def robust_rank(n_features: int, order: int) -> int:
     max over sizes and degrees of min{F(a, p), F(b, q)}, F(a, p) = Σ_{s ≤ p} C(a, s). Since F grows
     with each argument, only a + b = d − 1 and p + q = order − 1 need be tried.
 
+    Features of one block may be correlated within components. Then blocks are split, and products
+    have at most one feature of each: F_A(p) = Σ_{s ≤ p} e_s(sizes of the blocks in A). It grows
+    with each size, so that one block of the smallest size is left to C.
+
     Examples
     --------
     >>> [robust_rank(15, order) for order in (3, 4, 5, 6)]
     [8, 11, 29, 37]
+    >>> [robust_rank(15, order, [range(k, k + 3) for k in range(0, 15, 3)]) for order in (3, 4, 5)]
+    [7, 7, 16]
     """
+    known = check_blocks(n_features, blocks)
+    if known is not None:
+        return _block_rank(*block_sizes(known), order)
     if n_features < 3:
         return 1
     return max((_robust_rank(n_features - 1, order, p) for p in range(1, order - 1)), default=1)
@@ -119,7 +210,28 @@ def _robust_rank(n: int, order: int, p: int) -> int:
     )[1]
 
 
-def largest_rank(n_features: int, order: int, method: Literal["paper", "robust"] = "paper") -> int:
+@lru_cache(maxsize=1000)
+def _block_rank(sizes: tuple[int, ...], counts: tuple[int, ...], order: int) -> int:
+    best = 1
+    others = (counts[0] - 1, *counts[1:])  # a block of the smallest size is C
+    for left, right in block_partitions(counts):
+        if sum(left) + sum(right) < sum(others):
+            continue
+        for p in range(1, order - 1):
+            ranks = (
+                count_block_monomials(sizes, left, p),
+                count_block_monomials(sizes, right, order - 1 - p),
+            )
+            best = max(best, min(ranks))
+    return best
+
+
+def largest_rank(
+    n_features: int,
+    order: int,
+    method: Literal["paper", "robust"] = "paper",
+    blocks: Blocks | Iterable[Sequence[int]] | None = None,
+) -> int:
     """Largest number of components that moments identify.
 
     For method="paper" this is Theorem 3.7 (paper: largest-r), for method="robust" `robust_rank`.
@@ -133,6 +245,9 @@ def largest_rank(n_features: int, order: int, method: Literal["paper", "robust"]
     method : {"paper", "robust"}
         The algorithm whose bound is asked for. The paper's uses the moments of this order only; the
         robust one uses all orders up to it, and its bound is larger.
+    blocks : list of lists of int, optional
+        Columns that may be correlated within components, for method="robust"; those not named are
+        blocks of their own. Fewer than three blocks identify one component.
 
     Returns
     -------
@@ -147,14 +262,21 @@ def largest_rank(n_features: int, order: int, method: Literal["paper", "robust"]
     5
     >>> largest_rank(15, 3, method="robust")
     8
+    >>> largest_rank(15, 4, method="robust", blocks=[[0, 1, 2], [3, 4, 5], [6, 7, 8]])
+    11
     """
     n_features = check_count("n_features", n_features, 1)
     order = check_count("order", order, 3)
     if method not in ("paper", "robust"):
         raise InputError(f'method must be "paper" or "robust"; got {method!r}.')
+    known = check_blocks(n_features, blocks)
+    if known is not None and method == "paper":
+        raise InputError(
+            'blocks need method="robust": the paper\'s components are diagonal Gaussians.'
+        )
     check_countable(n_features, min(order, n_features))
     if method == "robust":
-        return robust_rank(n_features, min(order, n_features))
+        return robust_rank(n_features, min(order, n_features), known)
     return max((split.rank for split in splits(n_features, order)), default=1)
 
 
@@ -187,7 +309,10 @@ def usable_orders(n_features: int, highest: int) -> Iterator[int]:
 
 
 def smallest_order(
-    n_features: int, n_components: int, method: Literal["paper", "robust"] = "paper"
+    n_features: int,
+    n_components: int,
+    method: Literal["paper", "robust"] = "paper",
+    blocks: Blocks | Iterable[Sequence[int]] | None = None,
 ) -> int:
     """Smallest order m ≥ 3 whose moments identify `n_components` components, as `largest_rank`.
 
@@ -202,15 +327,18 @@ def smallest_order(
     --------
     >>> smallest_order(15, 8), smallest_order(15, 8, method="robust")
     (4, 3)
+    >>> smallest_order(15, 16, method="robust", blocks=[[0, 1], [2, 3]])
+    5
     """
     n_features = check_count("n_features", n_features, 1)
     n_components = check_count("n_components", n_components, 1)
+    known = check_blocks(n_features, blocks)
     if n_components == 1:
         return 3
     check_countable(n_features, 3)
     most = 1
     for order in usable_orders(n_features, n_features - (method == "paper")):
-        rank = largest_rank(n_features, order, method)
+        rank = largest_rank(n_features, order, method, known)
         if rank >= n_components:
             return order
         most = max(most, rank)
@@ -241,6 +369,7 @@ def choose_order(
     n_components: int | Literal["auto"],
     available: int | None = None,
     method: Literal["paper", "robust"] = "robust",
+    blocks: Blocks | Iterable[Sequence[int]] | None = None,
 ) -> int:
     """The order for a number of components, where the user gave none.
 
@@ -257,6 +386,8 @@ def choose_order(
     available : int, optional
         Highest order that a summary holds; no higher one is chosen.
     method : {"robust", "paper"}
+    blocks : Blocks or list of lists of int, optional
+        Features that may be correlated within components, for method="robust".
 
     Examples
     --------
@@ -267,14 +398,15 @@ def choose_order(
     limit = n_features if available is None else min(n_features, available)
     if method == "paper":
         return min(3, limit) if r == 1 else smallest_order(n_features, r)
+    known = check_blocks(n_features, blocks)
     highest = min(_HIGHEST_ORDER, limit)
     for order in range(usual_order(highest), highest + 1):
-        if _MARGIN[1] * robust_rank(n_features, order) >= _MARGIN[0] * r:
+        if _MARGIN[1] * robust_rank(n_features, order, known) >= _MARGIN[0] * r:
             return order
-    ranks = [robust_rank(n_features, order) for order in range(1, highest + 1)]
+    ranks = [robust_rank(n_features, order, known) for order in range(1, highest + 1)]
     if max(ranks) < r and n_features <= _FEW_FEATURES:
         for order in range(highest + 1, limit + 1):
-            if robust_rank(n_features, order) >= r:
+            if robust_rank(n_features, order, known) >= r:
                 return order
     return max(usual_order(highest), 1 + ranks.index(max(ranks)))
 
@@ -284,6 +416,7 @@ def affordable_order(
     n_components: int | Literal["auto"],
     n_rows: int | None,
     rows_per_parameter: int,
+    blocks: Blocks | None = None,
 ) -> int:
     """The order of `choose_order`, or a lower one where rows are at hand and moments cost too much.
 
@@ -298,12 +431,13 @@ def affordable_order(
     >>> affordable_order(300, 5, 10**5, 5)
     2
     """
-    order = choose_order(n_features, n_components)
+    order = choose_order(n_features, n_components, blocks=blocks)
     if n_features <= _FEW_FEATURES:
         return order
     r = 2 if n_components == "auto" else n_components
     most = max(_MOST_SUMS, _SUMS_PER_PARAMETER * r * n_features)
-    if n_rows is not None and n_rows < rows_per_parameter * r * (2 * n_features + 1):
+    n_pairs = 0 if blocks is None else blocks.n_pairs
+    if n_rows is not None and n_rows < rows_per_parameter * r * (2 * n_features + n_pairs + 1):
         most = _CHEAP_SUMS
     while order > 2 and count_monomials(n_features, order) > most:
         order -= 1

@@ -15,7 +15,7 @@ import numpy as np
 
 from momentmix.capacity import robust_rank
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.context import FitContext, structure_of
+from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.em import log_likelihood
 from momentmix.fitting.em.merging import one_less
 from momentmix.fitting.em.sample import Sample
@@ -98,7 +98,7 @@ class _Numbers:
         self, sample: Sample, n_rows: int, moments: StandardMoments, context: FitContext
     ) -> None:
         self.sample, self.n_rows, self.context = sample, n_rows, context
-        self.floor = structure_of(moments, sample.blocks, context)
+        self.floor = moments.structure(context.variance_floor, sample.blocks)
         self.short = sample.features if sample.is_all else sample.features[:, :QUICK_ROWS]
         self.trials: dict[int, Trial] = {}
         self.candidates: dict[int, list[Candidate]] = {1: []}
@@ -145,14 +145,17 @@ def chosen(trials: dict[int, Trial], number: int) -> tuple[Trial, ...]:
 # -- from moments alone -------------------------------------------------------------------------
 
 
-def choose_by_moments(moments: StandardMoments, context: FitContext) -> Choice:
+def choose_by_moments(
+    moments: StandardMoments, context: FitContext, blocks: Blocks | None = None
+) -> Choice:
     """The smallest number of components that the test accepts."""
     d = moments.n_features
-    affordable = moments.n_rows // (ROWS_PER_PARAMETER * (2 * d + 1))
-    most = max(1, min(robust_rank(d, moments.order), affordable))
+    blocks = blocks or Blocks(d)
+    affordable = moments.n_rows // (ROWS_PER_PARAMETER * (1 + d + blocks.n_spread))
+    most = max(1, min(robust_rank(d, moments.order, blocks), affordable))
     with context.clock.stage("number of components"):
-        least = min(most, least_components(moments, context.rng))
-        tested = _tested_numbers(moments, least, most, context)
+        least = min(most, least_components(moments, context.rng, blocks))
+        tested = _tested_numbers(moments, least, most, context, blocks)
     trials = {r: Trial(r, p_value, nan, nan, False) for r, (p_value, _) in tested.items()}
     accepted = [r for r, (p_value, _) in tested.items() if p_value >= CLEAR_P_VALUE]
     if accepted:
@@ -172,7 +175,7 @@ def choose_by_moments(moments: StandardMoments, context: FitContext) -> Choice:
 
 
 def _tested_numbers(
-    moments: StandardMoments, least: int, most: int, context: FitContext
+    moments: StandardMoments, least: int, most: int, context: FitContext, blocks: Blocks
 ) -> dict[int, tuple[float, float]]:
     """p-value and effect size from `least` on, up to the first number that is accepted."""
     tested: dict[int, tuple[float, float]] = {}
@@ -181,7 +184,7 @@ def _tested_numbers(
         is_needed = r == least  # the rank of the moments says so
         fit = fit_moments(
             moments, r, context.rng, context.variance_floor, SMALLER, parent, is_needed,
-            context.n_threads,
+            context.n_threads, blocks,
         )  # fmt: skip
         parent = fit.raw
         test = check_conditions(moments, parent, context.rng, correlations=False)

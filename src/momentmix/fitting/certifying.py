@@ -76,7 +76,7 @@ def certify(
             moments,
             parameters,
             test,
-            robust_rank(moments.n_features, moments.order),
+            robust_rank(moments.n_features, moments.order, parameters.blocks),
             context.variance_floor,
             from_rows=usable is None,
             checked=context.checked,

@@ -9,10 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.rows_checked import CheckedRows
-from momentmix.mixture.blocks import Blocks
-from momentmix.mixture.prior import Structure
 
 
 @dataclass(frozen=True)
@@ -54,10 +51,3 @@ class FitContext:
     rng: np.random.Generator
     clock: Clock
     checked: CheckedRows | None = None
-
-
-def structure_of(moments: StandardMoments, blocks: Blocks, context: FitContext) -> Structure:
-    """The structure of standardized features: blocks, floors, and total covariances of blocks."""
-    if blocks.is_diagonal:
-        return Structure(np.full(moments.n_features, context.variance_floor))
-    return Structure.of_total(context.variance_floor, blocks, moments.total_covariance())

@@ -27,10 +27,15 @@ import numpy as np
 from momentmix._typing import Float
 from momentmix.fitting.automatic import Choice, bic, choose_by_likelihood, chosen
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.context import FitContext, structure_of
+from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.em import log_likelihood, settle
 from momentmix.fitting.em.sample import Sample
 from momentmix.fitting.em.search import Candidate, ranked_candidates
+from momentmix.fitting.inference.findings import (
+    CORRELATION_THAT_MATTERS,
+    SIGNIFICANT_DEVIATES,
+)
+from momentmix.fitting.inference.over_identification import OverIdentification
 from momentmix.fitting.moment.moment_fit import one_component
 from momentmix.fitting.outcome import Trial
 from momentmix.mixture.blocks import Blocks, spread_of
@@ -45,6 +50,7 @@ ROWS_PER_FULL_PARAMETER = 2  # with fewer rows full covariances are not tried
 MOST_FULL_FEATURES = 60  # nor with more columns: their features do not fit the memory
 CLEAR_ERRORS = 2.5  # standard errors by which larger blocks have to predict better than BIC's
 MOST_FOLDS, MANY_ROWS = 5, 4000  # folds that are left out; two with many rows
+_SHARE_OF_STRONGEST = 0.5  # deviates of correlations that are joined at once
 MOST_MOVES = 6  # of the number of components after the blocks are found
 
 
@@ -169,9 +175,10 @@ class BlockSearch:
             return []
         if key not in self.candidates:
             known = self.options[key].parameters if key in self.options else None
+            structure = self.moments.structure(context.variance_floor, blocks)
             self.candidates[key] = ranked_candidates(
-                self.sample.of_blocks(blocks), None, n_components,
-                structure_of(self.moments, blocks, context), context.rng, context.n_threads, known,
+                self.sample.of_blocks(blocks), None, n_components, structure, context.rng,
+                context.n_threads, known,
             )  # fmt: skip
         return self.candidates[key]
 
@@ -212,7 +219,7 @@ class BlockSearch:
         p, features = option.parameters, self.sample.of_blocks(option.blocks).features
         n = features.shape[1]
         n_folds = MOST_FOLDS if n < MANY_ROWS else 2
-        structure = structure_of(self.moments, option.blocks, self.context)
+        structure = self.moments.structure(self.context.variance_floor, option.blocks)
         prior = VariancePrior.of_rows(n - n // n_folds, p.n_components, structure)
         scores, fold = np.empty(n), np.arange(n) % n_folds  # the sample is in random order
         for k in range(n_folds):
@@ -224,7 +231,7 @@ class BlockSearch:
 
     def settled(self, parameters: Parameters, within: Float, blocks: Blocks) -> Parameters:
         """EM from a mixture with other blocks, whose covariances are those of its own shares."""
-        structure = structure_of(self.moments, blocks, self.context)
+        structure = self.moments.structure(self.context.variance_floor, blocks)
         moved = replace(parameters, covariances=None, blocks=blocks)
         moved = structure.raised(moved.with_spread(spread_of(within, blocks)))
         features = self.sample.of_blocks(blocks).features
@@ -254,9 +261,9 @@ class BlockSearch:
     def note(self, with_number: bool, moments: StandardMoments) -> str:
         """What was joined and why."""
         best = self.best
-        groups = [[moments.column_label(j) for j in block] for block in best.blocks.joined]
-        listed = ", ".join(f"[{', '.join(group)}]" for group in groups)
-        text = f"blocks=[{listed}]: " if groups else "no columns joined: "
+        text = "no columns joined: "
+        if not best.blocks.is_diagonal:
+            text = f"{code_of_blocks(best.blocks, moments)}: "
         d = moments.n_features
         others = {"diagonal": Blocks(d), "full covariances": Blocks.full(d)}
         compared = []
@@ -331,3 +338,40 @@ def _volume(weights: Float, within: Float, group: tuple[int, ...]) -> float:
     """Σ_i ω_i log det of some columns."""
     matrices = within[:, group][:, :, group]
     return float(weights @ np.linalg.slogdet(matrices)[1])
+
+
+# -- from moments alone -------------------------------------------------------------------------
+
+
+def code_of_blocks(blocks: Blocks, moments: StandardMoments) -> str:
+    """Joined columns as a user would write them, for texts."""
+    groups = [", ".join(moments.column_label(j) for j in block) for block in blocks.joined]
+    return f"blocks=[{', '.join(f'[{group}]' for group in groups)}]"
+
+
+def blocks_of_correlations(
+    blocks: Blocks, moments: StandardMoments, test: OverIdentification
+) -> tuple[Blocks | None, list[str]]:
+    """Blocks joined by the strongest correlations that a test names, and these in words; or None.
+
+    A correlation leaves traces in the pairs that share a column with it: those far below the
+    strongest wait for the next test.
+    """
+    places = {column: j for j, column in enumerate(moments.columns.tolist())}
+    strong = [
+        c for c in test.correlations
+        if abs(c.value) > CORRELATION_THAT_MATTERS and abs(c.deviates) > SIGNIFICANT_DEVIATES
+    ]  # fmt: skip
+    if not strong:
+        return None, []
+    least = _SHARE_OF_STRONGEST * max(abs(c.deviates) for c in strong)
+    groups, texts = [set(block) for block in blocks.partition], []
+    for c in strong:
+        if abs(c.deviates) < least:
+            continue
+        j, k = places[c.first], places[c.second]
+        mine = [group for group in groups if group & {j, k}]
+        groups = [group for group in groups if not group & {j, k}] + [set().union(*mine)]
+        names = f"{moments.column_label(j)} and {moments.column_label(k)}"
+        texts.append(f"{names} ({c.value:+.2f})")
+    return Blocks.of(blocks.n_features, [sorted(group) for group in groups]), texts

@@ -37,16 +37,14 @@ from momentmix.fitting.automatic import (
 )
 from momentmix.fitting.certifying import begin_test, certify
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.context import FitContext, structure_of
+from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.passes import full_passes
 from momentmix.fitting.em.sample import Sample, draw_sample, information_rows
 from momentmix.fitting.em.scores import information_matrix, settle_floored
 from momentmix.fitting.em.search import FEW_ROWS, Candidate, Kind, Origin, ranked_candidates
 from momentmix.fitting.inference.finding import plural
 from momentmix.fitting.inference.findings import find_constants
-from momentmix.fitting.inference.over_identification import (
-    LEAST_P_VALUE,
-)
+from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, OverIdentification
 from momentmix.fitting.inference.rows_checked import check_rows
 from momentmix.fitting.inference.standard_errors import (
     Uncertainty,
@@ -54,7 +52,7 @@ from momentmix.fitting.inference.standard_errors import (
 )
 from momentmix.fitting.inference.support import Support
 from momentmix.fitting.inputs import summarized
-from momentmix.fitting.joining import choose_blocks
+from momentmix.fitting.joining import blocks_of_correlations, choose_blocks, code_of_blocks
 from momentmix.fitting.moment.candidates import least_components
 from momentmix.fitting.moment.moment_fit import (
     ANSWER,
@@ -62,7 +60,6 @@ from momentmix.fitting.moment.moment_fit import (
     START,
     fit_moments,
     one_component,
-    resolvable_variances,
 )
 from momentmix.fitting.outcome import Diagnostics, Provenance, Trial
 from momentmix.fitting.result import Answer, FitResult
@@ -78,6 +75,8 @@ from momentmix.summary.summary import MomentSummary
 AskedBlocks = Sequence[Sequence[int | str]] | Literal["auto"] | None
 
 CLEARLY_BETTER = 1e-3  # nats a row; candidates at one optimum differ by less
+MOST_JOININGS = 8  # rounds of joining columns from moments alone: each costs a fit
+LEAST_FALL = 0.9  # of the effect size that joining columns has to bring from moments alone
 MOST_HEARD = 3  # components beyond those that "auto" chose: each costs a fit of all rows
 
 
@@ -124,18 +123,22 @@ def fit_robust(
         sample = sample.of_blocks(joined or Blocks(moments.n_features))
         choice = choose_by_likelihood(sample, moments.n_rows, moments, context)
     elif n_components == "auto":
-        choice = choose_by_moments(moments, context)
+        choice = choose_by_moments(moments, context, joined)
     r = choice.n_components if choice is not None else check_count("n_components", n_components, 1)
     if n_components != "auto" and order == "auto":
-        moments = varying.truncated(choose_order(varying.n_features, r, varying.order))
+        highest = choose_order(varying.n_features, r, varying.order, blocks=joined)
+        moments = varying.truncated(highest)
     if moments.n_rows < r:
         raise InputError(
             f"n_components={r} needs at least that many rows; got {moments.n_rows}. "
             "Ask for fewer components."
         )
     if rows is None or sample is None:
-        check_capacity(moments, r, all_columns.n_features)
-        answer = answer_from_moments(varying, moments.order, r, context)
+        known = joined or Blocks(moments.n_features)
+        check_capacity(moments, r, all_columns.n_features, known)
+        answer = answer_from_moments(varying, moments.order, r, context, known)
+        if joined is None:
+            answer = join_by_moments(varying, r, context, answer)
     else:
         assert joined is not None
         check_widest(joined, moments, r)
@@ -191,17 +194,29 @@ def check_widest(blocks: Blocks, moments: StandardMoments, n_components: int) ->
         )
 
 
-def check_capacity(moments: StandardMoments, n_components: int, n_columns: int) -> None:
+def check_capacity(
+    moments: StandardMoments, n_components: int, n_columns: int, blocks: Blocks
+) -> None:
     """Raise where moments of this order cannot tell the components apart."""
     d, order = moments.n_features, moments.order
-    most = robust_rank(d, order)
+    n_blocks = len(blocks.partition)
+    if n_blocks < 3 and n_components > 1 and not blocks.is_diagonal:
+        raise CapacityError(
+            f"moments alone need at least three blocks to tell components apart; these are "
+            f"{n_blocks} block{plural(n_blocks)} of {d} columns. Use smaller blocks, or pass the "
+            'rows themselves with refine="auto".'
+        )
+    most = robust_rank(d, order, blocks)
     if n_components <= most:
         return
-    sufficient = next((m for m in usable_orders(d, d) if robust_rank(d, m) >= n_components), None)
+    ranks = ((m, robust_rank(d, m, blocks)) for m in usable_orders(d, d))
+    sufficient = next(((m, rank) for m, rank in ranks if rank >= n_components), None)
     cure = "At"
     if sufficient is not None:
-        cure = f"Use order={sufficient} (up to {robust_rank(d, sufficient)}), or at"
+        cure = f"Use order={sufficient[0]} (up to {sufficient[1]}), or at"
     kind = "features" if d == n_columns else "features that vary"
+    if not blocks.is_diagonal:
+        kind += f" in {n_blocks} blocks"
     raise CapacityError(
         f"order={order} with {d} {kind} identifies at most {most} component"
         f"{'s' if most > 1 else ''} from moments alone; n_components={n_components} was asked. "
@@ -213,15 +228,15 @@ def check_capacity(moments: StandardMoments, n_components: int, n_columns: int) 
 
 
 def answer_from_moments(
-    moments: StandardMoments, order: int, n_components: int, context: FitContext
+    moments: StandardMoments, order: int, n_components: int, context: FitContext, blocks: Blocks
 ) -> StandardFit:
     """The pure moment answer; the order is raised while the certificate does not pass."""
     notes: list[str] = []
-    answer = _answer_at_order(moments.truncated(order), n_components, notes, context)
+    answer = _answer_at_order(moments.truncated(order), n_components, notes, context, blocks)
     while not answer.diagnostics.certificate.passed and order < moments.order:
         order += 1
         notes = [*notes, f"order raised to {order}: the certificate did not pass"]
-        candidate = _answer_at_order(moments.truncated(order), n_components, notes, context)
+        candidate = _answer_at_order(moments.truncated(order), n_components, notes, context, blocks)
         old, new = answer.diagnostics.certificate, candidate.diagnostics.certificate
         # An answer that cannot be tested does not stand against one that is tested and rejected.
         tested_now = new.test.testable and not old.test.testable
@@ -230,31 +245,62 @@ def answer_from_moments(
     return answer
 
 
+def join_by_moments(
+    moments: StandardMoments, n_components: int, context: FitContext, answer: StandardFit
+) -> StandardFit:
+    """Join columns that the test finds correlated within components, while the misfit falls."""
+    order, reasons = answer.moments.order, list[str]()
+    for _ in range(MOST_JOININGS):
+        blocks, pairs = blocks_of_correlations(answer.parameters.blocks, moments, _test_of(answer))
+        if blocks is None or robust_rank(moments.n_features, order, blocks) < n_components:
+            break
+        candidate = answer_from_moments(moments, order, n_components, context, blocks)
+        old, new = _test_of(answer), _test_of(candidate)
+        # NaN, where nothing is left to test, is no improvement.
+        if not new.effect_size < LEAST_FALL * old.effect_size:
+            break
+        answer, reasons = candidate, reasons + pairs
+    if not reasons:
+        notes = ["no columns joined: the test names none whose joining lowers the misfit"]
+    else:
+        found = code_of_blocks(answer.parameters.blocks, moments)
+        notes = [f"{found}: correlated within components by the test: {'; '.join(reasons)}"]
+    diagnostics = replace(answer.diagnostics, notes=[*notes, *answer.diagnostics.notes])
+    return replace(answer, diagnostics=diagnostics)
+
+
+def _test_of(answer: StandardFit) -> OverIdentification:
+    return answer.diagnostics.certificate.test
+
+
 def _answer_at_order(
-    moments: StandardMoments, n_components: int, notes: list[str], context: FitContext
+    moments: StandardMoments,
+    n_components: int,
+    notes: list[str],
+    context: FitContext,
+    blocks: Blocks,
 ) -> StandardFit:
     floor, rng, r = context.variance_floor, context.rng, n_components
+    n_threads = context.n_threads
     with context.clock.stage("moment fit"):
-        is_needed = r > 1 and least_components(moments, rng) >= r
+        is_needed = r > 1 and least_components(moments, rng, blocks) >= r
         smaller = parent = None
         if r > 1 and not is_needed:
-            n_threads = context.n_threads
-            smaller = fit_moments(moments, r - 1, rng, floor, SMALLER, n_threads=n_threads)
+            smaller = fit_moments(
+                moments, r - 1, rng, floor, SMALLER, n_threads=n_threads, blocks=blocks
+            )
             parent = smaller.raw
-        fit = fit_moments(moments, r, rng, floor, ANSWER, parent, is_needed, context.n_threads)
+        fit = fit_moments(
+            moments, r, rng, floor, ANSWER, parent, is_needed, n_threads, blocks=blocks
+        )
     support = Support(r, True, "the rank of the moments shows it") if is_needed else None
     if smaller is not None:
         with context.clock.stage("support"):
             support = support_from_moments(moments, fit, smaller, rng)
     uncertainty = fit.uncertainty
     assert uncertainty is not None
-    deviations = uncertainty.deviations()
-
-    def usable(drawn: Parameters) -> Parameters:
-        return resolvable_variances(drawn, deviations, floor)
-
     test = begin_test(moments, fit.parameters, replace(context, n_threads=1))
-    certificate = certify(moments, fit.parameters, test, uncertainty, support, context, usable)
+    certificate = certify(moments, fit.parameters, test, uncertainty, support, context, fit.usable)
     provenance = Provenance(moments.n_rows, moments.order, "robust", "none", "moments", 1, True)
     diagnostics = Diagnostics(None, notes, certificate)
     return StandardFit(moments, fit.parameters, uncertainty, provenance, diagnostics)
@@ -279,7 +325,7 @@ def answer_from_rows(
     answer = _settled(rows, sample, moments, candidates, context)
     is_rejected = answer.diagnostics.certificate.test.p_value < LEAST_P_VALUE
     if is_rejected and n_components > 1 and rows.n_rows >= FEW_ROWS:
-        floor = structure_of(moments, sample.blocks, context)
+        floor = moments.structure(context.variance_floor, sample.blocks)
         with context.clock.stage("second search"):
             again = ranked_candidates(
                 sample, None, n_components, floor, context.rng, context.n_threads
@@ -298,7 +344,7 @@ def _settled(
 ) -> StandardFit:
     """Passes over the rows from the best candidate, standard errors and certificate."""
     clock, n_threads = context.clock, context.n_threads
-    floor = structure_of(moments, sample.blocks, context)
+    floor = moments.structure(context.variance_floor, sample.blocks)
     best = candidates[0]
     n_components = best.parameters.n_components
     with clock.stage("passes"):
@@ -384,9 +430,10 @@ def find_candidates(
     many_rows = moments.n_rows >= max(FEW_ROWS, ROWS_PER_PARAMETER * r * size)
     moment_answer = None
     with context.clock.stage("candidates"):
+        # Of wider models the moment answer takes longer than the EM starts.
         if many_rows and sample.blocks.is_diagonal and r <= robust_rank(d, moments.order):
             moment_answer = begin_moment_answer(moments, r, context)
-        floor = structure_of(moments, sample.blocks, context)
+        floor = moments.structure(context.variance_floor, sample.blocks)
         return ranked_candidates(sample, moment_answer, r, floor, context.rng, context.n_threads)
 
 

@@ -13,7 +13,7 @@ from math import log
 import numpy as np
 
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.context import FitContext, structure_of
+from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.em import log_likelihood
 from momentmix.fitting.em.merging import one_less
 from momentmix.fitting.em.sample import Sample
@@ -77,7 +77,7 @@ def support_from_rows(
     sample: Sample, moments: StandardMoments, parameters: Parameters, context: FitContext
 ) -> Support:
     """Whether the likelihood or the moments reject one component less."""
-    floor, r = structure_of(moments, parameters.blocks, context), parameters.n_components
+    floor, r = moments.structure(context.variance_floor, parameters.blocks), parameters.n_components
     n, d = moments.n_rows, moments.n_features
     size = 1 + d + parameters.blocks.n_spread
     price = 0.5 * size * log(n) / n  # of the last component, in nats a row

@@ -19,6 +19,7 @@ from functools import cached_property
 from itertools import combinations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
 from momentmix.errors import InputError, InputTypeError
@@ -166,7 +167,9 @@ def blocks_from(
         for column in columns:
             if column in seen:
                 where = (
-                    "twice" if seen[column] == place else f"in blocks {seen[column]} and {place}"
+                    "twice in a block"
+                    if seen[column] == place
+                    else f"in blocks {seen[column]} and {place}"
                 )
                 raise InputError(
                     f"blocks must not overlap; {column_label(column, names)} is {where}. Join such "
@@ -188,6 +191,12 @@ def _column(column: int | str, n_features: int, names: Sequence[str] | None) -> 
             f"{'' if names is None else ', or names'}."
         )
     return int(number) % n_features
+
+
+def one_a_block(sets: Int, blocks: Blocks) -> NDArray[np.bool_]:
+    """Which index sets (…, t) hold no two features of one block."""
+    numbers = np.sort(blocks.block_of[sets], axis=-1)
+    return np.asarray((np.diff(numbers, axis=-1) > 0).all(axis=-1))
 
 
 def matrices_of(spread: Float, places: Int) -> Float:

@@ -90,7 +90,7 @@ def test_at_the_minimum_a_step_stays(case):
 
 
 def test_bounds_are_kept(case):
-    lower, upper = (bound.copy() for bound in case.bounds)
+    lower, upper = case.bounds.lower.copy(), case.bounds.upper.copy()
     truth = case.truth.flat()
     places = parameters_from(np.arange(truth.size), 2)
     closed_above, closed_below = places.means[0, 1], places.variances[1, 2]
@@ -98,7 +98,8 @@ def test_bounds_are_kept(case):
     lower[closed_below] = truth[closed_below] + 0.1
     inside = np.clip(truth, lower, upper)
     start = parameters_from(inside, 2)
-    end = case.polished(start=start, bounds=(lower, upper)).parameters.flat()
+    bounds = case.bounds._replace(lower=lower, upper=upper)
+    end = case.polished(start=start, bounds=bounds).parameters.flat()
     assert (end >= lower - 1e-12).all()
     assert (end <= upper + 1e-12).all()
     assert end[closed_above] == pytest.approx(upper[closed_above])
@@ -146,6 +147,6 @@ def test_it_is_smaller_than_that_of_weights_without_correlations(case, spread):
     covariance = monomial_covariance(case.with_sum, case.truth) / noise / noise[:, None] / N_ROWS
     influence = np.linalg.solve(slopes.T @ slopes, slopes.T)
     diagonal = np.sqrt(np.diagonal(influence @ covariance @ influence.T))
-    efficient = np.sqrt((spread[1] ** 2).sum(axis=1))[by_feature(*case.truth.means.shape)]
+    efficient = np.sqrt((spread[1] ** 2).sum(axis=1))[by_feature(case.truth)]
     assert (efficient < (1 + 1e-6) * diagonal).all()
     assert (efficient / diagonal).mean() < 0.9

@@ -21,6 +21,7 @@ from momentmix.fitting.moment.moment_fit import fit_moments, one_component, reso
 from momentmix.fitting.moment.polish import Stopping, parameter_bounds, polish
 from momentmix.fitting.moment.selection import merge_means, select_means
 from momentmix.fitting.moment.variances import fit_variances
+from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.parameters import Parameters
 
 
@@ -49,12 +50,13 @@ def test_one_partition_of_exact_moments_finds_every_mean():
 
 
 def test_every_partition_shape_holds_the_rank_it_claims():
-    for shape in partition_shapes(12, 5, 10):
-        assert shape.left + shape.right < 12
+    for shape in partition_shapes(Blocks(12), 5, 10):
+        (left,), (right,) = shape.left, shape.right
+        assert left + right < 12
         assert shape.left_degree + shape.right_degree + 1 <= 5
         sides = (
-            count_monomials(shape.left, shape.left_degree),
-            count_monomials(shape.right, shape.right_degree),
+            count_monomials(left, shape.left_degree),
+            count_monomials(right, shape.right_degree),
         )
         assert shape.rank == min(sides) >= 10
 

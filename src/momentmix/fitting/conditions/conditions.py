@@ -29,10 +29,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
+from momentmix.fitting.conditions.block_moments import BlockMonomials
 from momentmix.fitting.conditions.hermite_terms import HermiteTerms, find_hermite_terms
 from momentmix.fitting.conditions.incidence import Incidence, find_incidence
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.index_sets import index_sets, sets_without
+from momentmix.mixture.blocks import Blocks, one_a_block
 from momentmix.mixture.parameters import Parameters
 
 
@@ -111,6 +113,17 @@ class Conditions:
         """Which products of Hermite polynomials the monomials hold."""
         return find_hermite_terms(self.slots, self.slot_exponents, self.n_features)
 
+    @cached_property
+    def _monomials_by_blocks(self) -> dict[tuple[Blocks, int], BlockMonomials]:
+        return {}
+
+    def by_block(self, blocks: Blocks, power: int = 1) -> BlockMonomials:
+        """The conditions, or powers of them, as products over blocks."""
+        known, key = self._monomials_by_blocks, (blocks, power)
+        if key not in known:
+            known[key] = BlockMonomials(self.slots, power * self.slot_exponents, blocks)
+        return known[key]
+
     @property
     def highest_exponent(self) -> int:
         """Largest exponent of a feature, at least 2."""
@@ -138,6 +151,8 @@ class Conditions:
 
     def model(self, parameters: Parameters) -> Float:
         """Model side of each condition, of shape (n,)."""
+        if not parameters.blocks.is_diagonal:
+            return self.by_block(parameters.blocks).model(parameters)
         powers = gaussian_powers(parameters, self.highest_exponent)
         return np.asarray(self.products(powers) @ parameters.weights)
 
@@ -148,9 +163,12 @@ class Conditions:
         return result
 
     def row_variances(self, parameters: Parameters) -> Float:
-        """Variance of one row's product under the product mixture, in closed form; (n,)."""
-        powers = gaussian_powers(parameters, 2 * self.highest_exponent)
-        raw = self.products(powers[::2]) @ parameters.weights
+        """Variance of one row's product under the mixture, in closed form; (n,)."""
+        if parameters.blocks.is_diagonal:
+            powers = gaussian_powers(parameters, 2 * self.highest_exponent)
+            raw = self.products(powers[::2]) @ parameters.weights
+        else:
+            raw = self.by_block(parameters.blocks, 2).model(parameters)
         # Rounding errors of the difference are about 1e-16·raw: it must stay clear of zero.
         return np.asarray(np.maximum(raw - self.model(parameters) ** 2, 1e-12 * (1.0 + raw)))
 
@@ -278,17 +296,22 @@ def build_conditions(
     limit: int | None = None,
     rng: np.random.Generator | None = None,
     highest_power: int = 2,
+    blocks: Blocks | None = None,
 ) -> Conditions:
     """Conditions of all orders up to `highest`, and squares with up to `squared_order` others.
 
     Where there are more than `limit`, the lowest orders are complete and a random share of the
     order that exceeds the limit is taken. Constant columns take no part. With `highest_power` above
     2, powers of single features up to it and pairs (z_j³ z_k, z_j² z_k²) take part as far as the
-    moments hold them, of more than a quarter of `limit` pairs a random share.
+    moments hold them, of more than a quarter of `limit` pairs a random share. With `blocks`,
+    products of distinct features hold at most one feature of each.
     """
     chosen: list[_Group] = []
     left = limit
-    for _, same_order in groupby(_low_groups(moments, highest, squared_order), lambda g: g.order):
+    low_groups = _low_groups(moments, highest, squared_order)
+    if blocks is not None and not blocks.is_diagonal:
+        low_groups = [group.kept(one_a_block(group.sets, blocks)) for group in low_groups]
+    for _, same_order in groupby(low_groups, lambda g: g.order):
         groups = list(same_order)
         count = sum(group.values.size for group in groups)
         if left is not None and left < count:

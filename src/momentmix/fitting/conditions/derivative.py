@@ -16,7 +16,8 @@ conditions a share of about 12 / d². The explicit table would be (2d + 1) / wid
 its product d² / 12 times slower.
 
 Parameters are ordered by feature here: the weights, then the means of feature 0 of all components,
-those of feature 1, …, then the variances; `by_feature` translates.
+those of feature 1, …, then the variances, then the covariances pair by pair; `by_feature`
+translates. With covariances the table is dense: ``DenseDerivative``.
 
 Differs from the paper: (prob:nls-w mu) is left to a general solver there. The closed form of
 ``tensor/normal_matrix.py`` needs equal noise for all entries of an order; conditions divided by
@@ -28,17 +29,19 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg.blas import dsyrk
 
 from momentmix._typing import Float, Int
 from momentmix.fitting.conditions.conditions import Conditions, columns_of, gaussian_powers
 from momentmix.mixture.parameters import Parameters, parameters_from
 
 
-def by_feature(n_components: int, n_features: int) -> Int:
-    """Places in `Parameters.flat` of the parameters ordered by feature, of shape (r + 2rd,)."""
-    size = n_components * (1 + 2 * n_features)
-    places = parameters_from(np.arange(size), n_components)
-    return np.concatenate([places.weights, places.means.T.ravel(), places.variances.T.ravel()])
+def by_feature(parameters: Parameters) -> Int:
+    """Places in `Parameters.flat` of the parameters ordered by feature, of shape (r + 2rd + …,)."""
+    size, r = parameters.n_free + 1, parameters.n_components
+    places = parameters_from(np.arange(size), r, parameters.blocks)
+    tables = [places.means, places.variances, places.covariances]
+    return np.concatenate([places.weights, *(table.T.ravel() for table in tables)])
 
 
 class Derivative(NamedTuple):
@@ -127,10 +130,34 @@ class Derivative(NamedTuple):
         return self._rows(np.arange(n))[:, :size].reshape(n, size * self.by_weight.shape[1])
 
 
+class DenseDerivative(NamedTuple):
+    """All derivatives of the conditions, each divided by the condition's noise."""
+
+    values: Float
+    n_means: int  # weights and means together: what moves without variances
+
+    def normal_matrix(self, with_variances: bool = True) -> Float:
+        """JᵀJ, parameters ordered by feature; without variances the leading part alone."""
+        return gram(self._part(with_variances))
+
+    def transposed_times(self, columns: Float, with_variances: bool = True) -> Float:
+        """Jᵀ·columns, parameters ordered by feature; columns of shape (n,) or (n, k)."""
+        return np.asarray(self._part(with_variances).T @ columns)
+
+    def table(self) -> Float:
+        """J itself, parameters ordered by feature."""
+        return self.values
+
+    def _part(self, with_variances: bool) -> Float:
+        return self.values if with_variances else self.values[:, : self.n_means]
+
+
 def derivative(
     conditions: Conditions, parameters: Parameters, noise: Float | None = None
-) -> Derivative:
+) -> Derivative | DenseDerivative:
     """The derivative at `parameters`, each row divided by its `noise` (by 1 if None)."""
+    if not parameters.blocks.is_diagonal:
+        return _by_blocks(conditions, parameters, noise)
     slots, n, n_plain = conditions.slots, conditions.size, conditions.n_plain
     width, r = slots.shape[1], parameters.n_components
     powers = columns_of(gaussian_powers(parameters, conditions.highest_exponent))  # (…, d + 1, r)
@@ -153,6 +180,29 @@ def derivative(
     return Derivative(
         conditions, by_weight, by_slot.reshape(width * n, r), by_variance.reshape(-1, r)
     )
+
+
+def gram(table: Float) -> Float:
+    """tableᵀ table by a symmetric product, which takes half the operations."""
+    # Upper triangle; what is Fortran-ordered is not copied.
+    half = dsyrk(1.0, table, trans=1) if table.flags.f_contiguous else dsyrk(1.0, table.T)
+    return np.asarray(half + np.triu(half, 1).T)
+
+
+def _by_blocks(
+    conditions: Conditions, parameters: Parameters, noise: Float | None
+) -> DenseDerivative:
+    """The derivative by the factors of each condition, one for each block."""
+    monomials, (r, d) = conditions.by_block(parameters.blocks), parameters.means.shape
+    moments, slopes = monomials.moments(parameters), monomials.slopes
+    others, by_weight = _leave_one_out(moments[monomials.slots.T])
+    scale = np.ones((conditions.size, 1)) if noise is None else 1.0 / noise[:, None]
+    others *= scale * parameters.weights
+    table = np.zeros((conditions.size, 1 + d + parameters.blocks.n_spread, r))
+    table[:, 0] = by_weight * scale
+    values = others[slopes.slots, slopes.rows] * moments[slopes.monomials]
+    table[slopes.rows, 1 + slopes.columns] = values * slopes.factors[:, None]
+    return DenseDerivative(table.reshape(conditions.size, -1), r * (1 + d))
 
 
 def _leave_one_out(factors: Float) -> tuple[Float, Float]:

@@ -1,4 +1,4 @@
-"""Correlations of monomials under a mixture of product Gaussians, in closed form.
+"""Correlations of monomials under a mixture of Gaussians, in closed form.
 
 | symbol | name here | shape |
 |---|---|---|
@@ -11,6 +11,9 @@ The polynomials are orthonormal in each component, so that second moments are pr
 coefficients. A Hermite product of s features occurs in a share of about d^−s of the monomials: one
 small product for each h costs about 2n²r operations in all, where tables of all n_basis products
 would cost n_basis·n²·r.
+
+Where features are joined, E_i[m mᵀ] is the product over blocks of the moments of two monomials of
+one block each, as in ``block_products.py``.
 """
 
 from __future__ import annotations
@@ -20,9 +23,11 @@ from math import factorial, perm, sqrt
 import numpy as np
 
 from momentmix._typing import Float, Int
+from momentmix.fitting.conditions.block_products import block_products
 from momentmix.fitting.conditions.conditions import Conditions, gaussian_powers
 from momentmix.mixture.parameters import Parameters
 
+_AT_ONCE = 32  # rows of the table of all pairs: they stay in the cache
 _LARGE = 12  # monomials that share a Hermite product; smaller products would cost only overhead
 _LEAST_VARIANCE = 1e-12  # of a monomial; that of a constant is 0
 
@@ -32,6 +37,8 @@ def monomial_correlation(conditions: Conditions, parameters: Parameters) -> tupl
 
     Coefficients are divided by the deviations first: the table of all pairs is written once.
     """
+    if not parameters.blocks.is_diagonal:
+        return _by_blocks(conditions, parameters)
     row, factors, exponents, degrees, starts, sizes = conditions.hermite_terms
     values = _coefficients(factors, exponents, degrees, parameters)
     n, mean = conditions.size, conditions.model(parameters)
@@ -51,6 +58,35 @@ def monomial_correlation(conditions: Conditions, parameters: Parameters) -> tupl
         rows, tables = row[places_of_size], values[places_of_size]  # (groups, size), (…, r)
         flat = rows[:, :, None] * n + rows[:, None, :]
         np.add.at(second.reshape(-1), flat, tables @ tables.transpose(0, 2, 1))
+    return second, scale
+
+
+def _by_blocks(conditions: Conditions, parameters: Parameters) -> tuple[Float, Float]:
+    """The same by blocks of features: products over blocks, a few rows at a time."""
+    monomials, n = conditions.by_block(parameters.blocks), conditions.size
+    moments = monomials.moments(parameters)
+    tables = block_products(monomials, parameters, moments)
+    by_component = moments[monomials.slots].prod(axis=1)  # (n, r)
+    mean = by_component @ parameters.weights
+    raw = np.ones((n, parameters.n_components))
+    for own, table in tables:
+        raw *= table[:, own, own].T
+    scale = np.sqrt(np.maximum(raw @ parameters.weights - mean**2, _LEAST_VARIANCE))
+    second = -np.outer(mean, mean)
+    wide = [(own, table[:, :, own]) for own, table in tables]  # (r, m, n)
+    part = np.empty((_AT_ONCE, n))
+    for start in range(0, n, _AT_ONCE):
+        stop = min(start + _AT_ONCE, n)
+        for i, weight in enumerate(parameters.weights):
+            product = part[: stop - start, start:]
+            product[:] = weight
+            for own, table in wide:
+                product *= table[i, own[start:stop], start:]
+            second[start:stop, start:] += product
+    second /= scale[:, None]
+    second /= scale
+    lower = np.tril_indices(n, -1)
+    second[lower] = second.T[lower]
     return second, scale
 
 

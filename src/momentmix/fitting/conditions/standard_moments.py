@@ -28,7 +28,9 @@ from momentmix._typing import Float
 from momentmix.deprecation import RenamedAttribute
 from momentmix.errors import InputError
 from momentmix.index_sets import colex_rank, index_sets, sets_without
+from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.mixture import Mixture, mixture_from
+from momentmix.mixture.prior import Structure
 from momentmix.rows.names import check_feature_names
 
 _BY_FEATURE = ("shift", "scale", "minimum", "maximum")
@@ -134,14 +136,21 @@ class StandardMoments:
         low, high = self.minimum - self.shift, self.maximum - self.shift
         return low / self.scale, high / self.scale
 
+    @property
     def total_covariance(self) -> Float:
-        """Covariance of the features over all rows, of shape (d, d): about 1 on its diagonal."""
-        d, first = self.n_features, self.orders[1]
-        total = np.diag(self.squared[0][:, 0])
-        if self.order >= 2:
+        """Covariance of the standardized features over all rows, of shape (d, d)."""
+        d, mean = self.n_features, self.orders[1]
+        table = np.diag(self.squared[0][:, 0])
+        if self.order > 1:
             j, k = index_sets(d, 2).T
-            total[j, k] = total[k, j] = self.orders[2]
-        return np.asarray(total - np.outer(first, first))
+            table[j, k] = table[k, j] = self.orders[2]
+        return np.asarray(table - np.outer(mean, mean))
+
+    def structure(self, floor: float, blocks: Blocks | None) -> Structure:
+        """Blocks and floors of the features; the moments know the total covariances of blocks."""
+        if blocks is None or blocks.is_diagonal:
+            return Structure(np.full(self.n_features, floor))
+        return Structure.of_total(floor, blocks, self.total_covariance)
 
     def column_name(self, feature: int) -> str:
         """A column of the rows as texts name it: by its name, escaped, or by its number."""

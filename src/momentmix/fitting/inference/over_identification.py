@@ -41,6 +41,7 @@ from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.correlations import Correlation, find_correlations
 from momentmix.fitting.inference.whitening import Projection, Whitening
 from momentmix.mixture import gaussian
+from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.parameters import Parameters
 
 LEAST_P_VALUE = 0.01  # of a model that is accepted: a true one fails once in a hundred fits
@@ -138,7 +139,9 @@ def check_conditions(
     `conditions` are those of `choose_conditions`, and `whitening` is theirs at the parameters,
     where they are known.
     """
-    conditions = conditions or choose_conditions(moments, parameters.n_components, rng)
+    conditions = conditions or choose_conditions(
+        moments, parameters.n_components, rng, parameters.blocks
+    )
     whitening = whitening or Whitening(conditions, parameters)
     n = moments.n_effective
     names = [moments.column_name(j) for j in range(moments.n_features)]
@@ -313,7 +316,10 @@ def _squared_length(projection: Projection, white: Float) -> Float:
 
 
 def choose_conditions(
-    moments: StandardMoments, n_components: int, rng: np.random.Generator
+    moments: StandardMoments,
+    n_components: int,
+    rng: np.random.Generator,
+    blocks: Blocks | None = None,
 ) -> Conditions:
     """Orders up to 3; a part of order 4 too where rows are many or little would be left to test.
 
@@ -325,7 +331,8 @@ def choose_conditions(
     n, d = moments.n_effective, moments.n_features
     limit = int(min(MOST_CONDITIONS, (3e10 / n_components) ** (1 / 3), max(n, FEWEST_CONDITIONS)))
     power = HIGHEST_POWER if 4 * d < limit // 2 else 4
-    n_parameters = n_components * (2 * d + 1) - 1
+    n_pairs = 0 if blocks is None else blocks.n_pairs
+    n_parameters = n_components * (2 * d + n_pairs + 1) - 1
     low_limit = max(limit // 2, limit - (power - 2) * d - limit // 4)
     conditions = build_conditions(moments, 3, 1, low_limit, rng, power)
     scarce = conditions.size - 1 < 1.1 * n_parameters + 5

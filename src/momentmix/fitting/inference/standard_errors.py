@@ -26,12 +26,19 @@ from scipy.linalg.lapack import dtrtri
 
 from momentmix._typing import Float
 from momentmix.fitting.conditions.conditions import Conditions, point_powers
-from momentmix.fitting.conditions.derivative import Derivative, by_feature, derivative
+from momentmix.fitting.conditions.derivative import (
+    DenseDerivative,
+    Derivative,
+    by_feature,
+    derivative,
+)
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.mixture import gaussian
 from momentmix.mixture.parameters import Parameters, component_places, parameters_from
 from momentmix.mixture.relative_spread import moved_spread, relative_changes, spread_changes
 from momentmix.parallel import all_threads, map_in_order
+
+AnyDerivative = Derivative | DenseDerivative
 
 _DRAWS = 4000  # rows: the standard errors themselves then have errors of about one percent
 _AT_ONCE = 100  # draws whose products are in memory at once: a few megabytes
@@ -133,7 +140,6 @@ def uncertainty_of_moment_fit(
     n_threads: int = 1,
 ) -> Uncertainty:
     """Sandwich covariance of a moment fit, bounds disregarded."""
-    r, d = parameters.means.shape
     rows, _ = gaussian.sample(parameters.normalized(), _DRAWS, rng)
     slope = derivative(conditions, parameters, noise**2)
 
@@ -143,7 +149,7 @@ def uncertainty_of_moment_fit(
         return slope.transposed_times(products)
 
     parts = [slice(start, start + _AT_ONCE) for start in range(0, _DRAWS, _AT_ONCE)]
-    influence = np.empty((r + 2 * r * d, _DRAWS), order="F")
+    influence = np.empty((parameters.n_free + 1, _DRAWS), order="F")
     for part, values in zip(parts, map_in_order(influence_of, parts, n_threads), strict=True):
         influence[:, part] = values
     model = conditions.model(parameters)
@@ -154,7 +160,7 @@ def uncertainty_of_moment_fit(
         influence /= root.scale[:, None]
         solved = cho_solve((root.triangle, True), influence, overwrite_b=True, check_finite=False)
     solved /= root.scale[:, None] * np.sqrt(_DRAWS * n_effective)
-    return Uncertainty(parameters, solved[np.argsort(by_feature(r, d))], False)
+    return Uncertainty(parameters, solved[np.argsort(by_feature(parameters))], False)
 
 
 class CurvatureRoot(NamedTuple):
@@ -169,16 +175,27 @@ class CurvatureRoot(NamedTuple):
         spread = np.sqrt(np.einsum("ij,ij->j", inverse, inverse))
         return np.asarray(spread / self.scale)
 
+    def factor(self) -> Float:
+        """A factor of (JᵀJ)⁻¹."""
+        inverse, _ = dtrtri(self.triangle, lower=1)
+        return np.asarray((np.tril(inverse) / self.scale).T)
 
-def deviations_of(derivatives: Derivative, n_components: int) -> Parameters:
+
+def deviations_of(derivatives: AnyDerivative, parameters: Parameters) -> Parameters:
     """Standard errors as if the noise of the conditions were independent."""
-    d = derivatives.conditions.n_features
-    flat = np.empty(n_components * (1 + 2 * d))
-    flat[by_feature(n_components, d)] = curvature_root(derivatives).deviations()
-    return parameters_from(flat, n_components)
+    flat = np.empty(parameters.n_free + 1)
+    flat[by_feature(parameters)] = curvature_root(derivatives).deviations()
+    return parameters_from(flat, parameters.n_components, parameters.blocks)
 
 
-def curvature_root(derivatives: Derivative) -> CurvatureRoot:
+def uncertainty_of_noise(derivatives: AnyDerivative, parameters: Parameters) -> Uncertainty:
+    """Covariance as if the noise of the conditions were independent: (JᵀJ)⁻¹."""
+    factor = np.empty((parameters.n_free + 1,) * 2)
+    factor[by_feature(parameters)] = curvature_root(derivatives).factor()
+    return Uncertainty(parameters, factor, on_log_scale=False)
+
+
+def curvature_root(derivatives: AnyDerivative) -> CurvatureRoot:
     """Cholesky factor of JᵀJ, scaled to diagonal 1.
 
     1e-8 is added to the diagonal, so that directions without information have a standard error of

@@ -13,12 +13,12 @@ from functools import cached_property
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, helmert, solve_triangular
-from scipy.linalg.blas import dsyrk, dtrmm
+from scipy.linalg.blas import dtrmm
 from scipy.linalg.lapack import dpotrf, dpstrf, dtrtri, dtrtrs
 
 from momentmix._typing import Float
 from momentmix.fitting.conditions.conditions import Conditions
-from momentmix.fitting.conditions.derivative import derivative
+from momentmix.fitting.conditions.derivative import derivative, gram
 from momentmix.fitting.conditions.monomial_covariance import monomial_correlation
 from momentmix.mixture.parameters import Parameters
 from momentmix.parallel import all_threads
@@ -143,13 +143,6 @@ class Projection:
         """What is left of whitened columns beside the span of the slopes."""
         along = cho_solve((self._root, True), self.slopes.T @ whitened, check_finite=False)
         return np.asarray(whitened - self.slopes @ along)
-
-
-def gram(table: Float) -> Float:
-    """tableᵀ table by a symmetric product, which takes half the operations."""
-    # Upper triangle; what is Fortran-ordered is not copied.
-    half = dsyrk(1.0, table, trans=1) if table.flags.f_contiguous else dsyrk(1.0, table.T)
-    return np.asarray(half + np.triu(half, 1).T)
 
 
 def _tangent(table: Float, parameters: Parameters) -> Float:

@@ -1,11 +1,11 @@
-"""Candidate means from random partitions of the features.
+"""Candidate means from random partitions of the blocks of features.
 
 | paper symbol | name here | shape |
 |---|---|---|
-| A, B, C | ``PartitionShape.left``, ``PartitionShape.right`` features, the rest | |
-| φ_A(y): products of ≤ p features of A, 1 included | rows of ``cross`` | F(a, p) |
-| M = E[φ_A φ_Bᵀ] = Φ_A diag(ω) Φ_Bᵀ | ``cross`` | (F(a, p), F(b, q)) |
-| E[z_c φ_A φ_Bᵀ] = Φ_A diag(ω μ_c) Φ_Bᵀ | ``slices[c]`` | (F(a, p), F(b, q)) |
+| A, B, C | ``PartitionShape.left``, ``PartitionShape.right`` blocks, the rest | |
+| φ_A(y): products of ≤ p features of different blocks of A, and 1 | rows of ``cross`` | F_A(p) |
+| M = E[φ_A φ_Bᵀ] = Φ_A diag(ω) Φ_Bᵀ | ``cross`` | (F_A(p), F_B(q)) |
+| E[z_c φ_A φ_Bᵀ] = Φ_A diag(ω μ_c) Φ_Bᵀ | ``slices[c]`` | (F_A(p), F_B(q)) |
 | N_c = Uᵀ E[z_c φ_A φ_Bᵀ] V S⁻¹ | ``operators[c]`` | (r, r) |
 
 The N_c share their eigenvectors P; their eigenvalues are the means' coordinates c. U P and V S P⁻ᵀ,
@@ -23,49 +23,65 @@ from typing import NamedTuple
 import numpy as np
 
 from momentmix._typing import Float, Int
-from momentmix.capacity import count_monomials
+from momentmix.capacity import block_partitions, block_sizes, count_block_monomials
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.index_sets import colex_rank, index_sets
+from momentmix.mixture.blocks import Blocks, one_a_block
 
 
 class PartitionShape(NamedTuple):
-    """Sizes and degrees of one partition, and the number of components it can tell apart."""
+    """Blocks of each size in A and in B, degrees, and the number of components it tells apart."""
 
-    left: int
-    right: int
+    left: tuple[int, ...]
+    right: tuple[int, ...]
     left_degree: int
     right_degree: int
     rank: int
 
 
-def partition_shapes(n_features: int, order: int, n_components: int) -> list[PartitionShape]:
+def partition_shapes(blocks: Blocks, order: int, n_components: int) -> list[PartitionShape]:
     """Partitions that can tell `n_components` apart, those of the largest rank first.
 
     A partition that leaves more features to C separates the eigenvalues better, so of equal rank
     the one with the largest C comes first.
     """
+    sizes, counts = block_sizes(blocks)
+    pairs = list(block_partitions(counts))
     best_shapes: dict[tuple[int, int], PartitionShape] = {}
     for p in range(1, order - 1):
         q = order - 1 - p
-        for a in range(1, n_features - 1):
-            for b in range(1, n_features - a):
-                rank = min(count_monomials(a, p), count_monomials(b, q))
-                rest = n_features - a - b
-                best = best_shapes.get((p, rest))
-                if rank >= n_components and (best is None or rank > best.rank):
-                    best_shapes[p, rest] = PartitionShape(a, b, p, q, rank)
-    return sorted(best_shapes.values(), key=lambda x: (-x.rank, x.left + x.right))
+        for left, right in pairs:
+            rank = min(
+                count_block_monomials(sizes, left, p), count_block_monomials(sizes, right, q)
+            )
+            inside = _n_features(sizes, left) + _n_features(sizes, right)
+            best = best_shapes.get((p, inside))
+            if rank >= n_components and (best is None or rank > best.rank):
+                best_shapes[p, inside] = PartitionShape(left, right, p, q, rank)
+    return sorted(
+        best_shapes.values(),
+        key=lambda x: (-x.rank, _n_features(sizes, x.left) + _n_features(sizes, x.right)),
+    )
+
+
+def _n_features(sizes: tuple[int, ...], counts: tuple[int, ...]) -> int:
+    return sum(size * count for size, count in zip(sizes, counts, strict=True))
 
 
 def draw_candidates(
-    moments: StandardMoments, n_components: int, n_draws: int, rng: np.random.Generator
+    moments: StandardMoments,
+    n_components: int,
+    n_draws: int,
+    rng: np.random.Generator,
+    blocks: Blocks | None = None,
 ) -> Float:
     """Means of components proposed by `n_draws` random partitions, of shape (n, n_features).
 
     Candidates outside the range of the data are moved to its edge; those that are not finite are
     left out.
     """
-    shapes = partition_shapes(moments.n_features, moments.order, n_components)
+    blocks = blocks or Blocks(moments.n_features)
+    shapes = partition_shapes(blocks, moments.order, n_components)
     if not shapes:
         return np.zeros((0, moments.n_features))
     # Rank to spare makes the singular values robust; several shapes make the draws different.
@@ -75,8 +91,8 @@ def draw_candidates(
     proposals = []
     for _ in range(n_draws):
         shape = shapes[int(rng.integers(len(shapes)))]
-        features = rng.permutation(moments.n_features)
-        proposals.append(_one_partition(moments, features, shape, n_components, rng))
+        parts = _split(rng.permutation(len(blocks.partition)), blocks, shape)
+        proposals.append(_one_partition(moments, parts, shape, blocks, n_components, rng))
     candidates = np.concatenate(proposals)
     candidates = candidates[np.isfinite(candidates).all(axis=1)]
     return np.clip(candidates, *moments.standard_range)
@@ -84,13 +100,15 @@ def draw_candidates(
 
 def _one_partition(
     moments: StandardMoments,
-    features: Int,
+    parts: tuple[Int, Int, Int],
     shape: PartitionShape,
+    blocks: Blocks,
     n_components: int,
     rng: np.random.Generator,
 ) -> Float:
-    left, right, rest = _split(features, shape)
-    left_sets, right_sets = _sets(left, shape.left_degree), _sets(right, shape.right_degree)
+    left, right, rest = parts
+    left_sets = _sets(left, shape.left_degree, blocks)
+    right_sets = _sets(right, shape.right_degree, blocks)
     cross = _gather(moments, left_sets, right_sets, None)
     u, s, vt = np.linalg.svd(cross, full_matrices=False)
     r = n_components
@@ -111,28 +129,37 @@ def _one_partition(
     return np.asarray(means.real)
 
 
-def cross_moments(moments: StandardMoments, features: Int, shape: PartitionShape) -> Float:
-    """E[φ_A φ_Bᵀ] of one partition, of shape (F(a, p), F(b, q))."""
-    left, right, _ = _split(features, shape)
-    return _gather(moments, _sets(left, shape.left_degree), _sets(right, shape.right_degree), None)
+def cross_moments(
+    moments: StandardMoments, parts: tuple[Int, Int, Int], shape: PartitionShape, blocks: Blocks
+) -> Float:
+    """E[φ_A φ_Bᵀ] of one partition, of shape (F_A(p), F_B(q))."""
+    left, right, _ = parts
+    left_sets = _sets(left, shape.left_degree, blocks)
+    return _gather(moments, left_sets, _sets(right, shape.right_degree, blocks), None)
 
 
-def least_components(moments: StandardMoments, rng: np.random.Generator) -> int:
+def least_components(
+    moments: StandardMoments, rng: np.random.Generator, blocks: Blocks | None = None
+) -> int:
     """Number of components that the moments need at least: singular values far above noise.
 
-    Where all rows are of r components, E[z_A z_Bᵀ] of features A and others B has rank r − 1 at
-    most, and E[φ_A φ_Bᵀ] has rank r.
+    Where all rows are of r components, E[z_A z_Bᵀ] of features A and others B of other blocks has
+    rank r − 1 at most, and E[φ_A φ_Bᵀ] has rank r.
     """
-    return max(_rank_of_products(moments, rng), 1 + _rank_of_covariance(moments, rng))
+    blocks = blocks or Blocks(moments.n_features)
+    return max(
+        _rank_of_products(moments, rng, blocks), 1 + _rank_of_covariance(moments, rng, blocks)
+    )
 
 
-def _rank_of_products(moments: StandardMoments, rng: np.random.Generator) -> int:
-    shapes = partition_shapes(moments.n_features, moments.order, 1)
+def _rank_of_products(moments: StandardMoments, rng: np.random.Generator, blocks: Blocks) -> int:
+    shapes = partition_shapes(blocks, moments.order, 1)
     if not shapes:
         return 1
     counts = []
     for _ in range(8):  # the median of eight random partitions does not hang on one of them
-        cross = cross_moments(moments, rng.permutation(moments.n_features), shapes[0])
+        parts = _split(rng.permutation(len(blocks.partition)), blocks, shapes[0])
+        cross = cross_moments(moments, parts, shapes[0], blocks)
         values = np.linalg.svd(cross, compute_uv=False)
         # Entries have a noise of about 2/√N each, products of heavy columns a little more. The
         # largest singular value of such noise is about 2/√N·(√rows + √columns); three times
@@ -142,14 +169,14 @@ def _rank_of_products(moments: StandardMoments, rng: np.random.Generator) -> int
     return max(1, int(np.median(counts)))
 
 
-def _rank_of_covariance(moments: StandardMoments, rng: np.random.Generator) -> int:
+def _rank_of_covariance(moments: StandardMoments, rng: np.random.Generator, blocks: Blocks) -> int:
     """Largest rank of E[z_A z_Bᵀ] that twenty random halves show.
 
     The noise of an entry is known from E z_j² z_k². The largest singular value of noise alone is
     about √a + √b times that of an entry; twice that is not reached by chance in twenty draws.
     """
-    d = moments.n_features
-    if d < 2 or moments.order < 2 or moments.two_squares is None:
+    d, n_blocks = moments.n_features, len(blocks.partition)
+    if n_blocks < 2 or moments.order < 2 or moments.two_squares is None:
         return 0
     i, k = index_sets(d, 2).T
     pairs, squares = np.zeros((d, d)), np.zeros((d, d))
@@ -157,7 +184,9 @@ def _rank_of_covariance(moments: StandardMoments, rng: np.random.Generator) -> i
     squares[i, k] = squares[k, i] = moments.two_squares
     best = 0
     for _ in range(20):
-        left, right = np.split(rng.permutation(d), [d // 2])
+        left, right = (
+            _features(part, blocks) for part in np.split(rng.permutation(n_blocks), [n_blocks // 2])
+        )
         part = np.ix_(left, right)
         largest = float(np.sqrt(np.max(squares[part] - pairs[part] ** 2)))  # NaN: not known
         noise = 2.0 * largest * (np.sqrt(left.size) + np.sqrt(right.size))
@@ -166,14 +195,33 @@ def _rank_of_covariance(moments: StandardMoments, rng: np.random.Generator) -> i
     return best
 
 
-def _split(features: Int, shape: PartitionShape) -> tuple[Int, Int, Int]:
-    left, right, rest = np.split(features, [shape.left, shape.left + shape.right])
-    return np.sort(left), np.sort(right), np.sort(rest)
+def _split(order: Int, blocks: Blocks, shape: PartitionShape) -> tuple[Int, Int, Int]:
+    """Features of A, B and C: of each size of blocks the first in `order` go to A, then to B."""
+    if blocks.is_diagonal:
+        a, b = shape.left[0], shape.right[0]
+        left, right, rest = np.split(order, [a, a + b])
+        return np.sort(left), np.sort(right), np.sort(rest)
+    sizes, _ = block_sizes(blocks)
+    widths = np.array([len(block) for block in blocks.partition])[order]
+    parts: tuple[list[Int], list[Int], list[Int]] = [], [], []
+    for size, a, b in zip(sizes, shape.left, shape.right, strict=True):
+        for part, own in zip(parts, np.split(order[widths == size], [a, a + b]), strict=True):
+            part.append(own)
+    left, right, rest = (_features(np.concatenate(part), blocks) for part in parts)
+    return left, right, rest
 
 
-def _sets(features: Int, degree: int) -> list[Int]:
-    """Index sets of at most `degree` of the features, by size."""
-    return [features[index_sets(features.size, s)] for s in range(min(degree, features.size) + 1)]
+def _features(numbers: Int, blocks: Blocks) -> Int:
+    """Features of some blocks, ascending; blocks of one in the order given."""
+    if blocks.is_diagonal:
+        return numbers
+    return np.flatnonzero(np.isin(blocks.block_of, numbers))
+
+
+def _sets(features: Int, degree: int, blocks: Blocks) -> list[Int]:
+    """Index sets of at most `degree` of the features, no two of one block, by size."""
+    sets = [features[index_sets(features.size, s)] for s in range(min(degree, features.size) + 1)]
+    return sets if blocks.is_diagonal else [own[one_a_block(own, blocks)] for own in sets]
 
 
 def _gather(

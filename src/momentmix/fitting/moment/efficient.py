@@ -23,8 +23,9 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
 
 from momentmix._typing import Float
 from momentmix.fitting.conditions.conditions import Conditions
-from momentmix.fitting.conditions.derivative import by_feature, derivative
-from momentmix.fitting.inference.whitening import Whitening, gram
+from momentmix.fitting.conditions.derivative import by_feature, derivative, gram
+from momentmix.fitting.inference.whitening import Whitening
+from momentmix.fitting.moment.polish import Bounds
 from momentmix.mixture.parameters import Parameters, parameters_from
 
 _SUM_WEIGHT = 1e3  # of the condition Σ ω = 1, in units of one row's noise: it holds to 6 digits
@@ -44,7 +45,7 @@ class Efficient(NamedTuple):
 def efficient_polish(
     conditions: Conditions,
     start: Parameters,
-    bounds: tuple[Float, Float],
+    bounds: Bounds,
     n_effective: float,
     max_rounds: int,
     whitening: Whitening | None = None,
@@ -73,7 +74,7 @@ def efficient_polish(
         if n_effective * fallen < _TOLERANCE:
             break
     _, slopes = _linearized(conditions, current, whitening)
-    order = by_feature(*current.means.shape)
+    order = by_feature(current)
     factor = np.empty((order.size, order.size))
     factor[order] = _inverse_root(slopes, current.n_components) / np.sqrt(n_effective)
     return Efficient(current, whitening, factor)
@@ -88,13 +89,12 @@ def _criterion(conditions: Conditions, whitening: Whitening, n_effective: float)
 def efficient_step(
     conditions: Conditions,
     current: Parameters,
-    bounds: tuple[Float, Float],
+    bounds: Bounds,
     whitening: Whitening,
 ) -> tuple[Parameters, float, float]:
     """Parameters after one step, their cost, and how much it fell; bounds by projection."""
-    r, d = current.means.shape
-    order = by_feature(r, d)
-    lower, upper = (bound[order] for bound in bounds)
+    r, order = current.n_components, by_feature(current)
+    lower, upper = bounds.lower[order], bounds.upper[order]
     residual, slopes = _linearized(conditions, current, whitening)
     cost = float(residual @ residual)
     theta = np.clip(current.flat()[order], lower, upper)
@@ -102,7 +102,7 @@ def efficient_step(
     for damping in _DAMPINGS:
         flat = np.empty_like(theta)
         flat[order] = np.clip(theta + step(damping), lower, upper)
-        moved = parameters_from(flat, r).normalized()
+        moved = bounds.within(parameters_from(flat, r, current.blocks).normalized())
         error = whitening.whiten(conditions.values - conditions.model(moved))
         moved_cost = float(error @ error)
         if moved_cost < cost:

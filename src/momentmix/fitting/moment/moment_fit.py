@@ -17,12 +17,14 @@ uncertainty of the mean is added. With exact moments both corrections vanish.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import log_ndtr
 
 from momentmix._typing import Float
+from momentmix.capacity import count_monomials
 from momentmix.errors import DecompositionError
 from momentmix.fitting.conditions.conditions import Conditions, build_conditions
 from momentmix.fitting.conditions.derivative import derivative
@@ -38,17 +40,18 @@ from momentmix.fitting.inference.standard_errors import (
     Uncertainty,
     deviations_of,
     uncertainty_of_moment_fit,
+    uncertainty_of_noise,
 )
 from momentmix.fitting.inference.whitening import Whitening
 from momentmix.fitting.moment.candidates import draw_candidates
 from momentmix.fitting.moment.efficient import Efficient, efficient_polish, efficient_step
-from momentmix.fitting.moment.polish import Polished, Stopping, parameter_bounds, polish
+from momentmix.fitting.moment.polish import Bounds, Polished, Stopping, parameter_bounds, polish
 from momentmix.fitting.moment.selection import select_means
 from momentmix.fitting.moment.splits import split_starts
-from momentmix.fitting.moment.variances import fit_variances
-from momentmix.mixture.blocks import Blocks, spread_of
-from momentmix.mixture.parameters import Parameters
-from momentmix.mixture.prior import Structure
+from momentmix.fitting.moment.variances import fit_spread
+from momentmix.mixture.blocks import Blocks, matrices_of, spread_of
+from momentmix.mixture.parameters import Parameters, parameters_from
+from momentmix.mixture.prior import Structure, from_eigenvalues
 from momentmix.parallel import few_threads, map_in_order
 
 HIGHEST_PLAIN = 4  # orders that take part in selection and polish; candidates may use more
@@ -62,6 +65,8 @@ SPLIT_CONDITIONS = 500
 CLEAR_DIFFERENCE = 12.0  # of two criteria: e⁶ between likelihoods
 EFFICIENT_BELOW = 500  # parameters; with more, splits and efficient steps take minutes
 FIRST_ROUNDS = 1  # of efficient steps, to compare options
+EFFICIENT_BLOCKS_BELOW = 1000  # where features are joined: other weights lose too much
+MOST_LAST_CONDITIONS = 3500  # of the last steps where features are joined; a second a step
 LARGE = 2000  # parameters from which a round takes most of a minute: one only
 
 
@@ -113,20 +118,34 @@ class MomentFit:
     raw: Parameters
     uncertainty: Uncertainty | None
     rivals: list[Parameters]
+    structure: Structure | None = None
+
+    @cached_property
+    def _errors(self) -> Uncertainty | Parameters:
+        assert self.uncertainty is not None
+        is_diagonal = self.parameters.blocks.is_diagonal
+        return self.uncertainty.deviations() if is_diagonal else self.uncertainty
+
+    def usable(self, drawn: Parameters) -> Parameters:
+        """Parameters drawn from the uncertainty, with covariances raised as those of the answer."""
+        assert self.structure is not None
+        return resolvable(drawn, self._errors, self.structure)
 
 
 def one_component(
     moments: StandardMoments, floor: float, blocks: Blocks | None = None
 ) -> Parameters:
-    """One component: mean 0 and variance 1 of standardized features, in closed form."""
+    """One component: mean 0 and variance 1 of standardized features, in closed form.
+
+    Features of one block have the covariances of all rows.
+    """
     mean = moments.orders[1][None, :]
+    if blocks is not None and not blocks.is_diagonal:
+        spread = spread_of(moments.total_covariance[None], blocks)
+        start = Parameters(np.ones(1), mean, np.ones_like(mean), None, blocks).with_spread(spread)
+        return moments.structure(floor, blocks).raised(start)
     variance = np.maximum(moments.squared[0][:, 0] - mean[0] ** 2, floor)
-    if blocks is None or blocks.is_diagonal:
-        return Parameters(np.ones(1), mean, variance[None, :])
-    total = moments.total_covariance()
-    spread = spread_of(total, blocks)[None]
-    p = Parameters(np.ones(1), mean, variance[None, :], blocks=blocks).with_spread(spread)
-    return Structure.of_total(floor, blocks, total).raised(p)
+    return Parameters(np.ones(1), mean, variance[None, :])
 
 
 def fit_moments(
@@ -138,8 +157,9 @@ def fit_moments(
     parent: Parameters | None = None,
     is_needed: bool = False,
     n_threads: int = 1,
+    blocks: Blocks | None = None,
 ) -> MomentFit:
-    """Weights, means and variances from moments alone.
+    """Weights, means, variances and covariances within blocks from moments alone.
 
     Parameters
     ----------
@@ -156,10 +176,13 @@ def fit_moments(
         Whether the rank of the moments shows so many components. Then partitions determine the
         means, and splits are tried only if that answer is not accepted.
     n_threads : int
+    blocks : Blocks, optional
+        Features that may be correlated within components; by default none are.
     """
+    structure = moments.structure(floor, blocks)
     if n_components == 1:
-        return _closed_form(moments, floor, rng)
-    search = _Search(moments, n_components, rng, floor, effort, n_threads)
+        return _closed_form(moments, floor, structure, rng)
+    search = _Search(moments, n_components, rng, floor, structure, effort, n_threads)
     search.run(parent, is_needed)
     return search.result()
 
@@ -173,20 +196,25 @@ class _Search:
         n_components: int,
         rng: np.random.Generator,
         floor: float,
+        structure: Structure,
         effort: Effort,
         n_threads: int,
     ) -> None:
         self.moments, self.rng, self.floor, self.effort = moments, rng, floor, effort
-        self.n_threads = n_threads
+        self.structure, self.n_threads = structure, n_threads
         self.r, d = n_components, moments.n_features
-        self.n_parameters = n_components * (2 * d + 1)
+        self.blocks = structure.blocks or Blocks(d)
+        self.n_parameters = n_components * (1 + d + self.blocks.n_spread)
         # Conditions: time is bounded, parameters over-determined.
         limit = max(4000, 4 * self.n_parameters)
-        self.plain = build_conditions(moments, HIGHEST_PLAIN, limit=limit, rng=rng)
+        self.plain = build_conditions(
+            moments, HIGHEST_PLAIN, limit=limit, rng=rng, blocks=self.blocks
+        )
         self.full = build_conditions(moments, HIGHEST_PLAIN, 2, limit, rng, HIGHEST_POWER)
-        self.tested = choose_conditions(moments, n_components, rng)
-        self.bounds = parameter_bounds(moments, floor, n_components)
-        self.is_efficient = effort.to_the_end and self.n_parameters < EFFICIENT_BELOW
+        self.tested = choose_conditions(moments, n_components, rng, self.blocks)
+        self.bounds = parameter_bounds(moments, structure, n_components)
+        most = EFFICIENT_BELOW if self.blocks.is_diagonal else EFFICIENT_BLOCKS_BELOW
+        self.is_efficient = effort.to_the_end and self.n_parameters < most
         self.pool, self.tried = np.zeros((0, d)), list[_Tried]()
 
     @property
@@ -217,20 +245,23 @@ class _Search:
     def from_partitions(self) -> Polished:
         """An answer from the means that further partitions and those before them propose."""
         moments, r, rng = self.moments, self.r, self.rng
-        self.pool = np.concatenate([self.pool, draw_candidates(moments, r, DRAWS_PER_ROUND, rng)])
+        drawn = draw_candidates(moments, r, DRAWS_PER_ROUND, rng, self.blocks)
+        self.pool = np.concatenate([self.pool, drawn])
         previous = self.best.parameters if self.tried else None
-        start = _select_and_polish(moments, self.plain, self.pool, r, self.floor, previous)
+        start = _select_and_polish(moments, self.plain, self.pool, r, self.structure, previous)
         if start.n_components < r:
             start = _split_heaviest(start, r, rng)
         stops = [Stopping(steps, ROUGH, PATIENCE) for steps in self.effort.joint_steps]
-        polished = _joint_polish(self.full, start, moments, self.floor, stops)
+        polished = _joint_polish(self.full, start, moments, self.bounds, stops)
         self.pool = np.concatenate([self.pool, polished.parameters.means])
         return polished
 
     def add_splits(self, parent: Parameters | None) -> None:
         """The best splits of an answer with one component less."""
         if parent is None:
-            parent = fit_moments(self.moments, self.r - 1, self.rng, self.floor, START).raw
+            parent = fit_moments(
+                self.moments, self.r - 1, self.rng, self.floor, START, blocks=self.blocks
+            ).raw
         # One is enough to see whether an accepted answer has a rival.
         count = 1 if any(option.is_accepted for option in self.tried) else 2
         splits = _best_splits(self.moments, parent, self.bounds, self.rng, self.n_threads)
@@ -249,36 +280,50 @@ class _Search:
         criterion = test.statistic + whitening.log_determinant
         self.tried.append(_Tried(p, test, efficient, criterion))
 
+    def last_conditions(self) -> Conditions:
+        """Conditions of the last steps: those of the test, or all of order 3 where that has fewer.
+
+        Covariances within a block take part in few of them each: a share would not determine them.
+        """
+        d = self.moments.n_features
+        n_low = count_monomials(d, 3) - 1 + d * d  # z_j² and z_j² z_k too
+        if self.blocks.is_diagonal or self.tested.n_low >= min(n_low, MOST_LAST_CONDITIONS):
+            return self.tested
+        limit = min(n_low + 1, MOST_LAST_CONDITIONS)
+        conditions = build_conditions(self.moments, 3, 1, limit, self.rng, HIGHEST_POWER)
+        return conditions.subset(np.arange(1, conditions.size))
+
     def result(self) -> MomentFit:
         """The best answer after its last steps, and its rivals."""
-        best, effort, floor = self.best, self.effort, self.floor
-        rivals = [x.usable(floor) for x in self.tried if x is not best and x.rivals(best)]
+        best, effort, structure = self.best, self.effort, self.structure
+        rivals = [x.usable(structure) for x in self.tried if x is not best and x.rivals(best)]
         n, last = self.moments.n_effective, best.efficient
         if last is not None:
             if effort.last_rounds:
-                p, whitening = last.parameters, last.whitening
+                conditions = self.last_conditions()
+                whitening = last.whitening if conditions is self.tested else None
                 last = efficient_polish(
-                    self.tested, p, self.bounds, n, effort.last_rounds, whitening
+                    conditions, last.parameters, self.bounds, n, effort.last_rounds, whitening
                 )
             uncertainty = Uncertainty(last.parameters, last.factor, on_log_scale=False)
-            answer = resolvable_variances(last.parameters, uncertainty.deviations(), floor)
-            return MomentFit(answer, last.parameters, uncertainty, rivals)
+            answer = resolvable(last.parameters, uncertainty, structure)
+            return MomentFit(answer, last.parameters, uncertainty, rivals, structure)
         if not effort.to_the_end:
             noise = _noise(self.full, best.parameters, n)
             slope = derivative(self.full, best.parameters, noise)
-            deviations = deviations_of(slope, self.r)
-            answer = resolvable_variances(best.parameters, deviations, floor)
-            return MomentFit(answer, best.parameters, None, rivals)
+            errors_of = deviations_of if structure.is_diagonal else uncertainty_of_noise
+            answer = resolvable(best.parameters, errors_of(slope, best.parameters), structure)
+            return MomentFit(answer, best.parameters, None, rivals, structure)
         # Standard errors are those of the minimum, so the minimum has to be reached. A step costs
         # about n_parameters³ operations: the number is that of a few seconds.
         stop = Stopping(int(np.clip(2e11 / self.n_parameters**3, 5, 40)), tolerance=1e-3)
-        polished = _joint_polish(self.full, best.parameters, self.moments, floor, [stop])
+        polished = _joint_polish(self.full, best.parameters, self.moments, self.bounds, [stop])
         raw = polished.parameters
         uncertainty = uncertainty_of_moment_fit(
             self.full, raw, polished.noise, n, self.rng, self.n_threads
         )
-        answer = resolvable_variances(raw, uncertainty.deviations(), floor)
-        return MomentFit(answer, raw, uncertainty, rivals)
+        answer = resolvable(raw, uncertainty, structure)
+        return MomentFit(answer, raw, uncertainty, rivals, structure)
 
 
 class _Tried(NamedTuple):
@@ -300,12 +345,12 @@ class _Tried(NamedTuple):
         test = self.test
         return test is None or not test.testable or test.p_value >= LEAST_P_VALUE
 
-    def usable(self, floor: float) -> Parameters:
+    def usable(self, structure: Structure) -> Parameters:
         """The parameters with variances that the moments can resolve."""
         if self.efficient is None:
             return self.parameters
         p, factor = self.parameters, self.efficient.factor
-        return resolvable_variances(p, Uncertainty(p, factor, False).deviations(), floor)
+        return resolvable(p, Uncertainty(p, factor, False), structure)
 
     def rivals(self, best: _Tried) -> bool:
         """Whether the moments prefer the best one hardly to this one."""
@@ -315,7 +360,7 @@ class _Tried(NamedTuple):
 def _best_splits(
     moments: StandardMoments,
     parent: Parameters,
-    bounds: tuple[Float, Float],
+    bounds: Bounds,
     rng: np.random.Generator,
     n_threads: int = 1,
 ) -> list[Parameters]:
@@ -339,12 +384,15 @@ def _best_splits(
     return starts[:2]
 
 
-def _closed_form(moments: StandardMoments, floor: float, rng: np.random.Generator) -> MomentFit:
+def _closed_form(
+    moments: StandardMoments, floor: float, structure: Structure, rng: np.random.Generator
+) -> MomentFit:
     """The same for one component; its variances are known as well as those of the columns."""
-    p, conditions = one_component(moments, floor), build_conditions(moments, 1, 0)
+    p = one_component(moments, floor, structure.blocks)
+    conditions = build_conditions(moments, 1 if structure.is_diagonal else 2, 0)
     noise = _noise(conditions, p, moments.n_effective)
     uncertainty = uncertainty_of_moment_fit(conditions, p, noise, moments.n_effective, rng)
-    return MomentFit(p, p, uncertainty, [])
+    return MomentFit(p, p, uncertainty, [], structure)
 
 
 def _noise(conditions: Conditions, parameters: Parameters, n_effective: float) -> Float:
@@ -360,7 +408,7 @@ def _select_and_polish(
     plain: Conditions,
     pool: Float,
     r: int,
-    floor: float,
+    structure: Structure,
     previous: Parameters | None = None,
 ) -> Parameters:
     """Choice among the pool, polish of the means; noise equal at first, then that of `previous`."""
@@ -374,45 +422,74 @@ def _select_and_polish(
             "rows, fewer components, or pass the rows themselves with refine='auto'.",
             condition="independence-basis",
         )
+    # No two features of one block: the covariances within blocks do not matter.
     start = Parameters(weights, means, np.ones_like(means))
     stopping = Stopping(40, ROUGH, PATIENCE)
-    bounds = parameter_bounds(moments, floor, start.n_components)
+    bounds = parameter_bounds(moments, float(np.max(structure.floor)), start.n_components)
     means_only = polish(plain, start, bounds, noise, stopping, with_variances=False).parameters
     weights, means = means_only.weights / means_only.weights.sum(), means_only.means
-    return Parameters(weights, means, fit_variances(moments, weights, means, floor))
+    return fit_spread(moments, weights, means, structure)
 
 
 def _joint_polish(
     full: Conditions,
     start: Parameters,
     moments: StandardMoments,
-    floor: float,
+    bounds: Bounds,
     stops: list[Stopping],
 ) -> Polished:
     """Rounds of Levenberg–Marquardt, each with the noise that the parameters before imply."""
-    bounds = parameter_bounds(moments, floor, start.n_components)
     done = Polished(start, np.inf, np.ones(full.size), 1e-3)
     for stopping in stops:
         noise = _noise(full, done.parameters, moments.n_effective)
         done = polish(full, done.parameters, bounds, noise, stopping, damping=done.damping)
-        p = done.parameters
-        p = Parameters(p.weights / p.weights.sum(), p.means, p.variances)
-        done = replace(done, parameters=p)
+        done = replace(done, parameters=done.parameters.normalized())
     return done
 
 
 def _split_heaviest(start: Parameters, r: int, rng: np.random.Generator) -> Parameters:
     """Split the heaviest components until there are r, where the pool gave fewer."""
-    weights, means, variances = start.weights, start.means, start.variances
-    while weights.size < r:
-        i = int(weights.argmax())
-        offset = 0.3 * rng.normal(size=means.shape[1])  # well within a feature's deviation of 1
-        means = np.concatenate([means, means[i : i + 1] + offset])
-        means[i] -= offset
-        variances = np.concatenate([variances, variances[i : i + 1]])
-        weights = np.append(weights, weights[i] / 2)
-        weights[i] /= 2
-    return Parameters(weights, means, variances)
+    p = start
+    while p.n_components < r:
+        i = int(p.weights.argmax())
+        offset = 0.3 * rng.normal(size=p.means.shape[1])  # well within a feature's deviation of 1
+        p = Parameters.concatenate([p, p[i : i + 1]])
+        p.means[i] -= offset
+        p.means[-1] += offset
+        p.weights[[i, -1]] /= 2
+    return p
+
+
+def resolvable(
+    parameters: Parameters, errors: Uncertainty | Parameters, structure: Structure
+) -> Parameters:
+    """Variances and covariances that the moments can resolve, for use in a density.
+
+    The covariance of a block is treated as `resolvable_variances` treats a variance, in each
+    direction of its eigenvectors relative to the total covariance: eigenvalues have standard
+    errors by the delta method. `errors` may be standard errors where no features are joined.
+    """
+    deviations = errors if isinstance(errors, Parameters) else errors.deviations()
+    if structure.is_diagonal:
+        return resolvable_variances(parameters, deviations, float(np.max(structure.floor)))
+    assert isinstance(errors, Uncertainty)
+    p, d = parameters, parameters.means.shape[1]
+    floor = np.max(structure.floor)
+    alone = Parameters(p.weights, p.means, p.variances)
+    spread = p.spread
+    spread[:, :d] = resolvable_variances(alone, deviations, floor).variances
+    rows = parameters_from(np.arange(len(errors.factor)), p.n_components, p.blocks)
+    factor_of_spread, factor_of_means = errors.factor[rows.spread], errors.factor[rows.means]
+    for place, (features, places) in enumerate(p.blocks.places):
+        values, vectors = np.linalg.eigh(structure.relative(matrices_of(p.spread, places), place))
+        directions = structure.inverses[place].T @ vectors  # λ = xᵀ Σ x for each column x
+        change = np.einsum("ijkq,ijl,ikl->ilq", factor_of_spread[:, places], directions, directions)
+        shift = np.einsum("ijq,ijl->ilq", factor_of_means[:, features], directions)
+        raised = _raised(values, np.sqrt((change**2).sum(axis=2))) + (shift**2).sum(axis=2)
+        values = np.minimum(values + raised, np.maximum(values, 1.0))
+        values = np.maximum(values, structure.least(place))
+        spread[:, places] = from_eigenvalues(structure.roots[place], values, vectors)
+    return p.with_spread(spread)
 
 
 def resolvable_variances(
@@ -423,10 +500,15 @@ def resolvable_variances(
     A variance v̂ with standard error s becomes E[v | v̂, v ≥ 0] = v̂ + s·φ(v̂/s)/Φ(v̂/s), plus the
     squared standard error of its mean.
     """
-    ratio = parameters.variances / deviations.variances
-    log_density = -0.5 * ratio**2 - 0.5 * np.log(2 * np.pi)
-    raised = deviations.variances * np.exp(log_density - log_ndtr(ratio)) + deviations.means**2
+    raised = _raised(parameters.variances, deviations.variances) + deviations.means**2
     # No component is wider than all rows together: standardized features have variance 1.
     widest = np.maximum(parameters.variances, 1.0)
     variances = np.minimum(parameters.variances + raised, widest)
     return Parameters(parameters.weights, parameters.means, np.maximum(variances, floor))
+
+
+def _raised(values: Float, deviations: Float) -> Float:
+    """s·φ(v̂/s)/Φ(v̂/s): what the mean of v given v ≥ 0 exceeds its estimate by."""
+    ratio = values / deviations
+    log_density = -0.5 * ratio**2 - 0.5 * np.log(2 * np.pi)
+    return np.asarray(deviations * np.exp(log_density - log_ndtr(ratio)))

@@ -7,7 +7,8 @@
 | ‖ρ‖² | ``Polished.cost`` | scalar |
 
 Bounds (weights ≥ 0, means within the data, variances ≥ a floor) are kept by projection: a parameter
-that is on its bound and is pushed outwards is left out of the step.
+that is on its bound and is pushed outwards is left out of the step. Covariances of joined features
+are projected onto the positive definite ones.
 
 ``tensor/gauss_newton.py`` has a loop of its own: it runs without bounds to the limit of double
 precision, while this one stops where the noise of the moments makes further digits meaningless.
@@ -29,27 +30,45 @@ from momentmix.fitting.conditions.conditions import Conditions
 from momentmix.fitting.conditions.derivative import by_feature, derivative
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.mixture.parameters import Parameters, parameters_from
+from momentmix.mixture.prior import Structure
 from momentmix.parallel import all_threads
 
 _MOST_TRIALS = 12  # fourfold damping each time: a step 10⁷ times shorter that fails is no descent
 
 
+class Bounds(NamedTuple):
+    """Bounds of `Parameters.flat`, and what covariances of joined features may be."""
+
+    lower: Float
+    upper: Float
+    structure: Structure
+
+    def within(self, parameters: Parameters) -> Parameters:
+        """The parameters with covariances that are allowed; bounds of each are kept already."""
+        return parameters if self.structure.is_diagonal else self.structure.raised(parameters)
+
+
 def parameter_bounds(
-    moments: StandardMoments, floor: float, n_components: int
-) -> tuple[Float, Float]:
-    """Lower and upper bounds of `Parameters.flat`.
+    moments: StandardMoments, structure: Structure | float, n_components: int
+) -> Bounds:
+    """Bounds of the parameters; a number as structure is the least variance.
 
     Means lie within the data, variances between the floor and the largest that the range allows. No
     component is lighter than d + 1 rows: a lighter one could be as wide as it takes for any moments
-    to pass for noise.
+    to pass for noise. Covariances are bounded by the variances.
     """
+    structure = structure if isinstance(structure, Structure) else Structure(structure)
     r, (low, high) = n_components, moments.standard_range
     lightest = min((low.size + 1) / moments.n_effective, 0.1 / r)
-    least = np.full(low.size, floor)
-    largest = np.maximum((high - low) ** 2, floor)
-    lower = np.concatenate([np.full(r, lightest), np.tile(low, r), np.tile(least, r)])
-    upper = np.concatenate([np.ones(r), np.tile(high, r), np.tile(largest, r)])
-    return lower, upper
+    least = np.broadcast_to(structure.floor, low.size)
+    largest = np.maximum((high - low) ** 2, least)
+    widest = np.zeros(0)
+    if structure.blocks is not None:
+        j, k = structure.blocks.pairs.T
+        widest = np.sqrt(largest[j] * largest[k])
+    lower = [np.full(r, lightest), np.tile(low, r), np.tile(least, r), np.tile(-widest, r)]
+    upper = [np.ones(r), np.tile(high, r), np.tile(largest, r), np.tile(widest, r)]
+    return Bounds(np.concatenate(lower), np.concatenate(upper), structure)
 
 
 class Stopping(NamedTuple):
@@ -84,7 +103,7 @@ class Polished:
 def polish(
     conditions: Conditions,
     start: Parameters,
-    bounds: tuple[Float, Float],
+    bounds: Bounds,
     noise: Float,
     stopping: Stopping,
     with_variances: bool = True,
@@ -96,8 +115,7 @@ def polish(
     ----------
     conditions : Conditions
     start : Parameters
-    bounds : pair of arrays
-        As of `parameter_bounds`.
+    bounds : Bounds
     noise : array of shape (n,)
         Standard error of each observed mean; the sum 1 of the weights is the condition of order 0.
     stopping : Stopping
@@ -106,12 +124,11 @@ def polish(
     damping : float
         Of the first step; small where the start is close to the minimum.
     """
-    r, d = start.means.shape
-    order = by_feature(r, d)
-    moving = order.size if with_variances else order.size - start.variances.size
-    lower, upper = (bound[order] for bound in bounds)
+    order = by_feature(start)
+    moving = order.size if with_variances else order.size - start.spread.size
+    lower, upper = bounds.lower[order], bounds.upper[order]
     theta = np.clip(start.flat()[order], lower, upper)
-    current = _parameters(theta, order, r)
+    current = _parameters(theta, order, start)
     residual = (conditions.values - conditions.model(current)) / noise
     cost = float(residual @ residual)
     n_steps, n_slow, at_rest = 0, 0, False
@@ -129,7 +146,10 @@ def polish(
             step = _damped_step(normal, gradient, diagonal * damping, free)
             trial = theta.copy()
             trial[:moving] = np.clip(x + step, low, high)
-            parameters = _parameters(trial, order, r)
+            parameters = _parameters(trial, order, start)
+            if with_variances and not start.blocks.is_diagonal:
+                parameters = bounds.within(parameters)
+                trial = parameters.flat()[order]
             new_residual = (conditions.values - conditions.model(parameters)) / noise
             new_cost = float(new_residual @ new_residual)
             if new_cost < cost:
@@ -152,11 +172,11 @@ def polish(
     return Polished(current, cost, noise, damping)
 
 
-def _parameters(theta: Float, order: NDArray[np.int64], n_components: int) -> Parameters:
+def _parameters(theta: Float, order: NDArray[np.int64], like: Parameters) -> Parameters:
     """Parameters from a vector ordered by feature."""
     flat = np.empty_like(theta)
     flat[order] = theta
-    return parameters_from(flat, n_components)
+    return parameters_from(flat, like.n_components, like.blocks)
 
 
 def _damped_step(normal: Float, gradient: Float, damping: Float, free: NDArray[np.bool_]) -> Float:

@@ -63,6 +63,13 @@ def _residuals(moments: StandardMoments, parent: Parameters) -> tuple[Float, Flo
     squares[i, k] = squares[k, i] = moments.two_squares
     cubes -= (w[:, None] * powers[3]).T @ powers[1]
     squares -= (w[:, None] * powers[2]).T @ powers[2]
+    for (j, k), covariance in zip(parent.blocks.pairs.tolist(), parent.covariances.T, strict=True):
+        # E z_j³ z_k = E z_j³ E z_k + 3 E z_j² Σ_jk; E z_j² z_k² has 4 μ_j μ_k Σ_jk + 2 Σ_jk² more.
+        cubes[j, k] -= 3 * w @ (powers[2, :, j] * covariance)
+        cubes[k, j] -= 3 * w @ (powers[2, :, k] * covariance)
+        more = w @ ((4 * powers[1, :, j] * powers[1, :, k] + 2 * covariance) * covariance)
+        squares[j, k] -= more
+        squares[k, j] -= more
     diagonal = moments.powers[1] - w @ powers[4]
     np.fill_diagonal(cubes, diagonal)
     np.fill_diagonal(squares, diagonal)
@@ -81,11 +88,15 @@ def _split(
     """Component c as two, their means `offset` apart from its own, their variances by factors."""
     rest = np.delete(np.arange(parent.n_components), c)
     weight, mean, variance = parent.weights[c], parent.means[c], parent.variances[c]
+    j, k = parent.blocks.pairs.T
+    shared = [parent.covariances[c] * np.sqrt(f[j] * f[k]) for f in (first, second)]
     # The middle of the two stays where it was.
     low, high = mean - 2 * (1 - share) * offset, mean + 2 * share * offset
     halves = Parameters(
         weight * np.array([share, 1 - share]),
         np.array([low, high]),
         np.array([variance * first, variance * second]),
+        np.array(shared),
+        parent.blocks,
     )
     return Parameters.concatenate([parent[rest], halves])

@@ -1,9 +1,10 @@
-"""Variances given weights and means: one non-negative least-squares problem per feature.
+"""Variances and covariances given weights and means: least squares per feature or block.
 
 | paper symbol | name here | shape |
 |---|---|---|
 | (M)_{L_j} − Σ_i ω_i μ_ij² μ_i^{⊗q} | ``observed`` | (Σ_q C(d−1, q),) |
 | θ_ij (solve-sigma) | ``variances[:, j]`` | (r,) |
+| E[z_j z_k z_I] − Σ_i ω_i μ_ij μ_ik Π μ_iI, j and k of one block | ``targets`` | (n, …) |
 
 Differs from the paper: (solve-sigma) uses order m alone. E[z_j² z_I] with |I| = 0, 1, 2 together
 are far less noisy.
@@ -14,16 +15,21 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import nnls
 
-from momentmix._typing import Float
+from momentmix._typing import Float, Int
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.index_sets import sets_without
+from momentmix.index_sets import colex_rank, index_sets, sets_without
+from momentmix.mixture.blocks import Blocks, one_a_block, spread_of
+from momentmix.mixture.parameters import Parameters
+from momentmix.mixture.prior import Structure
+
+_PENALTY = 1e-3  # far below the noise of the conditions
 
 
 def fit_variances(moments: StandardMoments, weights: Float, means: Float, floor: float) -> Float:
     """Variances of standardized features, at least `floor`, of shape (r, d).
 
     A penalty towards the average within-component variance determines the components that the
-    conditions say nothing about. Its factor 1e-3 keeps it far below the noise of the conditions.
+    conditions say nothing about. Its factor keeps it far below the noise of the conditions.
     """
     r, d = means.shape
     variances = np.empty((r, d))
@@ -33,8 +39,62 @@ def fit_variances(moments: StandardMoments, weights: Float, means: Float, floor:
         observed = np.concatenate([level[j] for level in moments.squared])
         target = observed - features @ (weights * means[:, j] ** 2)  # eq. cov-A
         average = max(target[0], floor)
-        penalty = np.sqrt(1e-3 / max(moments.n_effective, 1.0)) * np.sqrt(features.shape[0])
+        penalty = np.sqrt(_PENALTY / max(moments.n_effective, 1.0)) * np.sqrt(features.shape[0])
         matrix = np.concatenate([features * weights, penalty * np.diag(np.sqrt(weights))])
         right = np.concatenate([target, penalty * np.sqrt(weights) * average])
         variances[:, j] = nnls(matrix, right, maxiter=100 * r)[0]  # eq. solve-sigma
     return np.maximum(variances, floor)
+
+
+def fit_spread(
+    moments: StandardMoments, weights: Float, means: Float, structure: Structure
+) -> Parameters:
+    """The mixture with variances, and covariances of joined features, that fit the moments best.
+
+    Second moments within a block are linear in the moments, once weights and means are known.
+    Blocks are taken one by one, and their covariances raised to what `structure` allows.
+    """
+    blocks = structure.blocks
+    if blocks is None or blocks.is_diagonal:
+        floor = float(np.max(structure.floor))
+        return Parameters(weights, means, fit_variances(moments, weights, means, floor))
+    start = Parameters(weights, means, np.ones_like(means), None, blocks)
+    matrices = np.zeros((*means.shape, means.shape[1]))
+    for block in blocks.partition:
+        own = np.array(block)
+        j, k = np.triu_indices(own.size)
+        j, k = own[j], own[k]
+        levels = [_targets(moments, block, j, k, q, blocks) for q in range(_most_others(moments))]
+        sets = [means[:, others].prod(axis=2) for others, _ in levels]
+        features = np.concatenate(sets, axis=1).T  # (n, r)
+        products = weights[:, None] * means[:, j] * means[:, k]
+        targets = np.concatenate([values for _, values in levels]) - features @ products
+        n = max(moments.n_effective, 1.0)
+        penalty = np.sqrt(_PENALTY / n * features.shape[0] * weights)
+        matrix = np.concatenate([features * weights, np.diag(penalty)])
+        right = np.concatenate([targets, penalty[:, None] * targets[0]])
+        found = np.linalg.lstsq(matrix, right, rcond=None)[0]
+        matrices[:, j, k] = matrices[:, k, j] = found
+    return structure.raised(start.with_spread(spread_of(matrices, blocks)))
+
+
+def _most_others(moments: StandardMoments) -> int:
+    """Numbers 0, 1, … of further features beside two of one block."""
+    return max(1, min(len(moments.squared), moments.order - 1))
+
+
+def _targets(
+    moments: StandardMoments, block: tuple[int, ...], j: Int, k: Int, q: int, blocks: Blocks
+) -> tuple[Int, Float]:
+    """Index sets I of q features outside a block, and the means of z_j z_k z_I, (n, n_pairs)."""
+    sets = index_sets(moments.n_features, q)
+    sets = sets[one_a_block(sets, blocks) & ~np.isin(sets, block).any(axis=1)]
+    values = np.empty((len(sets), j.size))
+    for place, (a, b) in enumerate(zip(j.tolist(), k.tolist(), strict=True)):
+        if a == b:
+            values[:, place] = moments.squared[q][a][colex_rank(sets - (sets > a))]
+        else:
+            pair = np.broadcast_to([a, b], (len(sets), 2))
+            union = np.sort(np.concatenate([sets, pair], axis=1), axis=1)
+            values[:, place] = moments.orders[q + 2][colex_rank(union)]
+    return sets, values

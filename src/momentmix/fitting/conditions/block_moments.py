@@ -1,0 +1,223 @@
+"""Monomials within blocks of features, and their Gaussian moments.
+
+| symbol | name here | shape |
+|---|---|---|
+| u: a monomial of one block; number 0 is the constant 1 | ``BlockMonomials.monomials`` | |
+| Π over blocks of u_b = a condition | ``BlockMonomials.slots`` | (n, width) |
+| E_i[u] | ``BlockMonomials.moments`` | (n_monomials, r) |
+| ∂ E_i[u] / ∂ μ_j, ∂ E_i[u] / ∂ Σ_jk = factor · E_i[u'] | ``Slopes`` | |
+
+Given the component, blocks are independent: the mean of a product is the product of the blocks'
+means. Within a block, Stein's identity takes one feature off at a time:
+E[z_j u] = μ_j E[u] + Σ_k Σ_jk E[∂u/∂z_k]. So the monomials are closed under division.
+``block_products.py`` has the moments of products of two.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from momentmix._typing import Float, Int
+from momentmix.mixture.blocks import Blocks
+from momentmix.mixture.parameters import Parameters
+
+Monomial = tuple[tuple[int, int], ...]  # features, ascending, and their exponents above 0
+
+
+class Slopes(NamedTuple):
+    """Derivatives of conditions that differ from 0: one for each condition and parameter.
+
+    Attributes
+    ----------
+    rows, columns : arrays of shape (n_slopes,)
+        The condition, and the parameter of one component: means, then variances, covariances.
+    slots : array of shape (n_slopes,)
+        Which of the condition's factors depends on the parameter.
+    factors, monomials : arrays of shape (n_slopes,)
+        The factor's derivative is `factors` times the moment of `monomials`.
+    """
+
+    rows: Int
+    columns: Int
+    slots: Int
+    factors: Float
+    monomials: Int
+
+
+class _Step(NamedTuple):
+    """Monomials of one degree, m of them, from those of lower degrees."""
+
+    monomials: Int
+    features: Int
+    before: Int
+    places: Int  # of Σ_jk in a spread, (m, n_terms)
+    factors: Float
+    lower: Int
+
+
+class BlockMonomials:
+    """The monomials of a list of conditions by blocks, closed under division.
+
+    Parameters
+    ----------
+    slots, exponents : arrays of shape (n, width)
+        Features of each condition and their exponents, padded with d and 0.
+    blocks : Blocks
+
+    Attributes
+    ----------
+    slots : array of shape (n, width)
+        Numbers of each condition's factors, one for each of its blocks, padded with 0.
+    monomials : list of Monomial
+    number : dict
+        The inverse of `monomials`.
+    block : array of shape (n_monomials,)
+        Number of each monomial's block; −1 for the constant.
+    """
+
+    def __init__(self, slots: Int, exponents: Int, blocks: Blocks) -> None:
+        self.blocks, self.number = blocks, dict[Monomial, int]()
+        self._place = _spread_places(blocks)
+        self.number[()] = 0
+        rows = zip(slots.tolist(), exponents.tolist(), strict=True)
+        factors = [self._factors(*row) for row in rows]
+        width = max(1, max(map(len, factors), default=1))
+        self.slots = np.zeros((len(factors), width), dtype=np.int64)
+        for row, numbers in enumerate(factors):
+            self.slots[row, : len(numbers)] = numbers
+        self.monomials = list(self.number)
+        own = [int(blocks.block_of[u[0][0]]) for u in self.monomials[1:]]
+        self.block = np.array([-1, *own], dtype=np.int64)
+        self._steps = self._find_steps()
+        self.pairs: list[Any] = []  # what ``block_products.py`` finds once
+
+    def _factors(self, features: list[int], exponents: list[int]) -> list[int]:
+        """Numbers of a condition's factors by block; new ones are added with their divisors."""
+        parts = defaultdict[int, list[tuple[int, int]]](list)
+        for j, e in zip(features, exponents, strict=True):
+            if e:
+                parts[int(self.blocks.block_of[j])].append((j, e))
+        return [self._added(tuple(sorted(part))) for _, part in sorted(parts.items())]
+
+    def _added(self, monomial: Monomial) -> int:
+        number = self.number.get(monomial)
+        if number is not None:
+            return number
+        for place in range(len(monomial)):
+            self._added(divided(monomial, place))
+        return self.number.setdefault(monomial, len(self.number))
+
+    def _find_steps(self) -> list[_Step]:
+        by_degree = defaultdict[int, list[int]](list)
+        for number, u in enumerate(self.monomials[1:], 1):
+            by_degree[degree(u)].append(number)
+        steps = []
+        for _, numbers in sorted(by_degree.items()):
+            terms = [self._stein_terms(self.monomials[number]) for number in numbers]
+            width = max(len(t[2]) for t in terms)
+            padded = [t[2] + [(0, 0.0, 0)] * (width - len(t[2])) for t in terms]
+            table = np.array(padded, dtype=float).reshape(len(numbers), width, 3)
+            places, lower = (table[:, :, t].astype(np.int64) for t in (0, 2))
+            features, before = np.array([t[:2] for t in terms], dtype=np.int64).T
+            steps.append(_Step(np.array(numbers), features, before, places, table[:, :, 1], lower))
+        return steps
+
+    def _stein_terms(self, u: Monomial) -> tuple[int, int, list[tuple[int, float, int]]]:
+        """Feature j taken off, number of u / z_j, and place, factor and number of each term."""
+        j, rest = u[-1][0], divided(u, len(u) - 1)
+        terms = [
+            (self._place[j, k], float(e), self.number[divided(rest, place)])
+            for place, (k, e) in enumerate(rest)
+        ]
+        return j, self.number[rest], terms
+
+    def moments(self, parameters: Parameters) -> Float:
+        """E_i[u] of all monomials, of shape (n_monomials, r)."""
+        means, spread = parameters.means.T, np.ascontiguousarray(parameters.spread.T)
+        table = np.ones((len(self.monomials), parameters.n_components))
+        for step in self._steps:
+            values = means[step.features] * table[step.before]
+            for t in range(step.places.shape[1]):
+                covariances = spread[step.places[:, t]] * step.factors[:, t, None]
+                values += covariances * table[step.lower[:, t]]
+            table[step.monomials] = values
+        return table
+
+    def model(self, parameters: Parameters) -> Float:
+        """Model side of each condition, of shape (n,)."""
+        table = self.moments(parameters)
+        values = table[self.slots[:, 0]]
+        for t in range(1, self.slots.shape[1]):
+            values *= table[self.slots[:, t]]
+        return np.asarray(values @ parameters.weights)
+
+    # -- derivatives ----------------------------------------------------------------------------
+
+    @cached_property
+    def slopes(self) -> Slopes:
+        """Derivatives of the conditions by means, variances and covariances."""
+        both = self.mean_slopes, self._slopes(self._by_spread)
+        return Slopes(*(np.concatenate(parts) for parts in zip(*both, strict=True)))
+
+    @cached_property
+    def mean_slopes(self) -> Slopes:
+        """Derivatives of the conditions by the means."""
+        return self._slopes(self._by_mean)
+
+    def _slopes(self, terms_of: Callable[[Monomial], list[tuple[int, float, int]]]) -> Slopes:
+        """Derivatives of conditions from those of monomials: column, factor, number of u'."""
+        terms = [terms_of(u) for u in self.monomials]
+        lengths = np.array([len(t) for t in terms])
+        starts = np.cumsum(lengths) - lengths
+        flat = np.array([term for t in terms for term in t], dtype=float).reshape(-1, 3)
+        rows, slots = np.nonzero(self.slots)
+        numbers = self.slots[rows, slots]
+        counts = lengths[numbers]
+        # Place t of the terms of each factor, t = 0, 1, …
+        inside = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        own = flat[np.repeat(starts[numbers], counts) + inside]
+        columns, monomials = own[:, 0].astype(np.int64), own[:, 2].astype(np.int64)
+        return Slopes(
+            np.repeat(rows, counts), columns, np.repeat(slots, counts), own[:, 1], monomials
+        )
+
+    def _by_mean(self, u: Monomial) -> list[tuple[int, float, int]]:
+        return [(j, float(e), self.number[divided(u, t)]) for t, (j, e) in enumerate(u)]
+
+    def _by_spread(self, u: Monomial) -> list[tuple[int, float, int]]:
+        terms, d = list[tuple[int, float, int]](), self.blocks.n_features
+        for t, (j, a) in enumerate(u):
+            once = divided(u, t)
+            if a > 1:
+                number = self.number[divided(once, t)]
+                terms.append((d + self._place[j, j], a * (a - 1) / 2, number))
+            shift = len(once) - len(u)  # of the features after j, where j is gone
+            for s, (k, b) in enumerate(u[t + 1 :], t + 1):
+                number = self.number[divided(once, s + shift)]
+                terms.append((d + self._place[j, k], float(a * b), number))
+        return terms
+
+
+def degree(u: Monomial) -> int:
+    """Sum of the exponents."""
+    return sum(e for _, e in u)
+
+
+def divided(u: Monomial, place: int) -> Monomial:
+    """A monomial divided by its feature at a place."""
+    j, e = u[place]
+    middle = ((j, e - 1),) if e > 1 else ()
+    return (*u[:place], *middle, *u[place + 1 :])
+
+
+def _spread_places(blocks: Blocks) -> dict[tuple[int, int], int]:
+    """Where Σ_jk of two features of one block is in a spread."""
+    places = {(j, j): j for j in range(blocks.n_features)}
+    for number, (j, k) in enumerate(blocks.pairs.tolist(), blocks.n_features):
+        places[j, k] = places[k, j] = number
+    return places

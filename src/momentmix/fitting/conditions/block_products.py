@@ -1,0 +1,139 @@
+"""Moments of products of two monomials of one block of Gaussian features.
+
+| symbol | name here | shape |
+|---|---|---|
+| E_i[u v] of all u, v of one block | `block_products` | (r, m, m) |
+| E_i[∂^β u] = u! / (u − β)! · E_i[u / z^β], sparse | ``means`` | (m, m) |
+| K_βγ: coefficient of x^β y^γ in exp(xᵀ Σ y) | ``_Pairs.wick`` | (m, m) |
+
+E[u v] = Σ_{β, γ} E[∂^β u] K_βγ E[∂^γ v], and K has the recursion
+β_j K_βγ = Σ_k Σ_jk K_(β − e_j)(γ − e_k).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import product
+from math import perm, prod
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from momentmix._typing import Float, Int
+from momentmix.fitting.conditions.block_moments import BlockMonomials, Monomial, degree, divided
+from momentmix.mixture.parameters import Parameters
+
+
+class _Step(NamedTuple):
+    """K of the monomials of one degree, m of them, from those of one degree less."""
+
+    monomials: Int
+    features: Int  # taken off on the left, (m,)
+    exponents: Float
+    before: Int
+    others: Int  # taken off on the right, (m, width)
+    lower: Int
+    known: Float  # 0 for the padding, else 1
+
+
+class _Pairs(NamedTuple):
+    """The monomials of one block and how they divide each other."""
+
+    own: Int  # number within the block of each condition's factor, 0 for the constant 1
+    left: Int
+    right: Int
+    factors: Float
+    quotients: Int
+    steps: list[_Step]
+
+    def wick(self, matrix: Float, size: int) -> Float:
+        """K of all pairs of monomials for one covariance (d, d), of shape (m, m)."""
+        table = np.zeros((size, size))
+        table[0, 0] = 1.0
+        for step in self.steps:
+            own = step.monomials
+            values = np.zeros((own.size, own.size))
+            for t in range(step.others.shape[1]):
+                # Rows: monomials on the left without one feature; columns: on the right.
+                lower = table[step.before[:, None], step.lower[:, t]] * step.known[:, t]
+                values += matrix[step.features[:, None], step.others[:, t]] * lower
+            table[own[:, None], own] = values / step.exponents[:, None]
+        return table
+
+
+def block_products(
+    monomials: BlockMonomials, parameters: Parameters, moments: Float
+) -> list[tuple[Int, Float]]:
+    """For each block: number of each condition's factor within it, and E_i[u v], (r, m, m).
+
+    Number 0 is the constant 1. `moments` are those of `parameters`.
+    """
+    tables = []
+    for pairs in _pairs_by_block(monomials):
+        size, parts = int(pairs.left[-1]) + 1, []
+        for i, matrix in enumerate(parameters.matrices):
+            values = pairs.factors * moments[pairs.quotients, i]
+            means = csr_array((values, (pairs.left, pairs.right)), shape=(size, size))
+            half = means @ pairs.wick(matrix, size)
+            parts.append(means @ half.T)
+        tables.append((pairs.own, np.array(parts)))
+    return tables
+
+
+def _pairs_by_block(monomials: BlockMonomials) -> list[_Pairs]:
+    """Found once for each list of conditions."""
+    if not monomials.pairs:
+        blocks = np.unique(monomials.block[1:]).tolist()
+        monomials.pairs = [_pairs_of(monomials, block) for block in blocks]
+    return monomials.pairs
+
+
+def _pairs_of(monomials: BlockMonomials, block: int) -> _Pairs:
+    numbers = [0, *np.flatnonzero(monomials.block == block).tolist()]
+    numbers.sort(key=lambda n: degree(monomials.monomials[n]))
+    inside = {n: place for place, n in enumerate(numbers)}
+    left, right, factors, quotients = [], [], [], []
+    for place, n in enumerate(numbers):
+        u = monomials.monomials[n]
+        for degrees in product(*[range(e + 1) for _, e in u]):
+            terms = [(j, e, g) for (j, e), g in zip(u, degrees, strict=True)]
+            divisor = tuple((j, g) for j, _, g in terms if g)
+            quotient = tuple((j, e - g) for j, e, g in terms if e > g)
+            left.append(place)
+            right.append(inside[monomials.number[divisor]])
+            factors.append(float(prod(perm(e, g) for _, e, g in terms)))
+            quotients.append(monomials.number[quotient])
+    own = np.where(monomials.block[monomials.slots] == block, monomials.slots, 0).max(axis=1)
+    translated = np.zeros(len(monomials.monomials), dtype=np.int64)
+    translated[numbers] = np.arange(len(numbers))
+    return _Pairs(
+        translated[own],
+        np.array(left),
+        np.array(right),
+        np.array(factors),
+        np.array(quotients),
+        _steps([monomials.monomials[n] for n in numbers]),
+    )
+
+
+def _steps(monomials: list[Monomial]) -> list[_Step]:
+    """Steps of the recursion of K by degree; the first monomial is the constant."""
+    inside = {u: number for number, u in enumerate(monomials)}
+    by_degree = defaultdict[int, list[int]](list)
+    for number, u in enumerate(monomials[1:], 1):
+        by_degree[degree(u)].append(number)
+    steps = []
+    for _, numbers in sorted(by_degree.items()):
+        own = [monomials[n] for n in numbers]
+        width = max(map(len, own))
+        others, lower = (np.zeros((len(own), width), dtype=np.int64) for _ in range(2))
+        known = np.zeros((len(own), width))
+        for row, u in enumerate(own):
+            for t, (k, _) in enumerate(u):
+                others[row, t], lower[row, t], known[row, t] = k, inside[divided(u, t)], 1.0
+        features = np.array([u[0][0] for u in own])
+        exponents = np.array([float(u[0][1]) for u in own])
+        before = np.array([inside[divided(u, 0)] for u in own])
+        steps.append(_Step(np.array(numbers), features, exponents, before, others, lower, known))
+    return steps
