@@ -59,6 +59,9 @@ class Blocks:
         """All features in one block."""
         return cls.of(n_features, [range(n_features)])
 
+    def __reduce__(self) -> tuple[type[Blocks], tuple[int, tuple[tuple[int, ...], ...]]]:
+        return Blocks, (self.n_features, self.joined)  # pickles do not hold what is cached
+
     @property
     def is_diagonal(self) -> bool:
         """Whether no two features are joined."""
