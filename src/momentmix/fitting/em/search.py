@@ -125,7 +125,7 @@ def ranked_candidates(
     if known is not None:
         search.candidates[Origin(Kind.JOINED)] = search.converge([known])[0]
     with few_threads(True):
-        n_starts, n_rounds = max(_STARTS, _STARTED_COMPONENTS // n_components), _ROUNDS
+        n_starts, n_rounds = max(_STARTS, search.started_components // n_components), _ROUNDS
         if search.has_few_rows:
             n_starts = max(_LEAST_OF_FEW_ROWS, _SEEDS_OF_FEW_ROWS // n_components)
             n_rounds = _ROUNDS_OF_FEW_ROWS
@@ -182,6 +182,12 @@ class _Search:
         self.runs: dict[Origin, Parameters] = {}
         self.candidates: dict[Origin, Parameters] = {}
         self.pool: Parameters
+
+    @property
+    def started_components(self) -> int:
+        """Components in all starts of a kind: with covariances fewer, for as much arithmetic."""
+        d, size = self.sample.blocks.n_features, len(self.short)
+        return _STARTED_COMPONENTS * (2 * d + 1) // size
 
     def add_starts(self, n_starts: int) -> None:
         """Short EM runs from both kinds of start."""
