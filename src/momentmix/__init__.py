@@ -1,4 +1,4 @@
-"""Diagonal Gaussian mixtures from one pass over the data.
+"""Gaussian mixtures from one pass over the data.
 
 Public names are imported when they are first used, so that the command starts at once.
 """
@@ -22,7 +22,7 @@ if _typing.TYPE_CHECKING:
     from momentmix.fitting.api import fit
     from momentmix.fitting.conditions.standard_moments import StandardMoments
     from momentmix.fitting.result import FitResult
-    from momentmix.mixture.mixture import DiagonalMixture
+    from momentmix.mixture.mixture import DiagonalMixture, Mixture
     from momentmix.reporting.report import report
     from momentmix.rows.opening import open_rows
     from momentmix.summary.summarize import summarize
@@ -40,6 +40,7 @@ __all__ = [
     "IncompleteSymmetricTensor",
     "InputError",
     "InputTypeError",
+    "Mixture",
     "MomentGaussianMixture",
     "MomentSummary",
     "MomentmixError",
@@ -58,7 +59,7 @@ __all__ = [
 _HOMES = {
     "capacity": ("largest_rank", "smallest_order"),
     "tensor.incomplete_tensor": ("IncompleteSymmetricTensor",),
-    "mixture.mixture": ("DiagonalMixture",),
+    "mixture.mixture": ("DiagonalMixture", "Mixture"),
     "fitting.conditions.standard_moments": ("StandardMoments",),
     "errors": (
         "CapacityError",

@@ -342,9 +342,13 @@ def smallest_order(
         if rank >= n_components:
             return order
         most = max(most, rank)
+    kind, cure = "", f"Ask for at most {most}, or add features."
+    if known is not None:
+        kind = f" in {len(known.partition)} block{'s' if len(known.partition) > 1 else ''}"
+        cure = f"Ask for at most {most}, use smaller blocks, or fit to the rows."
     raise CapacityError(
-        f"no order identifies n_components={n_components} with {n_features} features; the most "
-        f"that any order reaches is {most}. Ask for at most {most}, or add features."
+        f"no order identifies n_components={n_components} with {n_features} features{kind}; the "
+        f"most that any order reaches is {most}. {cure}"
     )
 
 
@@ -450,6 +454,7 @@ def over_capacity(
     n_components: int,
     most: int,
     method: Literal["paper", "robust"] = "paper",
+    blocks: Blocks | None = None,
 ) -> str:
     """Message for an order that identifies fewer components than were asked for, with a remedy."""
     message = (
@@ -457,8 +462,8 @@ def over_capacity(
         f"{'s' if most > 1 else ''}; n_components={n_components} was asked. "
     )
     try:
-        enough = smallest_order(n_features, n_components, method)
+        enough = smallest_order(n_features, n_components, method, blocks)
     except CapacityError:
         return message + f"No other order reaches {n_components}: ask for fewer, or add features."
-    rank = largest_rank(n_features, enough, method)
+    rank = largest_rank(n_features, enough, method, blocks)
     return message + f"Use order={enough} (up to {rank}), or at most {most}."

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
-from typing import Any, Literal, TypeVar, cast
-from weakref import WeakKeyDictionary
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +13,14 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from momentmix._typing import Float
 from momentmix.capacity import choose_order
+from momentmix.covariance_types import (
+    CovarianceType,
+    asked_blocks,
+    check_for_moments,
+    covariance_attributes,
+    joined_columns,
+    known_blocks,
+)
 from momentmix.errors import (
     CertificateWarning,
     FitWarning,
@@ -23,10 +28,12 @@ from momentmix.errors import (
     InputTypeError,
     warn_caller,
 )
+from momentmix.fitted_state import FittedState, keeps_state
 from momentmix.fitting.api import fit
+from momentmix.fitting.pipeline import AskedBlocks
 from momentmix.fitting.result import FitResult
-from momentmix.locks import ForkSafeLock, one_at_a_time
-from momentmix.mixture.mixture import DiagonalMixture
+from momentmix.mixture.blocks import Blocks
+from momentmix.mixture.mixture import Mixture
 from momentmix.rows.arrays import is_foreign, namespace
 from momentmix.rows.protocol import ArrayRows, DeviceRows, HeldRows
 from momentmix.rows.validation import (
@@ -39,16 +46,12 @@ from momentmix.rows.validation import (
 )
 from momentmix.summary.summary import MomentSummary
 
-Method = TypeVar("Method", bound=Callable[..., Any])
-
-_FITTED = {
-    "result_", "mixture_", "weights_", "means_", "covariances_", "precisions_",
-    "precisions_cholesky_", "n_iter_", "converged_", "lower_bound_", "certificate_",
-    "standard_errors_", "n_components_",
-}  # fmt: skip
+_SHARED = (  # with scikit-learn's, beside the covariances
+    "weights_", "means_", "converged_", "n_iter_", "lower_bound_", "n_features_in_",
+    "feature_names_in_",
+)  # fmt: skip
 _WARNED_OF = {"constant-column", "duplicate-columns", "outlier-influence", "outlier-rows"}
 _MOST_REPEATED = 10, 10_000  # times the rows, and rows more: memory stays near that of the rows
-_LOCKS: WeakKeyDictionary[Any, ForkSafeLock] = WeakKeyDictionary()  # by estimator; never pickled
 
 
 def _repeated(rows: Float, weights: Float) -> Float | None:
@@ -59,35 +62,25 @@ def _repeated(rows: Float, weights: Float) -> Float | None:
     return np.repeat(rows, weights.astype(np.int64), axis=0)
 
 
-def _keeps_state(method: Method) -> Method:
-    """The method, one thread at a time; if it fails, the estimator is as it was before."""
+class MomentGaussianMixture(FittedState, DensityMixin, BaseEstimator):  # type: ignore[misc]
+    """Mixture of Gaussians from one pass of moments, and EM where there are rows.
 
-    @one_at_a_time
-    @wraps(method)
-    def guarded(self: Any, *arguments: Any, **options: Any) -> Any:
-        before = dict(self.__dict__)
-        try:
-            return method(self, *arguments, **options)
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
-
-    return cast(Method, guarded)
-
-
-class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
-    """Mixture of Gaussians with diagonal covariances, from one pass of moments.
-
-    Methods and attributes are those of ``sklearn.mixture.GaussianMixture`` with
-    ``covariance_type="diag"``. A fit whose certificate does not pass warns, once and with the
-    reasons (`CertificateWarning`); one that could not be tested does not.
+    Methods and attributes are those of ``sklearn.mixture.GaussianMixture``. A fit whose
+    certificate does not pass warns, once and with the reasons (`CertificateWarning`); one that
+    could not be tested does not.
 
     Parameters
     ----------
     n_components : int or "auto", default=1
         "auto": the number of least BIC; after `fit_summary`, `partial_fit` and with refine=None the
         smallest number whose moments the test accepts. ``result_.tried`` lists what was tried.
+    covariance_type : {"diag", "block", "full", "auto"}, default="diag"
+        "diag": columns are independent within components. "block": those of one block may be
+        correlated there. "full": all may. "auto": columns are joined where it pays, by BIC with
+        rows. Without rows there must be three blocks or more.
+    blocks : list of lists of int or str, optional
+        Columns of each block, by number or name, for covariance_type="block"; columns that are not
+        named are blocks of their own.
     order : int or "auto", default="auto"
         Highest order of the moments.
     method : {"robust", "paper"}, default="robust"
@@ -110,10 +103,12 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
     weights_ : array of shape (n_components,)
         Heaviest component first.
     means_ : array of shape (n_components, n_features)
-    covariances_ : array of shape (n_components, n_features)
-        Variances.
-    precisions_, precisions_cholesky_ : array of shape (n_components, n_features)
-        1 / variances, and their square roots.
+    covariances_ : array of shape (n_components, n_features) or (…, n_features, n_features)
+        Variances for covariance_type="diag", else matrices, 0 between blocks.
+    precisions_, precisions_cholesky_ : array of the shape of `covariances_`
+        Inverses of the covariances, and their (upper triangular) square roots.
+    blocks_ : list of lists of int or str
+        Columns that are joined, also where "auto" chose them.
     converged_ : bool
     n_iter_ : int
         Passes over the rows.
@@ -126,7 +121,7 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         Of weights, means and variances; None for method="paper".
     summary_ : MomentSummary
         Of the rows seen; a row of whole weight 3 counts as three rows after `fit`.
-    mixture_ : DiagonalMixture
+    mixture_ : Mixture
     result_ : FitResult
     n_features_in_ : int
     feature_names_in_ : array of shape (n_features,)
@@ -144,12 +139,18 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
     [0]
     """
 
-    summary_: MomentSummary
+    _fitted = frozenset({
+        "result_", "mixture_", "weights_", "means_", "covariances_", "precisions_",
+        "precisions_cholesky_", "blocks_", "n_iter_", "converged_", "lower_bound_", "certificate_",
+        "standard_errors_", "n_components_",
+    })  # fmt: skip
 
     def __init__(
         self,
         n_components: int | Literal["auto"] = 1,
         *,
+        covariance_type: CovarianceType = "diag",
+        blocks: Any = None,
         order: int | Literal["auto"] = "auto",
         method: Literal["robust", "paper"] = "robust",
         refine: Literal["auto", "em"] | None = "auto",
@@ -159,6 +160,8 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         n_threads: int | None = None,
     ) -> None:
         self.n_components = n_components
+        self.covariance_type = covariance_type
+        self.blocks = blocks
         self.order = order
         self.method = method
         self.refine = refine
@@ -169,7 +172,7 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     # -- fitting ------------------------------------------------------------------------------
 
-    @_keeps_state
+    @keeps_state
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MomentGaussianMixture:
         """Fit to rows.
 
@@ -180,7 +183,7 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
             Not used.
         sample_weight : array of shape (n_samples,), optional
             Frequencies. Whole numbers stand for repeated rows. With other weights the answer comes
-            from the weighted moments alone, without passes over the rows.
+            from the weighted moments alone, without passes over the rows; it needs three blocks.
 
         Returns
         -------
@@ -208,10 +211,11 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
                 'refine="em" needs weights that are whole numbers. Use refine="auto", or repeat '
                 "the rows."
             )
+        self._check_moments("weights that are not whole numbers are fitted by moments alone")
         self.summary_ = self._new_summary(rows.shape[1]).update(rows, weights)
         return self._fit_to(self.summary_)
 
-    @_keeps_state
+    @keeps_state
     def partial_fit(
         self, X: Any, y: Any = None, sample_weight: Any = None
     ) -> MomentGaussianMixture:
@@ -227,13 +231,15 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         """
         first = not hasattr(self, "summary_")
         data = self._validated(X, reset=first, fewest=1, largest=LARGEST_TO_FIT)
+        if first:
+            self._check_moments("partial_fit keeps moments, not rows")
         summary: MomentSummary = self._new_summary(data.n_features) if first else self.summary_
         summary.update(data.rows, sample_weight)
         self._forget()
         self.summary_, self._pending = summary, True
         return self
 
-    @_keeps_state
+    @keeps_state
     def fit_summary(self, summary: MomentSummary) -> MomentGaussianMixture:
         """Fit to a summary of rows; `partial_fit` goes on from it."""
         if not isinstance(summary, MomentSummary):
@@ -292,10 +298,22 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         names = getattr(self, "feature_names_in_", None)
         return None if names is None else tuple(names)
 
+    def _asked_blocks(self) -> AskedBlocks:
+        return asked_blocks(self.covariance_type, self.blocks, self.n_features_in_)
+
+    def _known_blocks(self) -> Blocks | None:
+        return known_blocks(self._asked_blocks(), self.n_features_in_, self._names())
+
+    def _check_moments(self, what: str) -> None:
+        if self.n_components != 1:  # one component is known from the moments, whatever its blocks
+            check_for_moments(self._known_blocks(), what)
+
     def _new_summary(self, n_features: int) -> MomentSummary:
         """An empty summary of the orders that a fit needs."""
         if self.order == "auto":
-            order = choose_order(n_features, self.n_components, method=self.method)
+            order = choose_order(
+                n_features, self.n_components, method=self.method, blocks=self._known_blocks()
+            )
         else:
             order = self.order
         squared_order = max(order - 2, 0) if self.method == "paper" else None
@@ -313,8 +331,8 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         """Fit to rows or a summary, and set the attributes from the result."""
         result = fit(
             data, self.n_components, self.order, self.method, self.refine, self._seed(),
-            variance_floor=self.variance_floor, max_passes=self.max_iter,
-            n_threads=self.n_threads,
+            blocks=self._asked_blocks(), variance_floor=self.variance_floor,
+            max_passes=self.max_iter, n_threads=self.n_threads,
         )  # fmt: skip
         mixture = result.mixture
         self.result_, self.mixture_ = result, mixture
@@ -322,10 +340,8 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
             self.summary_ = result.summary
         self.n_components_ = mixture.n_components
         self.weights_, self.means_ = mixture.weights, mixture.means
-        self.covariances_ = mixture.variances
-        with np.errstate(divide="ignore"):
-            self.precisions_ = 1.0 / mixture.variances
-        self.precisions_cholesky_ = np.sqrt(self.precisions_)
+        self.blocks_ = joined_columns(mixture)
+        self.__dict__.update(covariance_attributes(mixture, self.covariance_type == "diag"))
         self.n_iter_, self.converged_ = result.n_passes, bool(result.converged)
         self.lower_bound_ = np.nan if result.log_likelihood is None else result.log_likelihood
         self.certificate_ = result.certificate
@@ -346,37 +362,11 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
             reasons = " ".join(result.certificate.reasons)
             warn_caller(f"the certificate did not pass: {reasons}", CertificateWarning)
 
-    def _forget(self) -> None:
-        for name in (*_FITTED, "summary_", "_pending"):
-            self.__dict__.pop(name, None)
-
-    def __getattr__(self, name: str) -> Any:
-        # Only called for what is not there: fitted attributes while rows are waiting for a fit.
-        if name in _FITTED:
-            with self._lock.held():  # another thread may be at it
-                if name not in self.__dict__ and self.__dict__.get("_pending"):
-                    self._fit_pending()
-                if name in self.__dict__:
-                    return self.__dict__[name]
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-    def _fit_pending(self) -> None:
-        self._pending = False
-        try:
-            self._fit_to(self.summary_)
-        except BaseException:
-            self._pending = True
-            raise
-
-    @property
-    def _lock(self) -> ForkSafeLock:
-        return _LOCKS.setdefault(self, ForkSafeLock())
-
     # -- using --------------------------------------------------------------------------------
 
-    def _mixture(self) -> DiagonalMixture:
+    def _mixture(self) -> Mixture:
         check_is_fitted(self)
-        mixture: DiagonalMixture = self.mixture_
+        mixture: Mixture = self.mixture_
         return mixture
 
     def predict(self, X: Any) -> Any:
@@ -413,8 +403,7 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         return float(namespace(scores).sum(scores)), int(scores.shape[0])
 
     def _n_parameters(self) -> int:
-        r, d = self.means_.shape
-        return int(r * (2 * d + 1) - 1)
+        return self._mixture().parameters.n_free
 
     def bic(self, X: Any) -> float:
         """Bayesian information criterion on the rows: lower is better."""
@@ -426,17 +415,18 @@ class MomentGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         return float(-2 * self._total(X)[0] + 2 * self._n_parameters())
 
     def to_sklearn(self) -> Any:
-        """The same mixture as a fitted ``sklearn.mixture.GaussianMixture``."""
+        """The same mixture as a fitted ``sklearn.mixture.GaussianMixture``.
+
+        Its covariance_type is "full" where columns are joined, else "diag". Its `bic` and `aic`
+        then count the covariances between blocks too, which are 0 here.
+        """
         from sklearn.mixture import GaussianMixture
 
-        check_is_fitted(self)
-        twin = GaussianMixture(len(self.weights_), covariance_type="diag")
-        for name in (
-            "weights_", "means_", "covariances_", "precisions_", "precisions_cholesky_",
-            "converged_", "n_iter_", "lower_bound_", "n_features_in_", "feature_names_in_",
-        ):  # fmt: skip
-            if hasattr(self, name):
-                value = getattr(self, name)
-                setattr(twin, name, value.copy() if isinstance(value, np.ndarray) else value)
+        mixture = self._mixture()
+        diagonal = mixture.parameters.blocks.is_diagonal
+        twin = GaussianMixture(len(self.weights_), covariance_type="diag" if diagonal else "full")
+        values = {name: getattr(self, name) for name in _SHARED if hasattr(self, name)}
+        for name, value in {**values, **covariance_attributes(mixture, diagonal)}.items():
+            setattr(twin, name, value.copy() if isinstance(value, np.ndarray) else value)
         twin.lower_bounds_ = [self.lower_bound_]
         return twin

@@ -159,6 +159,16 @@ def map_in_order(work: Callable[[S], T], items: Iterable[S], n_threads: int) -> 
             yield pending.popleft().result()
 
 
+def begin(work: Callable[[], T], n_threads: int) -> Callable[[], T]:
+    """What gives the result of `work`; with several threads it is under way on one of its own."""
+    if n_threads == 1:
+        return work
+    pool = ThreadPoolExecutor(1)
+    future = pool.submit(work)
+    pool.shutdown(wait=False)
+    return future.result
+
+
 _END: Any = object()
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
 
 from momentmix.capacity import (
     best_split,
+    check_blocks,
     check_count,
     check_order,
     choose_order,
@@ -17,6 +19,7 @@ from momentmix.capacity import (
 from momentmix.deprecation import RenamedAttribute
 from momentmix.errors import CapacityError
 from momentmix.index_sets import countable
+from momentmix.mixture.blocks import Blocks
 from momentmix.summary.cost import estimate
 from momentmix.summary.layout import DEFAULT_REPLICATES, Layout
 
@@ -28,8 +31,8 @@ class OrderPlan:
     Attributes
     ----------
     order : int
-    largest_rank : int
-        Components that the paper's method identifies.
+    largest_rank : int or None
+        Components that the paper's method identifies; None with blocks, which it does not know.
     largest_rank_robust : int
         Components that the robust method identifies, from all orders up to this one.
     n_lower, degree : int or None
@@ -44,7 +47,7 @@ class OrderPlan:
     """
 
     order: int
-    largest_rank: int
+    largest_rank: int | None
     largest_rank_robust: int
     n_lower: int | None
     degree: int | None
@@ -55,12 +58,16 @@ class OrderPlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """The order to use for a number of components, and the orders next to it."""
+    """The order to use for a number of components, and the orders next to it.
+
+    `blocks` are the numbers of columns of the blocks, empty where no columns are joined.
+    """
 
     n_features: int
     n_components: int
     chosen: OrderPlan
     neighbors: tuple[OrderPlan, ...]
+    blocks: tuple[int, ...] = ()
     neighbours = RenamedAttribute("neighbors")
 
     def to_dict(self) -> dict[str, object]:
@@ -69,21 +76,23 @@ class Plan:
         return {**document, "neighbours": document["neighbors"]}
 
 
-def _capacity(d: int, order: int, method: Literal["robust", "paper"]) -> int:
+def _capacity(d: int, order: int, method: Literal["robust", "paper"], blocks: Blocks | None) -> int:
     """Largest rank; 1 for an order below 3, which is used where there are fewer features."""
-    return largest_rank(d, order, method) if order >= 3 else 1
+    return largest_rank(d, order, method, blocks) if order >= 3 else 1
 
 
-def _order_plan(d: int, order: int) -> OrderPlan:
-    lower, degree = None, None
-    if d > order >= 3:
+def _order_plan(d: int, order: int, blocks: Blocks | None) -> OrderPlan:
+    lower = degree = printed = None
+    if d > order >= 3 and blocks is None:
         split = best_split(d, order)
         lower, degree = split.n_lower, split.degree
+    if blocks is None:
+        printed = _capacity(d, order, "paper", None)
     cost = estimate(Layout(d, order, min(2, order - 1), DEFAULT_REPLICATES))
     return OrderPlan(
         order,
-        _capacity(d, order, "paper"),
-        _capacity(d, order, "robust"),
+        printed,
+        _capacity(d, order, "robust", blocks),
         lower,
         degree,
         cost.n_entries,
@@ -97,6 +106,7 @@ def plan(
     n_components: int,
     order: int | None = None,
     method: Literal["robust", "paper"] = "robust",
+    blocks: Blocks | Iterable[Sequence[int]] | None = None,
 ) -> Plan:
     """Choose the order for a number of components, and compare it with the orders next to it.
 
@@ -108,6 +118,8 @@ def plan(
         Use this order; by default the one that `fit` chooses with ``order="auto"``.
     method : {"robust", "paper"}
         The algorithm that the order is meant for.
+    blocks : list of lists of int, optional
+        Columns that may be correlated within components; those not named are blocks of their own.
 
     Raises
     ------
@@ -118,17 +130,27 @@ def plan(
     --------
     >>> plan(15, 8).chosen.order
     4
+    >>> plan(15, 8, blocks=[[0, 1, 2], [3, 4, 5], [6, 7, 8]]).chosen.largest_rank_robust
+    11
     """
     d = check_count("n_features", n_features, 1)
     r = check_count("n_components", n_components, 1)
+    known = check_blocks(d, blocks)
     if order is not None:
         order = check_order(order, d)
     else:
-        smallest_order(d, r, method)  # raises where no order identifies r
-        order = choose_order(d, r, method=method)
-    most = _capacity(d, order, method)
+        smallest_order(d, r, method, known)  # raises where no order identifies r
+        order = choose_order(d, r, method=method, blocks=known)
+    most = _capacity(d, order, method, known)
     if most < r:
-        raise CapacityError(over_capacity(d, order, r, most, method))
+        raise CapacityError(over_capacity(d, order, r, most, method, known))
     nearby = range(max(3, order - 2), min(d, order + 2) + 1)
     others = [m for m in nearby if m != order and countable(d, m)]
-    return Plan(d, r, _order_plan(d, order), tuple(_order_plan(d, m) for m in others))
+    sizes = () if known is None else tuple(len(block) for block in known.partition)
+    return Plan(
+        d,
+        r,
+        _order_plan(d, order, known),
+        tuple(_order_plan(d, m, known) for m in others),
+        tuple(sorted(sizes, reverse=True)),
+    )

@@ -22,7 +22,7 @@ import numpy as np
 from campaigns.campaign import Campaign, temporary_folder
 from campaigns.strangers_reader import RefusedError, read_model, read_summary
 from momentmix.errors import InputError, ModelFileError, SummaryFileError
-from momentmix.mixture.mixture import DiagonalMixture
+from momentmix.mixture.mixture import DiagonalMixture, Mixture
 from momentmix.summary.summary import MomentSummary
 
 CALLS, MEGABYTES = 20, 200  # calls of functions for each byte of a file, of memory in a batch
@@ -65,7 +65,7 @@ def small_summaries():
 
 @lru_cache
 def small_models():
-    """Models with and without names and checksum."""
+    """Models with and without names, joined columns and checksum."""
     found = []
     with temporary_folder() as folder:
         path = Path(folder) / "model.json"
@@ -76,6 +76,9 @@ def small_models():
         found.append(path.read_bytes())
         names = DiagonalMixture(mixture.weights, mixture.means, mixture.variances, ["x", "é\n"])
         names.save(path)
+        found.append(path.read_bytes())
+        tilted = [[4.0, 0.0, 0.5], [0.0, 2.0, 0.0], [0.5, 0.0, 0.25]]
+        Mixture([1.0], [[1.0, 2.0, 3.0]], [tilted]).save(path)
         found.append(path.read_bytes())
     document = json.loads(found[2])
     del document["sha256"]
@@ -165,7 +168,7 @@ def use_summary(summary, deep):
 def judge_model(data, path, place):
     """Count one model; raises if the two readers differ."""
     path.write_bytes(data)
-    model = agreed(data, read_model, partial(DiagonalMixture.load, path), ModelFileError, place)
+    model = agreed(data, read_model, partial(Mixture.load, path), ModelFileError, place)
     if model is None:
         return "refused"
     repr(model)
@@ -535,7 +538,7 @@ def _judged(kind, data, folder, place):
     result = judge_model(data, path, place)
     if result == "refused":
         return result
-    known = [_values(read_model(original)) for original in small_models()[:3]]
+    known = [_values(read_model(original)) for original in small_models()[:4]]
     mended = "sha256" not in json.loads(data)  # the name of the checksum was hit, or it has none
     assert mended or _values(read_model(data)) in known, f"accepted: {place}"
     return "harmless"

@@ -10,7 +10,7 @@ import re
 import struct
 from fractions import Fraction
 from itertools import combinations, pairwise
-from math import comb, inf, isfinite
+from math import comb, inf, isfinite, sqrt
 
 KEYS = ["exact_bounds", "exponents", "feature_names", "n_features", "n_forgotten", "n_rows"]
 KEYS += ["n_shards", "order", "quantum_bits", "replicates", "shifts", "squared_order"]
@@ -228,12 +228,13 @@ def names_of(kind, size, d):
 
 
 def read_model(data):
-    """Weights, means, variances and names of a model."""
+    """Weights, means, variances, names and blocks of a model."""
     need(len(data) <= 2**30)
     m = parsed(data)
     need(isinstance(m, dict) and m.get("format") == "momentmix.DiagonalMixture")
-    need(type(m.get("version")) is int and m["version"] == 1)
-    need(set(m) <= {*MODEL_KEYS} and isinstance(m.get("fit", {}), dict))
+    need(type(m.get("version")) is int and m["version"] in (1, 2))
+    need(("blocks" in m) == (m["version"] == 2))
+    need(set(m) <= {*MODEL_KEYS, "blocks"} and isinstance(m.get("fit", {}), dict))
     need(isinstance(m.get("weights"), list) and m["weights"])
     r = len(m["weights"])
     listed(m["weights"], r, lambda w: number(w) and w >= 0)
@@ -244,8 +245,50 @@ def read_model(data):
             listed(row, len(m["means"][0]), lambda x, low=low: number(x) and x >= low)
     need(m["means"][0])
     check_names(m.get("feature_names"), len(m["means"][0]))
+    if m["version"] == 2:
+        check_blocks(m)
     need("sha256" not in m or m["sha256"] == checksum(m))
-    return m["weights"], m["means"], m["variances"], m.get("feature_names")
+    return m["weights"], m["means"], m["variances"], m.get("feature_names"), m.get("blocks")
+
+
+def check_blocks(m):
+    """Blocks of columns that do not overlap, each with a covariance for every component."""
+    r, d, seen = len(m["weights"]), len(m["means"][0]), set()
+    need(isinstance(m["blocks"], list) and m["blocks"])
+    for block in m["blocks"]:
+        need(isinstance(block, dict) and set(block) == {"columns", "family", "covariances"})
+        columns, tables = block["columns"], block["covariances"]
+        need(isinstance(columns, list) and len(columns) >= 2 and block["family"] == "gaussian")
+        need(all(whole(j, 0, d - 1) for j in columns))
+        need(all(a < b for a, b in pairwise(columns)) and not seen & set(columns))
+        seen |= set(columns)
+        k = len(columns)
+        listed(tables, r, lambda table: isinstance(table, list))
+        for i, table in enumerate(tables):
+            listed(table, k, lambda row: isinstance(row, list))
+            for row in table:
+                listed(row, k, number)
+            need(all(table[a][b] == table[b][a] for a in range(k) for b in range(k)))
+            variances = [float(m["variances"][i][j]) for j in columns]
+            need([float(table[a][a]) for a in range(k)] == variances)
+            check_correlations(table, variances)
+
+
+def check_correlations(table, variances):
+    """No eigenvalue below −1e-9: then the correlations plus 1e-9 on the diagonal have roots."""
+    k = len(table)
+    known = [[0.0] * k for _ in range(k)]
+    for a in range(k):
+        for b in range(k):
+            if table[a][b]:
+                need(variances[a] > 0 and variances[b] > 0)
+                known[a][b] = table[a][b] / sqrt(variances[a]) / sqrt(variances[b])
+        known[a][a] += 1e-9
+    for step in range(k):  # elimination; all pivots of a positive definite matrix are positive
+        need(known[step][step] > 0)
+        for a in range(step + 1, k):
+            factor = known[a][step] / known[step][step]
+            known[a] = [x - factor * y for x, y in zip(known[a], known[step], strict=True)]
 
 
 def checksum(m):
@@ -254,6 +297,12 @@ def checksum(m):
     for table in ([m["weights"]], m["means"], m["variances"]):
         data += struct.pack("<QQ", len(table), len(table[0]))
         data += b"".join(struct.pack("<d", x) for row in table for x in row)
+    for block in m.get("blocks", []):
+        data += json.dumps([block["columns"], block["family"]], separators=(",", ":")).encode()
+        k = len(block["columns"])
+        data += struct.pack("<QQ", len(block["covariances"]), k * k)
+        numbers = [x for table in block["covariances"] for row in table for x in row]
+        data += b"".join(struct.pack("<d", x) for x in numbers)
     text = json.dumps(m.get("feature_names"), separators=(",", ":"))
     if "fit" in m:
         text += json.dumps(m["fit"], sort_keys=True, separators=(",", ":"))

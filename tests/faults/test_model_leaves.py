@@ -44,6 +44,22 @@ def document(rows, tmp_path_factory):
     return found
 
 
+@pytest.fixture(scope="module")
+def joined(document):
+    """The same with two columns joined."""
+    found = json.loads(json.dumps(document))
+    matrices = [np.diag(v[:2]) for v in found["variances"]]
+    for matrix in matrices:
+        matrix[0, 1] = matrix[1, 0] = 0.5 * np.sqrt(matrix[0, 0] * matrix[1, 1])
+    listed = [matrix.tolist() for matrix in matrices]
+    found["version"] = 2
+    found["blocks"] = [{"columns": [0, 1], "family": "gaussian", "covariances": listed}]
+    zeros = np.zeros((2, 3, 3))
+    found["fit"]["standard_errors"]["covariances"] = zeros.tolist()
+    found["fit"]["intervals"]["covariances"] = [zeros.tolist(), (zeros + 1).tolist()]
+    return found
+
+
 def places(value, place=()):
     """Where every object, list and leaf of a document stands; the first entry of each list."""
     yield place
@@ -74,12 +90,14 @@ def outcome(use):
         return None, str(error)
 
 
-def test_every_value_replaced_by_every_other(document, rows, tmp_path):
+@pytest.mark.parametrize("name", ["document", "joined"])
+def test_every_value_replaced_by_every_other(request, name, rows, tmp_path):
+    document = request.getfixturevalue(name)
     path, n_refused, n_loaded = tmp_path / "model.json", 0, 0
     for place in places(document):
         for text in NASTY:
             path.write_text(replaced(document, place, text))
-            alone, _ = outcome(lambda: mm.DiagonalMixture.load(path))
+            alone, _ = outcome(lambda: mm.Mixture.load(path))
             assert alone is None or alone.n_components == 2
             found, message = outcome(lambda: load_fit(path))
             if found is None:
@@ -106,7 +124,7 @@ def assert_usable(mixture, rows):
         assert np.isfinite(mixture.sample(5, 0)[0]).all()
         found, message = outcome(lambda: (mixture.log_prob(rows), mixture.predict(rows)))
     if found is None:
-        assert re.search("variance 0|beyond the range of double", message)
+        assert re.search("variance 0|beyond the range of double|singular covariances", message)
         return
     assert not np.isnan(found[0]).any()
     assert set(found[1]) <= {0, 1}

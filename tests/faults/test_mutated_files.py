@@ -6,7 +6,7 @@ import pytest
 from campaigns import mutated_files
 from campaigns.strangers_reader import RefusedError, read_model, read_summary
 
-from momentmix import DiagonalMixture, MomentSummary
+from momentmix import Mixture, MomentSummary
 from momentmix.errors import InputError
 
 
@@ -69,8 +69,10 @@ def test_both_readers_understand_the_originals(tmp_path):
         assert summary.sum_weights == sums[()] / 2**96
     for data in mutated_files.small_models():
         (tmp_path / "model.json").write_bytes(data)
-        model = DiagonalMixture.load(tmp_path / "model.json")
-        weights, means, variances, names = read_model(data)
+        model = Mixture.load(tmp_path / "model.json")
+        weights, means, variances, names, blocks = read_model(data)
+        joined = [block.to_dict() for block in model.blocks if len(block.columns) > 1]
+        assert joined == (blocks or [])
         assert model.weights.tolist() == weights
         assert model.means.tolist() == means
         assert model.variances.tolist() == variances

@@ -167,6 +167,7 @@ def test_correlated_columns_are_named():
     certificate = mm.fit(frame, 2, random_state=0).certificate
     text = next(f.text for f in certificate.findings if f.name == "correlated-columns")
     assert "'w' and 'y' (about +" in text
+    assert text.endswith("Join them: blocks=[['w', 'y']]")
 
 
 def test_saved_models_and_their_findings_have_names(rows, frame, fitted, tmp_path):

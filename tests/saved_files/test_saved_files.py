@@ -150,7 +150,7 @@ def test_writing_the_model_again_gives_the_same_bytes(tmp_path):
 
 
 def test_a_stranger_can_read_the_model():
-    assert read_model(MODEL_FILE.read_bytes()) == tuple(MODEL.values())
+    assert read_model(MODEL_FILE.read_bytes()) == (*MODEL.values(), None)
 
 
 def test_a_model_without_checksum_loads(tmp_path):

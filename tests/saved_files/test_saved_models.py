@@ -6,10 +6,11 @@ import numpy as np
 from campaigns.strangers_reader import read_model
 
 from momentmix import DiagonalMixture
-from momentmix.fitting.record import load_fit
+from momentmix.fitting.record import load_fit, save_fit
 
 FILE = Path(__file__).parent / "fitted_model_v1.json"
 RECORD_2 = Path(__file__).parent / "fitted_model_record_v2.json"
+JOINED = Path(__file__).parent / "fitted_model_v2.json"
 
 
 def test_the_mixture_and_the_record_of_version_1():
@@ -47,3 +48,16 @@ def test_the_record_of_version_2():
     assert record.tried[1].bic == 9100.5
     assert np.isnan(record.tried[2].bic)
     assert read_model(RECORD_2.read_bytes())[0] == [0.625, 0.375]
+
+
+def test_joined_columns_of_version_2(tmp_path):
+    mixture, record = load_fit(JOINED)
+    assert [block.columns for block in mixture.blocks] == [(0, 2), (1,)]
+    assert mixture.covariances[:, 0, 2].tolist() == [-0.75, 1 / 3]
+    assert mixture.variances[0].tolist() == [1.0, 0.5, 2.0]
+    assert record.standard_errors.covariances[:, 2, 0].tolist() == [0.25, 0.5]
+    assert np.isnan(record.intervals.covariances[1][0, 2, 2])
+    save_fit(tmp_path / "again.json", mixture, record)
+    assert (tmp_path / "again.json").read_bytes() == JOINED.read_bytes()
+    *_, blocks = read_model(JOINED.read_bytes())  # by the stranger, with the checksum
+    assert blocks[0]["columns"] == [0, 2]

@@ -14,7 +14,7 @@ from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from momentmix import DiagonalMixture, MomentSummary, fit
 from momentmix import parallel as threads
-from momentmix.parallel import all_threads, few_threads, usable_cores
+from momentmix.parallel import all_threads, begin, few_threads, usable_cores
 
 LARGE = 10**6  # unknowns
 
@@ -157,10 +157,10 @@ class LibraryByThread(Library):
 
     @property
     def num_threads(self):
-        return self.numbers.get(threading.get_ident(), 8)
+        return self.numbers.get(threading.threading.get_ident(), 8)
 
     def set_num_threads(self, n):
-        self.numbers[threading.get_ident()] = n
+        self.numbers[threading.threading.get_ident()] = n
 
     def clear_controlling_thread(self, force):
         assert force
@@ -248,3 +248,13 @@ def test_a_forked_child_is_not_bound_by_threads_that_it_does_not_have():
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert found.stdout.strip() == "child 0", found.stderr
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_begun_work_gives_its_result_or_its_error(n_threads):
+    ran_on = []
+    answer = begin(lambda: ran_on.append(threading.get_ident()) or 7, n_threads)
+    assert answer() == 7
+    assert (ran_on[0] == threading.get_ident()) == (n_threads == 1)
+    with pytest.raises(ZeroDivisionError):
+        begin(lambda: 1 / 0, n_threads)()

@@ -14,6 +14,7 @@ from momentmix.cli.options import (
     data_options,
     force_option,
     json_option,
+    parse_blocks,
     quiet_option,
     seed_option,
 )
@@ -54,6 +55,12 @@ def _components(context: click.Context, parameter: click.Parameter, text: str) -
 )
 @click.option("-o", "--output", required=True, help="File of the model (JSON).")
 @click.option(
+    "--blocks",
+    help="Columns that may be correlated within components, by name or number among those used: "
+    "columns of a block are separated by commas, blocks by semicolons, as in 'length,width;x,y'. "
+    "'auto' joins columns where it pays, 'full' all. Without rows there must be three blocks.",
+)
+@click.option(
     "-m",
     "--order",
     type=click.IntRange(min=1),
@@ -93,6 +100,7 @@ def fit_command(
     inputs: tuple[str, ...],
     components: Any,
     output: str,
+    blocks: str | None,
     order: int | None,
     method: str,
     refine: str,
@@ -118,6 +126,7 @@ def fit_command(
 
     if output == "-":
         raise click.UsageError("give a file to --output; --json prints the model as well.")
+    joined: Any = parse_blocks(blocks)
     check_output(output, inputs, force)
     options: dict[str, Any] = {
         "order": "auto" if order is None else order,
@@ -127,10 +136,12 @@ def fit_command(
         "max_passes": max_passes,
     }
     if are_summaries(inputs):
-        data = _from_summaries(inputs, read_options.columns)
+        data: Any = _from_summaries(inputs, read_options.columns)
     else:
         data = _rows(read_options.open(inputs, by_name=by_name))
-    result = fit(data, components, **options, progress=_stages(quiet))
+    if joined == "full":
+        joined = [list(range(data.n_features))]
+    result = fit(data, components, blocks=joined, **options, progress=_stages(quiet))
     result.save(output, command=click.get_current_context().obj, seed=seed)
     code = _exit_code(result, strict)
     if as_json:

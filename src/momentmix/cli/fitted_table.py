@@ -8,25 +8,27 @@ from momentmix.errors import printable
 
 if TYPE_CHECKING:
     from momentmix.fitting.result import FitResult
-    from momentmix.mixture.mixture import DiagonalMixture
+    from momentmix.mixture.mixture import Mixture
 
 
 _WIDTH = 14
+_MOST_PAIRS = 8  # correlations of one component; the model file has all of them
 
 
-def fitted_table(mixture: DiagonalMixture, result: FitResult | None = None) -> list[str]:
+def fitted_table(mixture: Mixture, result: FitResult | None = None) -> list[str]:
     """Lines with weight, means and standard deviations of every component.
 
-    With a result that has standard errors, each number is followed by ± half the width of its 95 %
-    interval.
+    Joined columns have their strongest correlations as well. With a result that has standard
+    errors, each number is followed by ± half the width of its 95 % interval.
     """
-    from momentmix.displays.style import full_names_of
+    from momentmix.displays.style import full_names_of, strongest_pairs
 
     errors = None if result is None or result.uncertainty is None else result.standard_errors
     names = full_names_of(mixture)
     width = max(12, min(_WIDTH + 10, max(len(printable(name)) for name in names)))
     lines = [f"{'component':>9}  {'':<{width}}  {'mean':>24}  {'standard deviation':>24}"]
-    deviations = mixture.variances**0.5
+    deviations, pairs = mixture.variances**0.5, mixture.parameters.blocks.pairs
+    shown = strongest_pairs(mixture, _MOST_PAIRS)
     for i in range(mixture.n_components):
         weight = _with_error(mixture.weights[i], None if errors is None else errors.weights[i])
         lines.append(f"{i:>9}  weight {weight}")
@@ -40,6 +42,12 @@ def fitted_table(mixture: DiagonalMixture, result: FitResult | None = None) -> l
             label = printable(name)
             label = label if len(label) <= width else label[: width - 1] + "…"
             lines.append(f"{'':>9}  {label:<{width}}  {mean:>24}  {deviation:>24}")
+        for place in shown:
+            label = ", ".join(printable(names[j]) for j in pairs[place])
+            correlation = mixture.parameters.correlations[i, place]
+            lines.append(f"{'':>9}  correlation {correlation:.3g} of {label}")
+    if len(shown) < len(pairs):
+        lines.append(f"{'':>9}  {len(pairs) - len(shown)} more correlations of each component")
     return lines
 
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import click
 
@@ -123,6 +123,19 @@ def parse_columns(text: str | None) -> list[str | int] | None:
         return None
     parts = [part.strip() for part in text.split(",")]
     return [int(part) if _is_column_number(part) else part for part in parts if part]
+
+
+def parse_blocks(text: str | None) -> list[list[str | int]] | Literal["auto", "full"] | None:
+    """Blocks of columns, separated by semicolons; "auto" and "full" as they are."""
+    if text is None or text == "auto" or text == "full":
+        return cast(Literal["auto", "full"] | None, text)
+    blocks = [parse_columns(part) or [] for part in text.rstrip("; ").split(";")]
+    if not all(blocks):
+        raise click.UsageError(
+            "--blocks takes columns separated by commas and blocks separated by semicolons, as in "
+            f"'length,width;x,y'; got {text!r}."
+        )
+    return blocks
 
 
 def _is_column_number(text: str) -> bool:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from momentmix.errors import InputError
-    from momentmix.mixture.mixture import DiagonalMixture
+    from momentmix.mixture.mixture import Mixture
     from momentmix.rows.source import RowSource
     from momentmix.rows.table import RawBlock
 
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 _BLOCK = 65536
 
 
-def load_model(path: str) -> DiagonalMixture:
+def load_model(path: str) -> Mixture:
     """Load a model; a missing file is no input."""
-    from momentmix.mixture.mixture import DiagonalMixture
+    from momentmix.mixture.mixture import Mixture
     from momentmix.rows.opening import missing_input
 
     if not Path(path).exists():
         raise missing_input(path)
-    return DiagonalMixture.load(path)
+    return Mixture.load(path)
 
 
 def load_verdict(path: str) -> str | None:
@@ -61,7 +61,7 @@ def load_verdict(path: str) -> str | None:
 
 
 def open_for(
-    mixture: DiagonalMixture,
+    mixture: Mixture,
     inputs: tuple[str, ...],
     read_options: ReadOptions,
     by_name: bool = False,
@@ -145,7 +145,7 @@ def predict_command(
 
 
 def _predicted(
-    mixture: DiagonalMixture, source: RowSource, probabilities: bool
+    mixture: Mixture, source: RowSource, probabilities: bool
 ) -> Iterator[NDArray[np.float64]]:
     """Label and probabilities of each row, block by block; NaN for rows that were dropped.
 
@@ -159,7 +159,7 @@ def _predicted(
 
 
 def _predicted_table(
-    mixture: DiagonalMixture, source: RowSource, table: int, probabilities: bool
+    mixture: Mixture, source: RowSource, table: int, probabilities: bool
 ) -> Generator[NDArray[np.float64], None, None]:
     import numpy as np
 
@@ -231,7 +231,7 @@ def score_command(
             on_rows(len(block))
     if not n_rows:
         raise InputError(f"{source.tables[0].name} holds no rows.")
-    n_parameters = mixture.n_components * (2 * mixture.n_features + 1) - 1
+    n_parameters = mixture.parameters.n_free
     report = {
         "n_rows": n_rows,
         "log_likelihood_per_row": total / n_rows,
@@ -279,7 +279,7 @@ def sample_command(
         say(f"{rows:,} rows written to {output}")
 
 
-def _drawn(mixture: DiagonalMixture, n_rows: int, seed: int, labels: bool) -> Iterator[Any]:
+def _drawn(mixture: Mixture, n_rows: int, seed: int, labels: bool) -> Iterator[Any]:
     import numpy as np
 
     rng = np.random.default_rng(seed)

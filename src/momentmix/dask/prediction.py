@@ -15,7 +15,7 @@ from momentmix.dask.opening import whole_rows
 from momentmix.dask.partitions import named_table
 from momentmix.errors import InputError, InputTypeError
 from momentmix.fitting.result import FitResult
-from momentmix.mixture.mixture import DiagonalMixture
+from momentmix.mixture.mixture import Mixture
 from momentmix.rows.columns import column_keys
 from momentmix.rows.names import names_for
 from momentmix.rows.opening import open_rows
@@ -23,12 +23,12 @@ from momentmix.rows.opening import open_rows
 RowFunction = Callable[[NDArray[np.float64]], NDArray[Any]]
 
 
-def predict(mixture: DiagonalMixture | FitResult, data: Any) -> Any:
+def predict(mixture: Mixture | FitResult, data: Any) -> Any:
     """Most probable component of each row, lazily.
 
     Parameters
     ----------
-    mixture : DiagonalMixture or FitResult
+    mixture : Mixture or FitResult
     data : dask.array of shape (n_rows, n_features), or dask.dataframe
         Columns of a data frame are taken by the mixture's names, where both have any; others are
         left out. Missing values raise when the answer is computed, with partition and row.
@@ -43,7 +43,7 @@ def predict(mixture: DiagonalMixture | FitResult, data: Any) -> Any:
     return _lazy(mixture, data, mixture.predict, np.dtype(np.int64), ["label"], False)
 
 
-def predict_proba(mixture: DiagonalMixture | FitResult, data: Any) -> Any:
+def predict_proba(mixture: Mixture | FitResult, data: Any) -> Any:
     """Posterior probability of each component, lazily.
 
     Parameters
@@ -61,7 +61,7 @@ def predict_proba(mixture: DiagonalMixture | FitResult, data: Any) -> Any:
     return _lazy(mixture, data, mixture.responsibilities, np.dtype(np.float64), names, True)
 
 
-def score_samples(mixture: DiagonalMixture | FitResult, data: Any) -> Any:
+def score_samples(mixture: Mixture | FitResult, data: Any) -> Any:
     """Log-density of each row, lazily.
 
     Parameters
@@ -78,18 +78,18 @@ def score_samples(mixture: DiagonalMixture | FitResult, data: Any) -> Any:
     return _lazy(mixture, data, mixture.log_prob, np.dtype(np.float64), ["log_density"], False)
 
 
-def _mixture(mixture: Any) -> DiagonalMixture:
+def _mixture(mixture: Any) -> Mixture:
     if isinstance(mixture, FitResult):
         return mixture.mixture
-    if not isinstance(mixture, DiagonalMixture):
+    if not isinstance(mixture, Mixture):
         raise InputTypeError(
-            f"mixture must be a DiagonalMixture or a FitResult; got {type(mixture).__name__}."
+            f"mixture must be a Mixture or a FitResult; got {type(mixture).__name__}."
         )
     return mixture
 
 
 def _lazy(
-    mixture: DiagonalMixture,
+    mixture: Mixture,
     data: Any,
     function: RowFunction,
     dtype: np.dtype[Any],
@@ -120,7 +120,7 @@ def _lazy(
     )
 
 
-def _columns(mixture: DiagonalMixture, data: Any) -> list[str | int]:
+def _columns(mixture: Mixture, data: Any) -> list[str | int]:
     """Columns of a data frame that the mixture needs, checked before any work."""
     table = named_table(data._meta, "the collection")
     expected, names = mixture.feature_names, table.column_names

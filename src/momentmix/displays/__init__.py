@@ -1,7 +1,7 @@
 """Pictures of mixtures, as Display objects like those of scikit-learn (matplotlib, extra ``plot``).
 
 ``from_estimator`` of each display takes a fitted `MomentGaussianMixture`, a `FitResult` or a
-`DiagonalMixture`, and returns an object with the attributes ``ax_`` or ``axes_``, and ``figure_``.
+`Mixture`, and returns an object with the attributes ``ax_`` or ``axes_``, and ``figure_``.
 Components differ in color, line style and number; the colors suit color-blind readers.
 """
 

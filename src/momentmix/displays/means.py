@@ -21,7 +21,7 @@ from momentmix.displays.style import (
 )
 from momentmix.errors import InputError
 from momentmix.mixture.gaussian import center_and_scale
-from momentmix.mixture.mixture import DiagonalMixture
+from momentmix.mixture.mixture import Mixture
 
 
 @dataclass
@@ -32,7 +32,7 @@ class MeansDisplay:
     heat map, means whose interval contains the overall mean are crossed out.
     """
 
-    mixture: DiagonalMixture
+    mixture: Mixture
     names: list[str]
     low: Float | None = None
     high: Float | None = None
@@ -45,7 +45,7 @@ class MeansDisplay:
 
         Parameters
         ----------
-        model : MomentGaussianMixture, FitResult or DiagonalMixture
+        model : MomentGaussianMixture, FitResult or Mixture
         kind : {"auto", "lines", "heat map"}
         ax : matplotlib axes, optional
         """

@@ -19,7 +19,7 @@ from momentmix.displays.style import (
     need_matplotlib,
 )
 from momentmix.mixture.gaussian import center_and_scale
-from momentmix.mixture.mixture import DiagonalMixture
+from momentmix.mixture.mixture import DiagonalMixture, Mixture
 from momentmix.rows.names import feature_number
 from momentmix.rows.validation import rows_for
 
@@ -34,7 +34,7 @@ class PairsDisplay:
 
     Attributes
     ----------
-    mixture : DiagonalMixture
+    mixture : Mixture
     names : list of str
         Names of the features shown.
     rows : array of shape (n_rows, n_features) or None
@@ -42,7 +42,7 @@ class PairsDisplay:
         Axes and figure of matplotlib.
     """
 
-    mixture: DiagonalMixture
+    mixture: Mixture
     names: list[str]
     rows: Float | None = None
     axes_: Any = field(default=None, repr=False)
@@ -56,7 +56,7 @@ class PairsDisplay:
 
         Parameters
         ----------
-        model : MomentGaussianMixture, FitResult or DiagonalMixture
+        model : MomentGaussianMixture, FitResult or Mixture
         rows : array or data frame of shape (n_rows, n_features), optional
             Shown as points in the color of their component, at most 5,000.
         features : sequence of int or str, optional
@@ -122,15 +122,16 @@ class PairsDisplay:
                 self.rows[:, x], self.rows[:, y], s=3, c=colors, alpha=0.25, linewidths=0,
                 rasterized=True,
             )  # fmt: skip
-        deviations = np.sqrt(m.variances)
+        deviations, pair = np.sqrt(m.variances), m.select([x, y]).covariances
         for k, (color, dash) in enumerate(styles):
             center = m.means[k, [x, y]]
-            for times, width in ((1, 1.6), (2, 0.8)):
+            width, height, angle = _ellipse(*pair[k].flat[[0, 3, 1]])
+            for times, thickness in ((1, 1.6), (2, 0.8)):
                 ax.add_patch(
                     Ellipse(
                         (float(center[0]), float(center[1])),
-                        2 * times * deviations[k, x], 2 * times * deviations[k, y],
-                        fill=False, edgecolor=color, linestyle=dash, linewidth=width,
+                        2 * times * width, 2 * times * height, angle=angle,
+                        fill=False, edgecolor=color, linestyle=dash, linewidth=thickness,
                     )
                 )  # fmt: skip
             _number(ax, center, k, color)
@@ -159,6 +160,20 @@ class PairsDisplay:
         ax.legend(fontsize="small")
 
 
+def _ellipse(first: float, second: float, covariance: float) -> tuple[float, float, float]:
+    """Half axes of the ellipse of one standard deviation, and the angle of the first, in degrees.
+
+    In closed form: eigenvalues of columns in very different units would lose the shorter axis.
+    """
+    if covariance == 0:
+        return first**0.5, second**0.5, 0.0
+    longest = 0.5 * (first + second) + np.hypot(0.5 * (first - second), covariance)
+    correlation = covariance / first**0.5 / second**0.5
+    shortest = max(first / longest * second * (1.0 - correlation**2), 0.0)
+    angle = 0.5 * np.degrees(np.arctan2(2 * covariance, first - second))
+    return float(longest**0.5), shortest**0.5, float(angle)
+
+
 def _number(ax: Any, center: Any, k: int, color: str) -> None:
     """Write the number of a component in a small disk at its center."""
     ax.annotate(
@@ -168,7 +183,7 @@ def _number(ax: Any, center: Any, k: int, color: str) -> None:
     )  # fmt: skip
 
 
-def _separating(mixture: DiagonalMixture, most: int) -> list[int]:
+def _separating(mixture: Mixture, most: int) -> list[int]:
     """Features whose means differ most, relative to the spread within components."""
     if mixture.n_features <= most:
         return list(range(mixture.n_features))

@@ -17,7 +17,9 @@ from momentmix.displays.style import (
     need_matplotlib,
 )
 from momentmix.errors import InputError, InputTypeError
-from momentmix.mixture.mixture import DiagonalMixture
+from momentmix.index_sets import index_sets, sets_without
+from momentmix.mixture.gaussian import product_moments
+from momentmix.mixture.mixture import Mixture
 from momentmix.rows.names import match_names
 from momentmix.summary.summary import MomentSummary
 
@@ -45,7 +47,7 @@ class MomentResidualsDisplay:
 
         Parameters
         ----------
-        model : MomentGaussianMixture, FitResult or DiagonalMixture
+        model : MomentGaussianMixture, FitResult or Mixture
         summary : MomentSummary, optional
             By default the estimator's ``summary_``.
         """
@@ -97,23 +99,22 @@ class MomentResidualsDisplay:
 
 
 def _moments_of_both(
-    mixture: DiagonalMixture, summary: MomentSummary
+    mixture: Mixture, summary: MomentSummary
 ) -> tuple[dict[str, Float], dict[str, Float]]:
     """Moments of the rows and of the mixture, in features standardized by the rows."""
     shift = summary.mean
     scale = np.where(summary.deviation > 0, summary.deviation, 1.0)
-    means, variances = (mixture.means - shift) / scale, mixture.variances / scale**2
+    scaled, d = mixture.parameters.standardized(shift, scale), summary.n_features
     observed, fitted = {}, {}
-    scaled = DiagonalMixture(mixture.weights, means, variances)
     for order in range(1, summary.order + 1):
         name = f"order {order}"
         observed[name] = summary.tensor(order, shift, scale).values
-        fitted[name] = scaled.moment_tensor(order).values
-    for order in range(min(summary.squared_order, summary.n_features - 1) + 1):
+        fitted[name] = product_moments(scaled, index_sets(d, order))
+    for order in range(min(summary.squared_order, d - 1) + 1):
         name = f"order {order + 2}, squared"
-        features = range(summary.n_features)
-        observed[name] = np.concatenate([summary.squared(j, order, shift, scale) for j in features])
-        fitted[name] = np.concatenate([scaled.squared_moments(j, order) for j in features])
+        observed[name] = np.concatenate([summary.squared(j, order, shift, scale) for j in range(d)])
+        sets = [np.insert(sets_without(d, order, j), 0, [[j], [j]], axis=1) for j in range(d)]
+        fitted[name] = product_moments(scaled, np.concatenate(sets))
     largest = np.abs(np.concatenate([*fitted.values()])).max()
     if not largest <= LARGEST_DRAWN:
         raise InputError(

@@ -6,11 +6,12 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from momentmix._typing import Float
 from momentmix.errors import InputError, InputTypeError, MissingDependencyError, printable
 from momentmix.fitting.result import FitResult
-from momentmix.mixture.mixture import DiagonalMixture
+from momentmix.mixture.mixture import Mixture
 from momentmix.summary.summary import MomentSummary
 
 # The palette of Okabe and Ito for color-blind readers, without black and yellow, which are hard to
@@ -61,20 +62,20 @@ def thinned(blocks: Iterable[Float], most: int) -> Float:
 # -- models -----------------------------------------------------------------------------------
 
 
-def mixture_of(model: Any) -> DiagonalMixture:
+def mixture_of(model: Any) -> Mixture:
     """The mixture of an estimator, a result or a mixture."""
-    if isinstance(model, DiagonalMixture):
+    if isinstance(model, Mixture):
         return model
     mixture = model.mixture if isinstance(model, FitResult) else getattr(model, "mixture_", None)
-    if not isinstance(mixture, DiagonalMixture):
+    if not isinstance(mixture, Mixture):
         raise InputTypeError(
-            "a display needs a fitted MomentGaussianMixture, a FitResult or a DiagonalMixture; "
+            "a display needs a fitted MomentGaussianMixture, a FitResult or a Mixture; "
             f"got {type(model).__name__}."
         )
     return mixture
 
 
-def in_order_of(mixture: DiagonalMixture, summary: MomentSummary) -> MomentSummary:
+def in_order_of(mixture: Mixture, summary: MomentSummary) -> MomentSummary:
     """The summary with its features in the mixture's order, where both have the same names."""
     names, others = mixture.feature_names, summary.feature_names
     if names is None or others is None or names == others or sorted(names) != sorted(others):
@@ -82,7 +83,7 @@ def in_order_of(mixture: DiagonalMixture, summary: MomentSummary) -> MomentSumma
     return summary.select(names)
 
 
-def drawable(mixture: DiagonalMixture) -> DiagonalMixture:
+def drawable(mixture: Mixture) -> Mixture:
     """The same mixture; raise if its numbers are too large for the axes of a picture."""
     extent = np.abs(mixture.means) + np.sqrt(mixture.variances)
     if extent.max() > LARGEST_DRAWN:
@@ -90,7 +91,7 @@ def drawable(mixture: DiagonalMixture) -> DiagonalMixture:
         raise InputError(
             f"component {i} reaches {extent[i, j]:.3g} in feature {j}; pictures show numbers up to "
             f"{LARGEST_DRAWN:.0e}. Rescale the feature and fit again, or draw the others "
-            "(DiagonalMixture.marginal)."
+            "(Mixture.select)."
         )
     return mixture
 
@@ -103,14 +104,26 @@ def intervals_of(model: Any) -> Any:
     return None
 
 
-def full_names_of(mixture: DiagonalMixture) -> list[str]:
+def full_names_of(mixture: Mixture) -> list[str]:
     """Names of the features; their numbers if they have none."""
     return list(mixture.feature_names or (f"feature {j}" for j in range(mixture.n_features)))
 
 
-def names_of(mixture: DiagonalMixture) -> list[str]:
+def names_of(mixture: Mixture) -> list[str]:
     """Names of the features, shortened, with characters escaped that matplotlib would interpret."""
     return [_short(name) for name in full_names_of(mixture)]
+
+
+def joined_columns(mixture: Mixture) -> list[str]:
+    """Names of the columns of each block of several, in one text each."""
+    names = full_names_of(mixture)
+    return [", ".join(names[j] for j in block) for block in mixture.parameters.blocks.joined]
+
+
+def strongest_pairs(mixture: Mixture, most: int) -> NDArray[np.int64]:
+    """Places of at most `most` pairs of joined columns, the largest correlation first."""
+    largest = np.abs(mixture.parameters.correlations).max(axis=0, initial=0.0)
+    return np.argsort(-largest, kind="stable")[:most]
 
 
 def _short(name: str, most: int = 16) -> str:

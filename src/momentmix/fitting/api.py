@@ -12,7 +12,7 @@ from momentmix.errors import InputError
 from momentmix.fitting.context import Clock, FitContext
 from momentmix.fitting.inputs import moments_of, rows_of
 from momentmix.fitting.paper.method import fit_as_printed
-from momentmix.fitting.pipeline import fit_robust
+from momentmix.fitting.pipeline import AskedBlocks, fit_robust
 from momentmix.fitting.result import FitResult
 from momentmix.parallel import few_threads, usable_cores
 
@@ -27,12 +27,13 @@ def fit(
     refine: Literal["auto", "em"] | None = "auto",
     random_state: int | np.random.Generator | None = None,
     *,
+    blocks: AskedBlocks = None,
     variance_floor: float = 1e-6,
     max_passes: int = 100,
     n_threads: int | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> FitResult:
-    """Fit a mixture of diagonal Gaussians.
+    """Fit a mixture of Gaussians, diagonal or with blocks of correlated columns.
 
     Parameters
     ----------
@@ -59,6 +60,11 @@ def fit(
         answer. "em" with a summary is an error.
     random_state : int, Generator or None
         The same seed gives the same bits.
+    blocks : None, "auto" or list of lists of int or str
+        Columns that may be correlated within components, by number or name; columns that are not
+        named are blocks of their own. None: diagonal covariances. "auto" joins columns where it
+        pays: by BIC with rows, by the test of the moments without. One block of all columns is
+        full covariances, for which rows are needed; a summary needs at least three blocks.
     variance_floor : float
         Least variance of a component, as a fraction of the feature's variance. With rows a prior
         keeps variances of small components well above it.
@@ -87,6 +93,10 @@ def fit(
     if not 0 < variance_floor < 1:
         raise InputError(f"variance_floor must lie between 0 and 1; got {variance_floor}.")
     if method == "paper":
+        if blocks is not None:
+            raise InputError(
+                'method="paper" has diagonal covariances only; got blocks. Use method="robust".'
+            )
         return fit_as_printed(data, n_components, order, refine, random_state, variance_floor)
     moments = moments_of(data)
     if moments is not None and refine == "em":
@@ -106,7 +116,7 @@ def fit(
         n_components = check_count("n_components", n_components, 1)
     # Many small products: more than one BLAS thread each makes them slower.
     with few_threads(True):
-        return fit_robust(rows_or_moments, n_components, order, refine is not None, context)
+        return fit_robust(rows_or_moments, n_components, order, refine is not None, context, blocks)
 
 
 def _check_choices(method: str, refine: str | None) -> None:

@@ -43,6 +43,7 @@ class Choice(NamedTuple):
     note: str
     tried: tuple[Trial, ...]
     candidates: Sequence[Candidate] = ()
+    blocks: Blocks | None = None
 
 
 def bic(parameters: Parameters, n_rows: int, log_likelihood: float) -> float:
@@ -54,15 +55,20 @@ def bic(parameters: Parameters, n_rows: int, log_likelihood: float) -> float:
 
 
 def choose_by_likelihood(
-    sample: Sample, n_rows: int, moments: StandardMoments, context: FitContext
+    sample: Sample,
+    n_rows: int,
+    moments: StandardMoments,
+    context: FitContext,
+    thorough: bool = True,
 ) -> Choice:
-    """The number of least BIC.
+    """The number of least BIC, of mixtures of the sample's blocks.
 
-    A quick fit of many components, merged one by one, shows about where the minimum is; the full
-    search decides next to it.
+    A quick fit of many components, merged one by one, shows about where the minimum is; if
+    `thorough`, the full search decides next to it.
     """
     d = moments.n_features
-    most = max(1, (n_rows // LEAST_ROWS_PER_PARAMETER + 1) // (2 * d + 1))
+    size = 1 + d + sample.blocks.n_spread  # parameters of a component
+    most = max(1, (n_rows // LEAST_ROWS_PER_PARAMETER + 1) // size)
     number = _Numbers(sample, n_rows, moments, context)
     with context.clock.stage("number of components"):
         level, lowest = min(most, FIRST_LEVEL), 1
@@ -72,7 +78,7 @@ def choose_by_likelihood(
                 break
             level, lowest = min(most, 2 * level), level
     best = number.best
-    while best <= MOST_SEARCHED:
+    while thorough and best <= MOST_SEARCHED:
         with context.clock.stage(f"around {best}"):
             number.search([r for r in (best - 1, best, best + 1) if 1 <= r <= most])
         if number.best == best:
@@ -92,11 +98,11 @@ class _Numbers:
         self, sample: Sample, n_rows: int, moments: StandardMoments, context: FitContext
     ) -> None:
         self.sample, self.n_rows, self.context = sample, n_rows, context
-        self.floor = np.full(moments.n_features, context.variance_floor)
+        self.floor = moments.structure(context.variance_floor, sample.blocks)
         self.short = sample.features if sample.is_all else sample.features[:, :QUICK_ROWS]
         self.trials: dict[int, Trial] = {}
         self.candidates: dict[int, list[Candidate]] = {1: []}
-        self._add(one_component(moments, context.variance_floor))
+        self._add(one_component(moments, context.variance_floor, sample.blocks))
 
     @property
     def best(self) -> int:
@@ -143,8 +149,9 @@ def choose_by_moments(
     moments: StandardMoments, context: FitContext, blocks: Blocks | None = None
 ) -> Choice:
     """The smallest number of components that the test accepts."""
-    d, n_pairs = moments.n_features, 0 if blocks is None else blocks.n_pairs
-    affordable = moments.n_rows // (ROWS_PER_PARAMETER * (2 * d + n_pairs + 1))
+    d = moments.n_features
+    blocks = blocks or Blocks(d)
+    affordable = moments.n_rows // (ROWS_PER_PARAMETER * (1 + d + blocks.n_spread))
     most = max(1, min(robust_rank(d, moments.order, blocks), affordable))
     with context.clock.stage("number of components"):
         least = min(most, least_components(moments, context.rng, blocks))
@@ -168,7 +175,7 @@ def choose_by_moments(
 
 
 def _tested_numbers(
-    moments: StandardMoments, least: int, most: int, context: FitContext, blocks: Blocks | None
+    moments: StandardMoments, least: int, most: int, context: FitContext, blocks: Blocks
 ) -> dict[int, tuple[float, float]]:
     """p-value and effect size from `least` on, up to the first number that is accepted."""
     tested: dict[int, tuple[float, float]] = {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from math import nan
 
 import numpy as np
@@ -23,6 +22,7 @@ from momentmix.fitting.inference.precision import predicted_loss
 from momentmix.fitting.inference.standard_errors import Uncertainty
 from momentmix.fitting.inference.support import Support
 from momentmix.mixture.parameters import Parameters
+from momentmix.parallel import begin
 
 
 def begin_test(
@@ -42,12 +42,7 @@ def begin_test(
         # Where there are too many conditions, some are drawn: the same for every seed.
         return check_conditions(moments, parameters, np.random.default_rng(0))
 
-    if context.n_threads == 1:
-        return test
-    pool = ThreadPoolExecutor(1)
-    future = pool.submit(test)
-    pool.shutdown(wait=False)
-    return future.result
+    return begin(test, context.n_threads)
 
 
 def _has_few_rows(moments: StandardMoments, parameters: Parameters) -> bool:
@@ -81,7 +76,7 @@ def certify(
             moments,
             parameters,
             test,
-            robust_rank(moments.n_features, moments.order),
+            robust_rank(moments.n_features, moments.order, parameters.blocks),
             context.variance_floor,
             from_rows=usable is None,
             checked=context.checked,

@@ -10,7 +10,7 @@ the data.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import nan
@@ -20,6 +20,7 @@ import numpy as np
 
 from momentmix.capacity import (
     affordable_order,
+    check_count,
     check_order,
     choose_order,
     robust_rank,
@@ -41,12 +42,9 @@ from momentmix.fitting.em.passes import full_passes
 from momentmix.fitting.em.sample import Sample, draw_sample, information_rows
 from momentmix.fitting.em.scores import information_matrix, settle_floored
 from momentmix.fitting.em.search import FEW_ROWS, Candidate, Kind, Origin, ranked_candidates
-from momentmix.fitting.inference.findings import (
-    find_constants,
-)
-from momentmix.fitting.inference.over_identification import (
-    LEAST_P_VALUE,
-)
+from momentmix.fitting.inference.finding import plural
+from momentmix.fitting.inference.findings import find_constants
+from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, OverIdentification
 from momentmix.fitting.inference.rows_checked import check_rows
 from momentmix.fitting.inference.standard_errors import (
     Uncertainty,
@@ -54,6 +52,7 @@ from momentmix.fitting.inference.standard_errors import (
 )
 from momentmix.fitting.inference.support import Support
 from momentmix.fitting.inputs import summarized
+from momentmix.fitting.joining import blocks_of_correlations, choose_blocks, code_of_blocks
 from momentmix.fitting.moment.candidates import least_components
 from momentmix.fitting.moment.moment_fit import (
     ANSWER,
@@ -65,13 +64,19 @@ from momentmix.fitting.moment.moment_fit import (
 from momentmix.fitting.outcome import Diagnostics, Provenance, Trial
 from momentmix.fitting.result import Answer, FitResult
 from momentmix.fitting.support import support_from_moments, support_from_rows
-from momentmix.mixture.mixture import DiagonalMixture
+from momentmix.mixture.blocks import Blocks, blocks_from
+from momentmix.mixture.mixture import mixture_from
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VariancePrior
+from momentmix.parallel import begin
 from momentmix.rows.protocol import Rows
 from momentmix.summary.summary import MomentSummary
 
+AskedBlocks = Sequence[Sequence[int | str]] | Literal["auto"] | None
+
 CLEARLY_BETTER = 1e-3  # nats a row; candidates at one optimum differ by less
+MOST_JOININGS = 8  # rounds of joining columns from moments alone: each costs a fit
+LEAST_FALL = 0.9  # of the effect size that joining columns has to bring from moments alone
 MOST_HEARD = 3  # components beyond those that "auto" chose: each costs a fit of all rows
 
 
@@ -92,6 +97,7 @@ def fit_robust(
     order: int | Literal["auto"],
     refine: bool,
     context: FitContext,
+    blocks: AskedBlocks = None,
 ) -> FitResult:
     """Fit by the robust method; `refine` allows passes over the rows, where there are rows."""
     all_columns, summary = read_moments(data, n_components, order, refine, context)
@@ -107,28 +113,38 @@ def fit_robust(
             all_columns, summary = read_moments(data, n_components, order, refine, context)
     rows = None if isinstance(data, StandardMoments) or not refine else data
     varying = moments = all_columns.varying()
+    joined = varying_blocks(blocks, all_columns, varying)
     sample = None if rows is None else draw_sample(rows, moments, context.rng)
     choice: Choice | None = None
-    if n_components == "auto":
-        if sample is None:
-            choice = choose_by_moments(moments, context)
-        else:
-            choice = choose_by_likelihood(sample, moments.n_rows, moments, context)
-        n_components = choice.n_components
-    elif order == "auto":
-        moments = varying.truncated(choose_order(varying.n_features, n_components, varying.order))
-    if moments.n_rows < n_components:
+    if sample is not None and joined is None:
+        choice = choose_blocks(sample, moments, n_components, context)
+        joined = choice.blocks
+    elif sample is not None and n_components == "auto":
+        sample = sample.of_blocks(joined or Blocks(moments.n_features))
+        choice = choose_by_likelihood(sample, moments.n_rows, moments, context)
+    elif n_components == "auto":
+        choice = choose_by_moments(moments, context, joined)
+    r = choice.n_components if choice is not None else check_count("n_components", n_components, 1)
+    if n_components != "auto" and order == "auto":
+        highest = choose_order(varying.n_features, r, varying.order, blocks=joined)
+        moments = varying.truncated(highest)
+    if moments.n_rows < r:
         raise InputError(
-            f"n_components={n_components} needs at least that many rows; got {moments.n_rows}. "
+            f"n_components={r} needs at least that many rows; got {moments.n_rows}. "
             "Ask for fewer components."
         )
     if rows is None or sample is None:
-        check_capacity(moments, n_components, all_columns.n_features)
-        answer = answer_from_moments(varying, moments.order, n_components, context)
+        known = joined or Blocks(moments.n_features)
+        check_capacity(moments, r, all_columns.n_features, known)
+        answer = answer_from_moments(varying, moments.order, r, context, known)
+        if joined is None:
+            answer = join_by_moments(varying, r, context, answer)
     else:
-        found = () if choice is None else choice.candidates
-        answer = answer_from_rows(rows, sample, moments, n_components, context, found)
-        if choice is not None:
+        assert joined is not None
+        check_widest(joined, moments, r)
+        sample, found = sample.of_blocks(joined), () if choice is None else choice.candidates
+        answer = answer_from_rows(rows, sample, moments, r, context, found)
+        if choice is not None and n_components == "auto":
             answer, choice = hear_certificate(rows, sample, answer, choice, context)
     if choice is not None:
         notes.append(choice.note)
@@ -155,17 +171,52 @@ def read_moments(
         return summarized(data, wanted, context.n_threads)
 
 
-def check_capacity(moments: StandardMoments, n_components: int, n_columns: int) -> None:
+def varying_blocks(
+    blocks: AskedBlocks, all_columns: StandardMoments, varying: StandardMoments
+) -> Blocks | None:
+    """The blocks of the columns that vary; None where they are to be found."""
+    if blocks == "auto":
+        return None
+    groups = () if blocks is None else blocks
+    asked = blocks_from(groups, all_columns.n_features, all_columns.feature_names)
+    return asked.restricted(varying.columns)
+
+
+def check_widest(blocks: Blocks, moments: StandardMoments, n_components: int) -> None:
+    """Raise where a block has more columns than the rows of its components can bear."""
+    widest = max(blocks.partition, key=len)
+    k, n, r = len(widest), moments.n_rows, n_components
+    if k > 1 and n < r * (k + 1):
+        raise InputError(
+            f"a block of {k} columns needs more than {k} rows for each of {r} "
+            f"component{plural(r)}, {r * (k + 1)} in all; got {n}. Use blocks of at most "
+            f"{max(1, n // r - 1)} columns, fewer components, or more rows."
+        )
+
+
+def check_capacity(
+    moments: StandardMoments, n_components: int, n_columns: int, blocks: Blocks
+) -> None:
     """Raise where moments of this order cannot tell the components apart."""
     d, order = moments.n_features, moments.order
-    most = robust_rank(d, order)
+    n_blocks = len(blocks.partition)
+    if n_blocks < 3 and n_components > 1 and not blocks.is_diagonal:
+        raise CapacityError(
+            f"moments alone need at least three blocks to tell components apart; these are "
+            f"{n_blocks} block{plural(n_blocks)} of {d} columns. Use smaller blocks, or pass the "
+            'rows themselves with refine="auto".'
+        )
+    most = robust_rank(d, order, blocks)
     if n_components <= most:
         return
-    sufficient = next((m for m in usable_orders(d, d) if robust_rank(d, m) >= n_components), None)
+    ranks = ((m, robust_rank(d, m, blocks)) for m in usable_orders(d, d))
+    sufficient = next(((m, rank) for m, rank in ranks if rank >= n_components), None)
     cure = "At"
     if sufficient is not None:
-        cure = f"Use order={sufficient} (up to {robust_rank(d, sufficient)}), or at"
+        cure = f"Use order={sufficient[0]} (up to {sufficient[1]}), or at"
     kind = "features" if d == n_columns else "features that vary"
+    if not blocks.is_diagonal:
+        kind += f" in {n_blocks} blocks"
     raise CapacityError(
         f"order={order} with {d} {kind} identifies at most {most} component"
         f"{'s' if most > 1 else ''} from moments alone; n_components={n_components} was asked. "
@@ -177,15 +228,15 @@ def check_capacity(moments: StandardMoments, n_components: int, n_columns: int) 
 
 
 def answer_from_moments(
-    moments: StandardMoments, order: int, n_components: int, context: FitContext
+    moments: StandardMoments, order: int, n_components: int, context: FitContext, blocks: Blocks
 ) -> StandardFit:
     """The pure moment answer; the order is raised while the certificate does not pass."""
     notes: list[str] = []
-    answer = _answer_at_order(moments.truncated(order), n_components, notes, context)
+    answer = _answer_at_order(moments.truncated(order), n_components, notes, context, blocks)
     while not answer.diagnostics.certificate.passed and order < moments.order:
         order += 1
         notes = [*notes, f"order raised to {order}: the certificate did not pass"]
-        candidate = _answer_at_order(moments.truncated(order), n_components, notes, context)
+        candidate = _answer_at_order(moments.truncated(order), n_components, notes, context, blocks)
         old, new = answer.diagnostics.certificate, candidate.diagnostics.certificate
         # An answer that cannot be tested does not stand against one that is tested and rejected.
         tested_now = new.test.testable and not old.test.testable
@@ -194,18 +245,54 @@ def answer_from_moments(
     return answer
 
 
+def join_by_moments(
+    moments: StandardMoments, n_components: int, context: FitContext, answer: StandardFit
+) -> StandardFit:
+    """Join columns that the test finds correlated within components, while the misfit falls."""
+    order, reasons = answer.moments.order, list[str]()
+    for _ in range(MOST_JOININGS):
+        blocks, pairs = blocks_of_correlations(answer.parameters.blocks, moments, _test_of(answer))
+        if blocks is None or robust_rank(moments.n_features, order, blocks) < n_components:
+            break
+        candidate = answer_from_moments(moments, order, n_components, context, blocks)
+        old, new = _test_of(answer), _test_of(candidate)
+        # NaN, where nothing is left to test, is no improvement.
+        if not new.effect_size < LEAST_FALL * old.effect_size:
+            break
+        answer, reasons = candidate, reasons + pairs
+    if not reasons:
+        notes = ["no columns joined: the test names none whose joining lowers the misfit"]
+    else:
+        found = code_of_blocks(answer.parameters.blocks, moments)
+        notes = [f"{found}: correlated within components by the test: {'; '.join(reasons)}"]
+    diagnostics = replace(answer.diagnostics, notes=[*notes, *answer.diagnostics.notes])
+    return replace(answer, diagnostics=diagnostics)
+
+
+def _test_of(answer: StandardFit) -> OverIdentification:
+    return answer.diagnostics.certificate.test
+
+
 def _answer_at_order(
-    moments: StandardMoments, n_components: int, notes: list[str], context: FitContext
+    moments: StandardMoments,
+    n_components: int,
+    notes: list[str],
+    context: FitContext,
+    blocks: Blocks,
 ) -> StandardFit:
     floor, rng, r = context.variance_floor, context.rng, n_components
+    n_threads = context.n_threads
     with context.clock.stage("moment fit"):
-        is_needed = r > 1 and least_components(moments, rng) >= r
+        is_needed = r > 1 and least_components(moments, rng, blocks) >= r
         smaller = parent = None
         if r > 1 and not is_needed:
-            n_threads = context.n_threads
-            smaller = fit_moments(moments, r - 1, rng, floor, SMALLER, n_threads=n_threads)
+            smaller = fit_moments(
+                moments, r - 1, rng, floor, SMALLER, n_threads=n_threads, blocks=blocks
+            )
             parent = smaller.raw
-        fit = fit_moments(moments, r, rng, floor, ANSWER, parent, is_needed, context.n_threads)
+        fit = fit_moments(
+            moments, r, rng, floor, ANSWER, parent, is_needed, n_threads, blocks=blocks
+        )
     support = Support(r, True, "the rank of the moments shows it") if is_needed else None
     if smaller is not None:
         with context.clock.stage("support"):
@@ -238,7 +325,7 @@ def answer_from_rows(
     answer = _settled(rows, sample, moments, candidates, context)
     is_rejected = answer.diagnostics.certificate.test.p_value < LEAST_P_VALUE
     if is_rejected and n_components > 1 and rows.n_rows >= FEW_ROWS:
-        floor = np.full(moments.n_features, context.variance_floor)
+        floor = moments.structure(context.variance_floor, sample.blocks)
         with context.clock.stage("second search"):
             again = ranked_candidates(
                 sample, None, n_components, floor, context.rng, context.n_threads
@@ -257,7 +344,7 @@ def _settled(
 ) -> StandardFit:
     """Passes over the rows from the best candidate, standard errors and certificate."""
     clock, n_threads = context.clock, context.n_threads
-    floor = np.full(moments.n_features, context.variance_floor)
+    floor = moments.structure(context.variance_floor, sample.blocks)
     best = candidates[0]
     n_components = best.parameters.n_components
     with clock.stage("passes"):
@@ -336,20 +423,36 @@ def find_candidates(
     """Starts for the passes, best first; the moment answer competes where it can be computed."""
     r, d = n_components, moments.n_features
     if r == 1:
-        closed_form = one_component(moments, context.variance_floor)
+        closed_form = one_component(moments, context.variance_floor, sample.blocks)
         return [Candidate(Origin(Kind.CLOSED_FORM), closed_form, 0.0)]
-    moment_answer: Parameters | None = None
     # With few rows EM from many starts finds the same, and takes less time.
-    many_rows = moments.n_rows >= max(FEW_ROWS, ROWS_PER_PARAMETER * r * (2 * d + 1))
-    if many_rows and r <= robust_rank(d, moments.order):
-        # Without a moment answer the other candidates remain.
-        with suppress(DecompositionError), context.clock.stage("moment fit"):
-            moment_answer = fit_moments(
-                moments, r, context.rng, context.variance_floor, START
-            ).parameters
-    floor = np.full(d, context.variance_floor)
+    size = 1 + d + sample.blocks.n_spread
+    many_rows = moments.n_rows >= max(FEW_ROWS, ROWS_PER_PARAMETER * r * size)
+    moment_answer = None
     with context.clock.stage("candidates"):
+        # Of wider models the moment answer takes longer than the EM starts.
+        if many_rows and sample.blocks.is_diagonal and r <= robust_rank(d, moments.order):
+            moment_answer = begin_moment_answer(moments, r, context)
+        floor = moments.structure(context.variance_floor, sample.blocks)
         return ranked_candidates(sample, moment_answer, r, floor, context.rng, context.n_threads)
+
+
+def begin_moment_answer(
+    moments: StandardMoments, n_components: int, context: FitContext
+) -> Callable[[], Parameters | None]:
+    """What gives the moment answer; with several threads it shares the time of the EM starts.
+
+    It has random numbers of its own, so that its bits do not depend on the number of threads.
+    """
+    rng = np.random.default_rng(context.rng.integers(2**63))
+
+    def answer() -> Parameters | None:
+        # Without a moment answer the other candidates remain.
+        with suppress(DecompositionError):
+            return fit_moments(moments, n_components, rng, context.variance_floor, START).parameters
+        return None
+
+    return begin(answer, context.n_threads)
 
 
 # -- both -------------------------------------------------------------------------------------
@@ -372,7 +475,7 @@ def in_data_units(
     )
     weights = parameters.weights / parameters.weights.sum()
     order = np.argsort(-weights, kind="stable")
-    mixture = DiagonalMixture(weights[order], parameters.means[order], parameters.variances[order])
+    mixture = mixture_from(replace(parameters, weights=weights)[order])
     # Log-densities of raw rows, not of standardized ones, and of the constant columns too.
     units = float(np.log(moments.scale).sum())
     units += 0.5 * float(np.log(2 * np.pi * floor)) * int(moments.constant.sum())

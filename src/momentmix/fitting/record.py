@@ -39,7 +39,7 @@ from momentmix.json_fields import (
     text_map,
     texts,
 )
-from momentmix.mixture.mixture import DiagonalMixture
+from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.model_file import read_model, write_model
 
 _VERSION = 2
@@ -97,29 +97,34 @@ class FitRecord(FitFacts):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON; what is not finite becomes None."""
-        encode = _record_fields(0, 0).encode  # sizes are checked on reading
-        return {"version": _VERSION, **encode(self)}
+        document = _record_fields(0, 0, False).encode(self)  # sizes are checked on reading
+        for known in (document["standard_errors"], document["intervals"]):
+            if known is not None and known["covariances"] is None:
+                del known["covariances"]
+        return {"version": _VERSION, **document}
 
     @classmethod
-    def from_dict(cls, document: Any, mixture: DiagonalMixture) -> FitRecord:
+    def from_dict(cls, document: Any, mixture: Mixture) -> FitRecord:
         """The record of `to_dict`; ValueError where it is not one of a fit of this mixture."""
         check_version(document, "fit", 1, _VERSION)
         contents = {key: value for key, value in document.items() if key != "version"}
-        record: FitRecord = _record_fields(*mixture.means.shape)(contents, "fit")
+        joined = not mixture.parameters.blocks.is_diagonal
+        r, d = mixture.means.shape
+        record: FitRecord = _record_fields(r, d, joined)(contents, "fit")
         return record
 
 
 # -- files ------------------------------------------------------------------------------------
 
 
-def save_fit(path: str | os.PathLike[str], mixture: DiagonalMixture, record: FitRecord) -> None:
+def save_fit(path: str | os.PathLike[str], mixture: Mixture, record: FitRecord) -> None:
     """Write a model file with the record of its fit in it, whole or not at all."""
     write_model(path, {**mixture.to_dict(), "fit": record.to_dict()})
 
 
-def load_fit(path: str | os.PathLike[str]) -> tuple[DiagonalMixture, FitRecord | None]:
+def load_fit(path: str | os.PathLike[str]) -> tuple[Mixture, FitRecord | None]:
     """The mixture of a model file, and the record of its fit where the file holds one."""
-    mixture = DiagonalMixture.load(path)
+    mixture = Mixture.load(path)
     document = read_model(path).get("fit")
     if document is None:
         return mixture, None
@@ -135,9 +140,11 @@ def load_fit(path: str | os.PathLike[str]) -> tuple[DiagonalMixture, FitRecord |
 # -- the fields of the file -------------------------------------------------------------------
 
 
-def _record_fields(r: int, d: int) -> Fields:
-    """Fields of the record of a mixture of r components and d features."""
-    shapes = {"weights": (r,), "means": (r, d), "variances": (r, d)}
+def _record_fields(r: int, d: int, joined: bool) -> Fields:
+    """Fields of the record of a mixture of r components and d features, joined in blocks or not."""
+    shapes: dict[str, tuple[int, ...]] = {"weights": (r,), "means": (r, d), "variances": (r, d)}
+    if joined:
+        shapes["covariances"] = (r, d, d)
     errors = {name: array(*shape, nulls=True) for name, shape in shapes.items()}
     ends = {name: array(2, *shape, nulls=True) for name, shape in shapes.items()}
     trial = {
@@ -239,7 +246,7 @@ def _standard_errors(errors: dict[str, Float]) -> StandardErrors:
 
 def _intervals(ends: dict[str, Float]) -> Intervals:
     for name, (low, high) in ends.items():
-        if name != "means" and (low < 0).any():
+        if name not in ("means", "covariances") and (low < 0).any():
             raise ValueError(f"fit.intervals.{name} must not be negative")
         if (low > high).any():
             raise ValueError(f"fit.intervals.{name} must have the lower ends first")

@@ -17,7 +17,7 @@ from momentmix.fitting.inference.standard_errors import (
 )
 from momentmix.fitting.outcome import Diagnostics, FitFacts, PartOf, Provenance
 from momentmix.fitting.record import FitRecord, save_fit
-from momentmix.mixture.mixture import DiagonalMixture
+from momentmix.mixture.mixture import Mixture
 from momentmix.summary.summary import MomentSummary
 
 MOST_TRIALS_PRINTED = 8  # numbers of components; all of them are in `tried`
@@ -29,7 +29,7 @@ class Answer:
 
     Attributes
     ----------
-    mixture : DiagonalMixture
+    mixture : Mixture
         In the units of the data.
     moments : StandardMoments
         That the mixture was fitted to, or that began its fit.
@@ -39,7 +39,7 @@ class Answer:
         Of the rows, from the one pass for the moments; None where no rows were given.
     """
 
-    mixture: DiagonalMixture
+    mixture: Mixture
     moments: StandardMoments
     uncertainty: Uncertainty | None
     summary: MomentSummary | None
@@ -66,7 +66,7 @@ class FitResult(FitFacts):
     provenance: Provenance
     diagnostics: Diagnostics
 
-    mixture = PartOf[DiagonalMixture]("answer")
+    mixture = PartOf[Mixture]("answer")
     moments = PartOf[StandardMoments]("answer")
     uncertainty = PartOf["Uncertainty | None"]("answer")
     summary = PartOf["MomentSummary | None"]("answer")
@@ -112,7 +112,7 @@ class FitResult(FitFacts):
     ) -> None:
         """Write the mixture together with the record of its fit, whole or not at all.
 
-        `DiagonalMixture.load` reads the mixture, `report` and ``momentmix report`` the record too.
+        `Mixture.load` reads the mixture, `report` and ``momentmix report`` the record too.
 
         Parameters
         ----------
@@ -126,7 +126,7 @@ class FitResult(FitFacts):
         """
         mixture = self.mixture
         if feature_names is not None:
-            mixture = replace(mixture, feature_names=tuple(feature_names))
+            mixture = mixture.with_feature_names(feature_names)
         save_fit(path, mixture, self.record(command, seed))
 
     @property
@@ -136,8 +136,9 @@ class FitResult(FitFacts):
 
     def __str__(self) -> str:
         r, d = self.mixture.means.shape
+        joined = self.mixture.parameters.blocks.joined
         lines = [
-            f"Mixture of {r} diagonal Gaussian{'s' if r > 1 else ''}, "
+            f"Mixture of {r} {'' if joined else 'diagonal '}Gaussian{'s' if r > 1 else ''}, "
             f"{d} feature{'s' if d > 1 else ''}, {self.n_rows} rows",
             f"  method               {self.method}, moments up to order {self.order}",
             f"  refinement           {self._refinement()}",

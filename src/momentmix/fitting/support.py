@@ -77,9 +77,10 @@ def support_from_rows(
     sample: Sample, moments: StandardMoments, parameters: Parameters, context: FitContext
 ) -> Support:
     """Whether the likelihood or the moments reject one component less."""
-    floor, r = np.full(moments.n_features, context.variance_floor), parameters.n_components
-    n, per_component = moments.n_rows, (parameters.n_free + 1) // r
-    price = 0.5 * per_component * log(n) / n  # of the last component, in nats a row
+    floor, r = moments.structure(context.variance_floor, parameters.blocks), parameters.n_components
+    n, d = moments.n_rows, moments.n_features
+    size = 1 + d + parameters.blocks.n_spread
+    price = 0.5 * size * log(n) / n  # of the last component, in nats a row
     # Where every merge stays far below, further steps would not change the answer.
     target = log_likelihood(sample.features, parameters) - price - _CLEAR_LOSS
     smaller = one_less(

@@ -22,6 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
+from momentmix.errors import InputError, InputTypeError
+from momentmix.rows.names import column_label, feature_number
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,9 @@ class Blocks:
     def full(cls, n_features: int) -> Blocks:
         """All features in one block."""
         return cls.of(n_features, [range(n_features)])
+
+    def __reduce__(self) -> tuple[type[Blocks], tuple[int, tuple[tuple[int, ...], ...]]]:
+        return Blocks, (self.n_features, self.joined)  # pickles do not hold what is cached
 
     @property
     def is_diagonal(self) -> bool:
@@ -117,6 +122,14 @@ class Blocks:
             found.append((np.array(block, dtype=np.int64), table))
         return tuple(found)
 
+    def table(self, features: Int) -> Int:
+        """Where the matrix of some features of one block is in a spread, of shape (k, k)."""
+        for block, places in self.places:
+            if features[0] in block:
+                own = np.searchsorted(block, features)
+                return np.asarray(places[np.ix_(own, own)])
+        return features[:, None]
+
     def restricted(self, features: Int) -> Blocks:
         """Blocks of some of the features, which are numbered anew in the order given."""
         number = {int(j): place for place, j in enumerate(features)}
@@ -126,6 +139,58 @@ class Blocks:
     def embedded(self, features: Int, n_features: int) -> Blocks:
         """The same blocks where the features are `features` among others."""
         return Blocks.of(n_features, [[int(features[j]) for j in b] for b in self.joined])
+
+
+def blocks_from(
+    groups: Iterable[Iterable[int | str]], n_features: int, names: Sequence[str] | None = None
+) -> Blocks:
+    """Blocks that a user gave, by numbers or names of columns; those not named are single.
+
+    Examples
+    --------
+    >>> blocks_from([["width", "length"]], 3, ["length", "width", "weight"]).joined
+    ((0, 1),)
+    """
+    example = 'blocks=[["length", "width"], [3, 4]]'
+    if isinstance(groups, str | bytes) or not isinstance(groups, Iterable):
+        raise InputTypeError(
+            f"blocks must be a list of lists of columns, as {example}, or None; got {groups!r}."
+        )
+    seen: dict[int, int] = {}
+    found = []
+    for place, group in enumerate(groups):
+        if isinstance(group, str | bytes) or not isinstance(group, Iterable):
+            raise InputTypeError(
+                f"each block must be a list of columns, as in {example}; got {group!r}."
+            )
+        columns = [_column(column, n_features, names) for column in group]
+        for column in columns:
+            if column in seen:
+                where = (
+                    "twice in a block"
+                    if seen[column] == place
+                    else f"in blocks {seen[column]} and {place}"
+                )
+                raise InputError(
+                    f"blocks must not overlap; {column_label(column, names)} is {where}. Join such "
+                    "blocks, or take the column out of all but one."
+                )
+            seen[column] = place
+        found.append(columns)
+    return Blocks.of(n_features, found)
+
+
+def _column(column: int | str, n_features: int, names: Sequence[str] | None) -> int:
+    """Number of a column of a block."""
+    number = feature_number(column, names)
+    if isinstance(number, bool) or not isinstance(number, int | np.integer):
+        raise InputTypeError(f"columns of blocks are numbers or names; got {column!r}.")
+    if not -n_features <= number < n_features:
+        raise InputError(
+            f"no column {number}: blocks take numbers in 0…{n_features - 1}"
+            f"{'' if names is None else ', or names'}."
+        )
+    return int(number) % n_features
 
 
 def one_a_block(sets: Int, blocks: Blocks) -> NDArray[np.bool_]:

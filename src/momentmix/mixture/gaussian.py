@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix._typing import Float
+from momentmix._typing import Float, Int
 from momentmix.errors import InputError
 from momentmix.mixture.blocks import Blocks, matrices_of
 from momentmix.mixture.parameters import HasParameters, Parameters
@@ -146,11 +146,41 @@ def sample(
     noise = rng.standard_normal((n_rows, d))
     scaled = noise * np.sqrt(p.variances)[labels]
     for features, places in p.blocks.places:
-        roots = semidefinite_roots(matrices_of(p.spread, places))
+        # Roots of the correlations: the units of columns may differ by any factor.
+        deviations = np.sqrt(p.variances[:, features])
+        inverse = 1.0 / np.where(deviations > 0, deviations, np.inf)
+        matrices = matrices_of(p.spread, places) * inverse[:, :, None] * inverse[:, None, :]
+        roots = semidefinite_roots(matrices)
         for i in range(r):
             rows = np.flatnonzero(labels == i)
-            scaled[np.ix_(rows, features)] = noise[np.ix_(rows, features)] @ roots[i].T
+            mixed = noise[np.ix_(rows, features)] @ roots[i].T
+            scaled[np.ix_(rows, features)] = mixed * deviations[i]
     return p.means[labels] + scaled, labels
+
+
+def product_moments(parameters: Parameters, sets: Int) -> Float:
+    """Exact means of products of features, E Π_{j∈I} y_j for each row I of `sets`, of shape (n,).
+
+    Features may occur more than once. By E[y_a Y] = μ_a E[Y] + Σ_b Cov(y_a, y_b) E[Y / y_b].
+    """
+    p, block_of = parameters, parameters.blocks.block_of
+    matrices = None if p.blocks.is_diagonal else p.matrices
+
+    def moments(columns: list[Int]) -> Float:  # (r, n)
+        if not columns:
+            return np.ones((p.n_components, 1))
+        first, rest = columns[0], columns[1:]
+        total = p.means[:, first] * moments(rest)
+        for place, other in enumerate(rest):
+            joined = block_of[first] == block_of[other]
+            if joined.any():
+                own = p.variances[:, first] * joined
+                if matrices is not None:
+                    own = matrices[:, first, other]
+                total += own * moments(rest[:place] + rest[place + 1 :])
+        return np.asarray(total)
+
+    return np.asarray(p.weights @ moments(list(sets.T)))
 
 
 def semidefinite_roots(matrices: Float) -> Float:

@@ -1,55 +1,251 @@
-"""The answer: a mixture of Gaussians with diagonal covariances.
+"""The answer: a mixture of Gaussians by blocks of columns, or with diagonal covariances.
 
 | paper symbol | name here | shape |
 |---|---|---|
 | ω_i | ``weights`` | (n_components,) |
 | μ_i | ``means`` | (n_components, n_features) |
+| Σ_i | ``covariances`` | (n_components, n_features, n_features) |
 | diag Σ_i | ``variances`` | (n_components, n_features) |
 | (M_m)_{Ω_m} (high-tensor-moment) | ``moment_tensor(m)`` | (C(d, m),) |
 | (M_m)_{L_j} | ``squared_moments(j, m−2)`` | (C(d−1, m−2),) |
 
-Differs from the paper: nothing.
+Differs from the paper: covariances within blocks of columns; without them, nothing.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NoReturn, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from momentmix._typing import Float
-from momentmix.errors import InputError, InputTypeError, ModelFileError
+from momentmix._typing import Float, Int
+from momentmix.errors import InputTypeError, ModelFileError
 from momentmix.index_sets import sets_without
-from momentmix.mixture.density import Density, Reduction, log_sums, most_probable, posteriors
-from momentmix.mixture.gaussian import sample
-from momentmix.mixture.model_file import read_model, write_model
+from momentmix.mixture.blocks import matrices_of
+from momentmix.mixture.checks import checked_parameters, parameters_of_matrices
+from momentmix.mixture.conditional import column_numbers, conditional_means, given_values
+from momentmix.mixture.gaussian_block import GaussianBlock
+from momentmix.mixture.matching import in_same_columns, match_components
+from momentmix.mixture.model_file import parameters_in, read_model, write_model
 from momentmix.mixture.parameters import Parameters
-from momentmix.rows.arrays import check_real, is_foreign, namespace
-from momentmix.rows.containers import plain_array
-from momentmix.rows.names import check_feature_names, feature_number
-from momentmix.rows.validation import rows_for
+from momentmix.mixture.prior import Structure
+from momentmix.mixture.row_methods import RowMethods
+from momentmix.rows.names import check_feature_names
 from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
 
 
-def _checked_labels(labels: Any) -> Any:
-    """Labels as they are; raise where one is −1: a row that no component is the best for."""
-    xp, bad = namespace(labels), labels < 0
-    if bool(xp.any(bad)):
-        row = int(xp.argmax(xp.astype(bad, xp.int64)))
-        raise InputError(
-            f"row {row} holds NaN or infinity, or lies more than 1e154 standard deviations away, "
-            "so that no component is its most probable one. Drop or impute such rows, or bring "
-            "them to the units of the model."
+class Mixture(RowMethods):
+    """Mixture of Gaussians: blocks of columns are independent within each component.
+
+    The columns of one block may be correlated there. Mixtures do not change once they are made.
+
+    Parameters
+    ----------
+    weights : array of shape (n_components,)
+        Non-negative, sum 1.
+    means : array of shape (n_components, n_features)
+    covariances : array of shape (n_components, n_features, n_features)
+        Symmetric, positive semidefinite, 0 between blocks. A density needs them positive definite.
+    blocks : list of lists of int or str, optional
+        Columns by number or name; those not named are blocks of their own. By default the blocks
+        that the zeros of the covariances show.
+    feature_names : sequence of str, optional
+        Data frames are matched by name: their columns may stand in another order, but not have
+        other names. Plain arrays go by position.
+
+    Examples
+    --------
+    >>> covariances = [[[1.0, 0.8, 0.0], [0.8, 1.0, 0.0], [0.0, 0.0, 1.0]]]
+    >>> mixture = Mixture([1.0], [[0.0, 0.0, 5.0]], covariances, feature_names=["a", "b", "c"])
+    >>> [block.columns for block in mixture.blocks]
+    [(0, 1), (2,)]
+    >>> mixture.condition({"a": 2.0}).means.tolist()
+    [[1.6, 5.0]]
+    """
+
+    weights: Float
+    means: Float
+    variances: Float
+
+    def __init__(
+        self,
+        weights: ArrayLike,
+        means: ArrayLike,
+        covariances: ArrayLike,
+        blocks: Iterable[Iterable[int | str]] | None = None,
+        feature_names: Sequence[str] | None = None,
+    ) -> None:
+        names = None if feature_names is None else check_feature_names(feature_names)
+        p = parameters_of_matrices(weights, means, covariances, blocks, names)
+        self._set(p, names)
+
+    def _set(self, parameters: Parameters, feature_names: Sequence[str] | None) -> None:
+        """Keep checked parameters and names."""
+        p, names = parameters, feature_names
+        if names is not None:
+            names = check_feature_names(names, p.blocks.n_features)
+        values = {"weights": p.weights, "means": p.means, "variances": p.variances}
+        for name, value in {**values, "feature_names": names, "parameters": p}.items():
+            object.__setattr__(self, name, value)
+
+    def __setattr__(self, name: str, value: Any) -> NoReturn:
+        raise AttributeError(f"a mixture does not change: {name} cannot be set. Make a new one.")
+
+    @property
+    def n_components(self) -> int:
+        """Number of components r."""
+        return int(self.weights.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        """Number of features d."""
+        return int(self.means.shape[1])
+
+    @property
+    def covariances(self) -> Float:
+        """Covariance matrices, of shape (n_components, n_features, n_features), made on demand."""
+        matrices = self.parameters.matrices
+        matrices.setflags(write=False)
+        return matrices
+
+    @property
+    def blocks(self) -> tuple[GaussianBlock, ...]:
+        """The blocks with their parameters, ordered by their first columns."""
+        p, names, found = self.parameters, self.feature_names, []
+        for columns in p.blocks.partition:
+            places = p.blocks.table(np.array(columns))
+            means, covariances = p.means[:, columns], matrices_of(p.spread, places)
+            own = None if names is None else tuple(names[j] for j in columns)
+            found.append(GaussianBlock(columns, own, means, covariances))
+        return tuple(found)
+
+    # -- derived mixtures ---------------------------------------------------------------------
+
+    def select(self, columns: Sequence[int | str]) -> Mixture:
+        """The mixture of some of the columns, by number or name: their marginal law."""
+        numbers = self._numbers(columns)
+        return mixture_from(self.parameters.restricted(numbers), self._names(numbers))
+
+    def marginal(self, features: Sequence[int | str]) -> Mixture:
+        """The same as `select`."""
+        return self.select(features)
+
+    def condition(self, values: Mapping[int | str, float]) -> Mixture:
+        """The mixture of the other columns, given the values of some in one row.
+
+        Parameters
+        ----------
+        values : dict, or a row of a data frame
+            Value by number or name of the known column.
+        """
+        p, others = given_values(self, values)
+        return mixture_from(p, self._names(others))
+
+    def predict_columns(self, rows: Any, known: Sequence[int | str] | None = None) -> Float:
+        """Mean of the other columns given some, for each row: a regression.
+
+        Parameters
+        ----------
+        rows : array or data frame of shape (n_rows, n_known)
+            Of the known columns only.
+        known : sequence of int or str, optional
+            Which columns the rows hold; by default the names of a data frame.
+
+        Returns
+        -------
+        array of shape (n_rows, n_features − n_known)
+            The columns that are not known, in their order; NaN where a row holds NaN.
+        """
+        return conditional_means(self, rows, known)
+
+    def align(self, other: Mixture) -> Mixture:
+        """The other mixture with its components in the order of those here that they match.
+
+        Both have as many components, and the same columns: in any order where they have names.
+        """
+        if not isinstance(other, Mixture):
+            raise InputTypeError(f"other must be a mixture; got {type(other).__name__}.")
+        other = in_same_columns(self, other)
+        return mixture_from(other.parameters[match_components(self, other)], other.feature_names)
+
+    def with_variance_floor(self, floor: ArrayLike) -> Mixture:
+        """The same mixture with every variance at least `floor` (a number or one per feature).
+
+        In a block of several columns no combination of them varies less than it would with
+        independent columns of these variances; the floor must be positive there.
+        """
+        structure = Structure.of_variances(np.asarray(floor), self.parameters.blocks)
+        return mixture_from(structure.raised(self.parameters), self.feature_names)
+
+    def with_feature_names(self, feature_names: Sequence[str] | None) -> Self:
+        """The same mixture with other names of its columns, or none."""
+        names = feature_names
+        if names is not None:
+            names = check_feature_names(names, self.n_features)
+        twin = copy(self)
+        object.__setattr__(twin, "feature_names", names)
+        return twin
+
+    def _numbers(self, columns: Sequence[int | str]) -> Int:
+        return column_numbers(columns, self.n_features, self.feature_names)
+
+    def _names(self, numbers: Int) -> tuple[str, ...] | None:
+        names = self.feature_names
+        return None if names is None else tuple(names[j] for j in numbers)
+
+    # -- files --------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the mixture as readable JSON, whole or not at all; `load` gives the same bits."""
+        write_model(path, self.to_dict())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON; ``blocks`` and ``feature_names`` only where there are any."""
+        document: dict[str, Any] = {
+            "weights": self.weights.tolist(),
+            "means": self.means.tolist(),
+            "variances": self.variances.tolist(),
+        }
+        if not self.parameters.blocks.is_diagonal:
+            joined = [block for block in self.blocks if len(block.columns) > 1]
+            document["blocks"] = [block.to_dict() for block in joined]
+        if self.feature_names is not None:
+            document["feature_names"] = list(self.feature_names)
+        return document
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a mixture written by `save`; refuses anything that is not one.
+
+        A mixture without joined columns is a `DiagonalMixture`.
+        """
+        contents = read_model(path)
+        try:
+            mixture = mixture_from(parameters_in(contents), contents.get("feature_names"))
+        except (TypeError, ValueError) as error:
+            raise ModelFileError(f"{path} does not hold a mixture: {str(error)[:400]}") from error
+        if not isinstance(mixture, cls):
+            raise ModelFileError(
+                f"{path} holds a mixture whose columns are correlated within components, not a "
+                "DiagonalMixture. Use Mixture.load."
+            )
+        return mixture
+
+    def __repr__(self) -> str:
+        joined = self.parameters.blocks.joined
+        return (
+            f"{type(self).__name__}(n_components={self.n_components}, "
+            f"n_features={self.n_features}{f', joined={joined}' if joined else ''})"
         )
-    return labels
 
 
-@dataclass(frozen=True, eq=False)
-class DiagonalMixture:
+@dataclass(frozen=True, eq=False, repr=False)
+class DiagonalMixture(Mixture):
     """Mixture of Gaussians whose covariances are diagonal.
 
     Parameters
@@ -76,113 +272,7 @@ class DiagonalMixture:
     feature_names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        for name, ndim in (("weights", 1), ("means", 2), ("variances", 2)):
-            array = np.array(plain_array(getattr(self, name)), dtype=np.float64)
-            if array.ndim != ndim:
-                raise InputError(f"{name} must have {ndim} dimension(s); got {array.ndim}.")
-            if not np.isfinite(array).all():
-                raise InputError(f"{name} must be finite; it holds NaN or infinity.")
-            array.setflags(write=False)
-            object.__setattr__(self, name, array)
-        r = self.weights.shape[0]
-        if r < 1 or self.means.shape[0] != r or self.means.shape != self.variances.shape:
-            raise InputError(
-                "weights, means and variances must have shapes (r,), (r, d), (r, d) with r ≥ 1; "
-                f"got {self.weights.shape}, {self.means.shape}, {self.variances.shape}."
-            )
-        with np.errstate(over="ignore"):
-            total = self.weights.sum()
-        if (self.weights < 0).any() or abs(total - 1) > 1e-9:
-            raise InputError(
-                f"weights must be non-negative with sum 1; the least is {self.weights.min():.4g}, "
-                f"the sum {total:.12g}."
-            )
-        if (self.variances < 0).any():
-            raise InputError(f"variances must be non-negative; got {self.variances.min():.4g}.")
-        if self.feature_names is not None:
-            names = check_feature_names(self.feature_names, self.means.shape[1])
-            object.__setattr__(self, "feature_names", names)
-
-    @property
-    def n_components(self) -> int:
-        """Number of components r."""
-        return int(self.weights.shape[0])
-
-    @property
-    def n_features(self) -> int:
-        """Number of features d."""
-        return int(self.means.shape[1])
-
-    @property
-    def _parameters(self) -> Parameters:
-        return Parameters(self.weights, self.means, self.variances)
-
-    # -- density ------------------------------------------------------------------------------
-
-    def _map_rows(self, rows: Any, reduce: Reduction) -> Any:
-        """`reduce` of log ω_i + log N(y; μ_i, Σ_i) of each row, in the library of the rows."""
-        if is_foreign(rows):
-            self._check_density(rows)
-            check_real(rows)
-            return Density.of_mixture(self._parameters).map_rows(rows, reduce)
-        array = rows_for(rows, self.feature_names)
-        if array.dtype.kind not in "fiu":
-            raise InputTypeError(f"rows must be real numbers; got dtype {array.dtype}.")
-        self._check_density(array)
-        return Density.of_mixture(self._parameters).map_rows(array, reduce)
-
-    def _check_density(self, array: Any) -> None:
-        """Raise where rows have another shape, or where the mixture has no density."""
-        if array.ndim != 2 or array.shape[1] != self.n_features:
-            raise InputError(
-                f"rows must have shape (n_rows, {self.n_features}), one column per feature of the "
-                f"mixture; got {tuple(array.shape)}."
-            )
-        if (self.variances == 0).any():
-            i, j = np.argwhere(self.variances == 0)[0]
-            feature = j if self.feature_names is None else ascii(self.feature_names[j])
-            raise InputError(
-                f"component {i} has variance 0 in feature {feature}, so it has no density there; "
-                "fit with a variance floor, or use with_variance_floor()."
-            )
-
-    def log_prob(self, rows: Any) -> Any:
-        """Log-density of each row, of shape (n_rows,).
-
-        The columns of a data frame are matched by name, and NaN stands for masked numbers, which
-        give NaN; so for `responsibilities`. `predict` refuses NaN.
-
-        Rows of another array library (torch, CuPy, JAX, …) give an array of that library, computed
-        in float64 where the rows lie; so do `responsibilities` and `predict`.
-        """
-        return self._map_rows(rows, log_sums)
-
-    def responsibilities(self, rows: Any) -> Any:
-        """Posterior probability of each component, of shape (n_rows, n_components)."""
-        return self._map_rows(rows, posteriors)
-
-    def predict(self, rows: Any) -> Any:
-        """Most probable component of each row, of shape (n_rows,); rows must be finite."""
-        return _checked_labels(self._map_rows(rows, most_probable))
-
-    def sample(
-        self, n_rows: int, random_state: int | np.random.Generator | None = None
-    ) -> tuple[Float, NDArray[np.int64]]:
-        """Draw rows and the component of each, of shapes (n_rows, n_features) and (n_rows,)."""
-        return sample(self._parameters, n_rows, np.random.default_rng(random_state))
-
-    # -- derived mixtures ---------------------------------------------------------------------
-
-    def marginal(self, features: Sequence[int | str]) -> DiagonalMixture:
-        """The mixture of some of the features, by number or name."""
-        names, d = self.feature_names, self.n_features
-        columns = [int(feature_number(feature, names)) for feature in features]
-        if not columns or min(columns) < -d or max(columns) >= d:
-            raise InputError(f"features must be numbers in 0…{d - 1} or names; got {features!r}.")
-        chosen = None if names is None else tuple(names[j] for j in columns)
-        return DiagonalMixture(
-            self.weights, self.means[:, columns], self.variances[:, columns], chosen
-        )
+        self._set(checked_parameters(self.weights, self.means, self.variances), self.feature_names)
 
     def with_variance_floor(self, floor: ArrayLike) -> DiagonalMixture:
         """The same mixture with every variance at least `floor` (a number or one per feature)."""
@@ -202,32 +292,16 @@ class DiagonalMixture:
         second = self.weights * (self.means[:, feature] ** 2 + self.variances[:, feature])
         return np.asarray(second @ products)  # (C(d−1, order),)  moment-structure
 
-    # -- files --------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the mixture as readable JSON, whole or not at all; `load` gives the same bits."""
-        write_model(path, self.to_dict())
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON; ``feature_names`` only where there are any."""
-        document: dict[str, Any] = {
-            "weights": self.weights.tolist(),
-            "means": self.means.tolist(),
-            "variances": self.variances.tolist(),
-        }
-        if self.feature_names is not None:
-            document["feature_names"] = list(self.feature_names)
-        return document
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> DiagonalMixture:
-        """Read a mixture written by `save`; refuses anything that is not one."""
-        document = read_model(path)
-        names = document.get("feature_names")
-        try:
-            return cls(document["weights"], document["means"], document["variances"], names)
-        except (TypeError, ValueError) as error:
-            raise ModelFileError(f"{path} does not hold a mixture: {str(error)[:400]}") from error
-
-    def __repr__(self) -> str:
-        return f"DiagonalMixture(n_components={self.n_components}, n_features={self.n_features})"
+def mixture_from(parameters: Parameters, feature_names: Sequence[str] | None = None) -> Mixture:
+    """A mixture of these parameters: a `DiagonalMixture` where no columns are joined."""
+    p = parameters
+    if p.blocks.is_diagonal:
+        names = None if feature_names is None else tuple(feature_names)
+        return DiagonalMixture(p.weights, p.means, p.variances, names)
+    checked = checked_parameters(
+        p.weights, p.means, p.variances, p.covariances, p.blocks, feature_names
+    )
+    mixture = Mixture.__new__(Mixture)
+    mixture._set(checked, feature_names)
+    return mixture

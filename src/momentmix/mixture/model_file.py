@@ -17,10 +17,23 @@ import numpy as np
 
 from momentmix.atomic_file import atomic_write
 from momentmix.errors import ModelFileError
-from momentmix.json_fields import Fields, array, check_version, optional, texts
+from momentmix.json_fields import (
+    Fields,
+    array,
+    check_version,
+    integer,
+    list_of,
+    optional,
+    text,
+    texts,
+)
+from momentmix.mixture.blocks import blocks_from
+from momentmix.mixture.gaussian_block import GaussianBlock
+from momentmix.mixture.parameters import Parameters
 from momentmix.strict_json import parse_strict
 
-_FORMAT, _VERSION = "momentmix.DiagonalMixture", 1
+# The name is that of what version 1 holds: releases that read no other then say so.
+_FORMAT, _DIAGONAL, _JOINED = "momentmix.DiagonalMixture", 1, 2
 _LARGEST = 1 << 30  # bytes; more than any model that was fitted has, and still fits in memory
 
 
@@ -34,25 +47,54 @@ def _record(value: Any, place: str) -> Any:
     return value
 
 
-_CONTENTS = Fields(
-    dict,
-    {
-        "format": _anything,
-        "version": _anything,
-        "weights": array(None),
-        "means": array(None, None),
-        "variances": array(None, None),
-        "feature_names": optional(texts),
-        "fit": _record,
-        "sha256": _anything,
-    },
-    may_lack={"feature_names", "fit", "sha256"},
+def _block(values: dict[str, Any]) -> dict[str, Any]:
+    columns = values["columns"]
+    if len(columns) < 2 or sorted(set(columns)) != columns:
+        raise ValueError("blocks.columns must be two or more different numbers, ascending")
+    if values["family"] != GaussianBlock.family:
+        raise ValueError(f"blocks.family must be {GaussianBlock.family!r}")
+    return values
+
+
+_BLOCK = Fields(
+    _block,
+    {"columns": list_of(integer(0)), "family": text, "covariances": array(None, None, None)},
 )
 
 
+def _blocks(value: Any, place: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = list_of(_BLOCK)(value, place)
+    if not found:
+        raise ValueError(f"{place} must hold a block; without one, the version is {_DIAGONAL}")
+    return found
+
+
+def _contents(version: int) -> Fields:
+    joined = {"blocks": _blocks} if version == _JOINED else {}
+    return Fields(
+        dict,
+        {
+            "format": _anything,
+            "version": _anything,
+            "weights": array(None),
+            "means": array(None, None),
+            "variances": array(None, None),
+            **joined,
+            "feature_names": optional(texts),
+            "fit": _record,
+            "sha256": _anything,
+        },
+        may_lack={"feature_names", "fit", "sha256"},
+    )
+
+
 def write_model(path: str | os.PathLike[str], contents: dict[str, Any]) -> None:
-    """Replace the file as a whole; floats are written so that the same bits are read back."""
-    document = {"format": _FORMAT, "version": _VERSION, **contents, "sha256": _checksum(contents)}
+    """Replace the file as a whole; floats are written so that the same bits are read back.
+
+    Mixtures without joined columns are written as version 1, which older releases read.
+    """
+    version = _JOINED if "blocks" in contents else _DIAGONAL
+    document = {"format": _FORMAT, "version": version, **contents, "sha256": _checksum(contents)}
     text = json.dumps(document, indent=1, allow_nan=False) + "\n"
     atomic_write(path, text.encode("ascii"))
 
@@ -63,11 +105,11 @@ def read_model(path: str | os.PathLike[str]) -> dict[str, Any]:
     if not isinstance(document, dict) or document.get("format") != _FORMAT:
         raise ModelFileError(f'{path} is not a momentmix model: no "format": "{_FORMAT}" in it.')
     try:
-        check_version(document, str(path), _VERSION)
+        check_version(document, str(path), _DIAGONAL, _JOINED)
     except ValueError as error:
         raise ModelFileError(f"{error}. Use the release that wrote it, or a newer one.") from None
     try:
-        contents: dict[str, Any] = _CONTENTS(document, "")
+        contents: dict[str, Any] = _contents(document["version"])(document, "")
     except ValueError as error:
         raise ModelFileError(
             f"{path} does not hold a mixture: {error}. Use the release that wrote it, or restore "
@@ -81,13 +123,50 @@ def read_model(path: str | os.PathLike[str]) -> dict[str, Any]:
     return contents
 
 
+def parameters_in(contents: dict[str, Any]) -> Parameters:
+    """The parameters in the contents of a model file; ValueError where blocks do not fit them."""
+    weights, means, variances = (contents[key] for key in ("weights", "means", "variances"))
+    joined = contents.get("blocks", [])
+    (r, d), groups = means.shape, [block["columns"] for block in joined]
+    blocks = blocks_from(groups, d, None)
+    covariances = np.zeros((r, blocks.n_pairs))
+    if joined and variances.shape == means.shape:  # others are refused with the mixture
+        spread = np.hstack([variances, covariances])
+        for columns, block in zip(groups, joined, strict=True):
+            matrices, k = block["covariances"], len(columns)
+            if matrices.shape != (r, k, k):
+                raise ValueError(
+                    f"the covariances of columns {columns[:8]} must be {r} matrices of {k} rows "
+                    f"and {k} columns"
+                )
+            if (matrices != matrices.swapaxes(1, 2)).any():
+                raise ValueError(f"the covariances of columns {columns[:8]} must be symmetric")
+            if (np.diagonal(matrices, axis1=1, axis2=2) != variances[:, columns]).any():
+                raise ValueError(
+                    f"the covariances of columns {columns[:8]} must have the variances on their "
+                    "diagonals"
+                )
+            spread[:, blocks.table(np.array(columns))] = matrices
+        covariances = spread[:, d:]
+    return Parameters(weights, means, variances, covariances, blocks)
+
+
 def _checksum(contents: dict[str, Any]) -> str:
     """SHA-256 of the numbers as doubles, row by row, then names and record of the fit as JSON."""
     digest = hashlib.sha256()
-    for key in ("weights", "means", "variances"):
-        table = np.atleast_2d(np.asarray(contents[key], dtype="<f8"))
+
+    def add(numbers: Any) -> None:
+        table = np.atleast_2d(np.asarray(numbers, dtype="<f8"))
         digest.update(struct.pack("<QQ", *table.shape))
         digest.update(table.tobytes())
+
+    for key in ("weights", "means", "variances"):
+        add(contents[key])
+    for block in contents.get("blocks", []):
+        digest.update(
+            json.dumps([block["columns"], block["family"]], separators=(",", ":")).encode()
+        )
+        add(np.reshape(block["covariances"], (len(block["covariances"]), -1)))
     digest.update(json.dumps(contents.get("feature_names"), separators=(",", ":")).encode())
     if "fit" in contents:
         record = json.dumps(contents["fit"], sort_keys=True, separators=(",", ":"))

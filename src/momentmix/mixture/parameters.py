@@ -75,6 +75,14 @@ class Parameters:
         """Covariance matrices of all features, of shape (…, r, d, d)."""
         return full_matrices(self.spread, self.blocks)
 
+    @property
+    def correlations(self) -> Float:
+        """Correlations of `Blocks.pairs` within components, of shape (…, r, n_pairs)."""
+        j, k = self.blocks.pairs.T
+        deviations = np.sqrt(self.variances)
+        unit = np.where(deviations > 0, deviations, np.inf)
+        return np.asarray(self.covariances / unit[..., j] / unit[..., k])
+
     def with_spread(self, spread: Float) -> Parameters:
         """The same with other variances and covariances."""
         d = self.blocks.n_features
@@ -132,6 +140,39 @@ class Parameters:
         means[:, columns], variances[:, columns] = self.means, self.variances
         blocks = self.blocks.embedded(columns, n_features)
         return Parameters(self.weights, means, variances, self.covariances, blocks)
+
+    def restricted(self, features: Int) -> Parameters:
+        """The same of some of the features, each at most once, in the order given."""
+        blocks = self.blocks.restricted(features)
+        q = Parameters(
+            self.weights, self.means[..., features], self.variances[..., features], None, blocks
+        )
+        if blocks.is_diagonal:
+            return q
+        spread, own = self.spread, q.spread
+        for block, places in blocks.places:
+            own[..., places] = spread[..., self.blocks.table(features[block])]
+        return q.with_spread(own)
+
+    def standardized(self, shift: Float, scale: Float) -> Parameters:
+        """Parameters of (y − shift) / scale."""
+        j, k = self.blocks.pairs.T
+        return replace(
+            self,
+            means=(self.means - shift) / scale,
+            variances=self.variances / scale**2,
+            covariances=self.covariances / (scale[j] * scale[k]),
+        )
+
+    def restored(self, shift: Float, scale: Float) -> Parameters:
+        """Parameters of z·scale + shift: the inverse of `standardized`."""
+        j, k = self.blocks.pairs.T
+        return replace(
+            self,
+            means=self.means * scale + shift,
+            variances=self.variances * scale**2,
+            covariances=self.covariances * (scale[j] * scale[k]),
+        )
 
     def normalized(self) -> Parameters:
         """The same with weights of sum 1."""

@@ -13,7 +13,7 @@ from momentmix._typing import Float
 from momentmix.displays import thinned
 from momentmix.displays.style import in_order_of
 from momentmix.errors import InputError
-from momentmix.mixture.mixture import DiagonalMixture
+from momentmix.mixture.mixture import Mixture
 from momentmix.rows.opening import open_rows
 from momentmix.summary.summary import MomentSummary
 
@@ -94,12 +94,12 @@ class DataFacts:
         ][:_MOST_LISTED]
 
 
-def gather(mixture: DiagonalMixture, data: Any) -> DataFacts:
+def gather(mixture: Mixture, data: Any) -> DataFacts:
     """Facts from one pass over rows, or from a summary.
 
     Parameters
     ----------
-    mixture : DiagonalMixture
+    mixture : Mixture
     data : MomentSummary, RowSource, or anything that `open_rows` takes
     """
     if isinstance(data, MomentSummary):
@@ -116,9 +116,7 @@ def gather(mixture: DiagonalMixture, data: Any) -> DataFacts:
     return _pass(mixture, source, MomentSummary(mixture.n_features, order, replicates=0))
 
 
-def _check_columns(
-    mixture: DiagonalMixture, n_features: int, names: tuple[str, ...] | None
-) -> None:
+def _check_columns(mixture: Mixture, n_features: int, names: tuple[str, ...] | None) -> None:
     if n_features != mixture.n_features:
         raise InputError(
             f"the model has {mixture.n_features} features, the data {n_features}. Give the data "
@@ -132,8 +130,8 @@ def _check_columns(
         )
 
 
-def _pass(mixture: DiagonalMixture, source: Any, summary: MomentSummary) -> DataFacts:
-    has_density = bool((mixture.variances > 0).all())
+def _pass(mixture: Mixture, source: Any, summary: MomentSummary) -> DataFacts:
+    has_density = mixture.has_density
     counts = np.zeros(mixture.n_components, dtype=np.int64)
     total, n_rare = 0.0, 0
     rare_below = _rare_below(mixture) if has_density else 0.0
@@ -157,7 +155,7 @@ def _pass(mixture: DiagonalMixture, source: Any, summary: MomentSummary) -> Data
     return DataFacts(summary, shown, counts, total / n, n_rare / n, dropped)
 
 
-def _rare_below(mixture: DiagonalMixture) -> float:
+def _rare_below(mixture: Mixture) -> float:
     """Log-density that 99.9 % of rows drawn from the model exceed."""
     drawn = mixture.sample(_N_DRAWN, random_state=0)[0]
     return float(np.quantile(mixture.log_prob(drawn), _RARE))

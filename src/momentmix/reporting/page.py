@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
-from momentmix.displays.style import full_names_of
+from momentmix.displays.style import full_names_of, joined_columns, strongest_pairs
 from momentmix.fitting.inference.certificate import rejected_lines
 from momentmix.fitting.inference.findings import Severity
 from momentmix.fitting.inference.standard_errors import Intervals
 from momentmix.fitting.record import FitRecord, versions
-from momentmix.mixture.mixture import DiagonalMixture
+from momentmix.mixture.mixture import Mixture
 from momentmix.reporting.data_facts import DataFacts
 from momentmix.reporting.markup import (
     Cell,
@@ -43,6 +43,8 @@ _SECTIONS = (
     ("made", "How this was made"),
 )
 
+_MOST_PAIRS = 20  # pairs of joined columns in the table, the strongest of them
+
 _BANNERS = {  # CSS class and words of each verdict
     "passed": ("good", "✓ Passed"),
     "not passed": ("bad", "✗ Not passed"),
@@ -56,7 +58,7 @@ class Contents:
 
     Attributes
     ----------
-    mixture : DiagonalMixture
+    mixture : Mixture
     record : FitRecord or None
     facts : DataFacts or None
         Facts about the data; None if no data were given.
@@ -67,7 +69,7 @@ class Contents:
         The command that made the report.
     """
 
-    mixture: DiagonalMixture
+    mixture: Mixture
     record: FitRecord | None
     facts: DataFacts | None
     pictures: Sequence[Picture]
@@ -147,6 +149,7 @@ def _summary(c: Contents) -> list[str]:
         ("Components", m.n_components),
         ("Features", m.n_features),
     ]
+    entries += [("Joined columns", listed) for listed in joined_columns(m)]
     if record is not None:
         refined = (
             f"EM, {record.n_passes} passes over the rows in all"
@@ -270,7 +273,32 @@ def _parameters(c: Contents) -> list[str]:
     return [
         f'<p class="soft">{note}</p>',
         sortable_table("parameter-table", caption, headings, rows),
+        *_correlations(c),
     ]
+
+
+def _correlations(c: Contents) -> list[str]:
+    """A table of the strongest correlations of joined columns, where there are any."""
+    p, ends = c.mixture.parameters, None if c.intervals is None else c.intervals.covariances
+    if p.blocks.is_diagonal:
+        return []
+    shown = strongest_pairs(c.mixture, _MOST_PAIRS)
+    rows = []
+    for i in range(c.mixture.n_components):
+        for place in shown:
+            j, k = p.blocks.pairs[place]
+            low, high = (None, None) if ends is None else (float(end[i, j, k]) for end in ends)
+            names = f"{c.names[j]}, {c.names[k]}"
+            correlation = Cell.number(p.correlations[i, place], digits=3)
+            covariance = Cell.number(p.covariances[i, place], low, high)
+            rows.append([Cell(str(i), float(i)), Cell(names, names), correlation, covariance])
+    text = "Joined columns may be correlated within components; all others are independent there."
+    if len(shown) < p.blocks.n_pairs:
+        text += f" Shown are the {len(shown)} most correlated of {p.blocks.n_pairs} pairs."
+    headings = ["Component", "Columns", "Correlation", "Covariance"]
+    caption = "Correlations of joined columns within components"
+    table = sortable_table("correlation-table", caption, headings, rows)
+    return [f'<p class="soft">{text}</p>', table]
 
 
 def _pictures(c: Contents) -> list[str]:

@@ -19,7 +19,7 @@ from momentmix.displays import (
 from momentmix.displays.style import FEW_COMPONENTS, names_of
 from momentmix.fitting.inference.standard_errors import Intervals
 from momentmix.fitting.outcome import Trial
-from momentmix.mixture.mixture import DiagonalMixture
+from momentmix.mixture.mixture import Mixture
 from momentmix.reporting.data_facts import DataFacts
 
 
@@ -44,7 +44,7 @@ class Picture:
 
 
 def draw(
-    mixture: DiagonalMixture,
+    mixture: Mixture,
     ends: Intervals | None,
     facts: DataFacts | None,
     tried: Sequence[Trial] = (),
@@ -63,7 +63,7 @@ def draw(
     return pictures
 
 
-def _pairs(mixture: DiagonalMixture, facts: DataFacts | None) -> Picture:
+def _pairs(mixture: Mixture, facts: DataFacts | None) -> Picture:
     rows = None if facts is None or facts.counts is None else facts.shown
     display = PairsDisplay.from_estimator(mixture, rows)
     shown = len(display.names)
@@ -79,7 +79,7 @@ def _pairs(mixture: DiagonalMixture, facts: DataFacts | None) -> Picture:
     return _picture("pairs", "Pairs of features", alt, caption, display.figure_)
 
 
-def _means(mixture: DiagonalMixture, ends: Intervals | None) -> Picture:
+def _means(mixture: Mixture, ends: Intervals | None) -> Picture:
     low, high = (None, None) if ends is None else ends.means
     display = MeansDisplay(mixture, names_of(mixture), low, high)
     caption = "Means as deviations from the overall mean, in overall standard deviations."
@@ -89,7 +89,7 @@ def _means(mixture: DiagonalMixture, ends: Intervals | None) -> Picture:
     return _picture("means", "Means", alt, caption, display.plot("auto").figure_)
 
 
-def _residuals(mixture: DiagonalMixture, facts: DataFacts) -> Picture:
+def _residuals(mixture: Mixture, facts: DataFacts) -> Picture:
     display = MomentResidualsDisplay.from_estimator(mixture, facts.summary)
     caption = (
         "Each point is the mean of a product of features. Left: means of the data against those of "

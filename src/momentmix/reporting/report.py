@@ -10,7 +10,7 @@ from momentmix.errors import InputTypeError
 from momentmix.estimator import MomentGaussianMixture
 from momentmix.fitting.record import FitRecord, load_fit
 from momentmix.fitting.result import FitResult
-from momentmix.mixture.mixture import DiagonalMixture
+from momentmix.mixture.mixture import Mixture
 from momentmix.reporting.data_facts import gather
 from momentmix.reporting.page import Contents, page
 from momentmix.reporting.pictures import draw
@@ -28,7 +28,7 @@ def report(
 
     Parameters
     ----------
-    model : path, FitResult, MomentGaussianMixture or DiagonalMixture
+    model : path, FitResult, MomentGaussianMixture or Mixture
         A model file written by ``momentmix fit`` or `FitResult.save` holds the certificate and the
         intervals; a bare mixture does not.
     path : str or path
@@ -62,11 +62,11 @@ def report(
     atomic_write(path, page(contents).encode())
 
 
-def _mixture_and_record(model: Any) -> tuple[DiagonalMixture, FitRecord | None]:
+def _mixture_and_record(model: Any) -> tuple[Mixture, FitRecord | None]:
     record: FitRecord | None
     if isinstance(model, str | os.PathLike):
         mixture, record = load_fit(model)
-    elif isinstance(model, DiagonalMixture):
+    elif isinstance(model, Mixture):
         mixture, record = model, None
     elif isinstance(model, FitResult):
         mixture, record = model.mixture, model.record()
@@ -79,6 +79,6 @@ def _mixture_and_record(model: Any) -> tuple[DiagonalMixture, FitRecord | None]:
     else:
         raise InputTypeError(
             "a report needs the path of a model, a FitResult, a fitted MomentGaussianMixture or a "
-            f"DiagonalMixture; got {type(model).__name__}."
+            f"Mixture; got {type(model).__name__}."
         )
     return mixture, record

@@ -114,7 +114,7 @@ def names_for(
         return numbers
     warn_caller(
         "the rows have feature names, the mixture has none: columns are taken by position. Fit to "
-        "named rows, or use dataclasses.replace(mixture, feature_names=...).",
+        "named rows, or use mixture.with_feature_names([...]).",
         UserWarning,
     )
     return None

@@ -189,7 +189,7 @@ def _check_prefix(prefix: bytes) -> None:
         if prefix[:1] == b"\x80" or prefix[:2] == b"PK":
             found = "a pickle or zip archive, which momentmix never loads"
         elif prefix[:1] == b"{":
-            found = "JSON, perhaps a model: use DiagonalMixture.load"
+            found = "JSON, perhaps a model: use Mixture.load"
         else:
             found = f"it starts with {prefix[:8]!r}"
         raise SummaryFileError(f"not a momentmix summary ({found}).")

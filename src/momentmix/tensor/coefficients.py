@@ -13,7 +13,8 @@ Differs from the paper: (coef-1) and the same problem one degree higher have the
 common, so that one factorization solves both, and (coef-2) becomes a ratio of their solutions:
 (v_i)_j by least squares over all products that contain j. (coef-lambda) uses the Gram matrix in
 closed form, m!·e_m, and starts from the λ_i that (coef-1) implies: what they leave on Ω_m is
-projected, so that the normal equations lose no digits. All columns are scaled to norm one. The
+projected, so that the normal equations lose no digits. At large ranks those λ_i are kept where they
+leave rounding errors alone. All columns are scaled to norm one. The
 problems of section 4 (coefest-1, coefest-2, coefest-lambda) are the same lines.
 """
 
@@ -28,14 +29,14 @@ from scipy import linalg
 
 from momentmix._typing import Array
 from momentmix.capacity import Split
-from momentmix.index_sets import colex_rank, index_sets
-from momentmix.tensor.generating import SubTensors, scaled_least_squares
+from momentmix.tensor.generating import SubTensors, coordinate_ratios, scaled_least_squares
 from momentmix.tensor.incomplete_tensor import (
     IncompleteSymmetricTensor,
     elementary_symmetric,
     power_inner_products,
     power_sum,
     project_remainder,
+    remainder_squares,
 )
 from momentmix.tensor.monomials import monomials
 from momentmix.tensor.results import Decomposition, Diagnostics
@@ -63,17 +64,9 @@ def lower_coordinates(
         return None
     products = solution[:, : comb(k, p)]  # (r, C(k, p))  coef-1, coefest-1
     raised = solution[:, comb(k, p) :]  # (r, C(k, p+1)): λ_i v_i^S for p + 1 indices S
-    sets = index_sets(k, p + 1)
-    ratios = np.zeros((k, upper.shape[0]), dtype=solution.dtype)
-    for t in range(p + 1):
-        rest = products.T[colex_rank(np.delete(sets, t, axis=1))]  # λ_i v_i^{S∖j}
-        terms = np.multiply(np.conj(rest, out=rest), raised.T, out=rest)  # (sets, r)
-        ratios += (sets[:, t] == np.arange(k)[:, None]).astype(float) @ terms
-    without = (index_sets(k, p) != np.arange(k)[:, None, None]).all(axis=2)  # the sets S∖j, (k, …)
-    sizes = without.astype(float) @ np.abs(products.T) ** 2  # (k, r)
-    if not (sizes > 0).all():
+    lower = coordinate_ratios(products.T, raised.T, k, p)  # (r, k)  coef-2, coefest-2
+    if lower is None:
         return None
-    lower = (ratios / sizes).T  # (r, k)  coef-2, coefest-2
     powers = monomials(lower.T, p)[-1].T  # (r, C(k, p)), v_i^{J_1}
     lengths = np.linalg.norm(powers, axis=1) ** 2
     inner = np.einsum("is,is->i", powers.conj(), products)
@@ -85,16 +78,25 @@ def solve_weights(
     directions: Array,
     start: Array | None = None,
     n_threads: int = 1,
+    enough: float = 0.0,
 ) -> tuple[Array, float]:
-    """λ by least squares on Ω_m, and the relative residual; scales `directions` in place."""
+    """λ by least squares on Ω_m, and the relative residual; scales `directions` in place.
+
+    A `start` whose relative residual is below `enough` is kept.
+    """
     order = tensor.order
     lengths = np.sqrt(np.real(elementary_symmetric(np.abs(directions) ** 2, order)[order]))
     if not (np.isfinite(lengths).all() and (lengths > 0).all()):
         return np.zeros(directions.shape[0]), np.inf
     directions /= (lengths ** (1.0 / order))[:, None]  # columns of norm one
+    weights = np.zeros_like(lengths) if start is None else start * lengths
+    size = float(np.linalg.norm(tensor.values))
+    if start is not None and enough > 0:
+        squares = remainder_squares(tensor.values, directions, order, weights, n_threads)
+        if np.sqrt(squares) < enough * size:
+            return weights, float(np.sqrt(squares)) / size
     gram = power_inner_products(directions, directions, order) / factorial(order)
     solve = _gram_solver(gram)
-    weights = np.zeros_like(lengths) if start is None else start * lengths
     for _ in range(_PROJECTIONS):
         inner, squares = project_remainder(tensor.values, directions, order, weights, n_threads)
         step = solve(inner)
@@ -102,7 +104,7 @@ def solve_weights(
         left = squares + float(np.real(np.vdot(step, gram @ step - 2 * inner)))
         if not left < _LOST * squares:  # what is left now, without another pass over Ω_m
             break
-    return weights, float(np.sqrt(max(left, 0.0)) / np.linalg.norm(tensor.values))
+    return weights, float(np.sqrt(max(left, 0.0))) / size
 
 
 def _gram_solver(gram: Array) -> Callable[[Array], Array]:

@@ -28,6 +28,7 @@ from momentmix.tensor.gauss_newton import fit_powers
 from momentmix.tensor.generating import (
     choose_basis,
     common_eigenvalues,
+    eigenvalues_from_few,
     multiplication_matrices,
     sub_tensors,
 )
@@ -40,6 +41,7 @@ _EPS = float(np.finfo(float).eps)
 LARGE = 500  # ranks above it take seconds an order: its steps share the cores, not the orders
 _THREADED = 100  # ranks from it on have threads, with one BLAS thread each
 _PRECISE = 1e-8  # a residual of rounding errors alone; at rank 969 orders end at 4e-10 … 4e-9
+_FEW_MATRICES = 4  # of all N_l; two or three give one digit less
 _MOST_THREADS = 4  # orders at a time: each has matrices of its own
 _MOST_PARTS = 16  # parts of one step at a time
 
@@ -159,7 +161,7 @@ def attempts(
 
     def work(drawn: tuple[Int, Array]) -> Decomposition:
         with few_threads(rank >= _THREADED):
-            return _attempt(tensor, rank, split, *drawn, n_threads=n_parts)
+            return _attempt(tensor, rank, split, *drawn, n_threads=n_parts, enough=enough)
 
     n_cores, n_threads, n_parts = usable_cores(), 1, 1
     if rank > LARGE:
@@ -243,7 +245,9 @@ def _attempt(
     coordinates: Int,
     xi: Array,
     n_threads: int,
+    enough: float,
 ) -> Decomposition:
+    """One decomposition; `enough` > 0 takes shorter steps, which a residual below it confirms."""
     blocks = sub_tensors(tensor, split, coordinates, n_threads)
     basis, margin = choose_basis(blocks.base, rank)
     diagnostics = Diagnostics(
@@ -254,11 +258,15 @@ def _attempt(
         upper_margin = choose_basis(blocks.raised_upper, rank)[1]
         failed = "independence-basis" if upper_margin <= rank * _EPS else "leading-entry"
         return Decomposition(empty, replace(diagnostics, failed=failed))
-    matrices, condition = multiplication_matrices(blocks, basis, n_threads)  # Step 1
+    n_matrices = min(_FEW_MATRICES, blocks.n_upper) if enough > 0 else blocks.n_upper
+    matrices, condition = multiplication_matrices(blocks, basis, n_threads, n_matrices)  # Step 1
     diagnostics = replace(diagnostics, condition_systems=condition)
     if not condition * _EPS < 1:  # A[α, F_m] lacks full column rank  lemma: lid A
         return Decomposition(empty, replace(diagnostics, failed="independence-rows"))
-    roots = common_eigenvalues(matrices, xi, n_threads)  # Step 2
+    if n_matrices < blocks.n_upper:
+        roots = eigenvalues_from_few(blocks, basis, matrices, xi, n_threads)
+    else:
+        roots = common_eigenvalues(matrices, xi, n_threads)  # Step 2
     del matrices  # the largest array
     diagnostics = replace(
         diagnostics, eigenvalue_gap=roots.gap, condition_eigenvectors=roots.condition
@@ -274,7 +282,7 @@ def _attempt(
     directions[:, coordinates[0]] = 1.0  # (r, d), rows (1, u_i)  F-decomp
     directions[:, coordinates[1 : split.n_lower + 1]] = lower
     directions[:, coordinates[split.n_lower + 1 :]] = roots.values
-    weights, residual = solve_weights(tensor, directions, start, n_threads)
+    weights, residual = solve_weights(tensor, directions, start, n_threads, enough)
     if not np.isfinite(residual):
         return Decomposition(empty, replace(diagnostics, failed="residual"))
     return finish(tensor, directions, weights, replace(diagnostics, residual=residual))

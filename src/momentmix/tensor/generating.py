@@ -16,9 +16,11 @@
 Differs from the paper: A[α, F_m] depends on α only through its last index l, so that n−k
 factorizations with r right-hand sides give all of G. B_0 is not the first r monomials but r of them
 chosen by a pivoted QR factorization, which is the same at capacity and better conditioned below it.
-Eigenvalues are computed as diag(V⁻¹ N_l V), not v^H N_l v, because N_l is not normal. The least
-squares of section 4 (solve-G-ls, xi-est, w_hat) are the same lines: an exact tensor is the case of
-residual zero.
+Eigenvalues are computed as diag(V⁻¹ N_l V), not v^H N_l v, because N_l is not normal. Where
+`decompose` asks for it, at large ranks, only a few N_l are computed: they give the eigenvectors,
+and these give all eigenvalues as ratios of products, without the other systems. The least squares
+of section 4 (solve-G-ls, xi-est, w_hat) are the same lines: an exact tensor is the case of residual
+zero.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
 
 _EPS = float(np.finfo(float).eps)
 _GATHER = 1 << 19  # ranks computed at a time, so that a gather takes about 10 MB
-_RIGHT = 1024  # right-hand sides solved at a time
+_RIGHT = 1024  # right-hand sides solved, or turned, at a time
 
 
 @dataclass(frozen=True)
@@ -187,20 +189,21 @@ def choose_basis(base: Array, rank: int) -> tuple[Int, float]:
 
 
 def multiplication_matrices(
-    blocks: SubTensors, basis: Int, n_threads: int = 1
+    blocks: SubTensors, basis: Int, n_threads: int = 1, n_matrices: int | None = None
 ) -> tuple[Array, float]:
     """Solve for the generating matrix G and arrange it as the matrices N_l(G) (paper: thm: G).
 
     Returns
     -------
-    matrices : array of shape (n_upper, rank, rank)
+    matrices : array of shape (n_matrices, rank, rank)
+        Of the first upper coordinates; all of them by default.
     condition : float
         Largest condition number of the systems.
     """
     base, raised = blocks.base[basis], blocks.raised_upper[basis]
     sets = index_sets(blocks.n_upper, blocks.co_degree)
-    rank = basis.size
-    matrices = np.empty((blocks.n_upper, rank, rank), dtype=base.dtype)
+    rank, n_matrices = basis.size, n_matrices or blocks.n_upper
+    matrices = np.empty((n_matrices, rank, rank), dtype=base.dtype)
 
     def solve(last: int) -> float:  # α = ν + e_last for every ν in the basis  B1
         rows = np.flatnonzero((sets != last).all(axis=1))  # (|O_α|,)  generating_mat
@@ -212,7 +215,7 @@ def multiplication_matrices(
         matrices[last] = solution.T  # (r, r)  eq:N
         return condition
 
-    conditions = map_in_order(solve, range(blocks.n_upper), n_threads)
+    conditions = map_in_order(solve, range(n_matrices), n_threads)
     return matrices, max(1.0, *conditions)
 
 
@@ -240,14 +243,9 @@ def common_eigenvalues(matrices: Array, directions: Array, n_threads: int = 1) -
         ``values`` of shape (rank, n_upper): row i is w̃_i. ``gap`` is the least distance of two
         eigenvalues of N(ξ) relative to the largest, ``condition`` that of the eigenvectors.
     """
-    n_upper, rank, _ = matrices.shape
-    combined = np.tensordot(directions, matrices, axes=1)  # (…, r, r)  N_xi, xi-est
-    tried = [np.linalg.eig(matrix) for matrix in combined]
-    gap, vectors = max(((_gap(e[0]), e[1]) for e in tried), key=lambda pair: pair[0])
-    values = np.zeros((rank, n_upper), dtype=np.result_type(vectors, matrices))
-    try:
-        inverse = np.linalg.inv(vectors)
-    except np.linalg.LinAlgError:
+    gap, vectors, inverse = _eigenvectors(matrices, directions)
+    values = np.zeros(matrices.shape[1::-1], dtype=np.result_type(vectors, matrices))
+    if inverse is None:
         return Eigenvalues(values, 0.0, np.inf)
     condition = float(np.linalg.norm(vectors, 1) * np.linalg.norm(inverse, 1))
     rows = vectors.T.copy()
@@ -258,6 +256,81 @@ def common_eigenvalues(matrices: Array, directions: Array, n_threads: int = 1) -
     for last, column in enumerate(map_in_order(diagonal, matrices, n_threads)):
         values[:, last] = column
     return Eigenvalues(values, gap, condition)
+
+
+def eigenvalues_from_few(
+    blocks: SubTensors, basis: Int, matrices: Array, directions: Array, n_threads: int = 1
+) -> Eigenvalues:
+    """The same from the first few N_l: two at least.
+
+    Rows u_i of V⁻¹ turn the rows of `base` and `raised_upper` into c_i·w̃_i^S for the products S of
+    J_2 and J_2⁺, whose ratios are w̃_i. An error of u_i is one of w̃_i, which diag(V⁻¹ N_l V) would
+    forgive, and eigenvectors of one N(ξ) have large ones where two eigenvalues are close. A step of
+    joint diagonalization removes them: w̃_i and w̃_k of a pair are rarely close in all the N_l.
+    """
+    gap, vectors, inverse = _eigenvectors(matrices, directions[:, : len(matrices)])
+    values = np.zeros((basis.size, blocks.n_upper), dtype=np.result_type(vectors, matrices))
+    if inverse is None:
+        return Eigenvalues(values, 0.0, np.inf)
+    condition = float(np.linalg.norm(vectors, 1) * np.linalg.norm(inverse, 1))
+    # V⁻¹ N_l V = D + E: (I − X) (D + E) (I + X) is diagonal, to first order, if E = X D − D X.
+    products, sizes = np.zeros_like(values, shape=vectors.shape), np.zeros(vectors.shape)
+    for turned in map_in_order(lambda matrix: inverse @ matrix @ vectors, matrices, n_threads):
+        roots = np.diag(turned)
+        gaps = roots - roots[:, None]
+        products += turned * gaps.conj()
+        sizes += np.abs(gaps) ** 2
+    step = np.divide(products, sizes, out=np.zeros_like(products), where=sizes > 0)
+    np.fill_diagonal(step, 0.0)
+    rows = (inverse - step @ inverse).T
+
+    def turn(part: Array) -> Array:
+        return np.asarray(part.T @ rows)  # (#part, r)
+
+    base, raised = blocks.base[basis], blocks.raised_upper[basis]
+    parts = [raised[:, i : i + _RIGHT] for i in range(0, raised.shape[1], _RIGHT)]
+    low, *high = map_in_order(turn, [base, *parts], n_threads)
+    ratios = coordinate_ratios(low, np.concatenate(high), blocks.n_upper, blocks.co_degree)
+    if ratios is None:
+        return Eigenvalues(values, 0.0, np.inf)
+    return Eigenvalues(ratios, gap, condition)
+
+
+def coordinate_ratios(
+    products: Array, raised: Array, n_coordinates: int, degree: int
+) -> Array | None:
+    """x_j by least squares over all S without j, from c·x^S and c·x^{S∪j}.
+
+    Parameters
+    ----------
+    products : array of shape (C(n_coordinates, degree), r)
+    raised : array of shape (C(n_coordinates, degree + 1), r)
+
+    Returns
+    -------
+    array of shape (r, n_coordinates), or None
+        None where the products do not determine it.
+    """
+    sets, indices = index_sets(n_coordinates, degree + 1), np.arange(n_coordinates)
+    ratios = np.zeros((n_coordinates, products.shape[1]), dtype=raised.dtype)
+    for t in range(degree + 1):
+        rest = products[colex_rank(np.delete(sets, t, axis=1))]  # c·x^{S∖j}
+        terms = np.multiply(np.conj(rest, out=rest), raised, out=rest)  # (sets, r)
+        ratios += (sets[:, t] == indices[:, None]).astype(float) @ terms
+    without = (index_sets(n_coordinates, degree) != indices[:, None, None]).all(axis=2)
+    sizes = without.astype(float) @ np.abs(products) ** 2  # (n_coordinates, r)
+    return (ratios / sizes).T if (sizes > 0).all() else None
+
+
+def _eigenvectors(matrices: Array, directions: Array) -> tuple[float, Array, Array | None]:
+    """The gap and the eigenvectors of the N(ξ) of the widest gap, and their inverse."""
+    combined = np.tensordot(directions, matrices, axes=1)  # (…, r, r)  N_xi, xi-est
+    tried = [np.linalg.eig(matrix) for matrix in combined]
+    gap, vectors = max(((_gap(e[0]), e[1]) for e in tried), key=lambda pair: pair[0])
+    try:
+        return gap, vectors, np.linalg.inv(vectors)
+    except np.linalg.LinAlgError:
+        return gap, vectors, None
 
 
 def _gap(roots: Array) -> float:

@@ -16,10 +16,10 @@ Differs from the paper: nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import comb, factorial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,6 +29,8 @@ from momentmix.errors import InputError, InputTypeError
 from momentmix.index_sets import check_countable, colex_rank, index_sets
 from momentmix.parallel import map_in_order
 from momentmix.tensor.monomials import monomials, monomials_pullback, monomials_tangent
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -262,26 +264,53 @@ def project_remainder(
     squares : float
         Sum of the squared absolute values of the remainder.
     """
+    inner = np.zeros(factors.shape[0], np.result_type(values, factors, weights))
+    squares = 0.0
+
+    def project(block: Array, longer: Array, shorter: Array, pivot: Array) -> tuple[Array, float]:
+        partial = block.T @ longer.conj()
+        inner = np.einsum("kb,kb->b", partial, shorter.conj()) * pivot.conj()
+        return inner, float(np.linalg.norm(block)) ** 2
+
+    for of_pivot, square in _map_remainder(project, values, factors, order, weights, n_threads):
+        inner += of_pivot
+        squares += square
+    return inner, squares
+
+
+def remainder_squares(
+    values: Array, factors: Array, order: int, weights: Array, n_threads: int = 1
+) -> float:
+    """Sum of the squared absolute values of what a sum of powers leaves of a tensor."""
+
+    def square(block: Array, *tables: Array) -> float:
+        return float(np.linalg.norm(block)) ** 2
+
+    return sum(_map_remainder(square, values, factors, order, weights, n_threads))
+
+
+def _map_remainder(
+    work: Callable[[Array, Array, Array, Array], T],
+    values: Array,
+    factors: Array,
+    order: int,
+    weights: Array,
+    n_threads: int,
+) -> Iterator[T]:
+    """Results of `work` for each pivot: its remainder, the two tables, and the pivot's row."""
     tables = _PivotTables(factors.T, order)
     lower, upper = tables.lower[-1], tables.upper[-1]
 
-    def project(pivot: tuple[int, Int, int, int]) -> tuple[Array, float]:
+    def at_pivot(pivot: tuple[int, Int, int, int]) -> T:
         j, starts, n_upper, n_lower = pivot
         block = _read_runs(values, starts, n_lower)  # (n_upper, n_lower)
         longer, shorter = upper[:n_upper], lower[:n_lower]
         if n_upper < n_lower:
             block, longer, shorter = block.T, shorter, longer
         block = block - longer @ (shorter * (tables.points[j] * weights)).T
-        partial = block.T @ longer.conj()
-        inner = np.einsum("kb,kb->b", partial, shorter.conj()) * tables.points[j].conj()
-        return inner, float(np.linalg.norm(block)) ** 2
+        return work(block, longer, shorter, tables.points[j])
 
-    inner = np.zeros(factors.shape[0], np.result_type(values, factors, weights))
-    squares = 0.0
-    for of_pivot, square in map_in_order(project, tables, n_threads):
-        inner += of_pivot
-        squares += square
-    return inner, squares
+    return map_in_order(at_pivot, tables, n_threads)
 
 
 def contract_gradient(values: Array, factors: Array, order: int) -> Array:

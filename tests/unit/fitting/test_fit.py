@@ -76,8 +76,7 @@ def test_progress_names_the_stages_and_is_silent_by_default(case, capsys):
     assert seen == [
         "moments",
         "checks of rows",
-        "moment fit",
-        "candidates",
+        "candidates",  # the moment answer among them
         "passes",
         "standard errors",
         "support",

@@ -96,7 +96,7 @@ def test_rows_of_any_layout(r, d, n, instructions, monkeypatch):
         "every other": (np.repeat(rows, 2, axis=0)[::2], np.arange(d)),
         "some columns": (wide, np.arange(2, d + 2)),
     }
-    plain = Density.of_mixture(mixture._parameters)
+    plain = Density.of_mixture(mixture.parameters)
     expected = without_code(lambda: plain.em_sums(rows), monkeypatch)
     for values, columns in layouts.values():
         at = Density(plain.coefficients, plain.shift, plain.inverse, columns, plain.blocks)
@@ -126,9 +126,9 @@ def test_rows_without_a_density_are_left_to_numpy(instructions, monkeypatch):
     mixture = DiagonalMixture([0.7, 0.3, 0.0], [[0.0], [5.0], [1.0]], np.ones((3, 1)))
     rows = np.array([[0.0], [np.nan], [5.0], [np.inf], [-1e200], [1.0]])
     for reduce in (density.log_sums, density.posteriors, density.most_probable):
-        found = Density.of_mixture(mixture._parameters).map_rows(rows, reduce)
+        found = Density.of_mixture(mixture.parameters).map_rows(rows, reduce)
         expected = without_code(
-            lambda reduce=reduce: Density.of_mixture(mixture._parameters).map_rows(rows, reduce),
+            lambda reduce=reduce: Density.of_mixture(mixture.parameters).map_rows(rows, reduce),
             monkeypatch,
         )
         np.testing.assert_allclose(found, expected, rtol=1e-13)
@@ -150,7 +150,8 @@ def test_sizes_that_do_not_fit_are_refused(instructions):
          "sizes must be positive"),
         (lambda: code.em_sums(table, 1, 2, features.T, None, None, None, statistics, totals),
          "each statistic must be contiguous"),
-        (lambda: code.em_sums(table, 1, 2, out, None, None, None, statistics, totals), "must be a table"),
+        (lambda: code.em_sums(table, 1, 2, out, None, None, None, statistics, totals),
+         "must be a table"),
         (lambda: code.em_sums(table, 1, 2, rows, columns + 1, units, None, statistics, totals),
          "columns, units or pairs do not fit"),
         (lambda: code.map_rows(0, table, 2, rows, columns, units, None, out[:3].copy()),

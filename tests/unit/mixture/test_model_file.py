@@ -4,7 +4,7 @@ import pickle
 import numpy as np
 import pytest
 
-from momentmix import DiagonalMixture, MomentSummary, summarize
+from momentmix import DiagonalMixture, Mixture, MomentSummary, summarize
 from momentmix.errors import InputError, ModelFileError, SummaryFileError
 
 
@@ -74,7 +74,9 @@ BAD = [
     (b"PK\x03\x04", "pickle or zip archive"),
     ("[1]", 'no "format"'),
     (changed(format="other"), 'no "format"'),
-    (changed(version=2), "has version 2; this momentmix reads version 1"),
+    (changed(version=3), "has version 3; this momentmix reads versions 1 and 2"),
+    (changed(version=2), "lacks blocks"),
+    (changed(blocks=[]), "holds unknown keys: 'blocks'"),
     (changed(version=None), "has version None"),
     (changed().replace('"version": 1', '"version": 1, "version": 1'), "a key occurs twice"),
     (changed().replace("[1.0]", "[NaN]", 1), "NaN is not a number"),
@@ -156,3 +158,112 @@ def test_messages_about_long_keys_are_short(tmp_path):
     with pytest.raises(ModelFileError, match="holds unknown keys: 'kkk") as caught:
         DiagonalMixture.load(path)
     assert len(str(caught.value)) < 500
+
+
+# -- version 2: joined columns ------------------------------------------------------------------
+
+
+@pytest.fixture
+def joined():
+    rng = np.random.default_rng(1)
+    covariances = np.zeros((3, 5, 5))
+    covariances[:, range(5), range(5)] = rng.random((3, 5)) * 1e-200
+    for group in ([0, 3], [1, 2, 4]):
+        factor = rng.standard_normal((3, len(group), 9))
+        covariances[np.ix_(range(3), group, group)] = factor @ factor.swapaxes(1, 2)
+    covariances = 0.5 * (covariances + covariances.swapaxes(1, 2))
+    weights = rng.dirichlet(np.ones(3))
+    return Mixture(weights, rng.standard_normal((3, 5)), covariances, None, list("abcdé"))
+
+
+def test_joined_columns_come_back_bit_by_bit(joined, tmp_path):
+    path = tmp_path / "model.json"
+    joined.save(path)
+    again = Mixture.load(path)
+    for name in ("weights", "means", "variances", "covariances"):
+        assert getattr(again, name).tobytes() == getattr(joined, name).tobytes()
+    assert again.feature_names == joined.feature_names
+    assert [block.columns for block in again.blocks] == [(0, 3), (1, 2, 4)]
+    again.save(tmp_path / "again.json")
+    assert (tmp_path / "again.json").read_bytes() == path.read_bytes()
+    document = json.loads(path.read_text())
+    assert (document["version"], document["blocks"][0]["family"]) == (2, "gaussian")
+    with pytest.raises(ModelFileError, match=r"correlated within components.*Use Mixture\.load"):
+        DiagonalMixture.load(path)
+
+
+def test_mixtures_without_joined_columns_are_written_as_before(tmp_path):
+    path = tmp_path / "model.json"
+    mixture = Mixture([1.0], [[0.0, 1.0]], [[[1.0, 0.0], [0.0, 2.0]]])
+    mixture.save(path)
+    assert json.loads(path.read_text())["version"] == 1
+    assert isinstance(Mixture.load(path), DiagonalMixture)
+    diagonal = DiagonalMixture(mixture.weights, mixture.means, mixture.variances)
+    diagonal.save(tmp_path / "diagonal.json")
+    assert (tmp_path / "diagonal.json").read_bytes() == path.read_bytes()
+
+
+BLOCK = {"columns": [0, 2], "family": "gaussian", "covariances": [[[1.0, 0.5], [0.5, 1.0]]]}
+JOINED = {**GOOD, "version": 2, "means": [[0.0] * 3], "variances": [[1.0] * 3], "blocks": [BLOCK]}
+
+
+def block(**changes):
+    return {"blocks": [{**BLOCK, **changes}]}
+
+
+BAD_BLOCKS = [
+    ({"blocks": []}, "blocks must hold a block; without one, the version is 1"),
+    ({"blocks": None}, "blocks must be a list"),
+    ({"blocks": [[0, 2]]}, "blocks must be an object"),
+    ({"blocks": [BLOCK, BLOCK]}, "must not overlap; column 0 is in blocks 0 and 1"),
+    ({"version": 1}, "holds unknown keys: 'blocks'"),
+    ({"sha256": "0" * 64}, "checksum does not match"),
+    (block(columns=[0]), "two or more different numbers, ascending"),
+    (block(columns=[2, 0]), "two or more different numbers, ascending"),
+    (block(columns=[0, 0]), "two or more different numbers, ascending"),
+    (block(columns=[0, 3]), r"no column 3: blocks take numbers in 0…2"),
+    (block(columns=[-1, 2]), "blocks.columns is -1, out of range"),
+    (block(columns=["0", 2]), "blocks.columns must be an integer"),
+    (block(family="poisson"), "blocks.family must be 'gaussian'"),
+    (block(extra=1), "blocks holds unknown keys: 'extra'"),
+    (block(covariances=[[1.0, 0.5], [0.5, 1.0]]), "blocks.covariances must be lists of numbers"),
+    (block(covariances=[[[1.0, 0.5], [0.5]]]), "blocks.covariances must be lists of numbers"),
+    (block(covariances=[[[1.0]]]), "must be 1 matrices of 2 rows and 2 columns"),
+    (block(covariances=2 * BLOCK["covariances"]), "must be 1 matrices of 2 rows and 2 columns"),
+    (block(covariances=[[[1.0, 0.5], [0.4, 1.0]]]), "must be symmetric"),
+    (block(covariances=[[[2.0, 0.5], [0.5, 1.0]]]), "must have the variances on their diagonals"),
+    (block(covariances=[[[1.0, 1.5], [1.5, 1.0]]]), "positive semidefinite.*eigenvalue -0.5"),
+    ({"variances": [[1.0] * 2]}, "shapes"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), BAD_BLOCKS, ids=[m for _, m in BAD_BLOCKS])
+def test_bad_blocks(tmp_path, changes, message):
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(JOINED))
+    assert Mixture.load(path).covariances[0, 0, 2] == 0.5
+    path.write_text(json.dumps({**JOINED, **changes}))
+    with pytest.raises(ModelFileError, match=message):
+        Mixture.load(path)
+
+
+def test_every_number_of_a_block_is_in_the_checksum(joined, tmp_path):
+    path = tmp_path / "model.json"
+    joined.save(path)
+    whole = path.read_bytes()
+    for cut in (len(whole) // 3, len(whole) // 2, len(whole) - 3):
+        path.write_bytes(whole[:cut])
+        with pytest.raises(ModelFileError, match="not a momentmix model"):
+            Mixture.load(path)
+    for k, columns in ((0, [0, 4]), (1, [1, 2, 3])):
+        document = json.loads(whole)
+        matrices = document["blocks"][k]["covariances"]
+        matrices[2][0][1] = matrices[2][1][0] = 0.999 * matrices[2][1][0]
+        path.write_text(json.dumps(document))
+        with pytest.raises(ModelFileError, match="checksum does not match"):
+            Mixture.load(path)
+        document = json.loads(whole)
+        document["blocks"][k]["columns"] = columns
+        path.write_text(json.dumps(document))
+        with pytest.raises(ModelFileError, match="checksum does not match"):
+            Mixture.load(path)

@@ -6,7 +6,7 @@ import momentmix.tensor.decompose as decompose_module
 from momentmix import IncompleteSymmetricTensor, largest_rank
 from momentmix.errors import CapacityError, DecompositionError, InputError, InputTypeError
 from momentmix.mixture.matching import largest_factor_error
-from momentmix.tensor.coefficients import nearest_real
+from momentmix.tensor.coefficients import nearest_real, solve_weights
 from momentmix.tensor.decompose import default_directions, default_orders
 
 
@@ -71,16 +71,17 @@ def test_same_seed_same_bits():
     assert first.tobytes() == second.tobytes()
 
 
-@pytest.mark.parametrize("large", [500, 99])  # orders on threads, and the parts of each step
-def test_threads_give_the_bits_of_one(large):
+# orders on threads, and the parts of each step, of the full steps and of the shorter ones
+@pytest.mark.parametrize(("large", "n_orders"), [(500, 3), (99, 3), (99, None)])
+def test_threads_give_the_bits_of_one(large, n_orders):
     tensor = tensor_of(random_factors(3, 100, 28), 6)
     found = []
     for n_cores in (1, 4):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(decompose_module, "LARGE", large)
             patch.setattr(decompose_module, "usable_cores", lambda n=n_cores: n)
-            found.append(mm.decompose(tensor, 100, random_state=7, n_orders=3))
-    assert found[0].diagnostics.n_tried == 3
+            found.append(mm.decompose(tensor, 100, random_state=7, n_orders=n_orders))
+    assert found[0].diagnostics.n_tried == (n_orders or 1)
     assert found[0].diagnostics == found[1].diagnostics
     assert found[0].factors.tobytes() == found[1].factors.tobytes()
 
@@ -98,6 +99,44 @@ def test_a_precise_order_is_enough_where_each_takes_seconds(monkeypatch):
     assert mm.decompose(tensor, 20, random_state=7, n_orders=2).diagnostics.n_tried == 2
     monkeypatch.setattr(decompose_module, "_PRECISE", 1e-20)  # out of reach
     assert mm.decompose(tensor, 20, random_state=7).diagnostics.n_tried == 2
+
+
+@pytest.mark.parametrize("kind", ["real", "complex"])
+@pytest.mark.parametrize(("d", "order", "share"), [(15, 5, 1), (15, 6, 1), (25, 4, 0.6)])
+def test_the_shorter_steps_of_large_ranks_are_as_precise(d, order, share, kind, monkeypatch):
+    rank = int(share * largest_rank(d, order))
+    full = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(decompose_module, "eigenvalues_from_few", None)  # not called by the full ones
+        for seed in range(5):
+            tensor = tensor_of(random_factors(seed, rank, d, kind), order)
+            full.append(mm.decompose(tensor, rank, random_state=seed, n_orders=1, n_directions=1))
+    monkeypatch.setattr(decompose_module, "LARGE", rank - 1)
+    monkeypatch.setattr(decompose_module, "common_eigenvalues", None)
+    for seed, other in enumerate(full):
+        factors = random_factors(seed, rank, d, kind)
+        found = mm.decompose(tensor_of(factors, order), rank, random_state=seed)
+        assert found.diagnostics.residual < max(1e-10, 10 * other.diagnostics.residual)
+        again = tensor_of(found.factors, order).values - tensor_of(factors, order).values
+        size = np.linalg.norm(tensor_of(factors, order).values)
+        # The residual that is reported is that of the factors.
+        assert np.linalg.norm(again) / size == pytest.approx(
+            found.diagnostics.residual, rel=0.1, abs=1e-14
+        )
+        assert largest_factor_error(factors, found.factors, order) < 1e-8
+
+
+def test_weights_that_leave_rounding_errors_are_kept():
+    factors = random_factors(3, 20, 15)
+    tensor = tensor_of(factors, 6)
+    exact, weights = factors.copy(), np.ones(20)
+    kept, residual = solve_weights(tensor, exact, weights, enough=1e-8)
+    assert residual < 1e-14
+    np.testing.assert_allclose(kept[:, None] * exact**6, factors**6, rtol=1e-12)
+    weights[0] += 1e-3  # too far from the solution: by least squares
+    moved, residual = solve_weights(tensor, factors.copy(), weights, enough=1e-8)
+    assert residual < 1e-12
+    np.testing.assert_allclose(moved, kept, rtol=1e-8)
 
 
 def test_more_orders_never_raise_the_residual():

@@ -16,6 +16,7 @@ from momentmix.tensor.incomplete_tensor import (
     power_inner_products,
     power_sum,
     project_remainder,
+    remainder_squares,
 )
 
 SHAPES = [(3, 1), (5, 2), (6, 3), (6, 4), (7, 5), (5, 5)]
@@ -97,6 +98,7 @@ def test_projection_of_a_remainder(d, order, kind):
     inner, squares = project_remainder(values, factors, order, weights)
     np.testing.assert_allclose(inner, contract(remainder, factors.conj(), order), rtol=1e-10)
     assert squares == pytest.approx(np.linalg.norm(remainder) ** 2, rel=1e-12)
+    assert remainder_squares(values, factors, order, weights) == squares
 
 
 @given(seed=st.integers(0, 100), order=st.integers(1, 5))

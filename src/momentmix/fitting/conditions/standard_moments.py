@@ -28,7 +28,9 @@ from momentmix._typing import Float
 from momentmix.deprecation import RenamedAttribute
 from momentmix.errors import InputError
 from momentmix.index_sets import colex_rank, index_sets, sets_without
-from momentmix.mixture.mixture import DiagonalMixture
+from momentmix.mixture.blocks import Blocks
+from momentmix.mixture.mixture import Mixture, mixture_from
+from momentmix.mixture.prior import Structure
 from momentmix.rows.names import check_feature_names
 
 _BY_FEATURE = ("shift", "scale", "minimum", "maximum")
@@ -144,11 +146,23 @@ class StandardMoments:
             table[j, k] = table[k, j] = self.orders[2]
         return np.asarray(table - np.outer(mean, mean))
 
+    def structure(self, floor: float, blocks: Blocks | None) -> Structure:
+        """Blocks and floors of the features; the moments know the total covariances of blocks."""
+        if blocks is None or blocks.is_diagonal:
+            return Structure(np.full(self.n_features, floor))
+        return Structure.of_total(floor, blocks, self.total_covariance)
+
     def column_name(self, feature: int) -> str:
         """A column of the rows as texts name it: by its name, escaped, or by its number."""
         if self.feature_names is None:
             return str(self.columns[feature])
         return ascii(self.feature_names[feature])
+
+    def column_label(self, feature: int) -> str:
+        """A column as code names it, in quotes, or by its number."""
+        if self.feature_names is None:
+            return str(self.columns[feature])
+        return repr(self.feature_names[feature])
 
     def truncated(self, order: int) -> StandardMoments:
         """The same moments up to a lower order."""
@@ -199,15 +213,14 @@ class StandardMoments:
             **{name: getattr(self, name)[kept] for name in (*_BY_FEATURE, "columns")},
         )
 
-    def standardize(self, mixture: DiagonalMixture) -> DiagonalMixture:
+    def standardize(self, mixture: Mixture) -> Mixture:
         """A mixture of raw features as one of standardized features."""
-        means = (mixture.means - self.shift) / self.scale
-        return replace(mixture, means=means, variances=mixture.variances / self.scale**2)
+        p = mixture.parameters.standardized(self.shift, self.scale)
+        return mixture_from(p, mixture.feature_names)
 
     standardise = RenamedAttribute("standardize")
 
-    def restore(self, mixture: DiagonalMixture) -> DiagonalMixture:
+    def restore(self, mixture: Mixture) -> Mixture:
         """A mixture of standardized features as one of raw features, with their names."""
-        means = mixture.means * self.scale + self.shift
-        variances = mixture.variances * self.scale**2
-        return DiagonalMixture(mixture.weights, means, variances, self.feature_names)
+        p = mixture.parameters.restored(self.shift, self.scale)
+        return mixture_from(p, self.feature_names)

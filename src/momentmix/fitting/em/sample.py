@@ -10,9 +10,15 @@ from numpy.typing import NDArray
 from momentmix._typing import Float
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.mixture.blocks import Blocks
-from momentmix.mixture.gaussian import n_statistics, standardized_features
+from momentmix.mixture.gaussian import (
+    features_of,
+    n_statistics,
+    standardized_features,
+    values_of,
+)
 from momentmix.rows.protocol import Rows
 
+FEWEST_SAMPLED, MOST_NUMBERS = 4000, 10**7  # rows, and numbers of the features of a sample
 ALL_ROWS_BELOW = 20000  # with fewer rows, candidates are made on all of them: it takes seconds
 # Multiplications that the outer product of the scores of a sample may take: a second or two.
 _INFORMATION_WORK, _SCORING_WORK = 4e9, 10**10
@@ -24,6 +30,18 @@ class Sample(NamedTuple):
     features: Float
     judges: Float
     is_all: bool
+    blocks: Blocks
+
+    def of_blocks(self, blocks: Blocks) -> Sample:
+        """The same rows with the features that mixtures of these blocks need."""
+        if blocks == self.blocks:
+            return self
+        most = max(FEWEST_SAMPLED, MOST_NUMBERS // n_statistics(blocks))
+        features, judges = (
+            features_of(values_of(x, self.blocks)[:, :most].T, blocks)
+            for x in (self.features, self.judges)
+        )
+        return Sample(features, features if self.is_all else judges, self.is_all, blocks)
 
     @property
     def all_features(self) -> Float:
@@ -50,8 +68,9 @@ def draw_sample(rows: Rows, moments: StandardMoments, rng: np.random.Generator) 
         values = values[np.lexsort(values.T)]
     features = _features(values[rng.permutation(size)], moments)
     if is_all:
-        return Sample(features, features, True)
-    return Sample(features[:, : size // 2], features[:, size // 2 :], False)
+        return Sample(features, features, True, Blocks(moments.n_features))
+    half = size // 2
+    return Sample(features[:, :half], features[:, half:], False, Blocks(moments.n_features))
 
 
 def information_rows(
@@ -61,12 +80,15 @@ def information_rows(
     n_parameters: int,
     rng: np.random.Generator,
 ) -> Float:
-    """Rows for the outer product of scores: all, or as many as a second of arithmetic allows."""
+    """Rows for the outer product of scores: all, or as many as a second of arithmetic allows.
+
+    They have the features of the sample's blocks.
+    """
     if sample.is_all or rows.is_remote or rows.n_rows <= 2 * ALL_ROWS_BELOW:
         return sample.all_features
     size = int(max(2 * ALL_ROWS_BELOW, _INFORMATION_WORK / n_parameters**2))
     places = _random_places(rows.n_rows, min(size, rows.n_rows), rng)
-    return _features(_taken(rows, moments, places), moments)
+    return _features(_taken(rows, moments, places), moments, sample.blocks)
 
 
 def _random_places(n: int, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -80,9 +102,10 @@ def _taken(rows: Rows, moments: StandardMoments, places: NDArray[np.int64]) -> F
     return values[:, moments.columns] if moments.n_features < values.shape[1] else values
 
 
-def _features(values: Float, moments: StandardMoments) -> Float:
+def _features(values: Float, moments: StandardMoments, blocks: Blocks | None = None) -> Float:
     """T(z) of standardized rows z, written where it stays."""
     n, d = values.shape
-    features = np.empty((n_statistics(Blocks(d)), n))
-    standardized_features(values, moments.shift, 1.0 / moments.scale, Blocks(d), features)
+    blocks = blocks or Blocks(d)
+    features = np.empty((n_statistics(blocks), n))
+    standardized_features(values, moments.shift, 1.0 / moments.scale, blocks, features)
     return features

@@ -9,6 +9,7 @@ ranked by likelihood alone, many starts find components of a few rows that happe
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -47,6 +48,7 @@ class Kind(Enum):
     MOMENTS = "moments"
     MOMENTS_BEFORE_EM = "moments, before EM"
     CLOSED_FORM = "closed form"
+    JOINED = "joined columns"
 
 
 @dataclass(frozen=True)
@@ -106,25 +108,31 @@ class Candidate:
 
 def ranked_candidates(
     sample: Sample,
-    moment_answer: Parameters | None,
+    moment_answer: Callable[[], Parameters | None] | None,
     n_components: int,
     floor: Float | Structure,
     rng: np.random.Generator,
     n_threads: int = 1,
+    known: Parameters | None = None,
 ) -> list[Candidate]:
     """Candidates for the full passes, best first.
 
     Starts come in rounds: when the best is found again by another candidate (or by the moments),
-    further starts would find it once more, and are left out.
+    further starts would find it once more, and are left out. The moment answer is asked for when
+    the first starts have run: it may be under way beside them. A mixture that is `known` competes.
     """
-    search = _Search(sample, moment_answer, n_components, floor, rng, n_threads)
+    search = _Search(sample, n_components, floor, rng, n_threads)
+    if known is not None:
+        search.candidates[Origin(Kind.JOINED)] = search.converge([known])[0]
     with few_threads(True):
-        n_starts, n_rounds = max(_STARTS, _STARTED_COMPONENTS // n_components), _ROUNDS
+        n_starts, n_rounds = max(_STARTS, search.started_components // n_components), _ROUNDS
         if search.has_few_rows:
             n_starts = max(_LEAST_OF_FEW_ROWS, _SEEDS_OF_FEW_ROWS // n_components)
             n_rounds = _ROUNDS_OF_FEW_ROWS
-        for _ in range(n_rounds):
+        for number in range(n_rounds):
             search.add_starts(n_starts)
+            if number == 0 and moment_answer is not None:
+                search.moment_answer = moment_answer()
             search.compete()
             if search.is_settled():
                 break
@@ -159,7 +167,6 @@ class _Search:
     def __init__(
         self,
         sample: Sample,
-        moment_answer: Parameters | None,
         n_components: int,
         floor: Float | Structure,
         rng: np.random.Generator,
@@ -167,13 +174,20 @@ class _Search:
     ) -> None:
         self.sample, self.rng, self.n_threads = sample, rng, n_threads
         self.prior = VariancePrior.of_rows(sample.features.shape[1], n_components, floor)
-        self.moment_answer, self.n_components = moment_answer, n_components
+        self.n_components = n_components
+        self.moment_answer: Parameters | None = None
         self.short = sample.features if sample.is_all else sample.features[:, :_SHORT_ROWS]
         self.has_few_rows = sample.features.shape[1] < FEW_ROWS
         self.max_steps = 400 if sample.is_all else 40  # a sample need not be fitted to its end
         self.runs: dict[Origin, Parameters] = {}
         self.candidates: dict[Origin, Parameters] = {}
         self.pool: Parameters
+
+    @property
+    def started_components(self) -> int:
+        """Components in all starts of a kind: with covariances fewer, for as much arithmetic."""
+        d, size = self.sample.blocks.n_features, len(self.short)
+        return _STARTED_COMPONENTS * (2 * d + 1) // size
 
     def add_starts(self, n_starts: int) -> None:
         """Short EM runs from both kinds of start."""

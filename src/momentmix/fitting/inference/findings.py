@@ -5,7 +5,7 @@ Those about moments are here; `component_findings`, `rows_checked` and `outliers
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import numpy as np
 
@@ -29,11 +29,14 @@ from momentmix.fitting.inference.over_identification import (
 )
 from momentmix.fitting.inference.rows_checked import CheckedRows, row_findings, shape_text
 from momentmix.index_sets import index_sets
+from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.parameters import Parameters
 
 __all__ = ["Finding", "Severity", "collect_findings", "find_constants"]
 
 CORRELATION_THAT_MATTERS = 0.1  # with many rows, smaller ones are significant and change little
+_PAIRS_LISTED, _MOST_JOINED = 3, 24  # pairs in the sentence, and columns in its code
+_FEWEST_BLOCKS = 3  # that moments alone can tell apart
 SIGNIFICANT_DEVIATES = 6  # not reached by chance, however many pairs are tested
 LEAST_ROWS_PER_PARAMETER = 2  # with fewer, neither parameters nor their errors are known
 COPY_CORRELATION = 0.999  # two different measurements are rarely so close
@@ -83,7 +86,7 @@ def collect_findings(
     floored = at_floor(p, variance_floor)[:, sorted(coarse)]
     if not floored.any() and all(f.severity is not Severity.FATAL for f in outliers):
         explained = {*influenced, *heavy, *(set() if found is None else found.explained)}
-        findings += _about_correlations(moments, test, explained)
+        findings += _about_correlations(moments, p, test, explained, from_rows)
     return findings
 
 
@@ -158,30 +161,57 @@ def _about_shapes(
 
 
 def _about_correlations(
-    moments: StandardMoments, test: OverIdentification, explained: Collection[int]
+    moments: StandardMoments,
+    p: Parameters,
+    test: OverIdentification,
+    explained: Collection[int],
+    from_rows: bool,
 ) -> Iterator[Finding]:
+    """Pairs of columns that the test finds correlated, and the blocks that join them, as code."""
     if not test.testable or test.p_value >= LEAST_P_VALUE:
         return
     places = {column: j for j, column in enumerate(moments.columns.tolist())}
+    block = p.blocks.block_of
     # An estimate beyond 1 is that of something else.
-    strong = [
-        c
+    strong = {
+        (places[c.first], places[c.second]): c.value
         for c in test.correlations
-        if CORRELATION_THAT_MATTERS < abs(c.value) <= 1
+        if block[places[c.first]] != block[places[c.second]]
+        and CORRELATION_THAT_MATTERS < abs(c.value) <= 1
         and abs(c.deviates) > SIGNIFICANT_DEVIATES
         and not {places[c.first], places[c.second]} & set(explained)
-    ]
+    }
     if strong:
         listed = "; ".join(
-            f"{moments.column_name(places[c.first])} and {moments.column_name(places[c.second])} "
-            f"(about {c.value:+.2f})"
-            for c in strong[:3]
+            f"{moments.column_name(j)} and {moments.column_name(k)} (about {value:+.2f})"
+            for (j, k), value in list(strong.items())[:_PAIRS_LISTED]
         )
+        cure = _joining(moments, _joined(p.blocks, strong), from_rows)
         yield warning(
-            "correlated-columns",
-            f"columns correlated within components: {listed}. A diagonal mixture spends "
-            "components on that; rotate or drop such columns.",
+            "correlated-columns", f"columns correlated within components: {listed}. {cure}"
         )
+
+
+def _joined(blocks: Blocks, pairs: Iterable[tuple[int, int]]) -> Blocks:
+    """The blocks that features are in once pairs of them are joined."""
+    groups: list[set[int]] = [set(block) for block in blocks.joined]
+    for pair in map(set, pairs):
+        touched = [group for group in groups if group & pair]
+        groups = [group for group in groups if not group & pair] + [pair.union(*touched)]
+    return Blocks.of(blocks.n_features, [sorted(group) for group in groups])
+
+
+def _joining(moments: StandardMoments, blocks: Blocks, from_rows: bool) -> str:
+    """What to write to join columns in these blocks."""
+    sizes = [len(block) for block in blocks.joined]
+    # Pairs that link most of the columns are those of a fit that is wrong as a whole.
+    if sum(sizes) > _MOST_JOINED or max(sizes) > max(3, blocks.n_features // 2):
+        return 'Join those that belong together: blocks="auto"'
+    groups = (", ".join(moments.column_name(j) for j in block) for block in blocks.joined)
+    code = f"blocks=[{', '.join(f'[{group}]' for group in groups)}]"
+    if from_rows or len(blocks.partition) >= _FEWEST_BLOCKS:
+        return f"Join them: {code}"
+    return f"Join them and fit to the rows, since moments need three blocks: {code}"
 
 
 def _influenced_feature(moments: StandardMoments) -> list[int]:

@@ -41,7 +41,7 @@ def predicted_loss(
         What turns drawn parameters into a usable density (floors).
     """
     rows, labels = sample(answer, _ROWS, rng)
-    features = features_of(rows)
+    features = features_of(rows, answer.blocks)
 
     def accuracy(parameters: Parameters) -> float:
         joint = joint_densities(coefficients(parameters), features)

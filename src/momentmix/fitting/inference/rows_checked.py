@@ -203,7 +203,7 @@ def _serial_correlations(
     """
     z = (checked.values[:, moments.columns] - moments.shift) / moments.scale
     with np.errstate(over="ignore"):
-        joint = joint_densities(coefficients(parameters), features_of(z))
+        joint = joint_densities(coefficients(parameters), features_of(z, parameters.blocks))
     labels = joint.argmax(axis=0)
     residuals = (z - parameters.means[labels]) / np.sqrt(parameters.variances[labels])
     residuals = np.clip(residuals, -3.0, 3.0)  # a few far rows say nothing about the order

@@ -42,6 +42,7 @@ AnyDerivative = Derivative | DenseDerivative
 
 _DRAWS = 4000  # rows: the standard errors themselves then have errors of about one percent
 _AT_ONCE = 100  # draws whose products are in memory at once: a few megabytes
+_LARGE = 1000  # parameters; from here on eigenvalues take seconds, ten times as long as a triangle
 _NORMAL_95 = 1.959963984540054  # 97.5 % quantile of the normal law
 
 
@@ -105,20 +106,29 @@ class Uncertainty:
 
 @dataclass(frozen=True)
 class StandardErrors:
-    """Standard errors in the units of the data; shapes (r,), (r, d), (r, d)."""
+    """Standard errors in the units of the data; shapes (r,), (r, d), (r, d).
+
+    Where columns are joined, `covariances` has shape (r, d, d): 0 between blocks, and the variances
+    on the diagonal. Otherwise it is None.
+    """
 
     weights: Float
     means: Float
     variances: Float
+    covariances: Float | None = None
 
 
 @dataclass(frozen=True)
 class Intervals:
-    """Lower and upper ends of 95 % intervals in the units of the data."""
+    """Lower and upper ends of 95 % intervals in the units of the data.
+
+    `covariances` as for `StandardErrors`.
+    """
 
     weights: tuple[Float, Float]
     means: tuple[Float, Float]
     variances: tuple[Float, Float]
+    covariances: tuple[Float, Float] | None = None
 
 
 def uncertainty_of_moment_fit(
@@ -209,11 +219,7 @@ def uncertainty_after_em(
     r, d = parameters.means.shape
     scale = np.sqrt(np.maximum(np.diagonal(information), 1e-12))
     matrix = information / scale[:, None] / scale
-    values, vectors = eigh(matrix)
-    # Directions without information are bounded, not dropped: the common factor of the weights
-    # (which the normalization below removes) and components without rows.
-    # The symmetric root: draws from it do not depend on the signs of eigenvectors.
-    root = (vectors / np.sqrt(np.maximum(values, 1e-8))) @ vectors.T
+    root = _inverse_root(matrix)
     factor = root / scale[:, None] / np.sqrt(n_effective)
     logs = factor[:r]
     factor[:r] = parameters.weights[:, None] * (logs - parameters.weights @ logs)
@@ -226,18 +232,33 @@ def uncertainty_after_em(
     return Uncertainty(parameters, factor, True)
 
 
+def _inverse_root(matrix: Float) -> Float:
+    """A root of the inverse of a positive semidefinite matrix of diagonal 1.
+
+    Directions without information are bounded, not dropped: the common factor of the weights, and
+    components without rows.
+    """
+    if len(matrix) > _LARGE:
+        matrix[np.diag_indices_from(matrix)] += 1e-8
+        return np.asarray(dtrtri(cholesky(matrix, lower=True), lower=1)[0].T)
+    values, vectors = eigh(matrix)
+    # The symmetric root: draws from it do not depend on the signs of eigenvectors.
+    return np.asarray((vectors / np.sqrt(np.maximum(values, 1e-8))) @ vectors.T)
+
+
 def standard_errors(uncertainty: Uncertainty, moments: StandardMoments) -> StandardErrors:
     """Standard errors in the units of the data."""
-    s = uncertainty.deviations()
     with np.errstate(over="ignore"):  # squares of the largest units may be infinite
-        return StandardErrors(s.weights, s.means * moments.scale, s.variances * moments.scale**2)
+        s = uncertainty.deviations().restored(np.zeros_like(moments.scale), moments.scale)
+        matrices = None if s.blocks.is_diagonal else s.matrices
+        return StandardErrors(s.weights, s.means, s.variances, matrices)
 
 
 def intervals(uncertainty: Uncertainty, moments: StandardMoments) -> Intervals:
     """95 % intervals in the units of the data.
 
     After EM those of weights and variances are symmetric on the log-odds and log scale; those of a
-    moment fit are symmetric and cut at 0.
+    moment fit are symmetric and cut at 0. Those of covariances are symmetric.
     """
     e = uncertainty.estimate
     half = parameters_from(_NORMAL_95 * uncertainty.deviations().flat(), e.n_components, e.blocks)
@@ -257,10 +278,12 @@ def intervals(uncertainty: Uncertainty, moments: StandardMoments) -> Intervals:
         variances = (np.maximum(e.variances - half.variances, 0.0), e.variances + half.variances)
     if e.n_components == 1:
         weights = (np.ones(1), np.ones(1))
-    scale, shift = moments.scale, moments.shift
     with np.errstate(over="ignore"):
-        return Intervals(
-            weights,
-            (means[0] * scale + shift, means[1] * scale + shift),
-            (variances[0] * scale**2, variances[1] * scale**2),
+        low, high = (
+            Parameters(w, m, v, e.covariances + sign * half.covariances, e.blocks).restored(
+                moments.shift, moments.scale
+            )
+            for sign, w, m, v in zip((-1, 1), weights, means, variances, strict=True)
         )
+    matrices = None if e.blocks.is_diagonal else (low.matrices, high.matrices)
+    return Intervals(weights, (low.means, high.means), (low.variances, high.variances), matrices)

@@ -132,13 +132,6 @@ class MomentFit:
         return resolvable(drawn, self._errors, self.structure)
 
 
-def structure_of(moments: StandardMoments, floor: float, blocks: Blocks | None) -> Structure:
-    """Blocks and floors of standardized features; the moments know their total covariance."""
-    if blocks is None or blocks.is_diagonal:
-        return Structure(floor)
-    return Structure.of_total(floor, blocks, moments.total_covariance)
-
-
 def one_component(
     moments: StandardMoments, floor: float, blocks: Blocks | None = None
 ) -> Parameters:
@@ -150,7 +143,7 @@ def one_component(
     if blocks is not None and not blocks.is_diagonal:
         spread = spread_of(moments.total_covariance[None], blocks)
         start = Parameters(np.ones(1), mean, np.ones_like(mean), None, blocks).with_spread(spread)
-        return structure_of(moments, floor, blocks).raised(start)
+        return moments.structure(floor, blocks).raised(start)
     variance = np.maximum(moments.squared[0][:, 0] - mean[0] ** 2, floor)
     return Parameters(np.ones(1), mean, variance[None, :])
 
@@ -186,7 +179,7 @@ def fit_moments(
     blocks : Blocks, optional
         Features that may be correlated within components; by default none are.
     """
-    structure = structure_of(moments, floor, blocks)
+    structure = moments.structure(floor, blocks)
     if n_components == 1:
         return _closed_form(moments, floor, structure, rng)
     search = _Search(moments, n_components, rng, floor, structure, effort, n_threads)

@@ -1,0 +1,370 @@
+"""Blocks: columns that are correlated within components, against scikit-learn and mclust.
+
+    python benchmarks/blocks.py moments       # from a summary alone, beside the truth
+    python benchmarks/blocks.py rows          # with rows, beside scikit-learn's full covariances
+    python benchmarks/blocks.py full          # full covariances, 1e5 x 15, r = 6
+    python benchmarks/blocks.py auto          # blocks="auto": block laws and diagonal laws
+    python benchmarks/blocks.py tables        # known tables, half train, half test
+    python benchmarks/blocks.py mclust        # 3,000 rows of larger tables, needs R with mclust
+    python benchmarks/blocks.py intervals     # coverage of the 95 % intervals
+    python benchmarks/blocks.py certificate   # good fits passed, bad fits not
+
+Laws: blocks of given sizes, means N(0, gap²), and within each block and component a random
+covariance whose correlations have either sign. Likelihoods are of fresh rows, in nats a row.
+"""
+
+import argparse
+import subprocess
+import tempfile
+import time
+import warnings
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from sklearn import datasets
+from sklearn.decomposition import PCA
+from sklearn.mixture import GaussianMixture
+
+import momentmix as mm
+
+SHAPES = [
+    ((3,) * 5, 4), ((2,) * 8, 6), ((4, 4, 4, 1, 1, 1), 3), ((5,) * 4, 4),
+    ((1, 2, 3, 4, 5, 2), 3), ((4,) * 6, 4), ((6, 5, 4, 3, 2, 1, 1, 1, 1), 5),
+]  # fmt: skip
+N_FRESH = 20_000
+
+
+def block_law(sizes, r, rng, gap=1.0, least=0.0):
+    """A mixture of blocks of these sizes; `least` is the least correlation by size in a block."""
+    edges = np.cumsum([0, *sizes])
+    groups = [list(range(a, b)) for a, b in pairwise(edges.tolist())]
+    covariances = np.zeros((r, edges[-1], edges[-1]))
+    for i in range(r):
+        for group in groups:
+            correlation = _correlation(len(group), rng, least)
+            deviations = rng.uniform(0.5, 1.5, len(group))
+            part = correlation * np.outer(deviations, deviations)
+            covariances[i][np.ix_(group, group)] = part
+    weights = rng.dirichlet(np.full(r, 8.0))
+    joined = [group for group in groups if len(group) > 1]
+    means = gap * rng.normal(size=(r, edges[-1]))
+    return mm.Mixture(weights, means, covariances, blocks=joined), joined
+
+
+def _correlation(k, rng, least):
+    """A random correlation matrix; with `least`, of one factor with loadings of either sign."""
+    if least:
+        # A pair of loadings of at least √least has a correlation of at least `least`.
+        loadings = rng.uniform(least**0.5, 0.9, k) * rng.choice([-1.0, 1.0], k)
+        table = np.outer(loadings, loadings)
+        np.fill_diagonal(table, 1.0)
+        return table
+    root = rng.normal(size=(k, k + 1))
+    table = root @ root.T + 0.1 * np.eye(k)
+    deviations = np.sqrt(np.diag(table))
+    return table / np.outer(deviations, deviations)
+
+
+def accuracy(mixture, truth, rows, labels):
+    """Share of rows that a mixture sorts as their labels say, components matched to the truth's."""
+    aligned = truth.align(mixture)
+    return float((aligned.predict(rows) == labels).mean())
+
+
+def peer(rows, r, n_init=5, kind="full", seed=0):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        start = time.perf_counter()
+        model = GaussianMixture(
+            r, covariance_type=kind, init_params="k-means++", n_init=n_init, max_iter=300,
+            random_state=seed,
+        ).fit(rows)  # fmt: skip
+    return model, time.perf_counter() - start
+
+
+def timed(call):
+    start = time.perf_counter()
+    result = call()
+    return result, time.perf_counter() - start
+
+
+def cases(a):
+    for seed in range(a.first, a.first + a.seeds):
+        for sizes, r in SHAPES:
+            rng = np.random.default_rng([16, seed, r, len(sizes)])
+            truth, groups = block_law(sizes, r, rng)
+            yield seed, sizes, r, truth, groups, rng
+
+
+# -- moments alone, and with rows ---------------------------------------------------------------
+
+
+def moments(a):
+    """Loss of accuracy against Bayes, and nats below the truth, of fits to summaries."""
+    losses, gaps = [], []
+    for seed, sizes, r, truth, groups, rng in cases(a):
+        rows, _ = truth.sample(a.rows, rng)
+        fresh, labels = truth.sample(N_FRESH, rng)
+        summary = mm.summarize(rows, order=4)
+        result, seconds = timed(lambda: mm.fit(summary, r, blocks=groups, random_state=seed))  # noqa: B023
+        bayes = float((truth.predict(fresh) == labels).mean())
+        losses.append(bayes - accuracy(result.mixture, truth, fresh, labels))
+        gaps.append(float((result.mixture.log_prob(fresh) - truth.log_prob(fresh)).mean()))
+        print(
+            f"{seed:4} {sizes} r={r}: Bayes {bayes:.4f}, loss {losses[-1]:.4f}, "
+            f"{gaps[-1]:+.4f} nats, {result.certificate.verdict}, {seconds:.1f} s", flush=True,
+        )  # fmt: skip
+    good = sum(x <= 0.002 and g >= -0.02 for x, g in zip(losses, gaps, strict=True))
+    print(f"within 0.002 of Bayes and 0.02 nats: {good} of {len(losses)}")
+    print(f"largest loss {max(losses):.4f}, least likelihood {min(gaps):+.4f}")
+
+
+def rows(a):
+    """Likelihood on the fit's rows against the truth, on fresh rows against scikit-learn."""
+    ahead, ratios, passes, below = [], [], [], 0
+    for seed, sizes, r, truth, groups, rng in cases(a):
+        train, _ = truth.sample(a.rows, rng)
+        fresh, _ = truth.sample(N_FRESH, rng)
+        result, seconds = timed(lambda: mm.fit(train, r, blocks=groups, random_state=seed))  # noqa: B023
+        model, other = peer(train, r)
+        mixture = result.mixture
+        ahead.append(float(mixture.log_prob(fresh).mean() - model.score(fresh)))
+        gain = float((mixture.log_prob(train) - truth.log_prob(train)).mean())
+        below += gain < 0
+        ratios.append(other / seconds)
+        passes.append(result.n_passes - 1)
+        print(
+            f"{seed:4} {sizes} r={r}: {passes[-1]} passes, {gain:+.4f} above the truth on the "
+            f"rows, {ahead[-1]:+.4f} against full x5 on fresh rows, {seconds:.2f} s, "
+            f"{ratios[-1]:.1f} times as fast, {result.certificate.verdict}", flush=True,
+        )  # fmt: skip
+    print(f"below the truth on the rows of the fit: {below} of {len(ahead)}")
+    print(f"least lead on fresh rows {min(ahead):+.4f}; most passes {max(passes)}")
+    print(f"times as fast: least {min(ratios):.1f}, median {np.median(ratios):.1f}")
+
+
+def full(a):
+    """One block of all columns from rows."""
+    rng = np.random.default_rng([17, a.first])
+    truth, _ = block_law((15,), 6, rng, gap=1.0)
+    train, _ = truth.sample(100_000, rng)
+    fresh, _ = truth.sample(N_FRESH, rng)
+    every = [list(range(15))]
+    runs = [timed(lambda: mm.fit(train, 6, blocks=every, random_state=0)) for _ in range(a.repeat)]
+    result, seconds = min(runs, key=lambda run: run[1])
+    model, other = peer(train, 6, n_init=10)
+    lead = float(result.mixture.log_prob(fresh).mean() - model.score(fresh))
+    print(f"fresh rows: {lead:+.5f} nats a row above scikit-learn full, k-means++ x10")
+    print(f"{seconds:.2f} s, {other / seconds:.1f} times as fast ({other:.1f} s)")
+
+
+# -- blocks found -------------------------------------------------------------------------------
+
+
+def auto(a):
+    """True blocks found, and none where there are none."""
+    found = 0
+    for seed in range(a.first, a.first + a.cases):
+        rng = np.random.default_rng([18, seed])
+        sizes, d = [], int(rng.integers(5, 25))
+        while sum(sizes) < d:
+            sizes.append(int(rng.integers(1, 6)))
+        r = int(rng.integers(2, 7))
+        truth, groups = block_law(sizes, r, rng, rng.uniform(1.0, 2.0), least=0.3)
+        train, _ = truth.sample(20_000, rng)
+        result, seconds = timed(lambda: mm.fit(train, r, blocks="auto", random_state=0))  # noqa: B023
+        got = [list(block.columns) for block in result.mixture.blocks if len(block.columns) > 1]
+        found += got == groups
+        if got != groups:
+            print(f"{seed:4} {sizes} r={r}: found {got} ({seconds:.1f} s)", flush=True)
+    print(f"true blocks found: {found} of {a.cases}")
+    none = 0
+    for seed in range(a.first, a.first + a.cases):
+        rng = np.random.default_rng([19, seed])
+        d, r = int(rng.integers(4, 25)), int(rng.integers(2, 9))
+        truth, _ = block_law((1,) * d, r, rng, rng.uniform(0.7, 2.0))
+        n = int(rng.choice([500, 2000, 20_000, 50_000]))
+        train, _ = truth.sample(n, rng)
+        result = mm.fit(train, r, blocks="auto", random_state=0)
+        joined = [block.columns for block in result.mixture.blocks if len(block.columns) > 1]
+        none += not joined
+        if joined:
+            print(f"{seed:4} d={d} r={r} n={n}: joined {joined}", flush=True)
+    print(f"diagonal laws without a joined column: {none} of {a.cases}")
+
+
+# -- known tables -------------------------------------------------------------------------------
+
+
+def small_tables():
+    yield "iris", datasets.load_iris().data
+    yield "wine", datasets.load_wine().data
+    yield "breast cancer", datasets.load_breast_cancer().data
+    digits = datasets.load_digits().data
+    yield "digits, PCA 10", PCA(10, random_state=0).fit_transform(digits)
+    yield "digits, PCA 20", PCA(20, random_state=0).fit_transform(digits)
+    diabetes = np.delete(datasets.load_diabetes().data, 1, axis=1)  # column 1 has two values
+    yield "diabetes", diabetes
+
+
+def halves(table, rng, n=None):
+    """Standardized halves; a little noise breaks ties of rounded columns."""
+    table = (table - table.mean(axis=0)) / table.std(axis=0)
+    table = table + 1e-3 * rng.standard_normal(table.shape)
+    order = rng.permutation(len(table))
+    half = len(table) // 2 if n is None else n
+    return table[order[:half]], table[order[half : 2 * half]]
+
+
+def tables(a):
+    """covariance_type="auto" against the better of scikit-learn's diag and full, held out."""
+    below = count = 0
+    for name, table in small_tables():
+        for seed in range(a.first, a.first + a.seeds):
+            train, test = halves(table, np.random.default_rng([20, seed]))
+            for r in (2, 3, 5, 8):
+                scores = {k: peer(train, r, 10, k)[0].score(test) for k in ("diag", "full")}
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    result, seconds = timed(
+                        lambda: mm.fit(train, r, blocks="auto", random_state=0)  # noqa: B023
+                    )
+                score = float(result.mixture.log_prob(test).mean())
+                lead = score - max(scores.values())
+                below, count = below + (lead < 0), count + 1
+                widths = [len(b.columns) for b in result.mixture.blocks if len(b.columns) > 1]
+                print(
+                    f"{name:15} {train.shape} r={r} seed {seed}: diag {scores['diag']:.3f}, full "
+                    f"{scores['full']:.3f}, auto {score:.3f} ({lead:+.3f}), blocks of {widths}, "
+                    f"{seconds:.1f} s", flush=True,
+                )  # fmt: skip
+    print(f"below the better of the two: {below} of {count}")
+
+
+MCLUST = """
+suppressMessages(library(mclust))
+train <- as.matrix(read.csv("{train}", header=FALSE))
+test <- as.matrix(read.csv("{test}", header=FALSE))
+fit <- Mclust(train, G={r}, verbose=FALSE)
+density <- dens(data=test, modelName=fit$modelName, parameters=fit$parameters, logarithm=TRUE)
+cat(fit$modelName, mean(density), "\\n")
+"""
+
+
+def table_of_r(expression):
+    """A table of numbers that an expression of R gives."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "table.csv"
+        code = f'suppressMessages(library(ggplot2)); write.csv({expression}, "{path}", '
+        subprocess.run(
+            ["Rscript", "-e", code + "row.names=FALSE)"], check=True, capture_output=True
+        )
+        return np.genfromtxt(path, delimiter=",", skip_header=1)
+
+
+def large_tables():
+    """Tables of R's packages and of scikit-learn with columns of measurements."""
+    table = table_of_r('diamonds[, c("carat","depth","table","price","x","y","z")]')
+    table = table[(table[:, 4:] > 0).all(axis=1)]
+    yield "diamonds", np.column_stack([np.log(table[:, [0, 3]]), table[:, [1, 2, 4, 5, 6]]])
+    table = table_of_r('txhousing[, c("sales","volume","median","listings","inventory")]')
+    table = table[np.isfinite(table).all(axis=1) & (table > 0).all(axis=1)]
+    yield "txhousing, logs", np.log(table)
+    yield "quakes", table_of_r("quakes[, 1:4]")
+    digits = datasets.load_digits().data
+    yield "digits, PCA 6", PCA(6, random_state=0).fit_transform(digits)
+
+
+def mclust(a):
+    """Against the model that mclust picks by BIC, held out."""
+    for name, table in large_tables():
+        train, test = halves(
+            table, np.random.default_rng([21, a.first]), min(3000, len(table) // 2)
+        )
+        for r in (3, 6, 9):
+            with tempfile.TemporaryDirectory() as folder:
+                paths = {k: Path(folder) / f"{k}.csv" for k in ("train", "test")}
+                np.savetxt(paths["train"], train, delimiter=",")
+                np.savetxt(paths["test"], test, delimiter=",")
+                code = MCLUST.format(r=r, **paths)
+                out = subprocess.run(
+                    ["Rscript", "-e", code], check=True, capture_output=True, text=True
+                ).stdout.split()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                result, seconds = timed(
+                    lambda: mm.fit(train, r, blocks="auto", random_state=0)  # noqa: B023
+                )
+            score = float(result.mixture.log_prob(test).mean())
+            print(
+                f"{name:15} {train.shape} G={r}: mclust {out[0]} {float(out[1]):.3f}, ours "
+                f"{score:.3f} ({score - float(out[1]):+.3f}), {seconds:.1f} s", flush=True,
+            )  # fmt: skip
+
+
+# -- inference ----------------------------------------------------------------------------------
+
+
+def intervals(a):
+    """Share of parameters within their intervals, with rows and from summaries."""
+    for kind in ("rows", "summary"):
+        inside, total = 0, 0
+        for seed in range(a.first, a.first + a.cases):
+            rng = np.random.default_rng([22, seed])
+            truth, groups = block_law((3, 2, 2, 1, 1), 3, rng, gap=2.0)
+            train, _ = truth.sample(a.rows, rng)
+            data = train if kind == "rows" else mm.summarize(train, order=4)
+            result = mm.fit(data, 3, blocks=groups, random_state=seed)
+            found = result.intervals()
+            aligned = result.mixture.align(truth)
+            pairs = [(found.weights, aligned.weights), (found.means, aligned.means)]
+            within = aligned.covariances[0] != 0
+            low, high = found.covariances
+            pairs.append(((low[:, within], high[:, within]), aligned.covariances[:, within]))
+            for (low, high), value in pairs:
+                inside += int(((low <= value) & (value <= high)).sum())
+                total += value.size
+        print(f"{kind}: {inside / total:.3f} of {total} parameters within their intervals")
+
+
+def certificate(a):
+    """Good fits passed; bad ones (blocks not joined, a component too few) not passed."""
+    counts = {"good, rows": 0, "good, summary": 0, "bad, rows": 0, "bad, summary": 0}
+    for seed in range(a.first, a.first + a.cases):
+        rng = np.random.default_rng([23, seed])
+        sizes = [(2, 2, 2, 1, 1), (3, 2, 2, 1), (3, 3, 2, 2), (2, 2, 2, 2, 2)][seed % 4]
+        r = int(rng.integers(2, 5))
+        truth, groups = block_law(sizes, r, rng, gap=2.0, least=0.3)
+        train, _ = truth.sample(a.rows, rng)
+        summary = mm.summarize(train, order=4)
+        # A wrong model: blocks left apart in even cases, a component too few in odd ones.
+        wrong = (r, groups[1:]) if seed % 2 == 0 or r == 2 else (r - 1, groups)
+        for name, data in (("rows", train), ("summary", summary)):
+            good = mm.fit(data, r, blocks=groups, random_state=seed).certificate
+            bad = mm.fit(data, wrong[0], blocks=wrong[1], random_state=seed).certificate
+            counts[f"good, {name}"] += good.passed
+            counts[f"bad, {name}"] += not bad.passed
+            if not good.passed:
+                print(f"{seed:4} {sizes} r={r} {name}: {good.reasons}", flush=True)
+            if bad.passed:
+                print(f"{seed:4} {sizes} r={r} {name}: wrong and passed {wrong}", flush=True)
+    for name, count in counts.items():
+        print(f"{name} {'passed' if 'good' in name else 'not passed'}: {count} of {a.cases}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    tasks = (moments, rows, full, auto, tables, mclust, intervals, certificate)
+    parser.add_argument("task", choices=[task.__name__ for task in tasks])
+    parser.add_argument("--first", type=int, default=0, help="seed of the first case")
+    parser.add_argument("--seeds", type=int, default=1, help="seeds of each shape")
+    parser.add_argument("--cases", type=int, default=40)
+    parser.add_argument("--rows", type=lambda text: int(float(text)), default=50_000)
+    parser.add_argument("--repeat", type=int, default=2)
+    a = parser.parse_args()
+    globals()[a.task](a)
+
+
+if __name__ == "__main__":
+    main()

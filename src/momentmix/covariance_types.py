@@ -1,0 +1,104 @@
+"""What ``covariance_type`` of the estimator means: blocks of a fit, and attributes of a mixture.
+
+| covariance_type | blocks | covariances_ |
+|---|---|---|
+| "diag" | none | (r, d) |
+| "block" | those given | (r, d, d) |
+| "full" | one of all columns | (r, d, d) |
+| "auto" | those that pay | (r, d, d) |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from momentmix._typing import Float
+from momentmix.errors import CapacityError, InputError
+from momentmix.fitting.pipeline import AskedBlocks
+from momentmix.mixture.blocks import Blocks, blocks_from
+from momentmix.mixture.mixture import Mixture
+
+CovarianceType = Literal["diag", "block", "full", "auto"]
+
+_FEWEST_BLOCKS = 3  # that moments alone can tell apart
+
+
+def asked_blocks(covariance_type: CovarianceType, blocks: Any, n_features: int) -> AskedBlocks:
+    """The blocks that `fit` is asked for."""
+    if covariance_type not in get_args(CovarianceType):
+        raise InputError(
+            f'covariance_type must be "diag", "block", "full" or "auto"; got {covariance_type!r}.'
+        )
+    if covariance_type == "block":
+        if blocks is None:
+            raise InputError(
+                'covariance_type="block" needs blocks, lists of the columns that are correlated '
+                'within components, as blocks=[["length", "width"], [3, 4]]. Give them, or use '
+                'covariance_type="auto".'
+            )
+        given: AskedBlocks = blocks
+        return given
+    if blocks is not None:
+        raise InputError(
+            f'blocks are for covariance_type="block"; got covariance_type={covariance_type!r}. '
+            'Use covariance_type="block", or leave blocks out.'
+        )
+    if covariance_type == "full":
+        return [list(range(n_features))]
+    return "auto" if covariance_type == "auto" else None
+
+
+def known_blocks(asked: AskedBlocks, n_features: int, names: Sequence[str] | None) -> Blocks | None:
+    """Blocks of all columns; None where the fit is to find them."""
+    if asked == "auto":
+        return None
+    return blocks_from(() if asked is None else asked, n_features, names)
+
+
+def check_for_moments(blocks: Blocks | None, what: str) -> None:
+    """Raise where moments alone cannot tell components of these blocks apart.
+
+    `what` says why there are no rows for the fit.
+    """
+    if blocks is None or blocks.is_diagonal or len(blocks.partition) >= _FEWEST_BLOCKS:
+        return
+    raise CapacityError(
+        f"{what}, and moments alone need at least three blocks to tell components apart; these "
+        f"are {len(blocks.partition)}. Use smaller blocks, or fit() with rows and whole weights."
+    )
+
+
+def joined_columns(mixture: Mixture) -> list[list[int | str]]:
+    """The columns that are joined, by name where they have names."""
+    names = mixture.feature_names or range(mixture.n_features)
+    return [[names[j] for j in block] for block in mixture.parameters.blocks.joined]
+
+
+def covariance_attributes(mixture: Mixture, diagonal: bool) -> dict[str, Float]:
+    """Covariances and precisions as scikit-learn shapes them for "diag" or for "full"."""
+    if diagonal:
+        with np.errstate(divide="ignore"):
+            precisions = 1.0 / mixture.variances
+        roots = np.sqrt(precisions)
+        covariances = mixture.variances
+    else:
+        covariances = mixture.covariances
+        roots = _precision_roots(covariances)
+        precisions = roots @ roots.swapaxes(1, 2)
+    return {
+        "covariances_": covariances,
+        "precisions_": precisions,
+        "precisions_cholesky_": roots,
+    }
+
+
+def _precision_roots(covariances: Float) -> Float:
+    """Upper triangular P with P Pᵀ = Σ⁻¹, by way of the correlations: any units will do."""
+    deviations = np.sqrt(np.diagonal(covariances, axis1=1, axis2=2))
+    correlations = covariances / deviations[:, :, None] / deviations[:, None, :]
+    lower = np.linalg.cholesky(correlations)
+    inverse = np.linalg.solve(lower, np.broadcast_to(np.eye(lower.shape[1]), lower.shape))
+    return np.triu(inverse.swapaxes(1, 2)) / deviations[:, :, None]

@@ -1,0 +1,377 @@
+"""Which columns to join, from rows: blocks of least BIC.
+
+| symbol | name here | shape |
+|---|---|---|
+| γ_i(z) of a mixture, S_i = Σ_z γ_i (z − μ_i)(z − μ_i)ᵀ / Σ_z γ_i | ``within`` | (r, d, d) |
+| n/2 Σ_i ω_i (log det S_A + log det S_B − log det S_AB) − ½ r·a·b·log n | gain of joining A, B | |
+
+The gain is that of the likelihood if the shares of the rows stay as they are, less the price of the
+covariances by BIC. Blocks are joined, the largest gain first, while there is one. Shares of a
+diagonal mixture may be wrong where columns are correlated, those of full covariances where rows are
+few: both are tried, EM goes on from each proposal, and BIC of the mixtures themselves decides.
+
+BIC asks for log(n)/2 nats a covariance, prediction of further rows for about one. Where many
+columns are correlated a little and rows are few, this costs much likelihood of further rows. So
+blocks by the lower price, and full covariances, take the place of those of least BIC if they
+predict left-out rows better, beyond chance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import log, nan
+from typing import Literal
+
+import numpy as np
+
+from momentmix._typing import Float
+from momentmix.fitting.automatic import Choice, bic, choose_by_likelihood, chosen
+from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.context import FitContext
+from momentmix.fitting.em.em import log_likelihood, settle
+from momentmix.fitting.em.sample import Sample
+from momentmix.fitting.em.search import Candidate, ranked_candidates
+from momentmix.fitting.inference.findings import (
+    CORRELATION_THAT_MATTERS,
+    SIGNIFICANT_DEVIATES,
+)
+from momentmix.fitting.inference.over_identification import OverIdentification
+from momentmix.fitting.moment.moment_fit import one_component
+from momentmix.fitting.outcome import Trial
+from momentmix.mixture.blocks import Blocks, spread_of
+from momentmix.mixture.density import joint_densities, log_sums, statistics_of
+from momentmix.mixture.gaussian import coefficients, m_step
+from momentmix.mixture.parameters import Parameters
+from momentmix.mixture.prior import Structure, VariancePrior
+
+_STEPS = 60  # of EM from a proposal
+_ROUNDS = 4  # of proposals: each begins with shares that know what was joined before
+ROWS_PER_FULL_PARAMETER = 2  # with fewer rows full covariances are not tried
+MOST_FULL_FEATURES = 60  # nor with more columns: their features do not fit the memory
+CLEAR_ERRORS = 2.5  # standard errors by which larger blocks have to predict better than BIC's
+MOST_FOLDS, MANY_ROWS = 5, 4000  # folds that are left out; two with many rows
+_SHARE_OF_STRONGEST = 0.5  # deviates of correlations that are joined at once
+MOST_MOVES = 6  # of the number of components after the blocks are found
+
+
+@dataclass(frozen=True)
+class Option:
+    """A mixture of some blocks, its log-likelihood a row, and its BIC."""
+
+    parameters: Parameters
+    score: float
+    bic: float
+
+    @property
+    def blocks(self) -> Blocks:
+        """Its blocks."""
+        blocks: Blocks = self.parameters.blocks
+        return blocks
+
+    @property
+    def n_components(self) -> int:
+        """Its number of components."""
+        return self.parameters.n_components
+
+
+def choose_blocks(
+    sample: Sample,
+    moments: StandardMoments,
+    n_components: int | Literal["auto"],
+    context: FitContext,
+) -> Choice:
+    """Blocks of least BIC, and the number of components too where it is to be found."""
+    d, n = moments.n_features, moments.n_rows
+    search = BlockSearch(sample, moments, context)
+    r = 2 if n_components == "auto" else n_components
+    kinds = [Blocks(d)]
+    n_full = r * (1 + d + d * (d + 1) // 2)
+    if 1 < d <= MOST_FULL_FEATURES and n >= ROWS_PER_FULL_PARAMETER * n_full:
+        kinds.append(Blocks.full(d))
+    if n_components == "auto":
+        r = search.number_of(kinds)
+    for blocks in kinds:
+        with context.clock.stage("full blocks" if blocks.is_full else "diagonal blocks"):
+            search.improve(search.start(r, blocks))
+    with context.clock.stage("blocks"):
+        if n_components == "auto":
+            search.move()
+        search.validate()
+        best = search.best
+        candidates = search.searched(best.n_components, best.blocks)
+    return Choice(
+        best.n_components,
+        search.note(n_components == "auto", moments),
+        search.tried() if n_components == "auto" else (),
+        candidates,
+        best.blocks,
+    )
+
+
+class BlockSearch:
+    """Mixtures of different blocks, by BIC.
+
+    Parameters
+    ----------
+    sample : Sample
+    moments : StandardMoments
+        Of all rows, which BIC counts.
+    context : FitContext
+    """
+
+    def __init__(self, sample: Sample, moments: StandardMoments, context: FitContext) -> None:
+        self.sample, self.moments, self.context = sample, moments, context
+        self.options: dict[tuple[int, Blocks], Option] = {}
+        self.candidates: dict[tuple[int, Blocks], list[Candidate]] = {}
+        self.trials: tuple[Trial, ...] = ()
+        self.preferred: Option | None = None
+
+    @property
+    def best(self) -> Option:
+        """The option that predicts left-out rows clearly better, else that of least BIC."""
+        return self.preferred or min(self.options.values(), key=lambda option: option.bic)
+
+    def add(self, parameters: Parameters) -> Option:
+        """Price a mixture; of two with the same blocks and components the better one stays."""
+        option = self.priced(parameters)
+        key = (option.n_components, option.blocks)
+        if key not in self.options or option.bic < self.options[key].bic:
+            self.options[key] = option
+        return self.options[key]
+
+    def priced(self, parameters: Parameters) -> Option:
+        """A mixture with its likelihood and BIC."""
+        score = log_likelihood(self.sample.of_blocks(parameters.blocks).judges, parameters)
+        return Option(parameters, score, bic(parameters, self.moments.n_rows, score))
+
+    def number_of(self, kinds: list[Blocks]) -> int:
+        """Number of components of least BIC, by a full search with the better kind of blocks."""
+        n, context = self.moments.n_rows, self.context
+
+        def choice(blocks: Blocks, thorough: bool) -> Choice:
+            rows = self.sample.of_blocks(blocks)
+            found = choose_by_likelihood(rows, n, self.moments, context, thorough)
+            self.trials += found.tried
+            return found
+
+        quick = [choice(blocks, thorough=False) for blocks in kinds]
+        better = kinds[int(np.argmin([min(t.bic for t in found.tried) for found in quick]))]
+        found = choice(better, thorough=True)
+        if found.candidates:
+            self.candidates[found.n_components, better] = list(found.candidates)
+        return found.n_components
+
+    def start(self, n_components: int, blocks: Blocks) -> Option:
+        """The best mixture of some blocks by a full search."""
+        if n_components == 1:
+            floor = self.context.variance_floor
+            return self.add(one_component(self.moments, floor, blocks))
+        return self.add(self.searched(n_components, blocks)[0].parameters)
+
+    def searched(self, n_components: int, blocks: Blocks) -> list[Candidate]:
+        """Candidates of a full search, in which the mixture that is known competes; made once."""
+        key, context = (n_components, blocks), self.context
+        if n_components == 1:
+            return []
+        if key not in self.candidates:
+            known = self.options[key].parameters if key in self.options else None
+            structure = self.moments.structure(context.variance_floor, blocks)
+            self.candidates[key] = ranked_candidates(
+                self.sample.of_blocks(blocks), None, n_components, structure, context.rng,
+                context.n_threads, known,
+            )  # fmt: skip
+        return self.candidates[key]
+
+    def improve(self, start: Option) -> None:
+        """Join what pays by the shares of a mixture, and go on from there."""
+        for _ in range(_ROUNDS):
+            within = within_components(self.sample, start.parameters)
+            n = self.sample.features.shape[1]
+            blocks = paying_blocks(start.parameters.weights, within, n)
+            if (start.n_components, blocks) in self.options:
+                break
+            start = self.add(self.settled(start.parameters, within, blocks))
+
+    def validate(self) -> None:
+        """Prefer blocks of a lower price, or full covariances, if they predict clearly better."""
+        if not self.sample.is_all:
+            return  # many rows: the price is a small part of what covariances gain
+        best, n = self.best, self.sample.features.shape[1]
+        within = within_components(self.sample, best.parameters)
+        generous = paying_blocks(best.parameters.weights, within, n, price=1.0)
+        rivals = [o for o in self.options.values() if o.n_components == best.n_components]
+        if all(o.blocks != generous for o in rivals):
+            rivals.append(self.priced(self.settled(best.parameters, within, generous)))
+        rivals = [o for o in rivals if o.blocks.n_pairs > best.blocks.n_pairs]
+        if not rivals:
+            return
+        scores = self.left_out_scores(best)
+        gains = []
+        for rival in rivals:
+            gain = self.left_out_scores(rival) - scores
+            error = gain.std(ddof=1) / n**0.5
+            gains.append(gain.mean() if gain.mean() > CLEAR_ERRORS * error else 0.0)
+        if max(gains) > 0:
+            self.preferred = rivals[int(np.argmax(gains))]
+
+    def left_out_scores(self, option: Option) -> Float:
+        """Log-density of each row under a mixture that was fitted to the others, in folds."""
+        p, features = option.parameters, self.sample.of_blocks(option.blocks).features
+        n = features.shape[1]
+        n_folds = MOST_FOLDS if n < MANY_ROWS else 2
+        structure = self.moments.structure(self.context.variance_floor, option.blocks)
+        prior = VariancePrior.of_rows(n - n // n_folds, p.n_components, structure)
+        scores, fold = np.empty(n), np.arange(n) % n_folds  # the sample is in random order
+        for k in range(n_folds):
+            others = np.ascontiguousarray(features[:, fold != k])
+            fitted = settle(others, p[None], prior, _STEPS, self.context.n_threads)[0][0]
+            mine = features[:, fold == k]
+            scores[fold == k] = log_sums(joint_densities(coefficients(fitted), mine))
+        return scores
+
+    def settled(self, parameters: Parameters, within: Float, blocks: Blocks) -> Parameters:
+        """EM from a mixture with other blocks, whose covariances are those of its own shares."""
+        structure = self.moments.structure(self.context.variance_floor, blocks)
+        moved = replace(parameters, covariances=None, blocks=blocks)
+        moved = structure.raised(moved.with_spread(spread_of(within, blocks)))
+        features = self.sample.of_blocks(blocks).features
+        prior = VariancePrior.of_rows(features.shape[1], moved.n_components, structure)
+        return settle(features, moved[None], prior, _STEPS, self.context.n_threads)[0][0]
+
+    def move(self) -> None:
+        """One component more or less with the same blocks, while BIC falls."""
+        for _ in range(MOST_MOVES):
+            best = self.best
+            for r in (best.n_components - 1, best.n_components + 1):
+                if r >= 1 and (r, best.blocks) not in self.options:
+                    self.improve(self.start(r, best.blocks))
+            if self.best is best:
+                break
+
+    def tried(self) -> tuple[Trial, ...]:
+        """The least BIC of each number of components, whatever the blocks."""
+        trials = dict[int, Trial]()
+        own = [Trial(o.n_components, nan, o.score, o.bic, False) for o in self.options.values()]
+        for trial in (*self.trials, *own):
+            r = trial.n_components
+            if r not in trials or trial.bic < trials[r].bic:
+                trials[r] = trial
+        return chosen(trials, self.best.n_components)
+
+    def note(self, with_number: bool, moments: StandardMoments) -> str:
+        """What was joined and why."""
+        best = self.best
+        text = "no columns joined: "
+        if not best.blocks.is_diagonal:
+            text = f"{code_of_blocks(best.blocks, moments)}: "
+        d = moments.n_features
+        others = {"diagonal": Blocks(d), "full covariances": Blocks.full(d)}
+        compared = []
+        for name, blocks in others.items():
+            rivals = [o.bic for o in self.options.values() if o.blocks == blocks]
+            if rivals and blocks != best.blocks:
+                compared.append(f"{min(rivals) - best.bic:.0f} below {name}")
+        reason = "least BIC" if self.preferred is None else "left-out rows are predicted best"
+        text += reason + (f", {' and '.join(compared)}" if compared and not self.preferred else "")
+        return f"n_components={best.n_components}, {text}" if with_number else text
+
+
+def within_components(sample: Sample, parameters: Parameters) -> Float:
+    """Covariances of all pairs of features within components, of shape (r, d, d)."""
+    p, full = parameters, Blocks.full(parameters.blocks.n_features)
+    rows = sample.of_blocks(full)
+    # The mixture as one of full covariances, so that the sums of all products are made.
+    p = p.joined(full)
+    statistics, _ = statistics_of(coefficients(p), rows.features, full)
+    return m_step(statistics, VariancePrior(0.0, structure=_without_floor(full))).matrices
+
+
+def _without_floor(blocks: Blocks) -> Structure:
+    return Structure.of_total(1e-12, blocks, np.eye(blocks.n_features))
+
+
+def paying_blocks(weights: Float, within: Float, n_rows: int, price: float | None = None) -> Blocks:
+    """Blocks joined by the largest gain first, while there is one.
+
+    Parameters
+    ----------
+    weights : array of shape (r,)
+    within : array of shape (r, d, d)
+        Covariances within components.
+    n_rows : int
+        Rows that they are estimated from.
+    price : float, optional
+        Of a covariance, in nats; by default log(n_rows) / 2, as BIC has it.
+
+    Examples
+    --------
+    >>> within = np.array([[[1.0, 0.5, 0.0], [0.5, 1.0, 0.0], [0.0, 0.0, 1.0]]])
+    >>> paying_blocks(np.ones(1), within, 1000).joined
+    ((0, 1),)
+    """
+    r, d = within.shape[:2]
+    price = 0.5 * log(n_rows) if price is None else price
+    groups: list[tuple[int, ...]] = [(j,) for j in range(d)]
+    volumes = {group: _volume(weights, within, group) for group in groups}
+
+    def gain(first: tuple[int, ...], second: tuple[int, ...]) -> float:
+        joint = tuple(sorted(first + second))
+        if joint not in volumes:
+            volumes[joint] = _volume(weights, within, joint)
+        gained = 0.5 * n_rows * (volumes[first] + volumes[second] - volumes[joint])
+        return float(gained - price * r * len(first) * len(second))
+
+    gains = {(a, b): gain(a, b) for i, a in enumerate(groups) for b in groups[i + 1 :]}
+    while gains:
+        (first, second), most = max(gains.items(), key=lambda item: item[1])
+        if most <= 0:
+            break
+        joint = tuple(sorted(first + second))
+        groups = [group for group in groups if group not in (first, second)]
+        gains = {pair: value for pair, value in gains.items() if not {first, second} & set(pair)}
+        gains.update({(group, joint): gain(group, joint) for group in groups})
+        groups.append(joint)
+    return Blocks.of(d, groups)
+
+
+def _volume(weights: Float, within: Float, group: tuple[int, ...]) -> float:
+    """Σ_i ω_i log det of some columns."""
+    matrices = within[:, group][:, :, group]
+    return float(weights @ np.linalg.slogdet(matrices)[1])
+
+
+# -- from moments alone -------------------------------------------------------------------------
+
+
+def code_of_blocks(blocks: Blocks, moments: StandardMoments) -> str:
+    """Joined columns as a user would write them, for texts."""
+    groups = [", ".join(moments.column_label(j) for j in block) for block in blocks.joined]
+    return f"blocks=[{', '.join(f'[{group}]' for group in groups)}]"
+
+
+def blocks_of_correlations(
+    blocks: Blocks, moments: StandardMoments, test: OverIdentification
+) -> tuple[Blocks | None, list[str]]:
+    """Blocks joined by the strongest correlations that a test names, and these in words; or None.
+
+    A correlation leaves traces in the pairs that share a column with it: those far below the
+    strongest wait for the next test.
+    """
+    places = {column: j for j, column in enumerate(moments.columns.tolist())}
+    strong = [
+        c for c in test.correlations
+        if abs(c.value) > CORRELATION_THAT_MATTERS and abs(c.deviates) > SIGNIFICANT_DEVIATES
+    ]  # fmt: skip
+    if not strong:
+        return None, []
+    least = _SHARE_OF_STRONGEST * max(abs(c.deviates) for c in strong)
+    groups, texts = [set(block) for block in blocks.partition], []
+    for c in strong:
+        if abs(c.deviates) < least:
+            continue
+        j, k = places[c.first], places[c.second]
+        mine = [group for group in groups if group & {j, k}]
+        groups = [group for group in groups if not group & {j, k}] + [set().union(*mine)]
+        names = f"{moments.column_label(j)} and {moments.column_label(k)}"
+        texts.append(f"{names} ({c.value:+.2f})")
+    return Blocks.of(blocks.n_features, [sorted(group) for group in groups]), texts

@@ -1,0 +1,118 @@
+"""What every mixture does with rows: densities, components, draws."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix._typing import Float
+from momentmix.errors import InputError, InputTypeError
+from momentmix.mixture.density import Density, Reduction, log_sums, most_probable, posteriors
+from momentmix.mixture.gaussian import sample
+from momentmix.mixture.parameters import Parameters
+from momentmix.rows.arrays import check_real, is_foreign, namespace
+from momentmix.rows.validation import rows_for
+
+
+def _checked_labels(labels: Any) -> Any:
+    """Labels as they are; raise where one is −1: a row that no component is the best for."""
+    xp, bad = namespace(labels), labels < 0
+    if bool(xp.any(bad)):
+        row = int(xp.argmax(xp.astype(bad, xp.int64)))
+        raise InputError(
+            f"row {row} holds NaN or infinity, or lies more than 1e154 standard deviations away, "
+            "so that no component is its most probable one. Drop or impute such rows, or bring "
+            "them to the units of the model."
+        )
+    return labels
+
+
+class RowMethods:
+    """Methods of a mixture that take or give rows."""
+
+    feature_names: tuple[str, ...] | None
+    parameters: Parameters
+
+    def _map_rows(self, rows: Any, reduce: Reduction) -> Any:
+        """`reduce` of log ω_i + log p_i(y) of each row, in the library of the rows."""
+        if is_foreign(rows):
+            self._check_density(rows)
+            check_real(rows)
+            return self._density().map_rows(rows, reduce)
+        array = rows_for(rows, self.feature_names)
+        if array.dtype.kind not in "fiu":
+            raise InputTypeError(f"rows must be real numbers; got dtype {array.dtype}.")
+        self._check_density(array)
+        return self._density().map_rows(array, reduce)
+
+    def _check_density(self, array: Any) -> None:
+        """Raise where rows have another shape, or where a variance is 0."""
+        p = self.parameters
+        d = p.blocks.n_features
+        if array.ndim != 2 or array.shape[1] != d:
+            raise InputError(
+                f"rows must have shape (n_rows, {d}), one column per feature of the "
+                f"mixture; got {tuple(array.shape)}."
+            )
+        if (p.variances == 0).any():
+            i, j = np.argwhere(p.variances == 0)[0]
+            feature = j if self.feature_names is None else ascii(self.feature_names[j])
+            raise InputError(
+                f"component {i} has variance 0 in feature {feature}, so it has no density there; "
+                "fit with a variance floor, or use with_variance_floor()."
+            )
+
+    @property
+    def has_density(self) -> bool:
+        """Whether the covariances of all components are positive definite."""
+        if not (self.parameters.variances > 0).all():
+            return False
+        try:
+            self._density()
+        except InputError:
+            return False
+        return True
+
+    def _density(self) -> Density:
+        try:
+            return Density.of_mixture(self.parameters)
+        except np.linalg.LinAlgError:
+            raise InputError(
+                "a component has singular covariances of joined columns, so it has no density; fit "
+                "with a variance floor, or use with_variance_floor()."
+            ) from None
+
+    def log_prob(self, rows: Any) -> Any:
+        """Log-density of each row, of shape (n_rows,).
+
+        The columns of a data frame are matched by name, and NaN stands for masked numbers, which
+        give NaN; so for `responsibilities`. `predict` refuses NaN.
+
+        Rows of another array library (torch, CuPy, JAX, …) give an array of that library, computed
+        in float64 where the rows lie; so do `responsibilities` and `predict`.
+        """
+        return self._map_rows(rows, log_sums)
+
+    def score_samples(self, rows: Any) -> Any:
+        """The same as `log_prob`, by the name that it has in scikit-learn."""
+        return self.log_prob(rows)
+
+    def responsibilities(self, rows: Any) -> Any:
+        """Posterior probability of each component, of shape (n_rows, n_components)."""
+        return self._map_rows(rows, posteriors)
+
+    def predict_proba(self, rows: Any) -> Any:
+        """The same as `responsibilities`, by the name that it has in scikit-learn."""
+        return self.responsibilities(rows)
+
+    def predict(self, rows: Any) -> Any:
+        """Most probable component of each row, of shape (n_rows,); rows must be finite."""
+        return _checked_labels(self._map_rows(rows, most_probable))
+
+    def sample(
+        self, n_rows: int, random_state: int | np.random.Generator | None = None
+    ) -> tuple[Float, NDArray[np.int64]]:
+        """Draw rows and the component of each, of shapes (n_rows, n_features) and (n_rows,)."""
+        return sample(self.parameters, n_rows, np.random.default_rng(random_state))

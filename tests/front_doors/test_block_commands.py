@@ -1,0 +1,173 @@
+"""The commands with blocks of correlated columns: fit, what uses its model, plan, bad blocks."""
+
+import json
+import os
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import momentmix as mm
+
+NAMES = ["length", "width", "height", "x", "y", "mass"]
+
+
+@pytest.fixture(scope="module")
+def truth():
+    rng = np.random.default_rng(0)
+    covariances = np.stack([np.eye(6)] * 2)
+    covariances[:, 0, 1] = covariances[:, 1, 0] = [0.8, -0.7]
+    covariances[0, 3, 4] = covariances[0, 4, 3] = 0.5
+    return mm.Mixture([0.6, 0.4], 4 * rng.standard_normal((2, 6)), covariances, None, NAMES)
+
+
+@pytest.fixture(scope="module")
+def frame(truth):
+    return pd.DataFrame(truth.sample(3000, random_state=0)[0], columns=NAMES)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch, frame, truth):
+    monkeypatch.chdir(tmp_path)
+    frame.to_csv("rows.csv", index=False)
+    mm.summarize(frame, order=4).save("rows.mms")
+    truth.save("truth.json")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("text", "blocks"),
+    [
+        ("length,width;x,y", [["length", "width"], ["x", "y"]]),
+        ("0, 1 ; x,4;", [[0, 1], [3, 4]]),
+        ("auto", "auto"),
+        ("full", [range(6)]),
+    ],
+)
+def test_fit_gives_the_bits_of_python(folder, momentmix, frame, text, blocks):
+    done = momentmix("fit", "rows.csv", "-r", "2", "--blocks", text, "-o", "model.json")
+    assert done.code == 0, done.err
+    model, result = mm.Mixture.load("model.json"), mm.fit(frame, 2, blocks=blocks, random_state=0)
+    np.testing.assert_array_equal(model.covariances, result.mixture.covariances)
+    joined = model.parameters.blocks.joined
+    assert joined == (((0, 1, 2, 3, 4, 5),) if text == "full" else ((0, 1), (3, 4)))
+    assert "of length, width" in done.out
+    assert "diagonal" not in done.out.splitlines()[0]
+
+
+def test_numbers_count_the_columns_that_are_used(folder, momentmix):
+    options = ["--columns", "mass,y,x", "--blocks", "1,2"]
+    assert momentmix("fit", "rows.csv", "-r", "2", "-o", "m.json", *options).code == 0
+    model = mm.Mixture.load("m.json")
+    assert model.feature_names == ("mass", "y", "x")
+    assert model.parameters.blocks.joined == ((1, 2),)
+
+
+def test_score_counts_the_parameters_of_the_blocks(folder, momentmix, truth, frame):
+    document = json.loads(momentmix("score", "truth.json", "rows.csv", "--json").out)
+    total, n_parameters = truth.log_prob(frame).sum(), 1 + 2 * (6 + 6 + 2)
+    assert document["bic"] == pytest.approx(n_parameters * np.log(3000) - 2 * total, rel=1e-9)
+    assert document["aic"] == pytest.approx(n_parameters * 2 - 2 * total, rel=1e-9)
+
+
+def test_predict_and_sample(folder, momentmix, truth, frame):
+    assert momentmix("predict", "truth.json", "rows.csv", "-o", "labels.csv").code == 0
+    labels = pd.read_csv("labels.csv")["label"]
+    np.testing.assert_array_equal(labels, truth.predict(frame))
+    done = momentmix("sample", "truth.json", "-n", "4000", "-o", "drawn.csv", "--labels")
+    assert done.code == 0
+    drawn = pd.read_csv("drawn.csv")
+    first = drawn[drawn["label"] == 0]
+    # Standard error of a correlation ρ of n rows: (1 − ρ²) / √n.
+    assert np.corrcoef(first["length"], first["width"])[0, 1] == pytest.approx(
+        0.8, abs=5 * 0.36 / np.sqrt(len(first))
+    )
+
+
+@pytest.mark.parametrize("kind", ["pairs", "means", "weights", "residuals"])
+def test_plots(folder, momentmix, kind):
+    inputs = ["rows.mms"] if kind == "residuals" else []
+    done = momentmix("plot", "truth.json", *inputs, "--kind", kind, "-o", "picture.png")
+    assert done.code == 0, done.err
+    assert os.path.getsize("picture.png") > 5000
+
+
+def test_report(folder, momentmix):
+    options = ["--blocks", "length,width;x,y", "-o", "model.json"]
+    momentmix("fit", "rows.csv", "-r", "2", *options)
+    done = momentmix("report", "model.json", "--data", "rows.csv", "-o", "report.html")
+    assert done.code == 0, done.err
+    assert os.path.getsize("report.html") > 10_000
+
+
+def test_fit_to_a_summary(folder, momentmix, truth):
+    options = ["--blocks", "length,width;x,y", "-r", "2"]
+    done = momentmix("fit", "rows.mms", *options, "-o", "model.json")
+    assert done.code == 0, done.err
+    model = truth.align(mm.Mixture.load("model.json"))
+    assert model.parameters.blocks == truth.parameters.blocks
+    # A covariance of n normal rows of variance 1 has standard error √((1 + ρ²) / n); moments alone
+    # lose some of the rows' information.
+    np.testing.assert_allclose(model.covariances, truth.covariances, atol=6 * np.sqrt(2 / 1200))
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes", "groups"),
+    [
+        ("3+3+2", [3, 3, 2], [[0, 1, 2], [3, 4, 5], [6, 7]]),
+        ("length,width;x,y", [2, 2], [[0, 1], [2, 3]]),
+        ("8,9", [2], [[8, 9]]),
+    ],
+)
+def test_plan_counts_blocks(momentmix, text, sizes, groups):
+    done = momentmix("plan", "-d", "12", "-r", "4", "--blocks", text, "--json")
+    document = json.loads(done.out)
+    assert [size for size in document["blocks"] if size > 1] == sizes
+    assert sum(document["blocks"]) == 12
+    for row in (document["chosen"], *document["neighbors"]):
+        most = mm.largest_rank(12, row["order"], "robust", groups)
+        assert (row["largest_rank"], row["largest_rank_robust"]) == (None, most)
+    printed = momentmix("plan", "-d", "12", "-r", "4", "--blocks", text).out
+    assert f"{len(document['blocks'])} blocks, the largest of {sizes[0]}" in printed
+
+
+BAD_PLANS = [
+    ("auto", "finds blocks when it fits; give the blocks"),
+    ("3+x", "must be numbers, as in 3+3+2; got '3+x'"),
+    ("3+0", "must be numbers, as in 3+3+2"),
+    ("9+9", "--blocks has 18 columns; --features 12 were given"),
+    ("0,1;1,2", "must not overlap; column 1"),
+    ("0,12", "columns from 0 to 11; got 12"),
+    ("a,b;;c", "as in 'length,width;x,y'"),
+    ("full", "12 features in 1 block; the most that any order reaches is 1. .* fit to the rows"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), BAD_PLANS)
+def test_bad_blocks_of_a_plan(momentmix, text, message):
+    done = momentmix("plan", "-d", "12", "-r", "4", "--blocks", text)
+    assert done.code == 2
+    assert re.search(message.replace("+", r"\+"), done.err), done.err
+
+
+BAD = [
+    (["rows.csv", "--blocks", "length,depth"], 65, "no feature named 'depth'; the names are"),
+    (["rows.csv", "--blocks", "0,1;width,x"], 65, "column 1 ('width') is in blocks 0 and 1. Join"),
+    (["rows.csv", "--blocks", "x,x"], 65, "column 3 ('x') is twice"),
+    (["rows.csv", "--blocks", "5,6"], 65, "no column 6: blocks take numbers in 0…5, or names"),
+    (["rows.csv", "--blocks", "x,y;;mass,width"], 2, "as in 'length,width;x,y'; got 'x,y;;mass"),
+    (["rows.csv", "--blocks", ""], 2, "--blocks takes columns separated by commas"),
+    (["few.csv", "--blocks", "full"], 65, "14 in all; got 9. Use blocks of at most 3 columns"),
+    (["rows.csv", "--blocks", "x,y", "--method", "paper"], 65, 'Use method="robust"'),
+    (["rows.mms", "--blocks", "full"], 2, "at least three blocks to tell components apart"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "code", "message"), BAD, ids=lambda x: str(x)[:40])
+def test_bad_blocks(folder, momentmix, frame, arguments, code, message):
+    frame[:9].to_csv("few.csv", index=False)
+    done = momentmix("fit", *arguments, "-r", "2", "-o", "model.json")
+    assert (done.code, message in done.err) == (code, True), done
+    assert "Traceback" not in done.err
+    assert not os.path.exists("model.json")

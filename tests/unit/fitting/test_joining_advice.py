@@ -1,0 +1,71 @@
+"""The advice on correlated columns: blocks, printed as code that `fit` takes."""
+
+import ast
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from momentmix.fitting.inference.findings import collect_findings
+from momentmix.fitting.inference.over_identification import Correlation, OverIdentification
+from momentmix.fitting.inputs import rows_of, summarized
+from momentmix.mixture.blocks import Blocks, blocks_from
+from momentmix.mixture.parameters import Parameters
+
+NAMES = ("length", "width", "height", "größe", "mass", "age")
+
+
+def advice(pairs, names=None, d=6, from_rows=True, blocks=None):
+    """The finding where the test reports these correlations of pairs of columns."""
+    rows = np.random.default_rng(0).standard_normal((3000, d))
+    moments = replace(summarized(rows_of(rows), 2, 1)[0], feature_names=names)
+    p = Parameters(np.ones(1), np.zeros((1, d)), np.ones((1, d)), None, blocks)
+    found = [Correlation(j, k, value, 20.0) for (j, k), value in pairs.items()]
+    test = OverIdentification(900.0, 100, 1e-9, 0.1, False, 10.0, found)
+    findings = collect_findings(moments, p, test, 9, 1e-6, from_rows)
+    return next((f.text for f in findings if f.name == "correlated-columns"), None)
+
+
+def code_of(text):
+    return ast.literal_eval(text.partition("blocks=")[2])
+
+
+def test_one_pair_by_name():
+    assert advice({(0, 1): 0.9}, NAMES) == (
+        "columns correlated within components: 'length' and 'width' (about +0.90). Join them: "
+        "blocks=[['length', 'width']]"
+    )
+    assert advice({(0, 1): 0.05}, NAMES) is None
+
+
+def test_pairs_that_share_a_column_become_one_block():
+    text = advice({(4, 5): 0.5, (0, 2): -0.4, (2, 1): 0.3, (1, 0): 0.2})
+    assert code_of(text) == [[0, 1, 2], [4, 5]]
+    assert "0 and 2 (about -0.40)" in text
+    assert text.count("about") == 3
+
+
+def test_the_code_names_the_columns_that_were_meant():
+    text = advice({(3, 4): 0.5}, NAMES)
+    assert text.isascii()
+    assert blocks_from(code_of(text), 6, NAMES).joined == ((3, 4),)
+
+
+def test_blocks_of_the_fit_stay_joined():
+    text = advice({(1, 2): 0.5}, blocks=Blocks.of(6, [[0, 1], [4, 5]]))
+    assert code_of(text) == [[0, 1, 2], [4, 5]]
+    assert advice({(0, 1): 0.5}, blocks=Blocks.of(6, [[0, 1], [4, 5]])) is None
+
+
+@pytest.mark.parametrize("from_rows", [True, False])
+def test_fewer_than_three_blocks_need_the_rows(from_rows):
+    text = advice({(0, 1): 0.5, (2, 3): 0.5, (3, 4): 0.5}, d=5, from_rows=from_rows)
+    assert ("fit to the rows, since moments need three blocks" in text) is not from_rows
+    assert code_of(text) == [[0, 1], [2, 3, 4]]
+
+
+@pytest.mark.parametrize("d", [6, 30])
+def test_pairs_that_link_most_columns_are_left_to_auto(d):
+    text = advice({(0, j): 0.5 for j in range(1, 2 + d // 2)}, d=d)
+    assert text.endswith('Join those that belong together: blocks="auto"')
+    assert advice({(0, 1): 0.5}, d=2).endswith("Join them: blocks=[[0, 1]]")

@@ -1,0 +1,165 @@
+"""Densities, EM steps and the prior of mixtures with joined features, against oracles."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.stats import multivariate_normal
+from tests.unit.mixture.test_blocks import BLOCKS, parameters
+
+from momentmix.fitting.em.em import log_likelihood, run_batch
+from momentmix.fitting.em.scores import add_prior, information_matrix, mean_score, scoring_step
+from momentmix.mixture import density, gaussian
+from momentmix.mixture.blocks import Blocks
+from momentmix.mixture.density import Density, joint_densities, log_sums, statistics_of
+from momentmix.mixture.gaussian import coefficients, features_of, m_step
+from momentmix.mixture.parameters import Parameters, parameters_from
+from momentmix.mixture.prior import Structure, VariancePrior
+from momentmix.mixture.relative_spread import moved_spread, relative_changes, spread_changes
+
+N = 3000
+
+
+@pytest.fixture(scope="module")
+def case():
+    rng = np.random.default_rng(5)
+    p = parameters(rng)
+    z, _ = gaussian.sample(p, N, rng)
+    structure = Structure.of_total(1e-6, BLOCKS, np.cov(z.T))
+    return p, z, features_of(z, BLOCKS), VariancePrior.of_rows(N, 3, structure)
+
+
+def test_densities_are_those_of_scipy(case):
+    p, z, features, _ = case
+    joint = joint_densities(coefficients(p), features)
+    for i in range(3):
+        law = multivariate_normal(p.means[i], p.matrices[i])
+        np.testing.assert_allclose(joint[i], np.log(p.weights[i]) + law.logpdf(z), rtol=1e-10)
+
+
+def test_densities_in_the_units_of_the_data(case, monkeypatch):
+    p, z, features, _ = case
+    shift, scale = np.arange(6.0) * 100, 10.0 ** np.arange(-3, 3)
+    raw = p.restored(shift, scale)
+    rows = z * scale + shift
+    expected = log_sums(joint_densities(coefficients(p), features)) - np.log(scale).sum()
+    found = Density.of_mixture(raw).map_rows(rows, log_sums)
+    np.testing.assert_allclose(found, expected, rtol=1e-8)
+    with monkeypatch.context() as patch:
+        patch.setattr(density, "code", None)
+        np.testing.assert_allclose(
+            Density.of_mixture(raw).map_rows(rows, log_sums), expected, rtol=1e-8
+        )
+
+
+def test_compiled_sums_are_those_of_numpy(case, monkeypatch):
+    p, z, features, _ = case
+    table = coefficients(p)
+    statistics, mean = statistics_of(table, features, BLOCKS)
+    with monkeypatch.context() as patch:
+        patch.setattr(density, "code", None)
+        expected, expected_mean = statistics_of(table, features, BLOCKS)
+    np.testing.assert_allclose(statistics, expected, rtol=1e-10, atol=1e-9 * N)
+    assert mean == pytest.approx(expected_mean, rel=1e-12)
+    of_rows, total, n = Density(table, np.zeros(6), np.ones(6), np.arange(6), BLOCKS).em_sums(z)
+    np.testing.assert_allclose(of_rows, expected, rtol=1e-10, atol=1e-9 * N)
+    assert n == N
+    assert total / N == pytest.approx(expected_mean, rel=1e-12)
+
+
+def test_em_never_lowers_likelihood_times_prior(case):
+    p, _, features, prior = case
+    values = []
+    for _ in range(15):
+        statistics, mean = statistics_of(coefficients(p), features, BLOCKS)
+        values.append(float(mean + prior.log_density(p) / N))
+        p = m_step(statistics, prior)
+    assert (np.diff(values) > -1e-12).all()
+    assert values[-1] > values[0]
+
+
+def test_the_m_step_is_the_maximum(case):
+    """Of expected log-likelihood plus prior, over all covariances of a block."""
+    _, z, _, _ = case
+    rows, block = z[:40, [1, 4, 5]], Blocks.full(3)
+    structure = Structure.of_total(1e-6, block, np.cov(z[:, [1, 4, 5]].T))
+    prior = VariancePrior(1e-6, 0.4, 0.05, structure)
+    found = m_step(features_of(rows, block).sum(axis=1)[None], prior)
+
+    def loss(step):
+        moved = moved_spread(found, step[None])
+        return -log_likelihood(features_of(rows, block), moved) * 40 - prior.log_density(moved)
+
+    start = loss(np.zeros(6))
+    best = minimize(loss, np.full(6, 0.1), method="BFGS", options={"gtol": 1e-6})
+    assert best.fun == pytest.approx(start, abs=1e-6)
+    np.testing.assert_allclose(best.x, 0.0, atol=1e-3)
+
+
+def test_blocks_of_one_are_the_diagonal_model(case):
+    _, z, _, _ = case
+    z = z[:, :4]
+    prior = VariancePrior.of_rows(N, 2, np.full(4, 1e-6))
+    start = m_step(np.random.default_rng(0).uniform(size=(2, N)) @ features_of(z).T, prior)
+    one = run_batch(features_of(z), start[None], prior, 5)[0][0]
+    structure = Structure(np.full(4, 1e-6), Blocks(4))
+    two = run_batch(features_of(z), start[None], VariancePrior.of_rows(N, 2, structure), 5)[0][0]
+    np.testing.assert_allclose(one.variances, two.variances, rtol=1e-12)
+
+
+def test_scores_are_derivatives(case):
+    p, _, features, prior = case
+    score = mean_score(statistics_of(coefficients(p), features, BLOCKS)[0], p)
+    information = information_matrix(features, p)
+    add_prior(score, information, p, prior, N)
+
+    def objective(step):
+        change = parameters_from(step, 3, BLOCKS)
+        weights = p.weights * np.exp(change.weights)
+        moved = Parameters(
+            weights / weights.sum(), p.means + change.means, p.variances, p.covariances, BLOCKS
+        )
+        moved = moved_spread(moved, change.spread)
+        return log_likelihood(features, moved) + prior.log_density(moved) / N
+
+    steps = 1e-5 * np.eye(score.size)
+    slopes = [(objective(step) - objective(-step)) / 2e-5 for step in steps]
+    np.testing.assert_allclose(score, slopes, atol=1e-7)
+    moved, predicted = scoring_step(p, score, information, prior.structure)
+    gain = log_likelihood(features, moved) - log_likelihood(features, p)
+    gain += float(prior.log_density(moved) - prior.log_density(p)) / N
+    assert gain == pytest.approx(predicted, rel=0.3)
+
+
+def test_relative_changes_are_changes_of_covariances(case):
+    p = case[0]
+    rng = np.random.default_rng(0)
+    relative = 1e-6 * rng.normal(size=p.spread.shape)
+    change = moved_spread(p, relative).spread - p.spread
+    np.testing.assert_allclose(relative_changes(p, change), relative, atol=1e-10)
+    for places, slopes in spread_changes(p):
+        upper = places[np.triu_indices(len(places))]
+        expected = (slopes @ relative[:, upper, None])[..., 0]
+        np.testing.assert_allclose(change[:, upper], expected, atol=1e-10)
+
+
+def test_floors_are_least_eigenvalues(case):
+    p, z, _, _ = case
+    structure = Structure.of_total(0.3, BLOCKS, np.cov(z.T))
+    raised = structure.raised(p)
+    values = structure.eigenvalues(raised)
+    assert values.min() >= 0.3 * (1 - 1e-9)
+    assert structure.eigenvalues(p).min() < 0.3  # control
+    again = structure.raised(raised)
+    np.testing.assert_allclose(again.spread, raised.spread, rtol=1e-9)
+
+
+def test_samples_have_the_covariances(case):
+    p = case[0]
+    n = 40_000
+    rows, labels = gaussian.sample(p, n, np.random.default_rng(7))
+    for i in range(3):
+        mine = rows[labels == i] - p.means[i]
+        products = mine[:, :, None] * mine[:, None, :]
+        error = products.std(axis=0) / np.sqrt(len(mine))
+        gaps = np.abs(products.mean(axis=0) - p.matrices[i]) / error
+        assert gaps.max() < 5

@@ -1,0 +1,94 @@
+"""Blocks of features: partitions, places, and what users may ask for."""
+
+import numpy as np
+import pytest
+
+from momentmix.errors import InputError, InputTypeError
+from momentmix.mixture.blocks import Blocks, blocks_from, full_matrices, matrices_of, spread_of
+from momentmix.mixture.parameters import Parameters, component_places, parameters_from
+
+BLOCKS = Blocks.of(6, [[5, 1, 4], [0, 3]])
+
+
+def parameters(rng, blocks=BLOCKS, r=3):
+    d = blocks.n_features
+    roots = rng.normal(size=(r, d, 2 * d))
+    spread = spread_of(roots @ roots.swapaxes(1, 2) / (2 * d), blocks)
+    means = rng.normal(size=(r, d))
+    weights = rng.dirichlet(np.full(r, 5.0))
+    return Parameters(weights, means, spread[:, :d], spread[:, d:], blocks)
+
+
+def test_a_partition_has_all_features_in_order():
+    assert BLOCKS.joined == ((0, 3), (1, 4, 5))
+    assert BLOCKS.partition == ((0, 3), (1, 4, 5), (2,))
+    assert BLOCKS.block_of.tolist() == [0, 1, 2, 0, 1, 1]
+    assert BLOCKS.single.tolist() == [2]
+    assert BLOCKS.pairs.tolist() == [[0, 3], [1, 4], [1, 5], [4, 5]]
+    assert (BLOCKS.n_pairs, BLOCKS.n_spread) == (4, 10)
+    assert not BLOCKS.is_diagonal
+    assert not BLOCKS.is_full
+    assert Blocks.full(3).is_full
+    assert Blocks(3).is_diagonal
+    assert not Blocks.full(1).is_full
+
+
+def test_spread_and_matrices_are_inverses():
+    p = parameters(np.random.default_rng(0))
+    matrices = full_matrices(p.spread, BLOCKS)
+    np.testing.assert_array_equal(spread_of(matrices, BLOCKS), p.spread)
+    for features, places in BLOCKS.places:
+        part = matrices_of(p.spread, places)
+        np.testing.assert_array_equal(part, matrices[:, features[:, None], features])
+    assert (matrices[:, 0, 1] == 0).all()
+
+
+def test_parameters_survive_being_flat_and_chosen():
+    p = parameters(np.random.default_rng(1))
+    q = parameters_from(p.flat(), 3, BLOCKS)
+    for name in ("weights", "means", "variances", "covariances"):
+        np.testing.assert_array_equal(getattr(p, name), getattr(q, name))
+    assert p.n_free == p.flat().size - 1 == 3 * (1 + 6 + 10) - 1
+    batch = Parameters.stack([p, q])
+    np.testing.assert_array_equal(batch[1].covariances, p.covariances)
+    places = component_places(p)
+    np.testing.assert_array_equal(p.flat()[places[2, 7:]], p.spread[2])
+
+
+def test_blocks_of_some_features_and_back():
+    kept = np.array([1, 2, 3, 5])
+    assert BLOCKS.restricted(kept).joined == ((0, 3),)
+    assert Blocks.of(4, [[0, 3]]).embedded(kept, 6).joined == ((1, 5),)
+
+
+def test_other_blocks_keep_the_covariances_that_both_have():
+    p = parameters(np.random.default_rng(2))
+    wider = p.joined(Blocks.full(6))
+    np.testing.assert_array_equal(wider.matrices, p.matrices)
+    back = wider.joined(BLOCKS)
+    np.testing.assert_array_equal(back.covariances, p.covariances)
+
+
+def test_users_give_names_or_numbers():
+    names = ["length", "width", "weight"]
+    assert blocks_from([["weight", 0]], 3, names).joined == ((0, 2),)
+    assert blocks_from([[-1, 0], [1]], 3).joined == ((0, 2),)
+    assert blocks_from((), 3).is_diagonal
+
+
+@pytest.mark.parametrize(
+    ("groups", "error", "message"),
+    [
+        ([[0, 1], [1, 2]], InputError, "column 1 is in blocks 0 and 1"),
+        ([[0, 0]], InputError, "column 0 is twice in a block"),
+        ([["length"]], InputError, "no feature named 'length'"),
+        ([[0, 3]], InputError, "no column 3: blocks take numbers in 0…2"),
+        ([0, 1], InputTypeError, "each block must be a list of columns"),
+        ("full", InputTypeError, "blocks must be a list of lists"),
+        ([[0.5, 1]], InputTypeError, "columns of blocks are numbers or names; got 0.5"),
+        ([[True, 1]], InputTypeError, "numbers or names; got True"),
+    ],
+)
+def test_blocks_that_cannot_be(groups, error, message):
+    with pytest.raises(error, match=message):
+        blocks_from(groups, 3)

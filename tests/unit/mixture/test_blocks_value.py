@@ -1,0 +1,408 @@
+"""Mixtures with joined columns against SciPy's joint law and the textbook's formulas."""
+
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+import momentmix as mm
+from momentmix.errors import InputError, InputTypeError
+from momentmix.mixture.blocks import Blocks
+from momentmix.mixture.gaussian import product_moments
+from momentmix.mixture.matching import match_components, parameter_errors
+from momentmix.mixture.mixture import mixture_from
+from momentmix.mixture.parameters import Parameters
+
+NAMES = ("a", "b", "c", "d", "e", "f")
+
+
+def random_mixture(seed=0, r=3, d=6, groups=((0, 2, 5), (1, 4)), names=NAMES):
+    rng = np.random.default_rng(seed)
+    covariances = np.zeros((r, d, d))
+    covariances[:, range(d), range(d)] = 0.2 + rng.random((r, d))
+    for group in groups:
+        factor = rng.standard_normal((r, len(group), len(group) + 2))
+        covariances[np.ix_(range(r), group, group)] = factor @ factor.swapaxes(1, 2)
+    weights = rng.dirichlet(np.full(r, 5.0))
+    return mm.Mixture(weights, 3 * rng.standard_normal((r, d)), covariances, None, names)
+
+
+@pytest.fixture
+def mixture():
+    return random_mixture()
+
+
+def joint_density(mixture, rows):
+    """ω_i p_i(y), of shape (n, r), by SciPy."""
+    laws = zip(mixture.weights, mixture.means, mixture.covariances, strict=True)
+    return np.stack([w * stats.multivariate_normal(m, c).pdf(rows) for w, m, c in laws], axis=1)
+
+
+def assert_same(found, expected, rtol=1e-10):
+    for name in ("weights", "means", "covariances"):
+        np.testing.assert_allclose(
+            getattr(found, name), getattr(expected, name), rtol=rtol, atol=rtol
+        )
+    assert found.feature_names == expected.feature_names
+
+
+# -- the value ----------------------------------------------------------------------------------
+
+
+def test_attributes_and_blocks(mixture):
+    assert (mixture.n_components, mixture.n_features) == (3, 6)
+    assert [block.columns for block in mixture.blocks] == [(0, 2, 5), (1, 4), (3,)]
+    block = mixture.blocks[1]
+    assert (block.family, block.names) == ("gaussian", ("b", "e"))
+    np.testing.assert_array_equal(block.means, mixture.means[:, [1, 4]])
+    np.testing.assert_array_equal(
+        block.covariances, mixture.covariances[np.ix_(range(3), [1, 4], [1, 4])]
+    )
+    matrices = block.covariances
+    deviations = np.sqrt(matrices[:, [0, 1], [0, 1]])
+    np.testing.assert_allclose(block.correlations[:, 0, 1], matrices[:, 0, 1] / deviations.prod(1))
+    np.testing.assert_array_equal(mixture.variances, mixture.covariances[:, range(6), range(6)])
+    assert repr(mixture) == "Mixture(n_components=3, n_features=6, joined=((0, 2, 5), (1, 4)))"
+
+
+def test_blocks_by_name_may_be_wider_than_the_zeros_show():
+    ones = np.array([np.eye(3)])
+    asked = mm.Mixture([1.0], [[0.0] * 3], ones, [["c", 0]], ["a", "b", "c"])
+    assert [block.columns for block in asked.blocks] == [(0, 2), (1,)]
+    shown = mm.Mixture([1.0], [[0.0] * 3], ones)
+    assert [block.columns for block in shown.blocks] == [(0,), (1,), (2,)]
+    # 0 and 2 are connected by 1 alone.
+    chain = np.array([[[1.0, 0.5, 0.0], [0.5, 1.0, 0.5], [0.0, 0.5, 1.0]]])
+    assert [b.columns for b in mm.Mixture([1.0], [[0.0] * 3], chain).blocks] == [(0, 1, 2)]
+
+
+def test_mixtures_do_not_change(mixture):
+    for array in (mixture.weights, mixture.means, mixture.variances, mixture.covariances):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1.0
+    with pytest.raises(AttributeError, match=r"weights cannot be set. Make a new one"):
+        mixture.weights = None
+    before = pickle.dumps(mixture)
+    assert_same(pickle.loads(before), mixture, rtol=0)
+    mixture.log_prob(mixture.means)
+    assert pickle.dumps(mixture) == before
+    diagonal = mm.DiagonalMixture([1.0], [[0.0]], [[2.0]], ["x"])
+    assert replace(diagonal, feature_names=None).feature_names is None
+    assert isinstance(diagonal, mm.Mixture)
+    assert diagonal.covariances.tolist() == [[[2.0]]]
+    assert diagonal.blocks[0].covariances.tolist() == [[[2.0]]]
+
+
+def test_names_can_be_given_and_taken(mixture):
+    assert mixture.with_feature_names(None).feature_names is None
+    assert mixture.with_feature_names(list("uvwxyz")).feature_names == tuple("uvwxyz")
+    assert mixture.feature_names == NAMES
+    with pytest.raises(InputError, match="6 different strings"):
+        mixture.with_feature_names(["u"])
+
+
+def test_components_keep_their_order():
+    mixture = mm.Mixture([0.2, 0.8], [[0.0], [1.0]], [[[1.0]], [[2.0]]])
+    assert mixture.weights.tolist() == [0.2, 0.8]
+
+
+ONE = ([1.0], [[0.0, 0.0]])
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ((*ONE, [[1.0, 1.0]]), r"shape \(1, 2, 2\).*got \(1, 2\).*DiagonalMixture takes variances"),
+        ((*ONE, [[[1.0]]]), r"shape \(1, 2, 2\).*got \(1, 1, 1\).*DiagonalMixture takes variances"),
+        ((*ONE, [[[1.0, np.nan], [0.0, 1.0]]]), "covariances must be finite"),
+        ((*ONE, [[[1.0, 0.5], [0.4, 1.0]]]), r"symmetric.*0.5 at \(0, 1\) and 0.4.*c \+ c.T"),
+        ((*ONE, [[[1.0, 2.0], [2.0, 1.0]]]), "positive semidefinite.*component 0.*eigenvalue -1"),
+        ((*ONE, [[[0.0, 1.0], [1.0, 1.0]]]), "positive semidefinite"),
+        ((*ONE, [[[-1.0, 0.0], [0.0, 1.0]]]), "variances must be non-negative"),
+        (
+            (*ONE, [[[1.0, 0.5], [0.5, 1.0]]], [[0]], ["x", "y"]),
+            r"0 between.*component 0 has 0.5 between column 0 \('x'\) and column 1 \('y'\). Join",
+        ),
+        ((*ONE, [np.eye(2)], [[0, 1], [1]]), "must not overlap; column 1 is in blocks 0 and 1"),
+        ((*ONE, [np.eye(2)], [["z", "x"]], ["x", "y"]), "no feature named 'z'"),
+        ((*ONE, [np.eye(2)], [[0, 2]]), "no column 2"),
+        (([0.5], [[0.0, 0.0]], [np.eye(2)]), "sum 1"),
+        ((*ONE, [np.eye(2)], None, ["x"]), "2 different strings"),
+    ],
+)
+def test_bad_parameters_are_refused(parts, message):
+    with pytest.raises(InputError, match=message):
+        mm.Mixture(*parts)
+
+
+def test_three_columns_can_be_inconsistent_though_each_pair_is_not():
+    table = np.full((1, 3, 3), -0.9)
+    table[0, range(3), range(3)] = 1.0
+    with pytest.raises(InputError, match=r"column 0, column 1, column 2 are not.*eigenvalue -0.8"):
+        mm.Mixture([1.0], [[0.0] * 3], table)
+    with pytest.raises(InputTypeError, match="blocks must be a list of lists"):
+        mm.Mixture([1.0], [[0.0] * 3], [np.eye(3)], "auto")
+
+
+# -- densities and draws ------------------------------------------------------------------------
+
+
+def test_densities_agree_with_scipy(mixture):
+    rows = 3 * np.random.default_rng(1).standard_normal((3000, 6))
+    joint = joint_density(mixture, rows)
+    np.testing.assert_allclose(np.exp(mixture.log_prob(rows)), joint.sum(1), rtol=1e-8)
+    np.testing.assert_array_equal(mixture.score_samples(rows), mixture.log_prob(rows))
+    shares = joint / joint.sum(1, keepdims=True)
+    np.testing.assert_allclose(mixture.responsibilities(rows), shares, rtol=1e-6, atol=1e-10)
+    np.testing.assert_array_equal(mixture.predict_proba(rows), mixture.responsibilities(rows))
+    np.testing.assert_array_equal(mixture.predict(rows), joint.argmax(1))
+    frame = pd.DataFrame(rows, columns=list(NAMES))[list(reversed(NAMES))]
+    np.testing.assert_array_equal(mixture.log_prob(frame), mixture.log_prob(rows))
+
+
+def test_a_mixture_without_joined_columns_has_the_densities_of_the_diagonal_one():
+    rng = np.random.default_rng(2)
+    variances = 0.1 + rng.random((2, 4))
+    parts = [0.3, 0.7], rng.standard_normal((2, 4))
+    diagonal = mm.DiagonalMixture(*parts, variances)
+    full = mm.Mixture(*parts, [np.diag(v) for v in variances], [[0, 1, 2, 3]])
+    rows, _ = diagonal.sample(500, random_state=0)
+    np.testing.assert_allclose(full.log_prob(rows), diagonal.log_prob(rows), rtol=1e-10)
+
+
+def test_draws_have_the_means_and_covariances_of_the_components(mixture):
+    n = 60_000
+    rows, labels = mixture.sample(n, random_state=3)
+    assert np.abs(np.bincount(labels) / n - mixture.weights).max() < 5 * np.sqrt(0.25 / n)
+    for i in range(3):
+        own, m, c = rows[labels == i], mixture.means[i], mixture.covariances[i]
+        v = np.diag(c)
+        mean_errors = np.sqrt(v / len(own))
+        assert (np.abs(own.mean(0) - m) < 5 * mean_errors).all()
+        errors = np.sqrt((c**2 + np.outer(v, v)) / len(own))  # of covariances of normal rows
+        assert (np.abs(np.cov(own.T) - c) < 5 * errors).all()
+        # Negative control: the diagonal law fails the same test.
+        assert (np.abs(np.cov(own.T) - np.diag(v)) > 5 * errors).any()
+
+
+def test_singular_covariances_have_draws_but_no_density():
+    copies = mm.Mixture([1.0], [[0.0, 0.0]], [[[1.0, 1.0], [1.0, 1.0]]])
+    rows, _ = copies.sample(10, random_state=0)
+    np.testing.assert_allclose(rows[:, 0], rows[:, 1])
+    with pytest.raises(InputError, match=r"singular covariances.*with_variance_floor"):
+        copies.log_prob(rows)
+    with pytest.raises(InputError, match=r"joined columns 0, 1 are singular.*with_variance_floor"):
+        copies.condition({0: 1.0})
+    raised = copies.with_variance_floor(0.01)
+    values = np.linalg.eigvalsh(raised.covariances[0])
+    np.testing.assert_allclose(values, [0.01, 2.0])
+    assert np.isfinite(raised.log_prob(rows)).all()
+    with pytest.raises(
+        InputError, match="floor must be positive in joined columns; the least is 0"
+    ):
+        copies.with_variance_floor([0.0, 1.0])
+
+
+def test_a_floor_holds_in_units_of_each_column(mixture):
+    floor = np.array([1e-6, 0.5, 1.0, 2.0, 3.0, 1e-6])
+    raised = mixture.with_variance_floor(floor)
+    assert (raised.variances >= floor * (1 - 1e-12)).all()
+    relative = raised.covariances / np.sqrt(np.outer(floor, floor))
+    assert (np.linalg.eigvalsh(relative) > 1 - 1e-9).all()
+    np.testing.assert_array_equal(
+        mixture.with_variance_floor(1e-9).covariances, mixture.covariances
+    )
+
+
+def test_densities_do_not_depend_on_the_units(mixture):
+    rows, _ = mixture.sample(40, random_state=0)
+    units = np.array([1e-90, 1e80, 1.0, 1e3, 1e-60, 1e70])
+    scaled = mixture_from(mixture.parameters.restored(np.zeros(6), units))
+    expected = mixture.log_prob(rows) - np.log(units).sum()
+    np.testing.assert_allclose(scaled.log_prob(rows * units), expected)
+    back = scaled.parameters.standardized(np.zeros(6), units)
+    np.testing.assert_allclose(back.matrices, mixture.covariances, rtol=1e-12, atol=1e-14)
+
+
+# -- some columns given others ------------------------------------------------------------------
+
+
+def textbook(mixture, known, values):
+    """Weights, means and covariances of the other columns by the joint law's formulas."""
+    others = [j for j in range(mixture.n_features) if j not in known]
+    weights, means, covariances = [], [], []
+    for w, m, c in zip(mixture.weights, mixture.means, mixture.covariances, strict=True):
+        a, b = c[np.ix_(known, known)], c[np.ix_(others, known)]
+        weights.append(w * stats.multivariate_normal(m[known], a).pdf(values))
+        means.append(m[others] + b @ np.linalg.solve(a, values - m[known]))
+        covariances.append(c[np.ix_(others, others)] - b @ np.linalg.solve(a, b.T))
+    return np.array(weights) / sum(weights), np.array(means), np.array(covariances)
+
+
+@pytest.mark.parametrize("known", [[0], [3], [5, 1], [0, 2, 5], [4, 2, 0, 3], [0, 1, 2, 4, 5]])
+def test_conditions_are_those_of_the_textbook(mixture, known):
+    values = np.random.default_rng(4).standard_normal(len(known))
+    found = mixture.condition(dict(zip(known, values, strict=True)))
+    for array, expected in zip(
+        (found.weights, found.means, found.covariances),
+        textbook(mixture, known, values),
+        strict=True,
+    ):
+        np.testing.assert_allclose(array, expected, rtol=1e-9, atol=1e-12)
+    assert found.feature_names == tuple(NAMES[j] for j in range(6) if j not in known)
+    by_name = mixture.condition({NAMES[j]: x for j, x in zip(known, values, strict=True)})
+    assert_same(by_name, found, rtol=0)
+    row = pd.Series(values, index=[NAMES[j] for j in known])
+    assert_same(mixture.condition(row), found, rtol=0)
+
+
+def test_predicted_columns_are_the_means_of_the_conditions(mixture):
+    rows, _ = mixture.sample(20, random_state=5)
+    known = [4, 0, 3]
+    found = mixture.predict_columns(rows[:, known], known)
+    for row, predicted in zip(rows, found, strict=True):
+        given_row = mixture.condition({j: row[j] for j in known})
+        np.testing.assert_allclose(predicted, given_row.weights @ given_row.means, rtol=1e-9)
+    frame = pd.DataFrame(rows[:, known], columns=[NAMES[j] for j in known])
+    np.testing.assert_array_equal(mixture.predict_columns(frame), found)
+    frame.iloc[2, 1] = np.nan
+    assert (
+        np.isnan(mixture.predict_columns(frame)).all(axis=1).tolist()
+        == [False] * 2 + [True] + [False] * 17
+    )
+
+
+def test_predicted_columns_have_the_least_error_of_linear_rules_and_more(mixture):
+    """E[y | known] beats the best linear rule on fresh rows: the oracle is least squares."""
+    rows, _ = mixture.sample(20_000, random_state=6)
+    design = np.column_stack([np.ones(len(rows)), rows[:, :3]])
+    linear = design @ np.linalg.lstsq(design, rows[:, 3:], rcond=None)[0]
+    found = mixture.predict_columns(rows[:, :3], [0, 1, 2])
+    gain = (rows[:, 3:] - linear) ** 2 - (rows[:, 3:] - found) ** 2
+    assert (gain.mean(0) > -4 * gain.std(0) / np.sqrt(len(rows))).all()
+    assert gain.sum(1).mean() > 4 * gain.sum(1).std() / np.sqrt(len(rows))
+
+
+def test_marginals_are_those_of_the_joint_law(mixture):
+    columns = [5, 3, 1, 0]
+    part = mixture.select(columns)
+    assert part.feature_names == ("f", "d", "b", "a")
+    assert [block.columns for block in part.blocks] == [(0, 3), (1,), (2,)]
+    np.testing.assert_array_equal(
+        part.covariances, mixture.covariances[np.ix_(range(3), columns, columns)]
+    )
+    assert_same(mixture.marginal(["f", "d", "b", "a"]), part, rtol=0)
+    assert isinstance(mixture.select([0, 1]), mm.DiagonalMixture)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.permutations(range(6)),
+    st.integers(1, 4),
+    st.lists(st.integers(0, 2), min_size=6, max_size=6),
+)
+def test_conditions_and_marginals_agree_with_the_densities(seed, order, n_known, labels):
+    """p(y_U, y_K) = p(y_K) p(y_U | y_K), and a marginal of a condition needs only its columns."""
+    groups = [[j for j in range(6) if labels[j] == label] for label in range(3)]
+    mixture = random_mixture(seed, groups=groups, names=None)
+    known, others = list(order[:n_known]), sorted(order[n_known:])
+    row = mixture.sample(1, random_state=seed)[0]
+    rest = mixture.condition({j: row[0, j] for j in known})
+    both = mixture.select(known).log_prob(row[:, known]) + rest.log_prob(row[:, others])
+    np.testing.assert_allclose(both, mixture.log_prob(row), rtol=1e-6, atol=1e-6)
+    kept = [*known, others[0]]
+    directly = mixture.select(kept).condition({i: row[0, j] for i, j in enumerate(known)})
+    assert_same(rest.select([0]), directly, rtol=1e-7)
+
+
+def test_bad_columns_are_refused(mixture):
+    for columns, message in (
+        ([0, 0], "differ from each other"),
+        ([6], "numbers in 0…5"),
+        ([], "numbers in 0…5"),
+        (["z"], "no feature named 'z'"),
+    ):
+        with pytest.raises(InputError, match=message):
+            mixture.select(columns)
+    with pytest.raises(InputError, match="differ from each other"):
+        mixture.condition({0: 1.0, "a": 2.0})
+    with pytest.raises(InputError, match="all 6 columns are known"):
+        mixture.condition(dict.fromkeys(range(6), 0.0))
+    with pytest.raises(InputError, match=r"not finite, or so far from all.*units"):
+        mixture.condition({0: np.nan})
+    for values in ({0: "x"}, [1.0, 2.0], 3.0):
+        with pytest.raises(InputTypeError, match="values must be numbers by column"):
+            mixture.condition(values)
+    with pytest.raises(InputError, match="pass known="):
+        mixture.predict_columns(np.zeros((2, 2)))
+    with pytest.raises(InputError, match=r"shape \(n_rows, 1\)"):
+        mixture.predict_columns(np.zeros((2, 2)), [0])
+    assert_same(mixture.condition({}), mixture, rtol=0)
+
+
+# -- two mixtures -------------------------------------------------------------------------------
+
+
+def test_components_of_two_mixtures_are_aligned(mixture):
+    order = np.array([2, 0, 1])
+    turned = mixture_from(mixture.parameters[order], NAMES)
+    assert_same(mixture.align(turned), mixture, rtol=0)
+    mixed = turned.select(list(reversed(NAMES)))
+    assert_same(mixture.align(mixed), mixture, rtol=0)
+    with pytest.raises(InputError, match=r"the same columns; the names are 'a'.*and 'u'"):
+        mixture.align(turned.with_feature_names(list("uvwxyz")))
+    with pytest.raises(InputTypeError, match="other must be a mixture; got str"):
+        mixture.align("other")
+    with pytest.raises(InputError, match=r"as many components.*\(3, 6\) and \(2, 6\)"):
+        mixture.align(random_mixture(r=2))
+
+
+def test_components_of_equal_means_are_matched_by_their_covariances():
+    tilted = [[[1.0, 0.9], [0.9, 1.0]], [[1.0, -0.9], [-0.9, 1.0]]]
+    truth = mm.Mixture([0.5, 0.5], np.ones((2, 2)), tilted)
+    turned = mm.Mixture([0.5, 0.5], [[1.1, 1.0], [1.0, 1.0]], tilted[::-1])
+    assert match_components(truth, turned).tolist() == [1, 0]
+    wide = mm.DiagonalMixture([0.5, 0.5], np.zeros((2, 1)), [[1.0], [9.0]])
+    narrow = mm.DiagonalMixture([0.5, 0.5], np.zeros((2, 1)), [[8.0], [1.1]])
+    assert match_components(wide, narrow).tolist() == [1, 0]
+    errors = parameter_errors(truth, turned)
+    assert errors["covariances"] == errors["variances"] == 0
+    without = mm.DiagonalMixture([0.5, 0.5], turned.means, turned.variances)
+    assert parameter_errors(truth, without)["covariances"] == pytest.approx(
+        np.sqrt(2 * 0.81 / (2 + 2 * 0.81))
+    )
+    assert "covariances" not in parameter_errors(without, without)
+
+
+def test_exact_moments_of_products_agree_with_draws(mixture):
+    sets = np.array([[0, 2, 5], [0, 0, 2], [1, 4, 3], [0, 1, 3], [4, 4, 1]])
+    found = product_moments(mixture.parameters, sets)
+    rows, _ = mixture.sample(200_000, random_state=8)
+    products = rows[:, sets].prod(axis=2)
+    errors = products.std(0) / np.sqrt(len(rows))
+    assert (np.abs(products.mean(0) - found) < 5 * errors).all()
+    diagonal = mm.DiagonalMixture(mixture.weights, mixture.means, mixture.variances)
+    np.testing.assert_allclose(
+        product_moments(diagonal.parameters, np.array([[0, 1, 2]])),
+        diagonal.moment_tensor(3).values[:1],
+    )
+    squared = np.array([[3, 3, 0], [3, 3, 1]])
+    np.testing.assert_allclose(
+        product_moments(diagonal.parameters, squared), diagonal.squared_moments(3, 1)[:2]
+    )
+
+
+def test_parameters_of_any_blocks_make_a_mixture():
+    weights, means, variances = np.ones(1), np.zeros((1, 3)), np.ones((1, 3))
+    joined = mixture_from(
+        Parameters(weights, means, variances, np.array([[0.5]]), Blocks.of(3, [[0, 2]]))
+    )
+    assert joined.covariances[0].tolist() == [[1.0, 0.0, 0.5], [0.0, 1.0, 0.0], [0.5, 0.0, 1.0]]
+    assert type(joined) is mm.Mixture
+    assert type(mixture_from(Parameters(weights, means, variances))) is mm.DiagonalMixture
