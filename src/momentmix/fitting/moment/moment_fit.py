@@ -24,7 +24,6 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from momentmix._typing import Float
-from momentmix.capacity import count_monomials
 from momentmix.errors import DecompositionError
 from momentmix.fitting.conditions.conditions import Conditions, build_conditions
 from momentmix.fitting.conditions.derivative import derivative
@@ -32,6 +31,7 @@ from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.over_identification import (
     HIGHEST_POWER,
     LEAST_P_VALUE,
+    ORDER_4_FROM,
     OverIdentification,
     check_conditions,
     choose_conditions,
@@ -66,7 +66,8 @@ CLEAR_DIFFERENCE = 12.0  # of two criteria: e⁶ between likelihoods
 EFFICIENT_BELOW = 500  # parameters; with more, splits and efficient steps take minutes
 FIRST_ROUNDS = 1  # of efficient steps, to compare options
 EFFICIENT_BLOCKS_BELOW = 1000  # where features are joined: other weights lose too much
-MOST_LAST_CONDITIONS = 3500  # of the last steps where features are joined; a second a step
+# Of the last steps where features are joined: by parameter, and at most (a second or two a step).
+LAST_CONDITIONS, MOST_LAST_CONDITIONS = 12, 4500
 LARGE = 2000  # parameters from which a round takes most of a minute: one only
 
 
@@ -281,16 +282,18 @@ class _Search:
         self.tried.append(_Tried(p, test, efficient, criterion))
 
     def last_conditions(self) -> Conditions:
-        """Conditions of the last steps: those of the test, or all of order 3 where that has fewer.
+        """Conditions of the last steps: those of the test, and more where features are joined.
 
-        Covariances within a block take part in few of them each: a share would not determine them.
+        Covariances within a block take part in few conditions each: those of the test would not
+        determine them as well as the moments can.
         """
-        d = self.moments.n_features
-        n_low = count_monomials(d, 3) - 1 + d * d  # z_j² and z_j² z_k too
-        if self.blocks.is_diagonal or self.tested.n_low >= min(n_low, MOST_LAST_CONDITIONS):
+        if self.blocks.is_diagonal:
             return self.tested
-        limit = min(n_low + 1, MOST_LAST_CONDITIONS)
-        conditions = build_conditions(self.moments, 3, 1, limit, self.rng, HIGHEST_POWER)
+        limit = min(LAST_CONDITIONS * self.n_parameters, MOST_LAST_CONDITIONS)
+        highest = (4, 2) if self.moments.n_effective >= ORDER_4_FROM else (3, 1)
+        conditions = build_conditions(self.moments, *highest, limit, self.rng, HIGHEST_POWER)
+        if conditions.size <= self.tested.size + 1:
+            return self.tested
         return conditions.subset(np.arange(1, conditions.size))
 
     def result(self) -> MomentFit:
@@ -301,9 +304,11 @@ class _Search:
         if last is not None:
             if effort.last_rounds:
                 conditions = self.last_conditions()
-                whitening = last.whitening if conditions is self.tested else None
+                whitening, rounds = last.whitening, effort.last_rounds
+                if conditions is not self.tested:
+                    whitening, rounds = None, 1  # further ones change the third digit of errors
                 last = efficient_polish(
-                    conditions, last.parameters, self.bounds, n, effort.last_rounds, whitening
+                    conditions, last.parameters, self.bounds, n, rounds, whitening
                 )
             uncertainty = Uncertainty(last.parameters, last.factor, on_log_scale=False)
             answer = resolvable(last.parameters, uncertainty, structure)
