@@ -76,7 +76,8 @@ def block_products(
             values = pairs.factors * moments[pairs.quotients, i]
             means = csr_array((values, (pairs.left, pairs.right)), shape=(size, size))
             half = means @ pairs.wick(matrix, size)
-            parts.append(means @ half.T)
+            product_moments = means @ half.T
+            parts.append(0.5 * (product_moments + product_moments.T))  # to the last bit
         tables.append((pairs.own, np.array(parts)))
     return tables
 

@@ -77,16 +77,20 @@ def _by_blocks(conditions: Conditions, parameters: Parameters) -> tuple[Float, F
     part = np.empty((_AT_ONCE, n))
     for start in range(0, n, _AT_ONCE):
         stop = min(start + _AT_ONCE, n)
+        held = [(own, table) for own, table in wide if own[start:stop].any()]
+        others = [table for own, table in wide if not own[start:stop].any()]
         for i, weight in enumerate(parameters.weights):
             product = part[: stop - start, start:]
-            product[:] = weight
-            for own, table in wide:
+            # Where no row holds a block, its factor is the same for all of them.
+            same = np.full(n - start, weight)
+            for table in others:
+                same *= table[i, 0, start:]
+            product[:] = same
+            for own, table in held:
                 product *= table[i, own[start:stop], start:]
             second[start:stop, start:] += product
-    second /= scale[:, None]
-    second /= scale
-    lower = np.tril_indices(n, -1)
-    second[lower] = second.T[lower]
+        second[start:stop, start:] /= scale[start:stop, None] * scale[start:]
+        second[stop:, start:stop] = second[start:stop, stop:].T
     return second, scale
 
 
