@@ -240,14 +240,18 @@ def test_asking_for_blocks_is_refused():
 # -- fits -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", [{}, {"refine": None}])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"refine": None}, {"blocks": [[0, 2]]}, {"blocks": [range(4)]}, {"blocks": "auto"}],
+)
 def test_a_fit_equals_the_one_in_memory(client, options):
     frame = dd.from_pandas(FRAME, npartitions=5)
     found = mmd.fit(frame, 2, random_state=0, client=client, **options)
     wanted = mm.fit(ROWS, 2, random_state=0, **options)
     assert found.mixture.feature_names == tuple("abcd")
     assert (found.n_rows, found.n_passes) == (wanted.n_rows, wanted.n_passes)
-    for name in ("weights", "means", "variances"):
+    assert found.mixture.parameters.blocks == wanted.mixture.parameters.blocks
+    for name in ("weights", "means", "covariances"):
         expected = getattr(wanted.mixture, name)
         np.testing.assert_allclose(getattr(found.mixture, name), expected, rtol=1e-8, atol=1e-8)
     assert found.certificate.passed == wanted.certificate.passed

@@ -27,6 +27,7 @@ from momentmix.dask.opening import open_collection
 from momentmix.dask.prediction import predict, predict_proba, score_samples
 from momentmix.dask.schedule import Schedule
 from momentmix.fitting import api as local
+from momentmix.fitting.pipeline import AskedBlocks
 from momentmix.fitting.result import FitResult
 from momentmix.rows.source import Missing
 from momentmix.summary.layout import DEFAULT_REPLICATES
@@ -109,13 +110,14 @@ def fit(
     *,
     columns: Sequence[str | int] | None = None,
     missing: Missing = "error",
+    blocks: AskedBlocks = None,
     variance_floor: float = 1e-6,
     max_passes: int = 100,
     client: Any = None,
     retries: int = 2,
     progress: bool = False,
 ) -> FitResult:
-    """Fit a mixture of diagonal Gaussians to rows on a cluster.
+    """Fit a mixture of Gaussians to rows on a cluster.
 
     The steps are those of `momentmix.fit`: the moments in one pass, the moment fit in this process,
     then passes over the rows where `refine` asks for them. Each pass computes the collection again;
@@ -125,7 +127,7 @@ def fit(
     ----------
     data, columns, missing, client, retries, progress
         As for `summarize`.
-    n_components, order, method, refine, random_state, variance_floor, max_passes
+    n_components, order, method, refine, random_state, blocks, variance_floor, max_passes
         As for `momentmix.fit`.
 
     Returns
@@ -138,5 +140,5 @@ def fit(
     rows = open_collection(data, columns, missing, None, schedule)
     return local.fit(
         rows, n_components, order, method, refine, random_state,
-        variance_floor=variance_floor, max_passes=max_passes,
+        blocks=blocks, variance_floor=variance_floor, max_passes=max_passes,
     )  # fmt: skip
