@@ -6,9 +6,11 @@
 | n/2 Σ_i ω_i (log det S_A + log det S_B − log det S_AB) − ½ r·a·b·log n | gain of joining A, B | |
 
 The gain is that of the likelihood if the shares of the rows stay as they are, less the price of the
-covariances by BIC. Blocks are joined, the largest gain first, while there is one. Shares of a
-diagonal mixture may be wrong where columns are correlated, those of full covariances where rows are
-few: both are tried, EM goes on from each proposal, and BIC of the mixtures themselves decides.
+covariances by BIC. It has to exceed the logarithm of the number of pairs of columns: with many of
+them, some are correlated by chance. Blocks are joined, the largest gain first, while there is one.
+Shares of a diagonal mixture may be wrong where columns are correlated, those of full covariances
+where rows are few: both are tried, EM goes on from each proposal, and BIC of the mixtures
+themselves decides.
 
 BIC asks for log(n)/2 nats a covariance, prediction of further rows for about one. Where many
 columns are correlated a little and rows are few, this costs much likelihood of further rows. So
@@ -19,7 +21,7 @@ predict left-out rows better, beyond chance.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import log, nan
+from math import inf, log, nan
 from typing import Literal
 
 import numpy as np
@@ -182,12 +184,17 @@ class BlockSearch:
             )  # fmt: skip
         return self.candidates[key]
 
+    def paying(self, parameters: Parameters, within: Float, price: float | None = None) -> Blocks:
+        """Blocks that pay, of no more columns than the rows of the components can bear."""
+        widest = self.moments.n_rows // parameters.n_components - 1
+        n = self.sample.features.shape[1]
+        return paying_blocks(parameters.weights, within, n, price, widest)
+
     def improve(self, start: Option) -> None:
         """Join what pays by the shares of a mixture, and go on from there."""
         for _ in range(_ROUNDS):
             within = within_components(self.sample, start.parameters)
-            n = self.sample.features.shape[1]
-            blocks = paying_blocks(start.parameters.weights, within, n)
+            blocks = self.paying(start.parameters, within)
             if (start.n_components, blocks) in self.options:
                 break
             start = self.add(self.settled(start.parameters, within, blocks))
@@ -198,7 +205,7 @@ class BlockSearch:
             return  # many rows: the price is a small part of what covariances gain
         best, n = self.best, self.sample.features.shape[1]
         within = within_components(self.sample, best.parameters)
-        generous = paying_blocks(best.parameters.weights, within, n, price=1.0)
+        generous = self.paying(best.parameters, within, price=1.0)
         rivals = [o for o in self.options.values() if o.n_components == best.n_components]
         if all(o.blocks != generous for o in rivals):
             rivals.append(self.priced(self.settled(best.parameters, within, generous)))
@@ -290,7 +297,13 @@ def _without_floor(blocks: Blocks) -> Structure:
     return Structure.of_total(1e-12, blocks, np.eye(blocks.n_features))
 
 
-def paying_blocks(weights: Float, within: Float, n_rows: int, price: float | None = None) -> Blocks:
+def paying_blocks(
+    weights: Float,
+    within: Float,
+    n_rows: int,
+    price: float | None = None,
+    widest: int | None = None,
+) -> Blocks:
     """Blocks joined by the largest gain first, while there is one.
 
     Parameters
@@ -302,6 +315,8 @@ def paying_blocks(weights: Float, within: Float, n_rows: int, price: float | Non
         Rows that they are estimated from.
     price : float, optional
         Of a covariance, in nats; by default log(n_rows) / 2, as BIC has it.
+    widest : int, optional
+        Columns of a block at most.
 
     Examples
     --------
@@ -311,11 +326,15 @@ def paying_blocks(weights: Float, within: Float, n_rows: int, price: float | Non
     """
     r, d = within.shape[:2]
     price = 0.5 * log(n_rows) if price is None else price
+    widest = d if widest is None else widest
+    least = log(max(1, d * (d - 1) // 2))
     groups: list[tuple[int, ...]] = [(j,) for j in range(d)]
     volumes = {group: _volume(weights, within, group) for group in groups}
 
     def gain(first: tuple[int, ...], second: tuple[int, ...]) -> float:
         joint = tuple(sorted(first + second))
+        if len(joint) > widest:
+            return -inf
         if joint not in volumes:
             volumes[joint] = _volume(weights, within, joint)
         gained = 0.5 * n_rows * (volumes[first] + volumes[second] - volumes[joint])
@@ -324,7 +343,7 @@ def paying_blocks(weights: Float, within: Float, n_rows: int, price: float | Non
     gains = {(a, b): gain(a, b) for i, a in enumerate(groups) for b in groups[i + 1 :]}
     while gains:
         (first, second), most = max(gains.items(), key=lambda item: item[1])
-        if most <= 0:
+        if most <= least:
             break
         joint = tuple(sorted(first + second))
         groups = [group for group in groups if group not in (first, second)]

@@ -304,9 +304,10 @@ class _Search:
         if last is not None:
             if effort.last_rounds:
                 conditions = self.last_conditions()
-                whitening, rounds = last.whitening, effort.last_rounds
-                if conditions is not self.tested:
-                    whitening, rounds = None, 1  # further ones change the third digit of errors
+                is_same = conditions is self.tested
+                whitening = last.whitening if is_same else None
+                # With more conditions further rounds change the third digit of the errors.
+                rounds = effort.last_rounds if is_same else 1
                 last = efficient_polish(
                     conditions, last.parameters, self.bounds, n, rounds, whitening
                 )
