@@ -157,10 +157,10 @@ class LibraryByThread(Library):
 
     @property
     def num_threads(self):
-        return self.numbers.get(threading.threading.get_ident(), 8)
+        return self.numbers.get(threading.get_ident(), 8)
 
     def set_num_threads(self, n):
-        self.numbers[threading.threading.get_ident()] = n
+        self.numbers[threading.get_ident()] = n
 
     def clear_controlling_thread(self, force):
         assert force

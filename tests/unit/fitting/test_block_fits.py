@@ -19,7 +19,6 @@ from momentmix.fitting.moment.moment_fit import (
     fit_moments,
     one_component,
     resolvable,
-    structure_of,
 )
 from momentmix.fitting.moment.splits import split_starts
 from momentmix.fitting.moment.variances import fit_spread
@@ -72,7 +71,7 @@ def test_rank_of_exact_moments(exact):
 
 def test_spread_is_linear_in_the_moments(exact):
     truth, moments = exact
-    structure = structure_of(moments, 1e-6, truth.blocks)
+    structure = moments.structure(1e-6, truth.blocks)
     found = fit_spread(moments, truth.weights, truth.means, structure)
     assert found.spread == pytest.approx(truth.spread, abs=1e-6)
 
@@ -206,7 +205,7 @@ def test_resolvable_covariances():
     """Nothing changes where errors are small; where they are large, eigenvalues are raised."""
     truth = block_law((3, 2, 1), 2, seed=4)
     z, moments = standardized(truth)[0], exact_block_moments(truth)
-    structure = structure_of(moments, 1e-6, z.blocks)
+    structure = moments.structure(1e-6, z.blocks)
     size = z.n_free + 1
     same = resolvable(z, Uncertainty(z, 1e-9 * np.eye(size), False), structure)
     assert same.spread == pytest.approx(z.spread, abs=1e-9)

@@ -255,7 +255,7 @@ def test_the_answer_of_a_higher_order_is_taken_where_it_says_more(monkeypatch, t
 
     monkeypatch.setattr(pipeline, "_answer_at_order", answer)
     moments = SimpleNamespace(order=4, truncated=lambda m: SimpleNamespace(order=m))
-    assert pipeline.answer_from_moments(moments, 3, 2, None).order == order
+    assert pipeline.answer_from_moments(moments, 3, 2, None, None).order == order
 
 
 def test_three_components_of_one_column_cannot_be_tested():
