@@ -138,7 +138,9 @@ def fit_robust(
         check_capacity(moments, r, all_columns.n_features, known)
         answer = answer_from_moments(varying, moments.order, r, context, known)
         if joined is None:
-            answer = join_by_moments(varying, r, context, answer)
+            answer = join_by_moments(varying, context, answer)
+            if choice is not None:
+                answer, choice = renumber(varying, context, answer, choice)
     else:
         assert joined is not None
         check_widest(joined, moments, r)
@@ -246,10 +248,11 @@ def answer_from_moments(
 
 
 def join_by_moments(
-    moments: StandardMoments, n_components: int, context: FitContext, answer: StandardFit
+    moments: StandardMoments, context: FitContext, answer: StandardFit
 ) -> StandardFit:
     """Join columns that the test finds correlated within components, while the misfit falls."""
     order, reasons = answer.moments.order, list[str]()
+    n_components = answer.parameters.n_components
     for _ in range(MOST_JOININGS):
         blocks, pairs = blocks_of_correlations(answer.parameters.blocks, moments, _test_of(answer))
         if blocks is None or robust_rank(moments.n_features, order, blocks) < n_components:
@@ -267,6 +270,28 @@ def join_by_moments(
         notes = [f"{found}: correlated within components by the test: {'; '.join(reasons)}"]
     diagnostics = replace(answer.diagnostics, notes=[*notes, *answer.diagnostics.notes])
     return replace(answer, diagnostics=diagnostics)
+
+
+def renumber(
+    moments: StandardMoments, context: FitContext, answer: StandardFit, choice: Choice
+) -> tuple[StandardFit, Choice]:
+    """The number of components once more, with the blocks that were found, and these with it.
+
+    Before columns are joined, components stand for their correlations: the number is too large.
+    """
+    for _ in range(MOST_HEARD):
+        blocks, order = answer.parameters.blocks, answer.moments.order
+        again = choose_by_moments(moments.truncated(order), context, blocks)
+        if again.n_components == answer.parameters.n_components or blocks.is_diagonal:
+            break
+        other = answer_from_moments(moments, order, again.n_components, context, blocks)
+        is_better = _test_of(other).effect_size < _test_of(answer).effect_size
+        if not (is_better or other.diagnostics.certificate.passed):
+            break
+        notes = [*answer.diagnostics.notes[:1], *other.diagnostics.notes]
+        answer = replace(other, diagnostics=replace(other.diagnostics, notes=notes))
+        choice = again
+    return answer, choice
 
 
 def _test_of(answer: StandardFit) -> OverIdentification:

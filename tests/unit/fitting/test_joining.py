@@ -112,6 +112,13 @@ def test_blocks_are_found_in_a_summary(case):
     assert any("correlated within components by the test" in note for note in result.notes)
 
 
+def test_number_and_blocks_are_found_in_a_summary(case):
+    _, rows, _ = case
+    result = mm.fit(mm.summarize(rows, order=4), "auto", blocks="auto", random_state=0)
+    assert result.mixture.n_components == 3
+    assert joined(result.mixture) == [[0, 1, 2], [3, 4]]
+
+
 def test_constant_columns_leave_their_blocks(case):
     _, rows, _ = case
     wide = np.insert(rows[:2000], 1, 3.0, axis=1)
