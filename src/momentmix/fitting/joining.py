@@ -41,10 +41,10 @@ from momentmix.fitting.inference.over_identification import OverIdentification
 from momentmix.fitting.moment.moment_fit import one_component
 from momentmix.fitting.outcome import Trial
 from momentmix.mixture.blocks import Blocks, spread_of
-from momentmix.mixture.density import joint_densities, log_sums, statistics_of
-from momentmix.mixture.gaussian import coefficients, m_step
+from momentmix.mixture.density import joint_densities, log_sums, responsibilities
+from momentmix.mixture.gaussian import coefficients, values_of
 from momentmix.mixture.parameters import Parameters
-from momentmix.mixture.prior import Structure, VariancePrior
+from momentmix.mixture.prior import FEWEST_ROWS, VariancePrior
 
 _STEPS = 60  # of EM from a proposal
 _ROUNDS = 4  # of proposals: each begins with shares that know what was joined before
@@ -52,6 +52,7 @@ ROWS_PER_FULL_PARAMETER = 2  # with fewer rows full covariances are not tried
 MOST_FULL_FEATURES = 60  # nor with more columns: their features do not fit the memory
 CLEAR_ERRORS = 2.5  # standard errors by which larger blocks have to predict better than BIC's
 MOST_FOLDS, MANY_ROWS = 5, 4000  # folds that are left out; two with many rows
+_LEAST_VARIANCE = 1e-9  # of a standardized feature within a component
 _SHARE_OF_STRONGEST = 0.5  # deviates of correlations that are joined at once
 MOST_MOVES = 6  # of the number of components after the blocks are found
 
@@ -285,16 +286,16 @@ class BlockSearch:
 
 def within_components(sample: Sample, parameters: Parameters) -> Float:
     """Covariances of all pairs of features within components, of shape (r, d, d)."""
-    p, full = parameters, Blocks.full(parameters.blocks.n_features)
-    rows = sample.of_blocks(full)
-    # The mixture as one of full covariances, so that the sums of all products are made.
-    p = p.joined(full)
-    statistics, _ = statistics_of(coefficients(p), rows.features, full)
-    return m_step(statistics, VariancePrior(0.0, structure=_without_floor(full))).matrices
-
-
-def _without_floor(blocks: Blocks) -> Structure:
-    return Structure.of_total(1e-12, blocks, np.eye(blocks.n_features))
+    features = sample.of_blocks(parameters.blocks).features
+    values = values_of(features, parameters.blocks)
+    shares, _ = responsibilities(joint_densities(coefficients(parameters), features))
+    counts = np.maximum(shares.sum(axis=1), FEWEST_ROWS)
+    means = shares @ values.T / counts[:, None]
+    within = np.array([(values * share) @ values.T for share in shares])
+    within /= counts[:, None, None]
+    within -= means[:, :, None] * means[:, None, :]
+    # Columns that are constant within a component have logarithms too.
+    return np.asarray(within + _LEAST_VARIANCE * np.eye(len(values)))
 
 
 def paying_blocks(

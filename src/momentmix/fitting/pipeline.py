@@ -75,6 +75,7 @@ from momentmix.summary.summary import MomentSummary
 AskedBlocks = Sequence[Sequence[int | str]] | Literal["auto"] | None
 
 CLEARLY_BETTER = 1e-3  # nats a row; candidates at one optimum differ by less
+MOST_PARAMETERS = 8000  # with blocks: the covariance of so many takes half a gigabyte
 MOST_JOININGS = 8  # rounds of joining columns from moments alone: each costs a fit
 LEAST_FALL = 0.9  # of the effect size that joining columns has to bring from moments alone
 MOST_HEARD = 3  # components beyond those that "auto" chose: each costs a fit of all rows
@@ -185,7 +186,7 @@ def varying_blocks(
 
 
 def check_widest(blocks: Blocks, moments: StandardMoments, n_components: int) -> None:
-    """Raise where a block has more columns than the rows of its components can bear."""
+    """Raise where a block has more columns than rows or memory can bear."""
     widest = max(blocks.partition, key=len)
     k, n, r = len(widest), moments.n_rows, n_components
     if k > 1 and n < r * (k + 1):
@@ -193,6 +194,13 @@ def check_widest(blocks: Blocks, moments: StandardMoments, n_components: int) ->
             f"a block of {k} columns needs more than {k} rows for each of {r} "
             f"component{plural(r)}, {r * (k + 1)} in all; got {n}. Use blocks of at most "
             f"{max(1, n // r - 1)} columns, fewer components, or more rows."
+        )
+    n_parameters = r * (1 + moments.n_features + blocks.n_spread)
+    if k > 1 and n_parameters > MOST_PARAMETERS:
+        raise InputError(
+            f"{r} component{plural(r)} of these blocks, the widest of {k} columns, have "
+            f"{n_parameters} parameters; fits with blocks have at most {MOST_PARAMETERS}, whose "
+            "standard errors take gigabytes. Use smaller blocks or fewer components."
         )
 
 

@@ -168,6 +168,9 @@ def test_what_cannot_be_fitted(case):
         mm.fit(summary, 5, blocks=[[0, 1, 2], [3, 4], [5, 6]])
     with pytest.raises(InputError, match="a block of 7 columns needs more than 7 rows for each"):
         mm.fit(rows[:20], 3, blocks=[range(7)])
+    wide = np.random.default_rng(0).normal(size=(2000, 100))
+    with pytest.raises(InputError, match="10302 parameters; fits with blocks have at most 8000"):
+        mm.fit(wide, 2, blocks=[range(100)])
     with pytest.raises(InputError, match="diagonal covariances only"):
         mm.fit(rows, 3, method="paper", blocks=[[0, 1]])
 

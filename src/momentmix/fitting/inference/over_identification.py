@@ -49,6 +49,7 @@ CLEAR_P_VALUE = 1e-3  # below it a smaller number of components is rejected: one
 MOST_CONDITIONS = 2000  # their covariance has n² entries, and its root costs n³ operations
 FEWEST_CONDITIONS = 400  # whatever the rows
 MOST_WHERE_SCARCE = 5000  # where fewer would leave nothing to test; a second or two of arithmetic
+MOST_WITH_BLOCKS = 3000  # the same where features are joined: moments within blocks take longer
 WITH_ORDER_4 = 900  # conditions of distinct features where a part of order 4 is taken in
 ORDER_4_FROM = 1e4  # rows; with fewer, means of order 4 are far from normal
 BOOTSTRAP_BELOW = 3000  # rows; with fewer, means of cubes are far from normal
@@ -142,6 +143,8 @@ def check_conditions(
     conditions = conditions or choose_conditions(
         moments, parameters.n_components, rng, parameters.blocks
     )
+    if conditions.size <= parameters.n_free and not parameters.blocks.is_diagonal:
+        return UNTESTABLE  # full covariances of many columns: the covariance would take a minute
     whitening = whitening or Whitening(conditions, parameters)
     n = moments.n_effective
     names = [moments.column_name(j) for j in range(moments.n_features)]
@@ -338,7 +341,8 @@ def choose_conditions(
     scarce = conditions.size - 1 < 1.1 * n_parameters + 5
     if scarce:
         low_limit = int(max(low_limit, min(1.5 * n_parameters, MOST_CONDITIONS)))
-        low_limit = int(max(low_limit, min(1.3 * n_parameters, MOST_WHERE_SCARCE)))
+        most = MOST_WHERE_SCARCE if n_pairs == 0 else MOST_WITH_BLOCKS
+        low_limit = int(max(low_limit, min(1.3 * n_parameters, most)))
     elif n >= ORDER_4_FROM:
         low_limit = min(low_limit, max(WITH_ORDER_4, int(1.2 * conditions.n_low)))
     if scarce or n >= ORDER_4_FROM:
