@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from momentmix import DiagonalMixture, MomentGaussianMixture, fit, summarize
+from momentmix import DiagonalMixture, Mixture, MomentGaussianMixture, fit, summarize
 from momentmix.errors import InputError, InputTypeError
 from momentmix.fitting.em.em import em_pass
 from momentmix.fitting.inputs import moments_of, rows_of
@@ -140,3 +140,30 @@ def test_values_beyond_the_squares_of_float64(library, mixture, rows):
         fit(library.put(large), 2)
     with pytest.raises(InputError, match=r"row 3 .*more than 1e154 standard deviations away"):
         mixture.predict(library.put(large))
+
+
+@pytest.fixture(scope="module")
+def joined():
+    rng = np.random.default_rng(3)
+    covariances = np.zeros((3, 6, 6))
+    for i in range(3):
+        for group in ([0, 1, 2], [3, 4], [5]):
+            root = rng.standard_normal((len(group), 8))
+            covariances[i][np.ix_(group, group)] = root @ root.T / 8
+    return Mixture([0.2, 0.3, 0.5], 2 * rng.standard_normal((3, 6)), covariances)
+
+
+@pytest.mark.parametrize("name", ["log_prob", "responsibilities", "predict"])
+def test_densities_with_joined_columns_agree(library, joined, name):
+    rows = joined.sample(5_001, random_state=1)[0]
+    here, there = getattr(joined, name)(rows), getattr(joined, name)(library.put(rows))
+    assert isinstance(there, library.kind)
+    np.testing.assert_allclose(library.back(there), here, rtol=1e-11, atol=1e-11)
+
+
+def test_fits_with_blocks_agree(library, joined):
+    rows = joined.sample(5_001, random_state=1)[0]
+    blocks = [[0, 1, 2], [3, 4]]
+    here, there = (fit(x, 3, blocks=blocks, random_state=0) for x in (rows, library.put(rows)))
+    found, expected = there.mixture.covariances, here.mixture.covariances
+    np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-10)
