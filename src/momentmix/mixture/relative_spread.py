@@ -16,6 +16,10 @@ from momentmix._typing import Float, Int
 from momentmix.mixture.blocks import full_matrices, matrices_of
 from momentmix.mixture.parameters import Parameters
 
+# Of eigenvalues of E: covariances that change by more than e⁴ say nothing, and with factors of e⁸
+# between two directions ill-conditioned ones still have roots.
+_LARGEST = 4.0
+
 
 def roots(parameters: Parameters) -> Float:
     """Lower triangles A_i of one mixture, of shape (r, d, d)."""
@@ -37,6 +41,7 @@ def moved_spread(parameters: Parameters, change: Float) -> Parameters:
     for _, places in p.blocks.places:
         root = np.linalg.cholesky(matrices_of(p.spread, places))
         values, vectors = np.linalg.eigh(matrices_of(change, places))
+        values = np.clip(values, -_LARGEST, _LARGEST)
         half = root @ (vectors * np.exp(0.5 * values)[..., None, :])
         spread[..., places] = half @ half.swapaxes(-1, -2)
     return p.with_spread(spread)
