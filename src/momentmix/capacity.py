@@ -33,6 +33,7 @@ from momentmix.errors import CapacityError, InputError, InputTypeError
 from momentmix.index_sets import check_countable, countable
 from momentmix.mixture.blocks import Blocks
 
+FEWEST_BLOCKS = 3  # that moments alone can tell components of apart: A, B and C
 _USUAL_ORDER = 4  # orders up to 4 cost about one EM pass, and the polish uses them all
 _HIGHEST_ORDER = 7  # moments of higher orders are noisy, and their number grows like d^m / m!
 _FEW_FEATURES = 16  # all orders together have at most 2^16 moments, so every order is cheap

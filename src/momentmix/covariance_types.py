@@ -10,20 +10,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
 import numpy as np
 
 from momentmix._typing import Float
+from momentmix.capacity import FEWEST_BLOCKS
 from momentmix.errors import CapacityError, InputError
 from momentmix.fitting.pipeline import AskedBlocks
-from momentmix.mixture.blocks import Blocks, blocks_from
+from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.mixture import Mixture
 
 CovarianceType = Literal["diag", "block", "full", "auto"]
-
-_FEWEST_BLOCKS = 3  # that moments alone can tell apart
 
 
 def asked_blocks(covariance_type: CovarianceType, blocks: Any, n_features: int) -> AskedBlocks:
@@ -51,19 +49,12 @@ def asked_blocks(covariance_type: CovarianceType, blocks: Any, n_features: int) 
     return "auto" if covariance_type == "auto" else None
 
 
-def known_blocks(asked: AskedBlocks, n_features: int, names: Sequence[str] | None) -> Blocks | None:
-    """Blocks of all columns; None where the fit is to find them."""
-    if asked == "auto":
-        return None
-    return blocks_from(() if asked is None else asked, n_features, names)
-
-
 def check_for_moments(blocks: Blocks | None, what: str) -> None:
     """Raise where moments alone cannot tell components of these blocks apart.
 
     `what` says why there are no rows for the fit.
     """
-    if blocks is None or blocks.is_diagonal or len(blocks.partition) >= _FEWEST_BLOCKS:
+    if blocks is None or blocks.is_diagonal or len(blocks.partition) >= FEWEST_BLOCKS:
         return
     raise CapacityError(
         f"{what}, and moments alone need at least three blocks to tell components apart; these "

@@ -19,7 +19,6 @@ from momentmix.covariance_types import (
     check_for_moments,
     covariance_attributes,
     joined_columns,
-    known_blocks,
 )
 from momentmix.errors import (
     CertificateWarning,
@@ -30,7 +29,7 @@ from momentmix.errors import (
 )
 from momentmix.fitted_state import FittedState, keeps_state
 from momentmix.fitting.api import fit
-from momentmix.fitting.pipeline import AskedBlocks
+from momentmix.fitting.pipeline import AskedBlocks, known_blocks
 from momentmix.fitting.result import FitResult
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.mixture import Mixture

@@ -67,8 +67,7 @@ def choose_by_likelihood(
     `thorough`, the full search decides next to it.
     """
     d = moments.n_features
-    size = 1 + d + sample.blocks.n_spread  # parameters of a component
-    most = max(1, (n_rows // LEAST_ROWS_PER_PARAMETER + 1) // size)
+    most = max(1, (n_rows // LEAST_ROWS_PER_PARAMETER + 1) // sample.blocks.n_parameters)
     number = _Numbers(sample, n_rows, moments, context)
     with context.clock.stage("number of components"):
         level, lowest = min(most, FIRST_LEVEL), 1
@@ -151,7 +150,7 @@ def choose_by_moments(
     """The smallest number of components that the test accepts."""
     d = moments.n_features
     blocks = blocks or Blocks(d)
-    affordable = moments.n_rows // (ROWS_PER_PARAMETER * (1 + d + blocks.n_spread))
+    affordable = moments.n_rows // (ROWS_PER_PARAMETER * blocks.n_parameters)
     most = max(1, min(robust_rank(d, moments.order, blocks), affordable))
     with context.clock.stage("number of components"):
         least = min(most, least_components(moments, context.rng, blocks))

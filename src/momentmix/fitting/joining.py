@@ -271,7 +271,7 @@ class BlockSearch:
         best = self.best
         text = "no columns joined: "
         if not best.blocks.is_diagonal:
-            text = f"{code_of_blocks(best.blocks, moments)}: "
+            text = f"{moments.code_of(best.blocks)}: "
         d = moments.n_features
         others = {"diagonal": Blocks(d), "full covariances": Blocks.full(d)}
         compared = []
@@ -363,12 +363,6 @@ def _volume(weights: Float, within: Float, group: tuple[int, ...]) -> float:
 # -- from moments alone -------------------------------------------------------------------------
 
 
-def code_of_blocks(blocks: Blocks, moments: StandardMoments) -> str:
-    """Joined columns as a user would write them, for texts."""
-    groups = [", ".join(moments.column_label(j) for j in block) for block in blocks.joined]
-    return f"blocks=[{', '.join(f'[{group}]' for group in groups)}]"
-
-
 def blocks_of_correlations(
     blocks: Blocks, moments: StandardMoments, test: OverIdentification
 ) -> tuple[Blocks | None, list[str]]:
@@ -385,13 +379,10 @@ def blocks_of_correlations(
     if not strong:
         return None, []
     least = _SHARE_OF_STRONGEST * max(abs(c.deviates) for c in strong)
-    groups, texts = [set(block) for block in blocks.partition], []
-    for c in strong:
-        if abs(c.deviates) < least:
-            continue
-        j, k = places[c.first], places[c.second]
-        mine = [group for group in groups if group & {j, k}]
-        groups = [group for group in groups if not group & {j, k}] + [set().union(*mine)]
-        names = f"{moments.column_label(j)} and {moments.column_label(k)}"
-        texts.append(f"{names} ({c.value:+.2f})")
-    return Blocks.of(blocks.n_features, [sorted(group) for group in groups]), texts
+    strong = [c for c in strong if abs(c.deviates) >= least]
+    pairs = [(places[c.first], places[c.second]) for c in strong]
+    texts = [
+        f"{moments.column_name(j)} and {moments.column_name(k)} ({c.value:+.2f})"
+        for (j, k), c in zip(pairs, strong, strict=True)
+    ]
+    return blocks.joined_by(pairs), texts

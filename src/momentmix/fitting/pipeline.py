@@ -19,6 +19,7 @@ from typing import Literal
 import numpy as np
 
 from momentmix.capacity import (
+    FEWEST_BLOCKS,
     affordable_order,
     check_count,
     check_order,
@@ -52,7 +53,7 @@ from momentmix.fitting.inference.standard_errors import (
 )
 from momentmix.fitting.inference.support import Support
 from momentmix.fitting.inputs import summarized
-from momentmix.fitting.joining import blocks_of_correlations, choose_blocks, code_of_blocks
+from momentmix.fitting.joining import blocks_of_correlations, choose_blocks
 from momentmix.fitting.moment.candidates import least_components
 from momentmix.fitting.moment.moment_fit import (
     ANSWER,
@@ -174,15 +175,19 @@ def read_moments(
         return summarized(data, wanted, context.n_threads)
 
 
+def known_blocks(asked: AskedBlocks, n_features: int, names: Sequence[str] | None) -> Blocks | None:
+    """Blocks of all columns; None where the fit is to find them."""
+    if asked == "auto":
+        return None
+    return blocks_from(() if asked is None else asked, n_features, names)
+
+
 def varying_blocks(
     blocks: AskedBlocks, all_columns: StandardMoments, varying: StandardMoments
 ) -> Blocks | None:
     """The blocks of the columns that vary; None where they are to be found."""
-    if blocks == "auto":
-        return None
-    groups = () if blocks is None else blocks
-    asked = blocks_from(groups, all_columns.n_features, all_columns.feature_names)
-    return asked.restricted(varying.columns)
+    known = known_blocks(blocks, all_columns.n_features, all_columns.feature_names)
+    return None if known is None else known.restricted(varying.columns)
 
 
 def check_widest(blocks: Blocks, moments: StandardMoments, n_components: int) -> None:
@@ -195,7 +200,7 @@ def check_widest(blocks: Blocks, moments: StandardMoments, n_components: int) ->
             f"component{plural(r)}, {r * (k + 1)} in all; got {n}. Use blocks of at most "
             f"{max(1, n // r - 1)} columns, fewer components, or more rows."
         )
-    n_parameters = r * (1 + moments.n_features + blocks.n_spread)
+    n_parameters = r * blocks.n_parameters
     if k > 1 and n_parameters > MOST_PARAMETERS:
         raise InputError(
             f"{r} component{plural(r)} of these blocks, the widest of {k} columns, have "
@@ -210,7 +215,7 @@ def check_capacity(
     """Raise where moments of this order cannot tell the components apart."""
     d, order = moments.n_features, moments.order
     n_blocks = len(blocks.partition)
-    if n_blocks < 3 and n_components > 1 and not blocks.is_diagonal:
+    if n_blocks < FEWEST_BLOCKS and n_components > 1 and not blocks.is_diagonal:
         raise CapacityError(
             f"moments alone need at least three blocks to tell components apart; these are "
             f"{n_blocks} block{plural(n_blocks)} of {d} columns. Use smaller blocks, or pass the "
@@ -274,7 +279,7 @@ def join_by_moments(
     if not reasons:
         notes = ["no columns joined: the test names none whose joining lowers the misfit"]
     else:
-        found = code_of_blocks(answer.parameters.blocks, moments)
+        found = moments.code_of(answer.parameters.blocks)
         notes = [f"{found}: correlated within components by the test: {'; '.join(reasons)}"]
     diagnostics = replace(answer.diagnostics, notes=[*notes, *answer.diagnostics.notes])
     return replace(answer, diagnostics=diagnostics)
@@ -459,8 +464,8 @@ def find_candidates(
         closed_form = one_component(moments, context.variance_floor, sample.blocks)
         return [Candidate(Origin(Kind.CLOSED_FORM), closed_form, 0.0)]
     # With few rows EM from many starts finds the same, and takes less time.
-    size = 1 + d + sample.blocks.n_spread
-    many_rows = moments.n_rows >= max(FEW_ROWS, ROWS_PER_PARAMETER * r * size)
+    n_parameters = r * sample.blocks.n_parameters
+    many_rows = moments.n_rows >= max(FEW_ROWS, ROWS_PER_PARAMETER * n_parameters)
     moment_answer = None
     with context.clock.stage("candidates"):
         # Of wider models the moment answer takes longer than the EM starts.

@@ -78,9 +78,9 @@ def support_from_rows(
 ) -> Support:
     """Whether the likelihood or the moments reject one component less."""
     floor, r = moments.structure(context.variance_floor, parameters.blocks), parameters.n_components
-    n, d = moments.n_rows, moments.n_features
-    size = 1 + d + parameters.blocks.n_spread
-    price = 0.5 * size * log(n) / n  # of the last component, in nats a row
+    n = moments.n_rows
+    # Of the last component, in nats a row.
+    price = 0.5 * parameters.blocks.n_parameters * log(n) / n
     # Where every merge stays far below, further steps would not change the answer.
     target = log_likelihood(sample.features, parameters) - price - _CLEAR_LOSS
     smaller = one_less(

@@ -108,6 +108,19 @@ class Blocks:
         """Number of variances and covariances of one component."""
         return self.n_features + self.n_pairs
 
+    @property
+    def n_parameters(self) -> int:
+        """Number of parameters of one component: weight, means, variances and covariances."""
+        return 1 + self.n_features + self.n_spread
+
+    @cached_property
+    def place_of(self) -> dict[tuple[int, int], int]:
+        """Where Σ_jk of two features of one block, or v_j = Σ_jj, is in a spread."""
+        places = {(j, j): j for j in range(self.n_features)}
+        for number, (j, k) in enumerate(self.pairs.tolist(), self.n_features):
+            places[j, k] = places[k, j] = number
+        return places
+
     @cached_property
     def places(self) -> tuple[tuple[Int, Int], ...]:
         """For each joined block its features (k,), and where its matrix is in a spread (k, k)."""
@@ -129,6 +142,14 @@ class Blocks:
                 own = np.searchsorted(block, features)
                 return np.asarray(places[np.ix_(own, own)])
         return features[:, None]
+
+    def joined_by(self, pairs: Iterable[tuple[int, int]]) -> Blocks:
+        """The blocks that features are in once pairs of them are joined."""
+        groups: list[set[int]] = [set(block) for block in self.joined]
+        for pair in map(set, pairs):
+            touched = [group for group in groups if group & pair]
+            groups = [group for group in groups if not group & pair] + [pair.union(*touched)]
+        return Blocks.of(self.n_features, [sorted(group) for group in groups])
 
     def restricted(self, features: Int) -> Blocks:
         """Blocks of some of the features, which are numbered anew in the order given."""

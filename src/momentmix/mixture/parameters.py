@@ -60,8 +60,7 @@ class Parameters:
     @property
     def n_free(self) -> int:
         """Number of free parameters of one mixture: the weights sum to 1."""
-        r, d = self.means.shape[-2:]
-        return int(r * (1 + d + self.blocks.n_spread) - 1)
+        return int(self.n_components * self.blocks.n_parameters - 1)
 
     @property
     def spread(self) -> Float:
@@ -87,17 +86,6 @@ class Parameters:
         """The same with other variances and covariances."""
         d = self.blocks.n_features
         return replace(self, variances=spread[..., :d], covariances=spread[..., d:])
-
-    def joined(self, blocks: Blocks) -> Parameters:
-        """The same as a mixture of other blocks: covariances that it did not have are 0."""
-        if blocks == self.blocks:
-            return self
-        known = {(int(j), int(k)): place for place, (j, k) in enumerate(self.blocks.pairs)}
-        table = np.zeros((*self.variances.shape[:-1], blocks.n_pairs))
-        for place, (j, k) in enumerate(blocks.pairs.tolist()):
-            if (j, k) in known:
-                table[..., place] = self.covariances[..., known[j, k]]
-        return replace(self, covariances=table, blocks=blocks)
 
     def __getitem__(self, index: Any) -> Parameters:
         """One or some mixtures of a batch, or some components of one mixture."""

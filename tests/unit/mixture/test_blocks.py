@@ -61,12 +61,10 @@ def test_blocks_of_some_features_and_back():
     assert Blocks.of(4, [[0, 3]]).embedded(kept, 6).joined == ((1, 5),)
 
 
-def test_other_blocks_keep_the_covariances_that_both_have():
-    p = parameters(np.random.default_rng(2))
-    wider = p.joined(Blocks.full(6))
-    np.testing.assert_array_equal(wider.matrices, p.matrices)
-    back = wider.joined(BLOCKS)
-    np.testing.assert_array_equal(back.covariances, p.covariances)
+def test_pairs_join_blocks():
+    assert BLOCKS.joined_by([(2, 3)]).joined == ((0, 2, 3), (1, 4, 5))
+    assert BLOCKS.joined_by([(0, 1)]).joined == ((0, 1, 3, 4, 5),)
+    assert BLOCKS.joined_by([]) == BLOCKS
 
 
 def test_users_give_names_or_numbers():

@@ -82,7 +82,6 @@ class BlockMonomials:
 
     def __init__(self, slots: Int, exponents: Int, blocks: Blocks) -> None:
         self.blocks, self.number = blocks, dict[Monomial, int]()
-        self._place = _spread_places(blocks)
         self.number[()] = 0
         rows = zip(slots.tolist(), exponents.tolist(), strict=True)
         factors = [self._factors(*row) for row in rows]
@@ -131,7 +130,7 @@ class BlockMonomials:
         """Feature j taken off, number of u / z_j, and place, factor and number of each term."""
         j, rest = u[-1][0], divided(u, len(u) - 1)
         terms = [
-            (self._place[j, k], float(e), self.number[divided(rest, place)])
+            (self.blocks.place_of[j, k], float(e), self.number[divided(rest, place)])
             for place, (k, e) in enumerate(rest)
         ]
         return j, self.number[rest], terms
@@ -195,11 +194,11 @@ class BlockMonomials:
             once = divided(u, t)
             if a > 1:
                 number = self.number[divided(once, t)]
-                terms.append((d + self._place[j, j], a * (a - 1) / 2, number))
+                terms.append((d + self.blocks.place_of[j, j], a * (a - 1) / 2, number))
             shift = len(once) - len(u)  # of the features after j, where j is gone
             for s, (k, b) in enumerate(u[t + 1 :], t + 1):
                 number = self.number[divided(once, s + shift)]
-                terms.append((d + self._place[j, k], float(a * b), number))
+                terms.append((d + self.blocks.place_of[j, k], float(a * b), number))
         return terms
 
 
@@ -213,11 +212,3 @@ def divided(u: Monomial, place: int) -> Monomial:
     j, e = u[place]
     middle = ((j, e - 1),) if e > 1 else ()
     return (*u[:place], *middle, *u[place + 1 :])
-
-
-def _spread_places(blocks: Blocks) -> dict[tuple[int, int], int]:
-    """Where Σ_jk of two features of one block is in a spread."""
-    places = {(j, j): j for j in range(blocks.n_features)}
-    for number, (j, k) in enumerate(blocks.pairs.tolist(), blocks.n_features):
-        places[j, k] = places[k, j] = number
-    return places

@@ -198,7 +198,7 @@ def _by_blocks(
     others, by_weight = _leave_one_out(moments[monomials.slots.T])
     scale = np.ones((conditions.size, 1)) if noise is None else 1.0 / noise[:, None]
     others *= scale * parameters.weights
-    table = np.zeros((conditions.size, 1 + d + parameters.blocks.n_spread, r))
+    table = np.zeros((conditions.size, parameters.blocks.n_parameters, r))
     table[:, 0] = by_weight * scale
     values = others[slopes.slots, slopes.rows] * moments[slopes.monomials]
     table[slopes.rows, 1 + slopes.columns] = values * slopes.factors[:, None]

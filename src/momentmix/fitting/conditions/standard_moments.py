@@ -158,11 +158,10 @@ class StandardMoments:
             return str(self.columns[feature])
         return ascii(self.feature_names[feature])
 
-    def column_label(self, feature: int) -> str:
-        """A column as code names it, in quotes, or by its number."""
-        if self.feature_names is None:
-            return str(self.columns[feature])
-        return repr(self.feature_names[feature])
+    def code_of(self, blocks: Blocks) -> str:
+        """Joined columns as a user would write them."""
+        groups = (", ".join(self.column_name(j) for j in block) for block in blocks.joined)
+        return f"blocks=[{', '.join(f'[{group}]' for group in groups)}]"
 
     def truncated(self, order: int) -> StandardMoments:
         """The same moments up to a lower order."""

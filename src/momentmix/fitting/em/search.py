@@ -276,8 +276,7 @@ def _best_first(
     r, d = batch.means.shape[-2:]
     scores = log_likelihoods(features, batch)
     n_light = (n * batch.weights < min(d + 1, n / (4 * r))).sum(axis=-1)
-    n_parameters = 1 + d + batch.blocks.n_spread  # of a component
-    penalties = n_light * (0.5 * n_parameters) * np.log(n) - prior.log_density(batch)
+    penalties = n_light * (0.5 * batch.blocks.n_parameters) * np.log(n) - prior.log_density(batch)
     objectives = scores - penalties / n
     pairs = zip(options, objectives.tolist(), strict=True)
     candidates = [

@@ -5,11 +5,12 @@ Those about moments are here; `component_findings`, `rows_checked` and `outliers
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 
 import numpy as np
 
 from momentmix._typing import Float
+from momentmix.capacity import FEWEST_BLOCKS
 from momentmix.fitting.conditions.conditions import gaussian_powers
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.column_shape import shape_words
@@ -36,7 +37,6 @@ __all__ = ["Finding", "Severity", "collect_findings", "find_constants"]
 
 CORRELATION_THAT_MATTERS = 0.1  # with many rows, smaller ones are significant and change little
 _PAIRS_LISTED, _MOST_JOINED = 3, 24  # pairs in the sentence, and columns in its code
-_FEWEST_BLOCKS = 3  # that moments alone can tell apart
 SIGNIFICANT_DEVIATES = 6  # not reached by chance, however many pairs are tested
 LEAST_ROWS_PER_PARAMETER = 2  # with fewer, neither parameters nor their errors are known
 COPY_CORRELATION = 0.999  # two different measurements are rarely so close
@@ -186,19 +186,10 @@ def _about_correlations(
             f"{moments.column_name(j)} and {moments.column_name(k)} (about {value:+.2f})"
             for (j, k), value in list(strong.items())[:_PAIRS_LISTED]
         )
-        cure = _joining(moments, _joined(p.blocks, strong), from_rows)
+        cure = _joining(moments, p.blocks.joined_by(strong), from_rows)
         yield warning(
             "correlated-columns", f"columns correlated within components: {listed}. {cure}"
         )
-
-
-def _joined(blocks: Blocks, pairs: Iterable[tuple[int, int]]) -> Blocks:
-    """The blocks that features are in once pairs of them are joined."""
-    groups: list[set[int]] = [set(block) for block in blocks.joined]
-    for pair in map(set, pairs):
-        touched = [group for group in groups if group & pair]
-        groups = [group for group in groups if not group & pair] + [pair.union(*touched)]
-    return Blocks.of(blocks.n_features, [sorted(group) for group in groups])
 
 
 def _joining(moments: StandardMoments, blocks: Blocks, from_rows: bool) -> str:
@@ -207,9 +198,8 @@ def _joining(moments: StandardMoments, blocks: Blocks, from_rows: bool) -> str:
     # Pairs that link most of the columns are those of a fit that is wrong as a whole.
     if sum(sizes) > _MOST_JOINED or max(sizes) > max(3, blocks.n_features // 2):
         return 'Join those that belong together: blocks="auto"'
-    groups = (", ".join(moments.column_name(j) for j in block) for block in blocks.joined)
-    code = f"blocks=[{', '.join(f'[{group}]' for group in groups)}]"
-    if from_rows or len(blocks.partition) >= _FEWEST_BLOCKS:
+    code = moments.code_of(blocks)
+    if from_rows or len(blocks.partition) >= FEWEST_BLOCKS:
         return f"Join them: {code}"
     return f"Join them and fit to the rows, since moments need three blocks: {code}"
 

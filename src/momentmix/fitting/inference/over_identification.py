@@ -334,14 +334,14 @@ def choose_conditions(
     n, d = moments.n_effective, moments.n_features
     limit = int(min(MOST_CONDITIONS, (3e10 / n_components) ** (1 / 3), max(n, FEWEST_CONDITIONS)))
     power = HIGHEST_POWER if 4 * d < limit // 2 else 4
-    n_pairs = 0 if blocks is None else blocks.n_pairs
-    n_parameters = n_components * (2 * d + n_pairs + 1) - 1
+    blocks = blocks or Blocks(d)
+    n_parameters = n_components * blocks.n_parameters - 1
     low_limit = max(limit // 2, limit - (power - 2) * d - limit // 4)
     conditions = build_conditions(moments, 3, 1, low_limit, rng, power)
     scarce = conditions.size - 1 < 1.1 * n_parameters + 5
     if scarce:
         low_limit = int(max(low_limit, min(1.5 * n_parameters, MOST_CONDITIONS)))
-        most = MOST_WHERE_SCARCE if n_pairs == 0 else MOST_WITH_BLOCKS
+        most = MOST_WHERE_SCARCE if blocks.is_diagonal else MOST_WITH_BLOCKS
         low_limit = int(max(low_limit, min(1.3 * n_parameters, most)))
     elif n >= ORDER_4_FROM:
         low_limit = min(low_limit, max(WITH_ORDER_4, int(1.2 * conditions.n_low)))

@@ -205,7 +205,7 @@ class _Search:
         self.structure, self.n_threads = structure, n_threads
         self.r, d = n_components, moments.n_features
         self.blocks = structure.blocks or Blocks(d)
-        self.n_parameters = n_components * (1 + d + self.blocks.n_spread)
+        self.n_parameters = n_components * self.blocks.n_parameters
         # Conditions: time is bounded, parameters over-determined.
         limit = max(4000, 4 * self.n_parameters)
         self.plain = build_conditions(
