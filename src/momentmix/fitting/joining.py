@@ -87,7 +87,7 @@ def choose_blocks(
     d, n = moments.n_features, moments.n_rows
     search = BlockSearch(sample, moments, context)
     r = 2 if n_components == "auto" else n_components
-    kinds = [Blocks(d)]
+    kinds = [moments.alone]
     n_full = r * (1 + d + d * (d + 1) // 2)
     if 1 < d <= MOST_FULL_FEATURES and n >= ROWS_PER_FULL_PARAMETER * n_full:
         kinds.append(Blocks.full(d))
@@ -273,7 +273,7 @@ class BlockSearch:
         if not best.blocks.is_diagonal:
             text = f"{moments.code_of(best.blocks)}: "
         d = moments.n_features
-        others = {"diagonal": Blocks(d), "full covariances": Blocks.full(d)}
+        others = {"diagonal": moments.alone, "full covariances": Blocks.full(d, moments.laws)}
         compared = []
         for name, blocks in others.items():
             rivals = [o.bic for o in self.options.values() if o.blocks == blocks]

@@ -66,6 +66,7 @@ from momentmix.fitting.outcome import Diagnostics, Provenance, Trial
 from momentmix.fitting.result import Answer, FitResult
 from momentmix.fitting.support import support_from_moments, support_from_rows
 from momentmix.mixture.blocks import Blocks, blocks_from
+from momentmix.mixture.laws.law import Law
 from momentmix.mixture.mixture import mixture_from
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VariancePrior
@@ -100,9 +101,14 @@ def fit_robust(
     refine: bool,
     context: FitContext,
     blocks: AskedBlocks = None,
+    laws: tuple[Law, ...] = (),
 ) -> FitResult:
-    """Fit by the robust method; `refine` allows passes over the rows, where there are rows."""
+    """Fit by the robust method; `refine` allows passes over the rows, where there are rows.
+
+    `laws` are those of features that are not Gaussian, in the units of the data.
+    """
     all_columns, summary = read_moments(data, n_components, order, refine, context)
+    all_columns = all_columns.with_laws(laws)
     notes = []
     if isinstance(data, Rows):
         with context.clock.stage("checks of rows"):
@@ -113,6 +119,7 @@ def fit_robust(
             notes.append(f"{data.n_rows - left_out.size} of {data.n_rows} rows were used")
             data = data.without(left_out)
             all_columns, summary = read_moments(data, n_components, order, refine, context)
+            all_columns = all_columns.with_laws(laws)
     rows = None if isinstance(data, StandardMoments) or not refine else data
     varying = moments = all_columns.varying()
     joined = varying_blocks(blocks, all_columns, varying)
@@ -122,7 +129,7 @@ def fit_robust(
         choice = choose_blocks(sample, moments, n_components, context)
         joined = choice.blocks
     elif sample is not None and n_components == "auto":
-        sample = sample.of_blocks(joined or Blocks(moments.n_features))
+        sample = sample.of_blocks(joined or moments.alone)
         choice = choose_by_likelihood(sample, moments.n_rows, moments, context)
     elif n_components == "auto":
         choice = choose_by_moments(moments, context, joined)
@@ -136,7 +143,7 @@ def fit_robust(
             "Ask for fewer components."
         )
     if rows is None or sample is None:
-        known = joined or Blocks(moments.n_features)
+        known = joined or moments.alone
         check_capacity(moments, r, all_columns.n_features, known)
         answer = answer_from_moments(varying, moments.order, r, context, known)
         if joined is None:
@@ -187,7 +194,9 @@ def varying_blocks(
 ) -> Blocks | None:
     """The blocks of the columns that vary; None where they are to be found."""
     known = known_blocks(blocks, all_columns.n_features, all_columns.feature_names)
-    return None if known is None else known.restricted(varying.columns)
+    if known is None:
+        return None
+    return Blocks.of(varying.n_features, known.restricted(varying.columns).joined, varying.laws)
 
 
 def check_widest(blocks: Blocks, moments: StandardMoments, n_components: int) -> None:

@@ -63,9 +63,14 @@ class Parameters:
         return int(self.n_components * self.blocks.n_parameters - 1)
 
     @property
+    def n_places(self) -> int:
+        """Length of `flat`: variances that follow from the means have places too."""
+        return int(self.n_components * self.blocks.n_places)
+
+    @property
     def spread(self) -> Float:
         """Variances and covariances side by side, of shape (…, r, d + n_pairs)."""
-        if self.blocks.is_diagonal:
+        if not self.blocks.n_pairs:
             return self.variances
         return np.concatenate([self.variances, self.covariances], axis=-1)
 
@@ -135,7 +140,7 @@ class Parameters:
         q = Parameters(
             self.weights, self.means[..., features], self.variances[..., features], None, blocks
         )
-        if blocks.is_diagonal:
+        if not blocks.joined:
             return q
         spread, own = self.spread, q.spread
         for block, places in blocks.places:
@@ -150,6 +155,7 @@ class Parameters:
             means=(self.means - shift) / scale,
             variances=self.variances / scale**2,
             covariances=self.covariances / (scale[j] * scale[k]),
+            blocks=self.blocks.rescaled(shift, scale),
         )
 
     def restored(self, shift: Float, scale: Float) -> Parameters:
@@ -160,7 +166,19 @@ class Parameters:
             means=self.means * scale + shift,
             variances=self.variances * scale**2,
             covariances=self.covariances * (scale[j] * scale[k]),
+            blocks=self.blocks.rescaled(-shift / scale, 1.0 / scale),
         )
+
+    def completed(self) -> Parameters:
+        """The same with means that the laws allow, and variances that follow from them."""
+        if not self.blocks.laws:
+            return self
+        means, variances = self.means.copy(), self.variances.copy()
+        for law in self.blocks.laws:
+            own = list(law.features)
+            found = law.completed(means[..., own], variances[..., own])
+            means[..., own], variances[..., own] = found
+        return replace(self, means=means, variances=variances)
 
     def normalized(self) -> Parameters:
         """The same with weights of sum 1."""
@@ -182,7 +200,13 @@ def parameters_from(
 
 def component_places(parameters: Parameters) -> Int:
     """Place of each component's weight, means, variances and covariances among all parameters."""
-    numbers = np.arange(parameters.n_free + 1)
+    numbers = np.arange(parameters.n_places)
     places = parameters_from(numbers, parameters.n_components, parameters.blocks)
     parts = [places.weights[:, None], places.means, places.variances, places.covariances]
     return np.hstack(parts)
+
+
+def dependent_places(parameters: Parameters) -> Int:
+    """Places of the variances that follow from means, among all parameters."""
+    d, dependent = parameters.means.shape[-1], parameters.blocks.dependent
+    return component_places(parameters)[:, 1 + d + dependent].ravel()

@@ -27,8 +27,10 @@ import numpy as np
 from momentmix._typing import Float
 from momentmix.deprecation import RenamedAttribute
 from momentmix.errors import InputError
+from momentmix.fitting.conditions.identities import laws_without, new_means
 from momentmix.index_sets import colex_rank, index_sets, sets_without
 from momentmix.mixture.blocks import Blocks
+from momentmix.mixture.laws.law import Law
 from momentmix.mixture.mixture import Mixture, mixture_from
 from momentmix.mixture.prior import Structure
 from momentmix.rows.names import check_feature_names
@@ -69,6 +71,8 @@ class StandardMoments:
         Means of z_j³ z_k; row j runs over the other features k.
     two_squares : array of shape (C(n_features, 2),), optional
         Means of z_j² z_k², pairs in colex order.
+    laws : tuple of Law
+        Laws of standardized features that are not Gaussian within components.
     """
 
     n_features: int
@@ -87,6 +91,7 @@ class StandardMoments:
     powers: Float | None = None
     cubed: Float | None = None
     two_squares: Float | None = None
+    laws: tuple[Law, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "orders", tuple(np.asarray(x, float) for x in self.orders))
@@ -131,6 +136,22 @@ class StandardMoments:
             object.__setattr__(self, name, values)
 
     @property
+    def alone(self) -> Blocks:
+        """Blocks in which no Gaussian features are joined."""
+        return Blocks(self.n_features, laws=self.laws)
+
+    def with_laws(self, laws: tuple[Law, ...]) -> StandardMoments:
+        """The same where features have laws of their own, in the units of the data.
+
+        Means of products that these laws make linear combinations of others are left out: they
+        are NaN.
+        """
+        if not laws:
+            return self
+        own = Blocks(self.n_features, laws=laws).rescaled(self.shift, self.scale).laws
+        return replace(self, laws=own, **new_means(self, own))
+
+    @property
     def standard_range(self) -> tuple[Float, Float]:
         """Least and greatest value of each standardized feature."""
         low, high = self.minimum - self.shift, self.maximum - self.shift
@@ -148,7 +169,8 @@ class StandardMoments:
 
     def structure(self, floor: float, blocks: Blocks | None) -> Structure:
         """Blocks and floors of the features; the moments know the total covariances of blocks."""
-        if blocks is None or blocks.is_diagonal:
+        blocks = blocks or self.alone
+        if blocks.is_diagonal:
             return Structure(np.full(self.n_features, floor))
         return Structure.of_total(floor, blocks, self.total_covariance)
 
@@ -209,6 +231,7 @@ class StandardMoments:
             powers=None if self.powers is None else self.powers[:, kept],
             cubed=cubed,
             two_squares=two_squares,
+            laws=laws_without(self.laws, self.constant),
             **{name: getattr(self, name)[kept] for name in (*_BY_FEATURE, "columns")},
         )
 

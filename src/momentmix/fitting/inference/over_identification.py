@@ -334,7 +334,7 @@ def choose_conditions(
     n, d = moments.n_effective, moments.n_features
     limit = int(min(MOST_CONDITIONS, (3e10 / n_components) ** (1 / 3), max(n, FEWEST_CONDITIONS)))
     power = HIGHEST_POWER if 4 * d < limit // 2 else 4
-    blocks = blocks or Blocks(d)
+    blocks = blocks or moments.alone
     n_parameters = n_components * blocks.n_parameters - 1
     low_limit = max(limit // 2, limit - (power - 2) * d - limit // 4)
     conditions = build_conditions(moments, 3, 1, low_limit, rng, power)

@@ -141,7 +141,8 @@ def one_component(
     Features of one block have the covariances of all rows.
     """
     mean = moments.orders[1][None, :]
-    if blocks is not None and not blocks.is_diagonal:
+    blocks = blocks or moments.alone
+    if not blocks.is_diagonal:
         spread = spread_of(moments.total_covariance[None], blocks)
         start = Parameters(np.ones(1), mean, np.ones_like(mean), None, blocks).with_spread(spread)
         return moments.structure(floor, blocks).raised(start)
@@ -204,7 +205,7 @@ class _Search:
         self.moments, self.rng, self.floor, self.effort = moments, rng, floor, effort
         self.structure, self.n_threads = structure, n_threads
         self.r, d = n_components, moments.n_features
-        self.blocks = structure.blocks or Blocks(d)
+        self.blocks = structure.blocks or moments.alone
         self.n_parameters = n_components * self.blocks.n_parameters
         # Conditions: time is bounded, parameters over-determined.
         limit = max(4000, 4 * self.n_parameters)
