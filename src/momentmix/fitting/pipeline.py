@@ -160,7 +160,8 @@ def fit_robust(
     if choice is not None:
         notes.append(choice.note)
     tried = () if choice is None else choice.tried
-    return in_data_units(answer, all_columns, summary, notes, tried, context)
+    base = 0.0 if rows is None else mean_base_measure(rows, laws)
+    return in_data_units(answer, all_columns, summary, notes, tried, context, base)
 
 
 def read_moments(
@@ -502,6 +503,18 @@ def begin_moment_answer(
     return begin(answer, context.n_threads)
 
 
+def mean_base_measure(rows: Rows, laws: tuple[Law, ...]) -> float:
+    """Mean of log y! and its like over all rows, with the sign that it has in a log-density."""
+    own = [law for law in laws if law.has_base_measure]
+    if not own:
+        return 0.0
+    total = 0.0
+    for block in rows.blocks():
+        values = np.asarray(block, dtype=np.float64).T
+        total += sum(float(law.base_measure(values[list(law.features)]).sum()) for law in own)
+    return total / rows.n_rows
+
+
 # -- both -------------------------------------------------------------------------------------
 
 
@@ -512,10 +525,14 @@ def in_data_units(
     notes: list[str],
     tried: tuple[Trial, ...],
     context: FitContext,
+    base: float = 0.0,
 ) -> FitResult:
-    """The result: all columns, in the units of the data, the heaviest component first."""
+    """The result: all columns, in the units of the data, the heaviest component first.
+
+    `base` is the mean over all rows of what log-densities have beside linear functions of T(z).
+    """
     moments, floor = all_columns.truncated(answer.moments.order), context.variance_floor
-    place = (answer.moments.columns, moments.n_features, floor)
+    place = (answer.moments.columns, moments.n_features, floor, moments.laws)
     parameters, uncertainty = (
         answer.parameters.embedded(*place),
         answer.uncertainty.embedded(*place),
@@ -524,8 +541,10 @@ def in_data_units(
     order = np.argsort(-weights, kind="stable")
     mixture = mixture_from(replace(parameters, weights=weights)[order])
     # Log-densities of raw rows, not of standardized ones, and of the constant columns too.
-    units = float(np.log(moments.scale).sum())
-    units += 0.5 * float(np.log(2 * np.pi * floor)) * int(moments.constant.sum())
+    own = moments.alone.gaussian
+    units = float(np.log(moments.scale[own]).sum())
+    units += 0.5 * float(np.log(2 * np.pi * floor)) * int(moments.constant[own].sum())
+    units -= base
     log_likelihood, certificate = answer.diagnostics.log_likelihood, answer.diagnostics.certificate
     findings = find_constants(moments)
     if context.checked is not None:

@@ -99,15 +99,19 @@ class Blocks:
     @cached_property
     def single(self) -> Int:
         """Gaussian features that are blocks of their own."""
-        others = {j for law in self.laws for j in law.features}
-        alone = [b[0] for b in self.partition if len(b) == 1 and b[0] not in others]
-        return np.array(alone, dtype=np.int64)
+        return np.intersect1d(self.gaussian, self.single_or_law)
 
     @cached_property
     def single_or_law(self) -> Int:
         """Features that are not joined with others."""
         inside = {j for block in self.joined for j in block}
         return np.array([j for j in range(self.n_features) if j not in inside], dtype=np.int64)
+
+    @cached_property
+    def gaussian(self) -> Int:
+        """Features without a law of their own."""
+        others = {j for law in self.laws for j in law.features}
+        return np.array([j for j in range(self.n_features) if j not in others], dtype=np.int64)
 
     @cached_property
     def dependent(self) -> Int:

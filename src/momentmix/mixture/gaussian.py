@@ -259,6 +259,6 @@ def standardized_coefficients(parameters: Parameters) -> Standardized:
     covariances = np.ldexp(p.covariances, -(unit[j] + unit[k])) / (fraction[j] * fraction[k])
     blocks = p.blocks.rescaled(center, scale)
     table = coefficients(Parameters(p.weights, means, variances, covariances, blocks))
-    table[:, -1] -= np.log(scale).sum()  # density of y, not of z
+    table[:, -1] -= np.log(scale[p.blocks.gaussian]).sum()  # density of y, not of z
     table[p.weights == 0, -1] = -np.inf  # never the most probable
     return Standardized(center, scale, table)

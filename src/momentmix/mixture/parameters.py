@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
 from momentmix.mixture.blocks import Blocks, full_matrices
+from momentmix.mixture.laws.law import Law
 
 
 class HasParameters(Protocol):
@@ -124,15 +125,21 @@ class Parameters:
         parts = [self.weights, self.means.ravel(), self.variances.ravel(), self.covariances.ravel()]
         return np.concatenate(parts)
 
-    def embedded(self, columns: Int, n_features: int, variance: float) -> Parameters:
-        """The same features as `columns` among others, which have mean 0 and `variance`."""
+    def embedded(
+        self, columns: Int, n_features: int, variance: float, laws: tuple[Law, ...] = ()
+    ) -> Parameters:
+        """The same features as `columns` among others, which have mean 0 and `variance`.
+
+        `laws` are those of all features: laws may have more features than vary.
+        """
         if columns.size == n_features:
             return self
         means = np.zeros((self.n_components, n_features))
         variances = np.full_like(means, variance)
         means[:, columns], variances[:, columns] = self.means, self.variances
-        blocks = self.blocks.embedded(columns, n_features)
-        return Parameters(self.weights, means, variances, self.covariances, blocks)
+        blocks = replace(self.blocks.embedded(columns, n_features), laws=laws)
+        embedded = Parameters(self.weights, means, variances, self.covariances, blocks)
+        return embedded.completed()
 
     def restricted(self, features: Int) -> Parameters:
         """The same of some of the features, each at most once, in the order given."""

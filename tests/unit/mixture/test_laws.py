@@ -101,7 +101,8 @@ def test_density_is_linear_in_the_statistics(name: str) -> None:
             seen = rows[:, 1] == law.seen
             expected = np.full(50, np.log(1 - found.q))
             inner = stats.norm(found.mean[0], found.variance[0] ** 0.5).logpdf(rows[seen, 0])
-            expected[seen] = np.log(found.q) + inner
+            # The density is that of the raw feature.
+            expected[seen] = np.log(found.q) + inner - np.log(UNITS[name][1][0])
         else:
             rows, weights = rows_and_weights(name, law, m, v)
             rows, weights = rows[weights > 1e-12], weights[weights > 1e-12]

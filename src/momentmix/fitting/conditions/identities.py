@@ -6,17 +6,13 @@ where it is not seen, u·seen = u. Conditions on such products would be counted 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix._typing import Float, Int
-from momentmix.index_sets import index_sets, sets_without
+from momentmix._typing import Int
 from momentmix.mixture.laws.law import Law
 
-if TYPE_CHECKING:
-    from momentmix.fitting.conditions.standard_moments import StandardMoments
+_HIGHEST = 6  # power of a feature in a condition
 
 
 def laws_without(laws: tuple[Law, ...], constant: NDArray[np.bool_]) -> tuple[Law, ...]:
@@ -33,47 +29,37 @@ def laws_without(laws: tuple[Law, ...], constant: NDArray[np.bool_]) -> tuple[La
     return tuple(found)
 
 
-def new_means(moments: StandardMoments, laws: tuple[Law, ...]) -> dict[str, Any]:
-    """Means of products, NaN where a law makes them linear combinations of others.
+def indicators(n_features: int, laws: tuple[Law, ...], invert: bool = False) -> NDArray[np.bool_]:
+    """Which features have two values only, whatever they stand for, of shape (d,)."""
+    found = np.zeros(n_features, dtype=bool)
+    for law in laws:
+        squares = 2 * np.eye(len(law.features), dtype=np.int64)
+        found[list(law.features)] = ~law.is_new(squares)
+    return ~found if invert else found
+
+
+class NewProducts:
+    """Which products of features are no linear combinations of others.
 
     No product of two features of one law is new, nor are powers that `Law.is_new` denies.
     """
-    d = moments.n_features
-    owner = -1 - np.arange(d)  # a number of its own for each feature without a law
-    is_new = np.ones((7, d), dtype=bool)  # of the powers of each feature
-    for number, law in enumerate(laws):
-        owner[list(law.features)] = number
-        for place, j in enumerate(law.features):
-            exponents = np.zeros((7, len(law.features)), dtype=np.int64)
-            exponents[:, place] = np.arange(7)
-            is_new[:, j] = law.is_new(exponents)
 
-    def kept(values: Float, sets: Int, power: Any = True) -> Float:
-        apart = np.diff(np.sort(owner[sets], axis=-1), axis=-1).all(axis=-1)
-        return np.where(apart & power, values, np.nan)
+    def __init__(self, n_features: int, laws: tuple[Law, ...]) -> None:
+        self._laws = laws
+        self._owner = -1 - np.arange(n_features)  # a number of its own without a law
+        self._is_new = np.ones((_HIGHEST + 1, n_features), dtype=bool)  # of each feature's powers
+        for number, law in enumerate(laws):
+            self._owner[list(law.features)] = number
+            for place, j in enumerate(law.features):
+                exponents = np.zeros((_HIGHEST + 1, len(law.features)), dtype=np.int64)
+                exponents[:, place] = np.arange(_HIGHEST + 1)
+                self._is_new[:, j] = law.is_new(exponents)
 
-    def with_square(j: int, q: int) -> Int:
-        others = sets_without(d, q, j)
-        return np.hstack([np.full((len(others), 1), j), others])
-
-    found: dict[str, Any] = {
-        "orders": tuple(
-            kept(values, index_sets(d, s)) if s > 1 else values
-            for s, values in enumerate(moments.orders)
-        ),
-        "squared": tuple(
-            np.array([kept(values[j], with_square(j, q), is_new[2, j]) for j in range(d)]).reshape(
-                values.shape
-            )
-            for q, values in enumerate(moments.squared)
-        ),
-    }
-    if moments.powers is not None:
-        found["powers"] = np.where(is_new[3:], moments.powers, np.nan)
-    if moments.cubed is not None:
-        cubed = [kept(moments.cubed[j], with_square(j, 1), is_new[3, j]) for j in range(d)]
-        found["cubed"] = np.array(cubed).reshape(moments.cubed.shape)
-    if moments.two_squares is not None:
-        pairs = index_sets(d, 2)
-        found["two_squares"] = kept(moments.two_squares, pairs, is_new[2, pairs].all(axis=1))
-    return found
+    def mask(self, sets: Int, exponents: tuple[int, int]) -> NDArray[np.bool_]:
+        """Which of the products of features (n, t) are new; `exponents` of the first two."""
+        if not self._laws:
+            return np.ones(len(sets), dtype=bool)
+        found = np.diff(np.sort(self._owner[sets], axis=1), axis=1).all(axis=1)
+        for column, exponent in zip(sets.T, exponents, strict=False):
+            found &= self._is_new[exponent, column]
+        return np.asarray(found)

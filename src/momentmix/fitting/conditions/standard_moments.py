@@ -23,11 +23,12 @@ from math import comb
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from momentmix._typing import Float
 from momentmix.deprecation import RenamedAttribute
 from momentmix.errors import InputError
-from momentmix.fitting.conditions.identities import laws_without, new_means
+from momentmix.fitting.conditions.identities import indicators, laws_without
 from momentmix.index_sets import colex_rank, index_sets, sets_without
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.laws.law import Law
@@ -141,15 +142,14 @@ class StandardMoments:
         return Blocks(self.n_features, laws=self.laws)
 
     def with_laws(self, laws: tuple[Law, ...]) -> StandardMoments:
-        """The same where features have laws of their own, in the units of the data.
+        """The same where features have laws of their own, in the units of the data."""
+        blocks = Blocks(self.n_features, laws=laws)
+        return replace(self, laws=blocks.rescaled(self.shift, self.scale).laws)
 
-        Means of products that these laws make linear combinations of others are left out: they
-        are NaN.
-        """
-        if not laws:
-            return self
-        own = Blocks(self.n_features, laws=laws).rescaled(self.shift, self.scale).laws
-        return replace(self, laws=own, **new_means(self, own))
+    @property
+    def is_number(self) -> NDArray[np.bool_]:
+        """Which features are numbers or counts, and not indicators, of shape (d,)."""
+        return indicators(self.n_features, self.laws, invert=True)
 
     @property
     def standard_range(self) -> tuple[Float, Float]:

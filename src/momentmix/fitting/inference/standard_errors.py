@@ -34,6 +34,7 @@ from momentmix.fitting.conditions.derivative import (
 )
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.mixture import gaussian
+from momentmix.mixture.laws.law import Law
 from momentmix.mixture.parameters import (
     Parameters,
     component_places,
@@ -80,11 +81,17 @@ class Uncertainty:
         rows = parameters_from(numbers, e.n_components, e.blocks)[order].flat()
         return Uncertainty(self.estimate[order], self.factor[rows], self.on_log_scale)
 
-    def embedded(self, columns: NDArray[np.int64], n_features: int, variance: float) -> Uncertainty:
+    def embedded(
+        self,
+        columns: NDArray[np.int64],
+        n_features: int,
+        variance: float,
+        laws: tuple[Law, ...] = (),
+    ) -> Uncertainty:
         """The same features among others, known without error, as `Parameters.embedded`."""
         if columns.size == n_features:
             return self  # the factor may be large: no copy
-        estimate = self.estimate.embedded(columns, n_features, variance)
+        estimate = self.estimate.embedded(columns, n_features, variance, laws)
         size, r = estimate.flat().size, estimate.n_components
         places = parameters_from(np.arange(size), r, estimate.blocks)
         own = [places.means[:, columns], places.variances[:, columns], places.covariances]

@@ -166,6 +166,24 @@ class Finite(Law):
         p = self._allowed(self.probabilities(means))
         return np.array(self.points)[rng.choice(len(p), size=n, p=p)]
 
+    def positive(self, means: Float, variances: Float) -> tuple[Float, Float]:
+        """The probabilities."""
+        k = len(self.features)
+        slopes = np.zeros((k + 1, 2 * k))
+        slopes[:, :k] = self._inverse[:k].T
+        return self.probabilities(means), np.broadcast_to(slopes, (len(means), *slopes.shape))
+
+    def with_positive(self, values: Float, means: Float, variances: Float) -> tuple[Float, Float]:
+        """Means and variances of other probabilities, whose sum need not be 1."""
+        return self.of_probabilities(self._allowed(values))
+
+    def quadrature(
+        self, place: int, means: Float, variances: Float, degree: int
+    ) -> tuple[Float, Float]:
+        """The outcomes."""
+        p = self._allowed(self.probabilities(means))
+        return np.broadcast_to(np.array(self.points)[:, place], p.shape), p
+
     def is_new(self, exponents: Int) -> NDArray[np.bool_]:
         """Only the features themselves: every function of the outcome is linear in them."""
         return np.asarray(exponents.sum(axis=1) <= 1)

@@ -11,7 +11,8 @@
 
 Every law here is an exponential family with the statistics z and z², so that densities are linear
 in T(z) of `momentmix.mixture.gaussian`, and one matrix product serves all of them. A law knows the
-units of its features: `rescaled` gives that of (z − shift) / scale.
+units of its features: `rescaled` gives that of (z − shift) / scale. Densities are those of the
+features in the units of the data, whatever the units of z.
 """
 
 from __future__ import annotations
@@ -66,6 +67,11 @@ class Law(ABC):
         """Features that tell components apart: all but those that say whether a cell is seen."""
         return len(self.features)
 
+    @property
+    def has_base_measure(self) -> bool:
+        """Whether `base_measure` differs from 0."""
+        return False
+
     def at(self, features: tuple[int, ...]) -> Self:
         """The same law of features with other numbers."""
         return replace(self, features=features)
@@ -115,6 +121,20 @@ class Law(ABC):
     @abstractmethod
     def sample(self, means: Float, variances: Float, n: int, rng: np.random.Generator) -> Float:
         """Features (n, k) drawn from the law with means (k,) and variances (k,)."""
+
+    @abstractmethod
+    def positive(self, means: Float, variances: Float) -> tuple[Float, Float]:
+        """Numbers that are positive in every law of this kind, (r, n), by (μ, v), (r, n, 2k)."""
+
+    @abstractmethod
+    def with_positive(self, values: Float, means: Float, variances: Float) -> tuple[Float, Float]:
+        """Means and variances where these numbers are others."""
+
+    @abstractmethod
+    def quadrature(
+        self, place: int, means: Float, variances: Float, degree: int
+    ) -> tuple[Float, Float]:
+        """Values of one feature and weights, (r, n) each, exact for polynomials of this degree."""
 
     @abstractmethod
     def is_new(self, exponents: Int) -> NDArray[np.bool_]:

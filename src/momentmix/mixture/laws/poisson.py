@@ -21,6 +21,8 @@ from momentmix._typing import Float, Int
 from momentmix.mixture.laws.law import PSEUDO_ROWS, Law, Prior, padded
 
 _LEAST_MEAN = 1e-6  # counts; its logarithm stays finite
+_REACH = 9.0  # deviations from the mean beyond which no count has a weight that matters
+_MOST_COUNTS = 2000  # in a sum over counts
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,11 @@ class Poisson(Law):
 
     shift: float = 0.0
     scale: float = 1.0
+
+    @property
+    def has_base_measure(self) -> bool:
+        """−log y! does not depend on the component."""
+        return True
 
     def rescaled(self, shift: Float, scale: Float) -> Self:
         """The law of (z − shift) / scale."""
@@ -118,6 +125,32 @@ class Poisson(Law):
     def sample(self, means: Float, variances: Float, n: int, rng: np.random.Generator) -> Float:
         """Features drawn from the law."""
         return np.asarray((rng.poisson(self.rates(means), size=(n, 1)) - self.shift) / self.scale)
+
+    def positive(self, means: Float, variances: Float) -> tuple[Float, Float]:
+        """The mean count."""
+        slopes = np.zeros((len(means), 1, 2))
+        slopes[:, 0, 0] = self.scale
+        return self.rates(means)[:, None], slopes
+
+    def with_positive(self, values: Float, means: Float, variances: Float) -> tuple[Float, Float]:
+        """Mean and variance of another mean count."""
+        return self.completed((values - self.shift) / self.scale, variances)
+
+    def quadrature(
+        self, place: int, means: Float, variances: Float, degree: int
+    ) -> tuple[Float, Float]:
+        """Counts from the least to the largest that occur; of many some, evenly spaced."""
+        rates = self.rates(means)
+        reach = _REACH * np.sqrt(rates) + _REACH**2
+        low, high = np.maximum(np.floor(rates - reach), 0.0), np.ceil(rates + reach)
+        n = int(min(_MOST_COUNTS, (high - low).max() + 1))
+        steps = np.maximum(1.0, np.ceil((high - low) / (n - 1)))
+        counts = low[:, None] + steps[:, None] * np.arange(n)
+        rates = rates[:, None]
+        logs = counts * np.log(rates) - rates - gammaln(counts + 1.0)
+        weights = np.exp(logs)
+        weights /= weights.sum(axis=1, keepdims=True)
+        return np.asarray((counts - self.shift) / self.scale), weights
 
     def is_new(self, exponents: Int) -> NDArray[np.bool_]:
         """Every power says something of the law of the counts."""

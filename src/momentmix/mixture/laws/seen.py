@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
 import numpy as np
+from numpy.polynomial.hermite_e import hermegauss
 from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
@@ -39,7 +40,16 @@ class _Value(NamedTuple):
 
 @dataclass(frozen=True)
 class GaussianValue(Law):
-    """One Gaussian feature with a variance of its own: the value of `Seen`."""
+    """One Gaussian feature with a variance of its own: the value of `Seen`.
+
+    Parameters
+    ----------
+    features : tuple of one int
+    unit : float
+        Of the feature, in the units of the data, which the density is that of.
+    """
+
+    unit: float = 1.0
 
     @property
     def free(self) -> tuple[bool, ...]:
@@ -47,8 +57,8 @@ class GaussianValue(Law):
         return (True,)
 
     def rescaled(self, shift: Float, scale: Float) -> Self:
-        """A Gaussian is one in all units."""
-        return self
+        """The law of (z − shift) / scale."""
+        return replace(self, unit=self.unit * float(scale[0]))
 
     def without(self, place: int, value: float) -> Law | None:
         """Nothing is left of a constant feature."""
@@ -61,7 +71,8 @@ class GaussianValue(Law):
     def coefficients(self, means: Float, variances: Float) -> Float:
         """The log-density as a linear function of (z, z², 1)."""
         m, v = means[..., 0], variances[..., 0]
-        return np.stack([m / v, -0.5 / v, -0.5 * (m**2 / v + np.log(2 * np.pi * v))], axis=-1)
+        constant = -0.5 * (m**2 / v + np.log(2 * np.pi * v)) - np.log(self.unit)
+        return np.stack([m / v, -0.5 / v, constant], axis=-1)
 
     def m_step(
         self, counts: Float, sums: Float, squares: Float, prior: Prior
@@ -116,6 +127,24 @@ class GaussianValue(Law):
         """Features drawn from the law."""
         return means + np.sqrt(variances) * rng.standard_normal((n, 1))
 
+    def positive(self, means: Float, variances: Float) -> tuple[Float, Float]:
+        """The variance."""
+        slopes = np.zeros((len(means), 1, 2))
+        slopes[:, 0, 1] = 1.0
+        return variances, slopes
+
+    def with_positive(self, values: Float, means: Float, variances: Float) -> tuple[Float, Float]:
+        """The same mean with another variance."""
+        return means, values
+
+    def quadrature(
+        self, place: int, means: Float, variances: Float, degree: int
+    ) -> tuple[Float, Float]:
+        """Gauss's points."""
+        points, weights = hermegauss(degree // 2 + 1)
+        values = means + np.sqrt(variances) * points
+        return values, np.broadcast_to(weights / weights.sum(), values.shape)
+
     def is_new(self, exponents: Int) -> NDArray[np.bool_]:
         """Every power says something of the law of the values."""
         return np.ones(len(exponents), dtype=bool)
@@ -159,6 +188,11 @@ class Seen(Law):
     def n_values(self) -> int:
         """The second feature may be the same in all components."""
         return 1
+
+    @property
+    def has_base_measure(self) -> bool:
+        """As the value has."""
+        return self.value.has_base_measure
 
     def at(self, features: tuple[int, ...]) -> Self:
         """The same law of features with other numbers."""
@@ -340,6 +374,35 @@ class Seen(Law):
         values = self.value.sample(found.mean, found.variance, int(is_seen.sum()), rng)
         rows[is_seen, 0] = values[:, 0]
         return rows
+
+    def positive(self, means: Float, variances: Float) -> tuple[Float, Float]:
+        """Probabilities of being seen and of being missing, and what is positive in the value."""
+        found = self.value_of(means, variances)
+        chain = self._chain(found, means)
+        own, slopes = self.value.positive(found.mean, found.variance)
+        q = found.q[:, None]
+        by_seen = chain[:, 2:]
+        return np.hstack([q, 1 - q, own]), np.concatenate(
+            [by_seen, -by_seen, slopes @ chain[:, :2]], axis=1
+        )
+
+    def with_positive(self, values: Float, means: Float, variances: Float) -> tuple[Float, Float]:
+        """Means and variances where these numbers are others."""
+        found = self.value_of(means, variances)
+        mean, variance = self.value.with_positive(values[:, 2:], found.mean, found.variance)
+        q = np.maximum(values[:, :2], LEAST_PROBABILITY)
+        return self.completed(*self.features_of(_Value(q[:, 0] / q.sum(axis=1), mean, variance)))
+
+    def quadrature(
+        self, place: int, means: Float, variances: Float, degree: int
+    ) -> tuple[Float, Float]:
+        """Points of the value, and the one where it is missing."""
+        found = self.value_of(means, variances)
+        q, missing = found.q[:, None], np.full((len(means), 1), self.missing[place])
+        if place == 1:
+            return np.hstack([missing, np.full_like(missing, self.seen)]), np.hstack([1 - q, q])
+        points, weights = self.value.quadrature(0, found.mean, found.variance, degree)
+        return np.hstack([missing, points]), np.hstack([1 - q, q * weights])
 
     def is_new(self, exponents: Int) -> NDArray[np.bool_]:
         """Powers of the value, or whether it is seen: u s and s² are combinations of u, s and 1."""
