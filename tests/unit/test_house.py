@@ -24,6 +24,7 @@ LAYERS = [
     {"rows.protocol"},
     {"rows.csv"},
     {"rows"},
+    {"schema"},
     {"tensor"},
     {"mixture", "summary.layout"},
     {"summary.kernels"},
