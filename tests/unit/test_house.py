@@ -25,6 +25,7 @@ LAYERS = [
     {"rows.protocol"},
     {"rows.csv"},
     {"rows"},
+    {"schema"},
     {"tensor"},
     {"mixture", "summary.layout"},
     {"summary.kernels"},
