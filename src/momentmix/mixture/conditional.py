@@ -20,7 +20,7 @@ import numpy as np
 
 from momentmix._typing import Float, Int
 from momentmix.errors import InputError, InputTypeError
-from momentmix.mixture.gaussian_block import Regression
+from momentmix.mixture.gaussian_block import GaussianBlock, Regression
 from momentmix.mixture.parameters import Parameters
 from momentmix.rows.arrays import is_foreign, to_numpy
 from momentmix.rows.containers import frame_names, is_frame
@@ -118,5 +118,6 @@ def conditional_means(mixture: Mixture, rows: Any, known: Sequence[int | str] | 
 
 def _regressions(mixture: Mixture, known: Int) -> list[Regression]:
     """What known columns say of the others, in each block that has both."""
-    found = (block.regression(known) for block in mixture.blocks if len(block.columns) > 1)
+    gaussian = (block for block in mixture.blocks if isinstance(block, GaussianBlock))
+    found = (block.regression(known) for block in gaussian if len(block.columns) > 1)
     return [regression for regression in found if regression is not None]

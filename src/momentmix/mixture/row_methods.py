@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix._typing import Float
 from momentmix.errors import InputError, InputTypeError
 from momentmix.mixture.density import Density, Reduction, log_sums, most_probable, posteriors
 from momentmix.mixture.gaussian import sample
 from momentmix.mixture.parameters import Parameters
-from momentmix.rows.arrays import check_real, is_foreign, namespace
+from momentmix.mixture.tables.rows import TableDensity
+from momentmix.rows.arrays import check_real, is_foreign, namespace, on_device_of
 from momentmix.rows.validation import rows_for
+from momentmix.schema.schema import Schema
 
 
 def _checked_labels(labels: Any) -> Any:
@@ -34,9 +35,14 @@ class RowMethods:
 
     feature_names: tuple[str, ...] | None
     parameters: Parameters
+    schema: Schema | None = None
 
     def _map_rows(self, rows: Any, reduce: Reduction) -> Any:
         """`reduce` of log ω_i + log p_i(y) of each row, in the library of the rows."""
+        if self.schema is not None:
+            self._check_variances()
+            values = self._table_density(self.schema).map_rows(rows, reduce)
+            return on_device_of(values, rows, namespace(rows)) if is_foreign(rows) else values
         if is_foreign(rows):
             self._check_density(rows)
             check_real(rows)
@@ -56,9 +62,15 @@ class RowMethods:
                 f"rows must have shape (n_rows, {d}), one column per feature of the "
                 f"mixture; got {tuple(array.shape)}."
             )
+        self._check_variances()
+
+    def _check_variances(self) -> None:
+        """Raise where a variance is 0."""
+        p = self.parameters
         if (p.variances == 0).any():
             i, j = np.argwhere(p.variances == 0)[0]
-            feature = j if self.feature_names is None else ascii(self.feature_names[j])
+            names = self.feature_names if self.schema is None else self.schema.feature_names
+            feature = j if names is None else ascii(names[j])
             raise InputError(
                 f"component {i} has variance 0 in feature {feature}, so it has no density there; "
                 "fit with a variance floor, or use with_variance_floor()."
@@ -84,11 +96,18 @@ class RowMethods:
                 "with a variance floor, or use with_variance_floor()."
             ) from None
 
+    def _table_density(self, schema: Schema) -> TableDensity:
+        return TableDensity(self.parameters, schema, self._density())
+
     def log_prob(self, rows: Any) -> Any:
         """Log-density of each row, of shape (n_rows,).
 
         The columns of a data frame are matched by name, and NaN stands for masked numbers, which
         give NaN; so for `responsibilities`. `predict` refuses NaN.
+
+        Where the mixture has a `schema`, the rows are the table's, with missing cells: the
+        probability of being seen is part of the density of columns that have it, and other missing
+        cells are left out of the density, which is then that of the other columns.
 
         Rows of another array library (torch, CuPy, JAX, …) give an array of that library, computed
         in float64 where the rows lie; so do `responsibilities` and `predict`.
@@ -113,6 +132,11 @@ class RowMethods:
 
     def sample(
         self, n_rows: int, random_state: int | np.random.Generator | None = None
-    ) -> tuple[Float, NDArray[np.int64]]:
-        """Draw rows and the component of each, of shapes (n_rows, n_features) and (n_rows,)."""
-        return sample(self.parameters, n_rows, np.random.default_rng(random_state))
+    ) -> tuple[Any, NDArray[np.int64]]:
+        """Draw rows and the component of each, of shapes (n_rows, n_features) and (n_rows,).
+
+        Where the mixture has a `schema`, the rows are a dict of columns by name, or an array where
+        they have no names: levels as labels, NaN or None for missing cells.
+        """
+        rows, labels = sample(self.parameters, n_rows, np.random.default_rng(random_state))
+        return rows if self.schema is None else self.schema.decode(rows), labels
