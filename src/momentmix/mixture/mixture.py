@@ -47,8 +47,10 @@ from momentmix.mixture.tables.block_features import (
     renamed,
     schema_of,
     selected,
+    with_floor,
     with_names,
 )
+from momentmix.mixture.tables.conditioning import blocks_given, expected_columns
 from momentmix.rows.names import check_feature_names
 from momentmix.schema.schema import Schema
 from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
@@ -206,22 +208,25 @@ class Mixture(RowMethods):
         """The mixture of some of the columns, by number or name: their marginal law."""
         numbers = self._numbers(columns)
         if self.schema is not None:
-            part = Schema(tuple(self.schema.columns[j] for j in numbers))
-            return _of_blocks(self.weights, selected(self._blocks, numbers), part)
+            return _of_blocks(self.weights, selected(self._blocks, numbers), self._part(numbers))
         return mixture_from(self.parameters.restricted(numbers), self._names(numbers))
 
     def marginal(self, features: Sequence[int | str]) -> Mixture:
         """The same as `select`."""
         return self.select(features)
 
-    def condition(self, values: Mapping[int | str, float]) -> Mixture:
+    def condition(self, values: Mapping[int | str, Any]) -> Mixture:
         """The mixture of the other columns, given the values of some in one row.
 
         Parameters
         ----------
         values : dict, or a row of a data frame
-            Value by number or name of the known column.
+            Value by number or name of the known column. Where the mixture has a `schema`, levels
+            too, and a column with a missing value (None, NaN) is not known.
         """
+        if self.schema is not None:
+            given = blocks_given(self, values)
+            return _of_blocks(given.weights, given.blocks, self._part(given.others))
         p, others = given_values(self, values)
         return mixture_from(p, self._names(others))
 
@@ -238,8 +243,12 @@ class Mixture(RowMethods):
         Returns
         -------
         array of shape (n_rows, n_features − n_known)
-            The columns that are not known, in their order; NaN where a row holds NaN.
+            The columns that are not known, in their order; NaN where a row holds NaN. Where the
+            mixture has a `schema`, missing cells are not known, probabilities of the second level
+            stand for yes/no answers, and NaN for categories.
         """
+        if self.schema is not None:
+            return expected_columns(self, rows, known)
         return conditional_means(self, rows, known)
 
     def align(self, other: Mixture) -> Mixture:
@@ -260,8 +269,11 @@ class Mixture(RowMethods):
         """The same mixture with every variance at least `floor` (a number or one per feature).
 
         In a block of several columns no combination of them varies less than it would with
-        independent columns of these variances; the floor must be positive there.
+        independent columns of these variances; the floor must be positive there. Only Gaussian
+        columns have variances of their own.
         """
+        if self.schema is not None:
+            return _of_blocks(self.weights, with_floor(self._blocks, floor), self.schema)
         structure = Structure.of_variances(np.asarray(floor), self.parameters.blocks)
         return mixture_from(structure.raised(self.parameters), self.feature_names)
 
@@ -279,6 +291,10 @@ class Mixture(RowMethods):
 
     def _numbers(self, columns: Sequence[int | str]) -> Int:
         return column_numbers(columns, self.n_features, self.feature_names)
+
+    def _part(self, numbers: Int) -> Schema:
+        """The schema of some columns."""
+        return Schema(tuple(self.columns[j] for j in numbers))
 
     def _names(self, numbers: Int) -> tuple[str, ...] | None:
         names = self.feature_names

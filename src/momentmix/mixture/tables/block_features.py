@@ -17,10 +17,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from momentmix._typing import Float, Int
 from momentmix.errors import InputError, InputTypeError
 from momentmix.mixture.blocks import Blocks, matrices_of
+from momentmix.mixture.checks import real_array
 from momentmix.mixture.column_laws import laws_of
 from momentmix.mixture.gaussian_block import GaussianBlock
 from momentmix.mixture.laws.finite import LEAST_PROBABILITY, Finite
@@ -28,6 +30,7 @@ from momentmix.mixture.laws.law import Law
 from momentmix.mixture.laws.poisson import Poisson
 from momentmix.mixture.laws.seen import Seen
 from momentmix.mixture.parameters import Parameters
+from momentmix.mixture.prior import Structure
 from momentmix.mixture.tables.family_blocks import (
     BernoulliBlock,
     CategoricalBlock,
@@ -241,6 +244,11 @@ def selected(blocks: Sequence[Block], numbers: Int) -> tuple[Block, ...]:
     return tuple(sorted(found, key=lambda block: block.columns))
 
 
+def complete_schema(columns: Sequence[Column]) -> Schema:
+    """The schema of columns without missing cells, whose features are the values themselves."""
+    return Schema(tuple(replace(column, has_missing=False, center=0.0) for column in columns))
+
+
 def renamed(schema: Schema, names: Sequence[str] | None) -> Schema:
     """The schema with other names of its columns, or none."""
     if names is None:
@@ -256,6 +264,28 @@ def with_names(blocks: Sequence[Block], names: Sequence[str] | None) -> tuple[Bl
         block.at(block.columns, None if names is None else tuple(names[j] for j in block.columns))
         for block in blocks
     )
+
+
+def with_floor(blocks: Sequence[Block], floor: ArrayLike) -> tuple[Block, ...]:
+    """The blocks with variances of Gaussian columns of at least `floor`, one or one a column."""
+    n_columns = sum(len(block.columns) for block in blocks)
+    floors = real_array("floor", floor)
+    if floors.ndim and floors.shape != (n_columns,):
+        raise InputError(f"floor must be a number, or {n_columns} numbers, one for each column.")
+    floors = np.broadcast_to(floors, (n_columns,))
+    return tuple(
+        _raised(block, floors[list(block.columns)]) if isinstance(block, GaussianBlock) else block
+        for block in blocks
+    )
+
+
+def _raised(block: GaussianBlock, floors: Float) -> GaussianBlock:
+    k = len(floors)
+    if k == 1:
+        return replace(block, covariances=np.maximum(block.covariances, floors[0]))
+    alone = block.at(tuple(range(k)), None)
+    p = parameters_of(np.ones(block.n_components), [alone], Schema((Column(None),) * k))
+    return replace(block, covariances=Structure.of_variances(floors, p.blocks).raised(p).matrices)
 
 
 # -- all columns --------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.density import Density, Reduction, log_sums
 from momentmix.mixture.gaussian import central_densities
 from momentmix.mixture.parameters import Parameters
+from momentmix.mixture.tables.patterns import rows_by_pattern
 from momentmix.schema.cells import CellTable, read_cells
 from momentmix.schema.encoding import Encoded, encode_cells
 from momentmix.schema.schema import Schema
@@ -55,7 +56,7 @@ class TableDensity:
 
     def map_rows(self, rows: Any, reduce: Reduction) -> NDArray[Any]:
         """`reduce` of the joint densities of each row, of shape (n_rows,) or (n_rows, r)."""
-        blocks = encoded_blocks(self.schema, rows)
+        blocks = encoded_blocks(self.schema, rows, rows_at_a_time(self.schema))
         parts = [self.map_encoded(encoded, reduce) for encoded in blocks]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
@@ -172,29 +173,17 @@ def _with_indicators(density: Density, constants: Float) -> Density:
     )
 
 
-def rows_by_pattern(
-    left_out: NDArray[np.bool_], chosen: NDArray[np.bool_]
-) -> Iterator[tuple[NDArray[np.bool_], Int]]:
-    """Patterns of missing cells (n_columns,), and which of the chosen rows have each."""
-    rows = np.flatnonzero(chosen)
-    if not left_out.shape[1] or not rows.size:
-        if rows.size:
-            yield np.zeros(0, dtype=bool), rows
-        return
-    patterns, group = np.unique(left_out[rows], axis=0, return_inverse=True)
-    group = group.ravel()
-    ends = np.cumsum(np.bincount(group))[:-1]
-    members = np.split(rows[np.argsort(group, kind="stable")], ends)
-    yield from zip(patterns, members, strict=True)
-
-
 # -- tables → features, block by block ----------------------------------------------------------
 
 
-def encoded_blocks(schema: Schema, rows: Any) -> Iterator[Encoded]:
-    """The rows of a table in memory as features, some at a time."""
+def rows_at_a_time(schema: Schema) -> int:
+    """Number of rows whose features take little memory."""
+    return max(1, _ENTRIES // schema.n_features)
+
+
+def encoded_blocks(schema: Schema, rows: Any, step: int) -> Iterator[Encoded]:
+    """The rows of a table in memory as features, `step` at a time."""
     table = read_cells(rows, schema.column_names, schema.n_columns, "the mixture")
-    step = max(1, _ENTRIES // schema.n_features)
     if table.n_rows <= step:
         yield encode_cells(schema.columns, table)
         return
