@@ -232,13 +232,12 @@ def read_model(data):
     need(len(data) <= 2**30)
     m = parsed(data)
     need(isinstance(m, dict) and m.get("format") == "momentmix.DiagonalMixture")
-    need(type(m.get("version")) is int and m["version"] in (1, 2))
+    need(type(m.get("version")) is int and m["version"] in (1, 2, 3))
+    if m["version"] == 3:
+        return read_table_model(m)
     need(("blocks" in m) == (m["version"] == 2))
     need(set(m) <= {*MODEL_KEYS, "blocks"} and isinstance(m.get("fit", {}), dict))
-    need(isinstance(m.get("weights"), list) and m["weights"])
-    r = len(m["weights"])
-    listed(m["weights"], r, lambda w: number(w) and w >= 0)
-    need(abs(sum(Fraction(w) for w in m["weights"]) - 1) <= Fraction(1, 10**9))
+    r = check_weights(m.get("weights"))
     for key, low in (("means", -inf), ("variances", 0)):
         listed(m.get(key), r, lambda row: isinstance(row, list))
         for row in m[key]:
@@ -249,6 +248,132 @@ def read_model(data):
         check_blocks(m)
     need("sha256" not in m or m["sha256"] == checksum(m))
     return m["weights"], m["means"], m["variances"], m.get("feature_names"), m.get("blocks")
+
+
+def check_weights(weights):
+    """Number of components."""
+    need(isinstance(weights, list) and weights)
+    listed(weights, len(weights), lambda w: number(w) and w >= 0)
+    need(abs(sum(Fraction(w) for w in weights) - 1) <= Fraction(1, 10**9))
+    return len(weights)
+
+
+PARAMETERS = {"gaussian": ["means", "covariances"], "poisson": ["rates"]}
+PARAMETERS |= {"bernoulli": ["probabilities"], "categorical": ["probabilities"]}
+
+
+def read_table_model(m):
+    """Weights, columns of the schema, and blocks of a model of version 3."""
+    need(set(m) <= {"format", "version", "weights", "schema", "blocks", "fit", "sha256"})
+    need(isinstance(m.get("fit", {}), dict))
+    r, columns = check_weights(m.get("weights")), check_columns(m.get("schema"))
+    need(isinstance(m.get("blocks"), list) and all(isinstance(b, dict) for b in m["blocks"]))
+    places = []
+    for block in m["blocks"]:
+        need(isinstance(block.get("family"), str) and block["family"] in PARAMETERS)
+        keys = PARAMETERS[block["family"]]
+        need(set(block) == {"columns", "family", *keys, "seen"})
+        own = block["columns"]
+        need(isinstance(own, list) and own and all(whole(j, 0, len(columns) - 1) for j in own))
+        need(all(a < b for a, b in pairwise(own)))
+        places.append(own)
+        check_family(block, [columns[j] for j in own], r)
+    in_blocks = sorted(j for own in places for j in own)
+    need(places == sorted(places) and in_blocks == list(range(len(columns))))
+    need("sha256" not in m or m["sha256"] == table_checksum(m, columns))
+    return m["weights"], columns, m["blocks"]
+
+
+def check_columns(schema):
+    """The columns of a schema."""
+    need(isinstance(schema, dict) and set(schema) == {"columns"})
+    columns = schema["columns"]
+    need(isinstance(columns, list) and columns)
+    for c in columns:
+        need(isinstance(c, dict))
+        need(set(c) == {"name", "family", "levels", "has_missing", "center"})
+        need(isinstance(c["family"], str) and c["family"] in PARAMETERS)
+        need(type(c["has_missing"]) is bool and number(c["center"]))
+        need(not c["center"] or (c["family"] == "gaussian" and c["has_missing"]))
+        levels = c["levels"]
+        need(isinstance(levels, list) and len(set(map(repr, levels))) == len(levels))
+        strings = all(isinstance(x, str) for x in levels)
+        need(strings or all(type(x) in (int, bool) and abs(x) <= 2**53 for x in levels))
+        need(len(set(levels)) == len(levels))
+        if strings:
+            check_names(levels, len(levels))
+        sizes = {"bernoulli": (2, 2), "categorical": (2, inf)}.get(c["family"], (0, 0))
+        need(sizes[0] <= len(levels) <= sizes[1])
+    names = [c["name"] for c in columns]
+    if names != [None] * len(names):
+        check_names(names, len(names))
+    need(any(c["family"] != "gaussian" or c["has_missing"] for c in columns))
+    return columns
+
+
+def check_family(block, columns, r):
+    """The numbers of a block, null where a component never sees the column."""
+    family, k, seen = block["family"], len(columns), block["seen"]
+    need(all(c["family"] == family for c in columns))
+    need(all(c["has_missing"] == (seen is not None) for c in columns))
+    need(k == 1 or (family == "gaussian" and seen is None))
+    if seen is not None:
+        listed(seen, r, lambda q: number(q) and 0 <= q <= 1)
+        need(any(q >= 1e-6 for q in seen))
+    for i in range(r):
+        never = seen is not None and seen[i] < 1e-6
+        for key in PARAMETERS[family]:
+            listed(block[key], r, lambda x: True)
+            value = block[key][i]
+            if never:
+                need(value in (None, [None] * len(columns[0]["levels"]), [None], [[None]]))
+            elif key == "rates":
+                need(number(value) and 0 <= value <= 2**53)
+            elif family == "bernoulli":
+                need(number(value) and 0 <= value <= 1)
+            elif family == "categorical":
+                listed(value, len(columns[0]["levels"]), lambda p: number(p) and p >= 0)
+                need(abs(sum(value) - 1) <= 1e-9)
+            elif key == "means":
+                listed(value, k, number)
+            else:
+                listed(value, k, lambda row: isinstance(row, list))
+                for row in value:
+                    listed(row, k, number)
+                need(all(value[a][b] == value[b][a] for a in range(k) for b in range(k)))
+                variances = [float(value[a][a]) for a in range(k)]
+                need(min(variances) >= 0)
+                check_correlations(value, variances)
+
+
+def table_checksum(m, columns):
+    """Of weights, columns, centers and the numbers of the blocks; null is NaN."""
+
+    def compact(value):
+        return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+
+    def numbers(rows):
+        data = b"".join(
+            bytes.fromhex("000000000000f87f") if x is None else struct.pack("<d", x)
+            for row in rows
+            for x in row
+        )
+        return struct.pack("<QQ", len(rows), len(rows[0])) + data
+
+    data = numbers([m["weights"]])
+    data += compact([{k: v for k, v in c.items() if k != "center"} for c in columns])
+    data += numbers([[c["center"] for c in columns]])
+    for block in m["blocks"]:
+        data += compact([block["columns"], block["family"]])
+        for key in (*PARAMETERS[block["family"]], "seen"):
+            table = block[key]
+            if key == "covariances":
+                table = [[x for row in matrix for x in row] for matrix in table]
+            if table is not None:
+                data += numbers(table if isinstance(table[0], list) else [table])
+    if "fit" in m:
+        data += compact(m["fit"])
+    return hashlib.sha256(data).hexdigest()
 
 
 def check_blocks(m):

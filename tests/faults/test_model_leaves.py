@@ -11,6 +11,8 @@ import pytest
 import momentmix as mm
 from momentmix.errors import ModelFileError, MomentmixError
 from momentmix.fitting.record import load_fit
+from momentmix.mixture.gaussian_block import GaussianBlock
+from momentmix.mixture.tables.family_blocks import BernoulliBlock, CategoricalBlock, PoissonBlock
 
 mpl.use("Agg")
 
@@ -116,6 +118,65 @@ def test_every_value_replaced_by_every_other(request, name, rows, tmp_path):
                 assert_usable(mixture, rows)
     assert n_refused > 900
     assert n_loaded > 100
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """A model of a table: every family, with and without missing cells."""
+    blocks = [
+        GaussianBlock.of([1.0, 9.0], [1.0, 4.0], "a", seen=[0.5, 1.0]),
+        GaussianBlock.of(np.zeros((2, 2)), [np.eye(2) + 0.5] * 2, ("b", "c")),
+        BernoulliBlock([0.25, 0.5], ("no", "yes"), names="d"),
+        CategoricalBlock(
+            [[0.5, 0.25, 0.25], [0.1, 0.1, 0.8]], (1, 2, 3), names="e", seen=[0.9, 0.1]
+        ),
+        PoissonBlock([1.0, 5.0], names="f"),
+    ]
+    path = tmp_path_factory.mktemp("table") / "model.json"
+    mm.Mixture.from_blocks([0.25, 0.75], blocks).save(path)
+    found = json.loads(path.read_text())
+    del found["sha256"]
+    return found
+
+
+def all_places(value, place=()):
+    """Where every object, list and leaf of a document stands."""
+    yield place
+    for key in (
+        value if isinstance(value, dict) else range(len(value) if isinstance(value, list) else 0)
+    ):
+        yield from all_places(value[key], (*place, key))
+
+
+def test_every_value_of_a_table_replaced_by_every_other(table, tmp_path):
+    path, n_refused, n_loaded = tmp_path / "model.json", 0, 0
+    for place in all_places(table):
+        for text in NASTY:
+            path.write_text(replaced(table, place, text))
+            mixture, message = outcome(lambda: mm.Mixture.load(path))
+            if mixture is None:
+                assert message.isprintable()
+                assert str(path) in message
+                assert len(message) < 900, place
+                n_refused += 1
+                continue
+            n_loaded += 1
+            json.dumps(mixture.to_dict(), allow_nan=False)
+            assert_table_is_usable(mixture)
+    assert n_refused > 1500
+    assert n_loaded > 100
+
+
+def assert_table_is_usable(mixture):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        drawn = mixture.sample(5, 0)[0]
+        found, message = outcome(lambda: (mixture.log_prob(drawn), mixture.predict(drawn)))
+    if found is None:
+        assert re.search("variance 0|beyond the range of double|singular|stay below 2", message)
+        return
+    assert not np.isnan(found[0]).any()
+    assert set(found[1]) <= {0, 1}
 
 
 def assert_usable(mixture, rows):

@@ -3,13 +3,16 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 from campaigns.strangers_reader import read_model
+from scipy import stats
 
-from momentmix import DiagonalMixture
+from momentmix import DiagonalMixture, Mixture
 from momentmix.fitting.record import load_fit, save_fit
 
 FILE = Path(__file__).parent / "fitted_model_v1.json"
 RECORD_2 = Path(__file__).parent / "fitted_model_record_v2.json"
+TABLE = Path(__file__).parent / "table_model_v3.json"
 JOINED = Path(__file__).parent / "fitted_model_v2.json"
 
 
@@ -61,3 +64,20 @@ def test_joined_columns_of_version_2(tmp_path):
     assert (tmp_path / "again.json").read_bytes() == JOINED.read_bytes()
     *_, blocks = read_model(JOINED.read_bytes())  # by the stranger, with the checksum
     assert blocks[0]["columns"] == [0, 2]
+
+
+def test_the_table_of_version_3():
+    mixture = Mixture.load(TABLE)
+    np.testing.assert_array_equal(mixture.weights, [0.625, 0.375])
+    expected = [[31.5, 0.0, 1.0, 0.125, np.nan, 1.5], [np.nan, 2.0, 1 / 3, 0.7, np.nan, 4.0]]
+    np.testing.assert_array_equal(mixture.means, expected)
+    assert mixture.blocks[3].probability("göld").tolist() == [0.25, 0.2]
+    assert mixture.blocks[0].seen.tolist() == [0.75, 0.0]
+    rows = {"age": [30.0, None], "x": [0.5, None], "y": [1.0, 0.25], "smokes": ["yes", "no"]}
+    rows |= {"plan": [None, "göld"], "visits": [2, 7]}
+    # 0.625 · 0.25 · N(y; 1, 2) · 0.875 · 0.25 · Poisson(7; 1.5), and the like
+    second = stats.norm([1, 1 / 3], np.sqrt([2, 0.5])).pdf(0.25)
+    second *= [0.625 * 0.25 * 0.875 * 0.25, 0.375 * 0.3 * 0.5 * 0.2]
+    second *= stats.poisson([1.5, 4.0]).pmf(7)
+    assert mixture.log_prob(rows)[1] == pytest.approx(np.log(second.sum()), rel=1e-7)
+    assert read_model(TABLE.read_bytes())[0] == [0.625, 0.375]

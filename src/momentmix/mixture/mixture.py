@@ -51,6 +51,7 @@ from momentmix.mixture.tables.block_features import (
     with_names,
 )
 from momentmix.mixture.tables.conditioning import blocks_given, expected_columns
+from momentmix.mixture.tables.file import blocks_in, table_document
 from momentmix.rows.names import check_feature_names
 from momentmix.schema.schema import Schema
 from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
@@ -307,7 +308,12 @@ class Mixture(RowMethods):
         write_model(path, self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON; ``blocks`` and ``feature_names`` only where there are any."""
+        """Plain values, for JSON; ``blocks`` and ``feature_names`` only where there are any.
+
+        Of a mixture with a `schema`, that and the blocks, as docs/model-file.md describes them.
+        """
+        if self.schema is not None:
+            return table_document(self.weights, self._blocks, self.schema)
         document: dict[str, Any] = {
             "weights": self.weights.tolist(),
             "means": self.means.tolist(),
@@ -328,13 +334,15 @@ class Mixture(RowMethods):
         """
         contents = read_model(path)
         try:
-            mixture = mixture_from(parameters_in(contents), contents.get("feature_names"))
+            mixture = _loaded(contents)
         except (TypeError, ValueError) as error:
             raise ModelFileError(f"{path} does not hold a mixture: {str(error)[:400]}") from error
         if not isinstance(mixture, cls):
+            what = "whose columns are correlated within components"
+            if mixture.schema is not None:
+                what = "of other families or with missing cells"
             raise ModelFileError(
-                f"{path} holds a mixture whose columns are correlated within components, not a "
-                "DiagonalMixture. Use Mixture.load."
+                f"{path} holds a mixture {what}, not a DiagonalMixture. Use Mixture.load."
             )
         return mixture
 
@@ -429,6 +437,13 @@ def mixture_from(
     mixture = Mixture.__new__(Mixture)
     mixture._set(checked, feature_names)
     return mixture
+
+
+def _loaded(contents: dict[str, Any]) -> Mixture:
+    """The mixture in the contents of a model file."""
+    if "schema" in contents:
+        return _of_blocks(contents["weights"], blocks_in(contents), contents["schema"])
+    return mixture_from(parameters_in(contents), contents.get("feature_names"))
 
 
 def _of_blocks(weights: Float, blocks: tuple[Block, ...], schema: Schema) -> Mixture:

@@ -11,6 +11,7 @@ import json
 import os
 import stat
 import struct
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ import numpy as np
 from momentmix.atomic_file import atomic_write
 from momentmix.errors import ModelFileError
 from momentmix.json_fields import (
+    Decoder,
     Fields,
     array,
     check_version,
@@ -30,10 +32,11 @@ from momentmix.json_fields import (
 from momentmix.mixture.blocks import blocks_from
 from momentmix.mixture.gaussian_block import GaussianBlock
 from momentmix.mixture.parameters import Parameters
+from momentmix.mixture.tables.file import blocks_field, checked_bytes, schema_field
 from momentmix.strict_json import parse_strict
 
 # The name is that of what version 1 holds: releases that read no other then say so.
-_FORMAT, _DIAGONAL, _JOINED = "momentmix.DiagonalMixture", 1, 2
+_FORMAT, _DIAGONAL, _JOINED, _TABLE = "momentmix.DiagonalMixture", 1, 2, 3
 _LARGEST = 1 << 30  # bytes; more than any model that was fitted has, and still fits in memory
 
 
@@ -70,22 +73,15 @@ def _blocks(value: Any, place: str) -> list[dict[str, Any]]:
 
 
 def _contents(version: int) -> Fields:
+    head = {"format": _anything, "version": _anything, "weights": array(None)}
+    tail = {"fit": _record, "sha256": _anything}
+    if version == _TABLE:
+        own: dict[str, Decoder] = {"schema": schema_field, "blocks": blocks_field}
+        return Fields(dict, {**head, **own, **tail}, may_lack=tail)
     joined = {"blocks": _blocks} if version == _JOINED else {}
-    return Fields(
-        dict,
-        {
-            "format": _anything,
-            "version": _anything,
-            "weights": array(None),
-            "means": array(None, None),
-            "variances": array(None, None),
-            **joined,
-            "feature_names": optional(texts),
-            "fit": _record,
-            "sha256": _anything,
-        },
-        may_lack={"feature_names", "fit", "sha256"},
-    )
+    own = {"means": array(None, None), "variances": array(None, None), **joined}
+    names = {"feature_names": optional(texts)}
+    return Fields(dict, {**head, **own, **names, **tail}, may_lack={**names, **tail})
 
 
 def write_model(path: str | os.PathLike[str], contents: dict[str, Any]) -> None:
@@ -94,6 +90,7 @@ def write_model(path: str | os.PathLike[str], contents: dict[str, Any]) -> None:
     Mixtures without joined columns are written as version 1, which older releases read.
     """
     version = _JOINED if "blocks" in contents else _DIAGONAL
+    version = _TABLE if "schema" in contents else version
     document = {"format": _FORMAT, "version": version, **contents, "sha256": _checksum(contents)}
     text = json.dumps(document, indent=1, allow_nan=False) + "\n"
     atomic_write(path, text.encode("ascii"))
@@ -105,7 +102,7 @@ def read_model(path: str | os.PathLike[str]) -> dict[str, Any]:
     if not isinstance(document, dict) or document.get("format") != _FORMAT:
         raise ModelFileError(f'{path} is not a momentmix model: no "format": "{_FORMAT}" in it.')
     try:
-        check_version(document, str(path), _DIAGONAL, _JOINED)
+        check_version(document, str(path), _DIAGONAL, _JOINED, _TABLE)
     except ValueError as error:
         raise ModelFileError(f"{error}. Use the release that wrote it, or a newer one.") from None
     try:
@@ -154,24 +151,32 @@ def parameters_in(contents: dict[str, Any]) -> Parameters:
 def _checksum(contents: dict[str, Any]) -> str:
     """SHA-256 of the numbers as doubles, row by row, then names and record of the fit as JSON."""
     digest = hashlib.sha256()
-
-    def add(numbers: Any) -> None:
-        table = np.atleast_2d(np.asarray(numbers, dtype="<f8"))
+    for part in _table_parts(contents) if "schema" in contents else _number_parts(contents):
+        if isinstance(part, bytes):
+            digest.update(part)
+            continue
+        table = np.atleast_2d(np.asarray(part, dtype="<f8"))
         digest.update(struct.pack("<QQ", *table.shape))
         digest.update(table.tobytes())
-
-    for key in ("weights", "means", "variances"):
-        add(contents[key])
-    for block in contents.get("blocks", []):
-        digest.update(
-            json.dumps([block["columns"], block["family"]], separators=(",", ":")).encode()
-        )
-        add(np.reshape(block["covariances"], (len(block["covariances"]), -1)))
-    digest.update(json.dumps(contents.get("feature_names"), separators=(",", ":")).encode())
     if "fit" in contents:
         record = json.dumps(contents["fit"], sort_keys=True, separators=(",", ":"))
         digest.update(record.encode())
     return digest.hexdigest()
+
+
+def _number_parts(contents: dict[str, Any]) -> Iterator[Any]:
+    """What the checksum is over in versions 1 and 2: texts as bytes, and tables of numbers."""
+    for key in ("weights", "means", "variances"):
+        yield contents[key]
+    for block in contents.get("blocks", []):
+        yield json.dumps([block["columns"], block["family"]], separators=(",", ":")).encode()
+        yield np.reshape(block["covariances"], (len(block["covariances"]), -1))
+    yield json.dumps(contents.get("feature_names"), separators=(",", ":")).encode()
+
+
+def _table_parts(contents: dict[str, Any]) -> list[Any]:
+    """The same in version 3."""
+    return [contents["weights"], *checked_bytes(contents)]
 
 
 def _bytes(path: str | os.PathLike[str]) -> bytes:

@@ -284,7 +284,7 @@ def test_draws_without_names_are_an_array():
         (lambda: CategoricalBlock([[0.5, 0.4]], (0, 1)), "with sum 1 in each component"),
         (lambda: CategoricalBlock([[1.5, -0.5]], (0, 1)), "must be non-negative"),
         (lambda: CategoricalBlock([[0.5, 0.5]], (0, 1, 2)), "a column for each of the 3 levels"),
-        (lambda: PoissonBlock([-1.0]), "rates of counts must be non-negative"),
+        (lambda: PoissonBlock([-1.0]), "rates of counts must be from 0 to 2"),
         (lambda: PoissonBlock([[1.0]]), "rates must have 1 dimension"),
         (lambda: GaussianBlock.of([0.0], [[1.0]]), "shapes \\(r, k\\) and \\(r, k, k\\)"),
         (lambda: GaussianBlock.of([0.0, np.nan], [1.0, 1.0]), "means must be finite"),

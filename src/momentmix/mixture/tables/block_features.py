@@ -112,6 +112,7 @@ def _of_levels(column: Column, law: Finite, means: Float) -> Block:
 # -- blocks → features ------------------------------------------------------------------------
 
 
+@np.errstate(over="ignore", invalid="ignore")  # numbers beyond the range are refused as infinite
 def parameters_of(weights: Float, blocks: Sequence[Block], schema: Schema) -> Parameters:
     """Parameters of the features of blocks; a column may have ``seen`` in the schema alone."""
     r, d = len(weights), schema.n_features

@@ -29,6 +29,7 @@ from momentmix.rows.names import check_feature_names
 from momentmix.schema.column import BERNOULLI, CATEGORICAL, POISSON, Column, Level, plain_level
 
 NEVER_SEEN = 1e-6  # a probability of being seen below it stands for never
+LARGEST_RATE = 2.0**53  # float64 holds all counts up to it
 _ROUNDED = 1e-9  # sums of probabilities that were rounded to nine digits are taken for 1
 
 
@@ -347,8 +348,8 @@ class PoissonBlock(FamilyBlock):
 
     def __post_init__(self) -> None:
         array = real_array("rates", self.rates, 1, allow_nan=True)
-        if (array < 0).any():
-            raise InputError(f"rates of counts must be non-negative; got {array.tolist()}.")
+        if (array < 0).any() or (array > LARGEST_RATE).any():
+            raise InputError(f"rates of counts must be from 0 to 2^53; got {array.tolist()}.")
         self._keep(array)
 
     @property

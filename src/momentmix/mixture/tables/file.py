@@ -1,0 +1,172 @@
+"""The part of a model file that holds a table's mixture: its schema, and its blocks by family.
+
+``docs/model-file.md`` describes it: version 3.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from momentmix._typing import Float
+from momentmix.json_fields import Decoder, Fields, array, integer, list_of, optional, text
+from momentmix.mixture.gaussian_block import GaussianBlock
+from momentmix.mixture.tables.block_features import Block, placed
+from momentmix.mixture.tables.family_blocks import (
+    NEVER_SEEN,
+    BernoulliBlock,
+    CategoricalBlock,
+    PoissonBlock,
+)
+from momentmix.rows.names import check_encodable, check_feature_names
+from momentmix.schema.column import BERNOULLI, CATEGORICAL, GAUSSIAN, POISSON, Column
+from momentmix.schema.schema import Schema
+from momentmix.strict_json import plain
+
+# Parameters of a block by family: their keys, in the order of the file, and number of axes.
+_PARAMETERS = {
+    GAUSSIAN: {"means": 2, "covariances": 3},
+    BERNOULLI: {"probabilities": 1},
+    CATEGORICAL: {"probabilities": 2},
+    POISSON: {"rates": 1},
+}
+_LARGEST_LEVEL = 2**53  # float64, in which cells come, holds all integers up to it
+
+
+def table_document(weights: Float, blocks: Sequence[Block], schema: Schema) -> dict[str, Any]:
+    """A table's mixture in plain JSON; null for what a component never sees."""
+    return {
+        "weights": weights.tolist(),
+        "schema": schema.to_dict(),
+        "blocks": [_block_document(block) for block in blocks],
+    }
+
+
+def _block_document(block: Block) -> dict[str, Any]:
+    numbers = {key: plain(getattr(block, key)) for key in _PARAMETERS[block.family]}
+    head = {"columns": list(block.columns), "family": block.family}
+    return {**head, **numbers, "seen": plain(block.seen)}
+
+
+# -- reading ------------------------------------------------------------------------------------
+
+
+def schema_field(value: Any, place: str) -> Schema:
+    """The schema of a model file; ValueError where it is none."""
+    schema = Schema.from_dict(value, place)
+    if schema.is_plain:
+        raise ValueError(f"{place} has numbers without missing cells only: the version is 1 or 2")
+    if schema.column_names is not None:
+        check_feature_names(schema.column_names)
+    for level in (level for column in schema.columns for level in column.levels):
+        if isinstance(level, str):
+            check_encodable([level])
+        elif abs(level) > _LARGEST_LEVEL:
+            raise ValueError(f"{place}.columns.levels must be integers from −2^53 to 2^53")
+    return schema
+
+
+def _fields_of(family: str) -> Fields:
+    numbers: dict[str, Decoder] = {
+        key: array(*(None,) * n_axes, nulls=True) for key, n_axes in _PARAMETERS[family].items()
+    }
+    head = {"columns": list_of(integer(0)), "family": text}
+    return Fields(dict, {**head, **numbers, "seen": optional(array(None))})
+
+
+_FIELDS = {family: _fields_of(family) for family in _PARAMETERS}
+
+
+def _block(value: Any, place: str) -> dict[str, Any]:
+    family = value.get("family") if isinstance(value, dict) else None
+    if not isinstance(family, str) or family not in _FIELDS:
+        listed = ", ".join(map(repr, _FIELDS))
+        raise ValueError(f"{place} must hold objects whose family is one of {listed}")
+    found: dict[str, Any] = _FIELDS[family](value, place)
+    return found
+
+
+blocks_field = list_of(_block)
+
+
+def blocks_in(contents: dict[str, Any]) -> tuple[Block, ...]:
+    """The blocks of a table's mixture, checked against its schema; ValueError if they are none."""
+    schema: Schema = contents["schema"]
+    listed = [block["columns"] for block in contents["blocks"]]
+    numbers = [j for columns in listed for j in columns]
+    if sorted(numbers) != list(range(schema.n_columns)):
+        raise ValueError(f"blocks.columns must be 0 … {schema.n_columns - 1}, each in one block")
+    if listed != sorted(sorted(columns) for columns in listed):
+        raise ValueError("blocks and their columns must be in ascending order")
+    r = len(contents["weights"])
+    return placed([_checked_block(block, schema, r) for block in contents["blocks"]], r)
+
+
+def _checked_block(values: dict[str, Any], schema: Schema, n_components: int) -> Block:
+    columns, family = tuple(values["columns"]), values["family"]
+    own = [schema.columns[j] for j in columns]
+    if {column.family for column in own} != {family}:
+        raise ValueError(f"columns {list(columns)[:8]} are not all {family} in the schema")
+    if any(column.has_missing != (values["seen"] is not None) for column in own):
+        raise ValueError(
+            f"columns {list(columns)[:8]} must have seen as the schema has missing cells"
+        )
+    _check_numbers(values, n_components, columns)
+    names = schema.column_names
+    return _made(values, own).at(
+        columns, None if names is None else tuple(names[j] for j in columns)
+    )
+
+
+def _check_numbers(values: dict[str, Any], r: int, columns: tuple[int, ...]) -> None:
+    seen = np.ones(r) if values["seen"] is None else values["seen"]
+    for key in (*_PARAMETERS[values["family"]], "seen"):
+        if values[key] is not None and len(values[key]) != r:
+            raise ValueError(f"{key} of columns {list(columns)[:8]} must have {r} entries")
+    for key in _PARAMETERS[values["family"]]:
+        missing = np.isnan(values[key]).reshape(r, -1)
+        if (missing != (seen < NEVER_SEEN)[:, None]).any():
+            raise ValueError(
+                f"{key} of columns {list(columns)[:8]} must be null where a component never sees "
+                "the column, and nowhere else"
+            )
+
+
+def _made(values: dict[str, Any], columns: list[Column]) -> Block:
+    seen, levels = values["seen"], columns[0].levels
+    if values["family"] == POISSON:
+        return PoissonBlock(values["rates"], seen=seen)
+    if values["family"] == GAUSSIAN:
+        means, covariances = values["means"], values["covariances"]
+        if means.shape[1] != len(columns):
+            raise ValueError(f"means must have {len(columns)} columns, as blocks.columns")
+        block = GaussianBlock.of(means, covariances, None, seen)
+        if (~(covariances == covariances.swapaxes(1, 2)) & ~np.isnan(covariances)).any():
+            raise ValueError("covariances must be symmetric")
+        return block
+    kind = BernoulliBlock if values["family"] == BERNOULLI else CategoricalBlock
+    return kind(values["probabilities"], levels, seen=seen)
+
+
+def checked_bytes(contents: dict[str, Any]) -> list[bytes | Float]:
+    """What the checksum is over, after the weights: texts and tables of numbers."""
+    schema = contents["schema"]
+    columns = (schema.to_dict() if isinstance(schema, Schema) else schema)["columns"]
+    named = [{key: column[key] for key in column if key != "center"} for column in columns]
+    centers = np.array([column["center"] for column in columns], dtype=np.float64)
+    parts: list[bytes | Float] = [_compact(named), centers]
+    for block in contents["blocks"]:
+        parts.append(_compact([block["columns"], block["family"]]))
+        for key in (*_PARAMETERS[block["family"]], "seen"):
+            if block[key] is not None:
+                numbers = np.array(block[key], dtype=np.float64)  # null is NaN
+                numbers[np.isnan(numbers)] = np.nan  # one NaN of the many
+                parts.append(numbers.reshape(len(numbers), -1) if numbers.ndim > 1 else numbers)
+    return parts
+
+
+def _compact(value: Any) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()

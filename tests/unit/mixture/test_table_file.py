@@ -1,0 +1,196 @@
+"""Model files of tables' mixtures: the same bits come back, and nothing else is taken for one."""
+
+import json
+
+import numpy as np
+import pytest
+from campaigns.strangers_reader import RefusedError, read_model
+from unit.mixture.table_truths import NAMES, all_families, with_gaps
+
+import momentmix as mm
+from momentmix.errors import ModelFileError
+from momentmix.mixture.gaussian_block import GaussianBlock
+from momentmix.mixture.tables.family_blocks import BernoulliBlock, PoissonBlock
+
+
+@pytest.fixture(scope="module")
+def mixture():
+    return all_families()
+
+
+def never_seen():
+    blocks = [
+        GaussianBlock.of([1.0, np.nan], [1.0, np.nan], "a", seen=[0.5, 0.0]),
+        BernoulliBlock([0.25, 0.5], names="b"),
+    ]
+    return mm.Mixture.from_blocks([0.25, 0.75], blocks)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_same_bits_come_back(tmp_path, seed):
+    mixture = all_families(seed)
+    path, again = tmp_path / "model.json", tmp_path / "again.json"
+    mixture.save(path)
+    loaded = mm.Mixture.load(path)
+    rows = with_gaps(mixture.sample(100, random_state=seed)[0])
+    np.testing.assert_array_equal(loaded.log_prob(rows), mixture.log_prob(rows))
+    assert loaded.schema == mixture.schema
+    assert loaded.feature_names == NAMES
+    loaded.save(again)
+    assert again.read_bytes() == path.read_bytes()
+    assert path.read_bytes().isascii()
+
+
+def test_what_is_never_seen_is_null(tmp_path):
+    path = tmp_path / "model.json"
+    never_seen().save(path)
+    document = json.loads(path.read_text())
+    assert document["version"] == 3
+    assert document["blocks"][0]["means"] == [[1.0], [None]]
+    assert document["blocks"][0]["seen"] == [0.5, 0.0]
+    assert document["blocks"][1]["seen"] is None
+    loaded = mm.Mixture.load(path)
+    np.testing.assert_array_equal(loaded.means, [[1.0, 0.25], [np.nan, 0.5]])
+
+
+def test_the_stranger_reads_it(mixture, tmp_path):
+    path = tmp_path / "model.json"
+    for one in (mixture, never_seen(), mixture.with_feature_names(None)):
+        one.save(path)
+        weights, columns, blocks = read_model(path.read_bytes())
+        assert weights == one.weights.tolist()
+        assert [column["name"] for column in columns] == list(
+            one.feature_names or [None] * one.n_columns
+        )
+        assert [block["family"] for block in blocks] == [block.family for block in one.blocks]
+    text = path.read_text().replace('"levels": []', '"levels": [  ]')
+    path.write_text(text.replace(".0,", ","))  # numbers and white space may be written anew
+    read_model(path.read_bytes())
+    assert mm.Mixture.load(path).n_components == 3
+
+
+def test_a_changed_number_does_not_pass(mixture, tmp_path):
+    path = tmp_path / "model.json"
+    mixture.save(path)
+    document = json.loads(path.read_text())
+    for change in (
+        lambda d: d["blocks"][2]["rates"].__setitem__(0, 1.0),
+        lambda d: d["schema"]["columns"][0].__setitem__("center", 43.0),
+        lambda d: d["schema"]["columns"][3]["levels"].__setitem__(0, "bronze"),
+        lambda d: d["blocks"][0]["seen"].__setitem__(0, 0.5),
+        lambda d: d["weights"].reverse(),
+    ):
+        copy = json.loads(json.dumps(document))
+        change(copy)
+        path.write_text(json.dumps(copy))
+        with pytest.raises(ModelFileError, match="the checksum does not match"):
+            mm.Mixture.load(path)
+        with pytest.raises(RefusedError):
+            read_model(path.read_bytes())
+        del copy["sha256"]  # edited on purpose
+        path.write_text(json.dumps(copy))
+        assert mm.Mixture.load(path).n_columns == 8
+
+
+def test_a_diagonal_mixture_is_no_table(mixture, tmp_path):
+    mixture.save(tmp_path / "model.json")
+    with pytest.raises(ModelFileError, match="of other families or with missing cells, not a Diag"):
+        mm.DiagonalMixture.load(tmp_path / "model.json")
+
+
+def test_plain_parts_are_written_as_before(mixture, tmp_path):
+    path = tmp_path / "model.json"
+    mixture.select(["x"]).save(path)
+    assert json.loads(path.read_text())["version"] == 1
+    mixture.select(["x", "y"]).save(path)
+    assert json.loads(path.read_text())["version"] == 2
+
+
+def at(*place):
+    """A function that sets a value at a place of a document, or removes it."""
+
+    def change(document, value):
+        holder = document
+        for key in place[:-1]:
+            holder = holder[key]
+        if value is at:
+            del holder[place[-1]]
+        else:
+            holder[place[-1]] = value
+
+    return change
+
+
+COLUMN, BLOCK = ("schema", "columns"), ("blocks",)
+BAD = [
+    (at("schema"), at, "lacks schema"),
+    (at("blocks"), at, "lacks blocks"),
+    (at("means"), [[0.0]], "unknown keys: 'means'"),
+    (at("feature_names"), ["a"], "unknown keys: 'feature_names'"),
+    (at("schema", "more"), 1, "schema holds unknown keys: 'more'"),
+    (at(*COLUMN), [], "at least one column"),
+    (at(*COLUMN, 0, "family"), "normal", "families must be"),
+    (at(*COLUMN, 1, "levels"), ["no"], "must have 2 different levels"),
+    (at(*COLUMN, 1, "levels"), ["no", 1], "all strings, or all integers"),
+    (at(*COLUMN, 1, "levels"), ["no", "\ud800"], "unpaired surrogate"),
+    (at(*COLUMN, 0, "name"), "x", "different names"),
+    (at(*COLUMN, 0, "name"), None, "must have a name, or none"),
+    (at(*COLUMN, 0, "name"), "\ud800", "unpaired surrogate"),
+    (at(*COLUMN, 2, "center"), 3.0, "only gaussian columns with missing cells have a center"),
+    (at(*COLUMN, 0, "center"), None, "only gaussian columns"),
+    (at(*COLUMN, 0, "center"), 1e308, "must be finite"),
+    (at(*COLUMN, 0, "has_missing"), 1, "must be true or false"),
+    (at(*COLUMN, 2, "has_missing"), True, "must have seen as the schema"),
+    (at(*BLOCK), [], "must be 0 … 7, each in one block"),
+    (at(*BLOCK, 1, "columns"), [2], "each in one block"),
+    (at(*BLOCK, 4, "columns"), [5, 4], "in ascending order"),
+    (at(*BLOCK, 0, "family"), "normal", "whose family is one of 'gaussian'"),
+    (at(*BLOCK, 2, "family"), "gaussian", "lacks covariances, means"),
+    (at(*BLOCK, 1, "probabilities"), [0.5, 0.5], "must have 3 entries"),
+    (at(*BLOCK, 1, "probabilities", 0), 1.5, "probabilities must be from 0 to 1"),
+    (at(*BLOCK, 1, "probabilities", 0), None, "must be null where a component never sees"),
+    (at(*BLOCK, 2, "rates", 0), -1.0, "rates of counts must be from 0"),
+    (at(*BLOCK, 2, "rates", 0), 1e300, "rates of counts must be from 0"),
+    (at(*BLOCK, 3, "probabilities", 0), [0.5, 0.5, 0.5], "with sum 1 in each component"),
+    (at(*BLOCK, 3, "seen"), None, "must have seen as the schema"),
+    (at(*BLOCK, 3, "seen", 0), 1.5, "seen must be 3 probabilities"),
+    (at(*BLOCK, 3, "seen", 0), 0.0, "must be null where a component never sees"),
+    (at(*BLOCK, 3, "seen"), at, "lacks seen"),
+    (at(*BLOCK, 4, "covariances", 0, 0, 1), 9.0, "must be symmetric"),
+    (at(*BLOCK, 4, "means", 0), [1.0], "lists"),
+    (at(*BLOCK, 4, "covariances", 0), [[1.0, 2.0], [2.0, 1.0]], "positive semidefinite"),
+    (at(*BLOCK, 0, "covariances", 0), [[-1.0]], "variances must be non-negative"),
+    (at("weights", 0), 0.9, "weights must be non-negative with sum 1"),
+    (at("version"), 2, "lacks means, variances"),
+    (at("version"), 4, "reads versions 1, 2 and 3"),
+]
+
+
+@pytest.mark.parametrize(("change", "value", "message"), BAD, ids=[b[2][:30] for b in BAD])
+def test_what_deviates_is_refused(mixture, tmp_path, change, value, message):
+    path = tmp_path / "model.json"
+    mixture.save(path)
+    document = json.loads(path.read_text())
+    del document["sha256"]
+    change(document, value)
+    path.write_text(json.dumps(document))
+    with pytest.raises(ModelFileError, match=message):
+        mm.Mixture.load(path)
+    if value != 1e308:  # what overflows is beyond the stranger
+        with pytest.raises(RefusedError):
+            read_model(path.read_bytes())
+
+
+def test_numbers_without_missing_cells_are_no_table(tmp_path):
+    path = tmp_path / "model.json"
+    mm.Mixture.from_blocks([1.0], [PoissonBlock([1.0])]).save(path)
+    document = json.loads(path.read_text())
+    del document["sha256"]
+    document["schema"]["columns"][0]["family"] = "gaussian"
+    block = {"columns": [0], "family": "gaussian", "means": [[1.0]], "covariances": [[[1.0]]]}
+    document["blocks"] = [{**block, "seen": None}]
+    path.write_text(json.dumps(document))
+    with pytest.raises(ModelFileError, match="the version is 1 or 2"):
+        mm.Mixture.load(path)
+    with pytest.raises(RefusedError):
+        read_model(path.read_bytes())
