@@ -15,6 +15,7 @@ from momentmix.fitting.paper.method import fit_as_printed
 from momentmix.fitting.pipeline import AskedBlocks, fit_robust
 from momentmix.fitting.result import FitResult
 from momentmix.parallel import few_threads, usable_cores
+from momentmix.rows.weighted import with_weights
 
 Auto = Literal["auto"]
 
@@ -28,6 +29,7 @@ def fit(
     random_state: int | np.random.Generator | None = None,
     *,
     blocks: AskedBlocks = None,
+    sample_weight: Any = None,
     variance_floor: float = 1e-6,
     max_passes: int = 100,
     n_threads: int | None = None,
@@ -65,6 +67,11 @@ def fit(
         named are blocks of their own. None: diagonal covariances. "auto" joins columns where it
         pays: by BIC with rows, by the test of the moments without. One block of all columns is
         full covariances, for which rows are needed; a summary needs at least three blocks.
+    sample_weight : array of shape (n_rows,), optional
+        A weight for each row. Whole numbers stand for repeated rows. Other weights are relative, as
+        those of a survey: a multiple of all of them means the same, and BIC counts fewer rows the
+        more they differ. Standard errors allow for weights that depend on the rows. Rows of weight
+        0 are left out. A summary holds the weights of its rows already.
     variance_floor : float
         Least variance of a component, as a fraction of the feature's variance. With rows a prior
         keeps variances of small components well above it.
@@ -92,6 +99,13 @@ def fit(
     _check_choices(method, refine)
     if not 0 < variance_floor < 1:
         raise InputError(f"variance_floor must lie between 0 and 1; got {variance_floor}.")
+    if sample_weight is not None:
+        if moments_of(data) is not None:
+            raise InputError(
+                "sample_weight goes with rows; a summary holds the weights of its rows. Pass them "
+                "to MomentSummary.update or mm.summarize, or pass the rows."
+            )
+        data = with_weights(rows_of(data), sample_weight)
     if method == "paper":
         if blocks is not None:
             raise InputError(

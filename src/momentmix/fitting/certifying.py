@@ -35,12 +35,13 @@ def begin_test(
     """
     if _has_few_rows(moments, parameters):
         return lambda: UNTESTABLE
+    noise = context.noise(moments)
     if moments.n_effective < BOOTSTRAP_BELOW:
-        return lambda: check_conditions(moments, parameters, context.rng)
+        return lambda: check_conditions(moments, parameters, context.rng, noise=noise)
 
     def test() -> OverIdentification:
         # Where there are too many conditions, some are drawn: the same for every seed.
-        return check_conditions(moments, parameters, np.random.default_rng(0))
+        return check_conditions(moments, parameters, np.random.default_rng(0), noise=noise)
 
     return begin(test, context.n_threads)
 

@@ -84,7 +84,7 @@ def choose_blocks(
     context: FitContext,
 ) -> Choice:
     """Blocks of least BIC, and the number of components too where it is to be found."""
-    d, n = moments.n_features, moments.n_rows
+    d, n = moments.n_features, moments.n_counted
     search = BlockSearch(sample, moments, context)
     r = 2 if n_components == "auto" else n_components
     kinds = [Blocks(d)]
@@ -145,11 +145,11 @@ class BlockSearch:
     def priced(self, parameters: Parameters) -> Option:
         """A mixture with its likelihood and BIC."""
         score = log_likelihood(self.sample.of_blocks(parameters.blocks).judges, parameters)
-        return Option(parameters, score, bic(parameters, self.moments.n_rows, score))
+        return Option(parameters, score, bic(parameters, self.moments.n_counted, score))
 
     def number_of(self, kinds: list[Blocks]) -> int:
         """Number of components of least BIC, by a full search with the better kind of blocks."""
-        n, context = self.moments.n_rows, self.context
+        n, context = self.moments.n_counted, self.context
 
         def choice(blocks: Blocks, thorough: bool) -> Choice:
             rows = self.sample.of_blocks(blocks)
@@ -187,7 +187,7 @@ class BlockSearch:
 
     def paying(self, parameters: Parameters, within: Float, price: float | None = None) -> Blocks:
         """Blocks that pay, of no more columns than the rows of the components can bear."""
-        widest = self.moments.n_rows // parameters.n_components - 1
+        widest = self.moments.n_counted // parameters.n_components - 1
         n = self.sample.features.shape[1]
         return paying_blocks(parameters.weights, within, n, price, widest)
 
@@ -229,7 +229,9 @@ class BlockSearch:
         n_folds = MOST_FOLDS if n < MANY_ROWS else 2
         structure = self.moments.structure(self.context.variance_floor, option.blocks)
         prior = VariancePrior.of_rows(n - n // n_folds, p.n_components, structure)
-        scores, fold = np.empty(n), np.arange(n) % n_folds  # the sample is in random order
+        # The sample is in random order; copies of a row are left out together.
+        _, first, copy_of = np.unique(features, axis=1, return_index=True, return_inverse=True)
+        scores, fold = np.empty(n), first[copy_of.ravel()] % n_folds
         for k in range(n_folds):
             others = np.ascontiguousarray(features[:, fold != k])
             fitted = settle(others, p[None], prior, _STEPS, self.context.n_threads)[0][0]

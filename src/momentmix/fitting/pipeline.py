@@ -18,6 +18,7 @@ from typing import Literal
 
 import numpy as np
 
+from momentmix._typing import Float
 from momentmix.capacity import (
     FEWEST_BLOCKS,
     affordable_order,
@@ -68,7 +69,7 @@ from momentmix.fitting.support import support_from_moments, support_from_rows
 from momentmix.mixture.blocks import Blocks, blocks_from
 from momentmix.mixture.mixture import mixture_from
 from momentmix.mixture.parameters import Parameters
-from momentmix.mixture.prior import VariancePrior
+from momentmix.mixture.prior import Structure, VariancePrior
 from momentmix.parallel import begin
 from momentmix.rows.protocol import Rows
 from momentmix.summary.summary import MomentSummary
@@ -123,7 +124,7 @@ def fit_robust(
         joined = choice.blocks
     elif sample is not None and n_components == "auto":
         sample = sample.of_blocks(joined or Blocks(moments.n_features))
-        choice = choose_by_likelihood(sample, moments.n_rows, moments, context)
+        choice = choose_by_likelihood(sample, moments.n_counted, moments, context)
     elif n_components == "auto":
         choice = choose_by_moments(moments, context, joined)
     r = choice.n_components if choice is not None else check_count("n_components", n_components, 1)
@@ -193,7 +194,7 @@ def varying_blocks(
 def check_widest(blocks: Blocks, moments: StandardMoments, n_components: int) -> None:
     """Raise where a block has more columns than rows or memory can bear."""
     widest = max(blocks.partition, key=len)
-    k, n, r = len(widest), moments.n_rows, n_components
+    k, n, r = len(widest), moments.n_counted, n_components
     if k > 1 and n < r * (k + 1):
         raise InputError(
             f"a block of {k} columns needs more than {k} rows for each of {r} "
@@ -362,7 +363,7 @@ def answer_from_rows(
     candidates = list(found) or find_candidates(sample, moments, n_components, context)
     answer = _settled(rows, sample, moments, candidates, context)
     is_rejected = answer.diagnostics.certificate.test.p_value < LEAST_P_VALUE
-    if is_rejected and n_components > 1 and rows.n_rows >= FEW_ROWS:
+    if is_rejected and n_components > 1 and rows.n_counted >= FEW_ROWS:
         floor = moments.structure(context.variance_floor, sample.blocks)
         with context.clock.stage("second search"):
             again = ranked_candidates(
@@ -398,12 +399,8 @@ def _settled(
         )
     p = done.parameters
     test = begin_test(moments, p, context)
-    features = information_rows(rows, moments, sample, p.flat().size, context.rng)
     with clock.stage("standard errors"):
-        information = information_matrix(features, p, n_threads)
-        prior = VariancePrior.of_rows(rows.n_rows, n_components, floor)
-        settle_floored(information, p, prior.floors(p, rows.n_rows), prior.structure)
-        uncertainty = uncertainty_after_em(p, information, moments.n_effective)
+        uncertainty = uncertainty_from_rows(rows, sample, moments, p, floor, context)
     support = None
     if n_components > 1:
         with clock.stage("support"):
@@ -420,6 +417,34 @@ def _settled(
     return StandardFit(moments, p, uncertainty, provenance, diagnostics)
 
 
+def uncertainty_from_rows(
+    rows: Rows,
+    sample: Sample,
+    moments: StandardMoments,
+    parameters: Parameters,
+    structure: Structure,
+    context: FitContext,
+) -> Uncertainty:
+    """Covariance of the parameters after the passes.
+
+    Weighted rows have scores whose sum varies as the squares of the weights say, and those may
+    depend on the rows: the covariance is I⁻¹ B I⁻¹, with B the mean outer product by squared
+    weights.
+    """
+    p, n, n_threads = parameters, rows.n_counted, context.n_threads
+    features, counts = information_rows(rows, moments, sample, p.flat().size, context.rng)
+    weights: list[Float | None] = [counts]
+    if counts is not None and not rows.is_frequency:
+        weights.append(counts**2)
+    prior = VariancePrior.of_rows(n, p.n_components, structure)
+    matrices = []
+    for of_rows in weights:
+        matrix = information_matrix(features, p, n_threads, of_rows)
+        settle_floored(matrix, p, prior.floors(p, n), prior.structure)
+        matrices.append(matrix)
+    return uncertainty_after_em(p, matrices[0], moments.n_effective, *matrices[1:])
+
+
 def hear_certificate(
     rows: Rows, sample: Sample, answer: StandardFit, choice: Choice, context: FitContext
 ) -> tuple[StandardFit, Choice]:
@@ -433,7 +458,7 @@ def hear_certificate(
 
     def bic_of(fit: StandardFit) -> float:
         assert fit.diagnostics.log_likelihood is not None
-        return bic(fit.parameters, moments.n_rows, fit.diagnostics.log_likelihood)
+        return bic(fit.parameters, moments.n_counted, fit.diagnostics.log_likelihood)
 
     for _ in range(MOST_HEARD):
         if not answer.diagnostics.certificate.test.p_value < LEAST_P_VALUE:
@@ -465,7 +490,7 @@ def find_candidates(
         return [Candidate(Origin(Kind.CLOSED_FORM), closed_form, 0.0)]
     # With few rows EM from many starts finds the same, and takes less time.
     n_parameters = r * sample.blocks.n_parameters
-    many_rows = moments.n_rows >= max(FEW_ROWS, ROWS_PER_PARAMETER * n_parameters)
+    many_rows = moments.n_counted >= max(FEW_ROWS, ROWS_PER_PARAMETER * n_parameters)
     moment_answer = None
     with context.clock.stage("candidates"):
         # Of wider models the moment answer takes longer than the EM starts.
@@ -531,7 +556,7 @@ def in_data_units(
             replace(
                 trial,
                 log_likelihood=trial.log_likelihood - units,
-                bic=trial.bic + 2.0 * answer.moments.n_rows * units,
+                bic=trial.bic + 2.0 * answer.moments.n_counted * units,
             )
             for trial in tried
         ),

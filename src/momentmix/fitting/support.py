@@ -78,7 +78,7 @@ def support_from_rows(
 ) -> Support:
     """Whether the likelihood or the moments reject one component less."""
     floor, r = moments.structure(context.variance_floor, parameters.blocks), parameters.n_components
-    n = moments.n_rows
+    n = moments.n_counted
     # Of the last component, in nats a row.
     price = 0.5 * parameters.blocks.n_parameters * log(n) / n
     # Where every merge stays far below, further steps would not change the answer.
@@ -91,7 +91,9 @@ def support_from_rows(
     fewer = f"{r - 1} component{'s' if r > 2 else ''}"
     if large - small > price:
         return Support(r, True, f"BIC rejects {fewer}")
-    test = check_conditions(moments, smaller, context.rng, correlations=False)
+    test = check_conditions(
+        moments, smaller, context.rng, correlations=False, noise=context.noise(moments)
+    )
     if test.testable and test.p_value < CLEAR_P_VALUE:
         return Support(r, True, f"the moments reject {fewer}")
     return Support(

@@ -140,19 +140,20 @@ static double *space_for(isize k, isize r, isize size)
 }
 
 PyDoc_STRVAR(em_sums_doc,
-"em_sums(coefficients, k, r, table, columns, units, pairs, statistics, totals)\n--\n\n"
+"em_sums(coefficients, k, r, table, columns, units, pairs, counts, statistics, totals)\n--\n\n"
 "Sums of an EM step of k mixtures: see `mixture.density`. Without units the table holds features;\n"
-"where statistics is None, only the sums of the log-densities are made.");
+"where statistics is None, only the sums of the log-densities are made. Each row counts as often as\n"
+"`counts` says, once where they are None.");
 
 static PyObject *em_sums(PyObject *module, PyObject *args)
 {
-    PyObject *table, *columns, *units, *pairs, *coefficients, *statistics, *totals, *result = NULL;
+    PyObject *table, *columns, *units, *pairs, *counts, *coefficients, *statistics, *totals, *result = NULL;
     isize k, r;
     row_source rows;
     held h = {.n = 0};
-    Py_buffer *c, *s = NULL, *t;
-    if (!PyArg_ParseTuple(args, "OnnOOOOOO", &coefficients, &k, &r, &table, &columns, &units, &pairs,
-                          &statistics, &totals))
+    Py_buffer *c, *n, *s = NULL, *t;
+    if (!PyArg_ParseTuple(args, "OnnOOOOOOO", &coefficients, &k, &r, &table, &columns, &units, &pairs,
+                          &counts, &statistics, &totals))
         return NULL;
     if (k < 1 || r < 1) {
         PyErr_SetString(PyExc_ValueError, "sizes must be positive");
@@ -160,6 +161,11 @@ static PyObject *em_sums(PyObject *module, PyObject *args)
     }
     if (!hold_rows(&h, table, columns, units, pairs, &rows))
         goto done;
+    if (counts != Py_None) {
+        if (!(n = hold(&h, counts, 0, rows.n, "counts")))
+            goto done;
+        rows.counts = n->buf;
+    }
     isize size = k * r * n_statistics(&rows);
     if (!(c = hold(&h, coefficients, 0, size, "coefficients")) || !(t = hold(&h, totals, 1, k, "totals")))
         goto done;

@@ -43,6 +43,7 @@ typedef struct {
     const double *values, *units;
     isize n, d, n_pairs, row_stride, column_stride;
     const int64_t *columns, *pairs; /* pairs of features whose products are statistics too */
+    const double *counts; /* how many rows each row counts as; NULL: one */
     int is_whole; /* the columns are neighbors in memory */
 } row_source;
 

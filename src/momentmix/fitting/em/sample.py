@@ -17,6 +17,7 @@ from momentmix.mixture.gaussian import (
     values_of,
 )
 from momentmix.rows.protocol import Rows
+from momentmix.rows.weighted import proportional_places
 
 FEWEST_SAMPLED, MOST_NUMBERS = 4000, 10**7  # rows, and numbers of the features of a sample
 ALL_ROWS_BELOW = 20000  # with fewer rows, candidates are made on all of them: it takes seconds
@@ -60,10 +61,14 @@ def draw_sample(rows: Rows, moments: StandardMoments, rng: np.random.Generator) 
     """All rows if they are few; otherwise one sample to work on and one to judge by.
 
     Few rows are sorted before they are shuffled, so that the order they come in does not matter.
+    Of rows that count differently, each is drawn as often as it counts.
     """
-    n, is_all = rows.n_rows, rows.n_rows <= ALL_ROWS_BELOW
+    n, is_all = rows.n_counted, rows.n_counted <= ALL_ROWS_BELOW
     size = min(n, 2 * ALL_ROWS_BELOW)
-    values = _taken(rows, moments, _random_places(n, size, rng))
+    if rows.row_counts is not None:
+        values = _drawn_by_counts(rows, rows.row_counts, moments, size, rng)
+    else:
+        values = _taken(rows, moments, _random_places(n, size, rng))
     if is_all:
         values = values[np.lexsort(values.T)]
     features = _features(values[rng.permutation(size)], moments)
@@ -73,22 +78,37 @@ def draw_sample(rows: Rows, moments: StandardMoments, rng: np.random.Generator) 
     return Sample(features[:, :half], features[:, half:], False, Blocks(moments.n_features))
 
 
+def _drawn_by_counts(
+    rows: Rows, counts: Float, moments: StandardMoments, size: int, rng: np.random.Generator
+) -> Float:
+    """About `size` of the rows, each as often as it counts; few rows in an order of their own."""
+    offset = float(rng.uniform())
+    if rows.n_rows > 2 * ALL_ROWS_BELOW:
+        return _taken(rows, moments, proportional_places(counts, size, offset))
+    # Neighbors in a sorted order are alike: draws at equal distances differ less from all rows.
+    values = _taken(rows, moments, np.arange(rows.n_rows))
+    order = np.lexsort((counts, *values.T))
+    return values[order[proportional_places(counts[order], size, offset)]]
+
+
 def information_rows(
     rows: Rows,
     moments: StandardMoments,
     sample: Sample,
     n_parameters: int,
     rng: np.random.Generator,
-) -> Float:
+) -> tuple[Float, Float | None]:
     """Rows for the outer product of scores: all, or as many as a second of arithmetic allows.
 
-    They have the features of the sample's blocks.
+    They have the features of the sample's blocks. The second part is how many rows each counts as.
     """
-    if sample.is_all or rows.is_remote or rows.n_rows <= 2 * ALL_ROWS_BELOW:
-        return sample.all_features
+    few = sample.is_all or rows.is_remote or rows.n_rows <= 2 * ALL_ROWS_BELOW
+    if few and rows.row_counts is None:
+        return sample.all_features, None
     size = int(max(2 * ALL_ROWS_BELOW, _INFORMATION_WORK / n_parameters**2))
     places = _random_places(rows.n_rows, min(size, rows.n_rows), rng)
-    return _features(_taken(rows, moments, places), moments, sample.blocks)
+    features = _features(_taken(rows, moments, places), moments, sample.blocks)
+    return features, None if rows.row_counts is None else rows.row_counts[places]
 
 
 def _random_places(n: int, size: int, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -39,6 +39,7 @@ from momentmix._typing import Float
 from momentmix.fitting.conditions.conditions import Conditions, build_conditions, point_powers
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.correlations import Correlation, find_correlations
+from momentmix.fitting.inference.weighted_noise import MomentSpread
 from momentmix.fitting.inference.whitening import Projection, Whitening
 from momentmix.mixture import gaussian
 from momentmix.mixture.blocks import Blocks
@@ -132,13 +133,14 @@ def check_conditions(
     correlations: bool = True,
     conditions: Conditions | None = None,
     whitening: Whitening | None = None,
+    noise: MomentSpread | None = None,
 ) -> OverIdentification:
     """Test a mixture of standardized features against the moments.
 
     `bootstrap` allows the parametric bootstrap where rows are few; without it the χ² law is used.
     `correlations` says whether correlations within components are looked for where it rejects.
     `conditions` are those of `choose_conditions`, and `whitening` is theirs at the parameters,
-    where they are known.
+    where they are known. `noise` is that of weighted rows, whose law takes the place of χ².
     """
     conditions = conditions or choose_conditions(
         moments, parameters.n_components, rng, parameters.blocks
@@ -159,9 +161,16 @@ def check_conditions(
     p_values = _corrected(statistics, centers, variances, group_test.n_tests)
     # With few rows statistics are mostly too large: what is accepted would be accepted anyway.
     doubtful = p_values.min() < SURE_P_VALUE and (n < SURE_ROWS or p_values.min() > SURE_REJECTION)
-    bootstrapped = bool(bootstrap and n < BOOTSTRAP_BELOW and doubtful)
-    if bootstrapped:
+    bootstrapped = bool(bootstrap and n < BOOTSTRAP_BELOW and doubtful and noise is None)
+    n_trusted = n
+    if noise is not None:
+        white = whitening.whiten(noise.draws(conditions, _BOOTSTRAP_DRAWS, rng))
+        draws = n * group_test.statistics(white)
+        size = n * float(_squared_length(whitening.projection, white).mean())
+        n_trusted = n * min(1.0, dof / size)
+    elif bootstrapped:
         draws = int(n) * _bootstrap_draws(group_test, parameters, int(n), rng)
+    if noise is not None or bootstrapped:
         centers, variances = draws.mean(axis=1), draws.var(axis=1, ddof=1)
         p_values = _corrected(statistics, centers, variances, group_test.n_tests)
     groups = tuple(
@@ -186,7 +195,7 @@ def check_conditions(
         remainder = whitening.projection.project(residual)
         result.correlations.extend(
             replace(c, first=columns[c.first], second=columns[c.second])
-            for c in find_correlations(whitening, conditions, parameters, remainder, n)
+            for c in find_correlations(whitening, conditions, parameters, remainder, n_trusted)
         )
     return result
 

@@ -210,16 +210,22 @@ def curvature_root(derivatives: AnyDerivative) -> CurvatureRoot:
 
 
 def uncertainty_after_em(
-    parameters: Parameters, information: Float, n_effective: float
+    parameters: Parameters,
+    information: Float,
+    n_effective: float,
+    score_covariance: Float | None = None,
 ) -> Uncertainty:
     """Covariance from the information in (log ω, μ, E), carried over to (ω, μ, Σ).
 
     E is the relative change of Σ as in ``relative_spread.py``, that of log v for a single feature.
+    Where the covariance B of the scores is not the information I, it is I⁻¹ B I⁻¹.
     """
     r, d = parameters.means.shape
     scale = np.sqrt(np.maximum(np.diagonal(information), 1e-12))
     matrix = information / scale[:, None] / scale
     root = _inverse_root(matrix)
+    if score_covariance is not None:
+        root = root @ (root.T @ _root(score_covariance / scale[:, None] / scale))
     factor = root / scale[:, None] / np.sqrt(n_effective)
     logs = factor[:r]
     factor[:r] = parameters.weights[:, None] * (logs - parameters.weights @ logs)
@@ -244,6 +250,12 @@ def _inverse_root(matrix: Float) -> Float:
     values, vectors = eigh(matrix)
     # The symmetric root: draws from it do not depend on the signs of eigenvectors.
     return np.asarray((vectors / np.sqrt(np.maximum(values, 1e-8))) @ vectors.T)
+
+
+def _root(matrix: Float) -> Float:
+    """The symmetric root of a positive semidefinite matrix."""
+    values, vectors = eigh(matrix)
+    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
 
 
 def standard_errors(uncertainty: Uncertainty, moments: StandardMoments) -> StandardErrors:
