@@ -22,7 +22,7 @@ def check_version(document: Any, place: str, *known: int) -> None:
     """Raise unless a parsed document has one of the known versions."""
     version = document.get("version") if isinstance(document, dict) else None
     if type(version) is not int or version not in known:
-        listed = " and ".join(map(str, known))
+        listed = " and ".join(", ".join(map(str, known)).rsplit(", ", 1))
         raise ValueError(
             f"{place} has version {repr(version)[:40]}; this momentmix reads "
             f"version{'s' if len(known) > 1 else ''} {listed}"

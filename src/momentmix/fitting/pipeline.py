@@ -44,6 +44,7 @@ from momentmix.fitting.em.passes import full_passes
 from momentmix.fitting.em.sample import Sample, draw_sample, information_rows
 from momentmix.fitting.em.scores import information_matrix, settle_floored
 from momentmix.fitting.em.search import FEW_ROWS, Candidate, Kind, Origin, ranked_candidates
+from momentmix.fitting.inference.correlations import Correlation
 from momentmix.fitting.inference.finding import plural
 from momentmix.fitting.inference.findings import find_constants
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, OverIdentification
@@ -54,7 +55,11 @@ from momentmix.fitting.inference.standard_errors import (
 )
 from momentmix.fitting.inference.support import Support
 from momentmix.fitting.inputs import summarized
-from momentmix.fitting.joining import blocks_of_correlations, choose_blocks
+from momentmix.fitting.joining import (
+    blocks_of_correlations,
+    choose_blocks,
+    joined_by_correlations,
+)
 from momentmix.fitting.moment.candidates import least_components
 from momentmix.fitting.moment.moment_fit import (
     ANSWER,
@@ -63,7 +68,13 @@ from momentmix.fitting.moment.moment_fit import (
     fit_moments,
     one_component,
 )
-from momentmix.fitting.outcome import Diagnostics, Provenance, Trial
+from momentmix.fitting.outcome import (
+    Diagnostics,
+    JoinedColumns,
+    JoinReason,
+    Provenance,
+    Trial,
+)
 from momentmix.fitting.result import Answer, FitResult
 from momentmix.fitting.support import support_from_moments, support_from_rows
 from momentmix.mixture.blocks import Blocks, blocks_from
@@ -153,6 +164,9 @@ def fit_robust(
             answer, choice = hear_certificate(rows, sample, answer, choice, context)
     if choice is not None:
         notes.append(choice.note)
+        if choice.joined:
+            found_joined = replace(answer.diagnostics, joined=choice.joined)
+            answer = replace(answer, diagnostics=found_joined)
     tried = () if choice is None else choice.tried
     return in_data_units(answer, all_columns, summary, notes, tried, context)
 
@@ -265,10 +279,10 @@ def join_by_moments(
     moments: StandardMoments, context: FitContext, answer: StandardFit
 ) -> StandardFit:
     """Join columns that the test finds correlated within components, while the misfit falls."""
-    order, reasons = answer.moments.order, list[str]()
+    order, found = answer.moments.order, list[Correlation]()
     n_components = answer.parameters.n_components
     for _ in range(MOST_JOININGS):
-        blocks, pairs = blocks_of_correlations(answer.parameters.blocks, moments, _test_of(answer))
+        blocks, named = blocks_of_correlations(answer.parameters.blocks, moments, _test_of(answer))
         if blocks is None or robust_rank(moments.n_features, order, blocks) < n_components:
             break
         candidate = answer_from_moments(moments, order, n_components, context, blocks)
@@ -276,13 +290,14 @@ def join_by_moments(
         # NaN, where nothing is left to test, is no improvement.
         if not new.effect_size < LEAST_FALL * old.effect_size:
             break
-        answer, reasons = candidate, reasons + pairs
-    if not reasons:
-        notes = ["no columns joined: the test names none whose joining lowers the misfit"]
-    else:
-        found = moments.code_of(answer.parameters.blocks)
-        notes = [f"{found}: correlated within components by the test: {'; '.join(reasons)}"]
-    diagnostics = replace(answer.diagnostics, notes=[*notes, *answer.diagnostics.notes])
+        answer, found = candidate, found + named
+    joined = joined_by_correlations(answer.parameters.blocks, moments, found)
+    notes = ["no columns joined: the test names none whose joining lowers the misfit"]
+    if joined:
+        notes = [f"{moments.code_of(answer.parameters.blocks)}: found by the test of the moments"]
+    diagnostics = replace(
+        answer.diagnostics, notes=[*notes, *answer.diagnostics.notes], joined=joined
+    )
     return replace(answer, diagnostics=diagnostics)
 
 
@@ -303,7 +318,9 @@ def renumber(
         if not (is_better or other.diagnostics.certificate.passed):
             break
         notes = [*answer.diagnostics.notes[:1], *other.diagnostics.notes]
-        answer = replace(other, diagnostics=replace(other.diagnostics, notes=notes))
+        joined = answer.diagnostics.joined
+        diagnostics = replace(other.diagnostics, notes=notes, joined=joined)
+        answer = replace(other, diagnostics=diagnostics)
         choice = again
     return answer, choice
 
@@ -476,7 +493,7 @@ def hear_certificate(
             True,
         )
         note = f"n_components={r}: least BIC of all rows; the test rejected {r - 1}"
-        choice = Choice(r, note, chosen(trials, r))
+        choice = Choice(r, note, chosen(trials, r), joined=choice.joined)
     return answer, choice
 
 
@@ -560,9 +577,23 @@ def in_data_units(
             )
             for trial in tried
         ),
+        joined=joined_columns(answer, moments),
     )
     return FitResult(
         Answer(moments.restore(mixture), moments, uncertainty.reordered(order), summary),
         answer.provenance,
         diagnostics,
     )
+
+
+def joined_columns(answer: StandardFit, moments: StandardMoments) -> tuple[JoinedColumns, ...]:
+    """The joined columns and why they were joined, with the names of all columns."""
+    joined = answer.diagnostics.joined
+    if not joined:
+        columns = answer.moments.columns
+        groups = answer.parameters.blocks.joined
+        joined = tuple(
+            JoinedColumns(tuple(columns[list(group)].tolist()), JoinReason.GIVEN)
+            for group in groups
+        )
+    return tuple(block.named(moments.feature_names) for block in joined)

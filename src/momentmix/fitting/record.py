@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import platform
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from math import inf
 from operator import index
@@ -24,7 +24,14 @@ from momentmix.fitting.inference.findings import Finding, Severity
 from momentmix.fitting.inference.over_identification import ConditionGroup, OverIdentification
 from momentmix.fitting.inference.standard_errors import Intervals, StandardErrors
 from momentmix.fitting.inference.support import Support
-from momentmix.fitting.outcome import Diagnostics, FitFacts, Provenance, Trial
+from momentmix.fitting.outcome import (
+    Diagnostics,
+    FitFacts,
+    JoinedColumns,
+    JoinReason,
+    Provenance,
+    Trial,
+)
 from momentmix.json_fields import (
     Fields,
     array,
@@ -43,7 +50,8 @@ from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.model_file import read_model, write_model
 
 _VERSION = 2
-_ADDED = {"tried", "verdict", "support", "groups"}  # keys that records of version 1 lack
+_WITH_JOINED = 3  # where columns are joined
+_ADDED = {"tried", "verdict", "support", "groups", "joined"}  # keys that older records lack
 
 
 def versions() -> dict[str, str]:
@@ -70,7 +78,7 @@ class FitRecord(FitFacts):
     provenance : Provenance
         n_rows, order, method, refine, winner, n_passes, converged.
     diagnostics : Diagnostics
-        log_likelihood, notes, certificate, tried.
+        log_likelihood, notes, certificate, tried, joined.
     standard_errors : StandardErrors or None
     intervals : Intervals or None
         95 %; None for method="paper".
@@ -101,17 +109,24 @@ class FitRecord(FitFacts):
         for known in (document["standard_errors"], document["intervals"]):
             if known is not None and known["covariances"] is None:
                 del known["covariances"]
-        return {"version": _VERSION, **document}
+        for columns in document["joined"]:
+            del columns["names"]  # those of the mixture, under which it may be saved
+        if not self.joined:
+            del document["joined"]
+        return {"version": _WITH_JOINED if self.joined else _VERSION, **document}
 
     @classmethod
     def from_dict(cls, document: Any, mixture: Mixture) -> FitRecord:
         """The record of `to_dict`; ValueError where it is not one of a fit of this mixture."""
-        check_version(document, "fit", 1, _VERSION)
+        check_version(document, "fit", 1, _VERSION, _WITH_JOINED)
         contents = {key: value for key, value in document.items() if key != "version"}
         joined = not mixture.parameters.blocks.is_diagonal
         r, d = mixture.means.shape
         record: FitRecord = _record_fields(r, d, joined)(contents, "fit")
-        return record
+        if record.joined:
+            _check_joined([j.columns for j in record.joined], mixture)
+        named = tuple(columns.named(mixture.feature_names) for columns in record.joined)
+        return replace(record, diagnostics=replace(record.diagnostics, joined=named))
 
 
 # -- files ------------------------------------------------------------------------------------
@@ -154,6 +169,12 @@ def _record_fields(r: int, d: int, joined: bool) -> Fields:
         "bic": number(),
         "chosen": boolean,
     }
+    joined_columns = {
+        "columns": lambda value, place: tuple(list_of(integer(0, d - 1))(value, place)),
+        "reason": choice(JoinReason),
+        "bic_gain": number(),
+        "correlation": number(-1.0, 1.0),
+    }
     return Fields(
         _record,
         {
@@ -167,6 +188,7 @@ def _record_fields(r: int, d: int, joined: bool) -> Fields:
             "log_likelihood_per_row": optional(number()),
             "notes": texts,
             "tried": list_of(Fields(lambda values: Trial(**values), trial)),
+            "joined": list_of(Fields(lambda values: JoinedColumns(**values), joined_columns)),
             "certificate": _certificate_fields(r),
             "standard_errors": optional(Fields(_standard_errors, errors)),
             "intervals": optional(Fields(_intervals, ends)),
@@ -219,8 +241,15 @@ def _record(values: dict[str, Any]) -> FitRecord:
         tuple(values.pop("notes")),
         values.pop("certificate"),
         tried=tuple(values.pop("tried", ())),
+        joined=tuple(values.pop("joined", ())),
     )
     return FitRecord(provenance, diagnostics, **values)
+
+
+def _check_joined(columns: list[tuple[int, ...]], mixture: Mixture) -> None:
+    """Raise unless these are the joined columns of the mixture."""
+    if sorted(columns) != sorted(mixture.parameters.blocks.joined):
+        raise ValueError("fit.joined must list the columns that the mixture joins")
 
 
 def _certificate(n_components: int, values: dict[str, Any]) -> Certificate:

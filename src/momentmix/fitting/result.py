@@ -59,7 +59,7 @@ class FitResult(FitFacts):
     provenance : Provenance
         n_rows, order, method, refine, winner, n_passes, converged.
     diagnostics : Diagnostics
-        log_likelihood, notes, certificate, candidates, stages, residual, tried.
+        log_likelihood, notes, certificate, candidates, stages, residual, tried, joined.
     """
 
     answer: Answer
@@ -136,9 +136,9 @@ class FitResult(FitFacts):
 
     def __str__(self) -> str:
         r, d = self.mixture.means.shape
-        joined = self.mixture.parameters.blocks.joined
+        is_diagonal = self.mixture.parameters.blocks.is_diagonal
         lines = [
-            f"Mixture of {r} {'' if joined else 'diagonal '}Gaussian{'s' if r > 1 else ''}, "
+            f"Mixture of {r} {'diagonal ' if is_diagonal else ''}Gaussian{'s' if r > 1 else ''}, "
             f"{d} feature{'s' if d > 1 else ''}, {self.n_rows} rows",
             f"  method               {self.method}, moments up to order {self.order}",
             f"  refinement           {self._refinement()}",
@@ -148,6 +148,7 @@ class FitResult(FitFacts):
             lines.append(f"  log-likelihood/row   {self.log_likelihood:.6g}")
         times = ", ".join(f"{name} {seconds:.2f}" for name, seconds in self.stages)
         lines.append(f"  time                 {self.seconds:.2f} s ({times})")
+        lines += [f"  joined               {columns}" for columns in self.joined]
         lines += [f"  note                 {note}" for note in self.notes]
         lines += self._trials()
         return "\n".join([*map(printable, lines), str(self.certificate)])
