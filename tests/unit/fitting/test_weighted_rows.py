@@ -147,6 +147,35 @@ def test_errors_of_one_component_allow_for_weights_that_depend_on_the_rows():
     assert (by_kish[:, 0] - 1 > 3 * np.sqrt(1 / (2 * n_fits))).all()
 
 
+def held(result, truth):
+    """Whether weight and means and variances of the first column lie in their intervals."""
+    order, ends = np.argsort(result.mixture.means[:, 0]), result.intervals()
+    pairs = [(ends.weights, truth.weights)]
+    pairs += [
+        ((low[:, 0], high[:, 0]), known[:, 0])
+        for (low, high), known in ((ends.means, truth.means), (ends.variances, truth.variances))
+    ]
+    return [(low[order] <= known) & (known <= high[order]) for (low, high), known in pairs]
+
+
+def test_coverage_of_rows_drawn_with_a_bias(case):
+    truth, blocks = case
+    n_fits = 40
+    found, ignored, rejected = [], [], 0
+    for k in range(n_fits):
+        rows, weights = drawn_with_bias(truth, 3000, 0.8, [30, k])
+        options = {"blocks": blocks, "random_state": 0}
+        result = mm.fit(rows, 2, sample_weight=weights, **options)
+        found.append(held(result, truth))
+        rejected += result.certificate.p_value < 1e-3
+        ignored.append(held(mm.fit(rows, 2, **options), truth))
+    error = np.sqrt(0.95 * 0.05 / n_fits)  # as if both components were one: their errors may agree
+    coverage, control = (np.mean(x, axis=(0, 2)) for x in (found, ignored))
+    assert (coverage > 0.95 - 4 * error).all()
+    assert rejected <= 1
+    assert (control[:2] < 0.1).all()
+
+
 def test_the_test_knows_how_weighted_moments_vary():
     def p_values():
         return np.array([
