@@ -164,7 +164,7 @@ def check_conditions(
     bootstrapped = bool(bootstrap and n < BOOTSTRAP_BELOW and doubtful and noise is None)
     n_trusted = n
     if noise is not None:
-        white = whitening.whiten(noise.draws(conditions, _BOOTSTRAP_DRAWS, rng))
+        white = whitening.whiten(noise.draws(conditions, rng))
         draws = n * group_test.statistics(white)
         size = n * float(_squared_length(whitening.projection, white).mean())
         n_trusted = n * min(1.0, dof / size)

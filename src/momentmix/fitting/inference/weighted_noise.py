@@ -4,7 +4,7 @@
 |---|---|---|
 | w: how many rows each row counts as | ``counts`` | (n,) |
 | c(z): the products whose means are the conditions | in `draws` | (n_conditions, n) |
-| Σ g w (c(z) − c̄) / Σ w, g normal | `MomentSpread.draws` | (n_conditions, n_draws) |
+| Σ g w (c(z) − c̄) / Σ w, g + 1 Poisson(1) | `MomentSpread.draws` | (n_conditions, n_draws) |
 
 The model knows the covariance of moments of rows that are drawn from it. Weights that depend on the
 rows (rows drawn with a bias, which the weights undo) change it: where they are large, moments vary
@@ -20,6 +20,7 @@ import numpy as np
 from momentmix._typing import Float
 from momentmix.fitting.conditions.conditions import Conditions, point_powers
 
+DRAWS = 200  # for a mean and a variance; they cost a small part of the whitening
 _AT_ONCE = 100  # rows whose products fit in the cache
 
 
@@ -41,12 +42,16 @@ class MomentSpread:
     counts: Float
     n_rows: int
 
-    def draws(self, conditions: Conditions, n_draws: int, rng: np.random.Generator) -> Float:
+    def draws(
+        self, conditions: Conditions, rng: np.random.Generator, n_draws: int = DRAWS
+    ) -> Float:
         """Deviations of the observed means from those expected, (n_conditions, n_draws)."""
         sums = np.zeros((conditions.size, n_draws + 1))
         factors = np.empty((len(self.rows), n_draws + 1))
         factors[:, 0] = self.counts
-        factors[:, 1:] = self.counts[:, None] * rng.standard_normal((len(self.rows), n_draws))
+        # All cumulants of these are 1, so that the draws are as skewed as the means themselves.
+        multipliers = rng.poisson(1.0, (len(self.rows), n_draws)) - 1.0
+        factors[:, 1:] = self.counts[:, None] * multipliers
         for start in range(0, len(self.rows), _AT_ONCE):
             part = slice(start, start + _AT_ONCE)
             powers = point_powers(self.rows[part], conditions.highest_exponent)
