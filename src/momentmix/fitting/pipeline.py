@@ -65,13 +65,16 @@ from momentmix.fitting.moment.moment_fit import (
 from momentmix.fitting.outcome import Diagnostics, Provenance, Trial
 from momentmix.fitting.result import Answer, FitResult
 from momentmix.fitting.support import support_from_moments, support_from_rows
+from momentmix.fitting.tables import Table
 from momentmix.mixture.blocks import Blocks, blocks_from
+from momentmix.mixture.column_laws import laws_of
 from momentmix.mixture.laws.law import Law
 from momentmix.mixture.mixture import mixture_from
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VariancePrior
 from momentmix.parallel import begin
 from momentmix.rows.protocol import Rows
+from momentmix.schema.schema import Schema
 from momentmix.summary.summary import MomentSummary
 
 AskedBlocks = Sequence[Sequence[int | str]] | Literal["auto"] | None
@@ -95,21 +98,17 @@ class StandardFit:
 
 
 def fit_robust(
-    data: Rows | StandardMoments,
+    table: Table,
     n_components: int | Literal["auto"],
     order: int | Literal["auto"],
     refine: bool,
     context: FitContext,
     blocks: AskedBlocks = None,
-    laws: tuple[Law, ...] = (),
 ) -> FitResult:
-    """Fit by the robust method; `refine` allows passes over the rows, where there are rows.
-
-    `laws` are those of features that are not Gaussian, in the units of the data.
-    """
+    """Fit by the robust method; `refine` allows passes over the rows, where there are rows."""
+    data, laws, notes = table.data, laws_of(table.schema), list(table.notes)
     all_columns, summary = read_moments(data, n_components, order, refine, context)
     all_columns = all_columns.with_laws(laws)
-    notes = []
     if isinstance(data, Rows):
         with context.clock.stage("checks of rows"):
             context = replace(context, checked=check_rows(data, all_columns))
@@ -161,7 +160,7 @@ def fit_robust(
         notes.append(choice.note)
     tried = () if choice is None else choice.tried
     base = 0.0 if rows is None else mean_base_measure(rows, laws)
-    return in_data_units(answer, all_columns, summary, notes, tried, context, base)
+    return in_data_units(answer, all_columns, summary, notes, tried, context, base, table.schema)
 
 
 def read_moments(
@@ -526,6 +525,7 @@ def in_data_units(
     tried: tuple[Trial, ...],
     context: FitContext,
     base: float = 0.0,
+    schema: Schema | None = None,
 ) -> FitResult:
     """The result: all columns, in the units of the data, the heaviest component first.
 
@@ -565,7 +565,7 @@ def in_data_units(
         ),
     )
     return FitResult(
-        Answer(moments.restore(mixture), moments, uncertainty.reordered(order), summary),
+        Answer(moments.restore(mixture), moments, uncertainty.reordered(order), summary, schema),
         answer.provenance,
         diagnostics,
     )
