@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
 from momentmix.errors import InputError, InputTypeError
-from momentmix.mixture.laws.law import Law
+from momentmix.mixture.laws.law import Law, Stack, stacks_of
 from momentmix.rows.names import column_label, feature_number
 
 
@@ -106,6 +106,11 @@ class Blocks:
         """Features that are not joined with others."""
         inside = {j for block in self.joined for j in block}
         return np.array([j for j in range(self.n_features) if j not in inside], dtype=np.int64)
+
+    @cached_property
+    def stacks(self) -> tuple[Stack, ...]:
+        """The laws by kind, for what is done with all of them at once."""
+        return stacks_of(self.laws)
 
     @cached_property
     def gaussian(self) -> Int:

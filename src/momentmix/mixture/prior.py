@@ -278,14 +278,13 @@ class VariancePrior:
 
         With the priors of the laws of features that have others.
         """
-        p, laws = parameters, parameters.blocks.laws
+        p = parameters
         if not self.scale:  # a single component
             return np.zeros(p.variances.shape[:-2])
         terms = self.log_terms(self.structure.eigenvalues(p), self._widths())
-        for law in laws:
-            own = list(law.features)
+        for law, own in p.blocks.stacks:
             terms[..., own] = 0.0
-            terms[..., own[0]] = law.log_prior(p.means[..., own], p.variances[..., own], self)
+            terms[..., own[:, 0]] = law.log_prior(p.means[..., own], p.variances[..., own], self)
         return np.asarray(terms.sum(axis=(-2, -1)))
 
     def slope(self, eigenvalues: Float, width: float | None = None) -> Float:
