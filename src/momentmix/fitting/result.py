@@ -8,13 +8,8 @@ from dataclasses import dataclass, replace
 
 from momentmix.errors import InputError, printable
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.inference.standard_errors import (
-    Intervals,
-    StandardErrors,
-    Uncertainty,
-    intervals,
-    standard_errors,
-)
+from momentmix.fitting.inference.column_errors import column_errors, column_intervals
+from momentmix.fitting.inference.standard_errors import Intervals, StandardErrors, Uncertainty
 from momentmix.fitting.outcome import Diagnostics, FitFacts, PartOf, Provenance
 from momentmix.fitting.record import FitRecord, save_fit
 from momentmix.mixture.mixture import Mixture
@@ -81,11 +76,11 @@ class FitResult(FitFacts):
     @property
     def standard_errors(self) -> StandardErrors:
         """Standard errors of weights, means and variances, in the units of the data."""
-        return standard_errors(self._known_uncertainty(), self.moments)
+        return column_errors(self._known_uncertainty(), self.moments, self.answer.schema)
 
     def intervals(self) -> Intervals:
         """95 % intervals of weights, means and variances, in the units of the data."""
-        return intervals(self._known_uncertainty(), self.moments)
+        return column_intervals(self._known_uncertainty(), self.moments, self.answer.schema)
 
     def _known_uncertainty(self) -> Uncertainty:
         if self.uncertainty is None:

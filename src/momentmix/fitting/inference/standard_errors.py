@@ -49,7 +49,7 @@ AnyDerivative = Derivative | DenseDerivative
 _DRAWS = 4000  # rows: the standard errors themselves then have errors of about one percent
 _AT_ONCE = 100  # draws whose products are in memory at once: a few megabytes
 _LARGE = 1000  # parameters; from here on eigenvalues take seconds, ten times as long as a triangle
-_NORMAL_95 = 1.959963984540054  # 97.5 % quantile of the normal law
+NORMAL_95 = 1.959963984540054  # 97.5 % quantile of the normal law
 
 
 @dataclass(frozen=True)
@@ -121,26 +121,32 @@ class StandardErrors:
     """Standard errors in the units of the data; shapes (r,), (r, d), (r, d).
 
     Where columns are joined, `covariances` has shape (r, d, d): 0 between blocks, and the variances
-    on the diagonal. Otherwise it is None.
+    on the diagonal. Otherwise it is None. Of tables with families, `means` and `variances` are
+    those of the columns, NaN for categories: `levels` has (r, n_levels) for each of them by name,
+    and `seen` (r, n_columns) the probabilities of being seen, NaN where no cell is missing.
     """
 
     weights: Float
     means: Float
     variances: Float
     covariances: Float | None = None
+    levels: dict[str | int, Float] | None = None
+    seen: Float | None = None
 
 
 @dataclass(frozen=True)
 class Intervals:
     """Lower and upper ends of 95 % intervals in the units of the data.
 
-    `covariances` as for `StandardErrors`.
+    `covariances`, `levels` and `seen` as for `StandardErrors`.
     """
 
     weights: tuple[Float, Float]
     means: tuple[Float, Float]
     variances: tuple[Float, Float]
     covariances: tuple[Float, Float] | None = None
+    levels: dict[str | int, tuple[Float, Float]] | None = None
+    seen: tuple[Float, Float] | None = None
 
 
 def uncertainty_of_moment_fit(
@@ -265,7 +271,7 @@ def standard_errors(uncertainty: Uncertainty, moments: StandardMoments) -> Stand
     """Standard errors in the units of the data."""
     with np.errstate(over="ignore"):  # squares of the largest units may be infinite
         s = uncertainty.deviations().restored(np.zeros_like(moments.scale), moments.scale)
-        matrices = None if s.blocks.is_diagonal else s.matrices
+        matrices = s.matrices if s.blocks.joined else None
         return StandardErrors(s.weights, s.means, s.variances, matrices)
 
 
@@ -276,7 +282,7 @@ def intervals(uncertainty: Uncertainty, moments: StandardMoments) -> Intervals:
     moment fit are symmetric and cut at 0. Those of covariances are symmetric.
     """
     e = uncertainty.estimate
-    half = parameters_from(_NORMAL_95 * uncertainty.deviations().flat(), e.n_components, e.blocks)
+    half = parameters_from(NORMAL_95 * uncertainty.deviations().flat(), e.n_components, e.blocks)
     means = (e.means - half.means, e.means + half.means)
     if uncertainty.on_log_scale:
         w = np.clip(e.weights, 1e-12, 1 - 1e-12)
@@ -300,5 +306,5 @@ def intervals(uncertainty: Uncertainty, moments: StandardMoments) -> Intervals:
             )
             for sign, w, m, v in zip((-1, 1), weights, means, variances, strict=True)
         )
-    matrices = None if e.blocks.is_diagonal else (low.matrices, high.matrices)
+    matrices = (low.matrices, high.matrices) if e.blocks.joined else None
     return Intervals(weights, (low.means, high.means), (low.variances, high.variances), matrices)

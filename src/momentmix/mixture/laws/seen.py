@@ -263,6 +263,10 @@ class Seen(Law):
             variance = np.maximum(variance, _LEAST_VARIANCE * self.overall.variance)
         return self.features_of(_Value(found.q, mean, variance))
 
+    def chain(self, means: Float, variances: Float) -> Float:
+        """∂ (mean, variance, q) of the value / ∂ (μ, v), of shape (…, 3, 4)."""
+        return self._chain(self.value_of(means, variances), means)
+
     def _chain(self, found: _Value, means: Float) -> Float:
         """∂ (mean, variance, q) of the value / ∂ (μ, v), of shape (…, 3, 4)."""
         u0, s0 = self.missing
