@@ -18,6 +18,7 @@ LAYERS = [
     {"atomic_file", "index_sets", "locks", "strict_json"},
     {"parallel", "json_fields"},
     {"rows.arrays", "rows.blocks", "rows.fingerprint", "rows.names", "rows.table"},
+    {"mixture.laws"},
     {"mixture.blocks"},
     {"capacity"},
     {"rows.columns", "rows.containers", "rows.validation"},

@@ -18,6 +18,7 @@ from momentmix.fitting.inference.standard_errors import (
 from momentmix.fitting.outcome import Diagnostics, FitFacts, PartOf, Provenance
 from momentmix.fitting.record import FitRecord, save_fit
 from momentmix.mixture.mixture import Mixture
+from momentmix.schema.schema import Schema
 from momentmix.summary.summary import MomentSummary
 
 MOST_TRIALS_PRINTED = 8  # numbers of components; all of them are in `tried`
@@ -37,12 +38,15 @@ class Answer:
         Covariance of the parameters of standardized features; None for method="paper".
     summary : MomentSummary or None
         Of the rows, from the one pass for the moments; None where no rows were given.
+    schema : Schema or None
+        How columns became features; None where the features are the columns.
     """
 
     mixture: Mixture
     moments: StandardMoments
     uncertainty: Uncertainty | None
     summary: MomentSummary | None
+    schema: Schema | None = None
 
 
 @dataclass(frozen=True)

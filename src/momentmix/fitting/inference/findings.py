@@ -11,7 +11,7 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.capacity import FEWEST_BLOCKS
-from momentmix.fitting.conditions.conditions import gaussian_powers
+from momentmix.fitting.conditions.conditions import feature_powers
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.column_shape import shape_words
 from momentmix.fitting.inference.component_findings import at_floor, component_findings
@@ -30,7 +30,7 @@ from momentmix.fitting.inference.over_identification import (
 )
 from momentmix.fitting.inference.rows_checked import CheckedRows, row_findings, shape_text
 from momentmix.index_sets import index_sets
-from momentmix.mixture.blocks import Blocks
+from momentmix.mixture.blocks import Blocks, one_a_block
 from momentmix.mixture.parameters import Parameters
 
 __all__ = ["Finding", "Severity", "collect_findings", "find_constants"]
@@ -135,7 +135,8 @@ def _about_copies(moments: StandardMoments) -> Iterator[Finding]:
     if moments.order < 2:
         return
     pairs = index_sets(moments.n_features, 2)
-    copies = pairs[np.abs(moments.orders[2]) > COPY_CORRELATION]
+    apart = one_a_block(pairs, moments.alone)
+    copies = pairs[apart & (np.abs(moments.orders[2]) > COPY_CORRELATION)]
     if len(copies):
         first, second = (moments.column_name(j) for j in copies[0])
         yield warning(
@@ -153,7 +154,7 @@ def _about_shapes(
         return
     features = {shape_of(moments.column_name(j)): j for j in range(moments.n_features)}
     rejected = [features[g.name] for g in test.rejected_groups if g.name in features]
-    powers = gaussian_powers(p, 4)
+    powers = feature_powers(p, 4)
     gaps = [moments.powers[k] - p.weights @ powers[3 + k] for k in range(2)]
     if rejected:
         words = [(j, shape_words(float(gaps[0][j]), float(gaps[1][j]))) for j in rejected]
@@ -206,7 +207,7 @@ def _joining(moments: StandardMoments, blocks: Blocks, from_rows: bool) -> str:
 
 def _influenced_feature(moments: StandardMoments) -> list[int]:
     """The feature whose farthest row moves third moments most, if it moves them too much."""
-    farthest = _farthest(moments)
+    farthest = np.where(moments.is_number, _farthest(moments), 0.0)
     # One row's share in a third moment against that moment's noise 1/√N.
     influence = farthest**3 / np.sqrt(moments.n_effective)
     j = int(influence.argmax())
@@ -244,7 +245,7 @@ def _heavy_tailed(moments: StandardMoments, p: Parameters, others: list[int]) ->
     """Features with a larger fourth moment than the mixture's, but for `others`."""
     if moments.powers is None:
         return []
-    powers = gaussian_powers(p, 8)
+    powers = feature_powers(p, 8)
     fourth, eighth = p.weights @ powers[4], p.weights @ powers[8]
     excess = np.nan_to_num(moments.powers[1] - fourth)
     noise = np.sqrt((eighth - fourth**2) / moments.n_effective)

@@ -34,7 +34,13 @@ from momentmix.fitting.conditions.derivative import (
 )
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.mixture import gaussian
-from momentmix.mixture.parameters import Parameters, component_places, parameters_from
+from momentmix.mixture.laws.law import Law
+from momentmix.mixture.parameters import (
+    Parameters,
+    component_places,
+    dependent_places,
+    parameters_from,
+)
 from momentmix.mixture.relative_spread import moved_spread, relative_changes, spread_changes
 from momentmix.parallel import all_threads, map_in_order
 
@@ -75,11 +81,17 @@ class Uncertainty:
         rows = parameters_from(numbers, e.n_components, e.blocks)[order].flat()
         return Uncertainty(self.estimate[order], self.factor[rows], self.on_log_scale)
 
-    def embedded(self, columns: NDArray[np.int64], n_features: int, variance: float) -> Uncertainty:
+    def embedded(
+        self,
+        columns: NDArray[np.int64],
+        n_features: int,
+        variance: float,
+        laws: tuple[Law, ...] = (),
+    ) -> Uncertainty:
         """The same features among others, known without error, as `Parameters.embedded`."""
         if columns.size == n_features:
             return self  # the factor may be large: no copy
-        estimate = self.estimate.embedded(columns, n_features, variance)
+        estimate = self.estimate.embedded(columns, n_features, variance, laws)
         size, r = estimate.flat().size, estimate.n_components
         places = parameters_from(np.arange(size), r, estimate.blocks)
         own = [places.means[:, columns], places.variances[:, columns], places.covariances]
@@ -101,7 +113,7 @@ class Uncertainty:
             moved = replace(base, means=moved.means)
             moved = moved_spread(moved, np.clip(relative_changes(base, change.spread), -5, 5))
         weights = np.maximum(weights, 1e-9)
-        return replace(moved, weights=weights / weights.sum())
+        return replace(moved, weights=weights / weights.sum()).completed()
 
 
 @dataclass(frozen=True)
@@ -149,7 +161,7 @@ def uncertainty_of_moment_fit(
         return slope.transposed_times(products)
 
     parts = [slice(start, start + _AT_ONCE) for start in range(0, _DRAWS, _AT_ONCE)]
-    influence = np.empty((parameters.n_free + 1, _DRAWS), order="F")
+    influence = np.empty((parameters.n_places, _DRAWS), order="F")
     for part, values in zip(parts, map_in_order(influence_of, parts, n_threads), strict=True):
         influence[:, part] = values
     model = conditions.model(parameters)
@@ -183,15 +195,17 @@ class CurvatureRoot(NamedTuple):
 
 def deviations_of(derivatives: AnyDerivative, parameters: Parameters) -> Parameters:
     """Standard errors as if the noise of the conditions were independent."""
-    flat = np.empty(parameters.n_free + 1)
+    flat = np.empty(parameters.n_places)
     flat[by_feature(parameters)] = curvature_root(derivatives).deviations()
+    flat[dependent_places(parameters)] = 0.0
     return parameters_from(flat, parameters.n_components, parameters.blocks)
 
 
 def uncertainty_of_noise(derivatives: AnyDerivative, parameters: Parameters) -> Uncertainty:
     """Covariance as if the noise of the conditions were independent: (JᵀJ)⁻¹."""
-    factor = np.empty((parameters.n_free + 1,) * 2)
+    factor = np.empty((parameters.n_places,) * 2)
     factor[by_feature(parameters)] = curvature_root(derivatives).factor()
+    factor[dependent_places(parameters)] = 0.0
     return Uncertainty(parameters, factor, on_log_scale=False)
 
 
@@ -224,8 +238,9 @@ def uncertainty_after_em(
     logs = factor[:r]
     factor[:r] = parameters.weights[:, None] * (logs - parameters.weights @ logs)
     places = component_places(parameters)[:, 1 + d :]
-    single = parameters.blocks.single
-    factor[places[:, single]] *= parameters.variances[:, single, None]
+    own = parameters.blocks.single_or_law
+    factor[places[:, own]] *= parameters.variances[:, own, None]
+    factor[dependent_places(parameters)] = 0.0
     for table, slopes in spread_changes(parameters):
         own = places[:, table[np.triu_indices(len(table))]]
         factor[own] = slopes @ factor[own]
