@@ -26,21 +26,22 @@ from momentmix.parallel import begin
 
 
 def begin_test(
-    moments: StandardMoments, parameters: Parameters, context: FitContext
+    moments: StandardMoments, parameters: Parameters, context: FitContext, after_rows: bool = False
 ) -> Callable[[], OverIdentification]:
     """What gives the over-identification test; with several threads it is under way on one of them.
 
     It then shares the time of the standard errors and of the support of r. A test that may need a
-    bootstrap waits for its turn to draw.
+    bootstrap waits for its turn to draw. `after_rows`: see `choose_conditions`.
     """
     if _has_few_rows(moments, parameters):
         return lambda: UNTESTABLE
     if moments.n_effective < BOOTSTRAP_BELOW:
-        return lambda: check_conditions(moments, parameters, context.rng)
+        return lambda: check_conditions(moments, parameters, context.rng, after_rows=after_rows)
 
     def test() -> OverIdentification:
         # Where there are too many conditions, some are drawn: the same for every seed.
-        return check_conditions(moments, parameters, np.random.default_rng(0))
+        rng = np.random.default_rng(0)
+        return check_conditions(moments, parameters, rng, after_rows=after_rows)
 
     return begin(test, context.n_threads)
 
@@ -65,13 +66,14 @@ def certify(
     `uncertainty` are a density as they are; `usable` makes one of those of a moment answer.
     """
     with context.clock.stage("certificate"):
-        test, loss = begun(), 0.0
+        loss = 0.0
         if _has_few_rows(moments, parameters) or (
             support is not None and support.supported is False
         ):
             loss = nan  # of parameters that are not identified, errors say nothing
         elif parameters.n_components > 1:
-            loss = predicted_loss(parameters, uncertainty, context.rng, usable or (lambda p: p))
+            loss = predicted_loss(parameters, uncertainty, context.rng, usable)
+        test = begun()
         findings = collect_findings(
             moments,
             parameters,
