@@ -27,7 +27,7 @@ from momentmix.mixture.prior import Structure, VariancePrior
 from momentmix.parallel import few_threads
 
 # Rows of the short runs, which only have to tell good starts from poor ones, and rows a parameter.
-_FEWEST_SHORT, _MOST_SHORT, _SHORT_PER_PARAMETER = 4000, 8000, 12
+_FEWEST_SHORT, _MOST_SHORT, _SHORT_PER_PARAMETER = 3000, 8000, 8
 _SHORT_STEPS, _LEAST_SHORT = 30, 10
 _AT_REST = 1e-5  # nats a row in five steps of a short run: it has found its optimum
 FEW_ROWS = 4000  # with fewer, local optima are many, and EM steps cost next to nothing
@@ -223,7 +223,8 @@ class _Search:
     def compete(self) -> None:
         """EM on the sample from the best runs, the pool and the moments."""
         features, r = self.sample.features, self.n_components
-        runs = _best_first(self.runs, features, self.prior)
+        compared = features if self.sample.is_all else features[:, :_MOST_SHORT]
+        runs = _best_first(self.runs, compared, self.prior)
         self.is_clear = self.finds_agree(runs)
         n_best = 1 if self.is_clear else 6 if self.sample.is_all else 2
         best = [run.origin for run in runs[:n_best]]
