@@ -19,6 +19,7 @@ from momentmix.fitting.inference.over_identification import (
     check_conditions,
 )
 from momentmix.fitting.inference.precision import predicted_loss
+from momentmix.fitting.inference.rows_checked import row_findings
 from momentmix.fitting.inference.standard_errors import Uncertainty
 from momentmix.fitting.inference.support import Support
 from momentmix.mixture.parameters import Parameters
@@ -73,7 +74,12 @@ def certify(
             loss = nan  # of parameters that are not identified, errors say nothing
         elif parameters.n_components > 1:
             loss = predicted_loss(parameters, uncertainty, context.rng, usable)
-        test = begun()
+        found, checked = None, context.checked
+        if checked is not None and len(checked.values):  # they are there, and no remote ones
+            found = row_findings(
+                checked, moments, parameters, usable is None, context.variance_floor
+            )
+        test = begun()  # which other threads may have worked on meanwhile
         findings = collect_findings(
             moments,
             parameters,
@@ -81,6 +87,7 @@ def certify(
             robust_rank(moments.n_features, moments.order, parameters.blocks),
             context.variance_floor,
             from_rows=usable is None,
-            checked=context.checked,
+            checked=checked,
+            found=found,
         )
         return Certificate(test, loss, findings, parameters.n_components, support)

@@ -110,9 +110,10 @@ def fit_robust(
     notes = []
     if isinstance(data, Rows):
         with context.clock.stage("checks of rows"):
-            context = replace(context, checked=check_rows(data, all_columns))
-        assert context.checked is not None
-        left_out = context.checked.outliers.places
+            checked = check_rows(data, all_columns)
+            context = replace(context, checked=checked)
+            begin(lambda: checked.columns, context.n_threads)  # sorted while the search begins
+        left_out = checked.outliers.places
         if left_out.size:
             notes.append(f"{data.n_rows - left_out.size} of {data.n_rows} rows were used")
             data = data.without(left_out)
@@ -182,8 +183,9 @@ def read_moments(
             wanted = affordable_order(data.n_features, n_components, known, ROWS_PER_PARAMETER)
             joined = known_blocks(blocks, data.n_features, data.feature_names)
             if joined is not None and not joined.is_diagonal and n_components != "auto":
-                wanted = min(wanted, order_after_rows(n_components, joined))
-                most_squared = wanted - 2
+                enough = order_after_rows(n_components, joined)
+                if robust_rank(data.n_features, enough, joined) >= n_components:
+                    wanted, most_squared = min(wanted, enough), enough - 2
         wanted = wanted or choose_order(data.n_features, n_components)
         return summarized(data, wanted, context.n_threads, most_squared)
 

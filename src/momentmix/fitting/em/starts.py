@@ -46,7 +46,7 @@ def seeded_starts(
         for i in range(n_components):
             statistics[start, i] = features[:, nearest == i].sum(axis=1)
     p = m_step(statistics, prior)
-    pooled = (p.weights[:, None] @ p.spread)  # (n_starts, 1, n_spread)
+    pooled = p.weights[:, None] @ p.spread  # (n_starts, 1, n_spread)
     pooled[..., :d] = np.maximum(pooled[..., :d], prior.floor)
     # Clusters of few rows have no spread of their own: it counts for half from five rows on.
     trust = statistics[..., -1] * (np.arange(n_starts) % 2)[:, None]

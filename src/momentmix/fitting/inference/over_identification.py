@@ -53,7 +53,7 @@ MOST_WITH_BLOCKS = 3000  # the same where features are joined: moments within bl
 WITH_ORDER_4 = 900  # conditions of distinct features where a part of order 4 is taken in
 # The same, and times the number of parameters, after passes over the rows with joined features: no
 # moment answer is at stake, and more conditions tell hardly more.
-AFTER_ROWS, AFTER_ROWS_PER_PARAMETER = 600, 2.5
+AFTER_ROWS, AFTER_ROWS_PER_PARAMETER = 500, 2.0
 ORDER_4_FROM = 1e4  # rows; with fewer, means of order 4 are far from normal
 BOOTSTRAP_BELOW = 3000  # rows; with fewer, means of cubes are far from normal
 SURE_P_VALUE = 0.05  # by χ² laws: no bootstrap, which costs more than all else
