@@ -45,7 +45,11 @@ from momentmix.fitting.em.scores import information_matrix, settle_floored
 from momentmix.fitting.em.search import FEW_ROWS, Candidate, Kind, Origin, ranked_candidates
 from momentmix.fitting.inference.finding import plural
 from momentmix.fitting.inference.findings import find_constants
-from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, OverIdentification
+from momentmix.fitting.inference.over_identification import (
+    LEAST_P_VALUE,
+    OverIdentification,
+    order_after_rows,
+)
 from momentmix.fitting.inference.rows_checked import check_rows
 from momentmix.fitting.inference.standard_errors import (
     Uncertainty,
@@ -107,17 +111,18 @@ def fit_robust(
 ) -> FitResult:
     """Fit by the robust method; `refine` allows passes over the rows, where there are rows."""
     data, laws, notes = table.data, laws_of(table.schema), list(table.notes)
-    all_columns, summary = read_moments(data, n_components, order, refine, context)
+    all_columns, summary = read_moments(data, n_components, order, refine, context, blocks)
     all_columns = all_columns.with_laws(laws)
     if isinstance(data, Rows):
         with context.clock.stage("checks of rows"):
-            context = replace(context, checked=check_rows(data, all_columns))
-        assert context.checked is not None
-        left_out = context.checked.outliers.places
+            checked = check_rows(data, all_columns)
+            context = replace(context, checked=checked)
+            begin(lambda: checked.columns, context.n_threads)  # sorted while the search begins
+        left_out = checked.outliers.places
         if left_out.size:
             notes.append(f"{data.n_rows - left_out.size} of {data.n_rows} rows were used")
             data = data.without(left_out)
-            all_columns, summary = read_moments(data, n_components, order, refine, context)
+            all_columns, summary = read_moments(data, n_components, order, refine, context, blocks)
             all_columns = all_columns.with_laws(laws)
     rows = None if isinstance(data, StandardMoments) or not refine else data
     varying = moments = all_columns.varying()
@@ -169,17 +174,27 @@ def read_moments(
     order: int | Literal["auto"],
     refine: bool,
     context: FitContext,
+    blocks: AskedBlocks = None,
 ) -> tuple[StandardMoments, MomentSummary | None]:
-    """Moments of all columns: those given, or from a pass over the rows, with its summary."""
+    """Moments of all columns: those given, or from a pass over the rows, with its summary.
+
+    With joined columns and passes over the rows, the test alone needs the moments.
+    """
     wanted = None if order == "auto" else check_order(order, data.n_features)
     if isinstance(data, StandardMoments):
         return (data if wanted is None else data.truncated(wanted)), None
     with context.clock.stage("moments"):
+        most_squared = 2
         if wanted is None and refine:
             known = data.expected_rows
             wanted = affordable_order(data.n_features, n_components, known, ROWS_PER_PARAMETER)
+            joined = known_blocks(blocks, data.n_features, data.feature_names)
+            if joined is not None and not joined.is_diagonal and n_components != "auto":
+                enough = order_after_rows(n_components, joined)
+                if robust_rank(data.n_features, enough, joined) >= n_components:
+                    wanted, most_squared = min(wanted, enough), enough - 2
         wanted = wanted or choose_order(data.n_features, n_components)
-        return summarized(data, wanted, context.n_threads)
+        return summarized(data, wanted, context.n_threads, most_squared)
 
 
 def known_blocks(asked: AskedBlocks, n_features: int, names: Sequence[str] | None) -> Blocks | None:
@@ -375,7 +390,7 @@ def answer_from_rows(
         floor = moments.structure(context.variance_floor, sample.blocks)
         with context.clock.stage("second search"):
             again = ranked_candidates(
-                sample, None, n_components, floor, context.rng, context.n_threads
+                sample, None, n_components, floor, context.rng, context.n_threads, thorough=True
             )
         if again[0].objective > candidates[0].objective + CLEARLY_BETTER:
             answer = _settled(rows, sample, moments, again, context)
@@ -406,7 +421,7 @@ def _settled(
             scoring_first=best.origin.is_before_em,
         )
     p = done.parameters
-    test = begin_test(moments, p, context)
+    test = begin_test(moments, p, context, after_rows=True)
     features = information_rows(rows, moments, sample, p.flat().size, context.rng)
     with clock.stage("standard errors"):
         information = information_matrix(features, p, n_threads)

@@ -148,6 +148,11 @@ class Blocks:
         return sum(len(block) * (len(block) - 1) // 2 for block in self.joined)
 
     @property
+    def widest(self) -> int:
+        """Features of the widest block."""
+        return max(map(len, self.joined), default=1)
+
+    @property
     def n_spread(self) -> int:
         """Number of variances and covariances of one component."""
         return self.n_features + self.n_pairs

@@ -29,7 +29,12 @@ from momentmix.fitting.inference.over_identification import (
     OverIdentification,
     shape_of,
 )
-from momentmix.fitting.inference.rows_checked import CheckedRows, row_findings, shape_text
+from momentmix.fitting.inference.rows_checked import (
+    CheckedRows,
+    RowFindings,
+    row_findings,
+    shape_text,
+)
 from momentmix.index_sets import index_sets
 from momentmix.mixture.blocks import Blocks, one_a_block
 from momentmix.mixture.parameters import Parameters
@@ -56,17 +61,18 @@ def collect_findings(
     variance_floor: float,
     from_rows: bool = False,
     checked: CheckedRows | None = None,
+    found: RowFindings | None = None,
 ) -> list[Finding]:
     """All findings about a fit of standardized features.
 
-    `from_rows` after EM passes; `checked` holds an excerpt of the rows, where there are rows.
+    `from_rows` after EM passes; `checked` holds an excerpt of the rows, where there are rows, and
+    `found` what `row_findings` says of them, where it is known.
     """
     p = parameters
     if checked is not None and not len(checked.values):  # remote rows
         checked = None
-    found = (
-        None if checked is None else row_findings(checked, moments, p, from_rows, variance_floor)
-    )
+    if checked is not None and found is None:
+        found = row_findings(checked, moments, p, from_rows, variance_floor)
     coarse: set[int] = set() if found is None else found.coarse
     influenced = _influenced_feature(moments)
     compared = checked is not None and from_rows and checked.is_everywhere

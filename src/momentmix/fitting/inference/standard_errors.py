@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_solve, cholesky, eigh
+from scipy.linalg import cho_solve, cholesky
 from scipy.linalg.lapack import dtrtri
 
 from momentmix._typing import Float
@@ -48,7 +48,6 @@ AnyDerivative = Derivative | DenseDerivative
 
 _DRAWS = 4000  # rows: the standard errors themselves then have errors of about one percent
 _AT_ONCE = 100  # draws whose products are in memory at once: a few megabytes
-_LARGE = 1000  # parameters; from here on eigenvalues take seconds, ten times as long as a triangle
 NORMAL_95 = 1.959963984540054  # 97.5 % quantile of the normal law
 
 
@@ -99,21 +98,20 @@ class Uncertainty:
         factor[np.concatenate([places.weights, *map(np.ravel, own)])] = self.factor
         return Uncertainty(estimate, factor, self.on_log_scale)
 
-    def draw(self, rng: np.random.Generator) -> Parameters:
-        """Parameters drawn from the covariance, weights and variances kept positive."""
+    def draw(self, rng: np.random.Generator, n_draws: int) -> Parameters:
+        """Mixtures drawn from the covariance, weights and variances kept positive."""
         base, r = self.estimate, self.estimate.n_components
-        step = self.factor @ rng.standard_normal(self.factor.shape[1])
-        moved, change = (
-            parameters_from(flat, r, base.blocks) for flat in (base.flat() + step, step)
-        )
-        weights = moved.weights
+        steps = rng.standard_normal((n_draws, self.factor.shape[1])) @ self.factor.T
+        change = Parameters.stack([parameters_from(step, r, base.blocks) for step in steps])
+        weights, means = base.weights + change.weights, base.means + change.means
         if self.on_log_scale:
             relative = change.weights / np.maximum(base.weights, 1e-300)
             weights = base.weights * np.exp(np.clip(relative, -5, 5))
-            moved = replace(base, means=moved.means)
-            moved = moved_spread(moved, np.clip(relative_changes(base, change.spread), -5, 5))
-        weights = np.maximum(weights, 1e-9)
-        return replace(moved, weights=weights / weights.sum()).completed()
+            moved = moved_spread(base, np.clip(relative_changes(base, change.spread), -5, 5))
+        else:
+            moved = base.with_spread(base.spread + change.spread)
+        drawn = replace(moved, weights=np.maximum(weights, 1e-9), means=means).normalized()
+        return drawn.completed()
 
 
 @dataclass(frozen=True)
@@ -257,14 +255,10 @@ def _inverse_root(matrix: Float) -> Float:
     """A root of the inverse of a positive semidefinite matrix of diagonal 1.
 
     Directions without information are bounded, not dropped: the common factor of the weights, and
-    components without rows.
+    components without rows. 1e-8 is far above rounding, so that the matrix has a triangle.
     """
-    if len(matrix) > _LARGE:
-        matrix[np.diag_indices_from(matrix)] += 1e-8
-        return np.asarray(dtrtri(cholesky(matrix, lower=True), lower=1)[0].T)
-    values, vectors = eigh(matrix)
-    # The symmetric root: draws from it do not depend on the signs of eigenvectors.
-    return np.asarray((vectors / np.sqrt(np.maximum(values, 1e-8))) @ vectors.T)
+    matrix[np.diag_indices_from(matrix)] += 1e-8
+    return np.asarray(dtrtri(cholesky(matrix, lower=True), lower=1)[0].T)
 
 
 def standard_errors(uncertainty: Uncertainty, moments: StandardMoments) -> StandardErrors:
