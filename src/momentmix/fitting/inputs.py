@@ -95,10 +95,16 @@ def summary_of(rows: Rows, order: int, squared_order: int, n_threads: int) -> Mo
     return summary
 
 
-def summarized(data: Any, order: int, n_threads: int) -> tuple[StandardMoments, MomentSummary]:
-    """Standardized moments of rows up to `order`, in one pass, and the summary of the rows."""
+def summarized(
+    data: Any, order: int, n_threads: int, most_squared: int = 2
+) -> tuple[StandardMoments, MomentSummary]:
+    """Standardized moments of rows up to `order`, in one pass, and the summary of the rows.
+
+    Squares are multiplied by up to `most_squared` other features.
+    """
     rows = rows_of(data)
-    summary = summary_of(rows, order, max(0, min(2, order - 1)), n_threads)
+    squared_order = max(0, min(most_squared, order - 1))
+    summary = summary_of(rows, order, squared_order, n_threads)
     moments = moments_of(summary)
     assert moments is not None
     if rows.row_counts is not None:
