@@ -241,6 +241,8 @@ def uncertainty_after_em(
     r, d = parameters.means.shape
     scale = np.sqrt(np.maximum(np.diagonal(information), 1e-12))
     matrix = information / scale[:, None] / scale
+    # Of one component the weight is known: what is there is rounding.
+    matrix[np.diag_indices_from(matrix)] = np.maximum(np.diagonal(matrix), 0.0)
     root = _inverse_root(matrix)
     if score_covariance is not None:
         root = root @ (root.T @ _root(score_covariance / scale[:, None] / scale))
