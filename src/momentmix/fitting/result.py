@@ -54,7 +54,7 @@ class FitResult(FitFacts):
     Attributes
     ----------
     answer : Answer
-        mixture, moments, uncertainty, summary.
+        mixture, moments, uncertainty, summary, schema.
     provenance : Provenance
         n_rows, order, method, refine, winner, n_passes, converged.
     diagnostics : Diagnostics
@@ -69,6 +69,7 @@ class FitResult(FitFacts):
     moments = PartOf[StandardMoments]("answer")
     uncertainty = PartOf["Uncertainty | None"]("answer")
     summary = PartOf["MomentSummary | None"]("answer")
+    schema = PartOf["Schema | None"]("answer")
     candidates = PartOf["list[tuple[str, float]]"]("diagnostics")
     stages = PartOf["list[tuple[str, float]]"]("diagnostics")
     residual = PartOf["float | None"]("diagnostics")
@@ -76,11 +77,11 @@ class FitResult(FitFacts):
     @property
     def standard_errors(self) -> StandardErrors:
         """Standard errors of weights, means and variances, in the units of the data."""
-        return column_errors(self._known_uncertainty(), self.moments, self.answer.schema)
+        return column_errors(self._known_uncertainty(), self.moments, self.schema)
 
     def intervals(self) -> Intervals:
         """95 % intervals of weights, means and variances, in the units of the data."""
-        return column_intervals(self._known_uncertainty(), self.moments, self.answer.schema)
+        return column_intervals(self._known_uncertainty(), self.moments, self.schema)
 
     def _known_uncertainty(self) -> Uncertainty:
         if self.uncertainty is None:
