@@ -94,9 +94,15 @@ def summary_of(rows: Rows, order: int, squared_order: int, n_threads: int) -> Mo
     return summary
 
 
-def summarized(data: Any, order: int, n_threads: int) -> tuple[StandardMoments, MomentSummary]:
-    """Standardized moments of rows up to `order`, in one pass, and the summary of the rows."""
-    summary = summary_of(rows_of(data), order, max(0, min(2, order - 1)), n_threads)
+def summarized(
+    data: Any, order: int, n_threads: int, most_squared: int = 2
+) -> tuple[StandardMoments, MomentSummary]:
+    """Standardized moments of rows up to `order`, in one pass, and the summary of the rows.
+
+    Squares are multiplied by up to `most_squared` other features.
+    """
+    squared_order = max(0, min(most_squared, order - 1))
+    summary = summary_of(rows_of(data), order, squared_order, n_threads)
     moments = moments_of(summary)
     assert moments is not None
     return moments, summary

@@ -139,6 +139,7 @@ def test_sizes_that_do_not_fit_are_refused(instructions):
     table, features, rows = np.zeros((2, 5)), np.zeros((5, 9)), np.zeros((9, 2))
     columns, units, out = np.arange(2), np.ones((2, 2)), np.zeros(9)
     statistics, totals = np.zeros((2, 5)), np.zeros(1)
+    blocks = columns[:0], columns, out[:0], out[:0]
     cases = [
         (lambda: code.em_sums(table[:1].copy(), 1, 2, features, None, None, None, statistics,
                               totals),
@@ -157,9 +158,11 @@ def test_sizes_that_do_not_fit_are_refused(instructions):
         (lambda: code.map_rows(0, table, 2, rows, columns, units, None, out[:3].copy()),
          "out needs 72 bytes"),
         (lambda: code.map_rows(3, table, 2, rows, columns, units, None, out), "the kind 0, 1 or 2"),
-        (lambda: code.em_steps(features, 1, 2, 0.0, 0.0, np.ones(2), np.ones(1), rows, rows),
+        (lambda: code.em_steps(features, 1, 2, 1, (0.0, 0.0, np.ones(2)), None, blocks, np.ones(1),
+                               rows, rows, out),
          "sizes must be positive"),
-        (lambda: code.em_steps(features, 1, 2, 0.0, 0.0, np.ones(2), np.ones(2), out[:3], rows),
+        (lambda: code.em_steps(features, 1, 2, 1, (0.0, 0.0, np.ones(2)), None, blocks, np.ones(2),
+                               out[:3], rows, out),
          "means needs 32 bytes"),
     ]  # fmt: skip
     for call, message in cases:

@@ -1,4 +1,4 @@
-"""Moments of products of two monomials of one block of Gaussian features.
+"""Moments of products of two monomials of one block of features.
 
 | symbol | name here | shape |
 |---|---|---|
@@ -7,21 +7,27 @@
 | K_βγ: coefficient of x^β y^γ in exp(xᵀ Σ y) | ``_Pairs.wick`` | (m, m) |
 
 E[u v] = Σ_{β, γ} E[∂^β u] K_βγ E[∂^γ v], and K has the recursion
-β_j K_βγ = Σ_k Σ_jk K_(β − e_j)(γ − e_k).
+β_j K_βγ = Σ_k Σ_jk K_(β − e_j)(γ − e_k). Blocks that are not Gaussian have laws that know them.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from itertools import product
-from math import perm, prod
+from math import perm
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from momentmix._typing import Float, Int
-from momentmix.fitting.conditions.block_moments import BlockMonomials, Monomial, degree, divided
+from momentmix.fitting.conditions.block_moments import (
+    BlockMonomials,
+    LawMonomials,
+    Monomial,
+    degree,
+    divided,
+)
 from momentmix.mixture.parameters import Parameters
 
 
@@ -69,7 +75,7 @@ def block_products(
 
     Number 0 is the constant 1. `moments` are those of `parameters`.
     """
-    tables = []
+    tables = [_law_products(part, monomials, parameters) for part in monomials.of_laws]
     for pairs in _pairs_by_block(monomials):
         size, parts = int(pairs.left[-1]) + 1, []
         for i, matrix in enumerate(parameters.matrices):
@@ -82,10 +88,28 @@ def block_products(
     return tables
 
 
+def _law_products(
+    part: LawMonomials, monomials: BlockMonomials, parameters: Parameters
+) -> tuple[Int, Float]:
+    """The same of a block with a law of its own, which knows the moments of products."""
+    law, p = part.law, parameters
+    exponents = np.vstack([np.zeros((1, len(law.features)), dtype=np.int64), part.exponents])
+    sums = (exponents[:, None] + exponents).reshape(-1, len(law.features))
+    distinct, place = np.unique(sums, axis=0, return_inverse=True)
+    own = list(law.features)
+    moments = law.moments(p.means[:, own], p.variances[:, own], distinct)[place.ravel()]
+    size = len(exponents)
+    number = np.zeros(len(monomials.monomials), dtype=np.int64)
+    number[part.numbers] = np.arange(1, size)
+    factors = number[monomials.slots].max(axis=1)
+    return factors, np.ascontiguousarray(moments.T).reshape(-1, size, size)
+
+
 def _pairs_by_block(monomials: BlockMonomials) -> list[_Pairs]:
     """Found once for each list of conditions."""
     if not monomials.pairs:
-        blocks = np.unique(monomials.block[1:]).tolist()
+        others = {monomials.blocks.block_of[part.law.features[0]] for part in monomials.of_laws}
+        blocks = [b for b in np.unique(monomials.block[1:]).tolist() if b not in others]
         monomials.pairs = [_pairs_of(monomials, block) for block in blocks]
     return monomials.pairs
 
@@ -93,29 +117,38 @@ def _pairs_by_block(monomials: BlockMonomials) -> list[_Pairs]:
 def _pairs_of(monomials: BlockMonomials, block: int) -> _Pairs:
     numbers = [0, *np.flatnonzero(monomials.block == block).tolist()]
     numbers.sort(key=lambda n: degree(monomials.monomials[n]))
-    inside = {n: place for place, n in enumerate(numbers)}
-    left, right, factors, quotients = [], [], [], []
-    for place, n in enumerate(numbers):
-        u = monomials.monomials[n]
-        for degrees in product(*[range(e + 1) for _, e in u]):
-            terms = [(j, e, g) for (j, e), g in zip(u, degrees, strict=True)]
-            divisor = tuple((j, g) for j, _, g in terms if g)
-            quotient = tuple((j, e - g) for j, e, g in terms if e > g)
-            left.append(place)
-            right.append(inside[monomials.number[divisor]])
-            factors.append(float(prod(perm(e, g) for _, e, g in terms)))
-            quotients.append(monomials.number[quotient])
+    table = _exponents([monomials.monomials[n] for n in numbers])
+    highest = int(table.max(initial=1))
+    # All pairs of a monomial and a divisor of it; the quotient is in the table too.
+    left, right = np.nonzero((table[:, None] >= table).all(axis=2))
+    rest = table[left] - table[right]
+    falling = np.array([[perm(e, g) for g in range(highest + 1)] for e in range(highest + 1)])
+    factors = falling[table[left], table[right]].prod(axis=1).astype(float)
+    keys = _keys(table, highest)
+    order = np.argsort(keys)
+    quotients = np.array(numbers)[order[np.searchsorted(keys[order], _keys(rest, highest))]]
     own = np.where(monomials.block[monomials.slots] == block, monomials.slots, 0).max(axis=1)
     translated = np.zeros(len(monomials.monomials), dtype=np.int64)
     translated[numbers] = np.arange(len(numbers))
-    return _Pairs(
-        translated[own],
-        np.array(left),
-        np.array(right),
-        np.array(factors),
-        np.array(quotients),
-        _steps([monomials.monomials[n] for n in numbers]),
-    )
+    steps = _steps([monomials.monomials[n] for n in numbers])
+    return _Pairs(translated[own], left, right, factors, quotients, steps)
+
+
+def _exponents(monomials: list[Monomial]) -> Int:
+    """Exponents of each monomial of a block, of shape (m, n_features of the block)."""
+    features = sorted({j for u in monomials for j, _ in u})
+    place = {j: t for t, j in enumerate(features)}
+    table = np.zeros((len(monomials), max(1, len(features))), dtype=np.int64)
+    for row, u in enumerate(monomials):
+        for j, e in u:
+            table[row, place[j]] = e
+    return table
+
+
+def _keys(exponents: Int, highest: int) -> NDArray[np.void]:
+    """One key for each row of exponents."""
+    small = np.ascontiguousarray(exponents.astype(np.uint8 if highest < 256 else np.int64))
+    return small.view(np.dtype((np.void, small.dtype.itemsize * small.shape[1])))[:, 0]
 
 
 def _steps(monomials: list[Monomial]) -> list[_Step]:

@@ -51,6 +51,9 @@ FEWEST_CONDITIONS = 400  # whatever the rows
 MOST_WHERE_SCARCE = 5000  # where fewer would leave nothing to test; a second or two of arithmetic
 MOST_WITH_BLOCKS = 3000  # the same where features are joined: moments within blocks take longer
 WITH_ORDER_4 = 900  # conditions of distinct features where a part of order 4 is taken in
+# The same, and times the number of parameters, after passes over the rows with joined features: no
+# moment answer is at stake, and more conditions tell hardly more.
+AFTER_ROWS, AFTER_ROWS_PER_PARAMETER = 500, 2.0
 ORDER_4_FROM = 1e4  # rows; with fewer, means of order 4 are far from normal
 BOOTSTRAP_BELOW = 3000  # rows; with fewer, means of cubes are far from normal
 SURE_P_VALUE = 0.05  # by χ² laws: no bootstrap, which costs more than all else
@@ -132,16 +135,17 @@ def check_conditions(
     correlations: bool = True,
     conditions: Conditions | None = None,
     whitening: Whitening | None = None,
+    after_rows: bool = False,
 ) -> OverIdentification:
     """Test a mixture of standardized features against the moments.
 
     `bootstrap` allows the parametric bootstrap where rows are few; without it the χ² law is used.
     `correlations` says whether correlations within components are looked for where it rejects.
-    `conditions` are those of `choose_conditions`, and `whitening` is theirs at the parameters,
-    where they are known.
+    `conditions` are those of `choose_conditions`, which takes `after_rows` too, and `whitening` is
+    theirs at the parameters, where they are known.
     """
     conditions = conditions or choose_conditions(
-        moments, parameters.n_components, rng, parameters.blocks
+        moments, parameters.n_components, rng, parameters.blocks, after_rows
     )
     if conditions.size <= parameters.n_free and not parameters.blocks.is_diagonal:
         return UNTESTABLE  # full covariances of many columns: the covariance would take a minute
@@ -298,18 +302,31 @@ def fourth_cumulants_of_powers(parameters: Parameters, highest: int) -> Float:
     >>> [round(float(fourth_cumulants_of_powers(normal, p)[0])) for p in (4, 6)]
     [1150, 76218]
     """
-    points, weights = hermegauss(2 * highest + 1)  # exact for polynomials of degree 4·highest
-    shares = np.outer(parameters.weights, weights / weights.sum()).ravel()
     k = highest - 2
     result = []
-    for mean, variance in zip(parameters.means.T, parameters.variances.T, strict=True):
-        z = (mean[:, None] + np.sqrt(variance)[:, None] * points).ravel()
+    for j in range(parameters.means.shape[1]):
+        z, shares = _points_of(parameters, j, 4 * highest)
         table = np.sqrt(shares)[:, None] * np.vander(z, highest + 1, increasing=True)
         squares = np.linalg.qr(table)[0][:, 3:] ** 2  # times the shares
         positive = shares > 0
         fourth = (squares[positive].sum(axis=1) ** 2 / shares[positive]).sum()
         result.append(fourth - k**2 - 2 * k)
     return np.array(result)
+
+
+def _points_of(parameters: Parameters, j: int, degree: int) -> tuple[Float, Float]:
+    """Values of feature j and their shares, exact for polynomials of this degree."""
+    p = parameters
+    for law in p.blocks.laws:
+        if j in law.features:
+            own = list(law.features)
+            points, weights = law.quadrature(
+                own.index(j), p.means[:, own], p.variances[:, own], degree
+            )
+            return points.ravel(), (p.weights[:, None] * weights).ravel()
+    nodes, weights = hermegauss(degree // 2 + 1)
+    z = p.means[:, j, None] + np.sqrt(p.variances[:, j, None]) * nodes
+    return z.ravel(), np.outer(p.weights, weights / weights.sum()).ravel()
 
 
 def _squared_length(projection: Projection, white: Float) -> Float:
@@ -323,18 +340,20 @@ def choose_conditions(
     n_components: int,
     rng: np.random.Generator,
     blocks: Blocks | None = None,
+    after_rows: bool = False,
 ) -> Conditions:
     """Orders up to 3; a part of order 4 too where rows are many or little would be left to test.
 
-    Order 4 is what tells a pair of components from a correlation within one: both give the same
-    moments up to order 3. With fewer rows its means are too far from normal.
+    `after_rows` says that the mixture comes from passes over the rows: fewer are taken then where
+    features are joined. Order 4 is what tells a pair of components from a correlation within one:
+    both give the same moments up to order 3. With fewer rows its means are too far from normal.
     """
     # The covariance costs about n³·r operations: stay within a second of arithmetic. And not more
     # conditions than rows: the last ones would tell nothing new.
     n, d = moments.n_effective, moments.n_features
     limit = int(min(MOST_CONDITIONS, (3e10 / n_components) ** (1 / 3), max(n, FEWEST_CONDITIONS)))
     power = HIGHEST_POWER if 4 * d < limit // 2 else 4
-    blocks = blocks or Blocks(d)
+    blocks = blocks or moments.alone
     n_parameters = n_components * blocks.n_parameters - 1
     low_limit = max(limit // 2, limit - (power - 2) * d - limit // 4)
     conditions = build_conditions(moments, 3, 1, low_limit, rng, power)
@@ -345,9 +364,34 @@ def choose_conditions(
         low_limit = int(max(low_limit, min(1.3 * n_parameters, most)))
     elif n >= ORDER_4_FROM:
         low_limit = min(low_limit, max(WITH_ORDER_4, int(1.2 * conditions.n_low)))
+    if after_rows and not scarce and not blocks.is_diagonal:
+        low_limit = min(low_limit, _enough_after_rows(n_parameters))
+        conditions = build_conditions(moments, 3, 1, low_limit, rng, power)
     if scarce or n >= ORDER_4_FROM:
         conditions = build_conditions(moments, 4, 2, low_limit, rng, power)
     return conditions.subset(np.arange(1, conditions.size))
+
+
+def _enough_after_rows(n_parameters: int) -> int:
+    return max(AFTER_ROWS, int(AFTER_ROWS_PER_PARAMETER * n_parameters))
+
+
+def order_after_rows(n_components: int, blocks: Blocks) -> int:
+    """The order of moments that `choose_conditions` takes from after passes over the rows: 3 or 4.
+
+    Orders up to 3, squares included, have d (d² + 6d + 5) / 6 conditions.
+
+    Examples
+    --------
+    >>> pairs = [[0, 1], [2, 3]]
+    >>> order_after_rows(3, Blocks.of(10, pairs)), order_after_rows(3, Blocks.of(15, pairs))
+    (4, 3)
+    """
+    d = blocks.n_features
+    is_enough = d * (d * d + 6 * d + 5) // 6 >= _enough_after_rows(
+        n_components * blocks.n_parameters
+    )
+    return 3 if is_enough and not blocks.is_diagonal else 4
 
 
 def _bootstrap_draws(

@@ -26,7 +26,7 @@ from momentmix.fitting.conditions.conditions import Conditions
 from momentmix.fitting.conditions.derivative import by_feature, derivative, gram
 from momentmix.fitting.inference.whitening import Whitening
 from momentmix.fitting.moment.polish import Bounds
-from momentmix.mixture.parameters import Parameters, parameters_from
+from momentmix.mixture.parameters import Parameters, dependent_places, parameters_from
 
 _SUM_WEIGHT = 1e3  # of the condition Σ ω = 1, in units of one row's noise: it holds to 6 digits
 _STEPS = 4  # before C is renewed: a step costs a fifth of a renewal
@@ -92,6 +92,7 @@ def factor_of_covariance(
     order = by_feature(parameters)
     factor = np.empty((order.size, order.size))
     factor[order] = _inverse_root(slopes, parameters.n_components) / np.sqrt(n_effective)
+    factor[dependent_places(parameters)] = 0.0
     return factor
 
 

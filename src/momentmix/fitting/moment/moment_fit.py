@@ -147,7 +147,8 @@ def one_component(
     Features of one block have the covariances of all rows.
     """
     mean = moments.orders[1][None, :]
-    if blocks is not None and not blocks.is_diagonal:
+    blocks = blocks or moments.alone
+    if not blocks.is_diagonal:
         spread = spread_of(moments.total_covariance[None], blocks)
         start = Parameters(np.ones(1), mean, np.ones_like(mean), None, blocks).with_spread(spread)
         return moments.structure(floor, blocks).raised(start)
@@ -210,7 +211,7 @@ class _Search:
         self.moments, self.rng, self.floor, self.effort = moments, rng, floor, effort
         self.structure, self.n_threads = structure, n_threads
         self.r, d = n_components, moments.n_features
-        self.blocks = structure.blocks or Blocks(d)
+        self.blocks = structure.blocks or moments.alone
         self.n_parameters = n_components * self.blocks.n_parameters
         # Conditions: time is bounded, parameters over-determined.
         limit = max(4000, 4 * self.n_parameters)
@@ -314,7 +315,8 @@ class _Search:
         """Whether the last steps' conditions would be a small part of the moments of degree 4."""
         moments, count = self.moments, count_complete(self.moments.n_features)
         is_known = moments.n_effective >= ORDER_4_FROM and has_complete_moments(moments)
-        is_joined = is_known and not self.blocks.is_diagonal
+        # Instruments are those of Gaussian blocks.
+        is_joined = is_known and not self.blocks.is_diagonal and not self.blocks.laws
         return is_joined and INSTRUMENTS_FROM <= count <= MOST_COMBINED / self.n_parameters
 
     def last_conditions(self) -> Conditions:
