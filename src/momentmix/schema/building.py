@@ -31,7 +31,8 @@ from momentmix.schema.schema import Schema
 
 Missing = Literal["error", "drop", "model"]
 Families = Mapping[Any, Any] | Schema | None
-_CENTER_BITS = 30  # of a center: leaves room to change it exactly, and far more than it needs
+CENTER_BITS = 30  # of a center: leaves room to change it exactly, and far more than it needs
+SMALLEST_CENTER = 2.0**-900  # its digits are in the range of units
 _LOOKED_AT = 1 << 14  # numbers, spread over the rows: a center need not be the mean itself
 _MOST_LEVELS = 1000  # more are names of rows, not categories
 
@@ -244,6 +245,7 @@ def short_mean(values: Array) -> float:
     unit = 2.0 ** np.frexp(size)[1]  # no square may leave the range of float64
     scaled = values.astype(np.float64) / unit
     mean, deviation = float(scaled.mean()), float(scaled.std())
-    finest = int(np.frexp(mean)[1]) - _CENTER_BITS
+    finest = int(np.frexp(mean)[1]) - CENTER_BITS
     step = 2.0 ** max(int(np.frexp(deviation)[1]) - 1 if deviation else finest, finest)
-    return float(round(mean / step) * step * unit)
+    center = float(round(mean / step) * step * unit)
+    return center if abs(center) >= SMALLEST_CENTER else 0.0

@@ -230,7 +230,8 @@ def _parse_schema(header: Header) -> Schema:
         schema = Schema.from_dict(header["schema"])
     except ValueError as error:
         raise SummaryFileError(f"impossible contents: {str(error)[:200]}.") from None
-    _require(schema.to_dict() == header["schema"], "a schema that is not in canonical form")
+    canonical = _canonical(schema.to_dict()) == _canonical(header["schema"])
+    _require(canonical, "a schema that is not in canonical form")
     _require(not schema.is_plain, "a schema of numbers without missing cells")
     _require(schema.n_features == header["n_features"], "a schema of other features")
     names = list(schema.feature_names)
