@@ -11,11 +11,13 @@ from momentmix.capacity import check_count
 from momentmix.errors import InputError
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import Clock, FitContext
+from momentmix.fitting.inputs import moments_of, rows_of
 from momentmix.fitting.paper.method import fit_as_printed
 from momentmix.fitting.pipeline import AskedBlocks, fit_robust
 from momentmix.fitting.result import FitResult
 from momentmix.fitting.tables import feature_blocks, table_of
 from momentmix.parallel import few_threads, usable_cores
+from momentmix.rows.weighted import with_weights
 from momentmix.schema.building import Families, Missing
 
 Auto = Literal["auto"]
@@ -30,6 +32,7 @@ def fit(
     random_state: int | np.random.Generator | None = None,
     *,
     blocks: AskedBlocks = None,
+    sample_weight: Any = None,
     families: Families = None,
     missing: Missing = "error",
     variance_floor: float = 1e-6,
@@ -69,6 +72,11 @@ def fit(
         named are blocks of their own. None: diagonal covariances. "auto" joins columns where it
         pays: by BIC with rows, by the test of the moments without. One block of all columns is
         full covariances, for which rows are needed; a summary needs at least three blocks.
+    sample_weight : array of shape (n_rows,), optional
+        A weight for each row. Whole numbers stand for repeated rows. Other weights are relative, as
+        those of a survey: a multiple of all of them means the same, and BIC counts fewer rows the
+        more they differ. Standard errors allow for weights that depend on the rows. Rows of weight
+        0 are left out. A summary holds the weights of its rows already.
     families : dict, optional
         Family of each column that is not Gaussian within components, by name or number:
         "bernoulli" (two values), "categorical" (several levels; a list of the levels may stand for
@@ -103,6 +111,13 @@ def fit(
     _check_choices(method, refine)
     if not 0 < variance_floor < 1:
         raise InputError(f"variance_floor must lie between 0 and 1; got {variance_floor}.")
+    if sample_weight is not None:
+        if moments_of(data) is not None:
+            raise InputError(
+                "sample_weight goes with rows; a summary holds the weights of its rows. Pass them "
+                "to MomentSummary.update or mm.summarize, or pass the rows."
+            )
+        data = with_weights(rows_of(data), sample_weight)
     if method == "paper":
         if blocks is not None:
             raise InputError(

@@ -8,13 +8,8 @@ from dataclasses import dataclass, replace
 
 from momentmix.errors import InputError, printable
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.inference.standard_errors import (
-    Intervals,
-    StandardErrors,
-    Uncertainty,
-    intervals,
-    standard_errors,
-)
+from momentmix.fitting.inference.column_errors import column_errors, column_intervals
+from momentmix.fitting.inference.standard_errors import Intervals, StandardErrors, Uncertainty
 from momentmix.fitting.outcome import Diagnostics, FitFacts, PartOf, Provenance
 from momentmix.fitting.record import FitRecord, save_fit
 from momentmix.mixture.mixture import Mixture
@@ -63,7 +58,7 @@ class FitResult(FitFacts):
     provenance : Provenance
         n_rows, order, method, refine, winner, n_passes, converged.
     diagnostics : Diagnostics
-        log_likelihood, notes, certificate, candidates, stages, residual, tried.
+        log_likelihood, notes, certificate, candidates, stages, residual, tried, joined.
     """
 
     answer: Answer
@@ -81,11 +76,11 @@ class FitResult(FitFacts):
     @property
     def standard_errors(self) -> StandardErrors:
         """Standard errors of weights, means and variances, in the units of the data."""
-        return standard_errors(self._known_uncertainty(), self.moments)
+        return column_errors(self._known_uncertainty(), self.moments, self.answer.schema)
 
     def intervals(self) -> Intervals:
         """95 % intervals of weights, means and variances, in the units of the data."""
-        return intervals(self._known_uncertainty(), self.moments)
+        return column_intervals(self._known_uncertainty(), self.moments, self.answer.schema)
 
     def _known_uncertainty(self) -> Uncertainty:
         if self.uncertainty is None:
@@ -140,9 +135,9 @@ class FitResult(FitFacts):
 
     def __str__(self) -> str:
         r, d = self.mixture.means.shape
-        joined = self.mixture.parameters.blocks.joined
+        is_diagonal = self.mixture.parameters.blocks.is_diagonal
         lines = [
-            f"Mixture of {r} {'' if joined else 'diagonal '}Gaussian{'s' if r > 1 else ''}, "
+            f"Mixture of {r} {'diagonal ' if is_diagonal else ''}Gaussian{'s' if r > 1 else ''}, "
             f"{d} feature{'s' if d > 1 else ''}, {self.n_rows} rows",
             f"  method               {self.method}, moments up to order {self.order}",
             f"  refinement           {self._refinement()}",
@@ -152,6 +147,7 @@ class FitResult(FitFacts):
             lines.append(f"  log-likelihood/row   {self.log_likelihood:.6g}")
         times = ", ".join(f"{name} {seconds:.2f}" for name, seconds in self.stages)
         lines.append(f"  time                 {self.seconds:.2f} s ({times})")
+        lines += [f"  joined               {columns}" for columns in self.joined]
         lines += [f"  note                 {note}" for note in self.notes]
         lines += self._trials()
         return "\n".join([*map(printable, lines), str(self.certificate)])

@@ -111,7 +111,7 @@ def find_outliers(rows: Rows, moments: StandardMoments, places: Int, values: Flo
     Only where the bounds lie far beyond the excerpt, or the excerpt itself has outliers, are all
     rows looked at.
     """
-    n_rows, n = moments.n_rows, len(values)
+    n_rows, n = rows.n_rows, len(values)
     if n < _FEWEST_ROWS:
         return NONE
     found: dict[int, tuple[float, int, float]] = {}
