@@ -88,8 +88,10 @@ def rows_of(data: Any) -> Rows:
 
 def summary_of(rows: Rows, order: int, squared_order: int, n_threads: int) -> MomentSummary:
     """Summary of rows in one pass."""
+    schema = getattr(rows, "schema", None)
+    names = rows.feature_names if schema is None else None
     empty = MomentSummary(
-        rows.n_features, order, rows.feature_names, squared_order, n_threads=n_threads
+        rows.n_features, order, names, squared_order, n_threads=n_threads, schema=schema
     )
     summary: MomentSummary = rows.summarize_into(empty)
     return summary

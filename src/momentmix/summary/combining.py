@@ -21,7 +21,7 @@ from momentmix.errors import InputError, ShardError
 from momentmix.rows.names import column_label
 from momentmix.schema.joining import joined, plain_schema
 from momentmix.schema.schema import Schema
-from momentmix.summary.common_schema import alike
+from momentmix.summary.common_schema import about_means, alike
 from momentmix.summary.fixed_point import QUANTUM_BITS, Sums, add
 from momentmix.summary.fixed_point import subtract as difference
 from momentmix.summary.high_sections import without_absent
@@ -70,7 +70,7 @@ def combine(left: Totals, right: Totals) -> Totals:
     centers = mean_shifts(parts)
     a, b = (recentered(part, centers) for part in parts)
     reach = _joint_reach(a, b)
-    return replace(
+    union = replace(
         a,
         sums=without_absent(a.layout, add(a.sums, b.sums), reach),
         reach=reach,
@@ -83,6 +83,7 @@ def combine(left: Totals, right: Totals) -> Totals:
         n_forgotten=a.n_forgotten + b.n_forgotten,
         marks={**left.known_marks, **right.known_marks},
     )
+    return union if union.schema is None else recentered(about_means(union))
 
 
 def remove(whole: Totals, part: Totals) -> Totals:

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from momentmix.schema.building import CENTER_BITS, SMALLEST_CENTER
+from momentmix.schema.column import GAUSSIAN
 from momentmix.schema.joining import joined, plain_schema
 from momentmix.schema.schema import Schema
 from momentmix.summary.encoded_sums import change_center, with_ones
@@ -17,6 +19,7 @@ from momentmix.summary.totals import (
     Exponents,
     Totals,
     centered,
+    empty,
     finest,
     recentered,
     rescaled,
@@ -85,6 +88,8 @@ def _schema_of(totals: Totals) -> Schema:
 
 def _about_centers(totals: Totals, schema: Schema, exponents: Exponents) -> Totals:
     """The same sums about the centers of a schema, in units that are fine enough: exact."""
+    if not any(totals.n_rows):
+        return replace(totals, schema=schema)
     pairs = list(zip(centered(totals.schema), centered(schema), strict=True))
     if any(old != new for old, new in pairs):
         totals = rescaled(totals, exponents)
@@ -100,6 +105,47 @@ def _about_centers(totals: Totals, schema: Schema, exponents: Exponents) -> Tota
     return replace(totals, schema=schema)
 
 
+def about_means(totals: Totals) -> Totals:
+    """The same sums about the centers of the union: short numbers near the means of what is seen.
+
+    These are a function of the exact sums, whatever the centers were. The unit does not change, so
+    that a center is a multiple of it.
+    """
+    schema = totals.schema
+    if schema is None:
+        return totals
+    for i, column in enumerate(schema.columns):
+        if column.has_missing and column.family == GAUSSIAN:
+            schema = schema.with_column(i, center=_short_mean(totals, schema, i))
+    return _about_centers(totals, schema, totals.exponents)
+
+
+def _short_mean(totals: Totals, schema: Schema, column: int) -> float:
+    """The mean of the cells that are seen, rounded to a power of two of about their deviation."""
+    center = schema.columns[column].center
+    value, seen = schema.features_of(column)
+    weight, unit = totals.weight, totals.exponents[value]
+    n_seen = totals.first[seen] + totals.shifts[seen] * weight
+    if unit is None or n_seen <= 0:
+        return center
+    shift, first = totals.shifts[value], totals.first[value]
+    mean = Fraction(first + shift * weight, n_seen)
+    square = Fraction(totals.second[value] + shift * (2 * first + shift * weight), n_seen)
+    variance, mean = square - mean * mean, mean + Fraction(center) / Fraction(2) ** unit
+    if not mean:
+        return 0.0
+    digits = [0, _exponent(mean) - CENTER_BITS]
+    digits += [_exponent(variance) // 2] if variance > 0 else []
+    step = Fraction(2) ** max(digits)
+    short = round(mean / step) * step * Fraction(2) ** unit
+    return float(short) if not short or abs(short) >= SMALLEST_CENTER else 0.0
+
+
+def _exponent(number: Fraction) -> int:
+    """About the binary logarithm of the size of a number other than 0."""
+    return abs(number.numerator).bit_length() - number.denominator.bit_length()
+
+
 def with_seen(totals: Totals, schema: Schema) -> Totals:
     """The sums with a feature ``seen``, 1 in every row, where only `schema` has one: exact."""
     old, ones, columns = _schema_of(totals), [], []
@@ -110,6 +156,8 @@ def with_seen(totals: Totals, schema: Schema) -> Totals:
     if not ones:
         return replace(totals, schema=Schema(tuple(columns)))
     layout = replace(totals.layout, n_features=schema.n_features)
+    if not any(totals.n_rows):
+        return empty(layout, Schema(tuple(columns)))
     totals = with_high(totals, layout.high)
     kept = np.delete(np.arange(schema.n_features), ones).tolist()
 

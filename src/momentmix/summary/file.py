@@ -36,7 +36,7 @@ from momentmix.summary.layout import COMPLETE, NO_HIGH, Layout
 from momentmix.summary.plausibility import impossible
 from momentmix.summary.totals import Mark, Totals
 
-MAGIC, VERSION = b"\x89MMS\r\n\x1a\n", 3
+MAGIC, VERSION, SCHEMA_VERSION = b"\x89MMS\r\n\x1a\n", 2, 3
 _PREFIX = struct.Struct("<8sII")
 _HEADER_CAP = 1 << 22
 _CHECKSUM = 32
@@ -62,10 +62,11 @@ def pack(totals: Totals, feature_names: tuple[str, ...] | None) -> bytes:
     """The byte string of a summary."""
     columns = [array.ravel().tolist() for array in totals.sums]
     widths = [_width(values) for values in columns]
-    layout, schema, version = totals.layout, totals.schema, 2
+    layout, schema, version = totals.layout, totals.schema, VERSION
     fields: Header = {}
     if schema is not None:
-        fields, version, feature_names = {"schema": schema.to_dict()}, 3, schema.feature_names
+        fields, version = {"schema": schema.to_dict()}, SCHEMA_VERSION
+        feature_names = schema.feature_names
     header = _canonical(
         {
             **fields,
@@ -150,10 +151,10 @@ def _unpack(file: BinaryIO, size: int) -> tuple[Totals, tuple[str, ...] | None]:
     prefix = file.read(_PREFIX.size)
     _check_prefix(prefix)
     _, version, length = _PREFIX.unpack(prefix)
-    if not 1 <= version <= VERSION:
+    if not 1 <= version <= SCHEMA_VERSION:
         raise SummaryFileError(
-            f"format version {version}; this momentmix reads versions 1 to {VERSION}. Use a newer "
-            "release, or save the summary again with this one."
+            f"format version {version}; this momentmix reads versions 1 to {SCHEMA_VERSION}. Use a "
+            "newer release, or save the summary again with this one."
         )
     if length > _HEADER_CAP or length + _PREFIX.size > size:
         raise SummaryFileError(
@@ -221,7 +222,7 @@ def _parse_header(raw: bytes, version: int) -> Header:
     if version == 1:
         _require(isinstance(header["exponents"], list), "exponents must be a list")
         header |= {"high": NO_HIGH, "reach": [LARGEST_REACH] * len(header["exponents"])}
-    header["schema"] = _parse_schema(header) if version == 3 else None
+    header["schema"] = _parse_schema(header) if version == SCHEMA_VERSION else None
     return header
 
 
@@ -230,7 +231,8 @@ def _parse_schema(header: Header) -> Schema:
         schema = Schema.from_dict(header["schema"])
     except ValueError as error:
         raise SummaryFileError(f"impossible contents: {str(error)[:200]}.") from None
-    _require(schema.to_dict() == header["schema"], "a schema that is not in canonical form")
+    canonical = _canonical(schema.to_dict()) == _canonical(header["schema"])
+    _require(canonical, "a schema that is not in canonical form")
     _require(not schema.is_plain, "a schema of numbers without missing cells")
     _require(schema.n_features == header["n_features"], "a schema of other features")
     names = list(schema.feature_names)

@@ -9,8 +9,10 @@ from numpy.typing import ArrayLike
 
 from momentmix.errors import InputError
 from momentmix.rows.arrays import is_foreign
+from momentmix.rows.protocol import Rows
 from momentmix.rows.validation import as_device_rows, as_rows, as_weights
 from momentmix.schema.building import EncodedTable, Families, Missing, encode_table
+from momentmix.schema.rows import encode_rows
 from momentmix.schema.schema import Schema
 from momentmix.summary.summary import MomentSummary
 
@@ -29,7 +31,7 @@ def summarize(
 
     Parameters
     ----------
-    rows : array or data frame of shape (n_rows, n_features), or an iterator of these
+    rows : array or data frame of shape (n_rows, n_features), an iterator of these, or `open_rows`
         Arrays on a device (torch, CuPy, JAX) are summed there, as in `MomentSummary.update`. With
         families or missing cells also lists of rows and dicts of columns.
     order : int
@@ -59,6 +61,8 @@ def summarize(
     >>> summary.feature_names
     ('age', 'age seen', 'plan=gold')
     """
+    if isinstance(rows, Rows):
+        return _of_rows(rows, order, sample_weight, families, missing, options)
     blocks: Iterable[Any] = [rows]
     if hasattr(rows, "__next__"):
         if sample_weight is not None:
@@ -77,6 +81,25 @@ def summarize(
             summary = MomentSummary(array.shape[1], order, **options)
         summary.update(block, sample_weight, device=device)
     return _made(summary)
+
+
+def _of_rows(
+    rows: Rows,
+    order: int,
+    sample_weight: ArrayLike | None,
+    families: Families,
+    missing: Missing,
+    options: dict[str, Any],
+) -> MomentSummary:
+    """The summary of files, or of other rows that are read in blocks."""
+    if sample_weight is not None:
+        raise InputError("sample_weight needs a single array; call update() for each block.")
+    if families is not None or missing != "error":
+        rows = encode_rows(rows, families, missing)
+    schema = getattr(rows, "schema", None)
+    options = {"feature_names": None if schema else rows.feature_names, "schema": schema} | options
+    summary: MomentSummary = rows.summarize_into(MomentSummary(rows.n_features, order, **options))
+    return summary
 
 
 def _made(summary: MomentSummary | None) -> MomentSummary:

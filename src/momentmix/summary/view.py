@@ -92,7 +92,10 @@ class SummaryView:
     @property
     def schema(self) -> Schema | None:
         """How the columns of the rows became features; None if they are the features."""
-        return self._state.schema
+        state = self._state
+        if state.open is None or not state.closed.shards or state.schema is None:
+            return state.schema
+        return self._totals(state).schema  # with centers of all rows
 
     @property
     def cost(self) -> SummaryCost:
