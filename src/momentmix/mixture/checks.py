@@ -29,10 +29,10 @@ def checked_parameters(
     names: Names = None,
 ) -> Parameters:
     """Parameters as arrays that cannot be written to; raise where they are those of no mixture."""
-    weights, means = _checked("weights", weights, 1), _checked("means", means, 2)
-    variances = _checked("variances", variances, 2)
+    weights, means = real_array("weights", weights, 1), real_array("means", means, 2)
+    variances = real_array("variances", variances, 2)
     if covariances is not None:
-        covariances = _checked("covariances", covariances, 2)
+        covariances = real_array("covariances", covariances, 2)
     r = weights.shape[0]
     if r < 1 or means.shape[0] != r or means.shape != variances.shape:
         raise InputError(
@@ -61,7 +61,7 @@ def parameters_of_matrices(
     names: Names,
 ) -> Parameters:
     """Parameters from covariance matrices (r, d, d), checked."""
-    matrices, means = _checked("covariances", covariances), _checked("means", means, 2)
+    matrices, means = real_array("covariances", covariances), real_array("means", means, 2)
     r, d = means.shape
     if matrices.shape != (r, d, d):
         raise InputError(
@@ -83,13 +83,16 @@ def parameters_of_matrices(
     return checked_parameters(weights, means, spread[:, :d], spread[:, d:], blocks, names)
 
 
-def _checked(name: str, values: Any, ndim: int | None = None) -> Float:
+def real_array(
+    name: str, values: Any, ndim: int | None = None, *, allow_nan: bool = False
+) -> Float:
     """Numbers as a new array that cannot be written to."""
     array = np.array(plain_array(values), dtype=np.float64)
     if ndim is not None and array.ndim != ndim:
         raise InputError(f"{name} must have {ndim} dimension(s); got {array.ndim}.")
-    if not np.isfinite(array).all():
-        raise InputError(f"{name} must be finite; it holds NaN or infinity.")
+    if not np.isfinite(array).all() and not (allow_nan and not np.isinf(array).any()):
+        held = "infinity" if allow_nan else "NaN or infinity"
+        raise InputError(f"{name} must be finite; it holds {held}.")
     array.setflags(write=False)
     return array
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from momentmix._typing import Float, Int
 from momentmix.errors import InputError, InputTypeError
-from momentmix.mixture.gaussian_block import Regression
+from momentmix.mixture.gaussian_block import GaussianBlock, Regression
 from momentmix.mixture.parameters import Parameters
 from momentmix.rows.arrays import is_foreign, to_numpy
 from momentmix.rows.containers import frame_names, is_frame
@@ -55,6 +55,29 @@ def known_values(values: Mapping[int | str, float]) -> tuple[list[int | str], li
         ) from None
 
 
+def known_columns(rows: Any, known: Sequence[int | str] | None) -> Sequence[int | str]:
+    """Columns that rows hold: those given, or the names of a data frame or dict."""
+    if known is None and isinstance(rows, Mapping):
+        return [str(name) for name in rows]
+    if known is None:
+        known = frame_names(rows) if is_frame(rows) else None
+    if known is None:
+        raise InputError(
+            "which columns the rows hold is not known; pass known=[…], numbers or names of the "
+            "mixture's columns, or a data frame with names."
+        )
+    return known
+
+
+def some_component_is_probable(shares: Float) -> None:
+    """Raise where shares of components given known values are NaN."""
+    if not np.isfinite(shares).all():
+        raise InputError(
+            "the values of the known columns are not finite, or so far from all components that "
+            "none is probable. Check them and their units."
+        )
+
+
 def other_columns(known: Int, n_features: int) -> Int:
     """Columns that are not known, ascending; raise where there are none."""
     others = np.setdiff1d(np.arange(n_features), known)
@@ -76,11 +99,7 @@ def given_values(mixture: Mixture, values: Mapping[int | str, float]) -> tuple[P
     others, row = other_columns(known, d), np.zeros(d)
     row[known] = numbers
     shares = mixture.select(known.tolist()).responsibilities(row[None, known])[0]
-    if not np.isfinite(shares).all():
-        raise InputError(
-            "the values of the known columns are not finite, or so far from all components that "
-            "none is probable. Check them and their units."
-        )
+    some_component_is_probable(shares)
     q, number = p.restricted(others), np.zeros(d, dtype=np.int64)
     number[others] = np.arange(others.size)
     means, spread = q.means.copy(), q.spread.copy()
@@ -94,15 +113,8 @@ def given_values(mixture: Mixture, values: Mapping[int | str, float]) -> tuple[P
 def conditional_means(mixture: Mixture, rows: Any, known: Sequence[int | str] | None) -> Float:
     """Means of the other columns given the known columns of each row, of shape (n, u)."""
     rows = to_numpy(rows) if is_foreign(rows) else rows
-    if known is None:
-        known = frame_names(rows) if is_frame(rows) else None
-    if known is None:
-        raise InputError(
-            "which columns the rows hold is not known; pass known=[…], numbers or names of the "
-            "mixture's columns, or a data frame with names."
-        )
     p, d = mixture.parameters, mixture.n_features
-    numbers = column_numbers(known, d, mixture.feature_names)
+    numbers = column_numbers(known_columns(rows, known), d, mixture.feature_names)
     others, part = other_columns(numbers, d), mixture.select(numbers.tolist())
     shares = part.responsibilities(rows)
     table = np.zeros((len(shares), d))
@@ -118,5 +130,6 @@ def conditional_means(mixture: Mixture, rows: Any, known: Sequence[int | str] | 
 
 def _regressions(mixture: Mixture, known: Int) -> list[Regression]:
     """What known columns say of the others, in each block that has both."""
-    found = (block.regression(known) for block in mixture.blocks if len(block.columns) > 1)
+    gaussian = (block for block in mixture.blocks if isinstance(block, GaussianBlock))
+    found = (block.regression(known) for block in gaussian if len(block.columns) > 1)
     return [regression for regression in found if regression is not None]

@@ -15,6 +15,8 @@ without pairs are diagonal covariances; `momentmix.mixture.prior` has the prior 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -241,6 +243,31 @@ def standardized_coefficients(parameters: Parameters) -> Standardized:
     and no overflow whatever the units of the data.
     """
     p = parameters
+    center, scale, standard = _standardized(p)
+    table = coefficients(standard)
+    table[:, -1] -= np.log(scale[p.blocks.gaussian]).sum()  # density of y, not of z
+    table[p.weights == 0, -1] = -np.inf  # never the most probable
+    return Standardized(center, scale, table)
+
+
+@np.errstate(divide="ignore", over="ignore", invalid="ignore")
+def central_densities(parameters: Parameters, blocks: Sequence[Sequence[int]]) -> Float:
+    """Log-densities of some blocks at the mixture's mean, of shape (r, n_blocks).
+
+    They are what the blocks add to the constants of `standardized_coefficients`.
+    """
+    _, scale, standard = _standardized(parameters)
+    standard = replace(standard, weights=np.ones_like(standard.weights))
+    table = np.empty((parameters.n_components, len(blocks)))
+    for place, features in enumerate(blocks):
+        part = standard.restricted(np.array(features, dtype=np.int64))
+        units = scale[np.intersect1d(features, parameters.blocks.gaussian)]
+        table[:, place] = coefficients(part)[:, -1] - np.log(units).sum()
+    return table
+
+
+def _standardized(p: Parameters) -> tuple[Float, Float, Parameters]:
+    """Mean and deviation of the mixture, and the parameters in units of them."""
     center, scale = center_and_scale(p)
     means, unit = (p.means - center) / scale, np.frexp(scale)[1]
     fraction = np.ldexp(scale, -unit)
@@ -256,7 +283,4 @@ def standardized_coefficients(parameters: Parameters) -> Standardized:
     j, k = p.blocks.pairs.T
     covariances = np.ldexp(p.covariances, -(unit[j] + unit[k])) / (fraction[j] * fraction[k])
     blocks = p.blocks.rescaled(center, scale)
-    table = coefficients(Parameters(p.weights, means, variances, covariances, blocks))
-    table[:, -1] -= np.log(scale[p.blocks.gaussian]).sum()  # density of y, not of z
-    table[p.weights == 0, -1] = -np.inf  # never the most probable
-    return Standardized(center, scale, table)
+    return center, scale, Parameters(p.weights, means, variances, covariances, blocks)

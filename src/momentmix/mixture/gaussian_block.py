@@ -10,13 +10,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from momentmix._typing import Float, Int
 from momentmix.errors import InputError
+from momentmix.mixture.checks import real_array
+from momentmix.rows.names import check_feature_names
 
 
 class Regression(NamedTuple):
@@ -41,6 +45,9 @@ class GaussianBlock:
     names : tuple of str or None
     means : array of shape (n_components, k)
     covariances : array of shape (n_components, k, k)
+    seen : array of shape (n_components,), or None
+        Probability that the cell is seen, of a column with missing cells; None where there are
+        none. A component that never sees the column has NaN for mean and variance.
     family : str
         "gaussian".
     """
@@ -49,7 +56,90 @@ class GaussianBlock:
     names: tuple[str, ...] | None
     means: Float
     covariances: Float
+    seen: Float | None = None
     family: ClassVar[str] = "gaussian"
+
+    @classmethod
+    def of(
+        cls,
+        means: ArrayLike,
+        covariances: ArrayLike,
+        names: str | Sequence[str] | None = None,
+        seen: ArrayLike | None = None,
+    ) -> GaussianBlock:
+        """A block to make a mixture of (`Mixture.from_blocks`).
+
+        Parameters
+        ----------
+        means : array of shape (n_components,) or (n_components, k)
+        covariances : array of shape (n_components,) or (n_components, k, k)
+            Of one column its variances.
+        names : str or sequence of str, optional
+        seen : array of shape (n_components,), optional
+            Probability that a cell of the one column is seen.
+
+        Examples
+        --------
+        >>> GaussianBlock.of([1.0, 2.0], [1.0, 4.0], "age").covariances.tolist()
+        [[[1.0]], [[4.0]]]
+        """
+        has_missing = seen is not None
+        mean = real_array("means", means, allow_nan=has_missing)
+        matrix = real_array("covariances", covariances, allow_nan=has_missing)
+        mean = mean[:, None] if mean.ndim == 1 else mean
+        matrix = matrix[:, None, None] if matrix.ndim == 1 else matrix
+        if mean.ndim != 2 or matrix.shape != (*mean.shape, mean.shape[1]):
+            raise InputError(
+                "means and covariances of a block must have shapes (r, k) and (r, k, k), or (r,) "
+                f"and (r,) for one column; got {mean.shape} and {matrix.shape}."
+            )
+        own = (names,) if isinstance(names, str) else names
+        if own is not None:
+            own = check_feature_names(own, mean.shape[1])
+        probabilities = None if seen is None else real_array("seen", seen)
+        return cls((), own, mean, matrix, probabilities)
+
+    @property
+    def n_components(self) -> int:
+        """Number of components."""
+        return len(self.means)
+
+    @property
+    def known(self) -> GaussianBlock:
+        """The block without NaN: what the other components know, where one never sees a cell."""
+        if self.seen is None or not np.isnan(self.means).any():
+            return self
+        unknown = np.isnan(self.means[:, 0])
+        shares = self.seen[~unknown] / self.seen[~unknown].sum()
+        means, covariances = self.means.copy(), self.covariances.copy()
+        own, spread = self.means[~unknown], self.covariances[~unknown]
+        means[unknown] = mean = shares @ own
+        covariances[unknown] = np.tensordot(shares, spread + (own - mean)[:, :, None] ** 2, 1)
+        return replace(self, means=means, covariances=covariances)
+
+    def chosen(self, components: Any) -> GaussianBlock:
+        """The block of some of the components, in the order given."""
+        return replace(
+            self,
+            means=self.means[components],
+            covariances=self.covariances[components],
+            seen=None if self.seen is None else self.seen[components],
+        )
+
+    def at(self, columns: tuple[int, ...], names: tuple[str, ...] | None) -> GaussianBlock:
+        """The same block with other numbers and names of its columns."""
+        return replace(self, columns=columns, names=names)
+
+    def part(self, places: Sequence[int]) -> GaussianBlock:
+        """The block of some of the columns, by their places in it, in the order given."""
+        own, names = list(places), self.names
+        return replace(
+            self,
+            columns=tuple(self.columns[j] for j in own),
+            names=None if names is None else tuple(names[j] for j in own),
+            means=self.means[:, own],
+            covariances=self.covariances[:, own][:, :, own],
+        )
 
     @property
     def correlations(self) -> Float:

@@ -10,6 +10,7 @@ Differs from the paper: components are matched by an optimal assignment.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +20,10 @@ from scipy.optimize import linear_sum_assignment
 from momentmix._typing import Array
 from momentmix.errors import InputError
 from momentmix.mixture.gaussian import semidefinite_roots
+from momentmix.mixture.parameters import Parameters
+from momentmix.mixture.tables.block_features import parameters_of
+from momentmix.rows.names import column_label
+from momentmix.schema.schema import Schema
 
 if TYPE_CHECKING:
     from momentmix.mixture.mixture import Mixture
@@ -38,25 +43,38 @@ def match_components(truth: Mixture, estimate: Mixture) -> NDArray[np.int64]:
     """Position in `estimate` of each component of `truth`, by least total distance.
 
     The squared distance of two components is that of their means and of the roots of their
-    covariances, in units of the deviations of all rows.
+    covariances, in units of the deviations of all rows; of other families, those of their features.
     """
-    units = np.sqrt(truth.variances.mean(axis=0) + truth.means.var(axis=0))
-    both = (truth, estimate)
+    both = _in_same_features(truth, estimate)
+    units = np.sqrt(both[0].variances.mean(axis=0) + both[0].means.var(axis=0))
     if _are_diagonal(*both):
-        roots = [np.sqrt(mixture.variances) / units for mixture in both]
+        roots = [np.sqrt(p.variances) / units for p in both]
     else:
         pair = units[:, None] * units
-        roots = [semidefinite_roots(mixture.covariances / pair) for mixture in both]
+        roots = [semidefinite_roots(p.matrices / pair) for p in both]
     tables = [
-        np.hstack([mixture.means / units, root.reshape(len(root), -1)])
-        for mixture, root in zip(both, roots, strict=True)
+        np.hstack([p.means / units, root.reshape(len(root), -1)])
+        for p, root in zip(both, roots, strict=True)
     ]
     gaps = tables[0][:, None, :] - tables[1]
     return np.asarray(linear_sum_assignment((gaps**2).sum(axis=2))[1])
 
 
-def _are_diagonal(*mixtures: Mixture) -> bool:
-    return all(mixture.parameters.blocks.is_diagonal for mixture in mixtures)
+def _are_diagonal(*parameters: Parameters) -> bool:
+    return all(p.blocks.is_diagonal for p in parameters)
+
+
+def _in_same_features(*mixtures: Mixture) -> list[Parameters]:
+    """Parameters of the same features of both; mixtures of a table may have other centers."""
+    if all(mixture.schema is None for mixture in mixtures):
+        return [mixture.parameters for mixture in mixtures]
+    first, second = (mixture.columns for mixture in mixtures)
+    columns = []
+    for own, other in zip(first, second, strict=True):
+        with_center = own if own.has_missing else other
+        columns.append(replace(own, has_missing=with_center.has_missing, center=with_center.center))
+    schema = Schema(tuple(columns))
+    return [parameters_of(mixture.weights, mixture.blocks, schema) for mixture in mixtures]
 
 
 def in_same_columns(mixture: Mixture, other: Mixture) -> Mixture:
@@ -74,24 +92,33 @@ def in_same_columns(mixture: Mixture, other: Mixture) -> Mixture:
             "mixtures to align must have as many components and columns each; got (components, "
             f"columns) = {mixture.means.shape} and {other.means.shape}."
         )
+    for number, (own, its) in enumerate(zip(mixture.columns, other.columns, strict=True)):
+        if (own.family, own.levels) != (its.family, its.levels):
+            raise InputError(
+                "mixtures to align must have columns of the same families and levels; "
+                f"{column_label(number, names)} is {own.family} {list(own.levels)!a} and "
+                f"{its.family} {list(its.levels)!a}."
+            )
     return other
 
 
 def parameter_errors(truth: Mixture, estimate: Mixture) -> dict[str, float]:
     """Relative norm-wise errors of weights, means and variances after matching.
 
-    Where columns are joined in one of both, those of the covariances too.
+    Where columns are joined in one of both, those of the covariances too. Of mixtures of a table,
+    those of the features.
     """
     order = match_components(truth, estimate)
-    names = ["weights", "means", "variances"]
-    if not _are_diagonal(truth, estimate):
-        names.append("covariances")
+    true, found = _in_same_features(truth, estimate)
+    names = {"weights": "weights", "means": "means", "variances": "variances"}
+    if not _are_diagonal(true, found):
+        names["covariances"] = "matrices"
     return {
         name: float(
-            np.linalg.norm(getattr(estimate, name)[order] - getattr(truth, name))
-            / np.linalg.norm(getattr(truth, name))
+            np.linalg.norm(getattr(found, attribute)[order] - getattr(true, attribute))
+            / np.linalg.norm(getattr(true, attribute))
         )
-        for name in names
+        for name, attribute in names.items()
     }
 
 

@@ -1,4 +1,4 @@
-"""The answer: a mixture of Gaussians by blocks of columns, or with diagonal covariances.
+"""The answer: a mixture by blocks of columns, Gaussian ones or those of other families.
 
 | paper symbol | name here | shape |
 |---|---|---|
@@ -9,12 +9,14 @@
 | (M_m)_{Ω_m} (high-tensor-moment) | ``moment_tensor(m)`` | (C(d, m),) |
 | (M_m)_{L_j} | ``squared_moments(j, m−2)`` | (C(d−1, m−2),) |
 
-Differs from the paper: covariances within blocks of columns; without them, nothing.
+Differs from the paper: covariances within blocks of columns, columns of other families and missing
+cells; without them, nothing.
 """
 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
@@ -27,7 +29,7 @@ from momentmix._typing import Float, Int
 from momentmix.errors import InputTypeError, ModelFileError
 from momentmix.index_sets import sets_without
 from momentmix.mixture.blocks import matrices_of
-from momentmix.mixture.checks import checked_parameters, parameters_of_matrices
+from momentmix.mixture.checks import checked_parameters, parameters_of_matrices, real_array
 from momentmix.mixture.conditional import column_numbers, conditional_means, given_values
 from momentmix.mixture.gaussian_block import GaussianBlock
 from momentmix.mixture.matching import in_same_columns, match_components
@@ -35,7 +37,22 @@ from momentmix.mixture.model_file import parameters_in, read_model, write_model
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure
 from momentmix.mixture.row_methods import RowMethods
+from momentmix.mixture.tables.block_features import (
+    Block,
+    blocks_of,
+    column_covariances,
+    column_means,
+    parameters_of,
+    placed,
+    renamed,
+    schema_of,
+    selected,
+    with_floor,
+    with_names,
+)
+from momentmix.mixture.tables.conditioning import blocks_given, expected_columns
 from momentmix.rows.names import check_feature_names
+from momentmix.schema.schema import Schema
 from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
 
 
@@ -43,6 +60,8 @@ class Mixture(RowMethods):
     """Mixture of Gaussians: blocks of columns are independent within each component.
 
     The columns of one block may be correlated there. Mixtures do not change once they are made.
+    `Mixture.from_blocks` makes mixtures of other families and of columns with missing cells. They
+    have a `schema`, and rows are then tables: see `means` and `blocks` for their parameters.
 
     Parameters
     ----------
@@ -71,6 +90,7 @@ class Mixture(RowMethods):
     weights: Float
     means: Float
     variances: Float
+    _blocks: tuple[Block, ...]
 
     def __init__(
         self,
@@ -93,6 +113,47 @@ class Mixture(RowMethods):
         for name, value in {**values, "feature_names": names, "parameters": p}.items():
             object.__setattr__(self, name, value)
 
+    @classmethod
+    def from_blocks(cls, weights: ArrayLike, blocks: Iterable[Block]) -> Mixture:
+        """A mixture of blocks of any family.
+
+        Parameters
+        ----------
+        weights : array of shape (n_components,)
+            Non-negative, sum 1.
+        blocks : sequence of GaussianBlock, BernoulliBlock, CategoricalBlock and PoissonBlock
+            Given the component they are independent. Their columns follow one another, unless the
+            blocks have numbers of columns.
+
+        Examples
+        --------
+        >>> from momentmix.mixture.gaussian_block import GaussianBlock
+        >>> from momentmix.mixture.tables.family_blocks import BernoulliBlock, PoissonBlock
+        >>> age = GaussianBlock.of([30.0, 60.0], [25.0, 100.0], "age", seen=[0.5, 1.0])
+        >>> smokes = BernoulliBlock([0.75, 0.25], ("no", "yes"), names="smokes")
+        >>> visits = PoissonBlock([1.0, 4.0], names="visits")
+        >>> mixture = Mixture.from_blocks([0.5, 0.5], [age, smokes, visits])
+        >>> mixture.means.tolist()
+        [[30.0, 0.75, 1.0], [60.0, 0.25, 4.0]]
+        >>> mixture.predict({"age": [None, 70], "smokes": ["yes", None], "visits": [0, 5]}).tolist()
+        [0, 1]
+        """
+        shares = real_array("weights", weights, 1)
+        found = placed(blocks, len(shares))
+        return _of_blocks(shares, found, schema_of(found))
+
+    def _set_table(self, weights: Float, blocks: tuple[Block, ...], schema: Schema) -> None:
+        """Keep blocks of columns, and check the parameters of their features."""
+        p = parameters_of(weights, blocks, schema)
+        p = checked_parameters(
+            p.weights, p.means, p.variances, p.covariances, p.blocks, schema.feature_names
+        )
+        means, variances = column_means(blocks, schema.n_columns)
+        values = {"weights": p.weights, "means": means, "variances": variances, "parameters": p}
+        names = {"feature_names": schema.column_names, "schema": schema, "_blocks": blocks}
+        for name, value in {**values, **names}.items():
+            object.__setattr__(self, name, value)
+
     def __setattr__(self, name: str, value: Any) -> NoReturn:
         raise AttributeError(f"a mixture does not change: {name} cannot be set. Make a new one.")
 
@@ -103,20 +164,37 @@ class Mixture(RowMethods):
 
     @property
     def n_features(self) -> int:
-        """Number of features d."""
+        """Number of features d; of columns, where the mixture has a schema."""
         return int(self.means.shape[1])
 
     @property
+    def n_columns(self) -> int:
+        """Number of columns; the same as `n_features`."""
+        return self.n_features
+
+    @property
     def covariances(self) -> Float:
-        """Covariance matrices, of shape (n_components, n_features, n_features), made on demand."""
-        matrices = self.parameters.matrices
+        """Covariance matrices, of shape (n_components, n_features, n_features), made on demand.
+
+        NaN in the rows and columns of categories.
+        """
+        if self.schema is None:
+            matrices = self.parameters.matrices
+        else:
+            matrices = column_covariances(self._blocks, self.n_columns)
         matrices.setflags(write=False)
         return matrices
 
     @property
-    def blocks(self) -> tuple[GaussianBlock, ...]:
-        """The blocks with their parameters, ordered by their first columns."""
-        p, names, found = self.parameters, self.feature_names, []
+    def blocks(self) -> tuple[Block, ...]:
+        """The blocks with their parameters, ordered by their first columns.
+
+        `GaussianBlock`; of other families `BernoulliBlock`, `CategoricalBlock`, `PoissonBlock`.
+        """
+        if self.schema is not None:
+            return self._blocks
+        p, names = self.parameters, self.feature_names
+        found: list[Block] = []
         for columns in p.blocks.partition:
             places = p.blocks.table(np.array(columns))
             means, covariances = p.means[:, columns], matrices_of(p.spread, places)
@@ -129,20 +207,26 @@ class Mixture(RowMethods):
     def select(self, columns: Sequence[int | str]) -> Mixture:
         """The mixture of some of the columns, by number or name: their marginal law."""
         numbers = self._numbers(columns)
+        if self.schema is not None:
+            return _of_blocks(self.weights, selected(self._blocks, numbers), self._part(numbers))
         return mixture_from(self.parameters.restricted(numbers), self._names(numbers))
 
     def marginal(self, features: Sequence[int | str]) -> Mixture:
         """The same as `select`."""
         return self.select(features)
 
-    def condition(self, values: Mapping[int | str, float]) -> Mixture:
+    def condition(self, values: Mapping[int | str, Any]) -> Mixture:
         """The mixture of the other columns, given the values of some in one row.
 
         Parameters
         ----------
         values : dict, or a row of a data frame
-            Value by number or name of the known column.
+            Value by number or name of the known column. Where the mixture has a `schema`, levels
+            too, and a column with a missing value (None, NaN) is not known.
         """
+        if self.schema is not None:
+            given = blocks_given(self, values)
+            return _of_blocks(given.weights, given.blocks, self._part(given.others))
         p, others = given_values(self, values)
         return mixture_from(p, self._names(others))
 
@@ -159,8 +243,12 @@ class Mixture(RowMethods):
         Returns
         -------
         array of shape (n_rows, n_features − n_known)
-            The columns that are not known, in their order; NaN where a row holds NaN.
+            The columns that are not known, in their order; NaN where a row holds NaN. Where the
+            mixture has a `schema`, missing cells are not known, probabilities of the second level
+            stand for yes/no answers, and NaN for categories.
         """
+        if self.schema is not None:
+            return expected_columns(self, rows, known)
         return conditional_means(self, rows, known)
 
     def align(self, other: Mixture) -> Mixture:
@@ -171,14 +259,21 @@ class Mixture(RowMethods):
         if not isinstance(other, Mixture):
             raise InputTypeError(f"other must be a mixture; got {type(other).__name__}.")
         other = in_same_columns(self, other)
-        return mixture_from(other.parameters[match_components(self, other)], other.feature_names)
+        order = match_components(self, other)
+        if other.schema is not None:
+            blocks = tuple(block.chosen(order) for block in other.blocks)
+            return _of_blocks(other.weights[order], blocks, other.schema)
+        return mixture_from(other.parameters[order], other.feature_names)
 
     def with_variance_floor(self, floor: ArrayLike) -> Mixture:
         """The same mixture with every variance at least `floor` (a number or one per feature).
 
         In a block of several columns no combination of them varies less than it would with
-        independent columns of these variances; the floor must be positive there.
+        independent columns of these variances; the floor must be positive there. Only Gaussian
+        columns have variances of their own.
         """
+        if self.schema is not None:
+            return _of_blocks(self.weights, with_floor(self._blocks, floor), self.schema)
         structure = Structure.of_variances(np.asarray(floor), self.parameters.blocks)
         return mixture_from(structure.raised(self.parameters), self.feature_names)
 
@@ -188,11 +283,18 @@ class Mixture(RowMethods):
         if names is not None:
             names = check_feature_names(names, self.n_features)
         twin = copy(self)
+        if self.schema is not None:
+            object.__setattr__(twin, "schema", renamed(self.schema, names))
+            object.__setattr__(twin, "_blocks", with_names(self._blocks, names))
         object.__setattr__(twin, "feature_names", names)
         return twin
 
     def _numbers(self, columns: Sequence[int | str]) -> Int:
         return column_numbers(columns, self.n_features, self.feature_names)
+
+    def _part(self, numbers: Int) -> Schema:
+        """The schema of some columns."""
+        return Schema(tuple(self.columns[j] for j in numbers))
 
     def _names(self, numbers: Int) -> tuple[str, ...] | None:
         names = self.feature_names
@@ -237,6 +339,10 @@ class Mixture(RowMethods):
         return mixture
 
     def __repr__(self) -> str:
+        if self.schema is not None:
+            counts = Counter(column.family for column in self.schema.columns)
+            listed = ", ".join(f"{family}={n}" for family, n in counts.items())
+            return f"{type(self).__name__}(n_components={self.n_components}, {listed})"
         joined = self.parameters.blocks.joined
         return (
             f"{type(self).__name__}(n_components={self.n_components}, "
@@ -293,9 +399,27 @@ class DiagonalMixture(Mixture):
         return np.asarray(second @ products)  # (C(d−1, order),)  moment-structure
 
 
-def mixture_from(parameters: Parameters, feature_names: Sequence[str] | None = None) -> Mixture:
-    """A mixture of these parameters: a `DiagonalMixture` where no columns are joined."""
+def mixture_from(
+    parameters: Parameters,
+    feature_names: Sequence[str] | None = None,
+    schema: Schema | None = None,
+) -> Mixture:
+    """A mixture of these parameters: a `DiagonalMixture` where no columns are joined.
+
+    Parameters
+    ----------
+    parameters : Parameters
+        Of features.
+    feature_names : sequence of str, optional
+        Of the columns.
+    schema : Schema, optional
+        How columns became features; None where the features are the columns.
+    """
     p = parameters
+    if schema is not None:
+        if feature_names is not None:
+            schema = renamed(schema, feature_names)
+        return _of_blocks(p.weights, blocks_of(p, schema), schema)
     if p.blocks.is_diagonal:
         names = None if feature_names is None else tuple(feature_names)
         return DiagonalMixture(p.weights, p.means, p.variances, names)
@@ -304,4 +428,13 @@ def mixture_from(parameters: Parameters, feature_names: Sequence[str] | None = N
     )
     mixture = Mixture.__new__(Mixture)
     mixture._set(checked, feature_names)
+    return mixture
+
+
+def _of_blocks(weights: Float, blocks: tuple[Block, ...], schema: Schema) -> Mixture:
+    """A mixture of blocks that have been checked; plain where the features are the columns."""
+    if schema.is_plain:
+        return mixture_from(parameters_of(weights, blocks, schema), schema.column_names)
+    mixture = Mixture.__new__(Mixture)
+    mixture._set_table(weights, blocks, schema)
     return mixture

@@ -7,13 +7,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix._typing import Float
 from momentmix.errors import InputError, InputTypeError
 from momentmix.mixture.density import Density, Reduction, log_sums, most_probable, posteriors
 from momentmix.mixture.gaussian import sample
 from momentmix.mixture.parameters import Parameters
-from momentmix.rows.arrays import check_real, is_foreign, namespace
+from momentmix.mixture.tables.block_features import Block, complete_schema
+from momentmix.mixture.tables.imputation import imputed_features
+from momentmix.mixture.tables.rows import TableDensity
+from momentmix.rows.arrays import check_real, is_foreign, namespace, on_device_of, to_numpy
 from momentmix.rows.validation import rows_for
+from momentmix.schema.column import Column
+from momentmix.schema.schema import Schema
 
 
 def _checked_labels(labels: Any) -> Any:
@@ -34,9 +38,26 @@ class RowMethods:
 
     feature_names: tuple[str, ...] | None
     parameters: Parameters
+    schema: Schema | None = None
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """The blocks with their parameters, ordered by their first columns."""
+        raise NotImplementedError
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns with their names, families and levels."""
+        if self.schema is not None:
+            return self.schema.columns
+        names = self.feature_names or (None,) * self.parameters.blocks.n_features
+        return tuple(Column(name) for name in names)
 
     def _map_rows(self, rows: Any, reduce: Reduction) -> Any:
         """`reduce` of log ω_i + log p_i(y) of each row, in the library of the rows."""
+        if self.schema is not None:
+            values = self.table_density().map_rows(rows, reduce)
+            return on_device_of(values, rows, namespace(rows)) if is_foreign(rows) else values
         if is_foreign(rows):
             self._check_density(rows)
             check_real(rows)
@@ -56,9 +77,15 @@ class RowMethods:
                 f"rows must have shape (n_rows, {d}), one column per feature of the "
                 f"mixture; got {tuple(array.shape)}."
             )
+        self._check_variances()
+
+    def _check_variances(self) -> None:
+        """Raise where a variance is 0."""
+        p = self.parameters
         if (p.variances == 0).any():
             i, j = np.argwhere(p.variances == 0)[0]
-            feature = j if self.feature_names is None else ascii(self.feature_names[j])
+            names = self.feature_names if self.schema is None else self.schema.feature_names
+            feature = j if names is None else ascii(names[j])
             raise InputError(
                 f"component {i} has variance 0 in feature {feature}, so it has no density there; "
                 "fit with a variance floor, or use with_variance_floor()."
@@ -84,11 +111,21 @@ class RowMethods:
                 "with a variance floor, or use with_variance_floor()."
             ) from None
 
+    def table_density(self) -> TableDensity:
+        """Densities of tables, whose missing cells are marginalized unless they are modeled."""
+        self._check_variances()
+        schema = complete_schema(self.columns) if self.schema is None else self.schema
+        return TableDensity(self.parameters, schema, self._density())
+
     def log_prob(self, rows: Any) -> Any:
         """Log-density of each row, of shape (n_rows,).
 
         The columns of a data frame are matched by name, and NaN stands for masked numbers, which
         give NaN; so for `responsibilities`. `predict` refuses NaN.
+
+        Where the mixture has a `schema`, the rows are the table's, with missing cells: the
+        probability of being seen is part of the density of columns that have it, and other missing
+        cells are left out of the density, which is then that of the other columns.
 
         Rows of another array library (torch, CuPy, JAX, …) give an array of that library, computed
         in float64 where the rows lie; so do `responsibilities` and `predict`.
@@ -113,6 +150,54 @@ class RowMethods:
 
     def sample(
         self, n_rows: int, random_state: int | np.random.Generator | None = None
-    ) -> tuple[Float, NDArray[np.int64]]:
-        """Draw rows and the component of each, of shapes (n_rows, n_features) and (n_rows,)."""
-        return sample(self.parameters, n_rows, np.random.default_rng(random_state))
+    ) -> tuple[Any, NDArray[np.int64]]:
+        """Draw rows and the component of each, of shapes (n_rows, n_features) and (n_rows,).
+
+        Where the mixture has a `schema`, the rows are a dict of columns by name, or an array where
+        they have no names: levels as labels, NaN or None for missing cells.
+        """
+        rows, labels = sample(self.parameters, n_rows, np.random.default_rng(random_state))
+        return rows if self.schema is None else self.schema.decode(rows), labels
+
+    def impute(
+        self,
+        rows: Any,
+        random_state: int | np.random.Generator | None = None,
+        draws: int | None = None,
+    ) -> Any:
+        """Fill missing cells from the mixture, given what is seen in their row.
+
+        Parameters
+        ----------
+        rows : table
+            As `sample` gives it, or an array or data frame; NaN and None are missing.
+        random_state : int or Generator, optional
+            For draws.
+        draws : int, optional
+            Number of complete tables to draw. By default one table, with the conditional mean for
+            numbers and counts, and the most probable level for yes/no answers and categories.
+
+        Returns
+        -------
+        table, or list of tables
+            A dict of columns by name, or an array where they have no names or the mixture has no
+            `schema`. Cells that are seen are as they were.
+
+        Examples
+        --------
+        >>> from momentmix import Mixture
+        >>> mixture = Mixture([1.0], [[0.0, 5.0]], [[[1.0, 0.5], [0.5, 1.0]]])
+        >>> mixture.impute([[2.0, None], [None, None]]).tolist()
+        [[2.0, 6.0], [0.0, 5.0]]
+        """
+        if draws is not None and (isinstance(draws, bool) or not isinstance(draws, int)):
+            raise InputTypeError(f"draws must be an integer or None; got {draws!r}.")
+        if draws is not None and draws < 1:
+            raise InputError(f"draws must be at least 1; got {draws}.")
+        rows = to_numpy(rows) if is_foreign(rows) else rows
+        complete, density = complete_schema(self.columns), self.table_density()
+        chance = None if draws is None else (draws, np.random.default_rng(random_state))
+        tables = imputed_features(density, self.blocks, complete, rows, chance)
+        if self.schema is not None:
+            tables = [complete.decode(table) for table in tables]
+        return tables[0] if draws is None else tables

@@ -31,7 +31,7 @@ _LEAST_VARIANCE = 1e-6  # of a value, in units of its variance over all rows
 _FEWEST_SEEN = 1e-6  # rows; with fewer a component knows nothing of the value
 
 
-class _Value(NamedTuple):
+class SeenValue(NamedTuple):
     """Probability of being seen (…,), and mean and variance of the value, (…, 1) each."""
 
     q: Float
@@ -232,15 +232,15 @@ class Seen(Law):
 
     # -- parameters -----------------------------------------------------------------------------
 
-    def value_of(self, means: Float, variances: Float) -> _Value:
+    def value_of(self, means: Float, variances: Float) -> SeenValue:
         """Probability of being seen, mean and variance of the value; each within its bounds."""
         (u0, s0), low = self.missing, LEAST_PROBABILITY
         q = np.clip((means[..., 1] - s0) / (self.seen - s0), low, 1 - low)
         mean = (means[..., 0] - (1 - q) * u0) / q
         second = (variances[..., 0] + means[..., 0] ** 2 - (1 - q) * u0**2) / q
-        return _Value(q, mean[..., None], (second - mean**2)[..., None])
+        return SeenValue(q, mean[..., None], (second - mean**2)[..., None])
 
-    def features_of(self, value: _Value) -> tuple[Float, Float]:
+    def features_of(self, value: SeenValue) -> tuple[Float, Float]:
         """Means and variances of the two features, (…, 2) each."""
         (u0, s0), q = self.missing, value.q
         mean, variance = value.mean[..., 0], value.variance[..., 0]
@@ -250,7 +250,7 @@ class Seen(Law):
         return means, np.stack([spread, q * (1 - q) * (self.seen - s0) ** 2], axis=-1)
 
     @property
-    def overall(self) -> _Value:
+    def overall(self) -> SeenValue:
         """The value over all rows, whose standardized features have mean 0 and variance 1."""
         found = self.value_of(np.zeros(2), np.ones(2))
         return found._replace(variance=np.maximum(found.variance, _LEAST_VARIANCE))
@@ -261,13 +261,13 @@ class Seen(Law):
         mean, variance = self.value.completed(found.mean, found.variance)
         if self.value.free[0]:
             variance = np.maximum(variance, _LEAST_VARIANCE * self.overall.variance)
-        return self.features_of(_Value(found.q, mean, variance))
+        return self.features_of(SeenValue(found.q, mean, variance))
 
     def chain(self, means: Float, variances: Float) -> Float:
         """∂ (mean, variance, q) of the value / ∂ (μ, v), of shape (…, 3, 4)."""
         return self._chain(self.value_of(means, variances), means)
 
-    def _chain(self, found: _Value, means: Float) -> Float:
+    def _chain(self, found: SeenValue, means: Float) -> Float:
         """∂ (mean, variance, q) of the value / ∂ (μ, v), of shape (…, 3, 4)."""
         u0, s0 = self.missing
         q, m, v = found.q, found.mean[..., 0], found.variance[..., 0]
@@ -327,9 +327,9 @@ class Seen(Law):
         )
         q = (n_seen + PSEUDO_ROWS * overall.q) / (n + PSEUDO_ROWS)
         q = np.clip(q, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
-        return self.features_of(_Value(q, mean * scale + shift, variance * scale**2))
+        return self.features_of(SeenValue(q, mean * scale + shift, variance * scale**2))
 
-    def _standard(self, found: _Value) -> tuple[Law, Float, Float]:
+    def _standard(self, found: SeenValue) -> tuple[Law, Float, Float]:
         """The value's law, mean and variance in units of all rows."""
         shift, scale = self.overall.mean, np.sqrt(self.overall.variance)
         law = self.value.rescaled(shift, scale)
@@ -417,7 +417,7 @@ class Seen(Law):
         found = self.value_of(means, variances)
         mean, variance = self.value.with_positive(values[:, 2:], found.mean, found.variance)
         q = np.maximum(values[:, :2], LEAST_PROBABILITY)
-        return self.completed(*self.features_of(_Value(q[:, 0] / q.sum(axis=1), mean, variance)))
+        return self.completed(*self.features_of(SeenValue(q[:, 0] / q.sum(axis=1), mean, variance)))
 
     def quadrature(
         self, place: int, means: Float, variances: Float, degree: int

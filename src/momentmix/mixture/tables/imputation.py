@@ -1,0 +1,111 @@
+"""Missing cells filled from a mixture, given what is seen in their row.
+
+The components' shares of a row are those of its seen cells, and of which cells are missing where
+the model has the probability of that. Cells of different blocks are independent given the
+component; those of a joined block are regressed on its seen cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix._typing import Float, Int
+from momentmix.errors import InputError
+from momentmix.mixture.density import posteriors
+from momentmix.mixture.gaussian_block import GaussianBlock
+from momentmix.mixture.tables.block_features import Block
+from momentmix.mixture.tables.gaussian_cells import drawn_cells, expected_cells
+from momentmix.mixture.tables.rows import TableDensity, encoded_blocks, rows_at_a_time
+from momentmix.schema.encoding import Encoded
+from momentmix.schema.schema import Schema
+
+_Fill = Callable[[Block, Float, Int], Float]
+
+
+def imputed_features(
+    density: TableDensity,
+    blocks: tuple[Block, ...],
+    complete: Schema,
+    rows: Any,
+    draws: tuple[int, np.random.Generator] | None,
+) -> list[Float]:
+    """Features of complete rows: one table of means and most probable levels, or several draws.
+
+    Parameters
+    ----------
+    density : TableDensity
+    blocks : tuple of blocks
+    complete : Schema
+        Of the same columns without ``seen``, whose features are the values themselves.
+    rows : table
+    draws : (int, Generator), optional
+        Number of tables to draw.
+    """
+    n_tables = 1 if draws is None else draws[0]
+    tables: list[list[Float]] = [[] for _ in range(n_tables)]
+    step = rows_at_a_time(density.schema)
+    both = (encoded_blocks(schema, rows, step) for schema in (density.schema, complete))
+    encodings = zip(*both, strict=True)
+    for encoded, cells in encodings:
+        shares = density.map_encoded(encoded, posteriors)
+        if np.isnan(shares).any():
+            row = int(np.argmax(np.isnan(shares).any(axis=1)))
+            raise InputError(
+                f"row {row} is so far from all components that none is probable. Check its cells "
+                "and their units."
+            )
+        for table in tables:
+            if draws is None:
+                table.append(_filled(blocks, complete, cells, _expected(shares)))
+            else:
+                table.append(_filled(blocks, complete, cells, _drawn(shares, draws[1])))
+    return [np.concatenate(table) for table in tables]
+
+
+def _filled(blocks: tuple[Block, ...], complete: Schema, cells: Encoded, fill: _Fill) -> Float:
+    """Features where cells that are missing have been filled, block by block."""
+    features = cells.features.copy()
+    if cells.left_out is None:
+        return features
+    for block in blocks:
+        gaps = cells.left_out[:, list(block.columns)]
+        rows = np.flatnonzero(gaps.any(axis=1))
+        numbers = [j for column in block.columns for j in complete.features_of(column)]
+        own = np.array(numbers, dtype=np.int64)
+        if rows.size:
+            values = features[np.ix_(rows, own)]
+            if isinstance(block, GaussianBlock):
+                values[gaps[rows]] = np.nan
+            features[np.ix_(rows, own)] = fill(block, values, rows)
+    return features
+
+
+def _expected(shares: Float) -> _Fill:
+    def fill(block: Block, values: Float, rows: Int) -> Float:
+        if isinstance(block, GaussianBlock):
+            return expected_cells(block, values, shares[rows])
+        return block.expected(shares[rows])
+
+    return fill
+
+
+def _drawn(shares: Float, rng: np.random.Generator) -> _Fill:
+    labels = _labels(shares, rng)
+
+    def fill(block: Block, values: Float, rows: Int) -> Float:
+        if isinstance(block, GaussianBlock):
+            return drawn_cells(block, values, labels[rows], rng)
+        return block.drawn(labels[rows], rng)
+
+    return fill
+
+
+def _labels(shares: Float, rng: np.random.Generator) -> NDArray[np.int64]:
+    """A component of each row, drawn with its shares."""
+    ends = np.cumsum(shares, axis=1)
+    places = (rng.random((len(shares), 1)) * ends[:, -1:] >= ends).sum(axis=1)
+    return np.asarray(np.minimum(places, shares.shape[1] - 1))

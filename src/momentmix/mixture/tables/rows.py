@@ -1,0 +1,202 @@
+"""Densities of the rows of a table, of any families, some of whose cells are missing.
+
+| symbol | name here | shape |
+|---|---|---|
+| features of rows | ``Encoded.features`` | (n, d) |
+| cells that are marginalized | ``Encoded.left_out`` | (n, n_columns) |
+| log p_i of a block where its features have the mixture's mean | ``central_densities`` | (r,) |
+
+A cell that is missing where the model knows of no missing cells is left out of the density. Log
+densities are sums over blocks. So the features of such a cell are set to the mixture's mean, where
+the density of the block is known, and an indicator whose coefficient is minus that takes it out:
+one matrix product, whatever cells are missing. Only joined columns need a density for each pattern.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix._typing import Float, Int
+from momentmix.errors import InputError
+from momentmix.mixture.blocks import Blocks
+from momentmix.mixture.density import Density, Reduction, log_sums
+from momentmix.mixture.gaussian import central_densities
+from momentmix.mixture.parameters import Parameters
+from momentmix.mixture.tables.patterns import rows_by_pattern
+from momentmix.schema.cells import CellTable, read_cells
+from momentmix.schema.encoding import Encoded, encode_cells
+from momentmix.schema.schema import Schema
+
+_ENTRIES = 1 << 23  # doubles of features at a time: 64 MB
+_MOST_PATTERNS = 1024  # of missing cells, whose densities are kept
+
+
+@dataclass(frozen=True)
+class TableDensity:
+    """Densities of the rows of a table.
+
+    Parameters
+    ----------
+    parameters : Parameters
+        Of the features.
+    schema : Schema
+    density : Density
+        Of the features.
+    """
+
+    parameters: Parameters
+    schema: Schema
+    density: Density
+
+    def map_rows(self, rows: Any, reduce: Reduction) -> NDArray[Any]:
+        """`reduce` of the joint densities of each row, of shape (n_rows,) or (n_rows, r)."""
+        blocks = encoded_blocks(self.schema, rows, rows_at_a_time(self.schema))
+        parts = [self.map_encoded(encoded, reduce) for encoded in blocks]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def map_encoded(self, encoded: Encoded, reduce: Reduction) -> NDArray[Any]:
+        """The same of rows as features."""
+        if encoded.left_out is None:
+            values = self.density.map_rows(encoded.features, reduce)
+        else:
+            values = self._marginal(encoded.features, encoded.left_out, reduce)
+        return np.asarray(values + self._base_measure(encoded)) if reduce is log_sums else values
+
+    def _base_measure(self, encoded: Encoded) -> Float:
+        """What the log-density of rows has beside its linear function of statistics, (n,)."""
+        total = np.zeros(len(encoded.features))
+        for law in self.parameters.blocks.laws:
+            if law.has_base_measure:
+                own = law.base_measure(encoded.features[:, list(law.features)].T)
+                if encoded.left_out is not None:
+                    own[encoded.left_out[:, self.schema.column_of[law.features[0]]]] = 0.0
+                total += own
+        return total
+
+    # -- missing cells that are not part of the model -------------------------------------------
+
+    def _marginal(
+        self, features: Float, left_out: NDArray[np.bool_], reduce: Reduction
+    ) -> NDArray[Any]:
+        """`map_encoded` where some cells are left out."""
+        is_joined, column_of = np.zeros(self.schema.n_columns, dtype=bool), self.schema.column_of
+        is_joined[[column_of[j] for block in self.parameters.blocks.joined for j in block]] = True
+        single = np.flatnonzero(left_out.any(axis=0) & ~is_joined)
+        some = np.asarray(~left_out.all(axis=1))
+        places, parts = [np.flatnonzero(~some)], []
+        parts.append(self._of_weights(places[0].size, reduce))
+        for pattern, rows in rows_by_pattern(left_out[:, is_joined], some):
+            density = self._without(np.flatnonzero(is_joined)[pattern], single)
+            parts.append(density.map_rows(features[rows], left_out[rows], reduce))
+            places.append(rows)
+        return np.concatenate(parts)[np.argsort(np.concatenate(places))]
+
+    def _of_weights(self, n_rows: int, reduce: Reduction) -> NDArray[Any]:
+        """`reduce` for rows of which no cell is known."""
+        if reduce is log_sums:
+            return np.zeros(n_rows)
+        with np.errstate(divide="ignore"):
+            joint = np.log(self.parameters.weights)[:, None]
+        return np.asarray(reduce(np.repeat(joint, n_rows, axis=1), np)).T
+
+    def _without(self, dropped: Int, single: Int) -> _Marginal:
+        """The density without joined columns `dropped`, and with indicators of single columns."""
+        key = (dropped.tobytes(), single.tobytes())
+        if key not in self._marginals:
+            if len(self._marginals) >= _MOST_PATTERNS:
+                self._marginals.clear()
+            self._marginals[key] = _Marginal.of(self.parameters, self.schema, dropped, single)
+        return self._marginals[key]
+
+    @cached_property
+    def _marginals(self) -> dict[tuple[bytes, bytes], _Marginal]:
+        return {}
+
+
+@dataclass(frozen=True)
+class _Marginal:
+    """The density of features without joined columns, where cells of single ones may be missing.
+
+    Parameters
+    ----------
+    density : Density
+        Of the features that are kept, and an indicator for each single column.
+    kept : array of int
+        Numbers of these features.
+    single : array of int
+        Numbers of the single columns.
+    own : list of arrays of int
+        Places of the features of each single column among those kept.
+    """
+
+    density: Density
+    kept: Int
+    single: Int
+    own: list[Int]
+
+    @classmethod
+    def of(cls, p: Parameters, schema: Schema, dropped: Int, single: Int) -> _Marginal:
+        """The density without columns `dropped`."""
+        column_of = np.array(schema.column_of)
+        kept = np.flatnonzero(~np.isin(column_of, dropped))
+        own = [np.flatnonzero(column_of[kept] == column) for column in single]
+        part = p.restricted(kept)
+        constants = central_densities(part, [places.tolist() for places in own])
+        return cls(_with_indicators(Density.of_mixture(part), constants), kept, single, own)
+
+    def map_rows(
+        self, features: Float, left_out: NDArray[np.bool_], reduce: Reduction
+    ) -> NDArray[Any]:
+        """`reduce` of the joint densities of each row."""
+        table = np.hstack([features[:, self.kept], left_out[:, self.single]])
+        for column, places in zip(self.single, self.own, strict=True):
+            table[np.ix_(left_out[:, column], places)] = self.density.shift[places]
+        return np.asarray(self.density.map_rows(table, reduce))
+
+
+def _with_indicators(density: Density, constants: Float) -> Density:
+    """A density of more columns, each of which takes away a constant (r, n) where it is 1."""
+    (r, n), d, table = constants.shape, density.shift.size, density.coefficients
+    parts = [table[:, :d], -constants, table[:, d : 2 * d], np.zeros((r, n)), table[:, 2 * d :]]
+    return Density(
+        np.hstack(parts),
+        np.append(density.shift, np.zeros(n)),
+        np.append(density.inverse, np.ones(n)),
+        np.arange(d + n),
+        Blocks(d + n, density.blocks.joined),
+    )
+
+
+# -- tables → features, block by block ----------------------------------------------------------
+
+
+def rows_at_a_time(schema: Schema) -> int:
+    """Number of rows whose features take little memory."""
+    return max(1, _ENTRIES // schema.n_features)
+
+
+def encoded_blocks(schema: Schema, rows: Any, step: int) -> Iterator[Encoded]:
+    """The rows of a table in memory as features, `step` at a time."""
+    table = read_cells(rows, schema.column_names, schema.n_columns, "the mixture")
+    if table.n_rows <= step:
+        yield encode_cells(schema.columns, table)
+        return
+    for start in range(0, table.n_rows, step):
+        try:
+            encoded = encode_cells(schema.columns, _rows_of(table, start, start + step))
+        except InputError:
+            encode_cells(schema.columns, table)  # raises with the number of the row in the table
+            raise
+        yield encoded
+
+
+def _rows_of(table: CellTable, start: int, stop: int) -> CellTable:
+    """Some rows of a table."""
+    columns = [replace(cells, values=cells.values[start:stop]) for cells in table.columns]
+    return CellTable(columns, table.names)

@@ -1,0 +1,342 @@
+"""Mixtures of every family and of missing cells against SciPy, by hand."""
+
+import pickle
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+from unit.mixture.table_truths import NAMES, PLANS, all_families, joint_densities, with_gaps
+
+import momentmix as mm
+from momentmix.errors import InputError, InputTypeError
+from momentmix.mixture.gaussian_block import GaussianBlock
+from momentmix.mixture.mixture import mixture_from
+from momentmix.mixture.tables.family_blocks import (
+    BernoulliBlock,
+    CategoricalBlock,
+    PoissonBlock,
+)
+
+
+@pytest.fixture(scope="module")
+def mixture():
+    return all_families()
+
+
+@pytest.fixture(scope="module")
+def rows(mixture):
+    return with_gaps(mixture.sample(200, random_state=2)[0])
+
+
+def assert_same(found, expected, rtol=1e-9):
+    assert found.schema.columns == expected.schema.columns
+    np.testing.assert_allclose(found.weights, expected.weights, rtol=rtol)
+    for name in ("means", "variances"):
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=rtol)
+    for one, other in zip(found.blocks, expected.blocks, strict=True):
+        assert (one.columns, one.names, one.family) == (other.columns, other.names, other.family)
+        assert (one.seen is None) == (other.seen is None)
+        if one.seen is not None:
+            np.testing.assert_allclose(one.seen, other.seen, rtol=rtol, atol=2e-9)
+        if one.family == "categorical":
+            np.testing.assert_allclose(one.probabilities, other.probabilities, rtol=rtol)
+
+
+# -- the value ----------------------------------------------------------------------------------
+
+
+def test_columns_in_their_own_units(mixture):
+    assert mixture.feature_names == NAMES
+    assert mixture.n_columns == mixture.n_features == 8
+    blocks = {block.names[0]: block for block in mixture.blocks}
+    np.testing.assert_array_equal(mixture.means[:, 0], blocks["age"].means[:, 0])
+    np.testing.assert_array_equal(mixture.means[:, 1], blocks["smokes"].probability("yes"))
+    np.testing.assert_array_equal(mixture.means[:, 2], blocks["visits"].rates)
+    assert np.isnan(mixture.means[:, 3]).all()
+    p = blocks["smokes"].probabilities
+    np.testing.assert_array_equal(mixture.variances[:, 1], p * (1 - p))
+    np.testing.assert_array_equal(mixture.variances[:, 2], blocks["visits"].rates)
+    covariances = mixture.covariances
+    np.testing.assert_array_equal(covariances[:, 4:6, 4:6], blocks["x"].covariances)
+    assert np.isnan(covariances[:, 3]).all()
+    assert np.isnan(covariances[:, :, 3]).all()
+    others = np.delete(np.arange(8), 3)
+    block_of = np.array([0, 1, 2, 3, 4, 4, 5, 6])[others]
+    between = block_of[:, None] != block_of
+    assert (covariances[:, others][:, :, others][:, between] == 0).all()
+    assert repr(mixture) == (
+        "Mixture(n_components=3, gaussian=3, bernoulli=2, poisson=2, categorical=1)"
+    )
+
+
+def test_levels_by_name():
+    block = CategoricalBlock([[0.5, 0.2, 0.3]], PLANS, names="plan")
+    assert block.probability("gold").tolist() == [0.2]
+    assert {level: p.tolist() for level, p in block.by_level.items()} == {
+        "basic": [0.5], "gold": [0.2], "silver": [0.3],
+    }  # fmt: skip
+    with pytest.raises(InputError, match="no level 'platinum'; the levels are 'basic'"):
+        block.probability("platinum")
+
+
+def test_features_and_blocks_are_the_same_mixture(mixture):
+    again = mixture_from(mixture.parameters, schema=mixture.schema)
+    assert_same(again, mixture)
+    with pytest.raises(InputError, match="must be those of the 13 features of the schema"):
+        mixture_from(mixture.select(["x", "y"]).parameters, schema=mixture.schema)
+
+
+def test_numbers_without_missing_cells_have_no_schema():
+    block = GaussianBlock.of([[0.0, 1.0]], [[[1.0, 0.5], [0.5, 1.0]]], ("a", "b"))
+    joined = mm.Mixture.from_blocks([1.0], [block])
+    assert joined.schema is None
+    assert joined.feature_names == ("a", "b")
+    single = mm.Mixture.from_blocks([1.0], [GaussianBlock.of([1.0], [4.0])])
+    assert isinstance(single, mm.DiagonalMixture)
+    assert single.variances.tolist() == [[4.0]]
+
+
+def test_pickles(mixture, rows):
+    again = pickle.loads(pickle.dumps(mixture))
+    np.testing.assert_array_equal(again.log_prob(rows), mixture.log_prob(rows))
+    with pytest.raises(AttributeError, match="does not change"):
+        again.schema = None
+
+
+# -- densities ----------------------------------------------------------------------------------
+
+
+def test_densities_of_rows_with_missing_cells(mixture, rows):
+    joint = joint_densities(mixture, rows)
+    np.testing.assert_allclose(mixture.log_prob(rows), np.log(joint.sum(axis=1)), rtol=1e-11)
+    shares = joint / joint.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(mixture.predict_proba(rows), shares, atol=1e-11)
+    np.testing.assert_array_equal(mixture.predict(rows), shares.argmax(axis=1))
+    np.testing.assert_array_equal(mixture.score_samples(rows), mixture.log_prob(rows))
+
+
+def test_frames_in_any_order_arrays_and_lists_agree(mixture, rows):
+    expected = mixture.log_prob(rows)
+    frame = pd.DataFrame(rows)[list(reversed(NAMES))]
+    np.testing.assert_array_equal(mixture.log_prob(frame), expected)
+    array = np.array(list(rows.values()), dtype=object).T
+    np.testing.assert_array_equal(mixture.log_prob(array), expected)
+    np.testing.assert_array_equal(mixture.log_prob(array.tolist()), expected)
+
+
+def test_a_row_of_which_nothing_is_known():
+    blocks = [
+        PoissonBlock([1.0, 5.0]),
+        BernoulliBlock([0.5, 0.25]),
+        GaussianBlock.of([0, 1], [1, 2]),
+    ]
+    mixture = mm.Mixture.from_blocks([0.25, 0.75], blocks)
+    rows = np.array([[np.nan, np.nan, np.nan], [2.0, 1.0, 0.5]])
+    assert mixture.log_prob(rows)[0] == 0.0
+    np.testing.assert_allclose(mixture.responsibilities(rows)[0], [0.25, 0.75])
+    assert mixture.predict(rows)[0] == 1
+    np.testing.assert_allclose(
+        mixture.log_prob(rows), np.log(joint_densities(mixture, rows).sum(1))
+    )
+
+
+def test_far_values_are_left_out_exactly():
+    """A missing cell is where no density is: 0 is a billion deviations from all components."""
+    blocks = [GaussianBlock.of([1e9, 1e9 + 3], [1.0, 2.0]), PoissonBlock([1.0, 5.0])]
+    mixture = mm.Mixture.from_blocks([0.25, 0.75], blocks)
+    found = mixture.log_prob([[np.nan, 3.0], [1e9 + 1, 2.0], [1e9 + 2, np.nan]])
+    expected = np.log(joint_densities(mixture, [[None, 3], [1e9 + 1, 2], [1e9 + 2, None]]).sum(1))
+    np.testing.assert_allclose(found, expected, rtol=1e-7)
+
+
+def test_large_tables_are_encoded_block_by_block(mixture, rows, monkeypatch):
+    expected = mixture.log_prob(rows)
+    monkeypatch.setattr("momentmix.mixture.tables.rows._ENTRIES", 13 * 30)
+    np.testing.assert_allclose(mixture.log_prob(rows), expected, rtol=1e-12)
+    bad = {**rows, "visits": np.where(np.arange(200) == 150, -1.0, rows["visits"])}
+    with pytest.raises(InputError, match="row 150, column 2 \\('visits'\\), is -1"):
+        mixture.log_prob(bad)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.4])
+def test_probabilities_of_all_outcomes_have_sum_1(share):
+    seen = None if not share else [1 - share, 1 - share / 2]
+    blocks = [
+        BernoulliBlock([0.2, 0.7], seen=seen),
+        CategoricalBlock([[0.5, 0.25, 0.25], [0.1, 0.1, 0.8]], (4, 7, 9)),
+        CategoricalBlock([[0.5, 0.5], [0.1, 0.9]], (False, True), seen=seen),
+    ]
+    mixture = mm.Mixture.from_blocks([0.4, 0.6], blocks)
+    gap = [np.nan] if share else []
+    outcomes = np.array(list(product([0, 1, *gap], [4, 7, 9], [0, 1, *gap])), dtype=float)
+    assert np.exp(mixture.log_prob(outcomes)).sum() == pytest.approx(1, abs=1e-7)
+    # Left out of the density is the same as summed over.
+    first = outcomes[(outcomes[:, 0] == 1) & (outcomes[:, 2] == 0)]
+    whole = np.exp(mixture.log_prob([[1, np.nan, 0]]))[0]
+    assert np.exp(mixture.log_prob(first)).sum() == pytest.approx(whole, rel=1e-9)
+
+
+def test_counts_have_sum_1_and_numbers_the_integral_1():
+    counts = mm.Mixture.from_blocks([0.4, 0.6], [PoissonBlock([1.5, 4.0], seen=[0.5, 0.9])])
+    rows = np.append(np.arange(60.0), np.nan)[:, None]
+    assert np.exp(counts.log_prob(rows)).sum() == pytest.approx(1, abs=1e-9)
+    block = GaussianBlock.of([10.0, 20.0], [1.0, 4.0], seen=[0.5, 0.9])
+    numbers = mm.Mixture.from_blocks([0.4, 0.6], [block])
+    grid = np.linspace(0, 40, 4001)
+    integral = np.exp(numbers.log_prob(grid[:, None])).sum() * 0.01
+    assert integral == pytest.approx(0.4 * 0.5 + 0.6 * 0.9, rel=1e-6)
+    assert np.exp(numbers.log_prob([[np.nan]]))[0] == pytest.approx(0.4 * 0.5 + 0.6 * 0.1)
+
+
+def test_rows_outside_a_family(mixture, rows):
+    one = {name: column[:1] for name, column in rows.items()}
+    for name, value, message in [
+        ("visits", -1.0, "counts must be integers"),
+        ("visits", 1.5, "counts must be integers"),
+        ("smokes", "perhaps", "must hold its levels, 'no', 'yes'"),
+        ("x", np.inf, "rows must be finite"),
+        ("age", -np.inf, "rows must be finite"),
+    ]:
+        for method in (mixture.log_prob, mixture.predict, mixture.predict_proba):
+            with pytest.raises(InputError, match=message):
+                method({**one, name: [value]})
+    with pytest.raises(InputError, match="'age' is missing"):
+        mixture.log_prob({name: column for name, column in one.items() if name != "age"})
+    with pytest.raises(InputError, match="rows must have 8 columns; got 2"):
+        mixture.log_prob([[1, 2]])
+
+
+# -- components that never see a column ---------------------------------------------------------
+
+
+def test_a_component_that_never_sees_a_column():
+    blocks = [
+        GaussianBlock.of([1.0, 5.0, 9.0], [1.0, 4.0, 1.0], seen=[0.5, 0.0, 1.0]),
+        PoissonBlock([2.0, np.nan, 4.0], seen=[0.5, 0.0, 0.5]),
+        CategoricalBlock(
+            [[0.5, 0.5], [np.nan, np.nan], [0.0, 1.0]], (0, 1), seen=[0.75, 0.0, 0.25]
+        ),
+        BernoulliBlock([0.5, 0.5, 0.25]),
+    ]
+    mixture = mm.Mixture.from_blocks([0.25, 0.25, 0.5], blocks)
+    assert np.isnan(mixture.means[1, :3]).all()
+    assert np.isfinite(mixture.means[1, 3])
+    assert np.isfinite(mixture.means[[0, 2]][:, :2]).all()
+    assert np.isnan(mixture.variances[1, :3]).all()
+    rows = np.array([[np.nan, np.nan, np.nan, 1.0], [2.0, np.nan, np.nan, 0.0]])
+    shares = mixture.responsibilities(rows)
+    assert np.isfinite(mixture.log_prob(rows)).all()
+    assert shares[0, 1] > 0.9
+    assert shares[1, 1] < 1e-6
+    assert_same(mixture_from(mixture.parameters, schema=mixture.schema).select([3, 0]),
+                mixture.select([3, 0]), rtol=1e-6)  # fmt: skip
+
+
+# -- draws --------------------------------------------------------------------------------------
+
+
+def test_draws_have_the_law_of_the_mixture(mixture):
+    rows, labels = mixture.sample(60_000, random_state=5)
+    assert list(rows) == list(NAMES)
+    for i in range(3):
+        own = labels == i
+        n = own.sum()
+        for block in mixture.blocks:
+            for place, name in enumerate(block.names):
+                cells = rows[name][own]
+                gap = pd.isna(cells)
+                q = 1.0 if block.seen is None else block.seen[i]
+                assert abs((~gap).mean() - q) <= 5 * np.sqrt(q * (1 - q) / n)
+                if block.family == "categorical":
+                    p, seen = block.probability("gold")[i], cells[~gap] == "gold"
+                    assert abs(seen.mean() - p) < 5 * np.sqrt(p * (1 - p) / seen.size)
+                    continue
+                values = cells[~gap]
+                if block.family == "bernoulli":
+                    values = values == block.levels[1]
+                deviation = np.sqrt(block.covariances[i, place, place] / len(values))
+                assert abs(values.astype(float).mean() - block.means[i, place]) < 5 * deviation
+    assert mixture.sample(5, random_state=5)[0]["age"].shape == (5,)
+
+
+def test_draws_without_names_are_an_array():
+    blocks = [PoissonBlock([2.0]), BernoulliBlock([0.5], ("no", "yes"), seen=[0.5])]
+    rows, labels = mm.Mixture.from_blocks([1.0], blocks).sample(50, random_state=0)
+    assert rows.shape == (50, 2)
+    assert set(rows[:, 1]) == {"no", "yes", None}
+    assert labels.tolist() == [0] * 50
+
+
+# -- bad blocks ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: BernoulliBlock([1.2]), "probabilities must be from 0 to 1; got \\[1.2\\]"),
+        (lambda: BernoulliBlock([0.5], (0, 1, 2)), "must have 2 different levels"),
+        (lambda: BernoulliBlock([np.nan]), "NaN only in a component that never sees"),
+        (lambda: BernoulliBlock([0.5], seen=[0.0]), "seen is 0 in all of them"),
+        (lambda: BernoulliBlock([0.5], seen=[1.5]), "seen must be 1 probabilities"),
+        (lambda: BernoulliBlock([0.5], columns=(0, 1)), "block has one column; got 2"),
+        (lambda: BernoulliBlock([np.inf]), "probabilities must be finite; it holds infinity"),
+        (lambda: CategoricalBlock([[0.5, 0.4]], (0, 1)), "with sum 1 in each component"),
+        (lambda: CategoricalBlock([[1.5, -0.5]], (0, 1)), "must be non-negative"),
+        (lambda: CategoricalBlock([[0.5, 0.5]], (0, 1, 2)), "a column for each of the 3 levels"),
+        (lambda: PoissonBlock([-1.0]), "rates of counts must be non-negative"),
+        (lambda: PoissonBlock([[1.0]]), "rates must have 1 dimension"),
+        (lambda: GaussianBlock.of([0.0], [[1.0]]), "shapes \\(r, k\\) and \\(r, k, k\\)"),
+        (lambda: GaussianBlock.of([0.0, np.nan], [1.0, 1.0]), "means must be finite"),
+    ],
+)
+def test_bad_blocks(make, message):
+    with pytest.raises(InputError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("weights", "blocks", "message"),
+    [
+        ([1.0], [], "at least one block"),
+        (
+            [1.0],
+            [PoissonBlock([1.0]), PoissonBlock([1.0, 2.0])],
+            "must have 1 components, as many as there are weights; got \\[1, 2\\]",
+        ),
+        ([0.5, 0.4], [PoissonBlock([1.0, 2.0])], "weights must be non-negative with sum 1"),
+        ([1.0], [PoissonBlock([1.0, 2.0])], "must have 1 components"),
+        ([1.0], [PoissonBlock([1.0], columns=(1,)), PoissonBlock([2.0])], "columns of blocks"),
+        ([1.0], [PoissonBlock([1.0], names="a"), PoissonBlock([2.0])], "names of their columns"),
+        ([1.0], [PoissonBlock([1.0], names="a")] * 2, "must differ from each other"),
+        (
+            [1.0],
+            [GaussianBlock.of([[0.0, 0.0]], [np.eye(2)], seen=[0.5])],
+            "in Gaussian blocks of one column; this has 2",
+        ),
+        ([1.0], [GaussianBlock.of([0.0], [-1.0], seen=[0.5])], "variances must be non-negative"),
+        (
+            [1.0],
+            [PoissonBlock([1.0]), GaussianBlock.of([[0.0, 0.0]], [[[1, 2], [2, 1]]])],
+            "positive semidefinite",
+        ),
+    ],
+)
+def test_bad_mixtures(weights, blocks, message):
+    with pytest.raises(InputError, match=message):
+        mm.Mixture.from_blocks(weights, blocks)
+
+
+def test_other_objects_are_no_blocks():
+    with pytest.raises(InputTypeError, match="or PoissonBlock; got int"):
+        mm.Mixture.from_blocks([1.0], [3])
+
+
+def test_blocks_with_numbers_of_their_columns():
+    blocks = [
+        GaussianBlock((2, 0), None, np.array([[5.0, 1.0]]), np.array([[[4.0, 1.0], [1.0, 2.0]]])),
+        PoissonBlock([3.0], columns=(1,)),
+    ]
+    mixture = mm.Mixture.from_blocks([1.0], blocks)
+    assert mixture.means.tolist() == [[1.0, 3.0, 5.0]]
+    assert mixture.covariances[0].tolist() == [[2, 0, 1], [0, 3, 0], [1, 0, 4]]
