@@ -148,8 +148,11 @@ def block_partitions(
 
 
 def block_sizes(blocks: Blocks) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The different sizes of blocks, ascending, and how many blocks have each."""
-    counted = sorted(Counter(len(block) for block in blocks.partition).items())
+    """The different sizes of blocks, ascending, and how many blocks have each.
+
+    Features that say whether a cell is seen may tell no components apart, and do not count.
+    """
+    counted = sorted(Counter(blocks.widths.tolist()).items())
     sizes, counts = zip(*counted, strict=True)
     return tuple(sizes), tuple(counts)
 

@@ -117,6 +117,14 @@ def list_of(decode: Decoder) -> Decoder:
     return lambda value, place: [decode(x, place) for x in is_list(value, place)]
 
 
+def map_of(decode: Decoder) -> Decoder:
+    """Values of one kind by name."""
+    is_map = _checked(lambda x: isinstance(x, dict), "be an object")
+    return lambda value, place: {
+        key: decode(x, f"{place}.{key}") for key, x in is_map(value, place).items()
+    }
+
+
 class Fields:
     """An object of a file: all keys must occur, and no others.
 

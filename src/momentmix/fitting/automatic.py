@@ -149,7 +149,7 @@ def choose_by_moments(
 ) -> Choice:
     """The smallest number of components that the test accepts."""
     d = moments.n_features
-    blocks = blocks or Blocks(d)
+    blocks = blocks or moments.alone
     affordable = moments.n_rows // (ROWS_PER_PARAMETER * blocks.n_parameters)
     most = max(1, min(robust_rank(d, moments.order, blocks), affordable))
     with context.clock.stage("number of components"):

@@ -43,6 +43,7 @@ from momentmix.fitting.outcome import Trial
 from momentmix.mixture.blocks import Blocks, spread_of
 from momentmix.mixture.density import joint_densities, log_sums, responsibilities
 from momentmix.mixture.gaussian import coefficients, values_of
+from momentmix.mixture.laws.law import Law
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import FEWEST_ROWS, VariancePrior
 
@@ -87,10 +88,11 @@ def choose_blocks(
     d, n = moments.n_features, moments.n_rows
     search = BlockSearch(sample, moments, context)
     r = 2 if n_components == "auto" else n_components
-    kinds = [Blocks(d)]
-    n_full = r * (1 + d + d * (d + 1) // 2)
-    if 1 < d <= MOST_FULL_FEATURES and n >= ROWS_PER_FULL_PARAMETER * n_full:
-        kinds.append(Blocks.full(d))
+    kinds = [moments.alone]
+    full = Blocks.full(d, moments.laws)
+    n_full = r * full.n_parameters
+    if full.joined and d <= MOST_FULL_FEATURES and n >= ROWS_PER_FULL_PARAMETER * n_full:
+        kinds.append(full)
     if n_components == "auto":
         r = search.number_of(kinds)
     for blocks in kinds:
@@ -189,7 +191,8 @@ class BlockSearch:
         """Blocks that pay, of no more columns than the rows of the components can bear."""
         widest = self.moments.n_rows // parameters.n_components - 1
         n = self.sample.features.shape[1]
-        return paying_blocks(parameters.weights, within, n, price, widest)
+        laws = parameters.blocks.laws
+        return paying_blocks(parameters.weights, within, n, price, widest, laws)
 
     def improve(self, start: Option) -> None:
         """Join what pays by the shares of a mixture, and go on from there."""
@@ -270,10 +273,10 @@ class BlockSearch:
         """What was joined and why."""
         best = self.best
         text = "no columns joined: "
-        if not best.blocks.is_diagonal:
+        if best.blocks.joined:
             text = f"{moments.code_of(best.blocks)}: "
         d = moments.n_features
-        others = {"diagonal": Blocks(d), "full covariances": Blocks.full(d)}
+        others = {"diagonal": moments.alone, "full covariances": Blocks.full(d, moments.laws)}
         compared = []
         for name, blocks in others.items():
             rivals = [o.bic for o in self.options.values() if o.blocks == blocks]
@@ -304,6 +307,7 @@ def paying_blocks(
     n_rows: int,
     price: float | None = None,
     widest: int | None = None,
+    laws: tuple[Law, ...] = (),
 ) -> Blocks:
     """Blocks joined by the largest gain first, while there is one.
 
@@ -318,6 +322,8 @@ def paying_blocks(
         Of a covariance, in nats; by default log(n_rows) / 2, as BIC has it.
     widest : int, optional
         Columns of a block at most.
+    laws : tuple of Law, optional
+        Features that are not Gaussian are joined with no others.
 
     Examples
     --------
@@ -329,7 +335,7 @@ def paying_blocks(
     price = 0.5 * log(n_rows) if price is None else price
     widest = d if widest is None else widest
     least = log(max(1, d * (d - 1) // 2))
-    groups: list[tuple[int, ...]] = [(j,) for j in range(d)]
+    groups: list[tuple[int, ...]] = [(int(j),) for j in Blocks(d, laws=laws).single]
     volumes = {group: _volume(weights, within, group) for group in groups}
 
     def gain(first: tuple[int, ...], second: tuple[int, ...]) -> float:
@@ -351,7 +357,7 @@ def paying_blocks(
         gains = {pair: value for pair, value in gains.items() if not {first, second} & set(pair)}
         gains.update({(group, joint): gain(group, joint) for group in groups})
         groups.append(joint)
-    return Blocks.of(d, groups)
+    return Blocks.of(d, groups, laws)
 
 
 def _volume(weights: Float, within: Float, group: tuple[int, ...]) -> float:
@@ -372,9 +378,11 @@ def blocks_of_correlations(
     strongest wait for the next test.
     """
     places = {column: j for j, column in enumerate(moments.columns.tolist())}
+    others = {j for law in blocks.laws for j in law.features}
     strong = [
         c for c in test.correlations
         if abs(c.value) > CORRELATION_THAT_MATTERS and abs(c.deviates) > SIGNIFICANT_DEVIATES
+        and not {places[c.first], places[c.second]} & others
     ]  # fmt: skip
     if not strong:
         return None, []

@@ -69,12 +69,16 @@ from momentmix.fitting.moment.moment_fit import (
 from momentmix.fitting.outcome import Diagnostics, Provenance, Trial
 from momentmix.fitting.result import Answer, FitResult
 from momentmix.fitting.support import support_from_moments, support_from_rows
+from momentmix.fitting.tables import Table
 from momentmix.mixture.blocks import Blocks, blocks_from
+from momentmix.mixture.column_laws import laws_of
+from momentmix.mixture.laws.law import Law
 from momentmix.mixture.mixture import mixture_from
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VariancePrior
 from momentmix.parallel import begin
 from momentmix.rows.protocol import Rows
+from momentmix.schema.schema import Schema
 from momentmix.summary.summary import MomentSummary
 
 AskedBlocks = Sequence[Sequence[int | str]] | Literal["auto"] | None
@@ -98,7 +102,7 @@ class StandardFit:
 
 
 def fit_robust(
-    data: Rows | StandardMoments,
+    table: Table,
     n_components: int | Literal["auto"],
     order: int | Literal["auto"],
     refine: bool,
@@ -106,8 +110,9 @@ def fit_robust(
     blocks: AskedBlocks = None,
 ) -> FitResult:
     """Fit by the robust method; `refine` allows passes over the rows, where there are rows."""
+    data, laws, notes = table.data, laws_of(table.schema), list(table.notes)
     all_columns, summary = read_moments(data, n_components, order, refine, context, blocks)
-    notes = []
+    all_columns = all_columns.with_laws(laws)
     if isinstance(data, Rows):
         with context.clock.stage("checks of rows"):
             checked = check_rows(data, all_columns)
@@ -118,6 +123,7 @@ def fit_robust(
             notes.append(f"{data.n_rows - left_out.size} of {data.n_rows} rows were used")
             data = data.without(left_out)
             all_columns, summary = read_moments(data, n_components, order, refine, context, blocks)
+            all_columns = all_columns.with_laws(laws)
     rows = None if isinstance(data, StandardMoments) or not refine else data
     varying = moments = all_columns.varying()
     joined = varying_blocks(blocks, all_columns, varying)
@@ -127,7 +133,7 @@ def fit_robust(
         choice = choose_blocks(sample, moments, n_components, context)
         joined = choice.blocks
     elif sample is not None and n_components == "auto":
-        sample = sample.of_blocks(joined or Blocks(moments.n_features))
+        sample = sample.of_blocks(joined or moments.alone)
         choice = choose_by_likelihood(sample, moments.n_rows, moments, context)
     elif n_components == "auto":
         choice = choose_by_moments(moments, context, joined)
@@ -141,7 +147,7 @@ def fit_robust(
             "Ask for fewer components."
         )
     if rows is None or sample is None:
-        known = joined or Blocks(moments.n_features)
+        known = joined or moments.alone
         check_capacity(moments, r, all_columns.n_features, known)
         answer = answer_from_moments(varying, moments.order, r, context, known)
         if joined is None:
@@ -158,7 +164,8 @@ def fit_robust(
     if choice is not None:
         notes.append(choice.note)
     tried = () if choice is None else choice.tried
-    return in_data_units(answer, all_columns, summary, notes, tried, context)
+    base = 0.0 if rows is None else mean_base_measure(rows, laws)
+    return in_data_units(answer, all_columns, summary, notes, tried, context, base, table.schema)
 
 
 def read_moments(
@@ -202,7 +209,9 @@ def varying_blocks(
 ) -> Blocks | None:
     """The blocks of the columns that vary; None where they are to be found."""
     known = known_blocks(blocks, all_columns.n_features, all_columns.feature_names)
-    return None if known is None else known.restricted(varying.columns)
+    if known is None:
+        return None
+    return Blocks.of(varying.n_features, known.restricted(varying.columns).joined, varying.laws)
 
 
 def check_widest(blocks: Blocks, moments: StandardMoments, n_components: int) -> None:
@@ -508,6 +517,18 @@ def begin_moment_answer(
     return begin(answer, context.n_threads)
 
 
+def mean_base_measure(rows: Rows, laws: tuple[Law, ...]) -> float:
+    """Mean of log y! and its like over all rows, with the sign that it has in a log-density."""
+    own = [law for law in laws if law.has_base_measure]
+    if not own:
+        return 0.0
+    total = 0.0
+    for block in rows.blocks():
+        values = np.asarray(block, dtype=np.float64).T
+        total += sum(float(law.base_measure(values[list(law.features)]).sum()) for law in own)
+    return total / rows.n_rows
+
+
 # -- both -------------------------------------------------------------------------------------
 
 
@@ -518,10 +539,15 @@ def in_data_units(
     notes: list[str],
     tried: tuple[Trial, ...],
     context: FitContext,
+    base: float = 0.0,
+    schema: Schema | None = None,
 ) -> FitResult:
-    """The result: all columns, in the units of the data, the heaviest component first."""
+    """The result: all columns, in the units of the data, the heaviest component first.
+
+    `base` is the mean over all rows of what log-densities have beside linear functions of T(z).
+    """
     moments, floor = all_columns.truncated(answer.moments.order), context.variance_floor
-    place = (answer.moments.columns, moments.n_features, floor)
+    place = (answer.moments.columns, moments.n_features, floor, moments.laws)
     parameters, uncertainty = (
         answer.parameters.embedded(*place),
         answer.uncertainty.embedded(*place),
@@ -530,8 +556,10 @@ def in_data_units(
     order = np.argsort(-weights, kind="stable")
     mixture = mixture_from(replace(parameters, weights=weights)[order])
     # Log-densities of raw rows, not of standardized ones, and of the constant columns too.
-    units = float(np.log(moments.scale).sum())
-    units += 0.5 * float(np.log(2 * np.pi * floor)) * int(moments.constant.sum())
+    own = moments.alone.gaussian
+    units = float(np.log(moments.scale[own]).sum())
+    units += 0.5 * float(np.log(2 * np.pi * floor)) * int(moments.constant[own].sum())
+    units -= base
     log_likelihood, certificate = answer.diagnostics.log_likelihood, answer.diagnostics.certificate
     findings = find_constants(moments)
     if context.checked is not None:
@@ -552,7 +580,7 @@ def in_data_units(
         ),
     )
     return FitResult(
-        Answer(moments.restore(mixture), moments, uncertainty.reordered(order), summary),
+        Answer(moments.restore(mixture), moments, uncertainty.reordered(order), summary, schema),
         answer.provenance,
         diagnostics,
     )

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from momentmix._typing import Float
 from momentmix._version import __version__
 from momentmix.errors import InputTypeError, ModelFileError
 from momentmix.fitting.inference.certificate import Certificate
@@ -33,6 +32,7 @@ from momentmix.json_fields import (
     choice,
     integer,
     list_of,
+    map_of,
     number,
     optional,
     text,
@@ -43,6 +43,7 @@ from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.model_file import read_model, write_model
 
 _VERSION = 2
+_NOT_ALWAYS = ("covariances", "levels", "seen")  # of joined columns, and of families
 _ADDED = {"tried", "verdict", "support", "groups"}  # keys that records of version 1 lack
 
 
@@ -99,8 +100,9 @@ class FitRecord(FitFacts):
         """Plain values, for JSON; what is not finite becomes None."""
         document = _record_fields(0, 0, False).encode(self)  # sizes are checked on reading
         for known in (document["standard_errors"], document["intervals"]):
-            if known is not None and known["covariances"] is None:
-                del known["covariances"]
+            for key in _NOT_ALWAYS if known is not None else ():
+                if known[key] is None:
+                    del known[key]
         return {"version": _VERSION, **document}
 
     @classmethod
@@ -108,9 +110,10 @@ class FitRecord(FitFacts):
         """The record of `to_dict`; ValueError where it is not one of a fit of this mixture."""
         check_version(document, "fit", 1, _VERSION)
         contents = {key: value for key, value in document.items() if key != "version"}
-        joined = not mixture.parameters.blocks.is_diagonal
+        joined = bool(mixture.parameters.blocks.joined)
         r, d = mixture.means.shape
-        record: FitRecord = _record_fields(r, d, joined)(contents, "fit")
+        has_families = bool(mixture.parameters.blocks.laws)
+        record: FitRecord = _record_fields(r, d, joined, has_families)(contents, "fit")
         return record
 
 
@@ -140,13 +143,18 @@ def load_fit(path: str | os.PathLike[str]) -> tuple[Mixture, FitRecord | None]:
 # -- the fields of the file -------------------------------------------------------------------
 
 
-def _record_fields(r: int, d: int, joined: bool) -> Fields:
-    """Fields of the record of a mixture of r components and d features, joined in blocks or not."""
+def _record_fields(r: int, d: int, joined: bool, has_families: bool = False) -> Fields:
+    """Fields of the record of a mixture of r components and d columns, joined in blocks or not."""
     shapes: dict[str, tuple[int, ...]] = {"weights": (r,), "means": (r, d), "variances": (r, d)}
     if joined:
         shapes["covariances"] = (r, d, d)
+    if has_families:
+        shapes["seen"] = (r, d)
     errors = {name: array(*shape, nulls=True) for name, shape in shapes.items()}
     ends = {name: array(2, *shape, nulls=True) for name, shape in shapes.items()}
+    if has_families:
+        errors["levels"] = map_of(array(r, None, nulls=True))
+        ends["levels"] = map_of(array(2, r, None, nulls=True))
     trial = {
         "n_components": integer(1),
         "p_value": number(0.0, 1.0),
@@ -238,16 +246,20 @@ def _certificate(n_components: int, values: dict[str, Any]) -> Certificate:
     return certificate
 
 
-def _standard_errors(errors: dict[str, Float]) -> StandardErrors:
-    if any((values < 0).any() for values in errors.values()):
+def _standard_errors(errors: dict[str, Any]) -> StandardErrors:
+    levels = errors.pop("levels", None)
+    if any((values < 0).any() for values in (*errors.values(), *(levels or {}).values())):
         raise ValueError("fit.standard_errors must not be negative")
-    return StandardErrors(**errors)
+    return StandardErrors(**errors, levels=levels)
 
 
-def _intervals(ends: dict[str, Float]) -> Intervals:
-    for name, (low, high) in ends.items():
+def _intervals(ends: dict[str, Any]) -> Intervals:
+    levels = ends.pop("levels", None)
+    for name, (low, high) in {**ends, **(levels or {})}.items():
         if name not in ("means", "covariances") and (low < 0).any():
             raise ValueError(f"fit.intervals.{name} must not be negative")
         if (low > high).any():
             raise ValueError(f"fit.intervals.{name} must have the lower ends first")
-    return Intervals(**{name: (low, high) for name, (low, high) in ends.items()})
+    if levels is not None:
+        levels = {name: (low, high) for name, (low, high) in levels.items()}
+    return Intervals(**{name: (low, high) for name, (low, high) in ends.items()}, levels=levels)

@@ -8,16 +8,12 @@ from dataclasses import dataclass, replace
 
 from momentmix.errors import InputError, printable
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.inference.standard_errors import (
-    Intervals,
-    StandardErrors,
-    Uncertainty,
-    intervals,
-    standard_errors,
-)
+from momentmix.fitting.inference.column_errors import column_errors, column_intervals
+from momentmix.fitting.inference.standard_errors import Intervals, StandardErrors, Uncertainty
 from momentmix.fitting.outcome import Diagnostics, FitFacts, PartOf, Provenance
 from momentmix.fitting.record import FitRecord, save_fit
 from momentmix.mixture.mixture import Mixture
+from momentmix.schema.schema import Schema
 from momentmix.summary.summary import MomentSummary
 
 MOST_TRIALS_PRINTED = 8  # numbers of components; all of them are in `tried`
@@ -37,12 +33,15 @@ class Answer:
         Covariance of the parameters of standardized features; None for method="paper".
     summary : MomentSummary or None
         Of the rows, from the one pass for the moments; None where no rows were given.
+    schema : Schema or None
+        How columns became features; None where the features are the columns.
     """
 
     mixture: Mixture
     moments: StandardMoments
     uncertainty: Uncertainty | None
     summary: MomentSummary | None
+    schema: Schema | None = None
 
 
 @dataclass(frozen=True)
@@ -77,11 +76,11 @@ class FitResult(FitFacts):
     @property
     def standard_errors(self) -> StandardErrors:
         """Standard errors of weights, means and variances, in the units of the data."""
-        return standard_errors(self._known_uncertainty(), self.moments)
+        return column_errors(self._known_uncertainty(), self.moments, self.answer.schema)
 
     def intervals(self) -> Intervals:
         """95 % intervals of weights, means and variances, in the units of the data."""
-        return intervals(self._known_uncertainty(), self.moments)
+        return column_intervals(self._known_uncertainty(), self.moments, self.answer.schema)
 
     def _known_uncertainty(self) -> Uncertainty:
         if self.uncertainty is None:

@@ -8,13 +8,14 @@
 | Σ of one block | ``matrices_of(spread, places)`` | (…, k, k) |
 
 Given the component, blocks are independent. Features that are in no block of `joined` are blocks of
-their own: diagonal covariances are the case without any pair.
+their own: diagonal covariances are the case without any pair. Blocks of `laws` are not Gaussian:
+their laws know all that their means do not say, and they have no pairs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
 from momentmix.errors import InputError, InputTypeError
+from momentmix.mixture.laws.law import Law, Stack, stacks_of
 from momentmix.rows.names import column_label, feature_number
 
 
@@ -34,7 +36,9 @@ class Blocks:
     ----------
     n_features : int
     joined : tuple of tuples of int
-        Blocks of two or more features, each ascending, ordered by their first features.
+        Blocks of two or more Gaussian features, each ascending, ordered by their first features.
+    laws : tuple of Law
+        Blocks of features that are not Gaussian.
 
     Examples
     --------
@@ -47,37 +51,42 @@ class Blocks:
 
     n_features: int
     joined: tuple[tuple[int, ...], ...] = ()
+    laws: tuple[Law, ...] = ()
 
     @classmethod
-    def of(cls, n_features: int, groups: Iterable[Sequence[int]]) -> Blocks:
+    def of(
+        cls, n_features: int, groups: Iterable[Sequence[int]], laws: tuple[Law, ...] = ()
+    ) -> Blocks:
         """Blocks from groups of features in any order; they must not overlap."""
         ordered = sorted(tuple(sorted(int(j) for j in group)) for group in groups)
-        return cls(n_features, tuple(group for group in ordered if len(group) > 1))
+        return cls(n_features, tuple(group for group in ordered if len(group) > 1), laws)
 
     @classmethod
-    def full(cls, n_features: int) -> Blocks:
-        """All features in one block."""
-        return cls.of(n_features, [range(n_features)])
+    def full(cls, n_features: int, laws: tuple[Law, ...] = ()) -> Blocks:
+        """All Gaussian features in one block."""
+        others = {j for law in laws for j in law.features}
+        return cls.of(n_features, [[j for j in range(n_features) if j not in others]], laws)
 
-    def __reduce__(self) -> tuple[type[Blocks], tuple[int, tuple[tuple[int, ...], ...]]]:
-        return Blocks, (self.n_features, self.joined)  # pickles do not hold what is cached
+    def __reduce__(self) -> tuple[type[Blocks], tuple[object, ...]]:
+        return Blocks, (self.n_features, self.joined, self.laws)  # not what is cached
 
     @property
     def is_diagonal(self) -> bool:
-        """Whether no two features are joined."""
-        return not self.joined
+        """Whether all features are Gaussian, and no two joined."""
+        return not self.joined and not self.laws
 
     @property
     def is_full(self) -> bool:
-        """Whether all features are in one block of several."""
-        return len(self.partition) == 1 and not self.is_diagonal
+        """Whether all features are Gaussian and in one block of several."""
+        return len(self.partition) == 1 and bool(self.joined)
 
     @cached_property
     def partition(self) -> tuple[tuple[int, ...], ...]:
         """All blocks, those of one feature included, ordered by their first features."""
-        inside = {j for block in self.joined for j in block}
+        wide = [*self.joined, *(law.features for law in self.laws)]
+        inside = {j for block in wide for j in block}
         single = [(j,) for j in range(self.n_features) if j not in inside]
-        return tuple(sorted([*self.joined, *single]))
+        return tuple(sorted([*wide, *single]))
 
     @cached_property
     def block_of(self) -> Int:
@@ -89,8 +98,43 @@ class Blocks:
 
     @cached_property
     def single(self) -> Int:
-        """Features that are blocks of their own."""
-        return np.array([b[0] for b in self.partition if len(b) == 1], dtype=np.int64)
+        """Gaussian features that are blocks of their own."""
+        return np.intersect1d(self.gaussian, self.single_or_law)
+
+    @cached_property
+    def single_or_law(self) -> Int:
+        """Features that are not joined with others."""
+        inside = {j for block in self.joined for j in block}
+        return np.array([j for j in range(self.n_features) if j not in inside], dtype=np.int64)
+
+    @cached_property
+    def stacks(self) -> tuple[Stack, ...]:
+        """The laws by kind, for what is done with all of them at once."""
+        return stacks_of(self.laws)
+
+    @cached_property
+    def gaussian(self) -> Int:
+        """Features without a law of their own."""
+        others = {j for law in self.laws for j in law.features}
+        return np.array([j for j in range(self.n_features) if j not in others], dtype=np.int64)
+
+    @cached_property
+    def dependent(self) -> Int:
+        """Features whose variances follow from the means."""
+        pairs = [pair for law in self.laws for pair in zip(law.features, law.free, strict=True)]
+        return np.array(sorted(j for j, is_free in pairs if not is_free), dtype=np.int64)
+
+    @cached_property
+    def with_spread(self) -> tuple[tuple[int, ...], ...]:
+        """Features of each block whose variances and covariances are parameters."""
+        free = np.setdiff1d(self.single_or_law, self.dependent).tolist()
+        return tuple(sorted([*self.joined, *((j,) for j in free)]))
+
+    @cached_property
+    def widths(self) -> Int:
+        """Features of each block of `partition` that tell components apart."""
+        known = {law.features: law.n_values for law in self.laws}
+        return np.array([known.get(b, len(b)) for b in self.partition], dtype=np.int64)
 
     @cached_property
     def pairs(self) -> Int:
@@ -114,9 +158,14 @@ class Blocks:
         return self.n_features + self.n_pairs
 
     @property
-    def n_parameters(self) -> int:
-        """Number of parameters of one component: weight, means, variances and covariances."""
+    def n_places(self) -> int:
+        """Places for one component: weight, means, variances and covariances."""
         return 1 + self.n_features + self.n_spread
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of parameters of one component: all but the variances that follow from means."""
+        return int(self.n_places - self.dependent.size)
 
     @cached_property
     def place_of(self) -> dict[tuple[int, int], int]:
@@ -154,17 +203,35 @@ class Blocks:
         for pair in map(set, pairs):
             touched = [group for group in groups if group & pair]
             groups = [group for group in groups if not group & pair] + [pair.union(*touched)]
-        return Blocks.of(self.n_features, [sorted(group) for group in groups])
+        return Blocks.of(self.n_features, [sorted(group) for group in groups], self.laws)
 
     def restricted(self, features: Int) -> Blocks:
-        """Blocks of some of the features, which are numbered anew in the order given."""
+        """Blocks of some of the features, which are numbered anew in the order given.
+
+        Of a law all features are kept, in their order, or none.
+        """
         number = {int(j): place for place, j in enumerate(features)}
         groups = [[number[j] for j in block if j in number] for block in self.joined]
-        return Blocks.of(len(number), groups)
+        laws = tuple(
+            law.at(tuple(number[j] for j in law.features))
+            for law in self.laws
+            if law.features[0] in number
+        )
+        return Blocks.of(len(number), groups, laws)
 
     def embedded(self, features: Int, n_features: int) -> Blocks:
         """The same blocks where the features are `features` among others."""
-        return Blocks.of(n_features, [[int(features[j]) for j in b] for b in self.joined])
+        groups = [[int(features[j]) for j in b] for b in self.joined]
+        laws = tuple(law.at(tuple(int(features[j]) for j in law.features)) for law in self.laws)
+        return Blocks.of(n_features, groups, laws)
+
+    def rescaled(self, shift: Float, scale: Float) -> Blocks:
+        """The blocks of (z − shift) / scale."""
+        if not self.laws:
+            return self
+        own = [np.array(law.features) for law in self.laws]
+        laws = (law.rescaled(shift[j], scale[j]) for law, j in zip(self.laws, own, strict=True))
+        return replace(self, laws=tuple(laws))
 
 
 def blocks_from(

@@ -1,5 +1,7 @@
 """Gaussians by blocks of features: the maps that know this model, and no other code does.
 
+Blocks that are not Gaussian bring these maps themselves: `momentmix.mixture.laws`.
+
 | symbol | name here | shape |
 |---|---|---|
 | T(z) = (z, z², z_j z_k of `Blocks.pairs`, 1) of a row z | `features_of` | (n_statistics, n) |
@@ -111,6 +113,11 @@ def coefficients(parameters: Parameters) -> Float:
         # A product of two features stands for both of its places in the matrix.
         halves = np.where(np.eye(features.size, dtype=bool), 0.5, 1.0)
         quadratic[..., places] = -halves * inverse
+    for law, own in blocks.stacks:
+        table, k = law.coefficients(p.means[..., own], p.variances[..., own]), own.shape[1]
+        linear[..., own], quadratic[..., own] = table[..., :k], table[..., k:-1]
+        squares[..., own], log_spread[..., own] = 0.0, 0.0
+        constants += table[..., -1].sum(axis=-1)
     constants -= 0.5 * (log_spread + squares).sum(axis=-1)
     return np.concatenate([linear, quadratic, constants[..., None]], axis=-1)
 
@@ -132,6 +139,10 @@ def m_step(statistics: Float, prior: VariancePrior) -> Parameters:
     spread = prior.spread(divisor, statistics[..., d:-1] - divisor * products)
     alone = np.arange(blocks.n_spread) < d  # an empty component has no covariances
     spread = np.where(counts[..., None] > FEWEST_ROWS, spread, np.where(alone, 1.0, 0.0))
+    for law, own in blocks.stacks:
+        means[..., own], spread[..., own] = law.m_step(
+            counts[..., None, None], statistics[..., own], statistics[..., d + own], prior
+        )
     parts = spread[..., :d], spread[..., d:]
     return Parameters(counts, means, *parts, blocks).normalized()
 
@@ -155,13 +166,21 @@ def sample(
             rows = np.flatnonzero(labels == i)
             mixed = noise[np.ix_(rows, features)] @ roots[i].T
             scaled[np.ix_(rows, features)] = mixed * deviations[i]
-    return p.means[labels] + scaled, labels
+    values = p.means[labels] + scaled
+    for law in p.blocks.laws:
+        own = list(law.features)
+        for i in range(r):
+            rows = np.flatnonzero(labels == i)
+            drawn = law.sample(p.means[i, own], p.variances[i, own], rows.size, rng)
+            values[np.ix_(rows, own)] = drawn
+    return values, labels
 
 
 def product_moments(parameters: Parameters, sets: Int) -> Float:
     """Exact means of products of features, E Π_{j∈I} y_j for each row I of `sets`, of shape (n,).
 
-    Features may occur more than once. By E[y_a Y] = μ_a E[Y] + Σ_b Cov(y_a, y_b) E[Y / y_b].
+    Features are Gaussian, and may occur more than once. By
+    E[y_a Y] = μ_a E[Y] + Σ_b Cov(y_a, y_b) E[Y / y_b].
     """
     p, block_of = parameters, parameters.blocks.block_of
     matrices = None if p.blocks.is_diagonal else p.matrices
@@ -236,7 +255,8 @@ def standardized_coefficients(parameters: Parameters) -> Standardized:
         )
     j, k = p.blocks.pairs.T
     covariances = np.ldexp(p.covariances, -(unit[j] + unit[k])) / (fraction[j] * fraction[k])
-    table = coefficients(Parameters(p.weights, means, variances, covariances, p.blocks))
-    table[:, -1] -= np.log(scale).sum()  # density of y, not of z
+    blocks = p.blocks.rescaled(center, scale)
+    table = coefficients(Parameters(p.weights, means, variances, covariances, blocks))
+    table[:, -1] -= np.log(scale[p.blocks.gaussian]).sum()  # density of y, not of z
     table[p.weights == 0, -1] = -np.inf  # never the most probable
     return Standardized(center, scale, table)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
 from momentmix.mixture.blocks import Blocks, full_matrices
+from momentmix.mixture.laws.law import Law
 
 
 class HasParameters(Protocol):
@@ -63,9 +64,14 @@ class Parameters:
         return int(self.n_components * self.blocks.n_parameters - 1)
 
     @property
+    def n_places(self) -> int:
+        """Length of `flat`: variances that follow from the means have places too."""
+        return int(self.n_components * self.blocks.n_places)
+
+    @property
     def spread(self) -> Float:
         """Variances and covariances side by side, of shape (…, r, d + n_pairs)."""
-        if self.blocks.is_diagonal:
+        if not self.blocks.n_pairs:
             return self.variances
         return np.concatenate([self.variances, self.covariances], axis=-1)
 
@@ -119,15 +125,21 @@ class Parameters:
         parts = [self.weights, self.means.ravel(), self.variances.ravel(), self.covariances.ravel()]
         return np.concatenate(parts)
 
-    def embedded(self, columns: Int, n_features: int, variance: float) -> Parameters:
-        """The same features as `columns` among others, which have mean 0 and `variance`."""
+    def embedded(
+        self, columns: Int, n_features: int, variance: float, laws: tuple[Law, ...] = ()
+    ) -> Parameters:
+        """The same features as `columns` among others, which have mean 0 and `variance`.
+
+        `laws` are those of all features: laws may have more features than vary.
+        """
         if columns.size == n_features:
             return self
         means = np.zeros((self.n_components, n_features))
         variances = np.full_like(means, variance)
         means[:, columns], variances[:, columns] = self.means, self.variances
-        blocks = self.blocks.embedded(columns, n_features)
-        return Parameters(self.weights, means, variances, self.covariances, blocks)
+        blocks = replace(self.blocks.embedded(columns, n_features), laws=laws)
+        embedded = Parameters(self.weights, means, variances, self.covariances, blocks)
+        return embedded.completed()
 
     def restricted(self, features: Int) -> Parameters:
         """The same of some of the features, each at most once, in the order given."""
@@ -135,7 +147,7 @@ class Parameters:
         q = Parameters(
             self.weights, self.means[..., features], self.variances[..., features], None, blocks
         )
-        if blocks.is_diagonal:
+        if not blocks.joined:
             return q
         spread, own = self.spread, q.spread
         for block, places in blocks.places:
@@ -150,6 +162,7 @@ class Parameters:
             means=(self.means - shift) / scale,
             variances=self.variances / scale**2,
             covariances=self.covariances / (scale[j] * scale[k]),
+            blocks=self.blocks.rescaled(shift, scale),
         )
 
     def restored(self, shift: Float, scale: Float) -> Parameters:
@@ -160,7 +173,18 @@ class Parameters:
             means=self.means * scale + shift,
             variances=self.variances * scale**2,
             covariances=self.covariances * (scale[j] * scale[k]),
+            blocks=self.blocks.rescaled(-shift / scale, 1.0 / scale),
         )
+
+    def completed(self) -> Parameters:
+        """The same with means that the laws allow, and variances that follow from them."""
+        if not self.blocks.laws:
+            return self
+        means, variances = self.means.copy(), self.variances.copy()
+        for law, own in self.blocks.stacks:
+            found = law.completed(means[..., own], variances[..., own])
+            means[..., own], variances[..., own] = found
+        return replace(self, means=means, variances=variances)
 
     def normalized(self) -> Parameters:
         """The same with weights of sum 1."""
@@ -182,7 +206,13 @@ def parameters_from(
 
 def component_places(parameters: Parameters) -> Int:
     """Place of each component's weight, means, variances and covariances among all parameters."""
-    numbers = np.arange(parameters.n_free + 1)
+    numbers = np.arange(parameters.n_places)
     places = parameters_from(numbers, parameters.n_components, parameters.blocks)
     parts = [places.weights[:, None], places.means, places.variances, places.covariances]
     return np.hstack(parts)
+
+
+def dependent_places(parameters: Parameters) -> Int:
+    """Places of the variances that follow from means, among all parameters."""
+    d, dependent = parameters.means.shape[-1], parameters.blocks.dependent
+    return component_places(parameters)[:, 1 + d + dependent].ravel()

@@ -78,7 +78,7 @@ class Structure:
 
     @property
     def is_diagonal(self) -> bool:
-        """Whether no two features are joined."""
+        """Whether all features are Gaussian, and no two joined."""
         return self.blocks is None or self.blocks.is_diagonal
 
     def relative(self, matrices: Float, place: int) -> Float:
@@ -124,7 +124,10 @@ class Structure:
         return values
 
     def raised(self, p: Parameters) -> Parameters:
-        """The same with variances and relative eigenvalues of at least the floor."""
+        """The same with variances and relative eigenvalues of at least the floor.
+
+        Features with laws of their own have what these allow.
+        """
         if self.is_diagonal:
             floored = np.maximum(p.variances, self.floor)
             return Parameters(p.weights, p.means, floored, p.covariances, p.blocks)
@@ -136,7 +139,7 @@ class Structure:
             if (values < self.least(place)).any():
                 values = np.maximum(values, self.least(place))
                 spread[..., places] = from_eigenvalues(self.roots[place], values, vectors)
-        return p.with_spread(spread)
+        return p.with_spread(spread).completed()
 
 
 def from_eigenvalues(root: Float, values: Float, vectors: Float) -> Float:
@@ -272,23 +275,37 @@ class VariancePrior:
             widths[features] = features.size
         return widths
 
-    def log_density(self, parameters: Parameters) -> Float:
-        """Logarithm of the density of log v up to a constant, summed over each mixture; (…,)."""
+    def log_terms(self, values: Float, width: float | Float = 1.0) -> Float:
+        """Logarithm of the density of log v up to a constant, for each variance or eigenvalue."""
         if not self.scale:
-            return np.zeros(parameters.variances.shape[:-2])
-        v = np.maximum(self.structure.eigenvalues(parameters), 1e-300)
-        ratio, half = v / self.scale, 0.5 * (self._widths() + 3.0)
+            return np.zeros_like(values)
+        v = np.maximum(values, 1e-300)
+        ratio, half = v / self.scale, 0.5 * (width + 3.0)
         # (1 + s/v)^(−c/2) (1 + v/s)⁻¹ = x^(c/2) / (1 + x)^(c/2 + 1)
         terms = half * np.log(ratio) - (half + 1.0) * np.log1p(ratio)
         terms -= 0.5 * self.added_squares / v
+        return np.asarray(terms)
+
+    def log_density(self, parameters: Parameters) -> Float:
+        """Logarithm of the density of log v up to a constant, summed over each mixture; (…,).
+
+        With the priors of the laws of features that have others.
+        """
+        p = parameters
+        if not self.scale:  # a single component
+            return np.zeros(p.variances.shape[:-2])
+        terms = self.log_terms(self.structure.eigenvalues(p), self._widths())
+        for law, own in p.blocks.stacks:
+            terms[..., own] = 0.0
+            terms[..., own[:, 0]] = law.log_prior(p.means[..., own], p.variances[..., own], self)
         return np.asarray(terms.sum(axis=(-2, -1)))
 
-    def slope(self, eigenvalues: Float) -> Float:
+    def slope(self, eigenvalues: Float, width: float | None = None) -> Float:
         """Derivative of `log_density` by log v, of shape (…, r, d)."""
-        v, s, half = eigenvalues, self.scale, 0.5 * (self._widths() + 3.0)
+        v, s, half = eigenvalues, self.scale, 0.5 * ((width or self._widths()) + 3.0)
         return np.asarray((half * s - v * (s > 0)) / (v + s) + 0.5 * self.added_squares / v)
 
-    def curvature(self, eigenvalues: Float) -> Float:
+    def curvature(self, eigenvalues: Float, width: float | None = None) -> Float:
         """Minus the second derivative of `log_density` by log v, never negative; (…, r, d)."""
-        v, s, half = eigenvalues, self.scale, 0.5 * (self._widths() + 3.0)
+        v, s, half = eigenvalues, self.scale, 0.5 * ((width or self._widths()) + 3.0)
         return np.asarray((half + 1.0) * s * v / (v + s) ** 2 + 0.5 * self.added_squares / v)

@@ -11,6 +11,9 @@ Given the component, blocks are independent: the mean of a product is the produc
 means. Within a block, Stein's identity takes one feature off at a time:
 E[z_j u] = μ_j E[u] + Σ_k Σ_jk E[∂u/∂z_k]. So the monomials are closed under division.
 ``block_products.py`` has the moments of products of two.
+
+Blocks that are not Gaussian have laws that know the moments of their monomials, and derivatives of
+these, which stand behind the moments of all monomials in one table.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ import numpy as np
 
 from momentmix._typing import Float, Int
 from momentmix.mixture.blocks import Blocks
+from momentmix.mixture.laws.law import Law
 from momentmix.mixture.parameters import Parameters
 
 Monomial = tuple[tuple[int, int], ...]  # features, ascending, and their exponents above 0
@@ -47,6 +51,26 @@ class Slopes(NamedTuple):
     slots: Int
     factors: Float
     monomials: Int
+
+
+class LawMonomials(NamedTuple):
+    """The monomials of a block that has a law of its own."""
+
+    law: Law
+    numbers: Int
+    exponents: Int  # (n, k)
+
+    def moments(self, parameters: Parameters) -> Float:
+        """E_i[u], of shape (n, r)."""
+        own = list(self.law.features)
+        p = parameters
+        return self.law.moments(p.means[:, own], p.variances[:, own], self.exponents)
+
+    def slopes(self, parameters: Parameters) -> Float:
+        """∂ E_i[u] by means and variances, monomial by monomial, of shape (2k·n, r)."""
+        own, p = list(self.law.features), parameters
+        table = self.law.slopes(p.means[:, own], p.variances[:, own], self.exponents)
+        return table.reshape(-1, p.n_components)
 
 
 class _Step(NamedTuple):
@@ -87,6 +111,16 @@ class BlockMonomials:
         self.monomials = list(self.number)
         own = [int(blocks.block_of[u[0][0]]) for u in self.monomials[1:]]
         self.block = np.array([-1, *own], dtype=np.int64)
+        self.of_laws = [self._of_law(law) for law in blocks.laws]
+        self._has_law = np.zeros(len(self.monomials), dtype=bool)
+        # Where the derivatives of a law's monomials begin, behind the moments of all monomials.
+        self._first_slope = np.zeros(len(self.monomials), dtype=np.int64)
+        start = len(self.monomials)
+        for part in self.of_laws:
+            width, n = 2 * len(part.law.features), part.numbers.size
+            self._has_law[part.numbers] = True
+            self._first_slope[part.numbers] = start + width * np.arange(n)
+            start += width * n
         self._steps = self._find_steps()
         self.pairs: list[Any] = []  # what ``block_products.py`` finds once
 
@@ -128,10 +162,20 @@ class BlockMonomials:
             self._added(divided(monomial, place))
         return self.number.setdefault(monomial, len(self.number))
 
+    def _of_law(self, law: Law) -> LawMonomials:
+        place = {j: t for t, j in enumerate(law.features)}
+        numbers = np.flatnonzero(self.block == self.blocks.block_of[law.features[0]])
+        exponents = np.zeros((numbers.size, len(place)), dtype=np.int64)
+        for row, number in enumerate(numbers.tolist()):
+            for j, e in self.monomials[number]:
+                exponents[row, place[j]] = e
+        return LawMonomials(law, numbers, exponents)
+
     def _find_steps(self) -> list[_Step]:
         by_degree = defaultdict[int, list[int]](list)
         for number, u in enumerate(self.monomials[1:], 1):
-            by_degree[degree(u)].append(number)
+            if not self._has_law[number]:
+                by_degree[degree(u)].append(number)
         steps = []
         for _, numbers in sorted(by_degree.items()):
             terms = [self._stein_terms(self.monomials[number]) for number in numbers]
@@ -162,7 +206,14 @@ class BlockMonomials:
                 covariances = spread[step.places[:, t]] * step.factors[:, t, None]
                 values += covariances * table[step.lower[:, t]]
             table[step.monomials] = values
+        for part in self.of_laws:
+            table[part.numbers] = part.moments(parameters)
         return table
+
+    def moments_and_slopes(self, parameters: Parameters) -> Float:
+        """The same, and behind it derivatives of the monomials of laws."""
+        parts = [part.slopes(parameters) for part in self.of_laws]
+        return np.concatenate([self.moments(parameters), *parts])
 
     def model(self, parameters: Parameters) -> Float:
         """Model side of each condition, of shape (n,)."""
@@ -187,7 +238,7 @@ class BlockMonomials:
 
     def _slopes(self, terms_of: Callable[[Monomial], list[tuple[int, float, int]]]) -> Slopes:
         """Derivatives of conditions from those of monomials: column, factor, number of u'."""
-        terms = [terms_of(u) for u in self.monomials]
+        terms = [terms_of(u) if u else [] for u in self.monomials]
         lengths = np.array([len(t) for t in terms])
         starts = np.cumsum(lengths) - lengths
         flat = np.array([term for t in terms for term in t], dtype=float).reshape(-1, 3)
@@ -203,10 +254,16 @@ class BlockMonomials:
         )
 
     def _by_mean(self, u: Monomial) -> list[tuple[int, float, int]]:
+        if self._has_law[self.number[u]]:
+            features, first = self._law_of(u)
+            return [(j, 1.0, first + t) for t, j in enumerate(features)]
         return [(j, float(e), self.number[divided(u, t)]) for t, (j, e) in enumerate(u)]
 
     def _by_spread(self, u: Monomial) -> list[tuple[int, float, int]]:
         terms, d = list[tuple[int, float, int]](), self.blocks.n_features
+        if self._has_law[self.number[u]]:
+            features, first = self._law_of(u)
+            return [(d + j, 1.0, first + len(features) + t) for t, j in enumerate(features)]
         for t, (j, a) in enumerate(u):
             once = divided(u, t)
             if a > 1:
@@ -217,6 +274,11 @@ class BlockMonomials:
                 number = self.number[divided(once, s + shift)]
                 terms.append((d + self.blocks.place_of[j, k], float(a * b), number))
         return terms
+
+    def _law_of(self, u: Monomial) -> tuple[tuple[int, ...], int]:
+        """Features of the law of a monomial, and where its derivatives begin."""
+        features = self.blocks.partition[self.blocks.block_of[u[0][0]]]
+        return features, int(self._first_slope[self.number[u]])
 
 
 def degree(u: Monomial) -> int:

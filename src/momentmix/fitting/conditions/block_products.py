@@ -1,4 +1,4 @@
-"""Moments of products of two monomials of one block of Gaussian features.
+"""Moments of products of two monomials of one block of features.
 
 | symbol | name here | shape |
 |---|---|---|
@@ -7,7 +7,7 @@
 | K_βγ: coefficient of x^β y^γ in exp(xᵀ Σ y) | ``_Pairs.wick`` | (m, m) |
 
 E[u v] = Σ_{β, γ} E[∂^β u] K_βγ E[∂^γ v], and K has the recursion
-β_j K_βγ = Σ_k Σ_jk K_(β − e_j)(γ − e_k).
+β_j K_βγ = Σ_k Σ_jk K_(β − e_j)(γ − e_k). Blocks that are not Gaussian have laws that know them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,13 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from momentmix._typing import Float, Int
-from momentmix.fitting.conditions.block_moments import BlockMonomials, Monomial, degree, divided
+from momentmix.fitting.conditions.block_moments import (
+    BlockMonomials,
+    LawMonomials,
+    Monomial,
+    degree,
+    divided,
+)
 from momentmix.mixture.parameters import Parameters
 
 
@@ -69,7 +75,7 @@ def block_products(
 
     Number 0 is the constant 1. `moments` are those of `parameters`.
     """
-    tables = []
+    tables = [_law_products(part, monomials, parameters) for part in monomials.of_laws]
     for pairs in _pairs_by_block(monomials):
         size, parts = int(pairs.left[-1]) + 1, []
         for i, matrix in enumerate(parameters.matrices):
@@ -82,10 +88,28 @@ def block_products(
     return tables
 
 
+def _law_products(
+    part: LawMonomials, monomials: BlockMonomials, parameters: Parameters
+) -> tuple[Int, Float]:
+    """The same of a block with a law of its own, which knows the moments of products."""
+    law, p = part.law, parameters
+    exponents = np.vstack([np.zeros((1, len(law.features)), dtype=np.int64), part.exponents])
+    sums = (exponents[:, None] + exponents).reshape(-1, len(law.features))
+    distinct, place = np.unique(sums, axis=0, return_inverse=True)
+    own = list(law.features)
+    moments = law.moments(p.means[:, own], p.variances[:, own], distinct)[place.ravel()]
+    size = len(exponents)
+    number = np.zeros(len(monomials.monomials), dtype=np.int64)
+    number[part.numbers] = np.arange(1, size)
+    factors = number[monomials.slots].max(axis=1)
+    return factors, np.ascontiguousarray(moments.T).reshape(-1, size, size)
+
+
 def _pairs_by_block(monomials: BlockMonomials) -> list[_Pairs]:
     """Found once for each list of conditions."""
     if not monomials.pairs:
-        blocks = np.unique(monomials.block[1:]).tolist()
+        others = {monomials.blocks.block_of[part.law.features[0]] for part in monomials.of_laws}
+        blocks = [b for b in np.unique(monomials.block[1:]).tolist() if b not in others]
         monomials.pairs = [_pairs_of(monomials, block) for block in blocks]
     return monomials.pairs
 

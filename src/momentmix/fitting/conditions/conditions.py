@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from momentmix._typing import Float, Int
 from momentmix.fitting.conditions.block_moments import BlockMonomials
 from momentmix.fitting.conditions.hermite_terms import HermiteTerms, find_hermite_terms
+from momentmix.fitting.conditions.identities import NewProducts
 from momentmix.fitting.conditions.incidence import Incidence, find_incidence
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.index_sets import index_sets, sets_without
@@ -183,6 +184,18 @@ def gaussian_powers(parameters: Parameters, highest: int) -> Float:
     return powers
 
 
+def feature_powers(parameters: Parameters, highest: int) -> Float:
+    """The same whatever the law of each feature."""
+    p, powers = parameters, gaussian_powers(parameters, highest)
+    for law in p.blocks.laws:
+        own = list(law.features)
+        for place, j in enumerate(own):
+            exponents = np.zeros((highest + 1, len(own)), dtype=np.int64)
+            exponents[:, place] = np.arange(highest + 1)
+            powers[:, :, j] = law.moments(p.means[:, own], p.variances[:, own], exponents)
+    return powers
+
+
 def point_powers(points: Float, highest: int) -> Float:
     """Powers 0 … `highest` of points (n, d), of shape (highest + 1, n, d)."""
     powers = np.empty((highest + 1, *points.shape))
@@ -252,12 +265,14 @@ def _low_groups(moments: StandardMoments, highest: int, squared_order: int) -> l
             others = sets_without(d, q, j)
             sets = np.concatenate([np.full((others.shape[0], 1), j), others], axis=1)
             groups.append(_Group(q + 2, (2, 1), sets, moments.squared[q][j]))
-    return sorted((_usable(group, moments) for group in groups), key=lambda group: group.order)
+    new = NewProducts(d, moments.laws)
+    return sorted((_usable(group, moments, new) for group in groups), key=lambda group: group.order)
 
 
-def _usable(group: _Group, moments: StandardMoments) -> _Group:
-    """A group without constant columns and without means that are not known."""
-    return group.kept((~moments.constant[group.sets]).all(axis=1) & ~np.isnan(group.values))
+def _usable(group: _Group, moments: StandardMoments, new: NewProducts) -> _Group:
+    """A group without constant columns, means that are not known, and identities."""
+    known = (~moments.constant[group.sets]).all(axis=1) & ~np.isnan(group.values)
+    return group.kept(known & new.mask(group.sets, group.exponents))
 
 
 def _high_groups(
@@ -272,7 +287,8 @@ def _high_groups(
         groups.append(_Group(4, (3, 1), np.concatenate(sets), moments.cubed.ravel()))
     if moments.two_squares is not None:
         groups.append(_Group(4, (2, 2), index_sets(d, 2), moments.two_squares))
-    groups = [_usable(group, moments) for group in groups]
+    new = NewProducts(d, moments.laws)
+    groups = [_usable(group, moments, new) for group in groups]
     count = sum(group.values.size for group in groups)
     if limit is not None and count > limit:
         assert rng is not None
@@ -280,7 +296,7 @@ def _high_groups(
     if moments.powers is not None:
         for p in range(3, highest_power + 1):
             power = _Group(p, (p, 1), features[:, None], moments.powers[p - 3])
-            groups.append(_usable(power, moments))
+            groups.append(_usable(power, moments, new))
     return groups
 
 

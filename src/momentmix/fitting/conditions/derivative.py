@@ -38,8 +38,8 @@ from momentmix.mixture.parameters import Parameters, parameters_from
 
 def by_feature(parameters: Parameters) -> Int:
     """Places in `Parameters.flat` of the parameters ordered by feature, of shape (r + 2rd + …,)."""
-    size, r = parameters.n_free + 1, parameters.n_components
-    places = parameters_from(np.arange(size), r, parameters.blocks)
+    r = parameters.n_components
+    places = parameters_from(np.arange(parameters.n_places), r, parameters.blocks)
     tables = [places.means, places.variances, places.covariances]
     return np.concatenate([places.weights, *(table.T.ravel() for table in tables)])
 
@@ -194,11 +194,11 @@ def _by_blocks(
 ) -> DenseDerivative:
     """The derivative by the factors of each condition, one for each block."""
     monomials, (r, d) = conditions.by_block(parameters.blocks), parameters.means.shape
-    moments, slopes = monomials.moments(parameters), monomials.slopes
+    moments, slopes = monomials.moments_and_slopes(parameters), monomials.slopes
     others, by_weight = _leave_one_out(moments[monomials.slots.T])
     scale = np.ones((conditions.size, 1)) if noise is None else 1.0 / noise[:, None]
     others *= scale * parameters.weights
-    table = np.zeros((conditions.size, parameters.blocks.n_parameters, r))
+    table = np.zeros((conditions.size, parameters.blocks.n_places, r))
     table[:, 0] = by_weight * scale
     values = others[slopes.slots, slopes.rows] * moments[slopes.monomials]
     table[slopes.rows, 1 + slopes.columns] = values * slopes.factors[:, None]

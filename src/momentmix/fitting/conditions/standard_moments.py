@@ -23,12 +23,15 @@ from math import comb
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from momentmix._typing import Float
 from momentmix.deprecation import RenamedAttribute
 from momentmix.errors import InputError
+from momentmix.fitting.conditions.identities import indicators, laws_without
 from momentmix.index_sets import colex_rank, index_sets, sets_without
 from momentmix.mixture.blocks import Blocks
+from momentmix.mixture.laws.law import Law
 from momentmix.mixture.mixture import Mixture, mixture_from
 from momentmix.mixture.prior import Structure
 from momentmix.rows.names import check_feature_names
@@ -69,6 +72,8 @@ class StandardMoments:
         Means of z_j³ z_k; row j runs over the other features k.
     two_squares : array of shape (C(n_features, 2),), optional
         Means of z_j² z_k², pairs in colex order.
+    laws : tuple of Law
+        Laws of standardized features that are not Gaussian within components.
     """
 
     n_features: int
@@ -87,6 +92,7 @@ class StandardMoments:
     powers: Float | None = None
     cubed: Float | None = None
     two_squares: Float | None = None
+    laws: tuple[Law, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "orders", tuple(np.asarray(x, float) for x in self.orders))
@@ -131,6 +137,21 @@ class StandardMoments:
             object.__setattr__(self, name, values)
 
     @property
+    def alone(self) -> Blocks:
+        """Blocks in which no Gaussian features are joined."""
+        return Blocks(self.n_features, laws=self.laws)
+
+    def with_laws(self, laws: tuple[Law, ...]) -> StandardMoments:
+        """The same where features have laws of their own, in the units of the data."""
+        blocks = Blocks(self.n_features, laws=laws)
+        return replace(self, laws=blocks.rescaled(self.shift, self.scale).laws)
+
+    @property
+    def is_number(self) -> NDArray[np.bool_]:
+        """Which features are numbers or counts, and not indicators, of shape (d,)."""
+        return indicators(self.n_features, self.laws, invert=True)
+
+    @property
     def standard_range(self) -> tuple[Float, Float]:
         """Least and greatest value of each standardized feature."""
         low, high = self.minimum - self.shift, self.maximum - self.shift
@@ -148,7 +169,8 @@ class StandardMoments:
 
     def structure(self, floor: float, blocks: Blocks | None) -> Structure:
         """Blocks and floors of the features; the moments know the total covariances of blocks."""
-        if blocks is None or blocks.is_diagonal:
+        blocks = blocks or self.alone
+        if blocks.is_diagonal:
             return Structure(np.full(self.n_features, floor))
         return Structure.of_total(floor, blocks, self.total_covariance)
 
@@ -209,6 +231,7 @@ class StandardMoments:
             powers=None if self.powers is None else self.powers[:, kept],
             cubed=cubed,
             two_squares=two_squares,
+            laws=laws_without(self.laws, self.constant),
             **{name: getattr(self, name)[kept] for name in (*_BY_FEATURE, "columns")},
         )
 

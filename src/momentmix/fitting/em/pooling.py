@@ -252,7 +252,7 @@ def squared_gaps(gaps: Float, blocks: Blocks) -> Float:
 
 def log_volumes(spread: Float, blocks: Blocks) -> Float:
     """Log-determinants of covariances, of shape (…,)."""
-    logs = np.log(spread[..., blocks.single]).sum(axis=-1)
+    logs = np.log(spread[..., blocks.single_or_law]).sum(axis=-1)
     for _, places in blocks.places:
         logs = logs + np.linalg.slogdet(matrices_of(spread, places))[1]
     return np.asarray(logs)

@@ -71,9 +71,9 @@ def draw_sample(rows: Rows, moments: StandardMoments, rng: np.random.Generator) 
         values = values[np.lexsort(values.T)]
     features = _features(values[rng.permutation(size)], moments)
     if is_all:
-        return Sample(features, features, True, Blocks(moments.n_features))
+        return Sample(features, features, True, moments.alone)
     half = size // 2
-    return Sample(features[:, :half], features[:, half:], False, Blocks(moments.n_features))
+    return Sample(features[:, :half], features[:, half:], False, moments.alone)
 
 
 def information_rows(
@@ -111,8 +111,7 @@ def _taken(rows: Rows, moments: StandardMoments, places: NDArray[np.int64]) -> F
 
 def _features(values: Float, moments: StandardMoments, blocks: Blocks | None = None) -> Float:
     """T(z) of standardized rows z, written where it stays."""
-    n, d = values.shape
-    blocks = blocks or Blocks(d)
-    features = np.empty((n_statistics(blocks), n))
+    blocks = blocks or moments.alone
+    features = np.empty((n_statistics(blocks), len(values)))
     standardized_features(values, moments.shift, 1.0 / moments.scale, blocks, features)
     return features

@@ -32,7 +32,13 @@ from momentmix._typing import Float
 from momentmix.mixture.blocks import full_matrices, matrices_of, spread_of
 from momentmix.mixture.density import joint_densities, responsibilities
 from momentmix.mixture.gaussian import coefficients, values_of
-from momentmix.mixture.parameters import Parameters, component_places, parameters_from
+from momentmix.mixture.laws.law import Law
+from momentmix.mixture.parameters import (
+    Parameters,
+    component_places,
+    dependent_places,
+    parameters_from,
+)
 from momentmix.mixture.prior import Structure, VariancePrior
 from momentmix.mixture.relative_spread import inverse_roots, moved_spread
 from momentmix.parallel import map_in_order
@@ -49,7 +55,7 @@ def information_matrix(features: Float, parameters: Parameters, n_threads: int =
     A row takes part in the blocks of those components that hold a share of it: where components
     are apart, one block a row instead of r².
     """
-    r, size = parameters.n_components, 1 + parameters.n_free // parameters.n_components
+    r, size = parameters.n_components, parameters.blocks.n_places
     n = features.shape[1]
     # Parts do not depend on the number of threads, so that neither do the bits.
     n_parts = 4 if r * size < _LARGE and n >= 4 * _ROWS else 1
@@ -75,6 +81,9 @@ def information_matrix(features: Float, parameters: Parameters, n_threads: int =
     information[:r] -= np.outer(w, mean)
     information[:, :r] -= np.outer(mean, w)
     information[:r, :r] += np.outer(w, w)
+    # Variances that follow from the means stay as they are: their scores are 0.
+    dependent = dependent_places(parameters)
+    information[dependent, dependent] = 1.0
     return information
 
 
@@ -115,8 +124,9 @@ def settle_floored(
 
 def _score_sums(features: Float, parameters: Parameters) -> tuple[Float, Float]:
     """Sums of score scoreᵀ by pairs i ≤ k of components, and of scores."""
-    r, size = parameters.n_components, 1 + parameters.n_free // parameters.n_components
+    r, size = parameters.n_components, parameters.blocks.n_places
     table, inverses = coefficients(parameters), inverse_roots(parameters)
+    tables = _law_scores(parameters)
     blocks = np.zeros((r, size, r, size))
     sums = np.zeros((r, size))
     for start in range(0, features.shape[1], _ROWS):
@@ -124,7 +134,9 @@ def _score_sums(features: Float, parameters: Parameters) -> tuple[Float, Float]:
         shares, _ = responsibilities(joint_densities(table, part))
         has_share = shares > _NEGLIGIBLE
         rows = [np.flatnonzero(mask) for mask in has_share]
-        scores = [_scores_of(part, shares, parameters, i, rows[i], inverses) for i in range(r)]
+        scores = [
+            _scores_of(part, shares, parameters, i, rows[i], inverses, tables) for i in range(r)
+        ]
         place = np.cumsum(has_share, axis=1) - 1
         together = has_share.astype(float) @ has_share.T.astype(float)
         for i in range(r):
@@ -144,8 +156,12 @@ def _scores_of(
     i: int,
     rows: NDArray[np.int64],
     inverses: Float | None,
+    tables: list[Float],
 ) -> Float:
-    """γ_i·(1, A⁻ᵀ u, (u² − 1) / 2, u_j u_k) of some rows, of shape (n_statistics, n)."""
+    """γ_i·(1, A⁻ᵀ u, (u² − 1) / 2, u_j u_k) of some rows, of shape (n_statistics, n).
+
+    `tables` are the scores of features with laws of their own, as functions of T(z).
+    """
     d, blocks = parameters.means.shape[1], parameters.blocks
     scores = np.empty((len(features), rows.size))
     scores[0] = shares[i, rows]
@@ -167,7 +183,23 @@ def _scores_of(
         gap /= deviation
     else:
         gap[:] = inverses[i].T @ gap
+    for law, table in zip(blocks.laws, tables, strict=True):
+        own = np.array(law.features)
+        places = np.concatenate([own, d + own])
+        values = table[i, :, :-1] @ features[np.ix_(places, rows)] + table[i, :, -1:]
+        scores[1 + places] = values * scores[0]
     return scores
+
+
+def _law_scores(parameters: Parameters) -> list[Float]:
+    """Scores of each law by means and logarithms of variances, (r, 2k, 2k + 1) each."""
+    p, tables = parameters, []
+    for law in p.blocks.laws:
+        own = list(law.features)
+        table = law.scores(p.means[:, own], p.variances[:, own])
+        table[:, len(own) :] *= p.variances[:, own, None]
+        tables.append(table)
+    return tables
 
 
 def mean_score(statistics: Float, parameters: Parameters) -> Float:
@@ -194,6 +226,11 @@ def mean_score(statistics: Float, parameters: Parameters) -> Float:
     within = full_matrices(spread_of(outer, p.blocks), p.blocks)
     by_spread = spread_of(inverses @ within @ inverses.swapaxes(-1, -2), p.blocks)
     by_spread[:, :d] = 0.5 * (by_spread[:, :d] - counts[:, None])
+    for law, table in zip(p.blocks.laws, _law_scores(p), strict=True):
+        own = np.array(law.features)
+        places = [*own, *(d + own), -1]
+        values = (table @ statistics[:, places, None])[..., 0]
+        by_mean[:, own], by_spread[:, own] = np.split(values, 2, axis=1)
     parts = [by_weight, by_mean.ravel(), by_spread[:, :d].ravel(), by_spread[:, d:].ravel()]
     return np.asarray(np.concatenate(parts) / n)
 
@@ -224,6 +261,26 @@ def add_prior(
             own = places[c, table[first, second]]
             score[own] += slope[c, features] @ slopes
             information[np.ix_(own, own)] += (slopes.T * curvature[c, features]) @ slopes
+    for law in p.blocks.laws:
+        _add_prior_of(law, score, information, p, prior, n_rows)
+
+
+def _add_prior_of(
+    law: Law,
+    score: Float,
+    information: Float,
+    parameters: Parameters,
+    prior: VariancePrior,
+    n_rows: int,
+) -> None:
+    p, d, own = parameters, parameters.means.shape[1], np.array(law.features)
+    slope, curvature = law.prior_slopes(p.means[:, own], p.variances[:, own], prior)
+    # By logarithms of variances.
+    units = np.hstack([np.ones((p.n_components, own.size)), p.variances[:, own]]) / n_rows**0.5
+    places = component_places(p)[:, np.concatenate([1 + own, 1 + d + own])]
+    for c, numbers in enumerate(places):
+        score[numbers] += slope[c] * units[c] / n_rows**0.5
+        information[np.ix_(numbers, numbers)] += curvature[c] * np.outer(units[c], units[c])
 
 
 def solve_information(information: Float, right: Float, n_components: int) -> Float:

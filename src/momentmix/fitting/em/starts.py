@@ -51,7 +51,10 @@ def seeded_starts(
     # Clusters of few rows have no spread of their own: it counts for half from five rows on.
     trust = statistics[..., -1] * (np.arange(n_starts) % 2)[:, None]
     share = (trust / (trust + 5.0))[..., None]
-    p = p.with_spread(share * p.spread + (1 - share) * pooled)
+    spread = share * p.spread + (1 - share) * pooled
+    own = [j for law in p.blocks.laws for j in law.features]  # their laws tell their spread
+    spread[..., own] = p.spread[..., own]
+    p = p.with_spread(spread)
     # A cluster without rows keeps a weight that EM can raise again.
     return replace(p, weights=np.maximum(p.weights, 1e-6)).normalized()
 

@@ -135,7 +135,7 @@ class _Directions:
         self.pairs = pairs[apart]
         number = np.cumsum(apart) - 1
         monomials = conditions.by_block(blocks)
-        moments, slopes = monomials.moments(parameters), monomials.mean_slopes
+        moments, slopes = monomials.moments_and_slopes(parameters), monomials.mean_slopes
         deviations = np.sqrt(parameters.variances).T  # (d, r)
         values = moments[slopes.monomials] * deviations[slopes.columns] * slopes.factors[:, None]
         factors = moments[monomials.slots]  # (n, width, r)

@@ -11,10 +11,11 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.capacity import FEWEST_BLOCKS
-from momentmix.fitting.conditions.conditions import gaussian_powers
+from momentmix.fitting.conditions.conditions import feature_powers
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.column_shape import shape_words
 from momentmix.fitting.inference.component_findings import at_floor, component_findings
+from momentmix.fitting.inference.family_findings import family_findings
 from momentmix.fitting.inference.finding import (
     Finding,
     Severity,
@@ -35,7 +36,7 @@ from momentmix.fitting.inference.rows_checked import (
     shape_text,
 )
 from momentmix.index_sets import index_sets
-from momentmix.mixture.blocks import Blocks
+from momentmix.mixture.blocks import Blocks, one_a_block
 from momentmix.mixture.parameters import Parameters
 
 __all__ = ["Finding", "Severity", "collect_findings", "find_constants"]
@@ -80,6 +81,7 @@ def collect_findings(
     findings = [
         *_about_size(moments, p, capacity, from_rows),
         *component_findings(moments, p, variance_floor, coarse),
+        *family_findings(moments, p),
         *_about_copies(moments),
         *([] if found is None else found.findings),
         *([] if compared else _about_shapes(moments, p, test)),
@@ -126,22 +128,34 @@ def _about_size(
 
 def find_constants(moments: StandardMoments) -> list[Finding]:
     """What to say of columns that hold one value only, which the fit leaves out."""
-    columns = np.flatnonzero(moments.constant)
+    columns = np.flatnonzero(moments.constant & moments.is_number)
+    levels = np.flatnonzero(moments.constant & ~moments.is_number)
+    found = []
+    if levels.size:
+        listed = ", ".join(moments.column_name(j) for j in levels.tolist())
+        found = [
+            warning(
+                "empty-level",
+                f"{listed}: the same in all rows, as of a level that nobody has; components give "
+                "it a probability of nearly 0. Leave the level out, or join it with another.",
+            )
+        ]
     if not columns.size:
-        return []
+        return found
     listed = column_names(moments, columns.tolist())
     text = f"{listed} hold one value only; they take no part in the fit and get"
     if columns.size == 1:
         text = f"{listed} holds one value only; it takes no part in the fit and gets"
     text += f" the variance floor. Leave {'it' if columns.size == 1 else 'them'} out."
-    return [warning("constant-column", text)]
+    return [*found, warning("constant-column", text)]
 
 
 def _about_copies(moments: StandardMoments) -> Iterator[Finding]:
     if moments.order < 2:
         return
     pairs = index_sets(moments.n_features, 2)
-    copies = pairs[np.abs(moments.orders[2]) > COPY_CORRELATION]
+    apart = one_a_block(pairs, moments.alone)
+    copies = pairs[apart & (np.abs(moments.orders[2]) > COPY_CORRELATION)]
     if len(copies):
         first, second = (moments.column_name(j) for j in copies[0])
         yield warning(
@@ -159,7 +173,7 @@ def _about_shapes(
         return
     features = {shape_of(moments.column_name(j)): j for j in range(moments.n_features)}
     rejected = [features[g.name] for g in test.rejected_groups if g.name in features]
-    powers = gaussian_powers(p, 4)
+    powers = feature_powers(p, 4)
     gaps = [moments.powers[k] - p.weights @ powers[3 + k] for k in range(2)]
     if rejected:
         words = [(j, shape_words(float(gaps[0][j]), float(gaps[1][j]))) for j in rejected]
@@ -179,6 +193,7 @@ def _about_correlations(
     places = {column: j for j, column in enumerate(moments.columns.tolist())}
     block = p.blocks.block_of
     # An estimate beyond 1 is that of something else.
+    others = {j for law in p.blocks.laws for j in law.features}
     strong = {
         (places[c.first], places[c.second]): c.value
         for c in test.correlations
@@ -187,15 +202,27 @@ def _about_correlations(
         and abs(c.deviates) > SIGNIFICANT_DEVIATES
         and not {places[c.first], places[c.second]} & set(explained)
     }
-    if strong:
-        listed = "; ".join(
-            f"{moments.column_name(j)} and {moments.column_name(k)} (about {value:+.2f})"
-            for (j, k), value in list(strong.items())[:_PAIRS_LISTED]
-        )
-        cure = _joining(moments, p.blocks.joined_by(strong), from_rows)
+    joinable = {pair: value for pair, value in strong.items() if not set(pair) & others}
+    if joinable:
+        cure = _joining(moments, p.blocks.joined_by(joinable), from_rows)
         yield warning(
-            "correlated-columns", f"columns correlated within components: {listed}. {cure}"
+            "correlated-columns",
+            f"columns correlated within components: {_pairs_in_words(moments, joinable)}. {cure}",
         )
+    rest = {pair: value for pair, value in strong.items() if pair not in joinable}
+    if rest:
+        yield warning(
+            "dependent-columns",
+            f"columns depend on each other within components: {_pairs_in_words(moments, rest)}. "
+            "Ask for more components, or keep one column of each pair.",
+        )
+
+
+def _pairs_in_words(moments: StandardMoments, pairs: dict[tuple[int, int], float]) -> str:
+    return "; ".join(
+        f"{moments.column_name(j)} and {moments.column_name(k)} (about {value:+.2f})"
+        for (j, k), value in list(pairs.items())[:_PAIRS_LISTED]
+    )
 
 
 def _joining(moments: StandardMoments, blocks: Blocks, from_rows: bool) -> str:
@@ -212,7 +239,7 @@ def _joining(moments: StandardMoments, blocks: Blocks, from_rows: bool) -> str:
 
 def _influenced_feature(moments: StandardMoments) -> list[int]:
     """The feature whose farthest row moves third moments most, if it moves them too much."""
-    farthest = _farthest(moments)
+    farthest = np.where(moments.is_number, _farthest(moments), 0.0)
     # One row's share in a third moment against that moment's noise 1/√N.
     influence = farthest**3 / np.sqrt(moments.n_effective)
     j = int(influence.argmax())
@@ -250,7 +277,7 @@ def _heavy_tailed(moments: StandardMoments, p: Parameters, others: list[int]) ->
     """Features with a larger fourth moment than the mixture's, but for `others`."""
     if moments.powers is None:
         return []
-    powers = gaussian_powers(p, 8)
+    powers = feature_powers(p, 8)
     fourth, eighth = p.weights @ powers[4], p.weights @ powers[8]
     excess = np.nan_to_num(moments.powers[1] - fourth)
     noise = np.sqrt((eighth - fourth**2) / moments.n_effective)

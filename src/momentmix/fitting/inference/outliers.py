@@ -117,7 +117,7 @@ def find_outliers(rows: Rows, moments: StandardMoments, places: Int, values: Flo
     found: dict[int, tuple[float, int, float]] = {}
     n_tail = _n_beyond(n_rows) + _n_tail(n_rows) + 1
     columns = np.ascontiguousarray(values.T)
-    for j in np.flatnonzero(~moments.constant).tolist():
+    for j in np.flatnonzero(~moments.constant & moments.is_number).tolist():
         median = float(np.median(columns[j]))
         distances = np.abs(columns[j] - median)
         scale = robust_scale(distances)

@@ -302,18 +302,31 @@ def fourth_cumulants_of_powers(parameters: Parameters, highest: int) -> Float:
     >>> [round(float(fourth_cumulants_of_powers(normal, p)[0])) for p in (4, 6)]
     [1150, 76218]
     """
-    points, weights = hermegauss(2 * highest + 1)  # exact for polynomials of degree 4·highest
-    shares = np.outer(parameters.weights, weights / weights.sum()).ravel()
     k = highest - 2
     result = []
-    for mean, variance in zip(parameters.means.T, parameters.variances.T, strict=True):
-        z = (mean[:, None] + np.sqrt(variance)[:, None] * points).ravel()
+    for j in range(parameters.means.shape[1]):
+        z, shares = _points_of(parameters, j, 4 * highest)
         table = np.sqrt(shares)[:, None] * np.vander(z, highest + 1, increasing=True)
         squares = np.linalg.qr(table)[0][:, 3:] ** 2  # times the shares
         positive = shares > 0
         fourth = (squares[positive].sum(axis=1) ** 2 / shares[positive]).sum()
         result.append(fourth - k**2 - 2 * k)
     return np.array(result)
+
+
+def _points_of(parameters: Parameters, j: int, degree: int) -> tuple[Float, Float]:
+    """Values of feature j and their shares, exact for polynomials of this degree."""
+    p = parameters
+    for law in p.blocks.laws:
+        if j in law.features:
+            own = list(law.features)
+            points, weights = law.quadrature(
+                own.index(j), p.means[:, own], p.variances[:, own], degree
+            )
+            return points.ravel(), (p.weights[:, None] * weights).ravel()
+    nodes, weights = hermegauss(degree // 2 + 1)
+    z = p.means[:, j, None] + np.sqrt(p.variances[:, j, None]) * nodes
+    return z.ravel(), np.outer(p.weights, weights / weights.sum()).ravel()
 
 
 def _squared_length(projection: Projection, white: Float) -> Float:
@@ -340,7 +353,7 @@ def choose_conditions(
     n, d = moments.n_effective, moments.n_features
     limit = int(min(MOST_CONDITIONS, (3e10 / n_components) ** (1 / 3), max(n, FEWEST_CONDITIONS)))
     power = HIGHEST_POWER if 4 * d < limit // 2 else 4
-    blocks = blocks or Blocks(d)
+    blocks = blocks or moments.alone
     n_parameters = n_components * blocks.n_parameters - 1
     low_limit = max(limit // 2, limit - (power - 2) * d - limit // 4)
     conditions = build_conditions(moments, 3, 1, low_limit, rng, power)

@@ -6,7 +6,7 @@ excerpt of the other rows in their order. `row_findings` runs after it, with the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -141,6 +141,7 @@ def row_findings(
     if len(checked.values) < _FEWEST_ROWS:
         return RowFindings([], set(), set())
     facts = [checked.columns[c] for c in moments.columns.tolist()]
+    has_law = {j for law in parameters.blocks.laws for j in law.features}
     serial = _serial_correlations(checked, moments, parameters)
     # Answers from moments alone are less precise than the rows: these would find them wrong.
     shapes = _shapes(checked, moments, parameters, facts, serial) if from_rows else {}
@@ -150,12 +151,12 @@ def row_findings(
     findings = [
         *_about_copies(checked),
         *_about_order(moments, facts, serial, checked),
-        *_about_kinds(moments, parameters, facts),
+        *_about_kinds(moments, parameters, facts, has_law),
         *_about_shapes(moments, shapes, len(checked.values)),
     ]
     if any(shape.is_other for shape in shapes.values()):
         findings += _about_independent(moments, checked, shapes)
-    coarse = {j for j, f in enumerate(facts) if _is_coarse(f, moments, parameters, j)}
+    coarse = {j for j, f in enumerate(facts) if _is_coarse(f, moments, parameters, j)} - has_law
     heavy = {j for j, shape in shapes.items() if shape.is_heavy}
     return RowFindings(findings, coarse | heavy, coarse)
 
@@ -245,10 +246,15 @@ def _about_order(
 
 
 def _about_kinds(
-    moments: StandardMoments, parameters: Parameters, facts: list[ColumnFacts]
+    moments: StandardMoments,
+    parameters: Parameters,
+    facts: list[ColumnFacts],
+    has_law: Collection[int] = (),
 ) -> Iterator[Finding]:
+    """Columns that are not continuous, but for features whose laws say so."""
+
     def of(kind: ColumnKind) -> list[int]:
-        return [j for j, f in enumerate(facts) if f.kind is kind]
+        return [j for j, f in enumerate(facts) if f.kind is kind and j not in has_law]
 
     numbers = of(ColumnKind.ROW_NUMBER)
     if numbers:
@@ -301,8 +307,9 @@ def _shapes(
         return {}
     n = float((~checked.is_copy).sum())
     shapes = {}
+    has_law = {j for law in parameters.blocks.laws for j in law.features}
     for j, f in enumerate(facts):
-        if f.kind not in (ColumnKind.CONTINUOUS, ColumnKind.ROUNDED):
+        if f.kind not in (ColumnKind.CONTINUOUS, ColumnKind.ROUNDED) or j in has_law:
             continue
         # Rows like their neighbors count for fewer; sorted ones are as independent as before.
         alike = 0.0 if f.is_sorted and checked.is_all else min(max(serial[j][0], 0.0), 0.99)

@@ -34,7 +34,13 @@ from momentmix.fitting.conditions.derivative import (
 )
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.mixture import gaussian
-from momentmix.mixture.parameters import Parameters, component_places, parameters_from
+from momentmix.mixture.laws.law import Law
+from momentmix.mixture.parameters import (
+    Parameters,
+    component_places,
+    dependent_places,
+    parameters_from,
+)
 from momentmix.mixture.relative_spread import moved_spread, relative_changes, spread_changes
 from momentmix.parallel import all_threads, map_in_order
 
@@ -42,7 +48,7 @@ AnyDerivative = Derivative | DenseDerivative
 
 _DRAWS = 4000  # rows: the standard errors themselves then have errors of about one percent
 _AT_ONCE = 100  # draws whose products are in memory at once: a few megabytes
-_NORMAL_95 = 1.959963984540054  # 97.5 % quantile of the normal law
+NORMAL_95 = 1.959963984540054  # 97.5 % quantile of the normal law
 
 
 @dataclass(frozen=True)
@@ -74,11 +80,17 @@ class Uncertainty:
         rows = parameters_from(numbers, e.n_components, e.blocks)[order].flat()
         return Uncertainty(self.estimate[order], self.factor[rows], self.on_log_scale)
 
-    def embedded(self, columns: NDArray[np.int64], n_features: int, variance: float) -> Uncertainty:
+    def embedded(
+        self,
+        columns: NDArray[np.int64],
+        n_features: int,
+        variance: float,
+        laws: tuple[Law, ...] = (),
+    ) -> Uncertainty:
         """The same features among others, known without error, as `Parameters.embedded`."""
         if columns.size == n_features:
             return self  # the factor may be large: no copy
-        estimate = self.estimate.embedded(columns, n_features, variance)
+        estimate = self.estimate.embedded(columns, n_features, variance, laws)
         size, r = estimate.flat().size, estimate.n_components
         places = parameters_from(np.arange(size), r, estimate.blocks)
         own = [places.means[:, columns], places.variances[:, columns], places.covariances]
@@ -98,7 +110,8 @@ class Uncertainty:
             moved = moved_spread(base, np.clip(relative_changes(base, change.spread), -5, 5))
         else:
             moved = base.with_spread(base.spread + change.spread)
-        return replace(moved, weights=np.maximum(weights, 1e-9), means=means).normalized()
+        drawn = replace(moved, weights=np.maximum(weights, 1e-9), means=means).normalized()
+        return drawn.completed()
 
 
 @dataclass(frozen=True)
@@ -106,26 +119,32 @@ class StandardErrors:
     """Standard errors in the units of the data; shapes (r,), (r, d), (r, d).
 
     Where columns are joined, `covariances` has shape (r, d, d): 0 between blocks, and the variances
-    on the diagonal. Otherwise it is None.
+    on the diagonal. Otherwise it is None. Of tables with families, `means` and `variances` are
+    those of the columns, NaN for categories: `levels` has (r, n_levels) for each of them by name,
+    and `seen` (r, n_columns) the probabilities of being seen, NaN where no cell is missing.
     """
 
     weights: Float
     means: Float
     variances: Float
     covariances: Float | None = None
+    levels: dict[str | int, Float] | None = None
+    seen: Float | None = None
 
 
 @dataclass(frozen=True)
 class Intervals:
     """Lower and upper ends of 95 % intervals in the units of the data.
 
-    `covariances` as for `StandardErrors`.
+    `covariances`, `levels` and `seen` as for `StandardErrors`.
     """
 
     weights: tuple[Float, Float]
     means: tuple[Float, Float]
     variances: tuple[Float, Float]
     covariances: tuple[Float, Float] | None = None
+    levels: dict[str | int, tuple[Float, Float]] | None = None
+    seen: tuple[Float, Float] | None = None
 
 
 def uncertainty_of_moment_fit(
@@ -146,7 +165,7 @@ def uncertainty_of_moment_fit(
         return slope.transposed_times(products)
 
     parts = [slice(start, start + _AT_ONCE) for start in range(0, _DRAWS, _AT_ONCE)]
-    influence = np.empty((parameters.n_free + 1, _DRAWS), order="F")
+    influence = np.empty((parameters.n_places, _DRAWS), order="F")
     for part, values in zip(parts, map_in_order(influence_of, parts, n_threads), strict=True):
         influence[:, part] = values
     model = conditions.model(parameters)
@@ -180,15 +199,17 @@ class CurvatureRoot(NamedTuple):
 
 def deviations_of(derivatives: AnyDerivative, parameters: Parameters) -> Parameters:
     """Standard errors as if the noise of the conditions were independent."""
-    flat = np.empty(parameters.n_free + 1)
+    flat = np.empty(parameters.n_places)
     flat[by_feature(parameters)] = curvature_root(derivatives).deviations()
+    flat[dependent_places(parameters)] = 0.0
     return parameters_from(flat, parameters.n_components, parameters.blocks)
 
 
 def uncertainty_of_noise(derivatives: AnyDerivative, parameters: Parameters) -> Uncertainty:
     """Covariance as if the noise of the conditions were independent: (JᵀJ)⁻¹."""
-    factor = np.empty((parameters.n_free + 1,) * 2)
+    factor = np.empty((parameters.n_places,) * 2)
     factor[by_feature(parameters)] = curvature_root(derivatives).factor()
+    factor[dependent_places(parameters)] = 0.0
     return Uncertainty(parameters, factor, on_log_scale=False)
 
 
@@ -221,8 +242,9 @@ def uncertainty_after_em(
     logs = factor[:r]
     factor[:r] = parameters.weights[:, None] * (logs - parameters.weights @ logs)
     places = component_places(parameters)[:, 1 + d :]
-    single = parameters.blocks.single
-    factor[places[:, single]] *= parameters.variances[:, single, None]
+    own = parameters.blocks.single_or_law
+    factor[places[:, own]] *= parameters.variances[:, own, None]
+    factor[dependent_places(parameters)] = 0.0
     for table, slopes in spread_changes(parameters):
         own = places[:, table[np.triu_indices(len(table))]]
         factor[own] = slopes @ factor[own]
@@ -243,7 +265,7 @@ def standard_errors(uncertainty: Uncertainty, moments: StandardMoments) -> Stand
     """Standard errors in the units of the data."""
     with np.errstate(over="ignore"):  # squares of the largest units may be infinite
         s = uncertainty.deviations().restored(np.zeros_like(moments.scale), moments.scale)
-        matrices = None if s.blocks.is_diagonal else s.matrices
+        matrices = s.matrices if s.blocks.joined else None
         return StandardErrors(s.weights, s.means, s.variances, matrices)
 
 
@@ -254,7 +276,7 @@ def intervals(uncertainty: Uncertainty, moments: StandardMoments) -> Intervals:
     moment fit are symmetric and cut at 0. Those of covariances are symmetric.
     """
     e = uncertainty.estimate
-    half = parameters_from(_NORMAL_95 * uncertainty.deviations().flat(), e.n_components, e.blocks)
+    half = parameters_from(NORMAL_95 * uncertainty.deviations().flat(), e.n_components, e.blocks)
     means = (e.means - half.means, e.means + half.means)
     if uncertainty.on_log_scale:
         w = np.clip(e.weights, 1e-12, 1 - 1e-12)
@@ -278,5 +300,5 @@ def intervals(uncertainty: Uncertainty, moments: StandardMoments) -> Intervals:
             )
             for sign, w, m, v in zip((-1, 1), weights, means, variances, strict=True)
         )
-    matrices = None if e.blocks.is_diagonal else (low.matrices, high.matrices)
+    matrices = (low.matrices, high.matrices) if e.blocks.joined else None
     return Intervals(weights, (low.means, high.means), (low.variances, high.variances), matrices)

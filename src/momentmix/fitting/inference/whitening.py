@@ -18,9 +18,9 @@ from scipy.linalg.lapack import dpotrf, dpstrf, dtrtri, dtrtrs
 
 from momentmix._typing import Float
 from momentmix.fitting.conditions.conditions import Conditions
-from momentmix.fitting.conditions.derivative import derivative, gram
+from momentmix.fitting.conditions.derivative import by_feature, derivative, gram
 from momentmix.fitting.conditions.monomial_covariance import monomial_correlation
-from momentmix.mixture.parameters import Parameters
+from momentmix.mixture.parameters import Parameters, dependent_places
 from momentmix.parallel import all_threads
 
 _RIDGE = 1e-9  # copies of columns make the covariance singular
@@ -146,8 +146,14 @@ class Projection:
 
 
 def _tangent(table: Float, parameters: Parameters) -> Float:
-    """Derivatives with the weights moving within Σ ω = 1: one column less."""
+    """Derivatives with the weights moving within Σ ω = 1: one column less.
+
+    Those by variances that follow from the means are left out.
+    """
     r = parameters.n_components
+    if parameters.blocks.laws:
+        is_own = np.isin(by_feature(parameters), dependent_places(parameters), invert=True)
+        table = table[:, is_own]
     if r == 1:
         return table[:, 1:]
     return np.concatenate([table[:, :r] @ helmert(r).T, table[:, r:]], axis=1)

@@ -80,7 +80,7 @@ def draw_candidates(
     Candidates outside the range of the data are moved to its edge; those that are not finite are
     left out.
     """
-    blocks = blocks or Blocks(moments.n_features)
+    blocks = blocks or moments.alone
     shapes = partition_shapes(blocks, moments.order, n_components)
     if not shapes:
         return np.zeros((0, moments.n_features))
@@ -146,7 +146,7 @@ def least_components(
     Where all rows are of r components, E[z_A z_Bᵀ] of features A and others B of other blocks has
     rank r − 1 at most, and E[φ_A φ_Bᵀ] has rank r.
     """
-    blocks = blocks or Blocks(moments.n_features)
+    blocks = blocks or moments.alone
     return max(
         _rank_of_products(moments, rng, blocks), 1 + _rank_of_covariance(moments, rng, blocks)
     )
@@ -202,7 +202,7 @@ def _split(order: Int, blocks: Blocks, shape: PartitionShape) -> tuple[Int, Int,
         left, right, rest = np.split(order, [a, a + b])
         return np.sort(left), np.sort(right), np.sort(rest)
     sizes, _ = block_sizes(blocks)
-    widths = np.array([len(block) for block in blocks.partition])[order]
+    widths = blocks.widths[order]
     parts: tuple[list[Int], list[Int], list[Int]] = [], [], []
     for size, a, b in zip(sizes, shape.left, shape.right, strict=True):
         for part, own in zip(parts, np.split(order[widths == size], [a, a + b]), strict=True):

@@ -26,7 +26,7 @@ from momentmix.fitting.conditions.conditions import Conditions
 from momentmix.fitting.conditions.derivative import by_feature, derivative, gram
 from momentmix.fitting.inference.whitening import Whitening
 from momentmix.fitting.moment.polish import Bounds
-from momentmix.mixture.parameters import Parameters, parameters_from
+from momentmix.mixture.parameters import Parameters, dependent_places, parameters_from
 
 _SUM_WEIGHT = 1e3  # of the condition Σ ω = 1, in units of one row's noise: it holds to 6 digits
 _STEPS = 4  # before C is renewed: a step costs a fifth of a renewal
@@ -77,6 +77,7 @@ def efficient_polish(
     order = by_feature(current)
     factor = np.empty((order.size, order.size))
     factor[order] = _inverse_root(slopes, current.n_components) / np.sqrt(n_effective)
+    factor[dependent_places(current)] = 0.0
     return Efficient(current, whitening, factor)
 
 

@@ -141,7 +141,8 @@ def one_component(
     Features of one block have the covariances of all rows.
     """
     mean = moments.orders[1][None, :]
-    if blocks is not None and not blocks.is_diagonal:
+    blocks = blocks or moments.alone
+    if not blocks.is_diagonal:
         spread = spread_of(moments.total_covariance[None], blocks)
         start = Parameters(np.ones(1), mean, np.ones_like(mean), None, blocks).with_spread(spread)
         return moments.structure(floor, blocks).raised(start)
@@ -204,7 +205,7 @@ class _Search:
         self.moments, self.rng, self.floor, self.effort = moments, rng, floor, effort
         self.structure, self.n_threads = structure, n_threads
         self.r, d = n_components, moments.n_features
-        self.blocks = structure.blocks or Blocks(d)
+        self.blocks = structure.blocks or moments.alone
         self.n_parameters = n_components * self.blocks.n_parameters
         # Conditions: time is bounded, parameters over-determined.
         limit = max(4000, 4 * self.n_parameters)
@@ -482,7 +483,7 @@ def resolvable(
     p, d = parameters, parameters.means.shape[1]
     floor = np.max(structure.floor)
     alone = Parameters(p.weights, p.means, p.variances)
-    spread = p.spread
+    spread = p.spread.copy()
     spread[:, :d] = resolvable_variances(alone, deviations, floor).variances
     rows = parameters_from(np.arange(len(errors.factor)), p.n_components, p.blocks)
     factor_of_spread, factor_of_means = errors.factor[rows.spread], errors.factor[rows.means]
@@ -495,7 +496,15 @@ def resolvable(
         values = np.minimum(values + raised, np.maximum(values, 1.0))
         values = np.maximum(values, structure.least(place))
         spread[:, places] = from_eigenvalues(structure.roots[place], values, vectors)
-    return p.with_spread(spread)
+    means = p.means.copy()
+    for law in p.blocks.laws:
+        own = list(law.features)
+        pair = p.means[:, own], p.variances[:, own]
+        values, slopes = law.positive(*pair)
+        factor = np.concatenate([factor_of_means[:, own], factor_of_spread[:, own]], axis=1)
+        values = values + _raised(values, np.sqrt(((slopes @ factor) ** 2).sum(axis=2)))
+        means[:, own], spread[:, own] = law.with_positive(values, *pair)
+    return replace(p, means=means).with_spread(spread)
 
 
 def resolvable_variances(
@@ -515,6 +524,7 @@ def resolvable_variances(
 
 def _raised(values: Float, deviations: Float) -> Float:
     """s·φ(v̂/s)/Φ(v̂/s): what the mean of v given v ≥ 0 exceeds its estimate by."""
-    ratio = values / deviations
+    deviations = np.maximum(deviations, 1e-300)
+    ratio = np.clip(values / deviations, -1e150, 1e150)
     log_density = -0.5 * ratio**2 - 0.5 * np.log(2 * np.pi)
     return np.asarray(deviations * np.exp(log_density - log_ndtr(ratio)))

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from momentmix._typing import Float
-from momentmix.fitting.conditions.conditions import gaussian_powers
+from momentmix.fitting.conditions.conditions import feature_powers
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.index_sets import index_sets
 from momentmix.mixture.parameters import Parameters
@@ -55,7 +55,7 @@ def _residuals(moments: StandardMoments, parent: Parameters) -> tuple[Float, Flo
     assert moments.two_squares is not None
     assert moments.powers is not None
     d, w = moments.n_features, parent.weights
-    powers = gaussian_powers(parent, 4)
+    powers = feature_powers(parent, 4)
     cubes, squares = np.empty((d, d)), np.empty((d, d))
     for j in range(d):
         cubes[j, np.arange(d) != j] = moments.cubed[j]
@@ -70,6 +70,9 @@ def _residuals(moments: StandardMoments, parent: Parameters) -> tuple[Float, Flo
         more = w @ ((4 * powers[1, :, j] * powers[1, :, k] + 2 * covariance) * covariance)
         squares[j, k] -= more
         squares[k, j] -= more
+    for law in parent.blocks.laws:  # features of one law are no product of two
+        own = np.ix_(law.features, law.features)
+        cubes[own], squares[own] = 0.0, 0.0
     diagonal = moments.powers[1] - w @ powers[4]
     np.fill_diagonal(cubes, diagonal)
     np.fill_diagonal(squares, diagonal)
@@ -99,4 +102,4 @@ def _split(
         np.array(shared),
         parent.blocks,
     )
-    return Parameters.concatenate([parent[rest], halves])
+    return Parameters.concatenate([parent[rest], halves]).completed()

@@ -60,10 +60,11 @@ def fit_spread(
         return Parameters(weights, means, fit_variances(moments, weights, means, floor))
     start = Parameters(weights, means, np.ones_like(means), None, blocks)
     matrices = np.zeros((*means.shape, means.shape[1]))
-    for block in blocks.partition:
+    for block in blocks.with_spread:
         own = np.array(block)
         j, k = np.triu_indices(own.size)
         j, k = own[j], own[k]
+        block = blocks.partition[blocks.block_of[block[0]]]
         levels = [_targets(moments, block, j, k, q, blocks) for q in range(_most_others(moments))]
         sets = [means[:, others].prod(axis=2) for others, _ in levels]
         features = np.concatenate(sets, axis=1).T  # (n, r)

@@ -1,0 +1,38 @@
+"""The laws of the features of a schema's columns, in the units of the data.
+
+| family | laws |
+|---|---|
+| gaussian | none: Gaussian features have no law of their own |
+| bernoulli, categorical | `Finite`, a missing cell as one more outcome |
+| poisson | `Poisson` |
+| gaussian or poisson with missing cells | `Seen` |
+"""
+
+from __future__ import annotations
+
+from momentmix.mixture.laws.finite import Finite
+from momentmix.mixture.laws.law import Law
+from momentmix.mixture.laws.poisson import Poisson
+from momentmix.mixture.laws.seen import Seen
+from momentmix.schema.column import BERNOULLI, CATEGORICAL, POISSON, Column
+from momentmix.schema.schema import Schema
+
+
+def laws_of(schema: Schema | None) -> tuple[Law, ...]:
+    """Laws of the features that are not Gaussian, in the order of the features."""
+    if schema is None:
+        return ()
+    found = (
+        law_of(column, tuple(schema.features_of(number)))
+        for number, column in enumerate(schema.columns)
+    )
+    return tuple(law for law in found if law is not None)
+
+
+def law_of(column: Column, features: tuple[int, ...]) -> Law | None:
+    """The law of one column's features; None where it is Gaussian without missing cells."""
+    if column.family in (BERNOULLI, CATEGORICAL):
+        return Finite.indicators(features, int(column.has_missing))
+    if column.family == POISSON:
+        return Seen.poisson(features) if column.has_missing else Poisson(features)
+    return Seen.gaussian(features) if column.has_missing else None

@@ -1,0 +1,189 @@
+"""What the law of a few features of one block has to know, and nothing else does.
+
+| symbol | name here | shape |
+|---|---|---|
+| μ: means of the block's features within a component | ``means`` | (…, k) |
+| v: their variances; all but the `free` ones follow from the means | ``variances`` | (…, k) |
+| log p(z) = c · (z, z², 1) | `Law.coefficients` | (…, 2k + 1) |
+| sums of (z, z², 1) → μ, v | `Law.m_step` | |
+| E z^e of exponents e, and its derivatives by μ and v | `Law.moments`, `Law.slopes` | |
+| ∂ log p(z) / ∂ (μ, v) = table · (z, z², 1) | `Law.scores` | (…, 2k, 2k + 1) |
+
+Every law here is an exponential family with the statistics z and z², so that densities are linear
+in T(z) of `momentmix.mixture.gaussian`, and one matrix product serves all of them. A law knows the
+units of its features: `rescaled` gives that of (z − shift) / scale. Densities are those of the
+features in the units of the data, whatever the units of z.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix._typing import Float, Int
+
+PSEUDO_ROWS = 1.0  # of the prior of a component: as if one row were like all rows together
+
+
+class Prior(Protocol):
+    """What a law needs of `momentmix.mixture.prior.VariancePrior`."""
+
+    def variances(self, counts: Float, squares: Float, floor: float) -> Float:
+        """Most probable variances."""
+
+    def log_terms(self, values: Float) -> Float:
+        """Logarithm of the density of each variance."""
+
+    def slope(self, eigenvalues: Float, width: float) -> Float:
+        """Its derivative by log v."""
+
+    def curvature(self, eigenvalues: Float, width: float) -> Float:
+        """Minus its second derivative by log v."""
+
+
+@dataclass(frozen=True)
+class Law(ABC):
+    """The law of a block of features within a component.
+
+    Parameters
+    ----------
+    features : tuple of int
+        Numbers of the block's features, ascending.
+    """
+
+    features: tuple[int, ...]
+
+    @property
+    def free(self) -> tuple[bool, ...]:
+        """Which variances are parameters of their own; the others follow from the means."""
+        return (False,) * len(self.features)
+
+    @property
+    def n_values(self) -> int:
+        """Features that tell components apart: all but those that say whether a cell is seen."""
+        return len(self.features)
+
+    @property
+    def has_base_measure(self) -> bool:
+        """Whether `base_measure` differs from 0."""
+        return False
+
+    def at(self, features: tuple[int, ...]) -> Self:
+        """The same law of features with other numbers."""
+        return replace(self, features=features)
+
+    @classmethod
+    @abstractmethod
+    def stacked(cls, laws: Sequence[Self]) -> Self:
+        """Several laws of this kind as one, in an axis before that of the features.
+
+        It serves EM: `completed`, `coefficients`, `m_step` and `log_prior` of means (…, n, k).
+        """
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """Laws of the same kind can be stacked."""
+        return type(self), len(self.features)
+
+    @abstractmethod
+    def rescaled(self, shift: Float, scale: Float) -> Self:
+        """The law of (z − shift) / scale."""
+
+    @abstractmethod
+    def without(self, place: int, value: float) -> Law | None:
+        """The law where the feature at a place is always `value`, and left out; None: Gaussian."""
+
+    @abstractmethod
+    def completed(self, means: Float, variances: Float) -> tuple[Float, Float]:
+        """The nearest means that the law allows, and the variances that belong to them."""
+
+    @abstractmethod
+    def coefficients(self, means: Float, variances: Float) -> Float:
+        """The log-density as a linear function of (z, z², 1), of shape (…, 2k + 1)."""
+
+    @abstractmethod
+    def m_step(
+        self, counts: Float, sums: Float, squares: Float, prior: Prior
+    ) -> tuple[Float, Float]:
+        """Most probable means and variances from sums of 1, (…, 1), of z and z², (…, k) each."""
+
+    @abstractmethod
+    def log_prior(self, means: Float, variances: Float, prior: Prior) -> Float:
+        """Logarithm of the prior density of each component up to a constant, (…,)."""
+
+    @abstractmethod
+    def prior_slopes(self, means: Float, variances: Float, prior: Prior) -> tuple[Float, Float]:
+        """Slope of `log_prior` by (μ, v), (r, 2k), and its curvature, (r, 2k, 2k)."""
+
+    @abstractmethod
+    def moments(self, means: Float, variances: Float, exponents: Int) -> Float:
+        """E z^e of one mixture for exponents (n, k), of shape (n, r)."""
+
+    @abstractmethod
+    def slopes(self, means: Float, variances: Float, exponents: Int) -> Float:
+        """Derivatives of `moments` by (μ, v), of shape (n, 2k, r)."""
+
+    @abstractmethod
+    def scores(self, means: Float, variances: Float) -> Float:
+        """∂ log p(z) / ∂ (μ, v) as linear functions of (z, z², 1), of shape (…, 2k, 2k + 1)."""
+
+    @abstractmethod
+    def sample(self, means: Float, variances: Float, n: int, rng: np.random.Generator) -> Float:
+        """Features (n, k) drawn from the law with means (k,) and variances (k,)."""
+
+    @abstractmethod
+    def positive(self, means: Float, variances: Float) -> tuple[Float, Float]:
+        """Numbers that are positive in every law of this kind, (r, n), by (μ, v), (r, n, 2k)."""
+
+    @abstractmethod
+    def with_positive(self, values: Float, means: Float, variances: Float) -> tuple[Float, Float]:
+        """Means and variances where these numbers are others."""
+
+    @abstractmethod
+    def quadrature(
+        self, place: int, means: Float, variances: Float, degree: int
+    ) -> tuple[Float, Float]:
+        """Values of one feature and weights, (r, n) each, exact for polynomials of this degree."""
+
+    @abstractmethod
+    def is_new(self, exponents: Int) -> NDArray[np.bool_]:
+        """Which monomials (n, k) are no linear combination of lower ones, of shape (n,)."""
+
+    def base_measure(self, values: Float) -> Float:
+        """What the log-density of features (k, n) has beside its linear function of T; (n,)."""
+        return np.zeros(values.shape[1:])
+
+
+class Stack(NamedTuple):
+    """Laws of one kind as one law, and the features of each, of shape (n, k)."""
+
+    law: Law
+    features: Int
+
+
+def stacks_of(laws: Sequence[Law]) -> tuple[Stack, ...]:
+    """Laws by kind: one call for many columns."""
+    kinds: dict[tuple[object, ...], list[Law]] = {}
+    for law in laws:
+        kinds.setdefault(law.kind, []).append(law)
+    return tuple(
+        Stack(type(own[0]).stacked(own), np.array([law.features for law in own]))
+        for own in kinds.values()
+    )
+
+
+def first(values: Float) -> Any:
+    """The number of the first feature; one for each law of a stack."""
+    found = values[..., 0]
+    return float(found) if np.ndim(found) == 0 else found
+
+
+def padded(table: Float, k: int) -> Float:
+    """Linear functions of (z, 1), (…, k + 1), as those of (z, z², 1), (…, 2k + 1)."""
+    zeros = np.zeros((*table.shape[:-1], k))
+    return np.concatenate([table[..., :k], zeros, table[..., k:]], axis=-1)

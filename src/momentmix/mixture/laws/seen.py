@@ -1,0 +1,441 @@
+"""A number or a count that may be missing: its value where it is seen, and whether it is.
+
+| symbol | name here |
+|---|---|
+| u = (value − center) · seen, s = seen | the two features |
+| u_0, s_0: both where the cell is missing; s_1: s where it is seen | ``missing``, ``seen`` |
+| q: probability of being seen | |
+| the value's law within u | ``value`` |
+| E u^a s^b = (1 − q) u_0^a s_0^b + q s_1^b E value^a | ``moments`` |
+
+The parameters are (E u, E s) and, for a Gaussian value, Var u: functions of q, the value's mean and
+its variance, and these of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.polynomial.hermite_e import hermegauss
+from numpy.typing import NDArray
+
+from momentmix._typing import Float, Int
+from momentmix.mixture.laws.finite import LEAST_PROBABILITY, Finite
+from momentmix.mixture.laws.law import PSEUDO_ROWS, Law, Prior, first
+from momentmix.mixture.laws.poisson import Poisson
+
+_LEAST_VARIANCE = 1e-6  # of a value, in units of its variance over all rows
+_FEWEST_SEEN = 1e-6  # rows; with fewer a component knows nothing of the value
+
+
+class _Value(NamedTuple):
+    """Probability of being seen (…,), and mean and variance of the value, (…, 1) each."""
+
+    q: Float
+    mean: Float
+    variance: Float
+
+
+@dataclass(frozen=True)
+class GaussianValue(Law):
+    """One Gaussian feature with a variance of its own: the value of `Seen`.
+
+    Parameters
+    ----------
+    features : tuple of one int
+    unit : float
+        Of the feature, in the units of the data, which the density is that of.
+    """
+
+    unit: float = 1.0
+
+    @property
+    def free(self) -> tuple[bool, ...]:
+        """The variance is a parameter."""
+        return (True,)
+
+    @classmethod
+    def stacked(cls, laws: Sequence[GaussianValue]) -> GaussianValue:
+        """Several laws as one."""
+        unit: Any = np.array([law.unit for law in laws])
+        return cls(laws[0].features, unit)
+
+    def rescaled(self, shift: Float, scale: Float) -> Self:
+        """The law of (z − shift) / scale."""
+        return replace(self, unit=self.unit * first(scale))
+
+    def without(self, place: int, value: float) -> Law | None:
+        """Nothing is left of a constant feature."""
+        return None
+
+    def completed(self, means: Float, variances: Float) -> tuple[Float, Float]:
+        """All are allowed."""
+        return means, variances
+
+    def coefficients(self, means: Float, variances: Float) -> Float:
+        """The log-density as a linear function of (z, z², 1)."""
+        m, v = means[..., 0], variances[..., 0]
+        constant = -0.5 * (m**2 / v + np.log(2 * np.pi * v)) - np.log(self.unit)
+        return np.stack([m / v, -0.5 / v, constant], axis=-1)
+
+    def m_step(
+        self, counts: Float, sums: Float, squares: Float, prior: Prior
+    ) -> tuple[Float, Float]:
+        """Most probable mean and variance of standardized values."""
+        divisor = np.maximum(counts, _FEWEST_SEEN)
+        means = sums / divisor
+        return means, prior.variances(divisor, squares - divisor * means**2, _LEAST_VARIANCE)
+
+    def log_prior(self, means: Float, variances: Float, prior: Prior) -> Float:
+        """That of the variances of standardized values."""
+        return prior.log_terms(variances)[..., 0]
+
+    def prior_slopes(self, means: Float, variances: Float, prior: Prior) -> tuple[Float, Float]:
+        """Slope of `log_prior` by (μ, v), and its curvature."""
+        v = variances[:, 0]
+        slope, curvature = np.zeros((len(v), 2)), np.zeros((len(v), 2, 2))
+        slope[:, 1] = prior.slope(v, 1.0) / v
+        curvature[:, 1, 1] = prior.curvature(v, 1.0) / v**2
+        return slope, curvature
+
+    def _powers(self, means: Float, variances: Float, highest: int) -> Float:
+        m, v = means[:, 0], variances[:, 0]
+        table = np.ones((highest + 1, len(m)))
+        for e in range(highest):
+            table[e + 1] = m * table[e] + (e * v * table[e - 1] if e else 0.0)
+        return table
+
+    def moments(self, means: Float, variances: Float, exponents: Int) -> Float:
+        """E z^e."""
+        return self._powers(means, variances, int(exponents.max(initial=0)))[exponents[:, 0]]
+
+    def slopes(self, means: Float, variances: Float, exponents: Int) -> Float:
+        """∂ E z^e / ∂ μ = e E z^(e−1), ∂ E z^e / ∂ v = e (e − 1) / 2 · E z^(e−2)."""
+        e = exponents[:, 0]
+        powers = self._powers(means, variances, int(e.max(initial=0)))
+        table = np.zeros((len(e), 2, len(means)))
+        table[:, 0] = e[:, None] * powers[np.maximum(e - 1, 0)]
+        table[:, 1] = (e * (e - 1) / 2)[:, None] * powers[np.maximum(e - 2, 0)]
+        return table
+
+    def scores(self, means: Float, variances: Float) -> Float:
+        """(z − μ) / v and ((z − μ)² / v − 1) / 2v."""
+        m, v = means[..., 0], variances[..., 0]
+        table = np.zeros((*m.shape, 2, 3))
+        table[..., 0, 0], table[..., 0, 2] = 1 / v, -m / v
+        table[..., 1, 0], table[..., 1, 1] = -m / v**2, 0.5 / v**2
+        table[..., 1, 2] = 0.5 * (m**2 / v - 1) / v
+        return table
+
+    def sample(self, means: Float, variances: Float, n: int, rng: np.random.Generator) -> Float:
+        """Features drawn from the law."""
+        return means + np.sqrt(variances) * rng.standard_normal((n, 1))
+
+    def positive(self, means: Float, variances: Float) -> tuple[Float, Float]:
+        """The variance."""
+        slopes = np.zeros((len(means), 1, 2))
+        slopes[:, 0, 1] = 1.0
+        return variances, slopes
+
+    def with_positive(self, values: Float, means: Float, variances: Float) -> tuple[Float, Float]:
+        """The same mean with another variance."""
+        return means, values
+
+    def quadrature(
+        self, place: int, means: Float, variances: Float, degree: int
+    ) -> tuple[Float, Float]:
+        """Gauss's points."""
+        points, weights = hermegauss(degree // 2 + 1)
+        values = means + np.sqrt(variances) * points
+        return values, np.broadcast_to(weights / weights.sum(), values.shape)
+
+    def is_new(self, exponents: Int) -> NDArray[np.bool_]:
+        """Every power says something of the law of the values."""
+        return np.ones(len(exponents), dtype=bool)
+
+
+@dataclass(frozen=True)
+class Seen(Law):
+    """Two features: a value that is u_0 where it is missing, and whether it is seen.
+
+    Parameters
+    ----------
+    features : tuple of two int
+    value : GaussianValue or Poisson
+        The law of the first feature where it is seen.
+    missing : tuple of two float
+        Both features where the cell is missing.
+    seen : float
+        The second feature where the cell is seen.
+    """
+
+    value: Law
+    missing: tuple[float, float] = (0.0, 0.0)
+    seen: float = 1.0
+
+    @classmethod
+    def gaussian(cls, features: tuple[int, ...]) -> Seen:
+        """A number that may be missing."""
+        return cls(features, GaussianValue(features[:1]))
+
+    @classmethod
+    def poisson(cls, features: tuple[int, ...]) -> Seen:
+        """A count that may be missing."""
+        return cls(features, Poisson(features[:1]))
+
+    @property
+    def free(self) -> tuple[bool, ...]:
+        """The variance of a Gaussian value is a parameter."""
+        return (*self.value.free, False)
+
+    @property
+    def n_values(self) -> int:
+        """The second feature may be the same in all components."""
+        return 1
+
+    @property
+    def has_base_measure(self) -> bool:
+        """As the value has."""
+        return self.value.has_base_measure
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """With the same kind of value."""
+        return type(self), type(self.value)
+
+    @classmethod
+    def stacked(cls, laws: Sequence[Seen]) -> Seen:
+        """Several laws as one."""
+        missing: Any = tuple(np.array([law.missing for law in laws]).T)
+        seen: Any = np.array([law.seen for law in laws])
+        value = type(laws[0].value).stacked([law.value for law in laws])
+        return cls(laws[0].features, value, missing, seen)
+
+    def at(self, features: tuple[int, ...]) -> Self:
+        """The same law of features with other numbers."""
+        return replace(self, features=features, value=self.value.at(features[:1]))
+
+    def rescaled(self, shift: Float, scale: Float) -> Self:
+        """The law of (z − shift) / scale."""
+        both = (np.append(self.missing, self.seen) - shift[[0, 1, 1]]) / scale[[0, 1, 1]]
+        value, (u, s, seen) = self.value.rescaled(shift[:1], scale[:1]), both.tolist()
+        return replace(self, value=value, missing=(u, s), seen=seen)
+
+    def without(self, place: int, value: float) -> Law | None:
+        """The value alone where it is always seen; `seen` alone where the value is constant."""
+        if place == 1:
+            return None if isinstance(self.value, GaussianValue) else self.value
+        return Finite(self.features[1:], ((self.missing[1],), (self.seen,)), 1)
+
+    # -- parameters -----------------------------------------------------------------------------
+
+    def value_of(self, means: Float, variances: Float) -> _Value:
+        """Probability of being seen, mean and variance of the value; each within its bounds."""
+        (u0, s0), low = self.missing, LEAST_PROBABILITY
+        q = np.clip((means[..., 1] - s0) / (self.seen - s0), low, 1 - low)
+        mean = (means[..., 0] - (1 - q) * u0) / q
+        second = (variances[..., 0] + means[..., 0] ** 2 - (1 - q) * u0**2) / q
+        return _Value(q, mean[..., None], (second - mean**2)[..., None])
+
+    def features_of(self, value: _Value) -> tuple[Float, Float]:
+        """Means and variances of the two features, (…, 2) each."""
+        (u0, s0), q = self.missing, value.q
+        mean, variance = value.mean[..., 0], value.variance[..., 0]
+        first = (1 - q) * u0 + q * mean
+        spread = q * variance + q * (1 - q) * (mean - u0) ** 2
+        means = np.stack([first, s0 + q * (self.seen - s0)], axis=-1)
+        return means, np.stack([spread, q * (1 - q) * (self.seen - s0) ** 2], axis=-1)
+
+    @property
+    def overall(self) -> _Value:
+        """The value over all rows, whose standardized features have mean 0 and variance 1."""
+        found = self.value_of(np.zeros(2), np.ones(2))
+        return found._replace(variance=np.maximum(found.variance, _LEAST_VARIANCE))
+
+    def completed(self, means: Float, variances: Float) -> tuple[Float, Float]:
+        """The nearest means that the law allows, and the variances that belong to them."""
+        found = self.value_of(means, variances)
+        mean, variance = self.value.completed(found.mean, found.variance)
+        if self.value.free[0]:
+            variance = np.maximum(variance, _LEAST_VARIANCE * self.overall.variance)
+        return self.features_of(_Value(found.q, mean, variance))
+
+    def chain(self, means: Float, variances: Float) -> Float:
+        """∂ (mean, variance, q) of the value / ∂ (μ, v), of shape (…, 3, 4)."""
+        return self._chain(self.value_of(means, variances), means)
+
+    def _chain(self, found: _Value, means: Float) -> Float:
+        """∂ (mean, variance, q) of the value / ∂ (μ, v), of shape (…, 3, 4)."""
+        u0, s0 = self.missing
+        q, m, v = found.q, found.mean[..., 0], found.variance[..., 0]
+        table, by_q = np.zeros((*q.shape, 3, 4)), 1.0 / (self.seen - s0)
+        table[..., 0, 0], table[..., 0, 1] = 1 / q, by_q * (u0 - m) / q
+        table[..., 1, 0], table[..., 1, 2] = 2 * (means[..., 0] - m) / q, 1 / q
+        table[..., 1, 1] = by_q * ((u0**2 - v - m**2) - 2 * m * (u0 - m)) / q
+        table[..., 2, 1] = by_q
+        if not self.value.free[0]:
+            table[..., 1, :] = 0.0
+        return table
+
+    # -- densities ------------------------------------------------------------------------------
+
+    def _where_seen(self, table: Float) -> Float:
+        """Functions of (z, z², 1) of the value, (…, 3), times whether it is seen; (…, 5).
+
+        As functions of (u, s, u², s², 1): σ = (s − s_0) / (s_1 − s_0), σ u = u − (1 − σ) u_0.
+        """
+        u0, s0 = self.missing
+        result = np.zeros((*table.shape[:-1], 5))
+        result[..., 0], result[..., 2] = table[..., 0], table[..., 1]
+        # What multiplies σ, beside −u_0 and −u_0² where it is 0.
+        at_missing = table[..., 0] * u0 + table[..., 1] * u0**2
+        by_seen = table[..., 2] + at_missing
+        result[..., 1] = by_seen / (self.seen - s0)
+        result[..., 4] = -at_missing - by_seen * s0 / (self.seen - s0)
+        return result
+
+    def coefficients(self, means: Float, variances: Float) -> Float:
+        """The log-density as a linear function of (z, z², 1)."""
+        found = self.value_of(means, variances)
+        variance = np.maximum(found.variance, 1e-300)
+        own = self.value.coefficients(found.mean, variance)
+        rest = np.log1p(-found.q)
+        own[..., 2] += np.log(found.q) - rest
+        table = self._where_seen(own)
+        table[..., 4] += rest
+        return table
+
+    def m_step(
+        self, counts: Float, sums: Float, squares: Float, prior: Prior
+    ) -> tuple[Float, Float]:
+        """Most probable means and variances from the rows where the value is seen."""
+        (u0, s0), overall = self.missing, self.overall
+        n = counts[..., 0]
+        n_seen = np.clip((sums[..., 1] - n * s0) / (self.seen - s0), 0.0, n)
+        own_sums = sums[..., 0] - (n - n_seen) * u0
+        own_squares = squares[..., 0] - (n - n_seen) * u0**2
+        shift, scale = overall.mean, np.sqrt(overall.variance)
+        value = self.value.rescaled(shift, scale)
+        center, unit = shift[..., 0], scale[..., 0]
+        own_squares += n_seen * center**2 - 2 * center * own_sums
+        own_sums = (own_sums - n_seen * center) / unit
+        mean, variance = value.m_step(
+            n_seen[..., None], own_sums[..., None], (own_squares / unit**2)[..., None], prior
+        )
+        q = (n_seen + PSEUDO_ROWS * overall.q) / (n + PSEUDO_ROWS)
+        q = np.clip(q, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
+        return self.features_of(_Value(q, mean * scale + shift, variance * scale**2))
+
+    def _standard(self, found: _Value) -> tuple[Law, Float, Float]:
+        """The value's law, mean and variance in units of all rows."""
+        shift, scale = self.overall.mean, np.sqrt(self.overall.variance)
+        law = self.value.rescaled(shift, scale)
+        return law, (found.mean - shift) / scale, np.maximum(found.variance, 1e-300) / scale**2
+
+    def log_prior(self, means: Float, variances: Float, prior: Prior) -> Float:
+        """Beta for the probability of being seen, and that of the value."""
+        found, q = self.value_of(means, variances), self.overall.q
+        own = q * np.log(found.q) + (1 - q) * np.log1p(-found.q)
+        law, mean, variance = self._standard(found)
+        return np.asarray(PSEUDO_ROWS * own + law.log_prior(mean, variance, prior))
+
+    def prior_slopes(self, means: Float, variances: Float, prior: Prior) -> tuple[Float, Float]:
+        """Slope of `log_prior` by (μ, v), and its curvature."""
+        found, q = self.value_of(means, variances), float(self.overall.q)
+        law, mean, variance = self._standard(found)
+        own, own_curvature = law.prior_slopes(mean, variance, prior)
+        scale = np.sqrt(self.overall.variance[0])
+        units = np.array([1 / scale, 1 / scale**2])
+        slope, curvature = np.zeros((len(means), 3)), np.zeros((len(means), 3, 3))
+        slope[:, :2], curvature[:, :2, :2] = own * units, own_curvature * np.outer(units, units)
+        slope[:, 2] = PSEUDO_ROWS * (q / found.q - (1 - q) / (1 - found.q))
+        curvature[:, 2, 2] = PSEUDO_ROWS * (q / found.q**2 + (1 - q) / (1 - found.q) ** 2)
+        chain = self._chain(found, means)
+        turned = chain.swapaxes(-1, -2)
+        return (turned @ slope[..., None])[..., 0], turned @ curvature @ chain
+
+    # -- moments --------------------------------------------------------------------------------
+
+    def moments(self, means: Float, variances: Float, exponents: Int) -> Float:
+        """E u^a s^b."""
+        found = self.value_of(means, variances)
+        own = self.value.moments(found.mean, found.variance, exponents[:, :1])
+        missing = np.prod(np.array(self.missing) ** exponents, axis=1)[:, None]
+        seen = self.seen ** exponents[:, 1:]
+        return np.asarray((1 - found.q) * missing + found.q * seen * own)
+
+    def slopes(self, means: Float, variances: Float, exponents: Int) -> Float:
+        """Derivatives of `moments` by (μ, v)."""
+        found = self.value_of(means, variances)
+        own = self.value.moments(found.mean, found.variance, exponents[:, :1])
+        seen = self.seen ** exponents[:, 1:]
+        missing = np.prod(np.array(self.missing) ** exponents, axis=1)[:, None]
+        table = np.empty((len(exponents), 3, len(means)))
+        slopes = self.value.slopes(found.mean, found.variance, exponents[:, :1])
+        table[:, :2] = found.q * seen[:, None] * slopes
+        table[:, 2] = seen * own - missing
+        return np.asarray(np.einsum("nti,itp->npi", table, self._chain(found, means)))
+
+    def scores(self, means: Float, variances: Float) -> Float:
+        """∂ log p / ∂ (μ, v) as linear functions of (z, z², 1)."""
+        found = self.value_of(means, variances)
+        own = self._where_seen(self.value.scores(found.mean, found.variance))  # (…, 2, 5)
+        q = found.q
+        constant = np.zeros((*q.shape, 1, 3))
+        constant[..., 0, 2] = 1 / q + 1 / (1 - q)
+        by_seen = self._where_seen(constant)
+        by_seen[..., 0, 4] -= 1 / (1 - q)
+        table = np.concatenate([own, by_seen], axis=-2)
+        return np.asarray(self._chain(found, means).swapaxes(-1, -2) @ table)
+
+    def sample(self, means: Float, variances: Float, n: int, rng: np.random.Generator) -> Float:
+        """Features drawn from the law."""
+        found = self.value_of(means, variances)
+        is_seen = rng.random(n) < found.q
+        rows = np.tile(np.array(self.missing), (n, 1))
+        rows[is_seen, 1] = self.seen
+        values = self.value.sample(found.mean, found.variance, int(is_seen.sum()), rng)
+        rows[is_seen, 0] = values[:, 0]
+        return rows
+
+    def positive(self, means: Float, variances: Float) -> tuple[Float, Float]:
+        """Probabilities of being seen and of being missing, and what is positive in the value."""
+        found = self.value_of(means, variances)
+        chain = self._chain(found, means)
+        own, slopes = self.value.positive(found.mean, found.variance)
+        q = found.q[:, None]
+        by_seen = chain[:, 2:]
+        return np.hstack([q, 1 - q, own]), np.concatenate(
+            [by_seen, -by_seen, slopes @ chain[:, :2]], axis=1
+        )
+
+    def with_positive(self, values: Float, means: Float, variances: Float) -> tuple[Float, Float]:
+        """Means and variances where these numbers are others."""
+        found = self.value_of(means, variances)
+        mean, variance = self.value.with_positive(values[:, 2:], found.mean, found.variance)
+        q = np.maximum(values[:, :2], LEAST_PROBABILITY)
+        return self.completed(*self.features_of(_Value(q[:, 0] / q.sum(axis=1), mean, variance)))
+
+    def quadrature(
+        self, place: int, means: Float, variances: Float, degree: int
+    ) -> tuple[Float, Float]:
+        """Points of the value, and the one where it is missing."""
+        found = self.value_of(means, variances)
+        q, missing = found.q[:, None], np.full((len(means), 1), self.missing[place])
+        if place == 1:
+            return np.hstack([missing, np.full_like(missing, self.seen)]), np.hstack([1 - q, q])
+        points, weights = self.value.quadrature(0, found.mean, found.variance, degree)
+        return np.hstack([missing, points]), np.hstack([1 - q, q * weights])
+
+    def is_new(self, exponents: Int) -> NDArray[np.bool_]:
+        """Powers of the value, or whether it is seen: u s and s² are combinations of u, s and 1."""
+        by_value, by_seen = exponents.T
+        return np.asarray((by_seen == 0) | ((by_value == 0) & (by_seen == 1)))
+
+    def base_measure(self, values: Float) -> Float:
+        """That of the value where it is seen."""
+        is_seen = np.abs(values[1] - self.seen) < np.abs(values[1] - self.missing[1])
+        return np.where(is_seen, self.value.base_measure(values[:1]), 0.0)

@@ -1,0 +1,126 @@
+"""`Column`: one column of a table, its family, and the features that stand for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from momentmix.errors import InputError
+
+GAUSSIAN, BERNOULLI, CATEGORICAL, POISSON = "gaussian", "bernoulli", "categorical", "poisson"
+FAMILIES = (GAUSSIAN, BERNOULLI, CATEGORICAL, POISSON)
+Level = str | int  # bool is an int
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table.
+
+    Attributes
+    ----------
+    name : str or None
+    family : {"gaussian", "bernoulli", "categorical", "poisson"}
+    levels : tuple of str, int or bool
+        All values of a bernoulli or categorical column; empty for numbers.
+    has_missing : bool
+        Whether missing cells are modeled, so that the column has a feature ``seen``.
+    center : float
+        What is subtracted from the numbers of a gaussian column with missing cells.
+    """
+
+    name: str | None
+    family: str = GAUSSIAN
+    levels: tuple[Level, ...] = ()
+    has_missing: bool = False
+    center: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.family not in FAMILIES:
+            raise InputError(unknown_family(self.family, self.name))
+        wanted = {BERNOULLI: 2, CATEGORICAL: max(2, len(self.levels))}.get(self.family, 0)
+        if len(self.levels) != wanted or len(set(self.levels)) != wanted:
+            raise InputError(
+                f"a {self.family} column must have {wanted or 'no'} different levels; "
+                f"{self.name!a} has {list(self.levels)!a}."
+            )
+        if not (all(is_text(x) for x in self.levels) or all(is_whole(x) for x in self.levels)):
+            raise InputError(
+                f"levels must be all strings, or all integers or bools; {self.name!a} has "
+                f"{list(self.levels)!a}."
+            )
+        centered = self.family == GAUSSIAN and self.has_missing
+        if not isfinite(self.center) or (self.center and not centered):
+            raise InputError(
+                f"only gaussian columns with missing cells have a center; {self.name!a} has "
+                f"{self.center}."
+            )
+
+    @property
+    def n_values(self) -> int:
+        """Number of features without ``seen``."""
+        return max(1, len(self.levels) - 1)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return self.n_values + self.has_missing
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the feature is the number itself, without bounds."""
+        return self.family == GAUSSIAN and not self.has_missing
+
+    def feature_names(self, number: int) -> list[str]:
+        """Names of its features; `number` stands for a name that it does not have."""
+        name = str(number) if self.name is None else self.name
+        is_labeled = bool(self.levels) and self.levels != (0, 1)
+        names = [f"{name}={level}" for level in self.levels[1:]] if is_labeled else [name]
+        return names + [f"{name} seen"] * self.has_missing
+
+
+def unknown_family(family: object, column: object) -> str:
+    """The message for a family that does not exist."""
+    return (
+        f"families must be {', '.join(map(repr, FAMILIES))}, or a list of levels; column "
+        f"{column!a} has {family!a}."
+    )
+
+
+def is_text(level: object) -> bool:
+    """Whether a level is text."""
+    return isinstance(level, str)
+
+
+def is_whole(level: object) -> bool:
+    """Whether a level is an integer or a bool, as JSON has them."""
+    return type(level) in (int, bool)
+
+
+def plain_level(level: Any) -> Any:
+    """NumPy scalars and whole floats as Python's integers, bools and strings."""
+    level = level.item() if isinstance(level, np.generic) else level
+    if isinstance(level, float) and level.is_integer():
+        return int(level)
+    return str(level) if isinstance(level, str) else level
+
+
+def number_of(column: object, names: Sequence[str] | None, n_columns: int, problem: str) -> int:
+    """Number of a column that is given by number or name; `problem` begins the message."""
+    if isinstance(column, str):
+        if names is not None and column in names:
+            return list(names).index(column)
+        known = "the columns have no names" if names is None else f"there are {_listed(names)}"
+        raise InputError(f"{problem}: {column!a}; {known}.")
+    if not isinstance(column, bool) and hasattr(column, "__index__"):
+        number = column.__index__()
+        if 0 <= number < n_columns:
+            return int(number)
+    raise InputError(f"{problem}: {column!a}; give a name, or a number from 0 to {n_columns - 1}.")
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(ascii, names[:8])) + (", …" if len(names) > 8 else "")

@@ -1,0 +1,218 @@
+"""Columns of cells → features, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix._typing import Array, Float, Int
+from momentmix.errors import InputError, InputTypeError
+from momentmix.rows.names import column_label
+from momentmix.rows.validation import LARGEST_VALUE, in_range
+from momentmix.schema.cells import Cells, CellTable
+from momentmix.schema.column import POISSON, Column
+
+_BLOCK = 2048  # rows at a time: they and their features stay in the processor's cache
+_LARGEST_COUNT = 2.0**53  # float64 holds all integers up to it
+_UNKNOWN = -2  # the code of a label that is no level
+
+
+class Encoded(NamedTuple):
+    """Features, and which cells are missing in columns that have no ``seen``.
+
+    Attributes
+    ----------
+    features : array of shape (n_rows, n_features)
+        0 where a cell is missing.
+    left_out : array of bool of shape (n_rows, n_columns), or None
+        None if there are no such cells.
+    """
+
+    features: Float
+    left_out: NDArray[np.bool_] | None
+
+
+# -- cells → features -------------------------------------------------------------------------
+
+
+def encode_cells(columns: Sequence[Column], table: CellTable) -> Encoded:
+    """The features of a table; values outside the range of their family are an error."""
+    known = [column.name for column in columns if column.name is not None]
+    names = tuple(known) or None
+    sources = [
+        _checked(column, cells, column_label(i, names))
+        for i, (column, cells) in enumerate(zip(columns, table.columns, strict=True))
+    ]
+    starts = np.cumsum([0] + [column.n_features for column in columns]).tolist()
+    features = np.empty((table.n_rows, starts[-1]))
+    for first in range(0, table.n_rows, _BLOCK):
+        rows = slice(first, first + _BLOCK)
+        for column, source, start in zip(columns, sources, starts[:-1], strict=True):
+            _fill(column, source[rows], features[rows, start : start + column.n_features])
+    if in_range(features):
+        return Encoded(features, None)
+    left_out = np.isnan(features[:, starts[:-1]])
+    features[np.isnan(features)] = 0.0
+    if not in_range(features):
+        raise _too_large(features, columns, names)
+    return Encoded(features, left_out if left_out.any() else None)
+
+
+def _fill(column: Column, source: Array, target: Float) -> None:
+    """Features of some rows; NaN in the first one where a cell is missing without ``seen``."""
+    if column.levels:
+        for k in range(1, len(column.levels)):
+            target[:, k - 1] = source == k
+        seen = source >= 0
+    else:
+        np.subtract(source, column.center, out=target[:, 0], dtype=np.float64)
+        if not column.has_missing:
+            return
+        seen = np.equal(source, source)
+    if column.has_missing:
+        np.copyto(target[:, 0], 0.0, where=~seen)
+        target[:, -1] = seen
+    elif not seen.all():
+        np.copyto(target[:, 0], np.nan, where=~seen)
+
+
+def _checked(column: Column, cells: Cells, label: str) -> Array:
+    """The numbers of a column, or the codes of its levels."""
+    if column.levels:
+        return _level_codes(column.levels, cells, label)
+    numbers = _numbers(column, cells, label)
+    if column.family == POISSON:
+        check_counts(numbers, label)
+    return numbers
+
+
+def _numbers(column: Column, cells: Cells, label: str) -> Array:
+    """The cells as numbers."""
+    if cells.labels is None:
+        return cells.values
+    if any(isinstance(name, str) or not np.isscalar(name) for name in cells.labels):
+        row = int(np.argmax(cells.values >= 0))
+        raise InputTypeError(
+            f"a {column.family} column must hold numbers; row {row}, {label}, holds "
+            f"{cells.text(row)}. Convert the column, or pass families={{{_key(column, label)}: "
+            "'categorical'}."
+        )
+    return np.array([*cells.labels, np.nan], dtype=np.float64)[cells.values]
+
+
+def _key(column: Column, label: str) -> str:
+    """The key of a column in `families`, as messages print it."""
+    return label.split()[1] if column.name is None else ascii(column.name)
+
+
+def check_counts(numbers: Array, label: str) -> None:
+    """Raise unless all numbers are missing or counts."""
+    with np.errstate(invalid="ignore"):
+        wrong = (numbers < 0) | (numbers > _LARGEST_COUNT)
+        if numbers.dtype.kind == "f":
+            wrong |= (numbers != np.floor(numbers)) & ~np.isnan(numbers)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise InputError(
+            f"counts must be integers from 0 to 2^53; row {row}, {label}, is {numbers[row]:.17g}. "
+            "Correct the cell, or take the column as 'gaussian' in families."
+        )
+
+
+def _level_codes(levels: tuple[Any, ...], cells: Cells, label: str) -> Int:
+    """The number of the level of each cell, −1 where it is missing."""
+    if cells.labels is not None:
+        places = {level: i for i, level in enumerate(levels)}
+        known = [places.get(name, _UNKNOWN) for name in cells.labels]
+        codes = np.array([*known, -1], dtype=np.int64)[cells.values]
+    elif isinstance(levels[0], str):
+        codes = np.where(cells.missing(), -1, _UNKNOWN)
+    else:
+        order = np.argsort(levels)
+        ascending = np.array(levels, dtype=np.float64)[order]
+        nearest = np.searchsorted(ascending, cells.values).clip(max=len(levels) - 1)
+        codes = np.where(ascending[nearest] == cells.values, order[nearest], _UNKNOWN)
+        codes[cells.missing()] = -1
+    if (codes == _UNKNOWN).any():
+        row = int(np.argmax(codes == _UNKNOWN))
+        raise InputError(
+            f"{label} must hold its levels, {_listed(levels)}; row {row} is {cells.text(row)}. "
+            "Correct the cell or set it to missing; or give all levels of the column from the "
+            "start, in families."
+        )
+    return codes
+
+
+def _listed(levels: Sequence[Any]) -> str:
+    return ", ".join(map(ascii, levels[:8])) + (", …" if len(levels) > 8 else "")
+
+
+def _too_large(
+    features: Float, columns: Sequence[Column], names: tuple[str, ...] | None
+) -> InputError:
+    """The error for an infinite number, or one that is too large."""
+    row, feature = (int(i) for i in np.argwhere(~(np.abs(features) <= LARGEST_VALUE))[0])
+    number = np.repeat(np.arange(len(columns)), [c.n_features for c in columns])[feature]
+    place = f"row {row}, {column_label(int(number), names)}"
+    if np.isinf(features[row, feature]):
+        return InputError(
+            f"rows must be finite; {place} is {features[row, feature]}. Set the cell to missing "
+            "(NaN) if that is what it stands for, or drop the row."
+        )
+    return InputError(
+        f"rows must stay below 2^1000 ≈ 1.07e301 in size; {place} is "
+        f"{features[row, feature]:.6g}. Rescale the column, or set the cell to missing."
+    )
+
+
+def missing_cell(left_out: NDArray[np.bool_], names: tuple[str, ...] | None) -> InputError:
+    """The error for the first cell that is missing where none may be."""
+    row, column = (int(i) for i in np.argwhere(left_out)[0])
+    return InputError(
+        f"rows must not hold missing values (NaN, None, masked cells); row {row}, "
+        f"{column_label(column, names)}, is missing. Pass missing='model' to mm.summarize or "
+        "mm.fit, so that missing cells are part of the model, or missing='drop' to leave such "
+        "rows out."
+    )
+
+
+# -- features → cells -------------------------------------------------------------------------
+
+
+def decode_columns(columns: Sequence[Column], features: Float) -> list[Array]:
+    """The columns that features stand for, each as an array of its own type."""
+    decoded, start = [], 0
+    for column in columns:
+        part = features[:, start : start + column.n_features]
+        decoded.append(_decoded(column, part))
+        start += column.n_features
+    return decoded
+
+
+def _decoded(column: Column, part: Float) -> Array:
+    seen = part[:, -1] > 0.5 if column.has_missing else np.ones(len(part), dtype=bool)
+    if not column.levels:
+        return np.where(seen, part[:, 0] + column.center, np.nan)
+    indicators = part[:, : column.n_values]
+    codes = np.where(indicators.max(axis=1) > 0.5, indicators.argmax(axis=1) + 1, 0)
+    if all(type(level) is int for level in column.levels):
+        numbers = np.array(column.levels)[codes]
+        return numbers if seen.all() else np.where(seen, numbers, np.nan)
+    labels = np.array(column.levels, dtype=object)[codes]
+    labels[~seen] = None
+    is_bool = isinstance(column.levels[0], bool) and seen.all()
+    return labels.astype(bool) if is_bool else labels
+
+
+def as_table(columns: list[Array], names: tuple[str, ...] | None) -> Any:
+    """Columns as a dict by name, or as one array where they have no names."""
+    if names is not None:
+        return dict(zip(names, columns, strict=True))
+    kind = object if any(column.dtype == object for column in columns) else np.float64
+    table = np.empty((len(columns[0]), len(columns)), dtype=kind)
+    for i, column in enumerate(columns):
+        table[:, i] = column
+    return table

@@ -1,0 +1,227 @@
+"""`Schema`: the columns of a table and the numeric features that stand for them, as a value.
+
+| family of a column | features |
+|---|---|
+| gaussian | the number |
+| bernoulli | indicator of the second level |
+| categorical, K levels | K − 1 indicators, of levels[1:] |
+| poisson | the number |
+| any of these with missing cells | (value − center)·seen or indicator·seen, then seen |
+
+The center is 0 for all families but the gaussian one. It has few digits, so that changes of it are
+exact; it keeps the numbers near 0 where a cell is missing, as far as their scale goes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from momentmix import json_fields as fields
+from momentmix._typing import Float
+from momentmix.errors import InputError
+from momentmix.json_fields import Fields
+from momentmix.schema.cells import read_cells
+from momentmix.schema.column import Column, Level, is_text, is_whole, number_of
+from momentmix.schema.encoding import (
+    Encoded,
+    as_table,
+    decode_columns,
+    encode_cells,
+    missing_cell,
+)
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The columns of a table, and how they become features.
+
+    Equal if all columns are; True and 1 are the same level.
+
+    Examples
+    --------
+    >>> plan = Column("plan", "categorical", ("basic", "gold", "silver"))
+    >>> schema = Schema((Column("age", has_missing=True, center=32.0), plan))
+    >>> schema.feature_names
+    ('age', 'age seen', 'plan=gold', 'plan=silver')
+    >>> schema.features_of("plan"), schema.column_of, schema.value_features
+    (range(2, 4), (0, 0, 1, 1), (0, 2, 3))
+    """
+
+    columns: tuple[Column, ...]
+
+    def __post_init__(self) -> None:
+        if not self.columns:
+            raise InputError("a schema must have at least one column.")
+        names = [column.name for column in self.columns]
+        if None in names and any(name is not None for name in names):
+            raise InputError("all columns of a schema must have a name, or none.")
+        repeated = [name for name, n in Counter(self.feature_names).items() if n > 1]
+        if repeated:
+            raise InputError(
+                f"features must have different names; {', '.join(map(ascii, repeated[:5]))} "
+                "stands for several of them. Rename columns: the features of a column are named "
+                "after it and its levels, 'plan=gold' or 'age seen'."
+            )
+
+    # -- columns and features -----------------------------------------------------------------
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+        return len(self.columns)
+
+    @cached_property
+    def n_features(self) -> int:
+        """Number of features."""
+        return sum(column.n_features for column in self.columns)
+
+    @cached_property
+    def column_names(self) -> tuple[str, ...] | None:
+        """Names of the columns, or None."""
+        names = [column.name for column in self.columns if column.name is not None]
+        return tuple(names) or None
+
+    @cached_property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the features, by the numbers of columns that have no names."""
+        numbered = enumerate(self.columns)
+        return tuple(name for i, column in numbered for name in column.feature_names(i))
+
+    @cached_property
+    def _starts(self) -> tuple[int, ...]:
+        starts = [0]
+        for column in self.columns:
+            starts.append(starts[-1] + column.n_features)
+        return tuple(starts)
+
+    def number_of(self, column: int | str) -> int:
+        """Number of a column that is given by number or name."""
+        return number_of(column, self.column_names, self.n_columns, "there is no such column")
+
+    def features_of(self, column: int | str) -> range:
+        """Numbers of the features of a column."""
+        i = self.number_of(column)
+        return range(self._starts[i], self._starts[i + 1])
+
+    def values_of(self, column: int | str) -> range:
+        """Numbers of the features of a column, without ``seen``."""
+        i = self.number_of(column)
+        return range(self._starts[i], self._starts[i] + self.columns[i].n_values)
+
+    def seen_of(self, column: int | str) -> int | None:
+        """Number of the feature ``seen`` of a column; None if it has none."""
+        i = self.number_of(column)
+        return self._starts[i + 1] - 1 if self.columns[i].has_missing else None
+
+    @cached_property
+    def column_of(self) -> tuple[int, ...]:
+        """Number of the column of each feature."""
+        return tuple(i for i, column in enumerate(self.columns) for _ in range(column.n_features))
+
+    @cached_property
+    def value_features(self) -> tuple[int, ...]:
+        """Numbers of the features that are values, not ``seen``."""
+        return tuple(j for i in range(self.n_columns) for j in self.values_of(i))
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the features are the columns: numbers without missing cells."""
+        return all(column.is_plain for column in self.columns)
+
+    def with_column(self, number: int, **changes: Any) -> Schema:
+        """The schema with one column changed."""
+        column = replace(self.columns[number], **changes)
+        return Schema((*self.columns[:number], column, *self.columns[number + 1 :]))
+
+    # -- rows ---------------------------------------------------------------------------------
+
+    def encode(self, rows: Any) -> Float:
+        """Rows as features, of shape (n_rows, n_features).
+
+        Parameters
+        ----------
+        rows : array, data frame, Arrow table, list of rows, or dict of columns
+            The columns of frames and dicts are matched by name, in any order.
+
+        Raises
+        ------
+        InputError
+            Where a value is outside the range of its family, a level was never seen, or a cell is
+            missing in a column that has no ``seen``.
+        """
+        encoded = self.encode_for_prediction(rows)
+        if encoded.left_out is not None:
+            raise missing_cell(encoded.left_out, self.column_names)
+        return encoded.features
+
+    def encode_for_prediction(self, rows: Any) -> Encoded:
+        """Rows as features, and which cells are to be left out of the density.
+
+        Returns
+        -------
+        Encoded
+            ``features`` of shape (n_rows, n_features), and ``left_out`` of shape (n_rows,
+            n_columns):
+            Cells that are missing in columns that have no ``seen``; their features are 0. None if
+            there are none.
+        """
+        table = read_cells(rows, self.column_names, self.n_columns)
+        return encode_cells(self.columns, table)
+
+    def decode(self, features: Any) -> Any:
+        """Features as the columns that they stand for.
+
+        Returns
+        -------
+        dict of arrays by name, or array of shape (n_rows, n_columns) where columns have no names
+            Levels as labels; NaN for a missing number, None for a missing label.
+        """
+        array = np.asarray(features, dtype=np.float64)
+        if array.ndim != 2 or array.shape[1] != self.n_features:
+            raise InputError(
+                f"features must have shape (n_rows, {self.n_features}); got {array.shape}."
+            )
+        return as_table(decode_columns(self.columns, array), self.column_names)
+
+    # -- files --------------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """The schema in plain JSON."""
+        return _FIELDS.encode(self)
+
+    @classmethod
+    def from_dict(cls, document: Any, place: str = "schema") -> Schema:
+        """The schema of `to_dict`; ValueError where it is none."""
+        schema: Schema = _FIELDS(document, place)
+        return schema
+
+
+def _level(value: Any, place: str) -> Level:
+    if not (is_text(value) or is_whole(value)):
+        raise ValueError(f"{place} must hold strings, integers or true and false")
+    level: Level = value
+    return level
+
+
+def _built_column(values: dict[str, Any]) -> Column:
+    return Column(**{**values, "levels": tuple(values["levels"])})
+
+
+_COLUMN = Fields(
+    _built_column,
+    {
+        "name": fields.optional(fields.text),
+        "family": fields.text,
+        "levels": fields.list_of(_level),
+        "has_missing": fields.boolean,
+        "center": fields.number(),
+    },
+)
+_FIELDS = Fields(
+    lambda values: Schema(tuple(values["columns"])), {"columns": fields.list_of(_COLUMN)}
+)

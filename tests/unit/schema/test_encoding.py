@@ -1,0 +1,345 @@
+"""Tables of every kind → features and back; values outside their family."""
+
+import sys
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from momentmix.errors import InputError, InputTypeError, PrecisionWarning
+from momentmix.schema.building import encode_table, schema_from, short_mean
+from momentmix.schema.column import Column
+from momentmix.schema.schema import Schema
+
+COLUMNS = {
+    "age": [31.0, None, 40.0, 33.0],
+    "plan": ["gold", "basic", None, "silver"],
+    "smoker": [True, False, None, False],
+    "visits": [0, 3, None, 2],
+    "height": [1.5, 1.75, 2.0, 1.0],
+}
+FAMILIES = {"plan": "categorical", "smoker": "bernoulli", "visits": "poisson"}
+BY_NUMBER = {1: "categorical", 2: "bernoulli", 3: "poisson"}
+EXPECTED = np.array(
+    [
+        [-3, 1, 1, 0, 1, 1, 1, 0, 1, 1.5],
+        [0, 0, 0, 0, 1, 0, 1, 3, 1, 1.75],
+        [6, 1, 0, 0, 0, 0, 0, 0, 0, 2.0],
+        [-1, 1, 0, 1, 1, 0, 1, 2, 1, 1.0],
+    ]
+)
+ROWS = [list(row) for row in zip(*COLUMNS.values(), strict=True)]
+CATEGORY = pd.CategoricalDtype(["basic", "gold", "silver"])
+TABLES = {
+    "dict": COLUMNS,
+    "dict of arrays": {k: np.array(v, dtype=object) for k, v in COLUMNS.items()},
+    "pandas": pd.DataFrame(COLUMNS),
+    "pandas objects": pd.DataFrame(COLUMNS, dtype=object),
+    "pandas nullable": pd.DataFrame(COLUMNS).convert_dtypes(),
+    "pandas category": pd.DataFrame(COLUMNS).astype({"plan": CATEGORY}),
+    "polars": pl.DataFrame(COLUMNS),
+    "polars enum": pl.DataFrame(COLUMNS).with_columns(
+        pl.col("plan").cast(pl.Enum(["basic", "gold", "silver"]))
+    ),
+    "polars category": pl.DataFrame(COLUMNS).with_columns(pl.col("plan").cast(pl.Categorical)),
+    "arrow": pa.table(COLUMNS),
+    "arrow chunks": pa.concat_tables([pa.table(COLUMNS)[:1], pa.table(COLUMNS)[1:]]),
+    "arrow dictionary": pa.table(
+        {**COLUMNS, "plan": pa.array(COLUMNS["plan"]).dictionary_encode()}
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_named_tables(kind):
+    schema, features, kept = encode_table(TABLES[kind], FAMILIES, "model")
+    assert schema.columns == (
+        Column("age", has_missing=True, center=34.0),
+        Column("plan", "categorical", ("basic", "gold", "silver"), has_missing=True),
+        Column("smoker", "bernoulli", (False, True), has_missing=True),
+        Column("visits", "poisson", has_missing=True),
+        Column("height"),
+    )
+    assert kept is None
+    assert features.tolist() == EXPECTED.tolist()
+    assert schema.encode(TABLES[kind]).tolist() == EXPECTED.tolist()
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_columns_are_matched_by_name(kind):
+    schema, table = schema_from(COLUMNS, FAMILIES, "model"), TABLES[kind]
+    order = ["visits", "height", "plan", "age", "smoker"]
+    if kind.startswith("dict"):
+        table = {name: table[name] for name in order}
+    elif kind.startswith("arrow"):
+        table = table.select(order)
+    else:
+        table = table[order]
+    assert schema.encode(table).tolist() == EXPECTED.tolist()
+
+
+@pytest.mark.parametrize("rows", [ROWS, np.array(ROWS, dtype=object), tuple(map(tuple, ROWS))])
+def test_rows_without_names(rows):
+    schema, features, _ = encode_table(rows, BY_NUMBER, "model")
+    assert schema.column_names is None
+    assert features.tolist() == EXPECTED.tolist()
+    named = schema_from(COLUMNS, FAMILIES, "model")
+    assert named.encode(rows).tolist() == EXPECTED.tolist()  # by position
+
+
+def test_without_a_data_frame_library(monkeypatch):
+    for name in ("pandas", "pyarrow", "polars"):
+        monkeypatch.delitem(sys.modules, name)
+    assert encode_table(ROWS, BY_NUMBER, "model").features.tolist() == EXPECTED.tolist()
+    words = np.array([["b"], ["a"], ["b"]])
+    assert encode_table(words, {0: "categorical"}).features.ravel().tolist() == [1.0, 0.0, 1.0]
+
+
+@pytest.mark.parametrize("missing", [np.nan, None, pd.NA, pd.NaT, np.datetime64("NaT")])
+def test_what_counts_as_missing(missing):
+    table = {"x": np.array([1.0, missing, 3.0], dtype=object)}
+    assert encode_table(table, None, "model").features[:, 1].tolist() == [1.0, 0.0, 1.0]
+    words = {"x": np.array(["a", missing, "b"], dtype=object)}
+    assert encode_table(words, {"x": "categorical"}, "model").features.tolist() == [
+        [0.0, 1.0],
+        [0.0, 0.0],
+        [1.0, 1.0],
+    ]
+
+
+def test_masked_cells_are_missing():
+    rows = np.ma.masked_array([[1, 2], [3, 4], [5, 6]], [[0, 0], [1, 0], [0, 0]])
+    assert encode_table(rows, None, "model").features[:, 1].tolist() == [1.0, 0.0, 1.0]
+
+
+def test_levels():
+    def levels(column, family="categorical"):
+        return schema_from({"x": column}, {"x": family}).columns[0].levels
+
+    assert levels([3, 1, 2, 1]) == (1, 2, 3)
+    assert levels([3.0, 1.0]) == (1, 3)
+    assert levels(np.array([True, False])) == (False, True)
+    assert levels(["b", "a"]) == ("a", "b")
+    ordered = pd.CategoricalDtype(["low", "high", "never"], ordered=True)
+    assert levels(pd.Series(["high", "low"], dtype=ordered)) == ("low", "high", "never")
+    unordered = pd.CategoricalDtype(["low", "high", "never"])
+    assert levels(pd.Series(["high", "low"], dtype=unordered)) == ("high", "low", "never")
+    assert levels(pl.Series(["x", "b"], dtype=pl.Enum(["x", "b", "a"]))) == ("x", "b", "a")
+    assert levels(["b"], ["b", "a"]) == ("b", "a")
+    assert levels(["b"], np.array(["b", "a"])) == ("b", "a")
+    assert levels([1, 1], "bernoulli") == (0, 1)
+    assert levels([2, 1], "bernoulli") == (1, 2)
+    assert levels(["no", "yes"], "bernoulli") == ("no", "yes")
+
+
+def test_numbers_of_any_kind():
+    column = [Decimal("1.5"), 2, np.float32(0.25)]
+    assert encode_table({"x": column}).features.ravel().tolist() == [1.5, 2.0, 0.25]
+    category = pd.Series([1.5, 2.5, None]).astype("category")
+    assert encode_table({"x": category}, None, "drop").features.ravel().tolist() == [1.5, 2.5]
+    with pytest.warns(PrecisionWarning, match="beyond 2"):
+        encode_table(np.array([[2**60]]))
+
+
+def test_drop_leaves_rows_out():
+    schema, features, kept = encode_table(COLUMNS, FAMILIES, "drop")
+    assert kept.tolist() == [True, False, False, True]
+    assert not any(column.has_missing for column in schema.columns)
+    assert features[:, -1].tolist() == [1.5, 1.0]
+    assert encode_table(COLUMNS, FAMILIES, "drop").n_dropped == 2
+    with pytest.raises(InputError, match="leaves none"):
+        encode_table([[1.0, np.nan], [np.nan, 2.0]], None, "drop")
+
+
+def test_for_prediction_cells_may_be_missing():
+    schema = schema_from(
+        {"age": [1.0, None, 2.0], "plan": list("aba")}, {"plan": "categorical"}, "model"
+    )
+    new = {"age": [None, 1.5], "plan": ["b", None]}
+    features, left_out = schema.encode_for_prediction(new)
+    assert left_out.tolist() == [[False, False], [False, True]]  # age has a feature for that
+    assert features[:, 1:].tolist() == [[0.0, 1.0], [1.0, 0.0]]
+    assert schema.encode_for_prediction({"age": [1.0], "plan": ["a"]}).left_out is None
+    with pytest.raises(
+        InputError, match=r"row 1, column 1 \('plan'\), is missing.*missing='model'"
+    ):
+        schema.encode(new)
+
+
+# -- values outside their family --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("column", "family", "problem"),
+    [
+        (
+            [0, 1, 2],
+            "bernoulli",
+            r"two levels; column 0 \('x'\) has 3: .*row 2 is 2\..*categorical",
+        ),
+        (["a", "c", "b"], "bernoulli", r"beside 'a' and 'b', row 1 is 'c'"),
+        (["a", "a"], "bernoulli", "one level only.*give all levels"),
+        (["a", None], "categorical", "one level only"),
+        ([0.5, 1.0], "categorical", "strings, integers or bools.*0.5"),
+        ([0, -1], "poisson", r"integers from 0.*row 1, column 0 \('x'\), is -1\..*gaussian"),
+        ([0, 1.5], "poisson", r"row 1, column 0 \('x'\), is 1\.5"),
+        ([0, np.inf], "poisson", r"row 1, column 0 \('x'\), is inf"),
+        ([0.0, np.inf], "gaussian", r"must be finite; row 1, column 0 \('x'\) is inf"),
+        ([0.0, 1e305], "gaussian", r"below 2\^1000"),
+        ([0.0, None], "gaussian", r"row 1, column 0 \('x'\), is missing.*missing='drop'"),
+        ([None, None], "gaussian", "no cell that is not missing"),
+        ([1.0, 2.0], "gamma", "families must be 'gaussian'.*'gamma'"),
+        (["a", "b"], ["a", "a"], "different levels, at least two"),
+        (["a", "b"], ["a"], "different levels, at least two"),
+        (["a", "b"], ["a", "c"], r"its levels, 'a', 'c'; row 1 is 'b'.*families"),
+        ([1, 2], ["a", "c"], r"its levels, 'a', 'c'; row 0 is 1"),
+        (["a", "b"], [1, 2], r"its levels, 1, 2; row 0 is 'a'"),
+        ([str(i) for i in range(2000)], "categorical", "2000 levels"),
+    ],
+)
+def test_bad_columns(column, family, problem):
+    with pytest.raises(InputError, match=problem):
+        encode_table({"x": column}, {"x": family})
+
+
+@pytest.mark.parametrize(
+    ("column", "problem"),
+    [
+        (["a", "b"], r"must hold numbers; row 0, column 0 \('x'\), holds 'a'.*'x': 'categorical'"),
+        ([1.0, "b"], r"row 1, column 'x', holds 'b' \(str\)"),
+        ([b"a", b"b"], r"row 0, column 'x', holds b'a'"),
+        (np.array(["2020-01-01"], dtype="M8[D]"), "Convert times"),
+        ([1j], "complex"),
+    ],
+)
+def test_columns_that_are_no_numbers(column, problem):
+    with pytest.raises(InputTypeError, match=problem):
+        encode_table({"x": column})
+
+
+def test_bad_families():
+    rows = {"a": [1.0, 2.0], "b": [0.0, 1.0]}
+    with pytest.raises(InputError, match=r"names no column: 'c'; there are 'a', 'b'"):
+        encode_table(rows, {"c": "poisson"})
+    with pytest.raises(
+        InputError, match=r"names no column: 2; give a name, or a number from 0 to 1"
+    ):
+        encode_table(rows, {2: "poisson"})
+    with pytest.raises(InputError, match=r"column 1 \('b'\) is there by name and by number"):
+        encode_table(rows, {"b": "poisson", 1: "poisson"})
+    with pytest.raises(InputTypeError, match="families must be a dict"):
+        encode_table(rows, ["poisson"])
+    with pytest.raises(InputTypeError, match="families must be 'gaussian'"):
+        encode_table(rows, {"b": 3})
+    with pytest.raises(InputError, match="missing must be 'error', 'drop' or 'model'"):
+        encode_table(rows, None, "impute")
+
+
+def test_bad_tables():
+    schema = schema_from({"a": [1.0, 2.0], "b": [0, 1]}, {"b": "poisson"})
+    with pytest.raises(InputError, match="must have 2 columns; got 3"):
+        schema.encode(np.zeros((4, 3)))
+    with pytest.raises(InputError, match="'b' is missing and 'c' is not among them"):
+        schema.encode({"a": [1.0], "c": [0]})
+    with pytest.raises(InputError, match="equal lengths"):
+        schema.encode({"a": [1.0], "b": [0, 1]})
+    with pytest.raises(InputError, match="at least one row"):
+        schema.encode({"a": [], "b": []})
+    with pytest.raises(InputError, match="at least one column"):
+        schema.encode({})
+    with pytest.raises(InputError, match="rectangular"):
+        encode_table([[1.0, "a"], [2.0]])
+
+
+# -- laws -------------------------------------------------------------------------------------
+
+cells = {
+    "gaussian": st.floats(-1e6, 1e6),
+    "poisson": st.integers(0, 50).map(float),
+    "bernoulli": st.sampled_from([0, 1]),
+    "categorical": st.sampled_from(["", "a", "é\n", "nan"]),
+}
+
+
+@st.composite
+def tables(draw):
+    families = draw(st.lists(st.sampled_from(sorted(cells)), min_size=1, max_size=4))
+    n = draw(st.integers(2, 9))
+    columns = {}
+    for i, family in enumerate(families):
+        cell = st.one_of(st.none(), cells[family], cells[family])
+        column = draw(
+            st.lists(cell, min_size=n, max_size=n).filter(lambda c: len({*c} - {None}) > 1)
+        )
+        columns[f"c{i}"] = column
+    return columns, {f"c{i}": family for i, family in enumerate(families)}
+
+
+@settings(max_examples=150, deadline=None)
+@given(tables())
+def test_decoding_undoes_encoding(drawn):
+    columns, families = drawn
+    schema, features, _ = encode_table(columns, families, "model")
+    decoded = schema.decode(features)
+    assert list(decoded) == list(columns)
+    for (name, back), column in zip(decoded.items(), schema.columns, strict=True):
+        for a, b in zip(columns[name], back.tolist(), strict=True):
+            if a is None:
+                assert b is None or np.isnan(b)
+            elif column.family == "gaussian":  # less its center and back
+                assert abs(a - b) <= 2.0**-52 * (abs(a) + abs(column.center)) * 2
+            else:
+                assert a == b
+    assert Schema.from_dict(schema.to_dict()) == schema
+    again = schema.encode(decoded)
+    assert np.abs(again - features).max() <= 2.0**-50 * 1e6
+
+
+def test_decoding_without_names():
+    schema, features, _ = encode_table(ROWS, BY_NUMBER, "model")
+    decoded = schema.decode(features)
+    assert decoded[0].tolist() == ROWS[0]
+    assert decoded[2, 1] is None
+    numbers = encode_table([[1.0, 0], [np.nan, 1]], {1: "bernoulli"}, "model")
+    back = numbers.schema.decode(numbers.features)
+    assert back.dtype == np.float64
+    assert np.isnan(back[1, 0])
+    with pytest.raises(InputError, match=r"shape \(n_rows, 3\)"):
+        numbers.schema.decode(np.zeros((2, 2)))
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=30),
+    st.sampled_from([0.0, 1e-3, 1.0, 1e9]),
+)
+def test_centers_are_short_and_near_the_mean(values, offset):
+    x = np.array(values) + offset
+    center = short_mean(x)
+    scale = np.abs(x).max()
+    mean, deviation = (x / (scale or 1)).mean() * scale, (x / (scale or 1)).std() * scale
+    assert abs(center - mean) <= max(deviation, 2.0**-29 * abs(mean)) * (1 + 1e-12)
+    mantissa = np.frexp(center)[0] * 2.0**31
+    assert mantissa == np.floor(mantissa)
+
+
+def test_large_tables_are_encoded_in_blocks():
+    rng = np.random.default_rng(5)
+    rows = rng.standard_normal((10_001, 3)) + 7
+    rows[rng.random(rows.shape) < 0.3] = np.nan
+    rows[:, 1] = 1.0
+    schema, features, _ = encode_table(rows, None, "model")
+    assert [column.has_missing for column in schema.columns] == [True, False, True]
+    for j, first in ((0, 0), (2, 3)):
+        seen = ~np.isnan(rows[:, j])
+        expected = np.where(seen, rows[:, j] - schema.columns[j].center, 0.0)
+        assert (features[:, first] == expected).all()
+        assert (features[:, first + 1] == seen).all()
+    for dtype in (np.float32, np.float16):
+        small = rows.astype(dtype)
+        assert (schema.encode(small) == schema.encode(small.astype(np.float64))).all()
