@@ -136,7 +136,10 @@ def ranked_candidates(
             n_starts = max(_LEAST_OF_FEW_ROWS, _SEEDS_OF_FEW_ROWS // n_components)
             n_rounds = _ROUNDS_OF_FEW_ROWS
         for number in range(n_rounds):
-            search.add_starts(n_starts)
+            if number == 0:
+                search.begin_starts(n_starts)
+            else:
+                search.add_starts(n_starts)
             if number == 0 and moment_answer is not None:
                 search.moment_answer = moment_answer()
             search.compete()
@@ -200,6 +203,13 @@ class _Search:
         d, size = self.sample.blocks.n_features, len(self.short)
         return _STARTED_COMPONENTS * (2 * d + 1) // size
 
+    def begin_starts(self, n_starts: int) -> None:
+        """The first runs of both kinds: few where these agree already."""
+        n_first = n_starts if self.thorough or self.has_few_rows else min(n_starts, _STARTS)
+        self.add_starts(n_first)
+        if n_first < n_starts and not self.finds_agree(self.compared_runs()):
+            self.add_starts(n_starts - n_first)
+
     def add_starts(self, n_starts: int) -> None:
         """Short EM runs from both kinds of start."""
         arguments = (self.short, self.n_components, n_starts, self.prior, self.rng)
@@ -223,8 +233,7 @@ class _Search:
     def compete(self) -> None:
         """EM on the sample from the best runs, the pool and the moments."""
         features, r = self.sample.features, self.n_components
-        compared = features if self.sample.is_all else features[:, :_MOST_SHORT]
-        runs = _best_first(self.runs, compared, self.prior)
+        runs = self.compared_runs()
         self.is_clear = self.finds_agree(runs)
         n_best = 1 if self.is_clear else 6 if self.sample.is_all else 2
         best = [run.origin for run in runs[:n_best]]
@@ -238,6 +247,11 @@ class _Search:
             new[Origin(Kind.MOMENTS)] = self.moment_answer
         settled = self.converge([_padded(p, r, features, self.rng) for p in new.values()])
         self.candidates.update({origin: settled[k] for k, origin in enumerate(new)})
+
+    def compared_runs(self) -> list[Candidate]:
+        """All runs, best first on some rows of the sample."""
+        n = self.sample.features.shape[1] if self.sample.is_all else _MOST_SHORT
+        return _best_first(self.runs, self.sample.features[:, :n], self.prior)
 
     def finds_agree(self, runs: list[Candidate]) -> bool:
         """Whether so many starts, of both kinds, end at the best that it is clear; best first."""

@@ -95,7 +95,8 @@ class CheckedRows:
     @cached_property
     def columns(self) -> list[ColumnFacts]:
         """Facts about each column."""
-        return [check_column(column, self.places) for column in self.values.T]
+        columns = np.ascontiguousarray(self.values.T)
+        return [check_column(column, self.places) for column in columns]
 
     @cached_property
     def is_copy(self) -> NDArray[np.bool_]:

@@ -21,8 +21,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_solve, cholesky
-from scipy.linalg.lapack import dtrtri
+from scipy.linalg import cho_solve, cholesky, eigh
+from scipy.linalg.lapack import dpotrf, dtrtri
 
 from momentmix._typing import Float
 from momentmix.fitting.conditions.conditions import Conditions, point_powers
@@ -263,10 +263,17 @@ def _inverse_root(matrix: Float) -> Float:
     """A root of the inverse of a positive semidefinite matrix of diagonal 1.
 
     Directions without information are bounded, not dropped: the common factor of the weights, and
-    components without rows. 1e-8 is far above rounding, so that the matrix has a triangle.
+    components without rows. 1e-8 is far above rounding, so that mostly there is a triangle; where
+    some entries are those of the model (`settle_floored`), eigenvalues may be negative.
     """
-    matrix[np.diag_indices_from(matrix)] += 1e-8
-    return np.asarray(dtrtri(cholesky(matrix, lower=True), lower=1)[0].T)
+    raised = matrix.copy()
+    raised[np.diag_indices_from(raised)] += 1e-8
+    triangle, failed = dpotrf(raised.T, lower=1, clean=1, overwrite_a=1)
+    if not failed:
+        return np.asarray(dtrtri(triangle, lower=1)[0].T)
+    values, vectors = eigh(matrix)
+    # The symmetric root: draws from it do not depend on the signs of eigenvectors.
+    return np.asarray((vectors / np.sqrt(np.maximum(values, 1e-8))) @ vectors.T)
 
 
 def _root(matrix: Float) -> Float:
