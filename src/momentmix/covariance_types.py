@@ -58,7 +58,7 @@ def check_for_moments(blocks: Blocks | None, what: str) -> None:
         return
     raise CapacityError(
         f"{what}, and moments alone need at least three blocks to tell components apart; these "
-        f"are {len(blocks.partition)}. Use smaller blocks, or fit() with rows and whole weights."
+        f"are {len(blocks.partition)}. Use smaller blocks, or fit() with rows."
     )
 
 

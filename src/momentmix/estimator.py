@@ -39,10 +39,10 @@ from momentmix.rows.validation import (
     LARGEST_TO_FIT,
     LARGEST_VALUE,
     as_device_rows,
-    as_weights,
     check_values,
     for_sklearn,
 )
+from momentmix.rows.weighted import with_weights
 from momentmix.summary.summary import MomentSummary
 
 _SHARED = (  # with scikit-learn's, beside the covariances
@@ -50,15 +50,6 @@ _SHARED = (  # with scikit-learn's, beside the covariances
     "feature_names_in_",
 )  # fmt: skip
 _WARNED_OF = {"constant-column", "duplicate-columns", "outlier-influence", "outlier-rows"}
-_MOST_REPEATED = 10, 10_000  # times the rows, and rows more: memory stays near that of the rows
-
-
-def _repeated(rows: Float, weights: Float) -> Float | None:
-    """Rows repeated as often as their weights say, if these are whole and not many."""
-    times, more = _MOST_REPEATED
-    if (weights != np.floor(weights)).any() or weights.sum() > times * len(rows) + more:
-        return None
-    return np.repeat(rows, weights.astype(np.int64), axis=0)
 
 
 class MomentGaussianMixture(FittedState, DensityMixin, BaseEstimator):  # type: ignore[misc]
@@ -181,8 +172,7 @@ class MomentGaussianMixture(FittedState, DensityMixin, BaseEstimator):  # type: 
         y : None
             Not used.
         sample_weight : array of shape (n_samples,), optional
-            Frequencies. Whole numbers stand for repeated rows. With other weights the answer comes
-            from the weighted moments alone, without passes over the rows; it needs three blocks.
+            Whole numbers stand for repeated rows; others are relative, as in `momentmix.fit`.
 
         Returns
         -------
@@ -190,29 +180,9 @@ class MomentGaussianMixture(FittedState, DensityMixin, BaseEstimator):  # type: 
             This estimator.
         """
         data = self._validated(X, reset=True, largest=LARGEST_TO_FIT)
-        if isinstance(data, DeviceRows) and sample_weight is not None:
-            raise InputError(
-                "sample_weight needs NumPy rows; X is an array of another library. Pass "
-                "MomentSummary.update(X, sample_weight) to fit_summary, or X as a NumPy array."
-            )
-        weights = as_weights(sample_weight, data.n_rows)
+        weighted = data if sample_weight is None else with_weights(data, sample_weight)
         self._forget()
-        if weights is not None:
-            repeated = _repeated(data.rows, weights)
-            if repeated is None:
-                return self._fit_weighted(data.rows, weights)
-            data = ArrayRows(repeated, feature_names=data.feature_names)
-        return self._fit_to(data)
-
-    def _fit_weighted(self, rows: Float, weights: Float) -> MomentGaussianMixture:
-        if self.refine == "em":
-            raise InputError(
-                'refine="em" needs weights that are whole numbers. Use refine="auto", or repeat '
-                "the rows."
-            )
-        self._check_moments("weights that are not whole numbers are fitted by moments alone")
-        self.summary_ = self._new_summary(rows.shape[1]).update(rows, weights)
-        return self._fit_to(self.summary_)
+        return self._fit_to(weighted)
 
     @keeps_state
     def partial_fit(

@@ -22,7 +22,7 @@ def check_version(document: Any, place: str, *known: int) -> None:
     """Raise unless a parsed document has one of the known versions."""
     version = document.get("version") if isinstance(document, dict) else None
     if type(version) is not int or version not in known:
-        listed = " and ".join(filter(None, [", ".join(map(str, known[:-1])), str(known[-1])]))
+        listed = " and ".join(", ".join(map(str, known)).rsplit(", ", 1))
         raise ValueError(
             f"{place} has version {repr(version)[:40]}; this momentmix reads "
             f"version{'s' if len(known) > 1 else ''} {listed}"
@@ -115,6 +115,14 @@ def list_of(decode: Decoder) -> Decoder:
     """A list of values of one kind."""
     is_list = _checked(lambda x: isinstance(x, list), "be a list")
     return lambda value, place: [decode(x, place) for x in is_list(value, place)]
+
+
+def map_of(decode: Decoder) -> Decoder:
+    """Values of one kind by name."""
+    is_map = _checked(lambda x: isinstance(x, dict), "be an object")
+    return lambda value, place: {
+        key: decode(x, f"{place}.{key}") for key, x in is_map(value, place).items()
+    }
 
 
 class Fields:

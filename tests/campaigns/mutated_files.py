@@ -23,6 +23,7 @@ from campaigns.campaign import Campaign, temporary_folder
 from campaigns.strangers_reader import RefusedError, read_model, read_summary
 from momentmix.errors import InputError, ModelFileError, SummaryFileError
 from momentmix.mixture.mixture import DiagonalMixture, Mixture
+from momentmix.summary.summarize import summarize
 from momentmix.summary.summary import MomentSummary
 
 CALLS, MEGABYTES = 20, 200  # calls of functions for each byte of a file, of memory in a batch
@@ -60,7 +61,17 @@ def small_summaries():
     rows = rng.standard_normal((2048, 2))
     rows[2000] = 1e50, 1e90  # beyond the range of some powers
     wild = MomentSummary(2, 2, shard_id="wild").update(rows)
-    return (*[s.to_bytes() for s in (*summaries, *empty, wild)], named, first, unmarked)
+    tables = [s.to_bytes() for s in _tables()]
+    return (*[s.to_bytes() for s in (*summaries, *empty, wild)], named, first, unmarked, *tables)
+
+
+def _tables():
+    """Summaries with a schema: one shard, and two of which one has no missing cells."""
+    rows = np.array([[31.5, 0, 2], [np.nan, 3, 1], [40.0, 1, 2], [33.0, 2, np.nan]])
+    options = {"families": {1: "poisson", 2: [1, 2]}, "missing": "model"}
+    one = summarize(rows, 2, shard_id="a", **options)
+    other = summarize([[38.5, 0, 2], [47.0, 1, 2]], 2, shard_id="b", **options)
+    return one, one + other
 
 
 @lru_cache

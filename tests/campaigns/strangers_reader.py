@@ -16,6 +16,8 @@ KEYS = ["exact_bounds", "exponents", "feature_names", "n_features", "n_forgotten
 KEYS += ["n_shards", "order", "quantum_bits", "replicates", "shifts", "squared_order"]
 KEYS += ["weight_squares", "widths"]
 KEYS_OF_VERSION = {1: KEYS, 2: sorted([*KEYS, "high", "reach"])}
+KEYS_OF_VERSION[3] = sorted([*KEYS, "high", "reach", "schema"])
+COLUMN_KEYS = ["center", "family", "has_missing", "levels", "name"]
 MODEL_KEYS = ["format", "version", "weights", "means", "variances", "feature_names"]
 MODEL_KEYS += ["fit", "sha256"]
 EPSILON = Fraction(1, 2**16)
@@ -86,12 +88,63 @@ def check_header(raw, version):
     need(decimal(h["weight_squares"]))
     listed(h["n_rows"], max(g, 1), lambda n: whole(n, 0, 2**62))
     check_names(h["feature_names"], d)
+    h["parts"] = check_schema(h) if version == 3 else ([], [], [])
     low = [("S", t) for t in range(min(3, m) + 1)] + [("T", s) for s in range(min(1, q) + 1)]
     high = [("S", t) for t in range(4, m + 1)] + [("T", s) for s in range(2, q + 1)]
     high += [("P", p) for p in (3, 4, 5, 6)] if h["high"] else []
     high += [("C", 1), ("Q", 2)] if h["high"] == 2 else []
     listed(h["widths"], len(low + high), lambda width: whole(width, 1, 4096))
     return h, [(*x, max(g, 1) if x in low else 1) for x in low + high]
+
+
+def check_column(column):
+    """Whether a column of a schema is as described; returns the number of its value features."""
+    need(isinstance(column, dict) and sorted(column) == COLUMN_KEYS)
+    need(column["name"] is None or isinstance(column["name"], str))
+    need(type(column["has_missing"]) is bool and type(column["center"]) is float)
+    family, levels = column["family"], column["levels"]
+    need(family in ("gaussian", "bernoulli", "categorical", "poisson") and isinstance(levels, list))
+    kinds = {type(level) for level in levels}
+    need(kinds <= {str} or kinds <= {int, bool})
+    need(len(set(levels)) == len(levels))
+    need(len(levels) == 2 if family == "bernoulli" else True)
+    need(len(levels) >= 2 if family == "categorical" else family == "bernoulli" or not levels)
+    need(not column["center"] or (family == "gaussian" and column["has_missing"]))
+    return max(1, len(levels) - 1)
+
+
+def check_schema(h):
+    """Centered features (number, seen, center), indicators, counts; all features have a name."""
+    schema = h["schema"]
+    need(isinstance(schema, dict) and sorted(schema) == ["columns"])
+    columns = schema["columns"]
+    need(isinstance(columns, list) and columns)
+    names, centered, indicators, counts, seen = [], [], [], [], []
+    for i, column in enumerate(columns):
+        n, first = check_column(column), len(names)
+        label = str(i) if column["name"] is None else column["name"]
+        levels = column["levels"]
+        named = bool(levels) and levels != [0, 1]
+        names += [f"{label}={level}" for level in levels[1:]] if named else [label]
+        indicators += range(first, first + n) if levels else ()
+        counts += [first] if column["family"] == "poisson" else []
+        if column["has_missing"]:
+            names.append(f"{label} seen")
+            indicators.append(first + n)
+            seen.append(first + n)
+            if column["family"] == "gaussian":
+                centered.append((first, first + n, column["center"]))
+    need(len({column["name"] is None for column in columns}) == 1)
+    need(names == h["feature_names"] and (indicators or counts))
+    units = h["exponents"] if h["n_shards"] else [None] * len(names)
+    need(all(units[j] is None or units[j] <= 0 for j in seen))
+    for j, _, center in centered:
+        if center and h["n_shards"]:
+            need(
+                units[j] is not None
+                and (Fraction(center) / Fraction(2) ** units[j]).denominator == 1
+            )
+    return centered, indicators, counts
 
 
 def length_of(kind, size, d):
@@ -119,6 +172,14 @@ def check_contents(h, bounds, sums, groups):
     need(weight**2 * (1 - EPSILON) <= ever * squares * 2**96)
     need(h["n_forgotten"] or squares * 2**96 <= weight**2 * (1 + EPSILON))
     need(all(isfinite(bound) and abs(bound) <= 2.0**1000 for bound in bounds))
+    need(all(a <= b for a, b in zip(bounds[:d], bounds[d:], strict=True)))
+    centered, indicators, counts = h["parts"]
+    need(all(bounds[j] >= 0 for j in (*indicators, *counts)))
+    need(all(bounds[d + j] <= 1 for j in indicators))
+    for j, seen, center in centered:  # these are about 0
+        gap = [0.0] if not bounds[seen] else []
+        bounds[j] = min([bounds[j] - center, *gap])
+        bounds[d + j] = max([bounds[d + j] - center, *gap])
     for j in range(d):
         a, b = Fraction(bounds[j]), Fraction(bounds[d + j])
         e, k, s, t = h["exponents"][j], int(h["shifts"][j]), sums[(j,)], sums[j, j]
@@ -167,7 +228,10 @@ def check_marks(h, marks, sums):
     if len(marks) == 1 and not h["n_forgotten"]:
         units = [Fraction(2) ** (e or 0) for e in h["exponents"]]
         columns = zip(h["shifts"], range(d), units, strict=True)
-        means = [float((int(k) + Fraction(sums[(j,)], sums[()])) * u) for k, j, u in columns]
+        means = [(int(k) + Fraction(sums[(j,)], sums[()])) * u for k, j, u in columns]
+        for j, seen, center in h["parts"][0]:
+            means[j] += Fraction(center) * means[seen]
+        means = [float(mean) for mean in means]
         need(marks[0] == struct.pack(f"<Q{1 + d}d", ever, sums[()] / 2**96, *means))
 
 
@@ -175,7 +239,7 @@ def read_summary(data):
     """Header, shard ids, bounds, and the integer sums {factors of the product: total}."""
     need(len(data) >= 48)
     magic, version, length = struct.unpack("<8sII", data[:16])
-    need(magic == bytes.fromhex("894D4D530D0A1A0A") and version in (1, 2))
+    need(magic == bytes.fromhex("894D4D530D0A1A0A") and version in (1, 2, 3))
     need(length <= min(2**22, len(data) - 48))
     h, sections = check_header(data[16 : 16 + length], version)
     d, at, marked = h["n_features"], 16 + length, version > 1

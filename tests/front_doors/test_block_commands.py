@@ -53,6 +53,9 @@ def test_fit_gives_the_bits_of_python(folder, momentmix, frame, text, blocks):
     joined = model.parameters.blocks.joined
     assert joined == (((0, 1, 2, 3, 4, 5),) if text == "full" else ((0, 1), (3, 4)))
     assert "of length, width" in done.out
+    why = {"auto": "BIC falls by", "full": "given"}.get(text, "given")
+    for block in result.joined:
+        assert f"  joined               {', '.join(block.names)}: {why}" in done.out
     assert "diagonal" not in done.out.splitlines()[0]
 
 

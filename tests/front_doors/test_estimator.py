@@ -19,7 +19,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import momentmix as mm
 from momentmix import MomentGaussianMixture
-from momentmix.errors import CapacityError, FitWarning, InputError, InputTypeError
+from momentmix.errors import CapacityError, FitWarning, InputTypeError
 
 NAMES = ["a", "b", "c", "d", "e", "f"]
 
@@ -139,13 +139,15 @@ def test_whole_weights_are_repeated_rows(rows):
     assert a.summary_.sum_weights == weights.sum()
 
 
-def test_other_weights_go_into_the_moments(rows):
+def test_other_weights_go_into_moments_and_passes(rows):
     weights = np.random.default_rng(0).uniform(0.5, 1.5, len(rows))
-    fitted = MomentGaussianMixture(2, random_state=0).fit(rows, sample_weight=weights)
-    assert np.isnan(fitted.lower_bound_)
-    np.testing.assert_allclose(fitted.weights_.sum(), 1)
-    with pytest.raises(InputError, match="whole numbers"):
-        MomentGaussianMixture(2, refine="em").fit(rows, sample_weight=weights)
+    fitted = MomentGaussianMixture(2, refine="em", random_state=0).fit(rows, sample_weight=weights)
+    assert_same_fit(fitted, mm.fit(rows, 2, random_state=0, sample_weight=weights))
+    logs = fitted.score_samples(rows)
+    assert fitted.lower_bound_ == pytest.approx(np.average(logs, weights=weights), rel=1e-4)
+    assert fitted.summary_.sum_weights == pytest.approx(weights.sum())
+    moments = MomentGaussianMixture(2, refine=None, random_state=0).fit(rows, sample_weight=weights)
+    assert np.isnan(moments.lower_bound_)
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars", "arrow"])

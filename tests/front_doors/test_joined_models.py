@@ -18,7 +18,7 @@ from momentmix import displays
 from momentmix.cli.fitted_table import fitted_table
 from momentmix.displays.pairs import _ellipse
 from momentmix.fitting.inference.standard_errors import Uncertainty
-from momentmix.fitting.record import load_fit
+from momentmix.fitting.record import FitRecord, load_fit
 from momentmix.fitting.result import Answer
 
 NAMES = ["length", "rate", "mass", "width"]
@@ -108,6 +108,42 @@ def test_the_record_of_a_fit_keeps_them(truth, result, tmp_path):
         (tmp_path / "bad.json").write_text(json.dumps(document))
         with pytest.raises(mm.InputError, match=message):
             load_fit(tmp_path / "bad.json")
+
+
+@pytest.fixture(scope="module")
+def found(rows):
+    return mm.fit(pd.DataFrame(rows, columns=NAMES), 2, blocks="auto", random_state=0)
+
+
+def test_the_record_says_why_columns_were_joined(found, tmp_path):
+    (block,) = found.joined
+    assert (block.columns, block.names) == ((0, 1), ("length", "rate"))
+    found.save(tmp_path / "model.json")
+    _, record = load_fit(tmp_path / "model.json")
+    assert list(map(str, record.joined)) == list(map(str, found.joined))
+    assert record.joined[0].bic_gain == block.bic_gain
+    found.save(tmp_path / "renamed.json", ["a", "b", "c", "d"])
+    _, record = load_fit(tmp_path / "renamed.json")
+    assert record.joined[0].names == ("a", "b")
+    mm.report(tmp_path / "model.json", tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text("utf-8")
+    assert f"length, rate: BIC falls by {block.bic_gain:.0f}" in page
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("columns", [0, 2], "fit.joined must list the columns that the mixture joins"),
+        ("columns", [0, 9], "fit.joined.columns is 9, out of range"),
+        ("reason", "none", "fit.joined.reason must be one of 'given', 'BIC'"),
+        ("correlation", 2, "fit.joined.correlation is 2, out of range"),
+    ],
+)
+def test_damaged_reasons_are_refused(found, key, value, message):
+    document = found.record().to_dict()
+    document["joined"][0][key] = value
+    with pytest.raises(ValueError, match=message):
+        FitRecord.from_dict(document, found.mixture)
 
 
 def test_diagonal_records_do_not_have_them(rows):

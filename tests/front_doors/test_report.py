@@ -330,7 +330,7 @@ def damage(*path, value):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (damage("version", value=3), "fit has version 3; this momentmix reads versions 1 and 2"),
+        (damage("version", value=4), "fit has version 4; this momentmix reads versions 1, 2 and 3"),
         (damage("n_rows", value=True), "fit.n_rows must be an integer"),
         (damage("n_rows", value=0), "fit.n_rows is 0, out of range"),
         (damage("method", value=3), "fit.method must be a string"),

@@ -1,6 +1,7 @@
 """Files of earlier releases load; a reader written from their description understands them.
 
-``summary_v1.mms`` and ``summary_v2.mms`` were written once and must never change. Their rows are
+``summary_v1.mms``, ``summary_v2.mms`` and ``summary_v3.mms`` were written once and must never
+change (the last one holds TABLE, with a schema). Their rows are
 small integers, so that their sums are exact on every machine:  ROWS with weights WEIGHTS in the
 shard "part 1", one row of ones in the shard "part 2". Version 1 has neither high sections nor
 marks. ``model_v1.json`` was written once, too; its numbers are those of MODEL. The stranger's
@@ -16,7 +17,7 @@ import numpy as np
 import pytest
 from campaigns.strangers_reader import read_model, read_summary
 
-from momentmix import DiagonalMixture, MomentSummary
+from momentmix import DiagonalMixture, MomentSummary, summarize
 from momentmix.errors import InputError, ShardError
 
 FIRST, FILE = (Path(__file__).parent / f"summary_v{version}.mms" for version in (1, 2))
@@ -160,3 +161,51 @@ def test_a_model_without_checksum_loads(tmp_path):
     path = tmp_path / "by-hand.json"
     path.write_text(text[:at] + "\n}\n", encoding="ascii")
     assert DiagonalMixture.load(path).weights.tolist() == MODEL["weights"]
+
+
+# -- a table with families and missing cells --------------------------------------------------
+
+TABLE_FILE = Path(__file__).parent / "summary_v3.mms"
+TABLE = {
+    "age": [31.5, None, 40.0, 33.0],
+    "plan": ["gold", "basic", None, "gold"],
+    "δ\n": [True, False, False, True],
+    "visits": [0, 3, 1, 2],
+}
+SECOND = {"age": [47.0, 38.5], "plan": ["silver", "gold"], "δ\n": [1, 1], "visits": [0, 9]}
+FAMILIES = {"plan": ["basic", "gold", "silver"], "δ\n": "bernoulli", "visits": "poisson"}
+
+
+def remade_table():
+    """A shard with missing cells, and one without."""
+    options = {"families": FAMILIES, "missing": "model"}
+    parts = [(TABLE, "part 1"), (SECOND, "part 2")]
+    return sum(summarize(table, 3, shard_id=name, **options) for table, name in parts)
+
+
+def test_a_table_loads():
+    summary = MomentSummary.load(TABLE_FILE)
+    assert summary.to_bytes() == TABLE_FILE.read_bytes() == remade_table().to_bytes()
+    assert summary.schema.column_names == tuple(TABLE)
+    names = ("age", "age seen", "plan=gold", "plan=silver", "plan seen", "δ\n", "visits")
+    assert summary.feature_names == names
+    assert summary.mean[[1, 4, 5, 6]].tolist() == [5 / 6, 5 / 6, 4 / 6, 15 / 6]
+    assert summary.schema.columns[0].center + summary.mean[0] / summary.mean[1] == 38.0
+    assert (summary.schema.encode(TABLE)[1] == [0, 0, 0, 0, 1, 0, 3]).all()
+
+
+def test_a_stranger_reads_a_table():
+    header, shards, bounds, sums = read_summary(TABLE_FILE.read_bytes())
+    assert len(shards) == 2
+    features = MomentSummary.load(TABLE_FILE).schema.encode(
+        {name: [*TABLE[name], *SECOND[name]] for name in TABLE}
+    )
+    units = [Fraction(2) ** (e or 0) for e in header["exponents"]]
+    exact = [[Fraction(x) for x in row] for row in features.tolist()]
+    z = [
+        [x / u - int(k) for x, u, k in zip(row, units, header["shifts"], strict=True)]
+        for row in exact
+    ]
+    for factors, total in sums.items():
+        assert Fraction(total, 2**96) == sum(prod(row[j] for j in factors) for row in z)
+    assert bounds[:7] == features.min(axis=0).tolist()

@@ -8,11 +8,13 @@ from campaigns.strangers_reader import read_model
 from scipy import stats
 
 from momentmix import DiagonalMixture, Mixture
+from momentmix.fitting.outcome import JoinedColumns, JoinReason
 from momentmix.fitting.record import load_fit, save_fit
 
 FILE = Path(__file__).parent / "fitted_model_v1.json"
 RECORD_2 = Path(__file__).parent / "fitted_model_record_v2.json"
 TABLE = Path(__file__).parent / "table_model_v3.json"
+RECORD_3 = Path(__file__).parent / "fitted_model_record_v3.json"
 JOINED = Path(__file__).parent / "fitted_model_v2.json"
 
 
@@ -53,8 +55,18 @@ def test_the_record_of_version_2():
     assert read_model(RECORD_2.read_bytes())[0] == [0.625, 0.375]
 
 
+def test_the_record_of_version_3(tmp_path):
+    mixture, record = load_fit(RECORD_3)
+    assert record.joined == (JoinedColumns((0, 2), JoinReason.BIC, 12.5, 0.0, ("a", "c")),)
+    assert str(record.joined[0]) == "a, c: BIC falls by 12"
+    save_fit(tmp_path / "again.json", mixture, record)
+    assert (tmp_path / "again.json").read_bytes() == RECORD_3.read_bytes()
+    assert read_model(RECORD_3.read_bytes())[0] == mixture.weights.tolist()
+
+
 def test_joined_columns_of_version_2(tmp_path):
     mixture, record = load_fit(JOINED)
+    assert record.joined == ()
     assert [block.columns for block in mixture.blocks] == [(0, 2), (1,)]
     assert mixture.covariances[:, 0, 2].tolist() == [-0.75, 1 / 3]
     assert mixture.variances[0].tolist() == [1.0, 0.5, 2.0]

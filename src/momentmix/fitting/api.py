@@ -9,12 +9,16 @@ import numpy as np
 
 from momentmix.capacity import check_count
 from momentmix.errors import InputError
+from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import Clock, FitContext
 from momentmix.fitting.inputs import moments_of, rows_of
 from momentmix.fitting.paper.method import fit_as_printed
 from momentmix.fitting.pipeline import AskedBlocks, fit_robust
 from momentmix.fitting.result import FitResult
+from momentmix.fitting.tables import feature_blocks, table_of
 from momentmix.parallel import few_threads, usable_cores
+from momentmix.rows.weighted import with_weights
+from momentmix.schema.building import Families, Missing
 
 Auto = Literal["auto"]
 
@@ -28,12 +32,15 @@ def fit(
     random_state: int | np.random.Generator | None = None,
     *,
     blocks: AskedBlocks = None,
+    sample_weight: Any = None,
+    families: Families = None,
+    missing: Missing = "error",
     variance_floor: float = 1e-6,
     max_passes: int = 100,
     n_threads: int | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> FitResult:
-    """Fit a mixture of Gaussians, diagonal or with blocks of correlated columns.
+    """Fit a mixture: numbers, yes/no answers, categories and counts, also with missing cells.
 
     Parameters
     ----------
@@ -65,6 +72,18 @@ def fit(
         named are blocks of their own. None: diagonal covariances. "auto" joins columns where it
         pays: by BIC with rows, by the test of the moments without. One block of all columns is
         full covariances, for which rows are needed; a summary needs at least three blocks.
+    sample_weight : array of shape (n_rows,), optional
+        A weight for each row. Whole numbers stand for repeated rows. Other weights are relative, as
+        those of a survey: a multiple of all of them means the same, and BIC counts fewer rows the
+        more they differ. Standard errors allow for weights that depend on the rows. Rows of weight
+        0 are left out. A summary holds the weights of its rows already.
+    families : dict, optional
+        Family of each column that is not Gaussian within components, by name or number:
+        "bernoulli" (two values), "categorical" (several levels; a list of the levels may stand for
+        it) or "poisson" (counts). A summary made with families knows them.
+    missing : {"error", "drop", "model"}
+        What missing cells get: an error; their rows are left out; or they are part of the model,
+        and the probability of being seen belongs to the component. Nothing is imputed.
     variance_floor : float
         Least variance of a component, as a fraction of the feature's variance. With rows a prior
         keeps variances of small components well above it.
@@ -92,19 +111,30 @@ def fit(
     _check_choices(method, refine)
     if not 0 < variance_floor < 1:
         raise InputError(f"variance_floor must lie between 0 and 1; got {variance_floor}.")
+    if sample_weight is not None:
+        if moments_of(data) is not None:
+            raise InputError(
+                "sample_weight goes with rows; a summary holds the weights of its rows. Pass them "
+                "to MomentSummary.update or mm.summarize, or pass the rows."
+            )
+        data = with_weights(rows_of(data), sample_weight)
     if method == "paper":
         if blocks is not None:
             raise InputError(
                 'method="paper" has diagonal covariances only; got blocks. Use method="robust".'
             )
+        if families is not None or missing != "error":
+            raise InputError(
+                'method="paper" has Gaussian columns only; got families or missing. Use '
+                'method="robust".'
+            )
         return fit_as_printed(data, n_components, order, refine, random_state, variance_floor)
-    moments = moments_of(data)
-    if moments is not None and refine == "em":
+    table = table_of(data, families, missing)
+    if isinstance(table.data, StandardMoments) and refine == "em":
         raise InputError(
             'refine="em" needs the rows, and a summary holds none. Pass the rows, or use '
             'refine="auto" (no passes for a summary).'
         )
-    rows_or_moments = rows_of(data) if moments is None else moments
     context = FitContext(
         variance_floor,
         check_count("max_passes", max_passes, 1),
@@ -116,7 +146,8 @@ def fit(
         n_components = check_count("n_components", n_components, 1)
     # Many small products: more than one BLAS thread each makes them slower.
     with few_threads(True):
-        return fit_robust(rows_or_moments, n_components, order, refine is not None, context, blocks)
+        asked = feature_blocks(blocks, table.schema)
+        return fit_robust(table, n_components, order, refine is not None, context, asked)
 
 
 def _check_choices(method: str, refine: str | None) -> None:

@@ -24,7 +24,7 @@ from momentmix.fitting.inference.findings import LEAST_ROWS_PER_PARAMETER
 from momentmix.fitting.inference.over_identification import CLEAR_P_VALUE, check_conditions
 from momentmix.fitting.moment.candidates import least_components
 from momentmix.fitting.moment.moment_fit import SMALLER, fit_moments, one_component
-from momentmix.fitting.outcome import Trial
+from momentmix.fitting.outcome import JoinedColumns, Trial
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.parameters import Parameters
 
@@ -37,13 +37,17 @@ LEAST_PROGRESS = 0.98  # of the effect size
 
 
 class Choice(NamedTuple):
-    """A number of components, a sentence that says why, what was tried, and what a search found."""
+    """A number of components, a sentence that says why, what was tried, and what a search found.
+
+    With blocks that were found, also these, and why they were joined.
+    """
 
     n_components: int
     note: str
     tried: tuple[Trial, ...]
     candidates: Sequence[Candidate] = ()
     blocks: Blocks | None = None
+    joined: tuple[JoinedColumns, ...] = ()
 
 
 def bic(parameters: Parameters, n_rows: int, log_likelihood: float) -> float:

@@ -19,6 +19,7 @@ from momentmix.fitting.inference.over_identification import (
     check_conditions,
 )
 from momentmix.fitting.inference.precision import predicted_loss
+from momentmix.fitting.inference.rows_checked import row_findings
 from momentmix.fitting.inference.standard_errors import Uncertainty
 from momentmix.fitting.inference.support import Support
 from momentmix.mixture.parameters import Parameters
@@ -26,21 +27,25 @@ from momentmix.parallel import begin
 
 
 def begin_test(
-    moments: StandardMoments, parameters: Parameters, context: FitContext
+    moments: StandardMoments, parameters: Parameters, context: FitContext, after_rows: bool = False
 ) -> Callable[[], OverIdentification]:
     """What gives the over-identification test; with several threads it is under way on one of them.
 
     It then shares the time of the standard errors and of the support of r. A test that may need a
-    bootstrap waits for its turn to draw.
+    bootstrap waits for its turn to draw. `after_rows`: see `choose_conditions`.
     """
     if _has_few_rows(moments, parameters):
         return lambda: UNTESTABLE
+    noise = context.noise(moments)
     if moments.n_effective < BOOTSTRAP_BELOW:
-        return lambda: check_conditions(moments, parameters, context.rng)
+        return lambda: check_conditions(
+            moments, parameters, context.rng, after_rows=after_rows, noise=noise
+        )
 
     def test() -> OverIdentification:
         # Where there are too many conditions, some are drawn: the same for every seed.
-        return check_conditions(moments, parameters, np.random.default_rng(0))
+        rng = np.random.default_rng(0)
+        return check_conditions(moments, parameters, rng, after_rows=after_rows, noise=noise)
 
     return begin(test, context.n_threads)
 
@@ -65,13 +70,19 @@ def certify(
     `uncertainty` are a density as they are; `usable` makes one of those of a moment answer.
     """
     with context.clock.stage("certificate"):
-        test, loss = begun(), 0.0
+        loss = 0.0
         if _has_few_rows(moments, parameters) or (
             support is not None and support.supported is False
         ):
             loss = nan  # of parameters that are not identified, errors say nothing
         elif parameters.n_components > 1:
-            loss = predicted_loss(parameters, uncertainty, context.rng, usable or (lambda p: p))
+            loss = predicted_loss(parameters, uncertainty, context.rng, usable)
+        found, checked = None, context.checked
+        if checked is not None and len(checked.values):  # they are there, and no remote ones
+            found = row_findings(
+                checked, moments, parameters, usable is None, context.variance_floor
+            )
+        test = begun()  # which other threads may have worked on meanwhile
         findings = collect_findings(
             moments,
             parameters,
@@ -79,6 +90,7 @@ def certify(
             robust_rank(moments.n_features, moments.order, parameters.blocks),
             context.variance_floor,
             from_rows=usable is None,
-            checked=context.checked,
+            checked=checked,
+            found=found,
         )
         return Certificate(test, loss, findings, parameters.n_components, support)

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.rows_checked import CheckedRows
+from momentmix.fitting.inference.weighted_noise import MomentSpread
 
 
 @dataclass(frozen=True)
@@ -51,3 +53,7 @@ class FitContext:
     rng: np.random.Generator
     clock: Clock
     checked: CheckedRows | None = None
+
+    def noise(self, moments: StandardMoments) -> MomentSpread | None:
+        """How the moments of weighted rows vary; None where the model knows it."""
+        return None if self.checked is None else self.checked.noise(moments)

@@ -8,6 +8,7 @@ beyond is refused here, before any work that depends on it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -87,16 +88,30 @@ def rows_of(data: Any) -> Rows:
 
 def summary_of(rows: Rows, order: int, squared_order: int, n_threads: int) -> MomentSummary:
     """Summary of rows in one pass."""
+    schema = getattr(rows, "schema", None)
+    names = rows.feature_names if schema is None else None
     empty = MomentSummary(
-        rows.n_features, order, rows.feature_names, squared_order, n_threads=n_threads
+        rows.n_features, order, names, squared_order, n_threads=n_threads, schema=schema
     )
     summary: MomentSummary = rows.summarize_into(empty)
     return summary
 
 
-def summarized(data: Any, order: int, n_threads: int) -> tuple[StandardMoments, MomentSummary]:
-    """Standardized moments of rows up to `order`, in one pass, and the summary of the rows."""
-    summary = summary_of(rows_of(data), order, max(0, min(2, order - 1)), n_threads)
+def summarized(
+    data: Any, order: int, n_threads: int, most_squared: int = 2
+) -> tuple[StandardMoments, MomentSummary]:
+    """Standardized moments of rows up to `order`, in one pass, and the summary of the rows.
+
+    Squares are multiplied by up to `most_squared` other features.
+    """
+    rows = rows_of(data)
+    squared_order = max(0, min(most_squared, order - 1))
+    summary = summary_of(rows, order, squared_order, n_threads)
     moments = moments_of(summary)
     assert moments is not None
+    if rows.row_counts is not None:
+        moments = replace(moments, counted=rows.n_counted)
+        if rows.is_frequency:
+            n = rows.row_counts.sum()
+            moments = replace(moments, n_rows=int(n), n_effective=float(n))
     return moments, summary

@@ -20,6 +20,7 @@ predict left-out rows better, beyond chance.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf, log, nan
 from typing import Literal
@@ -33,13 +34,14 @@ from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.em import log_likelihood, settle
 from momentmix.fitting.em.sample import Sample
 from momentmix.fitting.em.search import Candidate, ranked_candidates
+from momentmix.fitting.inference.correlations import Correlation
 from momentmix.fitting.inference.findings import (
     CORRELATION_THAT_MATTERS,
     SIGNIFICANT_DEVIATES,
 )
 from momentmix.fitting.inference.over_identification import OverIdentification
 from momentmix.fitting.moment.moment_fit import one_component
-from momentmix.fitting.outcome import Trial
+from momentmix.fitting.outcome import JoinedColumns, JoinReason, Trial
 from momentmix.mixture.blocks import Blocks, spread_of
 from momentmix.mixture.density import joint_densities, log_sums, responsibilities
 from momentmix.mixture.gaussian import coefficients, values_of
@@ -85,7 +87,7 @@ def choose_blocks(
     context: FitContext,
 ) -> Choice:
     """Blocks of least BIC, and the number of components too where it is to be found."""
-    d, n = moments.n_features, moments.n_rows
+    d, n = moments.n_features, moments.n_counted
     search = BlockSearch(sample, moments, context)
     r = 2 if n_components == "auto" else n_components
     kinds = [moments.alone]
@@ -110,6 +112,7 @@ def choose_blocks(
         search.tried() if n_components == "auto" else (),
         candidates,
         best.blocks,
+        search.joined(),
     )
 
 
@@ -147,11 +150,11 @@ class BlockSearch:
     def priced(self, parameters: Parameters) -> Option:
         """A mixture with its likelihood and BIC."""
         score = log_likelihood(self.sample.of_blocks(parameters.blocks).judges, parameters)
-        return Option(parameters, score, bic(parameters, self.moments.n_rows, score))
+        return Option(parameters, score, bic(parameters, self.moments.n_counted, score))
 
     def number_of(self, kinds: list[Blocks]) -> int:
         """Number of components of least BIC, by a full search with the better kind of blocks."""
-        n, context = self.moments.n_rows, self.context
+        n, context = self.moments.n_counted, self.context
 
         def choice(blocks: Blocks, thorough: bool) -> Choice:
             rows = self.sample.of_blocks(blocks)
@@ -189,7 +192,7 @@ class BlockSearch:
 
     def paying(self, parameters: Parameters, within: Float, price: float | None = None) -> Blocks:
         """Blocks that pay, of no more columns than the rows of the components can bear."""
-        widest = self.moments.n_rows // parameters.n_components - 1
+        widest = self.moments.n_counted // parameters.n_components - 1
         n = self.sample.features.shape[1]
         laws = parameters.blocks.laws
         return paying_blocks(parameters.weights, within, n, price, widest, laws)
@@ -232,7 +235,9 @@ class BlockSearch:
         n_folds = MOST_FOLDS if n < MANY_ROWS else 2
         structure = self.moments.structure(self.context.variance_floor, option.blocks)
         prior = VariancePrior.of_rows(n - n // n_folds, p.n_components, structure)
-        scores, fold = np.empty(n), np.arange(n) % n_folds  # the sample is in random order
+        # The sample is in random order; copies of a row are left out together.
+        _, first, copy_of = np.unique(features, axis=1, return_index=True, return_inverse=True)
+        scores, fold = np.empty(n), first[copy_of.ravel()] % n_folds
         for k in range(n_folds):
             others = np.ascontiguousarray(features[:, fold != k])
             fitted = settle(others, p[None], prior, _STEPS, self.context.n_threads)[0][0]
@@ -268,6 +273,23 @@ class BlockSearch:
             if r not in trials or trial.bic < trials[r].bic:
                 trials[r] = trial
         return chosen(trials, self.best.n_components)
+
+    def joined(self) -> tuple[JoinedColumns, ...]:
+        """The blocks of the best option, and what BIC says of each."""
+        best, n = self.best, self.moments.n_counted
+        if best.blocks.is_diagonal:
+            return ()
+        within = within_components(self.sample, best.parameters)
+        weights, r = best.parameters.weights, best.n_components
+        reason = JoinReason.BIC if self.preferred is None else JoinReason.PREDICTION
+        found = []
+        for group in best.blocks.joined:
+            apart = sum(_volume(weights, within, (j,)) for j in group)
+            n_pairs = len(group) * (len(group) - 1) // 2
+            gain = n * (apart - _volume(weights, within, group)) - r * n_pairs * log(n)
+            columns = tuple(self.moments.columns[list(group)].tolist())
+            found.append(JoinedColumns(columns, reason, gain))
+        return tuple(found)
 
     def note(self, with_number: bool, moments: StandardMoments) -> str:
         """What was joined and why."""
@@ -371,8 +393,8 @@ def _volume(weights: Float, within: Float, group: tuple[int, ...]) -> float:
 
 def blocks_of_correlations(
     blocks: Blocks, moments: StandardMoments, test: OverIdentification
-) -> tuple[Blocks | None, list[str]]:
-    """Blocks joined by the strongest correlations that a test names, and these in words; or None.
+) -> tuple[Blocks | None, list[Correlation]]:
+    """Blocks joined by the strongest correlations that a test names, and these; or None.
 
     A correlation leaves traces in the pairs that share a column with it: those far below the
     strongest wait for the next test.
@@ -389,8 +411,17 @@ def blocks_of_correlations(
     least = _SHARE_OF_STRONGEST * max(abs(c.deviates) for c in strong)
     strong = [c for c in strong if abs(c.deviates) >= least]
     pairs = [(places[c.first], places[c.second]) for c in strong]
-    texts = [
-        f"{moments.column_name(j)} and {moments.column_name(k)} ({c.value:+.2f})"
-        for (j, k), c in zip(pairs, strong, strict=True)
-    ]
-    return blocks.joined_by(pairs), texts
+    return blocks.joined_by(pairs), strong
+
+
+def joined_by_correlations(
+    blocks: Blocks, moments: StandardMoments, correlations: Sequence[Correlation]
+) -> tuple[JoinedColumns, ...]:
+    """The blocks, each with the largest of the correlations that joined it."""
+    found = []
+    for group in blocks.joined:
+        columns = tuple(moments.columns[list(group)].tolist())
+        values = [c.value for c in correlations if {c.first, c.second} <= set(columns)]
+        largest = float(np.clip(max(values, key=abs, default=nan), -1.0, 1.0))
+        found.append(JoinedColumns(columns, JoinReason.CORRELATION, correlation=largest))
+    return tuple(found)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from math import nan
 from typing import Any, Generic, TypeVar, overload
 
 from momentmix.fitting.inference.certificate import Certificate
@@ -61,6 +63,61 @@ class Trial:
     chosen: bool
 
 
+class JoinReason(Enum):
+    """Why columns were joined; the value is its name in files."""
+
+    GIVEN = "given"
+    BIC = "BIC"
+    PREDICTION = "prediction"
+    CORRELATION = "correlation"
+
+
+@dataclass(frozen=True)
+class JoinedColumns:
+    """Columns that may be correlated within components, and why they were joined.
+
+    Attributes
+    ----------
+    columns : tuple of int
+    names : tuple of str or None
+        Names of the columns, where they have names.
+    reason : JoinReason
+        GIVEN: by the caller. BIC: it falls. PREDICTION: left-out rows are predicted better,
+        although BIC does not fall. CORRELATION: the test of the moments names them.
+    bic_gain : float
+        By how much BIC is lower than with each of these columns apart, if the shares of the rows
+        stay as they are; NaN without rows, and where columns were given.
+    correlation : float
+        The largest within the block that the test of the moments names; NaN with rows.
+    """
+
+    columns: tuple[int, ...]
+    reason: JoinReason
+    bic_gain: float = nan
+    correlation: float = nan
+    names: tuple[str, ...] | None = None
+
+    def named(self, feature_names: Sequence[str] | None) -> JoinedColumns:
+        """The same with the names of all columns, where they have names."""
+        names = None if feature_names is None else tuple(feature_names[j] for j in self.columns)
+        return replace(self, names=names)
+
+    @property
+    def why(self) -> str:
+        """The reason in words."""
+        if self.reason is JoinReason.BIC:
+            return f"BIC falls by {self.bic_gain:.0f}"
+        if self.reason is JoinReason.PREDICTION:
+            return "left-out rows are predicted better"
+        if self.reason is JoinReason.CORRELATION:
+            return f"correlated within components by the test ({self.correlation:+.2f})"
+        return "given"
+
+    def __str__(self) -> str:
+        listed = self.names or tuple(f"column {j}" for j in self.columns)
+        return f"{', '.join(listed)}: {self.why}"
+
+
 @dataclass(frozen=True)
 class Diagnostics:
     """How good an answer is, and what happened on the way to it.
@@ -80,6 +137,8 @@ class Diagnostics:
         Relative residual of the decomposed tensor, for method="paper".
     tried : tuple of Trial
         What n_components="auto" tried, by number of components; empty where a number was given.
+    joined : tuple of JoinedColumns
+        Columns that were joined, and why; empty for diagonal covariances.
     """
 
     log_likelihood: float | None
@@ -89,6 +148,7 @@ class Diagnostics:
     stages: list[tuple[str, float]] = field(default_factory=list)
     residual: float | None = None
     tried: tuple[Trial, ...] = ()
+    joined: tuple[JoinedColumns, ...] = ()
 
 
 class PartOf(Generic[T]):
@@ -123,3 +183,4 @@ class FitFacts:
     notes = PartOf[Sequence[str]]("diagnostics")
     certificate = PartOf[Certificate]("diagnostics")
     tried = PartOf["tuple[Trial, ...]"]("diagnostics")
+    joined = PartOf["tuple[JoinedColumns, ...]"]("diagnostics")

@@ -18,6 +18,7 @@ from typing import Literal
 
 import numpy as np
 
+from momentmix._typing import Float
 from momentmix.capacity import (
     FEWEST_BLOCKS,
     affordable_order,
@@ -43,9 +44,14 @@ from momentmix.fitting.em.passes import full_passes
 from momentmix.fitting.em.sample import Sample, draw_sample, information_rows
 from momentmix.fitting.em.scores import information_matrix, settle_floored
 from momentmix.fitting.em.search import FEW_ROWS, Candidate, Kind, Origin, ranked_candidates
+from momentmix.fitting.inference.correlations import Correlation
 from momentmix.fitting.inference.finding import plural
 from momentmix.fitting.inference.findings import find_constants
-from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, OverIdentification
+from momentmix.fitting.inference.over_identification import (
+    LEAST_P_VALUE,
+    OverIdentification,
+    order_after_rows,
+)
 from momentmix.fitting.inference.rows_checked import check_rows
 from momentmix.fitting.inference.standard_errors import (
     Uncertainty,
@@ -53,7 +59,11 @@ from momentmix.fitting.inference.standard_errors import (
 )
 from momentmix.fitting.inference.support import Support
 from momentmix.fitting.inputs import summarized
-from momentmix.fitting.joining import blocks_of_correlations, choose_blocks
+from momentmix.fitting.joining import (
+    blocks_of_correlations,
+    choose_blocks,
+    joined_by_correlations,
+)
 from momentmix.fitting.moment.candidates import least_components
 from momentmix.fitting.moment.moment_fit import (
     ANSWER,
@@ -62,16 +72,25 @@ from momentmix.fitting.moment.moment_fit import (
     fit_moments,
     one_component,
 )
-from momentmix.fitting.outcome import Diagnostics, Provenance, Trial
+from momentmix.fitting.outcome import (
+    Diagnostics,
+    JoinedColumns,
+    JoinReason,
+    Provenance,
+    Trial,
+)
 from momentmix.fitting.result import Answer, FitResult
 from momentmix.fitting.support import support_from_moments, support_from_rows
+from momentmix.fitting.tables import Table
 from momentmix.mixture.blocks import Blocks, blocks_from
+from momentmix.mixture.column_laws import laws_of
 from momentmix.mixture.laws.law import Law
 from momentmix.mixture.mixture import mixture_from
 from momentmix.mixture.parameters import Parameters
-from momentmix.mixture.prior import VariancePrior
+from momentmix.mixture.prior import Structure, VariancePrior
 from momentmix.parallel import begin
 from momentmix.rows.protocol import Rows
+from momentmix.schema.schema import Schema
 from momentmix.summary.summary import MomentSummary
 
 AskedBlocks = Sequence[Sequence[int | str]] | Literal["auto"] | None
@@ -95,30 +114,27 @@ class StandardFit:
 
 
 def fit_robust(
-    data: Rows | StandardMoments,
+    table: Table,
     n_components: int | Literal["auto"],
     order: int | Literal["auto"],
     refine: bool,
     context: FitContext,
     blocks: AskedBlocks = None,
-    laws: tuple[Law, ...] = (),
 ) -> FitResult:
-    """Fit by the robust method; `refine` allows passes over the rows, where there are rows.
-
-    `laws` are those of features that are not Gaussian, in the units of the data.
-    """
-    all_columns, summary = read_moments(data, n_components, order, refine, context)
+    """Fit by the robust method; `refine` allows passes over the rows, where there are rows."""
+    data, laws, notes = table.data, laws_of(table.schema), list(table.notes)
+    all_columns, summary = read_moments(data, n_components, order, refine, context, blocks)
     all_columns = all_columns.with_laws(laws)
-    notes = []
     if isinstance(data, Rows):
         with context.clock.stage("checks of rows"):
-            context = replace(context, checked=check_rows(data, all_columns))
-        assert context.checked is not None
-        left_out = context.checked.outliers.places
+            checked = check_rows(data, all_columns)
+            context = replace(context, checked=checked)
+            begin(lambda: checked.columns, context.n_threads)  # sorted while the search begins
+        left_out = checked.outliers.places
         if left_out.size:
             notes.append(f"{data.n_rows - left_out.size} of {data.n_rows} rows were used")
             data = data.without(left_out)
-            all_columns, summary = read_moments(data, n_components, order, refine, context)
+            all_columns, summary = read_moments(data, n_components, order, refine, context, blocks)
             all_columns = all_columns.with_laws(laws)
     rows = None if isinstance(data, StandardMoments) or not refine else data
     varying = moments = all_columns.varying()
@@ -130,7 +146,7 @@ def fit_robust(
         joined = choice.blocks
     elif sample is not None and n_components == "auto":
         sample = sample.of_blocks(joined or moments.alone)
-        choice = choose_by_likelihood(sample, moments.n_rows, moments, context)
+        choice = choose_by_likelihood(sample, moments.n_counted, moments, context)
     elif n_components == "auto":
         choice = choose_by_moments(moments, context, joined)
     r = choice.n_components if choice is not None else check_count("n_components", n_components, 1)
@@ -159,9 +175,12 @@ def fit_robust(
             answer, choice = hear_certificate(rows, sample, answer, choice, context)
     if choice is not None:
         notes.append(choice.note)
+        if choice.joined:
+            found_joined = replace(answer.diagnostics, joined=choice.joined)
+            answer = replace(answer, diagnostics=found_joined)
     tried = () if choice is None else choice.tried
     base = 0.0 if rows is None else mean_base_measure(rows, laws)
-    return in_data_units(answer, all_columns, summary, notes, tried, context, base)
+    return in_data_units(answer, all_columns, summary, notes, tried, context, base, table.schema)
 
 
 def read_moments(
@@ -170,17 +189,27 @@ def read_moments(
     order: int | Literal["auto"],
     refine: bool,
     context: FitContext,
+    blocks: AskedBlocks = None,
 ) -> tuple[StandardMoments, MomentSummary | None]:
-    """Moments of all columns: those given, or from a pass over the rows, with its summary."""
+    """Moments of all columns: those given, or from a pass over the rows, with its summary.
+
+    With joined columns and passes over the rows, the test alone needs the moments.
+    """
     wanted = None if order == "auto" else check_order(order, data.n_features)
     if isinstance(data, StandardMoments):
         return (data if wanted is None else data.truncated(wanted)), None
     with context.clock.stage("moments"):
+        most_squared = 2
         if wanted is None and refine:
             known = data.expected_rows
             wanted = affordable_order(data.n_features, n_components, known, ROWS_PER_PARAMETER)
+            joined = known_blocks(blocks, data.n_features, data.feature_names)
+            if joined is not None and not joined.is_diagonal and n_components != "auto":
+                enough = order_after_rows(n_components, joined)
+                if robust_rank(data.n_features, enough, joined) >= n_components:
+                    wanted, most_squared = min(wanted, enough), enough - 2
         wanted = wanted or choose_order(data.n_features, n_components)
-        return summarized(data, wanted, context.n_threads)
+        return summarized(data, wanted, context.n_threads, most_squared)
 
 
 def known_blocks(asked: AskedBlocks, n_features: int, names: Sequence[str] | None) -> Blocks | None:
@@ -203,7 +232,7 @@ def varying_blocks(
 def check_widest(blocks: Blocks, moments: StandardMoments, n_components: int) -> None:
     """Raise where a block has more columns than rows or memory can bear."""
     widest = max(blocks.partition, key=len)
-    k, n, r = len(widest), moments.n_rows, n_components
+    k, n, r = len(widest), moments.n_counted, n_components
     if k > 1 and n < r * (k + 1):
         raise InputError(
             f"a block of {k} columns needs more than {k} rows for each of {r} "
@@ -274,10 +303,10 @@ def join_by_moments(
     moments: StandardMoments, context: FitContext, answer: StandardFit
 ) -> StandardFit:
     """Join columns that the test finds correlated within components, while the misfit falls."""
-    order, reasons = answer.moments.order, list[str]()
+    order, found = answer.moments.order, list[Correlation]()
     n_components = answer.parameters.n_components
     for _ in range(MOST_JOININGS):
-        blocks, pairs = blocks_of_correlations(answer.parameters.blocks, moments, _test_of(answer))
+        blocks, named = blocks_of_correlations(answer.parameters.blocks, moments, _test_of(answer))
         if blocks is None or robust_rank(moments.n_features, order, blocks) < n_components:
             break
         candidate = answer_from_moments(moments, order, n_components, context, blocks)
@@ -285,13 +314,14 @@ def join_by_moments(
         # NaN, where nothing is left to test, is no improvement.
         if not new.effect_size < LEAST_FALL * old.effect_size:
             break
-        answer, reasons = candidate, reasons + pairs
-    if not reasons:
-        notes = ["no columns joined: the test names none whose joining lowers the misfit"]
-    else:
-        found = moments.code_of(answer.parameters.blocks)
-        notes = [f"{found}: correlated within components by the test: {'; '.join(reasons)}"]
-    diagnostics = replace(answer.diagnostics, notes=[*notes, *answer.diagnostics.notes])
+        answer, found = candidate, found + named
+    joined = joined_by_correlations(answer.parameters.blocks, moments, found)
+    notes = ["no columns joined: the test names none whose joining lowers the misfit"]
+    if joined:
+        notes = [f"{moments.code_of(answer.parameters.blocks)}: found by the test of the moments"]
+    diagnostics = replace(
+        answer.diagnostics, notes=[*notes, *answer.diagnostics.notes], joined=joined
+    )
     return replace(answer, diagnostics=diagnostics)
 
 
@@ -312,7 +342,9 @@ def renumber(
         if not (is_better or other.diagnostics.certificate.passed):
             break
         notes = [*answer.diagnostics.notes[:1], *other.diagnostics.notes]
-        answer = replace(other, diagnostics=replace(other.diagnostics, notes=notes))
+        joined = answer.diagnostics.joined
+        diagnostics = replace(other.diagnostics, notes=notes, joined=joined)
+        answer = replace(other, diagnostics=diagnostics)
         choice = again
     return answer, choice
 
@@ -372,11 +404,11 @@ def answer_from_rows(
     candidates = list(found) or find_candidates(sample, moments, n_components, context)
     answer = _settled(rows, sample, moments, candidates, context)
     is_rejected = answer.diagnostics.certificate.test.p_value < LEAST_P_VALUE
-    if is_rejected and n_components > 1 and rows.n_rows >= FEW_ROWS:
+    if is_rejected and n_components > 1 and rows.n_counted >= FEW_ROWS:
         floor = moments.structure(context.variance_floor, sample.blocks)
         with context.clock.stage("second search"):
             again = ranked_candidates(
-                sample, None, n_components, floor, context.rng, context.n_threads
+                sample, None, n_components, floor, context.rng, context.n_threads, thorough=True
             )
         if again[0].objective > candidates[0].objective + CLEARLY_BETTER:
             answer = _settled(rows, sample, moments, again, context)
@@ -407,13 +439,9 @@ def _settled(
             scoring_first=best.origin.is_before_em,
         )
     p = done.parameters
-    test = begin_test(moments, p, context)
-    features = information_rows(rows, moments, sample, p.flat().size, context.rng)
+    test = begin_test(moments, p, context, after_rows=True)
     with clock.stage("standard errors"):
-        information = information_matrix(features, p, n_threads)
-        prior = VariancePrior.of_rows(rows.n_rows, n_components, floor)
-        settle_floored(information, p, prior.floors(p, rows.n_rows), prior.structure)
-        uncertainty = uncertainty_after_em(p, information, moments.n_effective)
+        uncertainty = uncertainty_from_rows(rows, sample, moments, p, floor, context)
     support = None
     if n_components > 1:
         with clock.stage("support"):
@@ -430,6 +458,34 @@ def _settled(
     return StandardFit(moments, p, uncertainty, provenance, diagnostics)
 
 
+def uncertainty_from_rows(
+    rows: Rows,
+    sample: Sample,
+    moments: StandardMoments,
+    parameters: Parameters,
+    structure: Structure,
+    context: FitContext,
+) -> Uncertainty:
+    """Covariance of the parameters after the passes.
+
+    Weighted rows have scores whose sum varies as the squares of the weights say, and those may
+    depend on the rows: the covariance is I⁻¹ B I⁻¹, with B the mean outer product by squared
+    weights.
+    """
+    p, n, n_threads = parameters, rows.n_counted, context.n_threads
+    features, counts = information_rows(rows, moments, sample, p.flat().size, context.rng)
+    weights: list[Float | None] = [counts]
+    if counts is not None and not rows.is_frequency:
+        weights.append(counts**2)
+    prior = VariancePrior.of_rows(n, p.n_components, structure)
+    matrices = []
+    for of_rows in weights:
+        matrix = information_matrix(features, p, n_threads, of_rows)
+        settle_floored(matrix, p, prior.floors(p, n), prior.structure)
+        matrices.append(matrix)
+    return uncertainty_after_em(p, matrices[0], moments.n_effective, *matrices[1:])
+
+
 def hear_certificate(
     rows: Rows, sample: Sample, answer: StandardFit, choice: Choice, context: FitContext
 ) -> tuple[StandardFit, Choice]:
@@ -443,7 +499,7 @@ def hear_certificate(
 
     def bic_of(fit: StandardFit) -> float:
         assert fit.diagnostics.log_likelihood is not None
-        return bic(fit.parameters, moments.n_rows, fit.diagnostics.log_likelihood)
+        return bic(fit.parameters, moments.n_counted, fit.diagnostics.log_likelihood)
 
     for _ in range(MOST_HEARD):
         if not answer.diagnostics.certificate.test.p_value < LEAST_P_VALUE:
@@ -461,7 +517,7 @@ def hear_certificate(
             True,
         )
         note = f"n_components={r}: least BIC of all rows; the test rejected {r - 1}"
-        choice = Choice(r, note, chosen(trials, r))
+        choice = Choice(r, note, chosen(trials, r), joined=choice.joined)
     return answer, choice
 
 
@@ -475,7 +531,7 @@ def find_candidates(
         return [Candidate(Origin(Kind.CLOSED_FORM), closed_form, 0.0)]
     # With few rows EM from many starts finds the same, and takes less time.
     n_parameters = r * sample.blocks.n_parameters
-    many_rows = moments.n_rows >= max(FEW_ROWS, ROWS_PER_PARAMETER * n_parameters)
+    many_rows = moments.n_counted >= max(FEW_ROWS, ROWS_PER_PARAMETER * n_parameters)
     moment_answer = None
     with context.clock.stage("candidates"):
         # Of wider models the moment answer takes longer than the EM starts.
@@ -526,6 +582,7 @@ def in_data_units(
     tried: tuple[Trial, ...],
     context: FitContext,
     base: float = 0.0,
+    schema: Schema | None = None,
 ) -> FitResult:
     """The result: all columns, in the units of the data, the heaviest component first.
 
@@ -559,13 +616,27 @@ def in_data_units(
             replace(
                 trial,
                 log_likelihood=trial.log_likelihood - units,
-                bic=trial.bic + 2.0 * answer.moments.n_rows * units,
+                bic=trial.bic + 2.0 * answer.moments.n_counted * units,
             )
             for trial in tried
         ),
+        joined=joined_columns(answer, moments),
     )
     return FitResult(
-        Answer(moments.restore(mixture), moments, uncertainty.reordered(order), summary),
+        Answer(moments.restore(mixture), moments, uncertainty.reordered(order), summary, schema),
         answer.provenance,
         diagnostics,
     )
+
+
+def joined_columns(answer: StandardFit, moments: StandardMoments) -> tuple[JoinedColumns, ...]:
+    """The joined columns and why they were joined, with the names of all columns."""
+    joined = answer.diagnostics.joined
+    if not joined:
+        columns = answer.moments.columns
+        groups = answer.parameters.blocks.joined
+        joined = tuple(
+            JoinedColumns(tuple(columns[list(group)].tolist()), JoinReason.GIVEN)
+            for group in groups
+        )
+    return tuple(block.named(moments.feature_names) for block in joined)

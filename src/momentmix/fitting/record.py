@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import platform
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from math import inf
 from operator import index
@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from momentmix._typing import Float
 from momentmix._version import __version__
 from momentmix.errors import InputTypeError, ModelFileError
 from momentmix.fitting.inference.certificate import Certificate
@@ -24,7 +23,14 @@ from momentmix.fitting.inference.findings import Finding, Severity
 from momentmix.fitting.inference.over_identification import ConditionGroup, OverIdentification
 from momentmix.fitting.inference.standard_errors import Intervals, StandardErrors
 from momentmix.fitting.inference.support import Support
-from momentmix.fitting.outcome import Diagnostics, FitFacts, Provenance, Trial
+from momentmix.fitting.outcome import (
+    Diagnostics,
+    FitFacts,
+    JoinedColumns,
+    JoinReason,
+    Provenance,
+    Trial,
+)
 from momentmix.json_fields import (
     Fields,
     array,
@@ -33,6 +39,7 @@ from momentmix.json_fields import (
     choice,
     integer,
     list_of,
+    map_of,
     number,
     optional,
     text,
@@ -43,7 +50,9 @@ from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.model_file import read_model, write_model
 
 _VERSION = 2
-_ADDED = {"tried", "verdict", "support", "groups"}  # keys that records of version 1 lack
+_WITH_JOINED = 3  # where columns are joined
+_NOT_ALWAYS = ("covariances", "levels", "seen")  # of joined columns, and of families
+_ADDED = {"tried", "verdict", "support", "groups", "joined"}  # keys that older records lack
 
 
 def versions() -> dict[str, str]:
@@ -70,7 +79,7 @@ class FitRecord(FitFacts):
     provenance : Provenance
         n_rows, order, method, refine, winner, n_passes, converged.
     diagnostics : Diagnostics
-        log_likelihood, notes, certificate, tried.
+        log_likelihood, notes, certificate, tried, joined.
     standard_errors : StandardErrors or None
     intervals : Intervals or None
         95 %; None for method="paper".
@@ -99,19 +108,28 @@ class FitRecord(FitFacts):
         """Plain values, for JSON; what is not finite becomes None."""
         document = _record_fields(0, 0, False).encode(self)  # sizes are checked on reading
         for known in (document["standard_errors"], document["intervals"]):
-            if known is not None and known["covariances"] is None:
-                del known["covariances"]
-        return {"version": _VERSION, **document}
+            for key in _NOT_ALWAYS if known is not None else ():
+                if known[key] is None:
+                    del known[key]
+        for columns in document["joined"]:
+            del columns["names"]  # those of the mixture, under which it may be saved
+        if not self.joined:
+            del document["joined"]
+        return {"version": _WITH_JOINED if self.joined else _VERSION, **document}
 
     @classmethod
     def from_dict(cls, document: Any, mixture: Mixture) -> FitRecord:
         """The record of `to_dict`; ValueError where it is not one of a fit of this mixture."""
-        check_version(document, "fit", 1, _VERSION)
+        check_version(document, "fit", 1, _VERSION, _WITH_JOINED)
         contents = {key: value for key, value in document.items() if key != "version"}
-        joined = not mixture.parameters.blocks.is_diagonal
+        joined = bool(mixture.parameters.blocks.joined)
         r, d = mixture.means.shape
-        record: FitRecord = _record_fields(r, d, joined)(contents, "fit")
-        return record
+        has_families = bool(mixture.parameters.blocks.laws)
+        record: FitRecord = _record_fields(r, d, joined, has_families)(contents, "fit")
+        if record.joined:
+            _check_joined([j.columns for j in record.joined], mixture)
+        named = tuple(columns.named(mixture.feature_names) for columns in record.joined)
+        return replace(record, diagnostics=replace(record.diagnostics, joined=named))
 
 
 # -- files ------------------------------------------------------------------------------------
@@ -140,19 +158,30 @@ def load_fit(path: str | os.PathLike[str]) -> tuple[Mixture, FitRecord | None]:
 # -- the fields of the file -------------------------------------------------------------------
 
 
-def _record_fields(r: int, d: int, joined: bool) -> Fields:
-    """Fields of the record of a mixture of r components and d features, joined in blocks or not."""
+def _record_fields(r: int, d: int, joined: bool, has_families: bool = False) -> Fields:
+    """Fields of the record of a mixture of r components and d columns, joined in blocks or not."""
     shapes: dict[str, tuple[int, ...]] = {"weights": (r,), "means": (r, d), "variances": (r, d)}
     if joined:
         shapes["covariances"] = (r, d, d)
+    if has_families:
+        shapes["seen"] = (r, d)
     errors = {name: array(*shape, nulls=True) for name, shape in shapes.items()}
     ends = {name: array(2, *shape, nulls=True) for name, shape in shapes.items()}
+    if has_families:
+        errors["levels"] = map_of(array(r, None, nulls=True))
+        ends["levels"] = map_of(array(2, r, None, nulls=True))
     trial = {
         "n_components": integer(1),
         "p_value": number(0.0, 1.0),
         "log_likelihood": number(),
         "bic": number(),
         "chosen": boolean,
+    }
+    joined_columns = {
+        "columns": lambda value, place: tuple(list_of(integer(0, d - 1))(value, place)),
+        "reason": choice(JoinReason),
+        "bic_gain": number(),
+        "correlation": number(-1.0, 1.0),
     }
     return Fields(
         _record,
@@ -167,6 +196,7 @@ def _record_fields(r: int, d: int, joined: bool) -> Fields:
             "log_likelihood_per_row": optional(number()),
             "notes": texts,
             "tried": list_of(Fields(lambda values: Trial(**values), trial)),
+            "joined": list_of(Fields(lambda values: JoinedColumns(**values), joined_columns)),
             "certificate": _certificate_fields(r),
             "standard_errors": optional(Fields(_standard_errors, errors)),
             "intervals": optional(Fields(_intervals, ends)),
@@ -219,8 +249,15 @@ def _record(values: dict[str, Any]) -> FitRecord:
         tuple(values.pop("notes")),
         values.pop("certificate"),
         tried=tuple(values.pop("tried", ())),
+        joined=tuple(values.pop("joined", ())),
     )
     return FitRecord(provenance, diagnostics, **values)
+
+
+def _check_joined(columns: list[tuple[int, ...]], mixture: Mixture) -> None:
+    """Raise unless these are the joined columns of the mixture."""
+    if sorted(columns) != sorted(mixture.parameters.blocks.joined):
+        raise ValueError("fit.joined must list the columns that the mixture joins")
 
 
 def _certificate(n_components: int, values: dict[str, Any]) -> Certificate:
@@ -238,16 +275,20 @@ def _certificate(n_components: int, values: dict[str, Any]) -> Certificate:
     return certificate
 
 
-def _standard_errors(errors: dict[str, Float]) -> StandardErrors:
-    if any((values < 0).any() for values in errors.values()):
+def _standard_errors(errors: dict[str, Any]) -> StandardErrors:
+    levels = errors.pop("levels", None)
+    if any((values < 0).any() for values in (*errors.values(), *(levels or {}).values())):
         raise ValueError("fit.standard_errors must not be negative")
-    return StandardErrors(**errors)
+    return StandardErrors(**errors, levels=levels)
 
 
-def _intervals(ends: dict[str, Float]) -> Intervals:
-    for name, (low, high) in ends.items():
+def _intervals(ends: dict[str, Any]) -> Intervals:
+    levels = ends.pop("levels", None)
+    for name, (low, high) in {**ends, **(levels or {})}.items():
         if name not in ("means", "covariances") and (low < 0).any():
             raise ValueError(f"fit.intervals.{name} must not be negative")
         if (low > high).any():
             raise ValueError(f"fit.intervals.{name} must have the lower ends first")
-    return Intervals(**{name: (low, high) for name, (low, high) in ends.items()})
+    if levels is not None:
+        levels = {name: (low, high) for name, (low, high) in levels.items()}
+    return Intervals(**{name: (low, high) for name, (low, high) in ends.items()}, levels=levels)

@@ -8,16 +8,12 @@ from dataclasses import dataclass, replace
 
 from momentmix.errors import InputError, printable
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.inference.standard_errors import (
-    Intervals,
-    StandardErrors,
-    Uncertainty,
-    intervals,
-    standard_errors,
-)
+from momentmix.fitting.inference.column_errors import column_errors, column_intervals
+from momentmix.fitting.inference.standard_errors import Intervals, StandardErrors, Uncertainty
 from momentmix.fitting.outcome import Diagnostics, FitFacts, PartOf, Provenance
 from momentmix.fitting.record import FitRecord, save_fit
 from momentmix.mixture.mixture import Mixture
+from momentmix.schema.schema import Schema
 from momentmix.summary.summary import MomentSummary
 
 MOST_TRIALS_PRINTED = 8  # numbers of components; all of them are in `tried`
@@ -37,12 +33,15 @@ class Answer:
         Covariance of the parameters of standardized features; None for method="paper".
     summary : MomentSummary or None
         Of the rows, from the one pass for the moments; None where no rows were given.
+    schema : Schema or None
+        How columns became features; None where the features are the columns.
     """
 
     mixture: Mixture
     moments: StandardMoments
     uncertainty: Uncertainty | None
     summary: MomentSummary | None
+    schema: Schema | None = None
 
 
 @dataclass(frozen=True)
@@ -55,11 +54,11 @@ class FitResult(FitFacts):
     Attributes
     ----------
     answer : Answer
-        mixture, moments, uncertainty, summary.
+        mixture, moments, uncertainty, summary, schema.
     provenance : Provenance
         n_rows, order, method, refine, winner, n_passes, converged.
     diagnostics : Diagnostics
-        log_likelihood, notes, certificate, candidates, stages, residual, tried.
+        log_likelihood, notes, certificate, candidates, stages, residual, tried, joined.
     """
 
     answer: Answer
@@ -70,6 +69,7 @@ class FitResult(FitFacts):
     moments = PartOf[StandardMoments]("answer")
     uncertainty = PartOf["Uncertainty | None"]("answer")
     summary = PartOf["MomentSummary | None"]("answer")
+    schema = PartOf["Schema | None"]("answer")
     candidates = PartOf["list[tuple[str, float]]"]("diagnostics")
     stages = PartOf["list[tuple[str, float]]"]("diagnostics")
     residual = PartOf["float | None"]("diagnostics")
@@ -77,11 +77,11 @@ class FitResult(FitFacts):
     @property
     def standard_errors(self) -> StandardErrors:
         """Standard errors of weights, means and variances, in the units of the data."""
-        return standard_errors(self._known_uncertainty(), self.moments)
+        return column_errors(self._known_uncertainty(), self.moments, self.schema)
 
     def intervals(self) -> Intervals:
         """95 % intervals of weights, means and variances, in the units of the data."""
-        return intervals(self._known_uncertainty(), self.moments)
+        return column_intervals(self._known_uncertainty(), self.moments, self.schema)
 
     def _known_uncertainty(self) -> Uncertainty:
         if self.uncertainty is None:
@@ -136,9 +136,9 @@ class FitResult(FitFacts):
 
     def __str__(self) -> str:
         r, d = self.mixture.means.shape
-        joined = self.mixture.parameters.blocks.joined
+        is_diagonal = self.mixture.parameters.blocks.is_diagonal
         lines = [
-            f"Mixture of {r} {'' if joined else 'diagonal '}Gaussian{'s' if r > 1 else ''}, "
+            f"Mixture of {r} {'diagonal ' if is_diagonal else ''}Gaussian{'s' if r > 1 else ''}, "
             f"{d} feature{'s' if d > 1 else ''}, {self.n_rows} rows",
             f"  method               {self.method}, moments up to order {self.order}",
             f"  refinement           {self._refinement()}",
@@ -148,6 +148,7 @@ class FitResult(FitFacts):
             lines.append(f"  log-likelihood/row   {self.log_likelihood:.6g}")
         times = ", ".join(f"{name} {seconds:.2f}" for name, seconds in self.stages)
         lines.append(f"  time                 {self.seconds:.2f} s ({times})")
+        lines += [f"  joined               {columns}" for columns in self.joined]
         lines += [f"  note                 {note}" for note in self.notes]
         lines += self._trials()
         return "\n".join([*map(printable, lines), str(self.certificate)])

@@ -28,6 +28,7 @@ from momentmix.mixture.parameters import Parameters
 LARGEST_DISAGREEMENT = 0.02  # share of rows; twice the loss of accuracy that a certificate allows
 _ROWS = 2500  # drawn to compare two mixtures
 _STEPS = 40  # of EM after a merge
+_FEW_ROWS = 2500  # for a first look, with ten rows a parameter at least
 _CLEAR_LOSS = 0.02  # nats a row: far more than two samples, or the prior of the variances, differ
 
 
@@ -77,27 +78,52 @@ def support_from_rows(
     sample: Sample, moments: StandardMoments, parameters: Parameters, context: FitContext
 ) -> Support:
     """Whether the likelihood or the moments reject one component less."""
-    floor, r = moments.structure(context.variance_floor, parameters.blocks), parameters.n_components
-    n = moments.n_rows
+    r, n = parameters.n_components, moments.n_counted
     # Of the last component, in nats a row.
     price = 0.5 * parameters.blocks.n_parameters * log(n) / n
-    # Where every merge stays far below, further steps would not change the answer.
-    target = log_likelihood(sample.features, parameters) - price - _CLEAR_LOSS
-    smaller = one_less(
-        sample.features, parameters, floor, _STEPS, n_threads=context.n_threads,
-        least_gain=price / 20, target=target,
-    )  # fmt: skip
-    large, small = (log_likelihood(sample.judges, p) for p in (parameters, smaller))
+    smaller, loss = _best_smaller(sample, moments, parameters, context, price)
     fewer = f"{r - 1} component{'s' if r > 2 else ''}"
-    if large - small > price:
+    if loss > price:
         return Support(r, True, f"BIC rejects {fewer}")
-    test = check_conditions(moments, smaller, context.rng, correlations=False)
+    test = check_conditions(
+        moments, smaller, context.rng, correlations=False, noise=context.noise(moments)
+    )
     if test.testable and test.p_value < CLEAR_P_VALUE:
         return Support(r, True, f"the moments reject {fewer}")
     return Support(
         r,
         False,
         f"{fewer} explain{'s' if r == 2 else ''} the rows as well: the last one gains "
-        f"{large - small:.2g} nats a row, and BIC asks for {price:.2g}. Use fewer components or "
+        f"{loss:.2g} nats a row, and BIC asks for {price:.2g}. Use fewer components or "
         "more rows.",
     )
+
+
+def _best_smaller(
+    sample: Sample,
+    moments: StandardMoments,
+    parameters: Parameters,
+    context: FitContext,
+    price: float,
+) -> tuple[Parameters, float]:
+    """One component less, and what it loses on the judging rows, in nats a row.
+
+    A part of the rows is enough where it loses far more than the price: parameters from n rows cost
+    about n_parameters / 2n nats on others.
+    """
+    floor = moments.structure(context.variance_floor, parameters.blocks)
+    large = log_likelihood(sample.judges, parameters)
+    few = max(_FEW_ROWS, 10 * parameters.n_free)
+    for n in sorted({min(few, sample.features.shape[1]), sample.features.shape[1]}):
+        features = sample.features[:, :n]
+        clear = price + _CLEAR_LOSS + parameters.n_free / n
+        # Where every merge stays far below, further steps would not change the answer.
+        target = log_likelihood(features, parameters) - clear
+        smaller = one_less(
+            features, parameters, floor, _STEPS, n_threads=context.n_threads,
+            least_gain=price / 20, target=target,
+        )  # fmt: skip
+        loss = large - log_likelihood(sample.judges, smaller)
+        if loss > clear:
+            break
+    return smaller, loss

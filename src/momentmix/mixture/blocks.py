@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
 from momentmix.errors import InputError, InputTypeError
-from momentmix.mixture.laws.law import Law
+from momentmix.mixture.laws.law import Law, Stack, stacks_of
 from momentmix.rows.names import column_label, feature_number
 
 
@@ -108,6 +108,11 @@ class Blocks:
         return np.array([j for j in range(self.n_features) if j not in inside], dtype=np.int64)
 
     @cached_property
+    def stacks(self) -> tuple[Stack, ...]:
+        """The laws by kind, for what is done with all of them at once."""
+        return stacks_of(self.laws)
+
+    @cached_property
     def gaussian(self) -> Int:
         """Features without a law of their own."""
         others = {j for law in self.laws for j in law.features}
@@ -141,6 +146,11 @@ class Blocks:
     def n_pairs(self) -> int:
         """Number of pairs of features of one block."""
         return sum(len(block) * (len(block) - 1) // 2 for block in self.joined)
+
+    @property
+    def widest(self) -> int:
+        """Features of the widest block."""
+        return max(map(len, self.joined), default=1)
 
     @property
     def n_spread(self) -> int:

@@ -148,9 +148,16 @@ def most_probable(joint: Any, xp: Any = np) -> Any:
     return xp.where(xp.isnan(top) | (top == -xp.inf), xp.full_like(places, -1), places)
 
 
-def _sums(coefficients: Any, features: Any, xp: Any = np, out: Any = None) -> tuple[Any, Any]:
-    """Statistics in the shape of `coefficients`, and log-densities (…, n), as `joint_densities`."""
+def _sums(
+    coefficients: Any, features: Any, xp: Any = np, out: Any = None, counts: Any = None
+) -> tuple[Any, Any]:
+    """Statistics in the shape of `coefficients`, and log-densities (…, n), as `joint_densities`.
+
+    Where there are counts (…, n), rows and their log-densities are multiplied by them.
+    """
     shares, logs = responsibilities(joint_densities(coefficients, features, xp, out), xp)
+    if counts is not None:
+        shares, logs = shares * counts[..., None, :], logs * counts
     if coefficients.ndim > 2:  # all components of a batch in one product
         shares = _reshaped(shares, (*shares.shape[:-3], -1, shares.shape[-1]), xp)
     if isinstance(features, tuple):
@@ -199,7 +206,7 @@ def statistics_of(
     """
     statistics, total = np.zeros_like(coefficients), np.zeros(coefficients.shape[:-2])
     if code is not None:
-        _add_compiled(coefficients, features, None, None, blocks, statistics, total)
+        _add_compiled(coefficients, features, None, None, blocks, None, statistics, total)
         return statistics, total / features.shape[1]
     for tile, out in _feature_tiles(coefficients, features):
         tile_statistics, logs = _sums(coefficients, tile, out=out)
@@ -212,7 +219,7 @@ def mean_log_densities(coefficients: Float, features: Float, blocks: Blocks | No
     """Mean log-density of NumPy rows in memory under each mixture of a batch, of shape (k,)."""
     total = np.zeros(coefficients.shape[:-2])
     if code is not None:
-        _add_compiled(coefficients, features, None, None, blocks, None, total)
+        _add_compiled(coefficients, features, None, None, blocks, None, None, total)
         return np.asarray(total / features.shape[1])
     for tile, out in _feature_tiles(coefficients, features):
         total += log_sums(joint_densities(coefficients, tile, out=out)).sum(axis=-1)
@@ -225,6 +232,7 @@ def _add_compiled(
     columns: NDArray[np.int64] | None,
     units: Float | None,
     blocks: Blocks | None,
+    counts: Float | None,
     statistics: Float | None,
     totals: Float,
 ) -> None:
@@ -236,7 +244,7 @@ def _add_compiled(
     r = coefficients.shape[-2]
     code.em_sums(
         coefficients, coefficients[..., 0].size // r, r, table, columns, units, _pairs(blocks),
-        statistics, totals,
+        counts, statistics, totals,
     )  # fmt: skip
 
 
@@ -273,31 +281,44 @@ class Density:
         center, scale, table = standardized_coefficients(parameters)
         return cls(table, center, 1.0 / scale, np.arange(center.size), parameters.blocks)
 
-    def em_sums(self, rows: Any) -> tuple[Float, float, int]:
+    def em_sums(self, rows: Any, counts: Float | None = None) -> tuple[Float, float, float]:
         """EM statistics (r, n_statistics), sum of the log-densities of z, and number of rows.
 
-        The rows stay where they lie; only the sums come to the host.
+        The rows stay where they lie; only the sums come to the host. Each row counts as often as
+        `counts` (n_rows,) says, once by default.
         """
         xp = namespace(rows)
         statistics, total = np.zeros_like(self.coefficients), 0.0
         if xp is np and code is not None and rows.dtype == np.float64:
             totals = np.zeros(1)
             _add_compiled(
-                self.coefficients, rows, self.columns, self._units, self.blocks, statistics, totals
-            )
+                self.coefficients, rows, self.columns, self._units, self.blocks, counts,
+                statistics, totals,
+            )  # fmt: skip
             total = float(totals[0])
         elif xp is np:
+            start = 0
             for features, out in self._tiles(rows):
-                part, logs = _sums(self.coefficients, features, np, out)
+                stop = start + features.shape[1]
+                mine = None if counts is None else counts[start:stop]
+                part, logs = _sums(self.coefficients, features, np, out, mine)
+                start = stop
                 statistics += part
                 total += float(logs.sum())
         else:
             table = on_device_of(self.coefficients, rows, xp)
+            start = 0
             for parts in self._slabs(rows, xp):
-                part, logs = _sums(table, parts, xp)
+                shape = parts[0].shape[0], parts[0].shape[2]
+                stop, mine = start + shape[0] * shape[1], None
+                if counts is not None:
+                    mine = on_device_of(counts[start:stop].reshape(shape), rows, xp)
+                part, logs = _sums(table, parts, xp, counts=mine)
+                start = stop
                 statistics += to_numpy(part)
                 total += float(xp.sum(logs))
-        return statistics, total, int(rows.shape[0])
+        n_rows = int(rows.shape[0]) if counts is None else float(counts.sum())
+        return statistics, total, n_rows
 
     @property
     def _units(self) -> Float:

@@ -115,12 +115,11 @@ def coefficients(parameters: Parameters) -> Float:
         # A product of two features stands for both of its places in the matrix.
         halves = np.where(np.eye(features.size, dtype=bool), 0.5, 1.0)
         quadratic[..., places] = -halves * inverse
-    for law in blocks.laws:
-        own, k = list(law.features), len(law.features)
-        table = law.coefficients(p.means[..., own], p.variances[..., own])
+    for law, own in blocks.stacks:
+        table, k = law.coefficients(p.means[..., own], p.variances[..., own]), own.shape[1]
         linear[..., own], quadratic[..., own] = table[..., :k], table[..., k:-1]
         squares[..., own], log_spread[..., own] = 0.0, 0.0
-        constants += table[..., -1]
+        constants += table[..., -1].sum(axis=-1)
     constants -= 0.5 * (log_spread + squares).sum(axis=-1)
     return np.concatenate([linear, quadratic, constants[..., None]], axis=-1)
 
@@ -142,10 +141,9 @@ def m_step(statistics: Float, prior: VariancePrior) -> Parameters:
     spread = prior.spread(divisor, statistics[..., d:-1] - divisor * products)
     alone = np.arange(blocks.n_spread) < d  # an empty component has no covariances
     spread = np.where(counts[..., None] > FEWEST_ROWS, spread, np.where(alone, 1.0, 0.0))
-    for law in blocks.laws:
-        own, squares = list(law.features), [d + j for j in law.features]
+    for law, own in blocks.stacks:
         means[..., own], spread[..., own] = law.m_step(
-            counts[..., None], statistics[..., own], statistics[..., squares], prior
+            counts[..., None, None], statistics[..., own], statistics[..., d + own], prior
         )
     parts = spread[..., :d], spread[..., d:]
     return Parameters(counts, means, *parts, blocks).normalized()

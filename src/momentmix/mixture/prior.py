@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from momentmix._typing import Float
+from momentmix._typing import Float, Int
 from momentmix.errors import InputError
 from momentmix.mixture.blocks import Blocks, matrices_of
 from momentmix.mixture.parameters import HasParameters, Parameters
@@ -93,6 +93,19 @@ class Structure:
             solve_triangular(root, np.eye(len(root)), lower=True, check_finite=False)
             for root in self.roots
         ]
+
+    def layout(self, blocks: Blocks) -> tuple[Int, Int, Float, Float]:
+        """The blocks as compiled code takes them.
+
+        Widths of the joined blocks, all features (those of joined blocks first), R and R⁻¹ of each
+        joined block, and least relative eigenvalues. `blocks` are those of the features.
+        """
+        features = np.concatenate([*(block for block, _ in blocks.places), blocks.single])
+        widths = np.array([len(block) for block in blocks.joined], dtype=np.int64)
+        pairs = zip(self.roots, self.inverses, strict=True)
+        matrices = np.concatenate([[], *(np.ravel(x) for pair in pairs for x in pair)])
+        least = np.array([self.least(place) for place in range(widths.size)])
+        return widths, features, matrices, least
 
     def least(self, place: int) -> float:
         """Least relative eigenvalue of a joined block."""
@@ -278,14 +291,13 @@ class VariancePrior:
 
         With the priors of the laws of features that have others.
         """
-        p, laws = parameters, parameters.blocks.laws
+        p = parameters
         if not self.scale:  # a single component
             return np.zeros(p.variances.shape[:-2])
         terms = self.log_terms(self.structure.eigenvalues(p), self._widths())
-        for law in laws:
-            own = list(law.features)
+        for law, own in p.blocks.stacks:
             terms[..., own] = 0.0
-            terms[..., own[0]] = law.log_prior(p.means[..., own], p.variances[..., own], self)
+            terms[..., own[:, 0]] = law.log_prior(p.means[..., own], p.variances[..., own], self)
         return np.asarray(terms.sum(axis=(-2, -1)))
 
     def slope(self, eigenvalues: Float, width: float | None = None) -> Float:

@@ -34,9 +34,9 @@ def inverse_roots(parameters: Parameters) -> Float | None:
 
 
 def moved_spread(parameters: Parameters, change: Float) -> Parameters:
-    """The mixture with Σ = A exp(E) Aᵀ for changes E of shape (r, d + n_pairs)."""
+    """The mixture with Σ = A exp(E) Aᵀ for changes E of shape (…, r, d + n_pairs)."""
     p, d = parameters, parameters.blocks.n_features
-    spread = p.spread.copy()
+    spread = np.empty(change.shape)
     spread[..., :d] = p.variances * np.exp(change[..., :d])
     for _, places in p.blocks.places:
         root = np.linalg.cholesky(matrices_of(p.spread, places))
@@ -48,7 +48,7 @@ def moved_spread(parameters: Parameters, change: Float) -> Parameters:
 
 
 def relative_changes(parameters: Parameters, change: Float) -> Float:
-    """E = A⁻¹ dΣ A⁻ᵀ for changes of variances and covariances (r, d + n_pairs)."""
+    """E = A⁻¹ dΣ A⁻ᵀ for changes of variances and covariances (…, r, d + n_pairs)."""
     p, d = parameters, parameters.blocks.n_features
     relative = change.copy()
     relative[..., :d] = change[..., :d] / p.variances

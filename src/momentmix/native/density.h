@@ -227,6 +227,20 @@ static double NAME(sum_of_logs)(double *top, double *total, isize n)
     return result;
 }
 
+/* Shares of n rows, each as often as the row counts; returns Σ log f(z), counted in the same way. */
+static double NAME(count_rows)(const double *counts, isize n, isize r, double *joint, const double *top,
+                               const double *total)
+{
+    double factors[SLAB] = {0.0}, result = 0.0;
+    for (isize i = 0; i < n; i++) {
+        factors[i] = counts[i];
+        result += counts[i] * (top[i] + log(total[i]));
+    }
+    for (isize c = 0; c < r; c++)
+        NAME(multiply)(joint + c * ROW, factors, SLAB, joint + c * ROW);
+    return result;
+}
+
 /* What `product` has put tile by tile, row by row. */
 static void NAME(in_rows)(const double *in, isize n_rows, isize n_columns, double *out)
 {
@@ -239,7 +253,8 @@ static void NAME(in_rows)(const double *in, isize n_rows, isize n_columns, doubl
                     out[i * n_columns + j] = *in++;
 }
 
-/* For each of k mixtures: Σ_z γ_i(z) T(z), (r, size), unless it is NULL, and Σ_z log f(z). */
+/* For each of k mixtures: Σ_z γ_i(z) T(z), (r, size), unless it is NULL, and Σ_z log f(z); rows with
+ * counts count so many times. */
 static void NAME(em_sums)(const row_source *rows, const double *coefficients, isize k, isize r,
                           double *space, double *statistics, double *totals)
 {
@@ -253,9 +268,12 @@ static void NAME(em_sums)(const row_source *rows, const double *coefficients, is
         for (isize m = 0; m < k; m++) {
             NAME(joint)(coefficients + m * each, r, size, space, joint);
             NAME(shares)(joint, r, statistics ? LEAST_IN_SUMS : LEAST, top, total);
+            if (rows->counts)
+                totals[m] += NAME(count_rows)(rows->counts + start, n, r, joint, top, total);
             if (statistics)
                 NAME(product)(joint, r, space, size, SLAB / LANES, sums + m * each);
-            totals[m] += NAME(sum_of_logs)(top, total, n);
+            if (!rows->counts)
+                totals[m] += NAME(sum_of_logs)(top, total, n);
         }
     }
     for (isize m = 0; statistics && m < k; m++)

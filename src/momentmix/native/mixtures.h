@@ -1,63 +1,5 @@
-/* EM runs of mixtures on rows in memory, and the functions that Python calls for mixtures.
- *
- * The M-step and the coefficients are those of mixture/gaussian.py.
- */
-typedef struct {
-    isize k, r, d;
-    double scale, added_squares;
-    const double *floor;
-    double *weights, *means, *variances;
-} batch;
-
-/* Log-densities, weights included, as linear functions of T(z). */
-static void coefficients_of(const batch *b, double *out)
-{
-    isize d = b->d;
-    for (isize c = 0; c < b->k * b->r; c++, out += 2 * d + 1) {
-        const double *mean = b->means + c * d, *variance = b->variances + c * d;
-        double spread = 0.0;
-        for (isize j = 0; j < d; j++) {
-            double precision = 1.0 / variance[j];
-            out[j] = mean[j] * precision;
-            out[d + j] = -0.5 * precision;
-            spread += log(6.283185307179586 * variance[j]) + mean[j] * mean[j] * precision;
-        }
-        out[2 * d] = log(b->weights[c] > 1e-300 ? b->weights[c] : 1e-300) - 0.5 * spread;
-    }
-}
-
-/* Parameters from the sums of an EM step. */
-static void m_step(batch *b, const double *statistics)
-{
-    isize d = b->d, size = 2 * d + 1;
-    double s = b->scale;
-    for (isize m = 0; m < b->k; m++) {
-        double all = 0.0;
-        for (isize i = 0; i < b->r; i++)
-            all += statistics[(m * b->r + i) * size + 2 * d];
-        for (isize i = 0; i < b->r; i++) {
-            isize c = m * b->r + i;
-            const double *sums = statistics + c * size;
-            double count = sums[2 * d], n = count > 1e-12 ? count : 1e-12;
-            b->weights[c] = count / all;
-            for (isize j = 0; j < d; j++) {
-                double mean = sums[j] / n, w = sums[d + j] - n * mean * mean, v;
-                w = w > 0.0 ? w : 0.0;
-                if (s == 0.0)
-                    v = w / n;
-                else {
-                    w += b->added_squares;
-                    double half = 0.5 * ((n - 4.0) * s - w), product = s * w;
-                    double root = fabs(half) + sqrt(half * half + (n + 2.0) * product);
-                    v = half > 0 ? product / root : root / (n + 2.0);
-                }
-                v = v > b->floor[j] ? v : b->floor[j];
-                b->means[c * d + j] = mean;
-                b->variances[c * d + j] = count > FEWEST_ROWS ? v : 1.0;
-            }
-        }
-    }
-}
+/* EM runs of mixtures on rows in memory, and the functions that Python calls for mixtures. */
+#include "m_step.h"
 
 /* A table of numbers of 8 bytes with any strides; 0 and an error otherwise. */
 static int table_buffer(PyObject *object, Py_buffer *view)
@@ -131,28 +73,31 @@ static int hold_rows(held *h, PyObject *table, PyObject *columns, PyObject *unit
     return source_of(t, c, u, rows);
 }
 
+static isize row_space(isize k, isize r, isize size) { return (size + r) * ROW + k * r * size; }
+
 static double *space_for(isize k, isize r, isize size)
 {
-    double *space = PyMem_Malloc(((size + r) * ROW + k * r * size) * sizeof(double));
+    double *space = PyMem_Malloc(row_space(k, r, size) * sizeof(double));
     if (!space)
         PyErr_NoMemory();
     return space;
 }
 
 PyDoc_STRVAR(em_sums_doc,
-"em_sums(coefficients, k, r, table, columns, units, pairs, statistics, totals)\n--\n\n"
+"em_sums(coefficients, k, r, table, columns, units, pairs, counts, statistics, totals)\n--\n\n"
 "Sums of an EM step of k mixtures: see `mixture.density`. Without units the table holds features;\n"
-"where statistics is None, only the sums of the log-densities are made.");
+"where statistics is None, only the sums of the log-densities are made. Each row counts as often as\n"
+"`counts` says, once where they are None.");
 
 static PyObject *em_sums(PyObject *module, PyObject *args)
 {
-    PyObject *table, *columns, *units, *pairs, *coefficients, *statistics, *totals, *result = NULL;
+    PyObject *table, *columns, *units, *pairs, *counts, *coefficients, *statistics, *totals, *result = NULL;
     isize k, r;
     row_source rows;
     held h = {.n = 0};
-    Py_buffer *c, *s = NULL, *t;
-    if (!PyArg_ParseTuple(args, "OnnOOOOOO", &coefficients, &k, &r, &table, &columns, &units, &pairs,
-                          &statistics, &totals))
+    Py_buffer *c, *n, *s = NULL, *t;
+    if (!PyArg_ParseTuple(args, "OnnOOOOOOO", &coefficients, &k, &r, &table, &columns, &units, &pairs,
+                          &counts, &statistics, &totals))
         return NULL;
     if (k < 1 || r < 1) {
         PyErr_SetString(PyExc_ValueError, "sizes must be positive");
@@ -160,6 +105,11 @@ static PyObject *em_sums(PyObject *module, PyObject *args)
     }
     if (!hold_rows(&h, table, columns, units, pairs, &rows))
         goto done;
+    if (counts != Py_None) {
+        if (!(n = hold(&h, counts, 0, rows.n, "counts")))
+            goto done;
+        rows.counts = n->buf;
+    }
     isize size = k * r * n_statistics(&rows);
     if (!(c = hold(&h, coefficients, 0, size, "coefficients")) || !(t = hold(&h, totals, 1, k, "totals")))
         goto done;
@@ -178,48 +128,206 @@ done:
     return result;
 }
 
+/* EM steps of a batch. Rows are summed in parts of a fixed length, and the sums added in their order,
+ * so that the bits do not depend on the number of threads. */
+typedef struct {
+    task task;
+    batch *b;
+    row_source rows;
+    isize n_parts;
+    isize steps_left;
+    int failed;
+    double *space, *matrices;         /* of each thread */
+    double *table, *sums, *totals;    /* coefficients; sums and log-densities, part by part */
+    double *values; /* objectives before the last two steps, (2, k) */
+    isize n_values;
+} em_run;
+
+static void do_part(task *work, isize part, isize thread)
+{
+    em_run *run = (em_run *)work;
+    const batch *b = run->b;
+    isize size = n_statistics(&run->rows), left = run->rows.n - part * PART;
+    row_source rows = run->rows;
+    rows.values += part * PART;
+    rows.n = left < PART ? left : PART;
+    code->em_sums(&rows, run->table, b->k, b->r, run->space + thread * row_space(b->k, b->r, size),
+                  run->sums + part * b->k * b->r * size, run->totals + part * b->k);
+}
+
+static void do_coefficients(task *work, isize m, isize thread)
+{
+    em_run *run = (em_run *)work;
+    batch *b = run->b;
+    double *space = run->matrices + thread * matrix_space(b);
+    if (!coefficients_of(b, m, space, run->table + m * b->r * n_statistics(&run->rows)))
+        __atomic_store_n(&run->failed, 1, __ATOMIC_RELAXED);
+}
+
+static void do_m_step(task *work, isize m, isize thread)
+{
+    em_run *run = (em_run *)work;
+    batch *b = run->b;
+    isize each = b->r * n_statistics(&run->rows);
+    double *space = run->matrices + thread * matrix_space(b), *sums = run->sums + m * each;
+    for (isize part = 1; part < run->n_parts; part++)
+        for (isize i = 0; i < each; i++)
+            sums[i] += sums[part * b->k * each + i];
+    if (run->steps_left < 2) {
+        double total = 0.0;
+        for (isize part = 0; part < run->n_parts; part++)
+            total += run->totals[part * b->k + m];
+        run->values[(1 - run->steps_left) * run->n_values + m] = (total + log_prior(b, m, space)) / run->rows.n;
+    }
+    m_step(b, m, sums, space);
+    if (run->steps_left)
+        do_coefficients(work, m, thread);
+}
+
+static void in_parallel(em_run *run, isize n_items, void (*work)(task *, isize, isize), isize n_threads)
+{
+    run->task = (task){n_items, 0, work};
+    on_threads(&run->task, n_threads);
+}
+
+static void run_steps(em_run *run, isize n_steps, isize n_threads)
+{
+    in_parallel(run, run->b->k, do_coefficients, n_threads);
+    for (run->steps_left = n_steps - 1; run->steps_left >= 0 && !run->failed; run->steps_left--) {
+        in_parallel(run, run->n_parts, do_part, n_threads);
+        in_parallel(run, run->b->k, do_m_step, n_threads);
+    }
+}
+
+/* Threads that share few rows would wait for each other: each takes some of the mixtures instead. */
+typedef struct {
+    task task;
+    const em_run *whole;
+    isize n_steps, n_groups;
+    int failed;
+} group_task;
+
+static void do_group(task *work, isize group, isize thread)
+{
+    group_task *t = (group_task *)work;
+    const em_run *whole = t->whole;
+    batch b = *whole->b;
+    isize first = b.k * group / t->n_groups, size = n_statistics(&whole->rows), each = b.r * size;
+    em_run run = *whole;
+    run.b = &b;
+    b.k = b.k * (group + 1) / t->n_groups - first;
+    b.weights += first * b.r, b.means += first * b.r * b.d, b.spread += first * b.r * n_spread(&b);
+    run.space += thread * row_space(whole->b->k, b.r, size);
+    run.matrices += thread * matrix_space(&b);
+    run.table += first * each, run.sums += first * run.n_parts * each;
+    run.totals += first * run.n_parts, run.values += first;
+    run_steps(&run, t->n_steps, 1);
+    if (run.failed)
+        __atomic_store_n(&t->failed, 1, __ATOMIC_RELAXED);
+}
+
+/* 0 where a covariance has no root. */
+static int em_run_all(em_run *run, isize n_steps, isize n_threads)
+{
+    if (n_threads == 1 || run->n_parts >= 2 * n_threads) {
+        run_steps(run, n_steps, n_threads);
+        return !run->failed;
+    }
+    isize n_groups = n_threads < run->b->k ? n_threads : run->b->k;
+    group_task t = {.task = {n_groups, 0, do_group}, .whole = run, .n_steps = n_steps, .n_groups = n_groups};
+    on_threads(&t.task, n_threads);
+    return !t.failed;
+}
+
+/* The blocks of a batch: widths of the joined ones, all features (those of joined blocks first), R and
+ * R⁻¹ of each, and least relative eigenvalues. 0 and an error where they do not fit. */
+static int hold_blocks(held *h, PyObject *objects[4], batch *b)
+{
+    Py_buffer *widths = hold(h, objects[0], 0, 0, "widths"), *members, *matrices, *least;
+    if (!widths || !(members = hold(h, objects[1], 0, b->d, "members")))
+        return 0;
+    const int64_t *width = widths->buf, *features = members->buf;
+    isize n_joined = 0, n_pairs = 0, n_numbers = 0;
+    b->n_blocks = widths->len / 8, b->widest = 0;
+    int valid = b->n_blocks <= b->d;
+    for (isize i = 0; valid && i < b->n_blocks; i++) {
+        valid = width[i] > 1 && width[i] <= b->d - n_joined;
+        n_joined += width[i], n_pairs += width[i] * (width[i] - 1) / 2, n_numbers += 2 * width[i] * width[i];
+        b->widest = width[i] > b->widest ? width[i] : b->widest;
+    }
+    for (isize j = 0; valid && j < b->d; j++)
+        valid = features[j] >= 0 && features[j] < b->d;
+    if (!valid || n_pairs != b->n_pairs) {
+        PyErr_SetString(PyExc_ValueError, "blocks do not fit the features and pairs");
+        return 0;
+    }
+    if (!(matrices = hold(h, objects[2], 0, n_numbers, "matrices"))
+        || !(least = hold(h, objects[3], 0, b->n_blocks, "least")))
+        return 0;
+    if (!(b->blocks = PyMem_Malloc((b->n_blocks + 1) * sizeof(joined_block)))) {
+        PyErr_NoMemory();
+        return 0;
+    }
+    const double *matrix = matrices->buf;
+    isize pair = b->d;
+    for (isize i = 0; i < b->n_blocks; i++) {
+        isize k = width[i];
+        b->blocks[i] = (joined_block){k, pair, features, matrix, matrix + k * k, ((double *)least->buf)[i]};
+        features += k, matrix += 2 * k * k, pair += k * (k - 1) / 2;
+    }
+    b->single = features, b->n_single = b->d - n_joined;
+    return 1;
+}
+
 PyDoc_STRVAR(em_steps_doc,
-"em_steps(features, n_steps, r, scale, added_squares, floor, weights, means, variances)\n--\n\n"
-"EM steps of a batch of mixtures, in place: see `fitting.em.em.run_batch`.");
+"em_steps(features, n_steps, r, n_threads, prior, pairs, blocks, weights, means, spread, values)\n--\n\n"
+"EM steps of a batch of mixtures, in place, and the objectives before the last two, (2, k); False where\n"
+"a covariance is not positive definite. prior: (scale, added_squares, floor); blocks: (widths, members,\n"
+"matrices, least). See `fitting.em.em.run_batch`.");
 
 static PyObject *em_steps(PyObject *module, PyObject *args)
 {
-    PyObject *features, *floor, *weights, *means, *variances, *result = NULL;
-    isize n_steps;
-    batch b;
-    row_source rows;
+    PyObject *features, *floor, *pairs, *blocks[4], *weights, *means, *spread, *values, *result = NULL;
+    isize n_steps, n_threads;
+    batch b = {.blocks = NULL};
+    em_run run = {.b = &b};
     held h = {.n = 0};
-    Py_buffer *f, *w, *m, *v;
-    if (!PyArg_ParseTuple(args, "OnnddOOOO", &features, &n_steps, &b.r, &b.scale, &b.added_squares, &floor,
-                          &weights, &means, &variances))
+    Py_buffer *f, *w, *m, *s, *v;
+    if (!PyArg_ParseTuple(args, "Onnn(ddO)O(OOOO)OOOO", &features, &n_steps, &b.r, &n_threads, &b.scale,
+                          &b.added_squares, &floor, &pairs, &blocks[0], &blocks[1], &blocks[2], &blocks[3],
+                          &weights, &means, &spread, &values))
         return NULL;
-    if (!hold_rows(&h, features, Py_None, Py_None, Py_None, &rows) || !(w = hold(&h, weights, 1, 0, "weights")))
+    if (!hold_rows(&h, features, Py_None, Py_None, pairs, &run.rows) || !(w = hold(&h, weights, 1, 0, "weights")))
         goto done;
-    if (b.r < 1 || w->len < 8 * b.r) {
+    if (b.r < 1 || w->len < 8 * b.r || n_steps < 1 || n_threads < 1) {
         PyErr_SetString(PyExc_ValueError, "sizes must be positive");
         goto done;
     }
-    b.k = w->len / 8 / b.r, b.d = rows.d;
-    isize n_parameters = b.k * b.r * b.d, size = b.k * b.r * (2 * b.d + 1);
-    if (!(f = hold(&h, floor, 0, b.d, "floor")) || !(m = hold(&h, means, 1, n_parameters, "means"))
-        || !(v = hold(&h, variances, 1, n_parameters, "variances")))
+    b.k = w->len / 8 / b.r, b.d = run.rows.d, b.n_pairs = run.rows.n_pairs;
+    isize size = n_statistics(&run.rows), each = b.k * b.r * size;
+    if (!(f = hold(&h, floor, 0, b.d, "floor")) || !(m = hold(&h, means, 1, b.k * b.r * b.d, "means"))
+        || !(s = hold(&h, spread, 1, b.k * b.r * n_spread(&b), "spread"))
+        || !(v = hold(&h, values, 1, 2 * b.k, "values")) || !hold_blocks(&h, blocks, &b))
         goto done;
-    b.floor = f->buf, b.weights = w->buf, b.means = m->buf, b.variances = v->buf;
-    double *space = space_for(b.k, b.r, n_statistics(&rows)), *sums = PyMem_Malloc((2 * size + b.k) * sizeof(double));
-    if (space && sums) {
+    n_threads = n_threads < MOST_THREADS ? n_threads : MOST_THREADS;
+    run.n_parts = (run.rows.n + PART - 1) / PART;
+    b.floor = f->buf, b.weights = w->buf, b.means = m->buf, b.spread = s->buf, run.values = v->buf, run.n_values = b.k;
+    isize per_thread = row_space(b.k, b.r, size) + matrix_space(&b);
+    run.space = PyMem_Malloc((n_threads * per_thread + each + run.n_parts * (each + b.k)) * sizeof(double));
+    if (run.space) {
+        run.matrices = run.space + n_threads * row_space(b.k, b.r, size);
+        run.table = run.space + n_threads * per_thread;
+        run.sums = run.table + each, run.totals = run.sums + run.n_parts * each;
+        int done;
         Py_BEGIN_ALLOW_THREADS
-        for (isize i = 0; i < n_steps; i++) {
-            coefficients_of(&b, sums);
-            code->em_sums(&rows, sums, b.k, b.r, space, sums + size, sums + 2 * size);
-            m_step(&b, sums + size);
-        }
+        done = em_run_all(&run, n_steps, n_threads);
         Py_END_ALLOW_THREADS
-        result = Py_NewRef(Py_None);
-    } else if (space)
+        result = PyBool_FromLong(done);
+    } else
         PyErr_NoMemory();
-    PyMem_Free(sums);
-    PyMem_Free(space);
+    PyMem_Free(run.space);
 done:
+    PyMem_Free(b.blocks);
     release(&h);
     return result;
 }

@@ -26,10 +26,11 @@
 enum { EACH, OUTER, PRODUCT }; /* kinds of steps */
 enum { LOG_DENSITIES, SHARES, LABELS }; /* what is asked of each row */
 #define SLAB 128           /* rows whose densities are made at a time: they fit the first cache */
+#define PART 2048          /* rows that a thread sums at a time in an EM step */
 #define LEAST_IN_SUMS -200.0 /* where logarithms are cut off: see mixture/density.py */
 #define LEAST -700.0
 #define NOTHING 1e-303
-#define FEWEST_ROWS 1e-10 /* see mixture/gaussian.py */
+#define FEWEST_ROWS 1e-10 /* see mixture/prior.py */
 
 typedef ptrdiff_t isize;
 
@@ -43,6 +44,7 @@ typedef struct {
     const double *values, *units;
     isize n, d, n_pairs, row_stride, column_stride;
     const int64_t *columns, *pairs; /* pairs of features whose products are statistics too */
+    const double *counts; /* how many rows each row counts as; NULL: one */
     int is_whole; /* the columns are neighbors in memory */
 } row_source;
 
@@ -169,7 +171,7 @@ static int buffer(PyObject *object, Py_buffer *view, int writable, isize n, cons
     return 1;
 }
 
-#define MOST_VIEWS 10
+#define MOST_VIEWS 12
 
 /* Buffers of the arguments of a call, until it is done with them. */
 typedef struct {
@@ -493,6 +495,7 @@ done:
 }
 
 #include "mixtures.h"
+#include "conditions.h"
 
 PyDoc_STRVAR(fold_doc,
 "fold(words, n_pieces, keys, out)\n--\n\nFour sums of each piece of 512 words: see `rows.fingerprint`.");
@@ -575,6 +578,7 @@ static PyMethodDef METHODS[] = {
     {"em_sums", em_sums, METH_VARARGS, em_sums_doc},
     {"em_steps", em_steps, METH_VARARGS, em_steps_doc},
     {"map_rows", map_rows, METH_VARARGS, map_rows_doc},
+    {"add_second_moments", add_second_moments, METH_VARARGS, add_second_moments_doc},
     {"use", use, METH_VARARGS, use_doc},
     {NULL, NULL, 0, NULL},
 };

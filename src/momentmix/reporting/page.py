@@ -149,7 +149,8 @@ def _summary(c: Contents) -> list[str]:
         ("Components", m.n_components),
         ("Features", m.n_features),
     ]
-    entries += [("Joined columns", listed) for listed in joined_columns(m)]
+    joined = joined_columns(m) if record is None or not record.joined else record.joined
+    entries += [("Joined columns", str(columns)) for columns in joined]
     if record is not None:
         refined = (
             f"EM, {record.n_passes} passes over the rows in all"

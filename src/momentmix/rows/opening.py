@@ -50,8 +50,9 @@ def open_rows(
     columns : sequence of str or int, optional
         Names or numbers of the columns to take, in this order; by default all. A name that several
         columns have is an error: take these by number.
-    missing : {"error", "drop"}
-        What to do with rows that hold missing, NaN or infinite values.
+    missing : {"error", "drop", "model"}
+        What to do with rows that hold missing, NaN or infinite values: raise, leave them out, or
+        give NaN for a missing cell, for a fit with ``missing="model"`` (infinite ones raise).
     block_rows : int, optional
         Most rows in a block; by default a power of two, of at most 16 MiB and 131,072 rows.
     expected : sequence of str, optional
@@ -76,8 +77,8 @@ def open_rows(
     >>> [block.tolist() for block in source.blocks()]
     [[[1.0], [3.0], [5.0]]]
     """
-    if missing not in ("error", "drop"):
-        raise InputError(f"missing must be 'error' or 'drop'; got {missing!r}.")
+    if missing not in ("error", "drop", "model"):
+        raise InputError(f"missing must be 'error', 'drop' or 'model'; got {missing!r}.")
     dialect = Dialect(delimiter, decimal, thousands)
     if block_rows is not None:
         check_count("block_rows", block_rows, 1)

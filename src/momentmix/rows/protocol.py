@@ -33,10 +33,16 @@ class Rows(ABC):
     feature_names : tuple of str or None
     is_remote : bool
         Whether rows lie on other machines, so that few of them should be taken here.
+    row_counts : array of shape (n_rows,) or None
+        How many rows each counts as, where they have weights (`momentmix.rows.weighted`).
+    is_frequency : bool
+        Whether a row that counts as several stands for several rows.
     """
 
     feature_names: tuple[str, ...] | None = None
     is_remote = False
+    row_counts: Float | None = None
+    is_frequency = True
 
     @property
     @abstractmethod
@@ -52,6 +58,12 @@ class Rows(ABC):
     def expected_rows(self) -> int | None:
         """Number of rows, where it is known without reading them."""
         return None
+
+    @property
+    def n_counted(self) -> int:
+        """Number of rows that they count as, by their weights."""
+        counts = self.row_counts
+        return self.n_rows if counts is None else max(1, round(float(counts.sum())))
 
     @abstractmethod
     def blocks(self) -> Iterator[Float]:

@@ -19,7 +19,7 @@ from momentmix.rows.protocol import Rows
 from momentmix.rows.table import RawBlock, Table
 from momentmix.rows.validation import bad_value, in_range
 
-Missing = Literal["error", "drop"]
+Missing = Literal["error", "drop", "model"]
 
 
 class NumberedBlock(NamedTuple):
@@ -71,11 +71,17 @@ class RowSource(Rows):
     def n_rows(self) -> int:
         """Number of rows that `blocks` gives; costs a pass where the formats cannot tell."""
         if self._n_rows is None:
-            if self.missing == "error" and self.total_rows is not None:
+            if self.missing != "drop" and self.total_rows is not None:
                 self._n_rows = self.total_rows
             else:
                 self._n_rows = sum(len(block) for block in self.blocks())
         return self._n_rows
+
+    def with_missing(self, missing: Missing) -> RowSource:
+        """The same tables with another policy for missing cells."""
+        if missing == self.missing:
+            return self
+        return RowSource(self.tables, self.columns, missing, self.block_rows, self.by_name)
 
     # -- reading ------------------------------------------------------------------------------
 
@@ -154,6 +160,10 @@ class RowSource(Rows):
         """The rows of a block that the policy keeps; values that it refuses are an error."""
         values, place = raw.values, raw.where
         if in_range(values):
+            return values
+        if self.missing == "model" and in_range(
+            np.nan_to_num(values, posinf=np.inf, neginf=-np.inf)
+        ):
             return values
         if self.missing == "drop":
             values, place = values[raw.complete()], lambda _: "a row"

@@ -31,9 +31,10 @@ from momentmix.schema.schema import Schema
 
 Missing = Literal["error", "drop", "model"]
 Families = Mapping[Any, Any] | Schema | None
-_CENTER_BITS = 30  # of a center: leaves room to change it exactly, and far more than it needs
-_LOOKED_AT = 1 << 14  # numbers, spread over the rows: a center need not be the mean itself
-_MOST_LEVELS = 1000  # more are names of rows, not categories
+CENTER_BITS = 30  # of a center: leaves room to change it exactly, and far more than it needs
+SMALLEST_CENTER = 2.0**-900  # its digits are in the range of units
+LOOKED_AT = 1 << 14  # numbers, spread over the rows: a center need not be the mean itself
+MOST_LEVELS = 1000  # more are names of rows, not categories
 
 
 class EncodedTable(NamedTuple):
@@ -91,7 +92,7 @@ def encode_table(rows: Any, families: Families = None, missing: Missing = "error
         table = read_cells(rows, schema.column_names, schema.n_columns)
     else:
         table = read_cells(rows, None, None)
-        schema = _schema_of(table, _by_number(families, table), missing)
+        schema = schema_of_cells(table, by_number(families, table), missing)
     encoded = encode_cells(schema.columns, table)
     if encoded.left_out is None:
         return EncodedTable(schema, encoded.features)
@@ -106,7 +107,7 @@ def encode_table(rows: Any, families: Families = None, missing: Missing = "error
     return EncodedTable(schema, encoded.features[kept], kept)
 
 
-def _by_number(families: Mapping[Any, Any] | None, table: CellTable) -> dict[int, Any]:
+def by_number(families: Families, table: CellTable) -> dict[int, Any]:
     """Families by the number of their column."""
     if families is None:
         return {}
@@ -127,7 +128,8 @@ def _by_number(families: Mapping[Any, Any] | None, table: CellTable) -> dict[int
     return chosen
 
 
-def _schema_of(table: CellTable, families: dict[int, Any], missing: str) -> Schema:
+def schema_of_cells(table: CellTable, families: dict[int, Any], missing: str) -> Schema:
+    """The schema of columns of cells, with families by the numbers of columns."""
     columns = []
     for i, cells in enumerate(table.columns):
         name, label = None if table.names is None else table.names[i], column_label(i, table.names)
@@ -186,9 +188,9 @@ def _checked_levels(found: list[Any], label: str, n_found: int | None = None) ->
             f"levels must be strings, integers or bools, all of one kind; {label} has {odd!a}. "
             "Round the column or write its levels as text; or take it as 'gaussian'."
         )
-    if len(levels) > _MOST_LEVELS:
+    if len(levels) > MOST_LEVELS:
         raise InputError(
-            f"{label} has {len(levels)} levels; a categorical column may have {_MOST_LEVELS}. "
+            f"{label} has {len(levels)} levels; a categorical column may have {MOST_LEVELS}. "
             "Leave it out if it names the rows, or join levels."
         )
     if len(levels) < 2 or len(set(levels)) < len(levels):
@@ -224,7 +226,7 @@ def _center(column: Column, cells: Cells) -> float:
     """A short number near the mean of the cells that are seen; 0 where the column has no center."""
     if column.family != GAUSSIAN or cells.labels is not None:
         return 0.0
-    sample = cells.values[:: -(-len(cells.values) // _LOOKED_AT)]
+    sample = cells.values[:: -(-len(cells.values) // LOOKED_AT)]
     if np.isnan(sample).all():
         sample = cells.values
     return short_mean(sample[~np.isnan(sample)])
@@ -244,6 +246,7 @@ def short_mean(values: Array) -> float:
     unit = 2.0 ** np.frexp(size)[1]  # no square may leave the range of float64
     scaled = values.astype(np.float64) / unit
     mean, deviation = float(scaled.mean()), float(scaled.std())
-    finest = int(np.frexp(mean)[1]) - _CENTER_BITS
+    finest = int(np.frexp(mean)[1]) - CENTER_BITS
     step = 2.0 ** max(int(np.frexp(deviation)[1]) - 1 if deviation else finest, finest)
-    return float(round(mean / step) * step * unit)
+    center = float(round(mean / step) * step * unit)
+    return center if abs(center) >= SMALLEST_CENTER else 0.0

@@ -19,20 +19,136 @@ from numpy.typing import NDArray
 
 from momentmix.errors import InputError, ShardError
 from momentmix.rows.names import column_label
-from momentmix.summary.fixed_point import QUANTUM_BITS, Sums
+from momentmix.schema.joining import joined, plain_schema
+from momentmix.schema.schema import Schema
+from momentmix.summary.common_schema import about_means, alike
+from momentmix.summary.fixed_point import QUANTUM_BITS, Sums, add
+from momentmix.summary.fixed_point import subtract as difference
+from momentmix.summary.high_sections import without_absent
 from momentmix.summary.layout import Layout
 from momentmix.summary.plausibility import impossible
-from momentmix.summary.totals import Mark, Totals, recentered, remove, rescaled, with_high
+from momentmix.summary.totals import (
+    Mark,
+    Totals,
+    centered,
+    empty,
+    finest,
+    mean_shifts,
+    recentered,
+    rescaled,
+    with_high,
+)
 
 _LOST_BITS = 32  # of 53: second moments of what is left keep a relative accuracy of about 1e-6
 _ROUNDING = 2.0**-40  # by layout, processor or device the sums of a shard differ in their last bits
 
 
+# -- sums of sets of shards --------------------------------------------------------------------
+
+
+def _common(left: Totals, right: Totals) -> tuple[Totals, Totals]:
+    """Both with the high sections that both have."""
+    high = min(left.layout.high, right.layout.high)
+    return with_high(left, high), with_high(right, high)
+
+
+def _joint_reach(left: Totals, right: Totals) -> tuple[int, ...]:
+    return tuple(min(pair) for pair in zip(left.reach, right.reach, strict=True))
+
+
+def combine(left: Totals, right: Totals) -> Totals:
+    """The sums of the union of two disjoint sets of shards, in its canonical units.
+
+    It has the high sections, and the sums in them, that both have; one without rows takes nothing
+    away.
+    """
+    if not right.shards or not left.shards:
+        return recentered(max(left, right, key=lambda t: (bool(t.shards), t.layout.high)))
+    left, right = _common(*alike(left, right))
+    exponents = finest(left.exponents, right.exponents)
+    parts = [rescaled(part, exponents) for part in (left, right)]
+    centers = mean_shifts(parts)
+    a, b = (recentered(part, centers) for part in parts)
+    reach = _joint_reach(a, b)
+    union = replace(
+        a,
+        sums=without_absent(a.layout, add(a.sums, b.sums), reach),
+        reach=reach,
+        weight_squares=a.weight_squares + b.weight_squares,
+        n_rows=tuple(x + y for x, y in zip(a.n_rows, b.n_rows, strict=True)),
+        minimum=np.minimum(a.minimum, b.minimum),
+        maximum=np.maximum(a.maximum, b.maximum),
+        exact_bounds=a.exact_bounds and b.exact_bounds,
+        shards=a.shards | b.shards,
+        n_forgotten=a.n_forgotten + b.n_forgotten,
+        marks={**left.known_marks, **right.known_marks},
+    )
+    return union if union.schema is None else recentered(about_means(union))
+
+
+def remove(whole: Totals, part: Totals) -> Totals:
+    """The sums of the shards of `whole` that are not in `part`: exact; the bounds stay bounds."""
+    shards = whole.shards - part.shards
+    whole, part = _common(*alike(whole, part))
+    exponents = finest(whole.exponents, part.exponents)
+    a = rescaled(whole, exponents)
+    b = recentered(rescaled(part, exponents), a.shifts)
+    n_rows = tuple(x - y for x, y in zip(a.n_rows, b.n_rows, strict=True))
+    reach = _joint_reach(a, b)
+    rest = replace(
+        a,
+        sums=without_absent(a.layout, difference(a.sums, b.sums), reach),
+        reach=reach,
+        weight_squares=a.weight_squares - b.weight_squares,
+        n_rows=n_rows,
+        exact_bounds=False,
+        shards=shards,
+        n_forgotten=a.n_forgotten - b.n_forgotten,
+        marks={shard: mark for shard, mark in whole.known_marks.items() if shard in shards},
+    )
+    if min(n_rows) < 0 or rest.n_forgotten < 0 or not _plausible(rest, bool(shards)):
+        raise InputError(
+            f"the summary to subtract holds {sum(b.n_rows)} rows, the other one {sum(a.n_rows)}; "
+            "although the shard ids agree they are not parts of one another. Were rows forgotten "
+            "in one of them?"
+        )
+    return recentered(rest) if shards else empty(whole.layout, whole.schema)
+
+
+def _plausible(rest: Totals, rows_left: bool) -> bool:
+    """Whether rows and weight are left exactly if they should be, and nothing else otherwise."""
+    if rows_left:
+        return sum(rest.n_rows) > 0 and rest.weight > 0
+    return not sum(rest.n_rows) and not any(bool(array.any()) for array in rest.sums)
+
+
+def same(left: Totals, right: Totals) -> bool:
+    """Whether counts and sums agree exactly, whatever the units; bounds are not compared."""
+    try:
+        left, right = alike(left, right)
+    except InputError:  # other columns
+        return False
+    plain = ("layout", "weight_squares", "n_rows", "shards", "n_forgotten", "reach")
+    if any(getattr(left, name) != getattr(right, name) for name in plain):
+        return False
+    exponents = finest(left.exponents, right.exponents)
+    a, b = (recentered(rescaled(part, exponents)) for part in (left, right))
+    equal = [bool((x == y).all()) for x, y in zip(a.sums, b.sums, strict=True)]
+    return a.shifts == b.shifts and all(equal)
+
+
+# -- what goes together -----------------------------------------------------------------------
+
+
 def check_alike(
-    a: Layout, b: Layout, left: tuple[str, ...] | None, right: tuple[str, ...] | None
+    a: Layout,
+    b: Layout,
+    left: tuple[str, ...] | None,
+    right: tuple[str, ...] | None,
+    schemas: tuple[Schema | None, Schema | None] = (None, None),
 ) -> tuple[str, ...] | None:
-    """Refuse layouts and feature names that cannot be combined; returns the common names."""
-    if a.n_features != b.n_features:
+    """Refuse layouts, names and schemas that cannot be combined; returns the common names."""
+    if schemas == (None, None) and a.n_features != b.n_features:
         raise InputError(
             f"summaries must have the same features; got {a.n_features} and {b.n_features}. "
             "Use select() to take the common ones."
@@ -51,6 +167,11 @@ def check_alike(
         )
     if left and right and left != right:
         raise InputError(names_differ(left, right))
+    if schemas != (None, None):
+        plain = [
+            plain_schema(layout.n_features, names) for layout, names in ((a, left), (b, right))
+        ]
+        joined(schemas[0] or plain[0], schemas[1] or plain[1])
     return left or right
 
 
@@ -93,8 +214,11 @@ def check_once(shards: Sequence[bytes]) -> None:
 def subtract(whole: Totals, part: Totals) -> Totals:
     """The sums of the shards of `whole` that are not in `part`, which must be part of it."""
     _check_contained(whole.shards, part.shards)
+    if not part.shards:
+        return whole
+    whole, part = alike(whole, part)
     _check_versions(whole, part)
-    rest = remove(whole, part) if part.shards else whole
+    rest = remove(whole, part)
     problem = impossible(rest)
     if problem:
         raise InputError(
@@ -151,14 +275,18 @@ def _listed(shards: tuple[str, ...]) -> str:
 
 def check_inside(rows: NDArray[Any], totals: Totals, feature_names: Sequence[str] | None) -> None:
     """Refuse rows outside the bounds of the summary: they cannot be in it."""
-    outside = (rows < totals.minimum) | (rows > totals.maximum)
+    low, high = totals.bounds
+    slack = np.zeros(len(low))
+    for value, _, center in centered(totals.schema):  # its bounds are rounded
+        slack[value] = 2.0**-50 * (abs(center) + max(-low[value], high[value]))
+    outside = (rows < low - slack) | (rows > high + slack)
     if not outside.any():
         return
     row, column = (int(x) for x in np.argwhere(outside)[0])
     raise InputError(
         f"rows to forget must lie within the minimum and maximum of the summary; row {row}, "
         f"{column_label(column, feature_names)}, is {rows[row, column]:.6g}, outside "
-        f"[{totals.minimum[column]:.6g}, {totals.maximum[column]:.6g}]. It was never added."
+        f"[{low[column]:.6g}, {high[column]:.6g}]. It was never added."
     )
 
 

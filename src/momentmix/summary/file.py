@@ -4,8 +4,8 @@ One content has one byte string: the header is canonical JSON, shard ids are sor
 narrow as their section allows, and reading refuses anything else. Reading checks lengths before it
 allocates, the checksum before it believes, and the contents after that.
 
-Version 2 is written. Version 1 is read as well: a summary without high sections, and without the
-marks of its shards.
+Version 2 is written, or 3 where the features have a schema. Version 1 is read as well: a summary
+without high sections, and without the marks of its shards.
 """
 
 from __future__ import annotations
@@ -27,14 +27,16 @@ from numpy.typing import NDArray
 from momentmix.errors import InputError, SummaryFileError
 from momentmix.index_sets import countable
 from momentmix.rows.names import check_encodable
+from momentmix.schema.schema import Schema
 from momentmix.strict_json import parse_strict
+from momentmix.summary.common_schema import has_units_of
 from momentmix.summary.fixed_point import QUANTUM_BITS
 from momentmix.summary.high_sections import LARGEST_REACH
 from momentmix.summary.layout import COMPLETE, NO_HIGH, Layout
 from momentmix.summary.plausibility import impossible
 from momentmix.summary.totals import Mark, Totals
 
-MAGIC, VERSION = b"\x89MMS\r\n\x1a\n", 2
+MAGIC, VERSION, SCHEMA_VERSION = b"\x89MMS\r\n\x1a\n", 2, 3
 _PREFIX = struct.Struct("<8sII")
 _HEADER_CAP = 1 << 22
 _CHECKSUM = 32
@@ -42,7 +44,7 @@ _WIDTH_CAP = 4096
 _COUNTS = ("n_features", "order", "squared_order", "replicates", "n_forgotten", "n_shards")
 _LISTS = ("exponents", "shifts", "n_rows", "widths", "reach")
 _KEYS = {*_COUNTS, *_LISTS[:4], "exact_bounds", "feature_names", "quantum_bits", "weight_squares"}
-_NEW_KEYS = {"high", "reach"}  # of version 2; version 1 has no high sections and no marks
+_NEW_KEYS = {1: set[str](), 2: {"high", "reach"}, 3: {"high", "reach", "schema"}}  # by version
 
 Header = dict[str, Any]
 
@@ -60,9 +62,14 @@ def pack(totals: Totals, feature_names: tuple[str, ...] | None) -> bytes:
     """The byte string of a summary."""
     columns = [array.ravel().tolist() for array in totals.sums]
     widths = [_width(values) for values in columns]
-    layout = totals.layout
+    layout, schema, version = totals.layout, totals.schema, VERSION
+    fields: Header = {}
+    if schema is not None:
+        fields, version = {"schema": schema.to_dict()}, SCHEMA_VERSION
+        feature_names = schema.feature_names
     header = _canonical(
         {
+            **fields,
             "exact_bounds": totals.exact_bounds,
             "exponents": list(totals.exponents),
             "feature_names": None if feature_names is None else list(feature_names),
@@ -86,7 +93,7 @@ def pack(totals: Totals, feature_names: tuple[str, ...] | None) -> bytes:
             f"the header would take {len(header)} bytes, the format allows {_HEADER_CAP}. Use "
             "shorter feature names."
         )
-    parts = [_PREFIX.pack(MAGIC, VERSION, len(header)), header, *sorted(totals.shards)]
+    parts = [_PREFIX.pack(MAGIC, version, len(header)), header, *sorted(totals.shards)]
     parts += _packed_marks(totals.known_marks, totals)
     parts += [np.asarray(b, dtype="<f8").tobytes() for b in (totals.minimum, totals.maximum)]
     for values, width in zip(columns, widths, strict=True):
@@ -144,10 +151,10 @@ def _unpack(file: BinaryIO, size: int) -> tuple[Totals, tuple[str, ...] | None]:
     prefix = file.read(_PREFIX.size)
     _check_prefix(prefix)
     _, version, length = _PREFIX.unpack(prefix)
-    if not 1 <= version <= VERSION:
+    if not 1 <= version <= SCHEMA_VERSION:
         raise SummaryFileError(
-            f"format version {version}; this momentmix reads versions 1 to {VERSION}. Use a newer "
-            "release, or save the summary again with this one."
+            f"format version {version}; this momentmix reads versions 1 to {SCHEMA_VERSION}. Use a "
+            "newer release, or save the summary again with this one."
         )
     if length > _HEADER_CAP or length + _PREFIX.size > size:
         raise SummaryFileError(
@@ -175,10 +182,13 @@ def _unpack(file: BinaryIO, size: int) -> tuple[Totals, tuple[str, ...] | None]:
     totals = _parse_body(layout, header, body, version)
     wrong = impossible(totals)
     _require(wrong is None, f"{wrong}")
+    _require(has_units_of(totals), "units that are too coarse for the schema")
     if version > 1 and len(totals.shards) == 1 and not totals.n_forgotten:
         own = _packed_marks(replace(totals, marks={}).known_marks, totals)
         _require(_packed_marks(totals.marks, totals) == own, "a mark that does not fit the sums")
     names = header["feature_names"]
+    if totals.schema is not None:
+        return totals, totals.schema.column_names
     return totals, None if names is None else tuple(names)
 
 
@@ -200,19 +210,34 @@ def _check_prefix(prefix: bytes) -> None:
 
 
 def _parse_header(raw: bytes, version: int) -> Header:
-    """The header as one of version 2."""
+    """The header as one of version 3."""
     try:
         header = parse_strict(raw.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise SummaryFileError(f"the header cannot be read: {str(error)[:200]}.") from None
-    if not isinstance(header, dict) or set(header) != _KEYS | (_NEW_KEYS if version > 1 else set()):
+    if not isinstance(header, dict) or set(header) != _KEYS | _NEW_KEYS[version]:
         raise SummaryFileError("the header does not have the keys of a summary.")
     if _canonical(header) != raw:
         raise SummaryFileError("the header is not in canonical form.")
     if version == 1:
         _require(isinstance(header["exponents"], list), "exponents must be a list")
         header |= {"high": NO_HIGH, "reach": [LARGEST_REACH] * len(header["exponents"])}
+    header["schema"] = _parse_schema(header) if version == SCHEMA_VERSION else None
     return header
+
+
+def _parse_schema(header: Header) -> Schema:
+    try:
+        schema = Schema.from_dict(header["schema"])
+    except ValueError as error:
+        raise SummaryFileError(f"impossible contents: {str(error)[:200]}.") from None
+    canonical = _canonical(schema.to_dict()) == _canonical(header["schema"])
+    _require(canonical, "a schema that is not in canonical form")
+    _require(not schema.is_plain, "a schema of numbers without missing cells")
+    _require(schema.n_features == header["n_features"], "a schema of other features")
+    names = list(schema.feature_names)
+    _require(names == header["feature_names"], "feature_names must be those of the schema")
+    return schema
 
 
 def _is_integer(value: Any, low: int, high: int = 1 << 62) -> bool:
@@ -342,4 +367,5 @@ def _parse_body(layout: Layout, header: Header, body: bytes, version: int) -> To
         n_forgotten=header["n_forgotten"],
         reach=tuple(header["reach"]),
         marks=marks,
+        schema=header["schema"],
     )

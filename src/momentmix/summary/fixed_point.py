@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from momentmix._typing import Float
 from momentmix.native import code
 from momentmix.summary.high_sections import change_high, move_high, unfold_high
-from momentmix.summary.layout import Layout, Section, member_ranks, square_member_ranks
+from momentmix.summary.layout import Layout, grouped_like, member_ranks, square_member_ranks
 
 Integers = NDArray[np.object_]
 Sums = list[Integers]
@@ -247,13 +247,6 @@ def subtract(left: Sums, right: Sums) -> Sums:
     return [a - b for a, b in zip(left, right, strict=True)]
 
 
-def _grouped_like(values: Any, section: Section) -> NDArray[Any]:
-    """Values of a low section for use in another one: summed over groups where that has none."""
-    if values.shape[0] == section.n_groups:
-        return np.asarray(values)
-    return np.asarray(values.sum(axis=0, keepdims=True))
-
-
 def move(layout: Layout, sums: list[Any], deltas: Sequence[Any]) -> list[Any]:
     """Sums about a moved origin: of Π (z_i − δ_i) in place of Π z_i.
 
@@ -273,17 +266,17 @@ def _move_one(layout: Layout, sums: list[Any], j: int, delta: Any) -> None:
         target = sums[index["squared", s]]
         section = layout.section("squared", s)
         union, rest = member_ranks(d, s + 1, j)
-        joint = _grouped_like(sums[index["distinct", s + 1]], section)[:, union]
-        plain = _grouped_like(sums[index["distinct", s]], section)[:, rest]
+        joint = grouped_like(sums[index["distinct", s + 1]], section)[:, union]
+        plain = grouped_like(sums[index["distinct", s]], section)[:, rest]
         target[:, j] += delta * delta * plain - 2 * delta * joint
         if s:
-            others = _grouped_like(sums[index["squared", s - 1]], section)
+            others = grouped_like(sums[index["squared", s - 1]], section)
             rows, union, rest = square_member_ranks(d, s, j)
             target[:, rows, union] -= delta * others[:, rows, rest]
     for t in range(layout.order, 0, -1):
         section = layout.section("distinct", t)
         union, rest = member_ranks(d, t, j)
-        below = _grouped_like(sums[index["distinct", t - 1]], section)
+        below = grouped_like(sums[index["distinct", t - 1]], section)
         sums[index["distinct", t]][:, union] -= delta * below[:, rest]
 
 
@@ -340,15 +333,15 @@ def unfold_constant(layout: Layout, sums: Sums, j: int, value: Fraction) -> Sums
     d, index = layout.n_features, layout.index
     for t in range(1, layout.order + 1):
         union, rest = member_ranks(d, t, j)
-        below = _grouped_like(sums[index["distinct", t - 1]], layout.section("distinct", t))
+        below = grouped_like(sums[index["distinct", t - 1]], layout.section("distinct", t))
         result[index["distinct", t]][:, union] = _times(below[:, rest], value)
     for s in range(layout.squared_order + 1):
         section, target = layout.section("squared", s), result[index["squared", s]]
         _, rest = member_ranks(d, s + 1, j)
-        plain = _grouped_like(sums[index["distinct", s]], section)
+        plain = grouped_like(sums[index["distinct", s]], section)
         target[:, j] = _times(plain[:, rest], value * value)
         if s:
-            others = _grouped_like(sums[index["squared", s - 1]], section)
+            others = grouped_like(sums[index["squared", s - 1]], section)
             rows, union, rest = square_member_ranks(d, s, j)
             target[:, rows, union] = _times(others[:, rows, rest], value)
     unfold_high(layout, result, j, lambda values, p: _times(values, value**p))

@@ -42,14 +42,14 @@ def _total(layout: Layout, sums: Sequence[Any], kind: Any, size: int) -> Any:
     return sums[layout.index[kind, size]].sum(axis=0)
 
 
-def _powers(layout: Layout, sums: Sequence[Any], j: int, highest: int) -> list[Any]:
+def powers_of(layout: Layout, sums: Sequence[Any], j: int, highest: int) -> list[Any]:
     """Σ w z_j^p, p = 0 … highest."""
     values = [_total(layout, sums, "distinct", 0)[0], _total(layout, sums, "distinct", 1)[j]]
     values.append(_total(layout, sums, "squared", 0)[j, 0])
     return values + [sums[layout.index["power", p]][0, j] for p in range(3, highest + 1)]
 
 
-def _others(layout: Layout, j: int) -> tuple[Int, Int, Int]:
+def others(layout: Layout, j: int) -> tuple[Int, Int, Int]:
     """The features i ≠ j, where j stands in row i of a (d, d−1) section, and the pairs {i, j}."""
     i = np.delete(np.arange(layout.n_features), j)
     return i, j - (j > i), member_ranks(layout.n_features, 2, j)[0]
@@ -58,7 +58,7 @@ def _others(layout: Layout, j: int) -> tuple[Int, Int, Int]:
 def move_high(layout: Layout, sums: list[Any], j: int, delta: Any) -> None:
     """Move the origin of feature j by delta in the high sections; before all other sections."""
     if layout.high >= COMPLETE:
-        i, place, pair = _others(layout, j)
+        i, place, pair = others(layout, j)
         squares, beside = (_total(layout, sums, "squared", s) for s in (0, 1))
         plain, pairs = (_total(layout, sums, "distinct", t) for t in (1, 2))
         cubed, two_squares = (sums[layout.index[k]][0] for k in (("cubed", 1), ("two squares", 2)))
@@ -66,7 +66,7 @@ def move_high(layout: Layout, sums: list[Any], j: int, delta: Any) -> None:
         cubed[i, place] -= delta * sums[layout.index["power", 3]][0, i]
         two_squares[pair] += delta * (delta * squares[i, 0] - 2 * beside[i, place])
     if layout.high >= POWERS:
-        old = _powers(layout, sums, j, LARGEST_REACH)
+        old = powers_of(layout, sums, j, LARGEST_REACH)
         for p in POWER_DEGREES:
             value = old[p]
             for a in range(1, p + 1):
@@ -82,11 +82,11 @@ def change_high(
         if section.kind == "power":
             array[:, j : j + 1] = change(array[:, j : j + 1], section.size)
         if section.kind == "cubed":
-            i, place, _ = _others(layout, j)
+            i, place, _ = others(layout, j)
             array[:, j] = change(array[:, j], 3)
             array[:, i, place] = change(array[:, i, place], 1)
         if section.kind == "two squares":
-            _, _, pair = _others(layout, j)
+            _, _, pair = others(layout, j)
             array[:, pair] = change(array[:, pair], 2)
 
 
@@ -99,7 +99,7 @@ def unfold_high(
         for p in POWER_DEGREES:
             sums[layout.index["power", p]][0, j : j + 1] = times(weight, p)
     if layout.high >= COMPLETE:
-        i, place, pair = _others(layout, j)
+        i, place, pair = others(layout, j)
         cubed, two_squares = (sums[layout.index[k]][0] for k in (("cubed", 1), ("two squares", 2)))
         cubed[j] = times(_total(layout, sums, "distinct", 1)[i], 3)
         cubed[i, place] = times(sums[layout.index["power", 3]][0, i], 1)

@@ -29,9 +29,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import comb, prod
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from momentmix._typing import Int
 from momentmix.capacity import check_count
@@ -180,6 +181,13 @@ class Layout:
             and s.size <= (_GROUPED_ORDER if s.kind == "distinct" else _GROUPED_SQUARED)
         ]
         return sum(section.n_entries for section in low)
+
+
+def grouped_like(values: Any, section: Section) -> NDArray[Any]:
+    """Values of a low section for use in another one: summed over groups where that has none."""
+    if values.shape[0] == section.n_groups:
+        return np.asarray(values)
+    return np.asarray(values.sum(axis=0, keepdims=True))
 
 
 def _member_ranks(n_features: int, size: int, feature: int) -> tuple[Int, Int]:

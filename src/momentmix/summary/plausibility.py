@@ -19,6 +19,7 @@ from math import isfinite
 import numpy as np
 
 from momentmix.rows.validation import LARGEST_VALUE, LARGEST_WEIGHT
+from momentmix.schema.column import POISSON
 from momentmix.summary.fixed_point import QUANTUM_BITS
 from momentmix.summary.high_sections import LARGEST_REACH, absent
 from momentmix.summary.layout import POWER_DEGREES
@@ -81,6 +82,23 @@ def _impossible_bounds(totals: Totals) -> str | None:
         return "minimum above maximum, or not finite"
     if (np.abs(bounds) > LARGEST_VALUE).any():
         return "a value beyond the range of rows"
+    return _impossible_families(totals)
+
+
+def _impossible_families(totals: Totals) -> str | None:
+    """Indicators lie between 0 and 1, counts are not negative."""
+    schema = totals.schema
+    for i, column in enumerate(() if schema is None else schema.columns):
+        assert schema is not None
+        values, every = schema.values_of(i), schema.features_of(i)
+        unit = list(every) if column.levels else list(every)[len(values) :]
+        least = totals.minimum[list(values) if column.levels or column.family == POISSON else []]
+        if (
+            (least < 0).any()
+            or (totals.minimum[unit] < 0).any()
+            or (totals.maximum[unit] > 1).any()
+        ):
+            return "a value outside the range of its family"
     return None
 
 
@@ -113,21 +131,22 @@ def _powers(totals: Totals) -> list[list[int]]:
 def _features(totals: Totals) -> str | None:
     weight, powers = totals.weight, _powers(totals)
     columns = zip(totals.exponents, totals.shifts, totals.first, totals.second, strict=True)
-    ends = zip(totals.minimum.tolist(), totals.maximum.tolist(), strict=True)
+    low, high = totals.bounds
+    ends = zip(low.tolist(), high.tolist(), strict=True)
     for j, ((e, k, s, t), (a, b)) in enumerate(zip(columns, ends, strict=True)):
         if e is None:
             if (k, s, t) != (0, 0, 0) or a or b or any(powers[j]):
                 return "sums or bounds of a feature that is all zero"
             continue
-        unit, low, high = Fraction(2) ** e, Fraction(a), Fraction(b)
+        unit, least, most = Fraction(2) ** e, Fraction(a), Fraction(b)
         if abs(k) * unit > _LARGEST_SHIFT:
             return "a shift out of range"
         mean = (k + Fraction(s, weight)) * unit
         variance = Fraction(t * weight - s * s, weight * weight) * unit * unit
-        reach = high - low + max(abs(low), abs(high)) / (1 << 40) + unit * _TOLERANCE
-        wrong = _impossible_moments(mean, variance, (low, high), reach)
+        reach = most - least + max(abs(least), abs(most)) / (1 << 40) + unit * _TOLERANCE
+        wrong = _impossible_moments(mean, variance, (least, most), reach)
         if wrong is None and powers[j]:
-            farthest = reach / unit + max(abs(low / unit - k), abs(high / unit - k))
+            farthest = reach / unit + max(abs(least / unit - k), abs(most / unit - k))
             means = [Fraction(x, weight) for x in (weight, s, t, *powers[j])]
             wrong = _impossible_powers(means[: totals.reach[j] + 1], farthest)
         if wrong:

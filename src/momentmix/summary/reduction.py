@@ -11,6 +11,7 @@ from momentmix.capacity import check_count
 from momentmix.errors import InputError
 from momentmix.index_sets import colex_rank, index_sets, sets_without
 from momentmix.rows.names import feature_number
+from momentmix.schema.schema import Schema
 from momentmix.summary.layout import Layout
 from momentmix.summary.totals import Totals, with_high
 
@@ -38,21 +39,30 @@ def truncate(
 
 
 def chosen_columns(
-    features: Sequence[int | str], names: tuple[str, ...] | None, layout: Layout
+    columns: Sequence[int | str], names: tuple[str, ...] | None, totals: Totals
 ) -> list[int]:
-    """Numbers of the features that are given by number or name."""
-    columns = [check_count("feature", feature_number(f, names), 0) for f in features]
-    if len(set(columns)) != len(columns) or not columns or max(columns) >= layout.n_features:
+    """Numbers of the columns that are given by number or name."""
+    schema, layout = totals.schema, totals.layout
+    n_columns = layout.n_features if schema is None else schema.n_columns
+    chosen = [check_count("feature", feature_number(f, names), 0) for f in columns]
+    if len(set(chosen)) != len(chosen) or not chosen or max(chosen) >= n_columns:
         raise InputError(
-            f"features must be different numbers in 0…{layout.n_features - 1} or names; "
-            f"got {features!r}."
+            f"features must be different numbers in 0…{n_columns - 1} or names; got {columns!r}."
         )
-    if len(columns) < layout.order:
+    n_features = len(features_of(chosen, schema))
+    if n_features < layout.order:
         raise InputError(
-            f"{len(columns)} features have moments of order {len(columns)} at most, the "
-            f"summary has order {layout.order}. Use truncate({len(columns)}) first."
+            f"{n_features} features have moments of order {n_features} at most, the "
+            f"summary has order {layout.order}. Use truncate({n_features}) first."
         )
-    return columns
+    return chosen
+
+
+def features_of(columns: Sequence[int], schema: Schema | None) -> list[int]:
+    """Numbers of the features of columns."""
+    if schema is None:
+        return list(columns)
+    return [feature for column in columns for feature in schema.features_of(column)]
 
 
 def rearranged(totals: Totals, layout: Layout) -> Totals:
@@ -70,9 +80,12 @@ def rearranged(totals: Totals, layout: Layout) -> Totals:
     return replace(totals, layout=layout, sums=sums, n_rows=n_rows)
 
 
-def select(totals: Totals, features: Sequence[int]) -> Totals:
-    """The sums of some features, in the given order."""
-    old, columns = totals.layout, np.asarray(features, dtype=np.int64)
+def select(totals: Totals, chosen: Sequence[int]) -> Totals:
+    """The sums of the features of some columns, in the given order."""
+    old, schema = totals.layout, totals.schema
+    columns = np.asarray(features_of(chosen, schema), dtype=np.int64)
+    if schema is not None:
+        schema = Schema(tuple(schema.columns[i] for i in chosen))
     layout = Layout(len(columns), old.order, old.squared_order, old.replicates, old.high)
     sums = []
     for section in layout.sections:
@@ -99,4 +112,5 @@ def select(totals: Totals, features: Sequence[int]) -> Totals:
         minimum=totals.minimum[columns],
         maximum=totals.maximum[columns],
         marks={k: mark._replace(mean=mark.mean[columns]) for k, mark in totals.marks.items()},
+        schema=None if schema is None or schema.is_plain else schema,
     )

@@ -27,12 +27,14 @@ from numpy.typing import ArrayLike
 from momentmix.atomic_file import atomic_write
 from momentmix.capacity import check_count
 from momentmix.deprecation import RenamedAttribute
-from momentmix.errors import InputTypeError
+from momentmix.errors import InputError, InputTypeError
 from momentmix.locks import ForkSafeLock, one_at_a_time
 from momentmix.rows.names import check_feature_names
+from momentmix.schema.schema import Schema
 from momentmix.summary import combining, readings, reduction
 from momentmix.summary import file as summary_file
 from momentmix.summary import totals as algebra
+from momentmix.summary.common_schema import encoded
 from momentmix.summary.cost import check_budget
 from momentmix.summary.layout import DEFAULT_REPLICATES, NO_HIGH, Layout
 from momentmix.summary.shard.accumulator import (
@@ -73,7 +75,7 @@ class MomentSummary(SummaryView):
         Highest order m of the moments with distinct indices; at most n_features.
     feature_names : sequence of str, optional
         By default those of the first data frame. Data frames are matched by name: their columns
-        may stand in another order, but not have other names.
+        may stand in another order, but not have other names. Not with a schema, which has names.
     squared_order : int, optional
         Moments y_j²·y_I are kept for all I of at most this many further features; by default
         min(2, order − 1), at most order − 1. ``method="paper"`` needs order − 2.
@@ -90,6 +92,9 @@ class MomentSummary(SummaryView):
         Largest memory in bytes; by default a quarter of the machine's.
     n_threads : int, optional
         Threads for an update; by default as many as cores. The result does not depend on it.
+    schema : Schema, optional
+        How the columns of rows become features (`summarize` makes it of families and missing
+        cells); n_features is then the number of its features.
 
     Examples
     --------
@@ -119,15 +124,20 @@ class MomentSummary(SummaryView):
         shard_id: str | bytes | None = None,
         memory_budget: int | None = None,
         n_threads: int | None = None,
+        schema: Schema | None = None,
     ) -> None:
         if squared_order is None:
             squared_order = min(2, check_count("order", order, 1) - 1)
         layout = Layout(n_features, order, squared_order, replicates)
         check_budget(layout, memory_budget)
         names = None if feature_names is None else check_feature_names(feature_names, n_features)
+        schema = None if schema is None or schema.is_plain else schema
+        if schema is not None:
+            _check_schema(schema, n_features, names)
+            names = schema.column_names
         n_threads = None if n_threads is None else check_count("n_threads", n_threads, 1)
         next_id = None if shard_id is None else shard_digest(shard_id)
-        self._begin(State(algebra.empty(layout), None, next_id, names), n_threads)
+        self._begin(State(algebra.empty(layout, schema), None, next_id, names), n_threads)
 
     def _begin(self, state: State, n_threads: int | None) -> MomentSummary:
         self._state, self._n_threads, self._snapshot = state, n_threads, None
@@ -150,10 +160,11 @@ class MomentSummary(SummaryView):
         Parameters
         ----------
         rows : array or data frame of shape (n_rows, n_features)
-            Real numbers of any dtype, without missing values (NaN, masked). The columns of a data
-            frame are matched by name. Arrays of torch, CuPy, JAX (x64) and other libraries of the
-            array API are summed where they lie, in float64; the last bits of their sums differ
-            from NumPy's.
+            Real numbers of any dtype, without missing values (NaN, masked); with a schema, what it
+            encodes. The columns of a data frame are matched by name. Arrays of torch, CuPy, JAX
+            (x64) and other libraries of the array API are summed where they lie, in float64; the
+            last bits of their sums differ from NumPy's. (With a schema they are copied to be
+            encoded.)
         sample_weight : array of shape (n_rows,), optional
             Frequency of each row: weight 3 stands for three such rows, weight 0 for none (the row
             is not counted).
@@ -168,8 +179,11 @@ class MomentSummary(SummaryView):
             This summary.
         """
         digest = None if shard_id is None else shard_digest(shard_id)
-        update = checked_update(rows, sample_weight, device, self._state)
-        self._state = with_rows(self._state, update, digest, self._totals, self._n_threads)
+        state = self._state
+        if state.open is not None and digest not in (None, state.open.shard_id):
+            state = state._replace(closed=self._totals(state), open=None)
+        update = checked_update(rows, sample_weight, device, state)
+        self._state = with_rows(state, update, digest, self._n_threads)
         return self
 
     @one_at_a_time
@@ -180,10 +194,11 @@ class MomentSummary(SummaryView):
         added: it checks the count, the bounds and the variances. Minimum and maximum become bounds,
         and the next update opens another shard.
         """
-        array, weights, _ = checked_rows(rows, sample_weight, self._state)
         totals, names = self._totals(), self._names
+        closed = State(totals, names=names)
+        array, weights, _ = checked_rows(rows, sample_weight, closed)
         if totals.weight:
-            combining.check_inside(array, totals, names)
+            combining.check_inside(array, totals, self.feature_names)
         lost = MomentSummary(
             self.n_features,
             self.order,
@@ -192,7 +207,10 @@ class MomentSummary(SummaryView):
             memory_budget=2 * self.cost.memory_bytes,
             n_threads=self._n_threads,
         ).update(array, weights)
-        self._state = State(combining.forget(totals, lost._totals()), names=names)
+        gone = lost._totals()
+        if totals.schema is not None:
+            gone = encoded(gone, totals.schema)
+        self._state = closed._replace(closed=combining.forget(totals, gone))
         return self
 
     # -- adding and subtracting summaries -----------------------------------------------------
@@ -210,7 +228,10 @@ class MomentSummary(SummaryView):
                 f"{type(other).__name__}. Use update() for rows."
             )
         theirs = other._state
-        names = combining.check_alike(self._layout, other._layout, state.names, theirs.names)
+        schemas = state.schema, theirs.schema
+        names = combining.check_alike(
+            self._layout, other._layout, state.names, theirs.names, schemas
+        )
         return other._totals(theirs), names
 
     def __add__(self, other: Any) -> MomentSummary:
@@ -219,7 +240,7 @@ class MomentSummary(SummaryView):
         part, names = self._operand(other, state)
         whole = self._totals(state)
         combining.check_disjoint(whole.shards, part.shards)
-        return self._derived(algebra.combine(whole, part), names)
+        return self._derived(combining.combine(whole, part), names)
 
     def __radd__(self, other: Any) -> MomentSummary:
         if isinstance(other, int) and other == 0:  # the start of sum()
@@ -233,7 +254,7 @@ class MomentSummary(SummaryView):
             state = self._state
             part, names = self._operand(other, state)
             combining.check_disjoint(state.shards, part.shards)
-            closed = algebra.combine(state.closed, part)
+            closed = combining.combine(state.closed, part)
             self._state = state._replace(closed=closed, names=names)
         return self
 
@@ -252,7 +273,7 @@ class MomentSummary(SummaryView):
             return NotImplemented
         left, right = self._state, other._state
         same_names = left.names == right.names
-        return same_names and algebra.same(self._totals(left), other._totals(right))
+        return same_names and combining.same(self._totals(left), other._totals(right))
 
     def copy(self) -> MomentSummary:
         """Independent copy, which goes on with a shard of its own under the same id."""
@@ -277,11 +298,15 @@ class MomentSummary(SummaryView):
         return self._derived(totals, state.names)
 
     def select(self, features: Sequence[int | str]) -> MomentSummary:
-        """The same rows with some of the features, by number or name, in the given order."""
+        """The same rows with some of the features, by number or name, in the given order.
+
+        With a schema these are columns, each with all its features.
+        """
         state = self._state
-        names, columns = state.names, reduction.chosen_columns(features, state.names, self._layout)
+        names, totals = state.names, self._totals(state)
+        columns = reduction.chosen_columns(features, names, totals)
         chosen = None if names is None else tuple(names[i] for i in columns)
-        return self._derived(reduction.select(self._totals(state), columns), chosen)
+        return self._derived(reduction.select(totals, columns), chosen)
 
     def recenter(self, shift: ArrayLike | None = None) -> MomentSummary:
         """The same summary about another shift, rounded to the unit; by default about the mean.
@@ -311,8 +336,8 @@ class MomentSummary(SummaryView):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the summary; whatever happens, the file is the old one or the new one.
 
-        The file has version 2. A summary that was loaded from version 1 has no powers; it is
-        written as version 2 without them.
+        The file has version 2, or 3 where there is a schema. A summary that was loaded from
+        version 1 has no powers; it is written as version 2 without them.
         """
         atomic_write(path, self.to_bytes())
 
@@ -338,9 +363,21 @@ class MomentSummary(SummaryView):
         parts += [f"{self.n_rows:,} rows in {len(self.shard_ids)} shard(s)"]
         if self.n_forgotten:
             parts.append(f"{self.n_forgotten:,} forgotten")
+        if self.schema is not None:
+            parts.append(f"{self.schema.n_columns} columns")
         if self._layout.high == NO_HIGH:
             parts.append("no powers")
         return f"MomentSummary({', '.join(parts)})"
+
+
+def _check_schema(schema: Schema, n_features: int, names: tuple[str, ...] | None) -> None:
+    """Raise unless a schema has so many features, and no names are given beside its own."""
+    if schema.n_features != n_features:
+        raise InputError(
+            f"n_features must be that of the schema, {schema.n_features}; got {n_features}."
+        )
+    if names not in (None, schema.column_names, schema.feature_names):
+        raise InputError("feature_names must not be given with a schema, which has names.")
 
 
 def rename_shards(summary: MomentSummary, names: Mapping[str, str]) -> MomentSummary:

@@ -6,6 +6,7 @@
 | e, k | ``exponents`` (None: neutral), ``shifts`` | (d,) |
 | Σ w²·2^Q | ``weight_squares`` | |
 | highest degree of sums of high sections, see ``high_sections`` | ``reach`` | (d,) |
+| columns that the features stand for, see ``encoded_sums`` | ``schema`` (None: numbers) | |
 
 *Why the bytes depend on the set of shards alone.* A shard's sums are integers in its own units. The
 units of a union are a function of the shards: e is the element-wise finest e of the shards, k the
@@ -13,6 +14,11 @@ exact mean of the union in that unit, rounded half to even. Sums in the finest u
 integers that add; the sums about k are an integer polynomial of these and of k. No step rounds, so
 any tree of additions ends in the same integers. A neutral feature (0 in every row) has zero sums in
 every unit.
+
+So it is with schemas. That of a union is a function of those of the shards; a column whose cells
+are all seen is one with a feature that is 1 in every row; a change of a center is an integer map,
+since the unit of a feature is never coarser than its center. Bounds, and means in marks, of a
+number that has a center are kept about 0, so that a change of it leaves them alone.
 """
 
 from __future__ import annotations
@@ -25,8 +31,9 @@ from typing import NamedTuple
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.errors import InputError
-from momentmix.summary.fixed_point import QUANTUM_BITS, Sums, add, finer, move, subtract, zeros
+from momentmix.schema.column import GAUSSIAN
+from momentmix.schema.schema import Schema
+from momentmix.summary.fixed_point import QUANTUM_BITS, Sums, finer, move, zeros
 from momentmix.summary.high_sections import LARGEST_REACH, without_absent
 from momentmix.summary.layout import Layout
 from momentmix.summary.shard.units import round_ratio
@@ -59,6 +66,7 @@ class Totals:
     n_forgotten: int
     reach: tuple[int, ...]
     marks: Mapping[bytes, Mark] = field(default_factory=dict)
+    schema: Schema | None = None
 
     @property
     def known_marks(self) -> Mapping[bytes, Mark]:
@@ -70,7 +78,7 @@ class Totals:
         if self.marks or len(self.shards) != 1 or self.n_forgotten:
             return self.marks
         (shard,) = self.shards
-        return {shard: Mark(sum(self.n_rows), self.weight / (1 << QUANTUM_BITS), self.mean)}
+        return {shard: Mark(sum(self.n_rows), self.weight / (1 << QUANTUM_BITS), self._mark_mean)}
 
     @property
     def weight(self) -> int:
@@ -90,13 +98,44 @@ class Totals:
     @property
     def mean(self) -> Float:
         """Mean of each feature, correctly rounded."""
+        return np.array([float(mean) for mean in self._exact_means()])
+
+    def _exact_means(self) -> list[Fraction]:
         weight = self.weight
         columns = zip(self.exponents, self.shifts, self.first, strict=True)
-        means = [(k + Fraction(s, weight)) * Fraction(2) ** (e or 0) for e, k, s in columns]
+        return [(k + Fraction(s, weight)) * Fraction(2) ** (e or 0) for e, k, s in columns]
+
+    @property
+    def _mark_mean(self) -> Float:
+        """The means, as if all centers were 0."""
+        means = self._exact_means()
+        for value, seen, center in centered(self.schema):
+            means[value] += Fraction(center) * means[seen]
         return np.array([float(mean) for mean in means])
 
+    @property
+    def bounds(self) -> tuple[Float, Float]:
+        """Minimum and maximum of the features, 0 included where cells are missing."""
+        low, high = self.minimum.copy(), self.maximum.copy()
+        for value, seen, center in centered(self.schema):
+            some = low[seen] == 0.0
+            low[value] = min(low[value] - center, 0.0 if some else np.inf)
+            high[value] = max(high[value] - center, 0.0 if some else -np.inf)
+        return low, high
 
-def empty(layout: Layout) -> Totals:
+
+def centered(schema: Schema | None) -> list[tuple[int, int, float]]:
+    """Value feature, seen feature and center of each gaussian column with missing cells."""
+    if schema is None:
+        return []
+    return [
+        (schema.features_of(i)[0], schema.features_of(i)[1], column.center)
+        for i, column in enumerate(schema.columns)
+        if column.has_missing and column.family == GAUSSIAN
+    ]
+
+
+def empty(layout: Layout, schema: Schema | None = None) -> Totals:
     """The sums of no shards."""
     d = layout.n_features
     return Totals(
@@ -112,10 +151,12 @@ def empty(layout: Layout) -> Totals:
         shards=frozenset(),
         n_forgotten=0,
         reach=(LARGEST_REACH,) * d,
+        schema=schema,
     )
 
 
-def _finest(left: Exponents, right: Exponents) -> Exponents:
+def finest(left: Exponents, right: Exponents) -> Exponents:
+    """The finer unit of each feature; a neutral one gives way."""
     return tuple(
         b if a is None else a if b is None else min(a, b) for a, b in zip(left, right, strict=True)
     )
@@ -133,7 +174,7 @@ def rescaled(totals: Totals, exponents: Exponents) -> Totals:
     )
 
 
-def _centers(parts: Sequence[Totals]) -> tuple[int, ...]:
+def mean_shifts(parts: Sequence[Totals]) -> tuple[int, ...]:
     """The exact mean of a union, in the common unit of its parts, rounded half to even."""
     weight = sum(part.weight for part in parts)
     if not weight:
@@ -154,7 +195,7 @@ def _column_sums(part: Totals) -> list[tuple[Totals, int, int]]:
 
 def recentered(totals: Totals, shifts: Sequence[int] | None = None) -> Totals:
     """The same sums about other integer shifts, by default the rounded mean: exact."""
-    wanted = _centers([totals]) if shifts is None else tuple(shifts)
+    wanted = mean_shifts([totals]) if shifts is None else tuple(shifts)
     deltas = [new - old for new, old in zip(wanted, totals.shifts, strict=True)]
     sums = move(totals.layout, totals.sums, deltas)
     return replace(totals, shifts=wanted, sums=without_absent(totals.layout, sums, totals.reach))
@@ -165,89 +206,3 @@ def with_high(totals: Totals, high: int) -> Totals:
     layout = replace(totals.layout, high=min(high, totals.layout.high))
     reach = totals.reach if layout.high else (LARGEST_REACH,) * layout.n_features
     return replace(totals, layout=layout, sums=totals.sums[: len(layout.sections)], reach=reach)
-
-
-def _common(left: Totals, right: Totals) -> tuple[Totals, Totals]:
-    """Both with the high sections that both have."""
-    high = min(left.layout.high, right.layout.high)
-    return with_high(left, high), with_high(right, high)
-
-
-def _joint_reach(left: Totals, right: Totals) -> tuple[int, ...]:
-    return tuple(min(pair) for pair in zip(left.reach, right.reach, strict=True))
-
-
-def combine(left: Totals, right: Totals) -> Totals:
-    """The sums of the union of two disjoint sets of shards, in its canonical units.
-
-    It has the high sections, and the sums in them, that both have; one without rows takes nothing
-    away.
-    """
-    if not right.shards or not left.shards:
-        return recentered(max(left, right, key=lambda t: (bool(t.shards), t.layout.high)))
-    left, right = _common(left, right)
-    exponents = _finest(left.exponents, right.exponents)
-    parts = [rescaled(part, exponents) for part in (left, right)]
-    centers = _centers(parts)
-    a, b = (recentered(part, centers) for part in parts)
-    reach = _joint_reach(a, b)
-    return replace(
-        a,
-        sums=without_absent(a.layout, add(a.sums, b.sums), reach),
-        reach=reach,
-        weight_squares=a.weight_squares + b.weight_squares,
-        n_rows=tuple(x + y for x, y in zip(a.n_rows, b.n_rows, strict=True)),
-        minimum=np.minimum(a.minimum, b.minimum),
-        maximum=np.maximum(a.maximum, b.maximum),
-        exact_bounds=a.exact_bounds and b.exact_bounds,
-        shards=a.shards | b.shards,
-        n_forgotten=a.n_forgotten + b.n_forgotten,
-        marks={**left.known_marks, **right.known_marks},
-    )
-
-
-def remove(whole: Totals, part: Totals) -> Totals:
-    """The sums of the shards of `whole` that are not in `part`: exact; the bounds stay bounds."""
-    shards = whole.shards - part.shards
-    whole, part = _common(whole, part)
-    exponents = _finest(whole.exponents, part.exponents)
-    a = rescaled(whole, exponents)
-    b = recentered(rescaled(part, exponents), a.shifts)
-    n_rows = tuple(x - y for x, y in zip(a.n_rows, b.n_rows, strict=True))
-    reach = _joint_reach(a, b)
-    rest = replace(
-        a,
-        sums=without_absent(a.layout, subtract(a.sums, b.sums), reach),
-        reach=reach,
-        weight_squares=a.weight_squares - b.weight_squares,
-        n_rows=n_rows,
-        exact_bounds=False,
-        shards=shards,
-        n_forgotten=a.n_forgotten - b.n_forgotten,
-        marks={shard: mark for shard, mark in whole.known_marks.items() if shard in shards},
-    )
-    if min(n_rows) < 0 or rest.n_forgotten < 0 or not _plausible(rest, bool(shards)):
-        raise InputError(
-            f"the summary to subtract holds {sum(b.n_rows)} rows, the other one {sum(a.n_rows)}; "
-            "although the shard ids agree they are not parts of one another. Were rows forgotten "
-            "in one of them?"
-        )
-    return recentered(rest) if shards else empty(whole.layout)
-
-
-def _plausible(rest: Totals, rows_left: bool) -> bool:
-    """Whether rows and weight are left exactly if they should be, and nothing else otherwise."""
-    if rows_left:
-        return sum(rest.n_rows) > 0 and rest.weight > 0
-    return not sum(rest.n_rows) and not any(bool(array.any()) for array in rest.sums)
-
-
-def same(left: Totals, right: Totals) -> bool:
-    """Whether counts and sums agree exactly, whatever the units; bounds are not compared."""
-    plain = ("layout", "weight_squares", "n_rows", "shards", "n_forgotten", "reach")
-    if any(getattr(left, name) != getattr(right, name) for name in plain):
-        return False
-    exponents = _finest(left.exponents, right.exponents)
-    a, b = (recentered(rescaled(part, exponents)) for part in (left, right))
-    equal = [bool((x == y).all()) for x, y in zip(a.sums, b.sums, strict=True)]
-    return a.shifts == b.shifts and all(equal)

@@ -12,14 +12,16 @@ from numpy.typing import ArrayLike
 from momentmix._typing import Float
 from momentmix.capacity import check_count
 from momentmix.errors import InputError
+from momentmix.schema.schema import Schema
 from momentmix.summary import readings
+from momentmix.summary.combining import combine
 from momentmix.summary.cost import SummaryCost, estimate
 from momentmix.summary.layout import NO_HIGH, Layout
 from momentmix.summary.readings import Moments
 from momentmix.summary.reduction import rearranged
 from momentmix.summary.shard.accumulator import State
 from momentmix.summary.shard.open_shard import OpenShard
-from momentmix.summary.totals import Totals, combine
+from momentmix.summary.totals import Totals
 from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
 
 
@@ -54,7 +56,10 @@ class SummaryView:
 
     @property
     def _layout(self) -> Layout:
-        return self._closed.layout
+        closed, shard = self._closed.layout, self._open
+        if shard is None or shard.layout.n_features == closed.n_features:
+            return closed
+        return self._totals().layout
 
     # -- what it holds ------------------------------------------------------------------------
 
@@ -81,7 +86,16 @@ class SummaryView:
     @property
     def feature_names(self) -> tuple[str, ...] | None:
         """Names of the features, or None."""
-        return self._names
+        schema = self.schema
+        return self._names if schema is None else schema.feature_names
+
+    @property
+    def schema(self) -> Schema | None:
+        """How the columns of the rows became features; None if they are the features."""
+        state = self._state
+        if state.open is None or not state.closed.shards or state.schema is None:
+            return state.schema
+        return self._totals(state).schema  # with centers of all rows
 
     @property
     def cost(self) -> SummaryCost:
@@ -116,12 +130,12 @@ class SummaryView:
     @property
     def minimum(self) -> Float:
         """Least value of each feature, or a lower bound (see `exact_bounds`)."""
-        return self._totals().minimum.copy()
+        return self._totals().bounds[0]
 
     @property
     def maximum(self) -> Float:
         """Largest value of each feature, or an upper bound (see `exact_bounds`)."""
-        return self._totals().maximum.copy()
+        return self._totals().bounds[1]
 
     @property
     def exact_bounds(self) -> bool:

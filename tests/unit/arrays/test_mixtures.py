@@ -10,6 +10,7 @@ from momentmix.fitting.inputs import moments_of, rows_of
 from momentmix.mixture import density
 from momentmix.mixture.parameters import Parameters
 from momentmix.rows.protocol import ArrayRows, DeviceRows
+from momentmix.rows.weighted import WeightedRows
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +73,14 @@ def test_em_statistics_agree(library, mixture, rows, slab, room, monkeypatch):
     assert abs(there.log_likelihood / here.log_likelihood - 1) <= 1e-12
     size = np.abs(here.statistics).max()
     np.testing.assert_allclose(there.statistics, here.statistics, rtol=1e-12, atol=1e-12 * size)
+    weights = np.random.default_rng(2).uniform(0.5, 2.0, len(rows))
+    here, there = (
+        em_pass(WeightedRows(x, weights), moments, parameters)
+        for x in (ArrayRows(rows), rows_of(library.put(rows)))
+    )
+    assert there.n_rows == here.n_rows
+    assert abs(there.log_likelihood / here.log_likelihood - 1) <= 1e-12
+    np.testing.assert_allclose(there.statistics, here.statistics, rtol=1e-12, atol=1e-12 * size)
 
 
 @pytest.mark.parametrize("options", [{}, {"refine": None}, {"method": "paper"}])
@@ -112,11 +121,22 @@ def test_estimator(library, rows):
     assert isinstance(MomentGaussianMixture(2).fit_predict(there), library.kind)
 
 
+@pytest.mark.parametrize("whole", [False, True])
+def test_weighted_fits_agree(library, rows, whole):
+    weights = np.random.default_rng(2).uniform(0.5, 2.5, len(rows))
+    weights = np.round(weights) if whole else weights
+    here, there = (
+        MomentGaussianMixture(3, random_state=0).fit(x, sample_weight=weights)
+        for x in (rows, library.put(rows))
+    )
+    np.testing.assert_allclose(there.means_, here.means_, rtol=1e-8, atol=1e-8)
+    errors = here.standard_errors_.means
+    np.testing.assert_allclose(there.standard_errors_.means, errors, rtol=1e-6)
+
+
 def test_estimator_refuses(library, rows):
     there = library.put(rows)
     model = MomentGaussianMixture(2, random_state=0)
-    with pytest.raises(InputError, match=r"sample_weight needs NumPy rows.*fit_summary"):
-        model.fit(there, sample_weight=np.ones(len(rows)))
     model.partial_fit(there).partial_fit(rows)
     assert model.summary_.n_rows == 2 * len(rows)
     with pytest.raises(InputError, match=r"must have 8 columns.*got 3"):

@@ -8,12 +8,14 @@ import pytest
 from block_laws import block_law, blocks_of, exact_block_moments, standardized
 from numpy.polynomial.hermite_e import hermegauss
 
+from momentmix.fitting.conditions import monomial_covariance
 from momentmix.fitting.conditions.block_moments import BlockMonomials
 from momentmix.fitting.conditions.conditions import build_conditions, point_powers
 from momentmix.fitting.conditions.derivative import by_feature, derivative
 from momentmix.fitting.conditions.monomial_covariance import monomial_correlation
 from momentmix.mixture.gaussian import sample
 from momentmix.mixture.parameters import Parameters, parameters_from
+from momentmix.native import code
 
 
 @pytest.fixture(scope="module", params=[(3, 2, 1), (4,), (1, 2, 1, 1)])
@@ -110,6 +112,32 @@ def test_variances_of_conditions(case):
     assert np.diagonal(correlation) == pytest.approx(1.0, abs=1e-9)
     assert np.array_equal(correlation, correlation.T)
     assert np.linalg.eigvalsh(correlation).min() > -1e-9
+
+
+@pytest.mark.skipif(code is None, reason="the compiled code is not built")
+def test_compiled_covariances_are_those_of_numpy(case, monkeypatch):
+    p, conditions = case
+    found, _ = monomial_correlation(conditions, p)
+    with monkeypatch.context() as patch:
+        patch.setattr(monomial_covariance, "code", None)
+        expected, _ = monomial_correlation(conditions, p)
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-13)
+
+
+@pytest.mark.skipif(code is None, reason="the compiled code is not built")
+def test_factors_that_do_not_fit_their_tables_are_refused():
+    order, own, out = np.arange(2), np.array([[0, 1]]), np.zeros((2, 2))
+    sizes, tables, weights = np.array([2]), np.ones(4), np.ones(1)
+    code.add_second_moments(order, own, sizes, tables, weights, out)
+    cases = [
+        (order + 1, own, sizes, tables, "do not fit"),
+        (order, own + 1, sizes, tables, "do not fit"),
+        (order, own, sizes + 1, tables, "do not fit"),
+        (order, own[:, :1].copy(), sizes, tables, "own needs 16 bytes"),
+    ]
+    for *arguments, message in cases:
+        with pytest.raises(ValueError, match=message):
+            code.add_second_moments(*arguments, weights, out)
 
 
 def test_one_feature_of_a_block_at_most():

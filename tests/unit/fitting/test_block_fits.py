@@ -18,8 +18,8 @@ from momentmix.fitting.moment.moment_fit import (
     SMALLER,
     fit_moments,
     one_component,
-    resolvable,
 )
+from momentmix.fitting.moment.resolvable import resolvable
 from momentmix.fitting.moment.splits import split_starts
 from momentmix.fitting.moment.variances import fit_spread
 from momentmix.mixture.gaussian import sample

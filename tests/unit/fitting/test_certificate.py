@@ -215,7 +215,7 @@ def test_a_record_of_version_1_has_none_of_it():
         (("certificate", "groups"), [{"name": "x"}], "groups lacks degrees_of_freedom"),
         (("tried",), [{}], "tried lacks bic, chosen"),
         (("tried",), {}, r"fit\.tried must be a list"),
-        (("version",), 3, "fit has version 3; this momentmix reads versions 1 and 2"),
+        (("version",), 4, "fit has version 4; this momentmix reads versions 1, 2 and 3"),
     ],
 )
 def test_damaged_fields_are_refused(place, value, message):

@@ -95,21 +95,24 @@ def test_mixtures_at_rest_or_out_of_reach_take_no_further_steps(case, monkeypatc
     rest, _ = run_batch(features, p[None], prior, 300)
     far = Parameters(rest.weights, rest.means + 1.0, rest.variances)
     sizes = []
-    plain = em_module.run_batch
+    plain = em_module.run_steps
     monkeypatch.setattr(
         em_module,
-        "run_batch",
+        "run_steps",
         lambda f, start, *rest: sizes.append(len(start.weights)) or plain(f, start, *rest),
     )
     start = Parameters.concatenate([rest, far, p[None]])
     settled, values = settle(features, start, prior, 60, target=-np.inf)
-    assert sizes[:3] == [3, 3, 1]  # two are at rest after the second round
+    assert sizes[:2] == [3, 1]  # two are at rest after the first round
     assert len(sizes) <= 12
     np.testing.assert_allclose(settled.means[0], rest.means[0], atol=1e-3)
     assert values[2] == pytest.approx(values[0], abs=1e-2)
     sizes.clear()
     settle(features, start, prior, 60, target=values[0] + 1.0)
     assert len(sizes) < 12  # none can reach it
+    sizes.clear()
+    settle(features, start, prior, 20, target=-np.inf, least_steps=15)
+    assert sizes[:3] == [3, 3, 3]
 
 
 def test_components_out_of_reach_take_no_rows(case):

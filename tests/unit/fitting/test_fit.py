@@ -286,3 +286,22 @@ def test_rows_of_a_source_are_read_again_for_each_pass(tmp_path):
     np.testing.assert_allclose(
         paper.means, mm.fit(rows, 3, method="paper", random_state=0).mixture.means, rtol=1e-6
     )
+
+
+@pytest.mark.parametrize("shift", [0.0, -1e-3])
+def test_covariances_of_any_information(shift):
+    """Regular information is inverted; negative curvatures count as hardly any."""
+    rng = np.random.default_rng(1)
+    p = Parameters(np.ones(1), np.zeros((1, 3)), np.ones((1, 3)))
+    turn, _ = np.linalg.qr(rng.normal(size=(7, 7)))
+    values = np.linspace(0.5, 2.0, 7)
+    values[0] = values[0] if shift == 0 else shift
+    information = (turn * values) @ turn.T
+    factor = uncertainty_after_em(p, information, 100.0).factor[1:]  # the weight is known
+    covariance = factor @ factor.T
+    assert np.isfinite(covariance).all()
+    if shift == 0:
+        expected = np.linalg.inv(information)[1:, 1:] / 100.0
+        np.testing.assert_allclose(covariance, expected, rtol=1e-6, atol=1e-9)
+    else:
+        assert np.linalg.eigvalsh(covariance)[-1] > 1e3 * np.linalg.eigvalsh(covariance)[-2]

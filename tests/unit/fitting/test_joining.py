@@ -6,6 +6,7 @@ import pytest
 import momentmix as mm
 from momentmix.errors import CapacityError, InputError, InputTypeError
 from momentmix.fitting.joining import paying_blocks
+from momentmix.fitting.outcome import JoinReason
 
 N = 8000
 
@@ -33,6 +34,11 @@ def case():
 
 def joined(mixture):
     return [list(block.columns) for block in mixture.blocks if len(block.columns) > 1]
+
+
+def bic_of(result, rows):
+    p = result.mixture.parameters
+    return p.n_free * np.log(len(rows)) - 2 * len(rows) * result.log_likelihood
 
 
 def errors_of(result, truth):
@@ -67,6 +73,7 @@ def test_full_covariances_are_one_block(case):
     truth, rows, _ = case
     result = mm.fit(rows, 3, blocks=[range(7)], random_state=0)
     assert joined(result.mixture) == [list(range(7))]
+    assert [(block.columns, block.why) for block in result.joined] == [(tuple(range(7)), "given")]
     assert (result.mixture.log_prob(rows) - truth.log_prob(rows)).mean() > 0
 
 
@@ -75,6 +82,13 @@ def test_blocks_are_found_by_bic(case):
     result = mm.fit(rows, 3, blocks="auto", random_state=0)
     assert joined(result.mixture) == [[0, 1, 2], [3, 4]]
     assert any("blocks=[[0, 1, 2], [3, 4]]: least BIC" in note for note in result.notes)
+    assert [block.columns for block in result.joined] == [(0, 1, 2), (3, 4)]
+    assert {block.reason for block in result.joined} == {JoinReason.BIC}
+    # The shares of rows hardly change: the gains add up to that of the fit over a diagonal one.
+    diagonal = mm.fit(rows, 3, random_state=0)
+    gain = bic_of(diagonal, rows) - bic_of(result, rows)
+    assert sum(block.bic_gain for block in result.joined) == pytest.approx(gain, rel=0.1)
+    assert "  joined               column 3, column 4: BIC falls by" in str(result)
 
 
 def test_number_and_blocks_are_found_together(case):
@@ -91,6 +105,8 @@ def test_nothing_is_joined_where_nothing_is_correlated():
     result = mm.fit(rows, 3, blocks="auto", random_state=0)
     assert isinstance(result.mixture, mm.DiagonalMixture)
     assert any("no columns joined" in note for note in result.notes)
+    assert result.joined == ()
+    assert "  joined  " not in str(result)
 
 
 def test_blocks_from_a_summary(case):
@@ -109,13 +125,18 @@ def test_blocks_are_found_in_a_summary(case):
     _, rows, _ = case
     result = mm.fit(mm.summarize(rows, order=4), 3, blocks="auto", random_state=0)
     assert joined(result.mixture) == [[0, 1, 2], [3, 4]]
-    assert any("correlated within components by the test" in note for note in result.notes)
+    assert [block.columns for block in result.joined] == [(0, 1, 2), (3, 4)]
+    for block in result.joined:
+        assert block.reason is JoinReason.CORRELATION
+        assert 0.1 < abs(block.correlation) <= 1
+    assert "column 3, column 4: correlated within components by the test (" in str(result)
 
 
 def test_number_and_blocks_are_found_in_a_summary(case):
     _, rows, _ = case
     result = mm.fit(mm.summarize(rows, order=4), "auto", blocks="auto", random_state=0)
     assert result.mixture.n_components == 3
+    assert [block.columns for block in result.joined] == [(0, 1, 2), (3, 4)]
     assert joined(result.mixture) == [[0, 1, 2], [3, 4]]
 
 

@@ -17,8 +17,9 @@ from momentmix.fitting.automatic import elbow, least_components
 from momentmix.fitting.conditions.conditions import build_conditions
 from momentmix.fitting.inference.whitening import Whitening, gram
 from momentmix.fitting.moment.candidates import draw_candidates, partition_shapes
-from momentmix.fitting.moment.moment_fit import fit_moments, one_component, resolvable_variances
+from momentmix.fitting.moment.moment_fit import fit_moments, one_component
 from momentmix.fitting.moment.polish import Stopping, parameter_bounds, polish
+from momentmix.fitting.moment.resolvable import resolvable_variances
 from momentmix.fitting.moment.selection import merge_means, select_means
 from momentmix.fitting.moment.variances import fit_variances
 from momentmix.mixture.blocks import Blocks

@@ -110,6 +110,19 @@ def test_rows_of_any_layout(r, d, n, instructions, monkeypatch):
             np.testing.assert_allclose(getattr(mixture, name)(values), wanted, atol=1e-11)
 
 
+@pytest.mark.parametrize(("r", "d", "n"), [(3, 4, 1001), (1, 1, 5), (5, 2, 128)])
+def test_rows_that_count_several_times(r, d, n, instructions, monkeypatch):
+    rng = np.random.default_rng(3)
+    at = Density.of_mixture(mixture_of(r, d, rng).parameters)
+    rows, counts = rng.normal(size=(n, d)), rng.integers(0, 4, n).astype(float)
+    expected = at.em_sums(np.repeat(rows, counts.astype(int), axis=0))
+    by_numpy = without_code(lambda: at.em_sums(rows, counts), monkeypatch)
+    for statistics, total, count in (at.em_sums(rows, counts), by_numpy):
+        np.testing.assert_allclose(statistics, expected[0], rtol=1e-11, atol=1e-11 * n)
+        assert total == pytest.approx(expected[1], rel=1e-12)
+        assert count == counts.sum() == expected[2]
+
+
 def test_exponentials_are_exact_to_the_last_digits(instructions):
     """Shares of two components: e^x / (1 + e^x) over the whole range that is kept."""
     x = np.linspace(-690.0, 0.0, 5001)
@@ -139,27 +152,34 @@ def test_sizes_that_do_not_fit_are_refused(instructions):
     table, features, rows = np.zeros((2, 5)), np.zeros((5, 9)), np.zeros((9, 2))
     columns, units, out = np.arange(2), np.ones((2, 2)), np.zeros(9)
     statistics, totals = np.zeros((2, 5)), np.zeros(1)
+    blocks = columns[:0], columns, out[:0], out[:0]
     cases = [
-        (lambda: code.em_sums(table[:1].copy(), 1, 2, features, None, None, None, statistics,
+        (lambda: code.em_sums(table[:1].copy(), 1, 2, features, None, None, None, None, statistics,
                               totals),
          "coefficients needs 80 bytes"),
-        (lambda: code.em_sums(table, 1, 2, features, None, None, None, statistics[:1].copy(),
+        (lambda: code.em_sums(table, 1, 2, features, None, None, None, None, statistics[:1].copy(),
                               totals),
          "statistics needs 80 bytes"),
-        (lambda: code.em_sums(table, 1, 0, features, None, None, None, statistics, totals),
+        (lambda: code.em_sums(table, 1, 0, features, None, None, None, None, statistics, totals),
          "sizes must be positive"),
-        (lambda: code.em_sums(table, 1, 2, features.T, None, None, None, statistics, totals),
+        (lambda: code.em_sums(table, 1, 2, features.T, None, None, None, None, statistics, totals),
          "each statistic must be contiguous"),
-        (lambda: code.em_sums(table, 1, 2, out, None, None, None, statistics, totals),
+        (lambda: code.em_sums(table, 1, 2, out, None, None, None, None, statistics, totals),
          "must be a table"),
-        (lambda: code.em_sums(table, 1, 2, rows, columns + 1, units, None, statistics, totals),
+        (lambda: code.em_sums(table, 1, 2, rows, columns + 1, units, None, None, statistics,
+                              totals),
          "columns, units or pairs do not fit"),
+        (lambda: code.em_sums(table, 1, 2, rows, columns, units, None, np.ones(8), statistics,
+                              totals),
+         "counts needs 72 bytes"),
         (lambda: code.map_rows(0, table, 2, rows, columns, units, None, out[:3].copy()),
          "out needs 72 bytes"),
         (lambda: code.map_rows(3, table, 2, rows, columns, units, None, out), "the kind 0, 1 or 2"),
-        (lambda: code.em_steps(features, 1, 2, 0.0, 0.0, np.ones(2), np.ones(1), rows, rows),
+        (lambda: code.em_steps(features, 1, 2, 1, (0.0, 0.0, np.ones(2)), None, blocks, np.ones(1),
+                               rows, rows, out),
          "sizes must be positive"),
-        (lambda: code.em_steps(features, 1, 2, 0.0, 0.0, np.ones(2), np.ones(2), out[:3], rows),
+        (lambda: code.em_steps(features, 1, 2, 1, (0.0, 0.0, np.ones(2)), None, blocks, np.ones(2),
+                               out[:3], rows, out),
          "means needs 32 bytes"),
     ]  # fmt: skip
     for call, message in cases:

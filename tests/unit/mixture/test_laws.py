@@ -233,3 +233,28 @@ def test_a_law_without_a_constant_feature() -> None:
     assert Seen.gaussian((0, 1)).without(1, 1.0) is None
     assert Seen.poisson((0, 1)).without(1, 1.0) == Poisson((0,))
     assert Finite.indicators((0, 1)).without(0, 0.0) == Finite((1,), ((0.0,), (1.0,)), 0)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_stacked_laws_are_the_laws_one_by_one(name: str) -> None:
+    law, means, variances = standard(name)
+    other = law.rescaled(np.full(means.shape[1], 0.1), np.full(means.shape[1], 1.2))
+    both = type(law).stacked([law, other])
+    pair = [law.completed(means, variances), other.completed((means - 0.1) / 1.2, variances)]
+    means, spread = (np.stack(parts, axis=-2) for parts in zip(*pair, strict=True))  # (r, 2, k)
+    rng = np.random.default_rng(6)
+    laws = (law, other)
+    rows = [x.sample(m[0], v[0], 60, rng) for x, (m, v) in zip(laws, pair, strict=True)]
+    sums, squares = (np.array([(r**e).sum(axis=0) for r in rows])[None] for e in (1, 2))
+    got = both.m_step(np.full((1, 1, 1), 60.0), sums, squares, PRIOR)
+    for place, (single, own) in enumerate(zip(laws, pair, strict=True)):
+        expected = single.coefficients(*own)
+        np.testing.assert_allclose(both.coefficients(means, spread)[:, place], expected, rtol=1e-12)
+        np.testing.assert_allclose(
+            both.log_prior(means, spread, PRIOR)[:, place], single.log_prior(*own, PRIOR)
+        )
+        for whole, part in zip(both.completed(means, spread), single.completed(*own), strict=True):
+            np.testing.assert_allclose(whole[:, place], part, rtol=1e-12)
+        alone = single.m_step(np.full((1, 1), 60.0), sums[:, place], squares[:, place], PRIOR)
+        for whole, part in zip(got, alone, strict=True):
+            np.testing.assert_allclose(whole[:, place], part, rtol=1e-12)

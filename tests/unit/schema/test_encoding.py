@@ -315,7 +315,7 @@ def test_decoding_without_names():
 
 @settings(max_examples=100, deadline=None)
 @given(
-    st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=30),
+    st.lists(st.floats(-1e300, 1e300).filter(lambda x: abs(x) > 1e-200), min_size=1, max_size=30),
     st.sampled_from([0.0, 1e-3, 1.0, 1e9]),
 )
 def test_centers_are_short_and_near_the_mean(values, offset):

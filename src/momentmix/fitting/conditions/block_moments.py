@@ -107,12 +107,7 @@ class BlockMonomials:
     def __init__(self, slots: Int, exponents: Int, blocks: Blocks) -> None:
         self.blocks, self.number = blocks, dict[Monomial, int]()
         self.number[()] = 0
-        rows = zip(slots.tolist(), exponents.tolist(), strict=True)
-        factors = [self._factors(*row) for row in rows]
-        width = max(1, max(map(len, factors), default=1))
-        self.slots = np.zeros((len(factors), width), dtype=np.int64)
-        for row, numbers in enumerate(factors):
-            self.slots[row, : len(numbers)] = numbers
+        self.slots = self._factors(slots, exponents)
         self.monomials = list(self.number)
         own = [int(blocks.block_of[u[0][0]]) for u in self.monomials[1:]]
         self.block = np.array([-1, *own], dtype=np.int64)
@@ -129,13 +124,35 @@ class BlockMonomials:
         self._steps = self._find_steps()
         self.pairs: list[Any] = []  # what ``block_products.py`` finds once
 
-    def _factors(self, features: list[int], exponents: list[int]) -> list[int]:
-        """Numbers of a condition's factors by block; new ones are added with their divisors."""
-        parts = defaultdict[int, list[tuple[int, int]]](list)
-        for j, e in zip(features, exponents, strict=True):
-            if e:
-                parts[int(self.blocks.block_of[j])].append((j, e))
-        return [self._added(tuple(sorted(part))) for _, part in sorted(parts.items())]
+    def _factors(self, features: Int, exponents: Int) -> Int:
+        """Numbers of each condition's factors by block; new ones are added with their divisors."""
+        used = exponents > 0
+        block = np.where(
+            used, np.append(self.blocks.block_of, -1)[features], self.blocks.n_features
+        )
+        order = np.lexsort((features, block))
+        features, exponents, block = (
+            np.take_along_axis(x, order, axis=1) for x in (features, exponents, block)
+        )
+        used = exponents > 0
+        # A factor begins where the block changes; a row of `parts` has its features and exponents.
+        begins = used.copy()
+        begins[:, 1:] &= block[:, 1:] != block[:, :-1]
+        rows, columns = np.nonzero(used)
+        factor = np.cumsum(begins[used]) - 1
+        first = np.flatnonzero(begins[used])
+        parts = np.zeros((first.size, 2 * features.shape[1]), dtype=np.int64)
+        inside = 2 * (np.arange(rows.size) - first[factor])
+        parts[factor, inside], parts[factor, inside + 1] = features[used], exponents[used]
+        distinct, places, which = np.unique(parts, axis=0, return_index=True, return_inverse=True)
+        numbers = np.empty(len(distinct), dtype=np.int64)
+        for place in np.argsort(places).tolist():
+            pairs = distinct[place].reshape(-1, 2).tolist()
+            numbers[place] = self._added(tuple((j, e) for j, e in pairs if e))
+        within = np.cumsum(begins, axis=1) - 1
+        slots = np.zeros((len(features), max(1, int(within.max(initial=0)) + 1)), dtype=np.int64)
+        slots[rows[first], within[rows[first], columns[first]]] = numbers[which.ravel()]
+        return slots
 
     def _added(self, monomial: Monomial) -> int:
         number = self.number.get(monomial)

@@ -13,11 +13,11 @@ E[u v] = Σ_{β, γ} E[∂^β u] K_βγ E[∂^γ v], and K has the recursion
 from __future__ import annotations
 
 from collections import defaultdict
-from itertools import product
-from math import perm, prod
+from math import perm
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from momentmix._typing import Float, Int
@@ -117,29 +117,38 @@ def _pairs_by_block(monomials: BlockMonomials) -> list[_Pairs]:
 def _pairs_of(monomials: BlockMonomials, block: int) -> _Pairs:
     numbers = [0, *np.flatnonzero(monomials.block == block).tolist()]
     numbers.sort(key=lambda n: degree(monomials.monomials[n]))
-    inside = {n: place for place, n in enumerate(numbers)}
-    left, right, factors, quotients = [], [], [], []
-    for place, n in enumerate(numbers):
-        u = monomials.monomials[n]
-        for degrees in product(*[range(e + 1) for _, e in u]):
-            terms = [(j, e, g) for (j, e), g in zip(u, degrees, strict=True)]
-            divisor = tuple((j, g) for j, _, g in terms if g)
-            quotient = tuple((j, e - g) for j, e, g in terms if e > g)
-            left.append(place)
-            right.append(inside[monomials.number[divisor]])
-            factors.append(float(prod(perm(e, g) for _, e, g in terms)))
-            quotients.append(monomials.number[quotient])
+    table = _exponents([monomials.monomials[n] for n in numbers])
+    highest = int(table.max(initial=1))
+    # All pairs of a monomial and a divisor of it; the quotient is in the table too.
+    left, right = np.nonzero((table[:, None] >= table).all(axis=2))
+    rest = table[left] - table[right]
+    falling = np.array([[perm(e, g) for g in range(highest + 1)] for e in range(highest + 1)])
+    factors = falling[table[left], table[right]].prod(axis=1).astype(float)
+    keys = _keys(table, highest)
+    order = np.argsort(keys)
+    quotients = np.array(numbers)[order[np.searchsorted(keys[order], _keys(rest, highest))]]
     own = np.where(monomials.block[monomials.slots] == block, monomials.slots, 0).max(axis=1)
     translated = np.zeros(len(monomials.monomials), dtype=np.int64)
     translated[numbers] = np.arange(len(numbers))
-    return _Pairs(
-        translated[own],
-        np.array(left),
-        np.array(right),
-        np.array(factors),
-        np.array(quotients),
-        _steps([monomials.monomials[n] for n in numbers]),
-    )
+    steps = _steps([monomials.monomials[n] for n in numbers])
+    return _Pairs(translated[own], left, right, factors, quotients, steps)
+
+
+def _exponents(monomials: list[Monomial]) -> Int:
+    """Exponents of each monomial of a block, of shape (m, n_features of the block)."""
+    features = sorted({j for u in monomials for j, _ in u})
+    place = {j: t for t, j in enumerate(features)}
+    table = np.zeros((len(monomials), max(1, len(features))), dtype=np.int64)
+    for row, u in enumerate(monomials):
+        for j, e in u:
+            table[row, place[j]] = e
+    return table
+
+
+def _keys(exponents: Int, highest: int) -> NDArray[np.void]:
+    """One key for each row of exponents."""
+    small = np.ascontiguousarray(exponents.astype(np.uint8 if highest < 256 else np.int64))
+    return small.view(np.dtype((np.void, small.dtype.itemsize * small.shape[1])))[:, 0]
 
 
 def _steps(monomials: list[Monomial]) -> list[_Step]:

@@ -26,6 +26,7 @@ from momentmix._typing import Float, Int
 from momentmix.fitting.conditions.block_products import block_products
 from momentmix.fitting.conditions.conditions import Conditions, gaussian_powers
 from momentmix.mixture.parameters import Parameters
+from momentmix.native import code
 
 _AT_ONCE = 32  # rows of the table of all pairs: they stay in the cache
 _LARGE = 12  # monomials that share a Hermite product; smaller products would cost only overhead
@@ -62,7 +63,7 @@ def monomial_correlation(conditions: Conditions, parameters: Parameters) -> tupl
 
 
 def _by_blocks(conditions: Conditions, parameters: Parameters) -> tuple[Float, Float]:
-    """The same by blocks of features: products over blocks, a few rows at a time."""
+    """The same by blocks of features."""
     monomials, n = conditions.by_block(parameters.blocks), conditions.size
     moments = monomials.moments(parameters)
     tables = block_products(monomials, parameters, moments)
@@ -73,13 +74,37 @@ def _by_blocks(conditions: Conditions, parameters: Parameters) -> tuple[Float, F
         raw *= table[:, own, own].T
     scale = np.sqrt(np.maximum(raw @ parameters.weights - mean**2, _LEAST_VARIANCE))
     second = -np.outer(mean, mean)
+    add = _add_second_moments if code is None else _add_by_compiled
+    add(second, tables, parameters.weights)
+    for start in range(0, n, _AT_ONCE):
+        stop = min(start + _AT_ONCE, n)
+        second[start:stop, start:] /= scale[start:stop, None] * scale[start:]
+        second[stop:, start:stop] = second[start:stop, stop:].T
+        own = second[start:stop, start:stop]
+        own[:] = np.triu(own) + np.triu(own, 1).T
+    return second, scale
+
+
+def _add_by_compiled(second: Float, tables: list[tuple[Int, Float]], weights: Float) -> None:
+    """`_add_second_moments` by compiled code."""
+    own = np.array([numbers for numbers, _ in tables])
+    sizes = np.array([table.shape[1] for _, table in tables])
+    # Conditions of the same blocks share a part of the products.
+    order = np.lexsort(own != 0)
+    flat = np.concatenate([table.ravel() for _, table in tables])
+    code.add_second_moments(order, own, sizes, flat, np.ascontiguousarray(weights), second)
+
+
+def _add_second_moments(second: Float, tables: list[tuple[Int, Float]], weights: Float) -> None:
+    """Add E[m_a m_b] to a table (n, n), b ≥ a: products over blocks, a few rows at a time."""
+    n = len(second)
     wide = [(own, table[:, :, own]) for own, table in tables]  # (r, m, n)
     part = np.empty((_AT_ONCE, n))
     for start in range(0, n, _AT_ONCE):
         stop = min(start + _AT_ONCE, n)
         held = [(own, table) for own, table in wide if own[start:stop].any()]
         others = [table for own, table in wide if not own[start:stop].any()]
-        for i, weight in enumerate(parameters.weights):
+        for i, weight in enumerate(weights):
             product = part[: stop - start, start:]
             # Where no row holds a block, its factor is the same for all of them.
             same = np.full(n - start, weight)
@@ -89,9 +114,6 @@ def _by_blocks(conditions: Conditions, parameters: Parameters) -> tuple[Float, F
             for own, table in held:
                 product *= table[i, own[start:stop], start:]
             second[start:stop, start:] += product
-        second[start:stop, start:] /= scale[start:stop, None] * scale[start:]
-        second[stop:, start:stop] = second[start:stop, stop:].T
-    return second, scale
 
 
 def _coefficients(features: Int, exponents: Int, degrees: Int, parameters: Parameters) -> Float:

@@ -72,6 +72,8 @@ class StandardMoments:
         Means of z_j³ z_k; row j runs over the other features k.
     two_squares : array of shape (C(n_features, 2),), optional
         Means of z_j² z_k², pairs in colex order.
+    counted : int, optional
+        Rows that weighted rows count as in a likelihood (`Rows.n_counted`).
     laws : tuple of Law
         Laws of standardized features that are not Gaussian within components.
     """
@@ -92,6 +94,7 @@ class StandardMoments:
     powers: Float | None = None
     cubed: Float | None = None
     two_squares: Float | None = None
+    counted: int | None = None
     laws: tuple[Law, ...] = ()
 
     def __post_init__(self) -> None:
@@ -184,6 +187,11 @@ class StandardMoments:
         """Joined columns as a user would write them."""
         groups = (", ".join(self.column_name(j) for j in block) for block in blocks.joined)
         return f"blocks=[{', '.join(f'[{group}]' for group in groups)}]"
+
+    @property
+    def n_counted(self) -> int:
+        """Rows that they count as in a likelihood; fewer than there are where weights differ."""
+        return self.n_rows if self.counted is None else self.counted
 
     def truncated(self, order: int) -> StandardMoments:
         """The same moments up to a lower order."""

@@ -21,6 +21,7 @@ from momentmix.native import code
 from momentmix.parallel import map_in_order
 from momentmix.rows.protocol import Rows
 
+MOST_COMPILED = 32  # features of a block: the rotations of wider matrices take longer than LAPACK
 _ROUND = 5  # EM steps between looks at the gains
 _ROUNDS_AHEAD = 20.0  # a mixture that needs more rounds like the last does not catch up
 
@@ -44,14 +45,40 @@ def em_pass(
     return Pass(*rows.sum_blocks(density.em_sums, n_threads))
 
 
+class Run(NamedTuple):
+    """A batch of k mixtures after some EM steps, and what they gained.
+
+    Attributes
+    ----------
+    batch : Parameters
+    values : array of shape (k,)
+        Objectives before the last step.
+    gains : array of shape (k,)
+        What the step before the last gained; infinite where there was one step only.
+    """
+
+    batch: Parameters
+    values: Float
+    gains: Float
+
+
 def run_batch(
     features: Float, start: Parameters, prior: VariancePrior, n_steps: int, n_threads: int = 1
 ) -> tuple[Parameters, Float]:
-    """EM for a batch on rows in memory; `objectives` before the last step, of shape (k,).
+    """EM for a batch on rows in memory; `objectives` before the last step, of shape (k,)."""
+    run = run_steps(features, start, prior, n_steps, n_threads)
+    return run.batch, run.values
 
-    Mixtures are run on threads. Those of a thread share the reading of the rows, and nothing else:
-    the bits do not depend on the number of threads. Without compiled code small ones share their
-    matrix products too, and which of them do does not depend on it either.
+
+def run_steps(
+    features: Float, start: Parameters, prior: VariancePrior, n_steps: int, n_threads: int = 1
+) -> Run:
+    """EM for a batch on rows in memory.
+
+    Compiled code shares the rows or the mixtures out over threads; sums of rows are added in the
+    same order however many there are. Otherwise mixtures are run on threads. Without any compiled
+    code small ones share their matrix products, and which of them do does not depend on the number
+    of threads: neither do the bits.
 
     Parameters
     ----------
@@ -59,38 +86,48 @@ def run_batch(
     start : Parameters of k mixtures
     prior : VariancePrior
     """
+    if code is not None and not start.blocks.laws and start.blocks.widest <= MOST_COMPILED:
+        return _compiled_steps(features, start, prior, n_steps, n_threads)
     k, r = start.weights.shape
     n_groups = min(k, n_threads)
-    blocks = start.blocks
     if code is None:
         # Mixtures share a product until its tile of densities is as wide as the cache allows.
         n_groups = int(np.clip(k * r * features.shape[1] // TILE_ENTRIES, 1, k))
     edges = np.linspace(0, k, n_groups + 1).astype(int)
 
-    def run(group: Parameters) -> tuple[Parameters, Float]:
-        before = _steps(features, group, prior, n_steps - 1)
-        statistics, mean_log = statistics_of(coefficients(before), features, blocks)
-        return m_step(statistics, prior), mean_log + prior.log_density(before) / features.shape[1]
+    def run(batch: Parameters) -> Run:
+        values = before = np.full(len(batch.weights), -np.inf)
+        for step in range(n_steps):
+            statistics, mean_log = statistics_of(coefficients(batch), features, batch.blocks)
+            if step >= n_steps - 2:
+                log_prior = prior.log_density(batch) / features.shape[1]
+                before, values = values, mean_log + log_prior
+            batch = m_step(statistics, prior)
+        return Run(batch, values, values - before)
 
     groups = [start[a:b] for a, b in pairwise(edges)]
-    results = list(map_in_order(run, groups, min(n_threads, n_groups)))
-    batch = Parameters.concatenate([group for group, _ in results])
-    return batch, np.concatenate([values for _, values in results])
+    batches, values, gains = zip(*map_in_order(run, groups, min(n_threads, n_groups)), strict=True)
+    return Run(Parameters.concatenate(batches), np.concatenate(values), np.concatenate(gains))
 
 
-def _steps(features: Float, batch: Parameters, prior: VariancePrior, n_steps: int) -> Parameters:
-    """EM steps of a batch of mixtures."""
-    if code is None or not batch.blocks.is_diagonal:
-        for _ in range(n_steps):
-            batch = m_step(statistics_of(coefficients(batch), features, batch.blocks)[0], prior)
-        return batch
-    weights, means, variances = (x.copy() for x in (batch.weights, batch.means, batch.variances))
+def _compiled_steps(
+    features: Float, start: Parameters, prior: VariancePrior, n_steps: int, n_threads: int
+) -> Run:
+    """`run_steps` in one call of compiled code."""
+    blocks = start.blocks
+    weights, means, spread = (np.array(x) for x in (start.weights, start.means, start.spread))
+    values = np.full((2, len(weights)), -np.inf)
     floor = np.ascontiguousarray(np.broadcast_to(prior.floor, means.shape[-1:]), dtype=np.float64)
-    code.em_steps(
-        features, n_steps, weights.shape[-1], prior.scale, prior.added_squares, floor,
-        weights, means, variances,
+    done = code.em_steps(
+        features, n_steps, weights.shape[-1], n_threads, (prior.scale, prior.added_squares, floor),
+        None if blocks.is_diagonal else blocks.pairs, prior.structure.layout(blocks),
+        weights, means, spread, values,
     )  # fmt: skip
-    return Parameters(weights, means, variances)
+    if not done:
+        raise np.linalg.LinAlgError("a covariance matrix is not positive definite")
+    d = blocks.n_features
+    batch = Parameters(weights, means, spread[..., :d], spread[..., d:], blocks)
+    return Run(batch, values[1], values[1] - values[0])
 
 
 def settle(
@@ -101,23 +138,28 @@ def settle(
     n_threads: int = 1,
     least_gain: float = 5e-5,
     target: float | None = None,
+    least_steps: int = _ROUND,
 ) -> tuple[Parameters, Float]:
     """EM of a batch in rounds of five steps; the parameters and their last objectives, (k,).
 
-    Mixtures that have come to rest take no further part: a round gains less than `least_gain` nats
-    a row. Nor do those that cannot catch up with the best, or with `target`; −∞ keeps them all.
+    Mixtures that have come to rest take no further part: five steps like the last gain less than
+    `least_gain` nats a row. Nor do those that cannot catch up with the best, or with `target`; −∞
+    keeps them all. No mixture takes less than `least_steps`: from a start at random the first ones
+    gain little.
     """
     settled = [start[i] for i in range(len(start.weights))]
     active, last = np.arange(len(settled)), np.full(len(settled), -np.inf)
     for done in range(0, max_steps, _ROUND):
         n_steps = min(_ROUND, max_steps - done)
         batch = Parameters.stack([settled[i] for i in active])
-        batch, values = run_batch(features, batch, prior, n_steps, n_threads)
+        batch, values, gains = run_steps(features, batch, prior, n_steps, n_threads)
         for place, i in enumerate(active):
             settled[i] = batch[place]
-        gains = values - last[active]
         last[active] = values
+        if done + n_steps < least_steps:
+            continue
         best = last.max() if target is None else target
+        gains = _ROUND * gains
         active = active[(gains > least_gain) & (values + _ROUNDS_AHEAD * gains >= best)]
         if not active.size:
             break

@@ -56,8 +56,9 @@ def full_passes(
     scoring steps take over (at once with `scoring_first`). Where a scoring step lowered the
     likelihood, the EM step from the point before it is taken instead, and EM goes on alone.
     """
-    prior = VariancePrior.of_rows(rows.n_rows, start.n_components, floor)
-    least = min(1e-5, 0.02 * start.n_free / (2 * rows.n_rows))
+    n_rows = rows.n_counted
+    prior = VariancePrior.of_rows(n_rows, start.n_components, floor)
+    least = min(1e-5, 0.02 * start.n_free / (2 * n_rows))
     features = sample.scoring_features(start.n_free)
     current, fallback, last, log_likelihood = start, start, -np.inf, -np.inf
     gains: list[float] = []

@@ -17,11 +17,15 @@ from momentmix.mixture.gaussian import (
     values_of,
 )
 from momentmix.rows.protocol import Rows
+from momentmix.rows.weighted import proportional_places
 
 FEWEST_SAMPLED, MOST_NUMBERS = 4000, 10**7  # rows, and numbers of the features of a sample
 ALL_ROWS_BELOW = 20000  # with fewer rows, candidates are made on all of them: it takes seconds
 # Multiplications that the outer product of the scores of a sample may take: a second or two.
-_INFORMATION_WORK, _SCORING_WORK = 4e9, 10**10
+_SCORING_WORK = 10**10
+# Rows of the outer product: a variance is then known to 1.4 %, and with 50 rows a parameter it is
+# at most 2 % too large.
+_INFORMATION_ROWS, _ROWS_PER_PARAMETER = 10_000, 50
 
 
 class Sample(NamedTuple):
@@ -60,10 +64,14 @@ def draw_sample(rows: Rows, moments: StandardMoments, rng: np.random.Generator) 
     """All rows if they are few; otherwise one sample to work on and one to judge by.
 
     Few rows are sorted before they are shuffled, so that the order they come in does not matter.
+    Of rows that count differently, each is drawn as often as it counts.
     """
-    n, is_all = rows.n_rows, rows.n_rows <= ALL_ROWS_BELOW
+    n, is_all = rows.n_counted, rows.n_counted <= ALL_ROWS_BELOW
     size = min(n, 2 * ALL_ROWS_BELOW)
-    values = _taken(rows, moments, _random_places(n, size, rng))
+    if rows.row_counts is not None:
+        values = _drawn_by_counts(rows, rows.row_counts, moments, size, rng)
+    else:
+        values = _taken(rows, moments, _random_places(n, size, rng))
     if is_all:
         values = values[np.lexsort(values.T)]
     features = _features(values[rng.permutation(size)], moments)
@@ -73,22 +81,44 @@ def draw_sample(rows: Rows, moments: StandardMoments, rng: np.random.Generator) 
     return Sample(features[:, :half], features[:, half:], False, moments.alone)
 
 
+def _drawn_by_counts(
+    rows: Rows, counts: Float, moments: StandardMoments, size: int, rng: np.random.Generator
+) -> Float:
+    """About `size` of the rows, each as often as it counts; few rows in an order of their own."""
+    offset = float(rng.uniform())
+    if rows.n_rows > 2 * ALL_ROWS_BELOW:
+        return _taken(rows, moments, proportional_places(counts, size, offset))
+    # Neighbors in a sorted order are alike: draws at equal distances differ less from all rows.
+    values = _taken(rows, moments, np.arange(rows.n_rows))
+    order = np.lexsort((counts, *values.T))
+    return values[order[proportional_places(counts[order], size, offset)]]
+
+
 def information_rows(
     rows: Rows,
     moments: StandardMoments,
     sample: Sample,
     n_parameters: int,
     rng: np.random.Generator,
-) -> Float:
-    """Rows for the outer product of scores: all, or as many as a second of arithmetic allows.
+) -> tuple[Float, Float | None]:
+    """Rows for the outer product of scores, with the features of the sample's blocks.
 
-    They have the features of the sample's blocks.
+    All where they are few; otherwise as many as standard errors need. The second part is how many
+    rows each counts as, where they have weights.
     """
-    if sample.is_all or rows.is_remote or rows.n_rows <= 2 * ALL_ROWS_BELOW:
-        return sample.all_features
-    size = int(max(2 * ALL_ROWS_BELOW, _INFORMATION_WORK / n_parameters**2))
+    size = max(_INFORMATION_ROWS, _ROWS_PER_PARAMETER * n_parameters)
+    if rows.row_counts is None:
+        if sample.is_all:
+            return sample.features, None
+        if size <= sample.features.shape[1]:
+            return sample.features[:, :size], None
+        if rows.is_remote or size <= sample.features.shape[1] + sample.judges.shape[1]:
+            return sample.all_features[:, :size], None
+    else:
+        size = max(size, 2 * ALL_ROWS_BELOW)  # heavy rows are few among all
     places = _random_places(rows.n_rows, min(size, rows.n_rows), rng)
-    return _features(_taken(rows, moments, places), moments, sample.blocks)
+    features = _features(_taken(rows, moments, places), moments, sample.blocks)
+    return features, None if rows.row_counts is None else rows.row_counts[places]
 
 
 def _random_places(n: int, size: int, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -49,8 +49,10 @@ _AT_FLOOR = 1.001  # a variance that is less than so many times its floor is at 
 _LARGE = 2000  # parameters; beyond it there is one table of sums and not several
 
 
-def information_matrix(features: Float, parameters: Parameters, n_threads: int = 1) -> Float:
-    """Mean outer product of the scores.
+def information_matrix(
+    features: Float, parameters: Parameters, n_threads: int = 1, weights: Float | None = None
+) -> Float:
+    """Mean outer product of the scores, weighted where there are weights of rows (n,).
 
     A row takes part in the blocks of those components that hold a share of it: where components
     are apart, one block a row instead of r².
@@ -60,12 +62,15 @@ def information_matrix(features: Float, parameters: Parameters, n_threads: int =
     # Parts do not depend on the number of threads, so that neither do the bits.
     n_parts = 4 if r * size < _LARGE and n >= 4 * _ROWS else 1
     edges = np.linspace(0, n, n_parts + 1).astype(int)
-    parts = [features[:, a:b] for a, b in pairwise(edges)]
+    parts = [
+        (features[:, a:b], None if weights is None else weights[a:b]) for a, b in pairwise(edges)
+    ]
+    total = float(n) if weights is None else float(weights.sum())
     blocks = np.zeros((r, size, r, size))
     sums = np.zeros((r, size))
     # More threads wait for the interpreter: many of its steps are short.
     n_threads = min(n_threads, 2)
-    score_sums = map_in_order(lambda part: _score_sums(part, parameters), parts, n_threads)
+    score_sums = map_in_order(lambda part: _score_sums(*part, parameters), parts, n_threads)
     for part_blocks, part_sums in score_sums:
         blocks += part_blocks
         sums += part_sums
@@ -73,10 +78,10 @@ def information_matrix(features: Float, parameters: Parameters, n_threads: int =
     blocks[k, :, i] = blocks[i, :, k].transpose(0, 2, 1)
     places = component_places(parameters).ravel()
     information = np.empty((r * size,) * 2)
-    information[np.ix_(places, places)] = blocks.reshape(information.shape) / n
+    information[np.ix_(places, places)] = blocks.reshape(information.shape) / total
     # So far ∂/∂ log ω_i was taken as γ_i; it is γ_i − ω_i.
     mean = np.empty(information.shape[0])
-    mean[places] = sums.ravel() / n
+    mean[places] = sums.ravel() / total
     w = parameters.weights
     information[:r] -= np.outer(w, mean)
     information[:, :r] -= np.outer(mean, w)
@@ -122,8 +127,10 @@ def settle_floored(
             information[spread, spread] = p.weights[c] * own
 
 
-def _score_sums(features: Float, parameters: Parameters) -> tuple[Float, Float]:
-    """Sums of score scoreᵀ by pairs i ≤ k of components, and of scores."""
+def _score_sums(
+    features: Float, weights: Float | None, parameters: Parameters
+) -> tuple[Float, Float]:
+    """Sums of score scoreᵀ by pairs i ≤ k of components, and of scores; times weights of rows."""
     r, size = parameters.n_components, parameters.blocks.n_places
     table, inverses = coefficients(parameters), inverse_roots(parameters)
     tables = _law_scores(parameters)
@@ -137,10 +144,13 @@ def _score_sums(features: Float, parameters: Parameters) -> tuple[Float, Float]:
         scores = [
             _scores_of(part, shares, parameters, i, rows[i], inverses, tables) for i in range(r)
         ]
+        roots = None if weights is None else np.sqrt(weights[start : start + _ROWS])
+        if roots is not None:
+            scores = [score * roots[mine] for score, mine in zip(scores, rows, strict=True)]
         place = np.cumsum(has_share, axis=1) - 1
         together = has_share.astype(float) @ has_share.T.astype(float)
         for i in range(r):
-            sums[i] += scores[i].sum(axis=1)
+            sums[i] += scores[i].sum(axis=1) if roots is None else scores[i] @ roots[rows[i]]
             blocks[i, :, i] += scores[i] @ scores[i].T
             for k in i + 1 + np.flatnonzero(together[i, i + 1 :]):
                 both = rows[i][has_share[k, rows[i]]]

@@ -26,8 +26,9 @@ from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure, VariancePrior
 from momentmix.parallel import few_threads
 
-_SHORT_ROWS = 8000  # rows of the short runs, which only have to tell good starts from poor ones
-_SHORT_STEPS = 30
+# Rows of the short runs, which only have to tell good starts from poor ones, and rows a parameter.
+_FEWEST_SHORT, _MOST_SHORT, _SHORT_PER_PARAMETER = 3000, 8000, 8
+_SHORT_STEPS, _LEAST_SHORT = 30, 10
 _AT_REST = 1e-5  # nats a row in five steps of a short run: it has found its optimum
 FEW_ROWS = 4000  # with fewer, local optima are many, and EM steps cost next to nothing
 _STARTS, _ROUNDS = 4, 3  # starts of each kind in a round, at least, and rounds at most
@@ -36,6 +37,8 @@ _STARTED_COMPONENTS = 40  # few components are cheap: more starts, for structure
 # components of data that have more are the hardest case; from eight on, more found nothing better.
 _SEEDS_OF_FEW_ROWS, _LEAST_OF_FEW_ROWS, _ROUNDS_OF_FEW_ROWS = 64, 8, 2
 _OBJECTIVE_DIGITS = 10  # of a log-likelihood per row; further ones are rounding
+_SAME = 1e-3  # nats a row: candidates at one optimum differ by less
+_CLEAR_STARTS, _CLEAR_SHARE = 3, 1 / 3  # starts that end at the best optimum, where it is clear
 _POOLED_RUNS = 12  # the best, with few rows; poor runs add components that no mixture keeps
 
 
@@ -114,14 +117,17 @@ def ranked_candidates(
     rng: np.random.Generator,
     n_threads: int = 1,
     known: Parameters | None = None,
+    thorough: bool = False,
 ) -> list[Candidate]:
     """Candidates for the full passes, best first.
 
     Starts come in rounds: when the best is found again by another candidate (or by the moments),
-    further starts would find it once more, and are left out. The moment answer is asked for when
-    the first starts have run: it may be under way beside them. A mixture that is `known` competes.
+    further starts would find it once more, and are left out. So are the pool and the repair where a
+    third of the starts, of both kinds, end at the best, unless `thorough`. The moment answer is
+    asked for when the first starts have run: it may be under way beside them. A mixture that is
+    `known` competes.
     """
-    search = _Search(sample, n_components, floor, rng, n_threads)
+    search = _Search(sample, n_components, floor, rng, n_threads, thorough)
     if known is not None:
         search.candidates[Origin(Kind.JOINED)] = search.converge([known])[0]
     with few_threads(True):
@@ -130,13 +136,17 @@ def ranked_candidates(
             n_starts = max(_LEAST_OF_FEW_ROWS, _SEEDS_OF_FEW_ROWS // n_components)
             n_rounds = _ROUNDS_OF_FEW_ROWS
         for number in range(n_rounds):
-            search.add_starts(n_starts)
+            if number == 0:
+                search.begin_starts(n_starts)
+            else:
+                search.add_starts(n_starts)
             if number == 0 and moment_answer is not None:
                 search.moment_answer = moment_answer()
             search.compete()
             if search.is_settled():
                 break
-        search.repair()
+        if not search.is_clear:
+            search.repair()
     return search.judged()
 
 
@@ -171,12 +181,16 @@ class _Search:
         floor: Float | Structure,
         rng: np.random.Generator,
         n_threads: int,
+        thorough: bool,
     ) -> None:
         self.sample, self.rng, self.n_threads = sample, rng, n_threads
         self.prior = VariancePrior.of_rows(sample.features.shape[1], n_components, floor)
         self.n_components = n_components
         self.moment_answer: Parameters | None = None
-        self.short = sample.features if sample.is_all else sample.features[:, :_SHORT_ROWS]
+        self.thorough, self.is_clear = thorough, False
+        n_short = _SHORT_PER_PARAMETER * n_components * sample.blocks.n_parameters
+        n_short = min(max(n_short, _FEWEST_SHORT), _MOST_SHORT)
+        self.short = sample.features if sample.is_all else sample.features[:, :n_short]
         self.has_few_rows = sample.features.shape[1] < FEW_ROWS
         self.max_steps = 400 if sample.is_all else 40  # a sample need not be fitted to its end
         self.runs: dict[Origin, Parameters] = {}
@@ -189,14 +203,22 @@ class _Search:
         d, size = self.sample.blocks.n_features, len(self.short)
         return _STARTED_COMPONENTS * (2 * d + 1) // size
 
+    def begin_starts(self, n_starts: int) -> None:
+        """The first runs of both kinds: few where these agree already."""
+        n_first = n_starts if self.thorough or self.has_few_rows else min(n_starts, _STARTS)
+        self.add_starts(n_first)
+        if n_first < n_starts and not self.finds_agree(self.compared_runs()):
+            self.add_starts(n_starts - n_first)
+
     def add_starts(self, n_starts: int) -> None:
         """Short EM runs from both kinds of start."""
         arguments = (self.short, self.n_components, n_starts, self.prior, self.rng)
         for kind, make in ((Kind.SEEDED, seeded_starts), (Kind.RANDOM, random_starts)):
             start = make(*arguments)
             batch, _ = settle(
-                self.short, start, self.prior, _SHORT_STEPS, self.n_threads, _AT_REST, -np.inf
-            )
+                self.short, start, self.prior, _SHORT_STEPS, self.n_threads, _AT_REST, -np.inf,
+                _LEAST_SHORT,
+            )  # fmt: skip
             first = 1 + sum(origin.kind is kind for origin in self.runs)
             self.runs.update({Origin(kind, first + k): batch[k] for k in range(n_starts)})
 
@@ -211,17 +233,33 @@ class _Search:
     def compete(self) -> None:
         """EM on the sample from the best runs, the pool and the moments."""
         features, r = self.sample.features, self.n_components
-        runs = _best_first(self.runs, features, self.prior)
-        self.pool = self.pool_of(runs)
-        weighted = pool_weights(_thin(self.short, self.pool), self.pool)
-        best = [run.origin for run in runs[: 6 if self.sample.is_all else 2]]
+        runs = self.compared_runs()
+        self.is_clear = self.finds_agree(runs)
+        n_best = 1 if self.is_clear else 6 if self.sample.is_all else 2
+        best = [run.origin for run in runs[:n_best]]
         new = {origin: self.runs[origin] for origin in best if origin not in self.candidates}
-        pool_origin = Origin(Kind.POOL, len(self.runs))
-        new[pool_origin] = reduce_pool(self.short, weighted, r, self.prior)
+        if not self.is_clear:
+            self.pool = self.pool_of(runs)
+            weighted = pool_weights(_thin(self.short, self.pool), self.pool)
+            pool_origin = Origin(Kind.POOL, len(self.runs))
+            new[pool_origin] = reduce_pool(self.short, weighted, r, self.prior)
         if self.moment_answer is not None and Origin(Kind.MOMENTS) not in self.candidates:
             new[Origin(Kind.MOMENTS)] = self.moment_answer
         settled = self.converge([_padded(p, r, features, self.rng) for p in new.values()])
         self.candidates.update({origin: settled[k] for k, origin in enumerate(new)})
+
+    def compared_runs(self) -> list[Candidate]:
+        """All runs, best first on some rows of the sample."""
+        n = self.sample.features.shape[1] if self.sample.is_all else _MOST_SHORT
+        return _best_first(self.runs, self.sample.features[:, :n], self.prior)
+
+    def finds_agree(self, runs: list[Candidate]) -> bool:
+        """Whether so many starts, of both kinds, end at the best that it is clear; best first."""
+        if self.thorough or self.has_few_rows:
+            return False
+        found = [run for run in runs if runs[0].objective - run.objective < _SAME]
+        n_needed = max(_CLEAR_STARTS, _CLEAR_SHARE * len(runs))
+        return len(found) >= n_needed and len({run.origin.kind for run in found}) > 1
 
     def is_settled(self) -> bool:
         """Whether two candidates agree on the best likelihood.
@@ -229,9 +267,11 @@ class _Search:
         With few rows they have to be starts of their own: a pool often agrees with one of the few
         starts that it is made of.
         """
+        if self.is_clear:
+            return True
         judged = self.judged()
         others = [c for c in judged[1:] if not (self.has_few_rows and c.origin.kind is Kind.POOL)]
-        return any(abs(c.objective - judged[0].objective) < 1e-3 for c in others)
+        return any(abs(c.objective - judged[0].objective) < _SAME for c in others)
 
     def repair(self) -> None:
         """Swap components of the best candidate for ones of the pool."""

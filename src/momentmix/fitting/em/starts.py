@@ -37,28 +37,26 @@ def seeded_starts(
     """
     values = values_of(features, prior.blocks_for(len(features)))
     d = values.shape[0]
-    starts = []
+    statistics = np.zeros((n_starts, n_components, features.shape[0]))
     for start in range(n_starts):
         points = values
         if start % 4 == 3:
             points = values[rng.choice(d, size=int(rng.integers(1, max(2, d // 3 + 1))))]
         nearest = _assign(points, _seeds(points, n_components, rng))
-        statistics = np.zeros((n_components, features.shape[0]))
         for i in range(n_components):
-            statistics[i] = features[:, nearest == i].sum(axis=1)
-        p = m_step(statistics, prior)
-        pooled = p.weights @ p.spread
-        pooled[:d] = np.maximum(pooled[:d], prior.floor)
-        # Clusters of few rows have no spread of their own: it counts for half from five rows on.
-        trust = np.zeros(n_components) if start % 2 == 0 else statistics[:, -1]
-        share = (trust / (trust + 5.0))[:, None]
-        spread = share * p.spread + (1 - share) * pooled
-        own = [j for law in p.blocks.laws for j in law.features]  # their laws tell their spread
-        spread[:, own] = p.spread[:, own]
-        p = p.with_spread(spread)
-        # A cluster without rows keeps a weight that EM can raise again.
-        starts.append(replace(p, weights=np.maximum(p.weights, 1e-6)))
-    return Parameters.stack(starts).normalized()
+            statistics[start, i] = features[:, nearest == i].sum(axis=1)
+    p = m_step(statistics, prior)
+    pooled = p.weights[:, None] @ p.spread  # (n_starts, 1, n_spread)
+    pooled[..., :d] = np.maximum(pooled[..., :d], prior.floor)
+    # Clusters of few rows have no spread of their own: it counts for half from five rows on.
+    trust = statistics[..., -1] * (np.arange(n_starts) % 2)[:, None]
+    share = (trust / (trust + 5.0))[..., None]
+    spread = share * p.spread + (1 - share) * pooled
+    own = [j for law in p.blocks.laws for j in law.features]  # their laws tell their spread
+    spread[..., own] = p.spread[..., own]
+    p = p.with_spread(spread)
+    # A cluster without rows keeps a weight that EM can raise again.
+    return replace(p, weights=np.maximum(p.weights, 1e-6)).normalized()
 
 
 def _seeds(points: Float, n_components: int, rng: np.random.Generator) -> Float:
@@ -88,9 +86,9 @@ def random_starts(
     rng: np.random.Generator,
 ) -> Parameters:
     """One M-step from responsibilities drawn at random."""
-    starts = []
+    statistics = []
     for _ in range(n_starts):
         shares = rng.uniform(size=(n_components, features.shape[1]))
         shares /= shares.sum(axis=0)
-        starts.append(m_step(shares @ features.T, prior))
-    return Parameters.stack(starts).normalized()
+        statistics.append(shares @ features.T)
+    return m_step(np.array(statistics), prior).normalized()

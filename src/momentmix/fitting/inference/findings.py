@@ -15,6 +15,7 @@ from momentmix.fitting.conditions.conditions import feature_powers
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.column_shape import shape_words
 from momentmix.fitting.inference.component_findings import at_floor, component_findings
+from momentmix.fitting.inference.family_findings import family_findings
 from momentmix.fitting.inference.finding import (
     Finding,
     Severity,
@@ -28,7 +29,12 @@ from momentmix.fitting.inference.over_identification import (
     OverIdentification,
     shape_of,
 )
-from momentmix.fitting.inference.rows_checked import CheckedRows, row_findings, shape_text
+from momentmix.fitting.inference.rows_checked import (
+    CheckedRows,
+    RowFindings,
+    row_findings,
+    shape_text,
+)
 from momentmix.index_sets import index_sets
 from momentmix.mixture.blocks import Blocks, one_a_block
 from momentmix.mixture.parameters import Parameters
@@ -55,17 +61,18 @@ def collect_findings(
     variance_floor: float,
     from_rows: bool = False,
     checked: CheckedRows | None = None,
+    found: RowFindings | None = None,
 ) -> list[Finding]:
     """All findings about a fit of standardized features.
 
-    `from_rows` after EM passes; `checked` holds an excerpt of the rows, where there are rows.
+    `from_rows` after EM passes; `checked` holds an excerpt of the rows, where there are rows, and
+    `found` what `row_findings` says of them, where it is known.
     """
     p = parameters
     if checked is not None and not len(checked.values):  # remote rows
         checked = None
-    found = (
-        None if checked is None else row_findings(checked, moments, p, from_rows, variance_floor)
-    )
+    if checked is not None and found is None:
+        found = row_findings(checked, moments, p, from_rows, variance_floor)
     coarse: set[int] = set() if found is None else found.coarse
     influenced = _influenced_feature(moments)
     compared = checked is not None and from_rows and checked.is_everywhere
@@ -74,6 +81,7 @@ def collect_findings(
     findings = [
         *_about_size(moments, p, capacity, from_rows),
         *component_findings(moments, p, variance_floor, coarse),
+        *family_findings(moments, p),
         *_about_copies(moments),
         *([] if found is None else found.findings),
         *([] if compared else _about_shapes(moments, p, test)),
@@ -120,15 +128,26 @@ def _about_size(
 
 def find_constants(moments: StandardMoments) -> list[Finding]:
     """What to say of columns that hold one value only, which the fit leaves out."""
-    columns = np.flatnonzero(moments.constant)
+    columns = np.flatnonzero(moments.constant & moments.is_number)
+    levels = np.flatnonzero(moments.constant & ~moments.is_number)
+    found = []
+    if levels.size:
+        listed = ", ".join(moments.column_name(j) for j in levels.tolist())
+        found = [
+            warning(
+                "empty-level",
+                f"{listed}: the same in all rows, as of a level that nobody has; components give "
+                "it a probability of nearly 0. Leave the level out, or join it with another.",
+            )
+        ]
     if not columns.size:
-        return []
+        return found
     listed = column_names(moments, columns.tolist())
     text = f"{listed} hold one value only; they take no part in the fit and get"
     if columns.size == 1:
         text = f"{listed} holds one value only; it takes no part in the fit and gets"
     text += f" the variance floor. Leave {'it' if columns.size == 1 else 'them'} out."
-    return [warning("constant-column", text)]
+    return [*found, warning("constant-column", text)]
 
 
 def _about_copies(moments: StandardMoments) -> Iterator[Finding]:
@@ -174,6 +193,7 @@ def _about_correlations(
     places = {column: j for j, column in enumerate(moments.columns.tolist())}
     block = p.blocks.block_of
     # An estimate beyond 1 is that of something else.
+    others = {j for law in p.blocks.laws for j in law.features}
     strong = {
         (places[c.first], places[c.second]): c.value
         for c in test.correlations
@@ -182,15 +202,27 @@ def _about_correlations(
         and abs(c.deviates) > SIGNIFICANT_DEVIATES
         and not {places[c.first], places[c.second]} & set(explained)
     }
-    if strong:
-        listed = "; ".join(
-            f"{moments.column_name(j)} and {moments.column_name(k)} (about {value:+.2f})"
-            for (j, k), value in list(strong.items())[:_PAIRS_LISTED]
-        )
-        cure = _joining(moments, p.blocks.joined_by(strong), from_rows)
+    joinable = {pair: value for pair, value in strong.items() if not set(pair) & others}
+    if joinable:
+        cure = _joining(moments, p.blocks.joined_by(joinable), from_rows)
         yield warning(
-            "correlated-columns", f"columns correlated within components: {listed}. {cure}"
+            "correlated-columns",
+            f"columns correlated within components: {_pairs_in_words(moments, joinable)}. {cure}",
         )
+    rest = {pair: value for pair, value in strong.items() if pair not in joinable}
+    if rest:
+        yield warning(
+            "dependent-columns",
+            f"columns depend on each other within components: {_pairs_in_words(moments, rest)}. "
+            "Ask for more components, or keep one column of each pair.",
+        )
+
+
+def _pairs_in_words(moments: StandardMoments, pairs: dict[tuple[int, int], float]) -> str:
+    return "; ".join(
+        f"{moments.column_name(j)} and {moments.column_name(k)} (about {value:+.2f})"
+        for (j, k), value in list(pairs.items())[:_PAIRS_LISTED]
+    )
 
 
 def _joining(moments: StandardMoments, blocks: Blocks, from_rows: bool) -> str:

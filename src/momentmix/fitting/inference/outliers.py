@@ -111,14 +111,15 @@ def find_outliers(rows: Rows, moments: StandardMoments, places: Int, values: Flo
     Only where the bounds lie far beyond the excerpt, or the excerpt itself has outliers, are all
     rows looked at.
     """
-    n_rows, n = moments.n_rows, len(values)
+    n_rows, n = rows.n_rows, len(values)
     if n < _FEWEST_ROWS:
         return NONE
     found: dict[int, tuple[float, int, float]] = {}
     n_tail = _n_beyond(n_rows) + _n_tail(n_rows) + 1
+    columns = np.ascontiguousarray(values.T)
     for j in np.flatnonzero(~moments.constant & moments.is_number).tolist():
-        median = float(np.median(values[:, j]))
-        distances = np.abs(values[:, j] - median)
+        median = float(np.median(columns[j]))
+        distances = np.abs(columns[j] - median)
         scale = robust_scale(distances)
         k = _n_tail(n_rows * float((distances > 0).mean()))
         # As deep in the excerpt as the tail of all rows that is compared, with a margin.
@@ -127,7 +128,7 @@ def find_outliers(rows: Rows, moments: StandardMoments, places: Int, values: Flo
         farthest = max(moments.maximum[j] - median, median - moments.minimum[j])
         if farthest <= max(_FAR * scale, 2.0 * inner):
             continue
-        numbers, column = places, values[:, j]
+        numbers, column = places, columns[j]
         if n < n_rows:
             collected = _beyond(rows, j, median, inner, 40 * n_tail)
             if collected is None:  # the excerpt is not like the other rows

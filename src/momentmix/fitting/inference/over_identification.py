@@ -39,6 +39,7 @@ from momentmix._typing import Float
 from momentmix.fitting.conditions.conditions import Conditions, build_conditions, point_powers
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.correlations import Correlation, find_correlations
+from momentmix.fitting.inference.weighted_noise import MomentSpread
 from momentmix.fitting.inference.whitening import Projection, Whitening
 from momentmix.mixture import gaussian
 from momentmix.mixture.blocks import Blocks
@@ -51,6 +52,9 @@ FEWEST_CONDITIONS = 400  # whatever the rows
 MOST_WHERE_SCARCE = 5000  # where fewer would leave nothing to test; a second or two of arithmetic
 MOST_WITH_BLOCKS = 3000  # the same where features are joined: moments within blocks take longer
 WITH_ORDER_4 = 900  # conditions of distinct features where a part of order 4 is taken in
+# The same, and times the number of parameters, after passes over the rows with joined features: no
+# moment answer is at stake, and more conditions tell hardly more.
+AFTER_ROWS, AFTER_ROWS_PER_PARAMETER = 500, 2.0
 ORDER_4_FROM = 1e4  # rows; with fewer, means of order 4 are far from normal
 BOOTSTRAP_BELOW = 3000  # rows; with fewer, means of cubes are far from normal
 SURE_P_VALUE = 0.05  # by χ² laws: no bootstrap, which costs more than all else
@@ -132,16 +136,19 @@ def check_conditions(
     correlations: bool = True,
     conditions: Conditions | None = None,
     whitening: Whitening | None = None,
+    after_rows: bool = False,
+    noise: MomentSpread | None = None,
 ) -> OverIdentification:
     """Test a mixture of standardized features against the moments.
 
     `bootstrap` allows the parametric bootstrap where rows are few; without it the χ² law is used.
     `correlations` says whether correlations within components are looked for where it rejects.
-    `conditions` are those of `choose_conditions`, and `whitening` is theirs at the parameters,
-    where they are known.
+    `conditions` are those of `choose_conditions`, which takes `after_rows` too, and `whitening` is
+    theirs at the parameters, where they are known. `noise` is that of weighted rows, whose law
+    takes the place of χ².
     """
     conditions = conditions or choose_conditions(
-        moments, parameters.n_components, rng, parameters.blocks
+        moments, parameters.n_components, rng, parameters.blocks, after_rows
     )
     if conditions.size <= parameters.n_free and not parameters.blocks.is_diagonal:
         return UNTESTABLE  # full covariances of many columns: the covariance would take a minute
@@ -159,9 +166,16 @@ def check_conditions(
     p_values = _corrected(statistics, centers, variances, group_test.n_tests)
     # With few rows statistics are mostly too large: what is accepted would be accepted anyway.
     doubtful = p_values.min() < SURE_P_VALUE and (n < SURE_ROWS or p_values.min() > SURE_REJECTION)
-    bootstrapped = bool(bootstrap and n < BOOTSTRAP_BELOW and doubtful)
-    if bootstrapped:
+    bootstrapped = bool(bootstrap and n < BOOTSTRAP_BELOW and doubtful and noise is None)
+    n_trusted = n
+    if noise is not None:
+        white = whitening.whiten(noise.draws(conditions, rng))
+        draws = n * group_test.statistics(white)
+        size = n * float(_squared_length(whitening.projection, white).mean())
+        n_trusted = n * min(1.0, dof / size)
+    elif bootstrapped:
         draws = int(n) * _bootstrap_draws(group_test, parameters, int(n), rng)
+    if noise is not None or bootstrapped:
         centers, variances = draws.mean(axis=1), draws.var(axis=1, ddof=1)
         p_values = _corrected(statistics, centers, variances, group_test.n_tests)
     groups = tuple(
@@ -186,7 +200,7 @@ def check_conditions(
         remainder = whitening.projection.project(residual)
         result.correlations.extend(
             replace(c, first=columns[c.first], second=columns[c.second])
-            for c in find_correlations(whitening, conditions, parameters, remainder, n)
+            for c in find_correlations(whitening, conditions, parameters, remainder, n_trusted)
         )
     return result
 
@@ -336,11 +350,13 @@ def choose_conditions(
     n_components: int,
     rng: np.random.Generator,
     blocks: Blocks | None = None,
+    after_rows: bool = False,
 ) -> Conditions:
     """Orders up to 3; a part of order 4 too where rows are many or little would be left to test.
 
-    Order 4 is what tells a pair of components from a correlation within one: both give the same
-    moments up to order 3. With fewer rows its means are too far from normal.
+    `after_rows` says that the mixture comes from passes over the rows: fewer are taken then where
+    features are joined. Order 4 is what tells a pair of components from a correlation within one:
+    both give the same moments up to order 3. With fewer rows its means are too far from normal.
     """
     # The covariance costs about n³·r operations: stay within a second of arithmetic. And not more
     # conditions than rows: the last ones would tell nothing new.
@@ -358,9 +374,34 @@ def choose_conditions(
         low_limit = int(max(low_limit, min(1.3 * n_parameters, most)))
     elif n >= ORDER_4_FROM:
         low_limit = min(low_limit, max(WITH_ORDER_4, int(1.2 * conditions.n_low)))
+    if after_rows and not scarce and not blocks.is_diagonal:
+        low_limit = min(low_limit, _enough_after_rows(n_parameters))
+        conditions = build_conditions(moments, 3, 1, low_limit, rng, power)
     if scarce or n >= ORDER_4_FROM:
         conditions = build_conditions(moments, 4, 2, low_limit, rng, power)
     return conditions.subset(np.arange(1, conditions.size))
+
+
+def _enough_after_rows(n_parameters: int) -> int:
+    return max(AFTER_ROWS, int(AFTER_ROWS_PER_PARAMETER * n_parameters))
+
+
+def order_after_rows(n_components: int, blocks: Blocks) -> int:
+    """The order of moments that `choose_conditions` takes from after passes over the rows: 3 or 4.
+
+    Orders up to 3, squares included, have d (d² + 6d + 5) / 6 conditions.
+
+    Examples
+    --------
+    >>> pairs = [[0, 1], [2, 3]]
+    >>> order_after_rows(3, Blocks.of(10, pairs)), order_after_rows(3, Blocks.of(15, pairs))
+    (4, 3)
+    """
+    d = blocks.n_features
+    is_enough = d * (d * d + 6 * d + 5) // 6 >= _enough_after_rows(
+        n_components * blocks.n_parameters
+    )
+    return 3 if is_enough and not blocks.is_diagonal else 4
 
 
 def _bootstrap_draws(

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from momentmix._typing import Float
 from momentmix.fitting.inference.standard_errors import Uncertainty
 from momentmix.mixture.density import joint_densities, most_probable
 from momentmix.mixture.gaussian import coefficients, features_of, sample
@@ -24,7 +25,7 @@ def predicted_loss(
     answer: Parameters,
     uncertainty: Uncertainty,
     rng: np.random.Generator,
-    finish: Callable[[Parameters], Parameters],
+    finish: Callable[[Parameters], Parameters] | None = None,
 ) -> float:
     """Loss of accuracy that nine of ten draws of the parameters stay below.
 
@@ -37,16 +38,18 @@ def predicted_loss(
         The mixture that is used for prediction, standardized features.
     uncertainty : Uncertainty
     rng : numpy Generator
-    finish : callable
-        What turns drawn parameters into a usable density (floors).
+    finish : callable, optional
+        What turns drawn parameters into a usable density (floors); by default they are one.
     """
     rows, labels = sample(answer, _ROWS, rng)
     features = features_of(rows, answer.blocks)
+    drawn = uncertainty.draw(rng, _DRAWS)
+    if finish is not None:
+        drawn = Parameters.stack([finish(drawn[k]) for k in range(_DRAWS)])
 
-    def accuracy(parameters: Parameters) -> float:
+    def accuracy(parameters: Parameters) -> Float:
         joint = joint_densities(coefficients(parameters), features)
-        return float((most_probable(joint) == labels).mean())
+        return np.asarray((most_probable(joint) == labels).mean(axis=-1))
 
-    best = accuracy(answer)
-    losses = [best - accuracy(finish(uncertainty.draw(rng))) for _ in range(_DRAWS)]
+    losses = accuracy(answer) - accuracy(drawn)
     return max(0.0, float(np.quantile(losses, 0.9)))

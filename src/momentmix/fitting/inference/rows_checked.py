@@ -33,10 +33,12 @@ from momentmix.fitting.inference.finding import (
     warning,
 )
 from momentmix.fitting.inference.outliers import NONE, Outliers, find_outliers
+from momentmix.fitting.inference.weighted_noise import MomentSpread
 from momentmix.mixture.density import joint_densities
 from momentmix.mixture.gaussian import coefficients, features_of
 from momentmix.mixture.parameters import Parameters
 from momentmix.rows.protocol import Rows
+from momentmix.rows.weighted import proportional_places
 
 EXCERPT = 20_000  # rows: enough for shapes and shares, and a small part of a fit's time
 _FEWEST_ROWS = 30  # with fewer, nothing can be said about columns
@@ -60,30 +62,41 @@ class CheckedRows:
     places : array of int of shape (n,)
         Numbers of the rows of the excerpt among the rows that are fitted, ascending.
     values : array of shape (n, n_columns)
+        Of weighted rows so many as follow the weighted law.
     n_rows : int
         All rows that are fitted.
+    is_everywhere : bool
+        Whether the excerpt reaches from the first row to the last.
     outliers : Outliers
+    weighted : tuple of arrays of shape (m, n_columns) and (m,), or None
+        All rows of the excerpt and what they count as, where weights are not frequencies.
     """
 
     places: Int
     values: Float
     n_rows: int
+    is_everywhere: bool
     outliers: Outliers = NONE
-
-    @property
-    def is_everywhere(self) -> bool:
-        """Whether the excerpt reaches from the first row to the last."""
-        return len(self.places) > 0 and int(self.places[-1]) == self.n_rows - 1
+    weighted: tuple[Float, Float] | None = None
 
     @property
     def is_all(self) -> bool:
         """Whether the excerpt holds all rows."""
         return len(self.places) == self.n_rows
 
+    def noise(self, moments: StandardMoments) -> MomentSpread | None:
+        """How the moments of weighted rows vary; None where the model knows it."""
+        if self.weighted is None:
+            return None
+        values, counts = self.weighted
+        features = (values[:, moments.columns] - moments.shift) / moments.scale
+        return MomentSpread(features, counts, self.n_rows)
+
     @cached_property
     def columns(self) -> list[ColumnFacts]:
         """Facts about each column."""
-        return [check_column(column, self.places) for column in self.values.T]
+        columns = np.ascontiguousarray(self.values.T)
+        return [check_column(column, self.places) for column in columns]
 
     @cached_property
     def is_copy(self) -> NDArray[np.bool_]:
@@ -103,9 +116,17 @@ def check_rows(rows: Rows, moments: StandardMoments) -> CheckedRows:
     """The outliers among the rows, and an excerpt of the rows without them."""
     places, values = rows.excerpt(EXCERPT)
     outliers = find_outliers(rows, moments, places, values)
-    kept = ~np.isin(places, outliers.places)
+    kept, weighted = ~np.isin(places, outliers.places), None
+    counts = None if rows.row_counts is None else rows.row_counts[places[kept]]
     places = places[kept] - np.searchsorted(outliers.places, places[kept])
-    return CheckedRows(places, values[kept], moments.n_rows - len(outliers.places), outliers)
+    values, n_rows = values[kept], rows.n_rows - len(outliers.places)
+    is_everywhere = len(places) > 0 and int(places[-1]) == n_rows - 1
+    if counts is not None and len(places):
+        weighted = None if rows.is_frequency else (values, counts)
+        # As many as can be drawn without copies.
+        chosen = proportional_places(counts, int(counts.sum() / counts.max()))
+        places, values = places[chosen], values[chosen]
+    return CheckedRows(places, values, n_rows, is_everywhere, outliers, weighted)
 
 
 # -- findings ---------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky, eigh
-from scipy.linalg.lapack import dtrtri
+from scipy.linalg.lapack import dpotrf, dtrtri
 
 from momentmix._typing import Float
 from momentmix.fitting.conditions.conditions import Conditions, point_powers
@@ -48,8 +48,7 @@ AnyDerivative = Derivative | DenseDerivative
 
 _DRAWS = 4000  # rows: the standard errors themselves then have errors of about one percent
 _AT_ONCE = 100  # draws whose products are in memory at once: a few megabytes
-_LARGE = 1000  # parameters; from here on eigenvalues take seconds, ten times as long as a triangle
-_NORMAL_95 = 1.959963984540054  # 97.5 % quantile of the normal law
+NORMAL_95 = 1.959963984540054  # 97.5 % quantile of the normal law
 
 
 @dataclass(frozen=True)
@@ -99,21 +98,20 @@ class Uncertainty:
         factor[np.concatenate([places.weights, *map(np.ravel, own)])] = self.factor
         return Uncertainty(estimate, factor, self.on_log_scale)
 
-    def draw(self, rng: np.random.Generator) -> Parameters:
-        """Parameters drawn from the covariance, weights and variances kept positive."""
+    def draw(self, rng: np.random.Generator, n_draws: int) -> Parameters:
+        """Mixtures drawn from the covariance, weights and variances kept positive."""
         base, r = self.estimate, self.estimate.n_components
-        step = self.factor @ rng.standard_normal(self.factor.shape[1])
-        moved, change = (
-            parameters_from(flat, r, base.blocks) for flat in (base.flat() + step, step)
-        )
-        weights = moved.weights
+        steps = rng.standard_normal((n_draws, self.factor.shape[1])) @ self.factor.T
+        change = Parameters.stack([parameters_from(step, r, base.blocks) for step in steps])
+        weights, means = base.weights + change.weights, base.means + change.means
         if self.on_log_scale:
             relative = change.weights / np.maximum(base.weights, 1e-300)
             weights = base.weights * np.exp(np.clip(relative, -5, 5))
-            moved = replace(base, means=moved.means)
-            moved = moved_spread(moved, np.clip(relative_changes(base, change.spread), -5, 5))
-        weights = np.maximum(weights, 1e-9)
-        return replace(moved, weights=weights / weights.sum()).completed()
+            moved = moved_spread(base, np.clip(relative_changes(base, change.spread), -5, 5))
+        else:
+            moved = base.with_spread(base.spread + change.spread)
+        drawn = replace(moved, weights=np.maximum(weights, 1e-9), means=means).normalized()
+        return drawn.completed()
 
 
 @dataclass(frozen=True)
@@ -121,26 +119,32 @@ class StandardErrors:
     """Standard errors in the units of the data; shapes (r,), (r, d), (r, d).
 
     Where columns are joined, `covariances` has shape (r, d, d): 0 between blocks, and the variances
-    on the diagonal. Otherwise it is None.
+    on the diagonal. Otherwise it is None. Of tables with families, `means` and `variances` are
+    those of the columns, NaN for categories: `levels` has (r, n_levels) for each of them by name,
+    and `seen` (r, n_columns) the probabilities of being seen, NaN where no cell is missing.
     """
 
     weights: Float
     means: Float
     variances: Float
     covariances: Float | None = None
+    levels: dict[str | int, Float] | None = None
+    seen: Float | None = None
 
 
 @dataclass(frozen=True)
 class Intervals:
     """Lower and upper ends of 95 % intervals in the units of the data.
 
-    `covariances` as for `StandardErrors`.
+    `covariances`, `levels` and `seen` as for `StandardErrors`.
     """
 
     weights: tuple[Float, Float]
     means: tuple[Float, Float]
     variances: tuple[Float, Float]
     covariances: tuple[Float, Float] | None = None
+    levels: dict[str | int, tuple[Float, Float]] | None = None
+    seen: tuple[Float, Float] | None = None
 
 
 def uncertainty_of_moment_fit(
@@ -224,16 +228,24 @@ def curvature_root(derivatives: AnyDerivative) -> CurvatureRoot:
 
 
 def uncertainty_after_em(
-    parameters: Parameters, information: Float, n_effective: float
+    parameters: Parameters,
+    information: Float,
+    n_effective: float,
+    score_covariance: Float | None = None,
 ) -> Uncertainty:
     """Covariance from the information in (log ω, μ, E), carried over to (ω, μ, Σ).
 
     E is the relative change of Σ as in ``relative_spread.py``, that of log v for a single feature.
+    Where the covariance B of the scores is not the information I, it is I⁻¹ B I⁻¹.
     """
     r, d = parameters.means.shape
     scale = np.sqrt(np.maximum(np.diagonal(information), 1e-12))
     matrix = information / scale[:, None] / scale
+    # Of one component the weight is known: what is there is rounding.
+    matrix[np.diag_indices_from(matrix)] = np.maximum(np.diagonal(matrix), 0.0)
     root = _inverse_root(matrix)
+    if score_covariance is not None:
+        root = root @ (root.T @ _root(score_covariance / scale[:, None] / scale))
     factor = root / scale[:, None] / np.sqrt(n_effective)
     logs = factor[:r]
     factor[:r] = parameters.weights[:, None] * (logs - parameters.weights @ logs)
@@ -251,21 +263,30 @@ def _inverse_root(matrix: Float) -> Float:
     """A root of the inverse of a positive semidefinite matrix of diagonal 1.
 
     Directions without information are bounded, not dropped: the common factor of the weights, and
-    components without rows.
+    components without rows. 1e-8 is far above rounding, so that mostly there is a triangle; where
+    some entries are those of the model (`settle_floored`), eigenvalues may be negative.
     """
-    if len(matrix) > _LARGE:
-        matrix[np.diag_indices_from(matrix)] += 1e-8
-        return np.asarray(dtrtri(cholesky(matrix, lower=True), lower=1)[0].T)
+    raised = matrix.copy()
+    raised[np.diag_indices_from(raised)] += 1e-8
+    triangle, failed = dpotrf(raised.T, lower=1, clean=1, overwrite_a=1)
+    if not failed:
+        return np.asarray(dtrtri(triangle, lower=1)[0].T)
     values, vectors = eigh(matrix)
     # The symmetric root: draws from it do not depend on the signs of eigenvectors.
     return np.asarray((vectors / np.sqrt(np.maximum(values, 1e-8))) @ vectors.T)
+
+
+def _root(matrix: Float) -> Float:
+    """The symmetric root of a positive semidefinite matrix."""
+    values, vectors = np.linalg.eigh(matrix)
+    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
 
 
 def standard_errors(uncertainty: Uncertainty, moments: StandardMoments) -> StandardErrors:
     """Standard errors in the units of the data."""
     with np.errstate(over="ignore"):  # squares of the largest units may be infinite
         s = uncertainty.deviations().restored(np.zeros_like(moments.scale), moments.scale)
-        matrices = None if s.blocks.is_diagonal else s.matrices
+        matrices = s.matrices if s.blocks.joined else None
         return StandardErrors(s.weights, s.means, s.variances, matrices)
 
 
@@ -276,7 +297,7 @@ def intervals(uncertainty: Uncertainty, moments: StandardMoments) -> Intervals:
     moment fit are symmetric and cut at 0. Those of covariances are symmetric.
     """
     e = uncertainty.estimate
-    half = parameters_from(_NORMAL_95 * uncertainty.deviations().flat(), e.n_components, e.blocks)
+    half = parameters_from(NORMAL_95 * uncertainty.deviations().flat(), e.n_components, e.blocks)
     means = (e.means - half.means, e.means + half.means)
     if uncertainty.on_log_scale:
         w = np.clip(e.weights, 1e-12, 1 - 1e-12)
@@ -300,5 +321,5 @@ def intervals(uncertainty: Uncertainty, moments: StandardMoments) -> Intervals:
             )
             for sign, w, m, v in zip((-1, 1), weights, means, variances, strict=True)
         )
-    matrices = None if e.blocks.is_diagonal else (low.matrices, high.matrices)
+    matrices = (low.matrices, high.matrices) if e.blocks.joined else None
     return Intervals(weights, (low.means, high.means), (low.variances, high.variances), matrices)

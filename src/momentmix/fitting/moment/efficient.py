@@ -16,7 +16,7 @@ the correlations, rejects.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
@@ -31,7 +31,14 @@ from momentmix.mixture.parameters import Parameters, dependent_places, parameter
 _SUM_WEIGHT = 1e3  # of the condition Σ ω = 1, in units of one row's noise: it holds to 6 digits
 _STEPS = 4  # before C is renewed: a step costs a fifth of a renewal
 _DAMPINGS = (0.0, 1e-2, 1e-1, 1.0, 10.0)  # beside a diagonal of 1
-_TOLERANCE = 0.02  # of the statistic; a parameter then moves by a seventh of its standard error
+TOLERANCE = 0.02  # of the statistic; a parameter then moves by a seventh of its standard error
+
+
+class Whitens(Protocol):
+    """What turns conditions into combinations of variance 1: `Whitening`, and instruments."""
+
+    def whiten(self, columns: Float) -> Float:
+        """Whitened combinations of conditions (n,) or (n, k)."""
 
 
 class Efficient(NamedTuple):
@@ -62,7 +69,7 @@ def efficient_polish(
         for _ in range(_STEPS):
             moved, _, gain = efficient_step(conditions, moved, bounds, whitening)
             fallen += gain
-            if n_effective * gain < _TOLERANCE:
+            if n_effective * gain < TOLERANCE:
                 break
         if not fallen:
             break
@@ -71,14 +78,22 @@ def efficient_polish(
         if criterion > least:
             break  # where the model is wrong, a step within one C can lead far away in the next
         current, whitening, least = moved, renewed, criterion
-        if n_effective * fallen < _TOLERANCE:
+        if n_effective * fallen < TOLERANCE:
             break
-    _, slopes = _linearized(conditions, current, whitening)
-    order = by_feature(current)
-    factor = np.empty((order.size, order.size))
-    factor[order] = _inverse_root(slopes, current.n_components) / np.sqrt(n_effective)
-    factor[dependent_places(current)] = 0.0
+    factor = factor_of_covariance(conditions, current, whitening, n_effective)
     return Efficient(current, whitening, factor)
+
+
+def factor_of_covariance(
+    conditions: Conditions, parameters: Parameters, whitening: Whitens, n_effective: float
+) -> Float:
+    """A factor of (WᵀW)⁻¹ / N, rows as `Parameters.flat`."""
+    _, slopes = _linearized(conditions, parameters, whitening)
+    order = by_feature(parameters)
+    factor = np.empty((order.size, order.size))
+    factor[order] = _inverse_root(slopes, parameters.n_components) / np.sqrt(n_effective)
+    factor[dependent_places(parameters)] = 0.0
+    return factor
 
 
 def _criterion(conditions: Conditions, whitening: Whitening, n_effective: float) -> float:
@@ -91,7 +106,7 @@ def efficient_step(
     conditions: Conditions,
     current: Parameters,
     bounds: Bounds,
-    whitening: Whitening,
+    whitening: Whitens,
 ) -> tuple[Parameters, float, float]:
     """Parameters after one step, their cost, and how much it fell; bounds by projection."""
     r, order = current.n_components, by_feature(current)
@@ -112,7 +127,7 @@ def efficient_step(
 
 
 def _linearized(
-    conditions: Conditions, parameters: Parameters, whitening: Whitening
+    conditions: Conditions, parameters: Parameters, whitening: Whitens
 ) -> tuple[Float, Float]:
     """Whitened residual, and whitened derivatives by feature."""
     residual = whitening.whiten(conditions.values - conditions.model(parameters))

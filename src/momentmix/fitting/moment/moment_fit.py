@@ -21,10 +21,10 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import log_ndtr
 
 from momentmix._typing import Float
 from momentmix.errors import DecompositionError
+from momentmix.fitting.conditions.complete import count_complete, has_complete_moments
 from momentmix.fitting.conditions.conditions import Conditions, build_conditions
 from momentmix.fitting.conditions.derivative import derivative
 from momentmix.fitting.conditions.standard_moments import StandardMoments
@@ -45,13 +45,15 @@ from momentmix.fitting.inference.standard_errors import (
 from momentmix.fitting.inference.whitening import Whitening
 from momentmix.fitting.moment.candidates import draw_candidates
 from momentmix.fitting.moment.efficient import Efficient, efficient_polish, efficient_step
+from momentmix.fitting.moment.instrument_steps import instrumental_polish
 from momentmix.fitting.moment.polish import Bounds, Polished, Stopping, parameter_bounds, polish
+from momentmix.fitting.moment.resolvable import resolvable
 from momentmix.fitting.moment.selection import select_means
 from momentmix.fitting.moment.splits import split_starts
 from momentmix.fitting.moment.variances import fit_spread
-from momentmix.mixture.blocks import Blocks, matrices_of, spread_of
-from momentmix.mixture.parameters import Parameters, parameters_from
-from momentmix.mixture.prior import Structure, from_eigenvalues
+from momentmix.mixture.blocks import Blocks, spread_of
+from momentmix.mixture.parameters import Parameters
+from momentmix.mixture.prior import Structure
 from momentmix.parallel import few_threads, map_in_order
 
 HIGHEST_PLAIN = 4  # orders that take part in selection and polish; candidates may use more
@@ -68,6 +70,10 @@ FIRST_ROUNDS = 1  # of efficient steps, to compare options
 EFFICIENT_BLOCKS_BELOW = 1000  # where features are joined: other weights lose too much
 # Of the last steps where features are joined: by parameter, and at most (a second or two a step).
 LAST_CONDITIONS, MOST_LAST_CONDITIONS = 12, 4500
+# Moments of degree 4 from which instruments combine them: the conditions of the last steps would be
+# less than half of them, and with fewer lose little.
+INSTRUMENTS_FROM = 2 * MOST_LAST_CONDITIONS
+MOST_COMBINED = 2e7  # moments of degree 4 times parameters: instruments take 160 megabytes
 LARGE = 2000  # parameters from which a round takes most of a minute: one only
 
 
@@ -282,12 +288,39 @@ class _Search:
         criterion = test.statistic + whitening.log_determinant
         self.tried.append(_Tried(p, test, efficient, criterion))
 
-    def last_conditions(self) -> Conditions:
-        """Conditions of the last steps: those of the test, and more where features are joined.
+    def last_steps(self, found: Efficient) -> tuple[Parameters, Float]:
+        """The best answer's parameters after the last steps, and a factor of their covariance.
 
         Covariances within a block take part in few conditions each: those of the test would not
-        determine them as well as the moments can.
+        determine them as well as the moments can. Where all moments of degree 4 are too many for
+        their covariance, instruments combine them.
         """
+        n, bounds, rounds = self.moments.n_effective, self.bounds, self.effort.last_rounds
+        if self.uses_instruments:
+            better = instrumental_polish(self.moments, self.tested, found, bounds, self.rng)
+            if better is not None:
+                return better
+        conditions = self.last_conditions()
+        if conditions is self.tested:
+            last = efficient_polish(
+                conditions, found.parameters, bounds, n, rounds, found.whitening
+            )
+        else:
+            # With more conditions further rounds change the third digit of the errors.
+            last = efficient_polish(conditions, found.parameters, bounds, n, 1)
+        return last.parameters, last.factor
+
+    @property
+    def uses_instruments(self) -> bool:
+        """Whether the last steps' conditions would be a small part of the moments of degree 4."""
+        moments, count = self.moments, count_complete(self.moments.n_features)
+        is_known = moments.n_effective >= ORDER_4_FROM and has_complete_moments(moments)
+        # Instruments are those of Gaussian blocks.
+        is_joined = is_known and not self.blocks.is_diagonal and not self.blocks.laws
+        return is_joined and INSTRUMENTS_FROM <= count <= MOST_COMBINED / self.n_parameters
+
+    def last_conditions(self) -> Conditions:
+        """Conditions of the last steps: those of the test, and more where features are joined."""
         if self.blocks.is_diagonal:
             return self.tested
         limit = min(LAST_CONDITIONS * self.n_parameters, MOST_LAST_CONDITIONS)
@@ -303,18 +336,10 @@ class _Search:
         rivals = [x.usable(structure) for x in self.tried if x is not best and x.rivals(best)]
         n, last = self.moments.n_effective, best.efficient
         if last is not None:
-            if effort.last_rounds:
-                conditions = self.last_conditions()
-                is_same = conditions is self.tested
-                whitening = last.whitening if is_same else None
-                # With more conditions further rounds change the third digit of the errors.
-                rounds = effort.last_rounds if is_same else 1
-                last = efficient_polish(
-                    conditions, last.parameters, self.bounds, n, rounds, whitening
-                )
-            uncertainty = Uncertainty(last.parameters, last.factor, on_log_scale=False)
-            answer = resolvable(last.parameters, uncertainty, structure)
-            return MomentFit(answer, last.parameters, uncertainty, rivals, structure)
+            raw, factor = self.last_steps(last) if effort.last_rounds else last[::2]
+            uncertainty = Uncertainty(raw, factor, on_log_scale=False)
+            answer = resolvable(raw, uncertainty, structure)
+            return MomentFit(answer, raw, uncertainty, rivals, structure)
         if not effort.to_the_end:
             noise = _noise(self.full, best.parameters, n)
             slope = derivative(self.full, best.parameters, noise)
@@ -465,66 +490,3 @@ def _split_heaviest(start: Parameters, r: int, rng: np.random.Generator) -> Para
         p.means[-1] += offset
         p.weights[[i, -1]] /= 2
     return p
-
-
-def resolvable(
-    parameters: Parameters, errors: Uncertainty | Parameters, structure: Structure
-) -> Parameters:
-    """Variances and covariances that the moments can resolve, for use in a density.
-
-    The covariance of a block is treated as `resolvable_variances` treats a variance, in each
-    direction of its eigenvectors relative to the total covariance: eigenvalues have standard
-    errors by the delta method. `errors` may be standard errors where no features are joined.
-    """
-    deviations = errors if isinstance(errors, Parameters) else errors.deviations()
-    if structure.is_diagonal:
-        return resolvable_variances(parameters, deviations, float(np.max(structure.floor)))
-    assert isinstance(errors, Uncertainty)
-    p, d = parameters, parameters.means.shape[1]
-    floor = np.max(structure.floor)
-    alone = Parameters(p.weights, p.means, p.variances)
-    spread = p.spread.copy()
-    spread[:, :d] = resolvable_variances(alone, deviations, floor).variances
-    rows = parameters_from(np.arange(len(errors.factor)), p.n_components, p.blocks)
-    factor_of_spread, factor_of_means = errors.factor[rows.spread], errors.factor[rows.means]
-    for place, (features, places) in enumerate(p.blocks.places):
-        values, vectors = np.linalg.eigh(structure.relative(matrices_of(p.spread, places), place))
-        directions = structure.inverses[place].T @ vectors  # λ = xᵀ Σ x for each column x
-        change = np.einsum("ijkq,ijl,ikl->ilq", factor_of_spread[:, places], directions, directions)
-        shift = np.einsum("ijq,ijl->ilq", factor_of_means[:, features], directions)
-        raised = _raised(values, np.sqrt((change**2).sum(axis=2))) + (shift**2).sum(axis=2)
-        values = np.minimum(values + raised, np.maximum(values, 1.0))
-        values = np.maximum(values, structure.least(place))
-        spread[:, places] = from_eigenvalues(structure.roots[place], values, vectors)
-    means = p.means.copy()
-    for law in p.blocks.laws:
-        own = list(law.features)
-        pair = p.means[:, own], p.variances[:, own]
-        values, slopes = law.positive(*pair)
-        factor = np.concatenate([factor_of_means[:, own], factor_of_spread[:, own]], axis=1)
-        values = values + _raised(values, np.sqrt(((slopes @ factor) ** 2).sum(axis=2)))
-        means[:, own], spread[:, own] = law.with_positive(values, *pair)
-    return replace(p, means=means).with_spread(spread)
-
-
-def resolvable_variances(
-    parameters: Parameters, deviations: Parameters, floor: float
-) -> Parameters:
-    """Variances that the moments can resolve, for use in a density.
-
-    A variance v̂ with standard error s becomes E[v | v̂, v ≥ 0] = v̂ + s·φ(v̂/s)/Φ(v̂/s), plus the
-    squared standard error of its mean.
-    """
-    raised = _raised(parameters.variances, deviations.variances) + deviations.means**2
-    # No component is wider than all rows together: standardized features have variance 1.
-    widest = np.maximum(parameters.variances, 1.0)
-    variances = np.minimum(parameters.variances + raised, widest)
-    return Parameters(parameters.weights, parameters.means, np.maximum(variances, floor))
-
-
-def _raised(values: Float, deviations: Float) -> Float:
-    """s·φ(v̂/s)/Φ(v̂/s): what the mean of v given v ≥ 0 exceeds its estimate by."""
-    deviations = np.maximum(deviations, 1e-300)
-    ratio = np.clip(values / deviations, -1e150, 1e150)
-    log_density = -0.5 * ratio**2 - 0.5 * np.log(2 * np.pi)
-    return np.asarray(deviations * np.exp(log_density - log_ndtr(ratio)))

@@ -13,9 +13,10 @@ linear functions of each other, in any units. A missing cell is an outcome like 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,7 +62,7 @@ class Finite(Law):
     def _inverse(self) -> Float:
         """V⁻¹."""
         x = np.array(self.points)
-        return np.asarray(np.linalg.inv(np.hstack([x, np.ones((len(x), 1))])))
+        return np.asarray(np.linalg.inv(np.concatenate([x, np.ones_like(x[..., :1])], axis=-1)))
 
     def __reduce__(self) -> tuple[type[Finite], tuple[object, ...]]:
         return Finite, (self.features, self.points, self.n_seen)
@@ -70,6 +71,12 @@ class Finite(Law):
     def n_values(self) -> int:
         """Features that tell components apart."""
         return len(self.features) - self.n_seen
+
+    @classmethod
+    def stacked(cls, laws: Sequence[Finite]) -> Finite:
+        """Several laws as one."""
+        points: Any = np.array([law.points for law in laws])
+        return cls(laws[0].features, points, laws[0].n_seen)
 
     def rescaled(self, shift: Float, scale: Float) -> Self:
         """The law of (z − shift) / scale."""
@@ -88,7 +95,7 @@ class Finite(Law):
     def probabilities(self, means: Float) -> Float:
         """P of means (…, k), of shape (…, k + 1); they may be negative by rounding or noise."""
         k = len(self.features)
-        return np.asarray(means @ self._inverse[:k] + self._inverse[k])
+        return _row_times(means, self._inverse[..., :k, :]) + self._inverse[..., k, :]
 
     @cached_property
     def overall(self) -> Float:
@@ -103,7 +110,7 @@ class Finite(Law):
     def of_probabilities(self, p: Float) -> tuple[Float, Float]:
         """Means and variances, (…, k) each."""
         x = np.array(self.points)
-        means = p @ x
+        means = _row_times(p, x)
         # About the mean: no difference of close numbers.
         variances = (p[..., :, None] * (x - means[..., None, :]) ** 2).sum(axis=-2)
         return means, variances
@@ -115,20 +122,20 @@ class Finite(Law):
     def coefficients(self, means: Float, variances: Float) -> Float:
         """The log-density as a linear function of (z, z², 1)."""
         logarithms = np.log(np.maximum(self.probabilities(means), LEAST_PROBABILITY))
-        return padded(logarithms @ self._inverse.T, len(self.features))
+        return padded(_row_times(logarithms, self._inverse.swapaxes(-1, -2)), len(self.features))
 
     def m_step(
         self, counts: Float, sums: Float, squares: Float, prior: Prior
     ) -> tuple[Float, Float]:
         """Most probable means and variances: shares of the outcomes."""
         k = len(self.features)
-        seen = sums @ self._inverse[:k] + counts * self._inverse[k]
+        seen = _row_times(sums, self._inverse[..., :k, :]) + counts * self._inverse[..., k, :]
         return self.of_probabilities(self._allowed(seen + PSEUDO_ROWS * self.overall))
 
     def log_prior(self, means: Float, variances: Float, prior: Prior) -> Float:
         """Dirichlet: as if one row were like all rows together."""
         p = np.maximum(self.probabilities(means), LEAST_PROBABILITY)
-        return np.asarray(PSEUDO_ROWS * (np.log(p) @ self.overall))
+        return np.asarray(PSEUDO_ROWS * (np.log(p) * self.overall).sum(axis=-1))
 
     def prior_slopes(self, means: Float, variances: Float, prior: Prior) -> tuple[Float, Float]:
         """Slope of `log_prior` by (μ, v), and its curvature."""
@@ -187,3 +194,10 @@ class Finite(Law):
     def is_new(self, exponents: Int) -> NDArray[np.bool_]:
         """Only the features themselves: every function of the outcome is linear in them."""
         return np.asarray(exponents.sum(axis=1) <= 1)
+
+
+def _row_times(rows: Float, matrices: Float) -> Float:
+    """Rows (…, a) times one matrix (a, b), or one for each of the last rows but one, (…, b)."""
+    if matrices.ndim == 2:
+        return np.asarray(rows @ matrices)
+    return np.asarray((rows[..., None, :] @ matrices)[..., 0, :])

@@ -18,8 +18,9 @@ features in the units of the data, whatever the units of z.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +77,19 @@ class Law(ABC):
         """The same law of features with other numbers."""
         return replace(self, features=features)
 
+    @classmethod
+    @abstractmethod
+    def stacked(cls, laws: Sequence[Self]) -> Self:
+        """Several laws of this kind as one, in an axis before that of the features.
+
+        It serves EM: `completed`, `coefficients`, `m_step` and `log_prior` of means (…, n, k).
+        """
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """Laws of the same kind can be stacked."""
+        return type(self), len(self.features)
+
     @abstractmethod
     def rescaled(self, shift: Float, scale: Float) -> Self:
         """The law of (z − shift) / scale."""
@@ -96,7 +110,7 @@ class Law(ABC):
     def m_step(
         self, counts: Float, sums: Float, squares: Float, prior: Prior
     ) -> tuple[Float, Float]:
-        """Most probable means and variances from sums of 1 (…, 1), z and z², (…, k) each."""
+        """Most probable means and variances from sums of 1, (…, 1), of z and z², (…, k) each."""
 
     @abstractmethod
     def log_prior(self, means: Float, variances: Float, prior: Prior) -> Float:
@@ -143,6 +157,30 @@ class Law(ABC):
     def base_measure(self, values: Float) -> Float:
         """What the log-density of features (k, n) has beside its linear function of T; (n,)."""
         return np.zeros(values.shape[1:])
+
+
+class Stack(NamedTuple):
+    """Laws of one kind as one law, and the features of each, of shape (n, k)."""
+
+    law: Law
+    features: Int
+
+
+def stacks_of(laws: Sequence[Law]) -> tuple[Stack, ...]:
+    """Laws by kind: one call for many columns."""
+    kinds: dict[tuple[object, ...], list[Law]] = {}
+    for law in laws:
+        kinds.setdefault(law.kind, []).append(law)
+    return tuple(
+        Stack(type(own[0]).stacked(own), np.array([law.features for law in own]))
+        for own in kinds.values()
+    )
+
+
+def first(values: Float) -> Any:
+    """The number of the first feature; one for each law of a stack."""
+    found = values[..., 0]
+    return float(found) if np.ndim(found) == 0 else found
 
 
 def padded(table: Float, k: int) -> Float:

@@ -9,16 +9,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import comb
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from momentmix._typing import Float, Int
-from momentmix.mixture.laws.law import PSEUDO_ROWS, Law, Prior, padded
+from momentmix.mixture.laws.law import PSEUDO_ROWS, Law, Prior, first, padded
 
 _LEAST_MEAN = 1e-6  # counts; its logarithm stays finite
 _REACH = 9.0  # deviations from the mean beyond which no count has a weight that matters
@@ -44,10 +45,17 @@ class Poisson(Law):
         """−log y! does not depend on the component."""
         return True
 
+    @classmethod
+    def stacked(cls, laws: Sequence[Poisson]) -> Poisson:
+        """Several laws as one."""
+        shift: Any = np.array([law.shift for law in laws])
+        scale: Any = np.array([law.scale for law in laws])
+        return cls(laws[0].features, shift, scale)
+
     def rescaled(self, shift: Float, scale: Float) -> Self:
         """The law of (z − shift) / scale."""
-        own_shift = self.shift + self.scale * float(shift[0])
-        return replace(self, shift=own_shift, scale=self.scale * float(scale[0]))
+        moved = self.shift + self.scale * first(shift)
+        return replace(self, shift=moved, scale=self.scale * first(scale))
 
     def without(self, place: int, value: float) -> Law | None:
         """Nothing is left of a constant count."""
@@ -59,8 +67,9 @@ class Poisson(Law):
 
     def completed(self, means: Float, variances: Float) -> tuple[Float, Float]:
         """The nearest mean that the law allows, and the variance that belongs to it."""
-        rates = self.rates(means)[..., None]
-        return (rates - self.shift) / self.scale, rates / self.scale**2
+        rates = self.rates(means)
+        moved = (rates - self.shift) / self.scale
+        return moved[..., None], (rates / self.scale**2)[..., None]
 
     def coefficients(self, means: Float, variances: Float) -> Float:
         """The log-density as a linear function of (z, z², 1), less log y!."""

@@ -14,8 +14,9 @@ its variance, and these of them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
@@ -23,7 +24,7 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
 from momentmix.mixture.laws.finite import LEAST_PROBABILITY, Finite
-from momentmix.mixture.laws.law import PSEUDO_ROWS, Law, Prior
+from momentmix.mixture.laws.law import PSEUDO_ROWS, Law, Prior, first
 from momentmix.mixture.laws.poisson import Poisson
 
 _LEAST_VARIANCE = 1e-6  # of a value, in units of its variance over all rows
@@ -56,9 +57,15 @@ class GaussianValue(Law):
         """The variance is a parameter."""
         return (True,)
 
+    @classmethod
+    def stacked(cls, laws: Sequence[GaussianValue]) -> GaussianValue:
+        """Several laws as one."""
+        unit: Any = np.array([law.unit for law in laws])
+        return cls(laws[0].features, unit)
+
     def rescaled(self, shift: Float, scale: Float) -> Self:
         """The law of (z − shift) / scale."""
-        return replace(self, unit=self.unit * float(scale[0]))
+        return replace(self, unit=self.unit * first(scale))
 
     def without(self, place: int, value: float) -> Law | None:
         """Nothing is left of a constant feature."""
@@ -194,6 +201,19 @@ class Seen(Law):
         """As the value has."""
         return self.value.has_base_measure
 
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """With the same kind of value."""
+        return type(self), type(self.value)
+
+    @classmethod
+    def stacked(cls, laws: Sequence[Seen]) -> Seen:
+        """Several laws as one."""
+        missing: Any = tuple(np.array([law.missing for law in laws]).T)
+        seen: Any = np.array([law.seen for law in laws])
+        value = type(laws[0].value).stacked([law.value for law in laws])
+        return cls(laws[0].features, value, missing, seen)
+
     def at(self, features: tuple[int, ...]) -> Self:
         """The same law of features with other numbers."""
         return replace(self, features=features, value=self.value.at(features[:1]))
@@ -243,6 +263,10 @@ class Seen(Law):
             variance = np.maximum(variance, _LEAST_VARIANCE * self.overall.variance)
         return self.features_of(SeenValue(found.q, mean, variance))
 
+    def chain(self, means: Float, variances: Float) -> Float:
+        """∂ (mean, variance, q) of the value / ∂ (μ, v), of shape (…, 3, 4)."""
+        return self._chain(self.value_of(means, variances), means)
+
     def _chain(self, found: SeenValue, means: Float) -> Float:
         """∂ (mean, variance, q) of the value / ∂ (μ, v), of shape (…, 3, 4)."""
         u0, s0 = self.missing
@@ -289,18 +313,20 @@ class Seen(Law):
     ) -> tuple[Float, Float]:
         """Most probable means and variances from the rows where the value is seen."""
         (u0, s0), overall = self.missing, self.overall
-        n_seen = (sums[..., 1:] - counts * s0) / (self.seen - s0)
-        n_seen = np.clip(n_seen, 0.0, counts)
-        own_sums = sums[..., :1] - (counts - n_seen) * u0
-        own_squares = squares[..., :1] - (counts - n_seen) * u0**2
+        n = counts[..., 0]
+        n_seen = np.clip((sums[..., 1] - n * s0) / (self.seen - s0), 0.0, n)
+        own_sums = sums[..., 0] - (n - n_seen) * u0
+        own_squares = squares[..., 0] - (n - n_seen) * u0**2
         shift, scale = overall.mean, np.sqrt(overall.variance)
         value = self.value.rescaled(shift, scale)
-        standard_squares = own_squares - 2 * shift * own_sums + n_seen * shift**2
+        center, unit = shift[..., 0], scale[..., 0]
+        own_squares += n_seen * center**2 - 2 * center * own_sums
+        own_sums = (own_sums - n_seen * center) / unit
         mean, variance = value.m_step(
-            n_seen, (own_sums - n_seen * shift) / scale, standard_squares / scale**2, prior
+            n_seen[..., None], own_sums[..., None], (own_squares / unit**2)[..., None], prior
         )
-        q = (n_seen + PSEUDO_ROWS * overall.q) / (counts + PSEUDO_ROWS)
-        q = np.clip(q, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)[..., 0]
+        q = (n_seen + PSEUDO_ROWS * overall.q) / (n + PSEUDO_ROWS)
+        q = np.clip(q, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
         return self.features_of(SeenValue(q, mean * scale + shift, variance * scale**2))
 
     def _standard(self, found: SeenValue) -> tuple[Law, Float, Float]:
@@ -311,7 +337,7 @@ class Seen(Law):
 
     def log_prior(self, means: Float, variances: Float, prior: Prior) -> Float:
         """Beta for the probability of being seen, and that of the value."""
-        found, q = self.value_of(means, variances), float(self.overall.q)
+        found, q = self.value_of(means, variances), self.overall.q
         own = q * np.log(found.q) + (1 - q) * np.log1p(-found.q)
         law, mean, variance = self._standard(found)
         return np.asarray(PSEUDO_ROWS * own + law.log_prior(mean, variance, prior))

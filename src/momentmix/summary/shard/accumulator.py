@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,9 +20,13 @@ from momentmix.errors import InputError, InputTypeError, ShardError
 from momentmix.parallel import usable_cores
 from momentmix.rows.arrays import device_of, is_foreign, namespace, on_device_of, to_numpy
 from momentmix.rows.validation import as_device_rows, as_rows, as_weights, check_values
+from momentmix.schema.building import EncodedTable
+from momentmix.schema.joining import joined, plain_schema
+from momentmix.schema.schema import Schema
 from momentmix.summary.device_shard import Place, add_device_rows
 from momentmix.summary.kernels.choice import host_executor
 from momentmix.summary.kernels.host_feed import feed
+from momentmix.summary.layout import Layout
 from momentmix.summary.shard.open_shard import OpenShard
 from momentmix.summary.totals import Totals
 
@@ -41,7 +45,10 @@ def shard_digest(shard_id: object) -> bytes:
 
 
 class State(NamedTuple):
-    """What a summary holds: closed shards, the shard that takes rows, the id of the next, names."""
+    """What a summary holds: closed shards, the shard that takes rows, the id of the next, names.
+
+    The names are those of the columns; see `schema` for how these became features.
+    """
 
     closed: Totals
     open: OpenShard | None = None
@@ -54,6 +61,25 @@ class State(NamedTuple):
         return self.closed.shards | (set() if self.open is None else {self.open.shard_id})
 
     @property
+    def layout(self) -> Layout:
+        """The features that the next rows become."""
+        return self.closed.layout if self.open is None else self.open.layout
+
+    @property
+    def row_schema(self) -> Schema | None:
+        """How the next rows are encoded; None if their columns are the features."""
+        return self.closed.schema if self.open is None else self.open.schema
+
+    @property
+    def schema(self) -> Schema | None:
+        """How the columns of all rows became features."""
+        before, now = self.closed.schema, self.row_schema
+        if self.open is None or not self.closed.shards or before is now is None:
+            return now
+        n_columns = self.layout.n_features
+        return joined(before or plain_schema(n_columns), now or plain_schema(n_columns))
+
+    @property
     def n_rows(self) -> int:
         """Number of rows, zero weights not counted."""
         return sum(self.closed.n_rows) + (0 if self.open is None else self.open.n_all)
@@ -63,7 +89,10 @@ def checked_rows(
     rows: Any, sample_weight: ArrayLike | None, state: State, *, with_values: bool = True
 ) -> tuple[NDArray[Any], Float | None, Names]:
     """NumPy rows, their weights and the names that they bring, checked."""
-    array, names = as_rows(rows, state.closed.layout.n_features, state.names)
+    if state.row_schema is not None:
+        features = _features(rows, state.row_schema)
+        return features, as_weights(sample_weight, len(features)), None
+    array, names = as_rows(rows, state.layout.n_features, state.names)
     if names is not None and state.names is None and state.n_rows:
         raise InputError(
             "rows have feature names but the summary was filled without any; pass "
@@ -73,6 +102,15 @@ def checked_rows(
     if with_values:
         check_values(array, names or state.names)
     return array, weights, names
+
+
+def _features(rows: Any, schema: Schema) -> Float:
+    """Rows as features, checked."""
+    if not isinstance(rows, EncodedTable):
+        return schema.encode(rows)
+    if rows.schema != schema:
+        raise InputError("rows were encoded by another schema; pass them as they are.")
+    return rows.features
 
 
 class NewRows(NamedTuple):
@@ -98,7 +136,7 @@ def checked_update(rows: Any, sample_weight: Any, device: Any, state: State) -> 
     """The rows of an update, of whatever library."""
     if is_foreign(sample_weight):
         sample_weight = to_numpy(sample_weight)
-    if not is_foreign(rows):
+    if not is_foreign(rows) or state.row_schema is not None:
         on_host = device is None  # else the values are checked there
         array, weights, names = checked_rows(rows, sample_weight, state, with_values=on_host)
         if weights is not None and not weights.all():
@@ -112,7 +150,7 @@ def checked_update(rows: Any, sample_weight: Any, device: Any, state: State) -> 
             f"device={device!r} is for NumPy rows; these lie on {device_of(rows)} already. "
             "Leave it out."
         )
-    rows = as_device_rows(rows, state.closed.layout.n_features)
+    rows = as_device_rows(rows, state.layout.n_features)
     weights = as_weights(sample_weight, rows.shape[0])
     if weights is not None and not weights.all():
         xp, kept = namespace(rows), np.flatnonzero(weights)
@@ -124,7 +162,6 @@ def with_rows(
     state: State,
     update: NewRows,
     shard_id: bytes | None,
-    totals_of: Callable[[State], Totals],
     n_threads: int | None,
 ) -> State:
     """The state after an update.
@@ -134,15 +171,11 @@ def with_rows(
     state : State
     update : NewRows
     shard_id : bytes, optional
-        Close the open shard, if it has another id, and open one with this id.
-    totals_of : callable
-        Sums of all rows of a state, for closing its open shard.
+        Id of the shard to open, unless one is open.
     n_threads : int, optional
         By default as many as cores.
     """
     closed, shard, next_id, names = state
-    if shard is not None and shard_id not in (None, shard.shard_id):
-        closed, shard = totals_of(state), None
     if shard is None:
         digest = shard_id or next_id or shard_digest(None)
         if digest in closed.shards:
@@ -151,16 +184,18 @@ def with_rows(
                 "takes no more rows. Use another shard_id, or none for a random one.",
                 shard_ids=(digest.hex(),),
             )
-        shard = OpenShard(closed.layout, host_executor(closed.layout), digest)
+        layout = closed.layout
+        shard = OpenShard(layout, host_executor(layout), digest, closed.schema)
     elif not shard.fits_waiting(update.n_rows):
         shard = shard.clone()
     n_blocks = (shard.n_waiting + update.n_rows) // shard.block_size
     names = names if update.names is None else tuple(update.names)
+    labels = names if shard.schema is None else shard.schema.feature_names
     n_threads = max(1, min(n_threads or usable_cores(), n_blocks))
     for first, array in update.parts:
         w = None if update.weights is None else update.weights[first : first + array.shape[0]]
         if is_foreign(array):
-            add_device_rows(shard, array, w, n_threads, Place(first, names))
+            add_device_rows(shard, array, w, n_threads, Place(first, labels))
         else:
-            shard.update(array, w, n_threads, names)
+            shard.update(array, w, n_threads, labels)
     return State(closed, shard, None, names)

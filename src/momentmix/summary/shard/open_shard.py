@@ -28,6 +28,8 @@ from momentmix._typing import Float
 from momentmix.errors import InputError
 from momentmix.parallel import map_in_order
 from momentmix.rows.names import column_label
+from momentmix.schema.schema import Schema
+from momentmix.summary.common_schema import encoded
 from momentmix.summary.kernels.executor import HostExecutor
 from momentmix.summary.layout import Layout
 from momentmix.summary.shard.moving_sums import MovingSums
@@ -72,11 +74,20 @@ class OpenShard:
         What sums the blocks, from the first to the last.
     shard_id : bytes
         16 bytes; the first replicate group follows from them, so that many small shards spread.
+    schema : Schema, optional
+        How columns became the features that it takes.
     """
 
-    def __init__(self, layout: Layout, executor: HostExecutor, shard_id: bytes) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        executor: HostExecutor,
+        shard_id: bytes,
+        schema: Schema | None = None,
+    ) -> None:
         d = layout.n_features
         self.layout, self.executor, self.shard_id = layout, executor, shard_id
+        self.schema = schema
         self.first_group = int.from_bytes(shard_id, "little") % layout.n_groups
         self.sums = MovingSums(layout)
         self.n_blocks = 0
@@ -282,6 +293,8 @@ class OpenShard:
             n_forgotten=0,
             reach=tuple(self.sums.reach.tolist()),
         )
+        if self.schema is not None:
+            totals = encoded(totals, self.schema)
         return recentered(totals)
 
 

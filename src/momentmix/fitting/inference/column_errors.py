@@ -1,0 +1,238 @@
+"""Standard errors and intervals of what a table's columns are told by: means, rates, levels.
+
+| symbol | name here | shape |
+|---|---|---|
+| g(θ): a number of a column within a component | ``Quantity.values`` | (r,) |
+| ∂g / ∂ (μ, v) of the column's features | ``Quantity.slopes`` | (r, 2k) |
+| ‖∂g · factor‖, the delta method | ``_deviations`` | (r,) |
+
+A mixture is fitted in features; a category is told by the probabilities of its levels given that
+the cell is seen, a number with missing cells by its mean where it is seen. Intervals of
+probabilities are symmetric in log-odds, those of rates and variances in logarithms.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from momentmix._typing import Float
+from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.inference.standard_errors import (
+    NORMAL_95,
+    Intervals,
+    StandardErrors,
+    Uncertainty,
+    intervals,
+    standard_errors,
+)
+from momentmix.mixture.laws.finite import Finite
+from momentmix.mixture.laws.law import Law
+from momentmix.mixture.laws.poisson import Poisson
+from momentmix.mixture.laws.seen import Seen
+from momentmix.mixture.parameters import Parameters, parameters_from
+from momentmix.schema.column import CATEGORICAL, Column
+from momentmix.schema.schema import Schema
+
+_LARGEST = 50.0  # of a logarithm: exp(50) stands for "unknown"
+
+
+class Quantity(NamedTuple):
+    """A number of each component, its derivatives by (μ, v), and the scale of its interval."""
+
+    values: Float
+    slopes: Float
+    scale: str  # "plain", "log" or "logit"
+
+
+class _ColumnQuantities(NamedTuple):
+    """What a column is told by; None where it has no such number."""
+
+    mean: Quantity | None
+    variance: Quantity | None
+    seen: Quantity | None = None
+    levels: tuple[Quantity, ...] = ()
+
+
+def column_errors(
+    uncertainty: Uncertainty, moments: StandardMoments, schema: Schema | None
+) -> StandardErrors:
+    """Standard errors of columns, in their own units."""
+    plain = standard_errors(uncertainty, moments)
+    if schema is None:
+        return plain
+    by_column = _by_column(uncertainty, moments, schema)
+    r, n = len(plain.weights), schema.n_columns
+    means, variances, seen = (np.full((r, n), np.nan) for _ in range(3))
+    levels: dict[str | int, Float] = {}
+    for number, (quantities, factor) in enumerate(by_column):
+        first = schema.features_of(number)[0]
+        if quantities is None:
+            means[:, number] = plain.means[:, first]
+            variances[:, number] = plain.variances[:, first]
+            continue
+        for table, quantity in (
+            (means, quantities.mean),
+            (variances, quantities.variance),
+            (seen, quantities.seen),
+        ):
+            if quantity is not None:
+                table[:, number] = _deviations(quantity, factor)
+        if quantities.levels:
+            found = [_deviations(quantity, factor) for quantity in quantities.levels]
+            levels[_key(schema, number)] = np.stack(found, axis=1)
+    covariances = _of_columns(plain.covariances, schema)
+    return StandardErrors(plain.weights, means, variances, covariances, levels, seen)
+
+
+def column_intervals(
+    uncertainty: Uncertainty, moments: StandardMoments, schema: Schema | None
+) -> Intervals:
+    """95 % intervals of columns, in their own units."""
+    plain = intervals(uncertainty, moments)
+    if schema is None:
+        return plain
+    by_column = _by_column(uncertainty, moments, schema)
+    r, n = len(plain.weights[0]), schema.n_columns
+    means, variances, seen = (np.full((2, r, n), np.nan) for _ in range(3))
+    levels: dict[str | int, tuple[Float, Float]] = {}
+    for number, (quantities, factor) in enumerate(by_column):
+        first = schema.features_of(number)[0]
+        if quantities is None:
+            for end in (0, 1):
+                means[end, :, number] = plain.means[end][:, first]
+                variances[end, :, number] = plain.variances[end][:, first]
+            continue
+        for table, quantity in (
+            (means, quantities.mean),
+            (variances, quantities.variance),
+            (seen, quantities.seen),
+        ):
+            if quantity is not None:
+                table[:, :, number] = _interval(quantity, factor)
+        if quantities.levels:
+            ends = [_interval(quantity, factor) for quantity in quantities.levels]
+            low, high = np.stack(ends, axis=2)
+            levels[_key(schema, number)] = (low, high)
+    covariances = None
+    if plain.covariances is not None:
+        covariances = _pair([_of_columns(end, schema) for end in plain.covariances])
+    return Intervals(
+        plain.weights, _pair(means), _pair(variances), covariances, levels, _pair(seen)
+    )
+
+
+def _pair(ends: Any) -> tuple[Float, Float]:
+    low, high = ends
+    return low, high
+
+
+def _key(schema: Schema, number: int) -> str | int:
+    """A column as a key: its name, or its number where it has none."""
+    return number if schema.column_names is None else schema.column_names[number]
+
+
+def _of_columns(matrices: Float | None, schema: Schema) -> Float | None:
+    """Matrices of features (r, d, d) as those of columns; NaN where a column has no one feature."""
+    if matrices is None:
+        return None
+    first = [schema.features_of(number)[0] for number in range(schema.n_columns)]
+    found = matrices[:, first][:, :, first]
+    others = [number for number, column in enumerate(schema.columns) if not column.is_plain]
+    found[:, others], found[:, :, others] = np.nan, np.nan
+    return found
+
+
+# -- numbers of columns -------------------------------------------------------------------------
+
+
+def _by_column(
+    uncertainty: Uncertainty, moments: StandardMoments, schema: Schema
+) -> list[tuple[_ColumnQuantities | None, Float]]:
+    """The quantities of each column and a factor of the covariance of its (μ, v), (r, 2k, q).
+
+    None for a Gaussian column without missing cells, whose feature is the column.
+    """
+    e = uncertainty.estimate
+    laws = {law.features[0]: law for law in e.blocks.laws}
+    rows = parameters_from(np.arange(len(uncertainty.factor)), e.n_components, e.blocks)
+    found = []
+    for number, column in enumerate(schema.columns):
+        own = list(schema.features_of(number))
+        quantities = None
+        if own[0] in laws:
+            quantities = _quantities(column, laws[own[0]], e, moments)
+        places = np.concatenate([rows.means[:, own], rows.variances[:, own]], axis=1)
+        found.append((quantities, uncertainty.factor[places]))
+    return found
+
+
+def _quantities(
+    column: Column, law: Law, parameters: Parameters, moments: StandardMoments
+) -> _ColumnQuantities:
+    own = list(law.features)
+    means, variances = parameters.means[:, own], parameters.variances[:, own]
+    if isinstance(law, Finite):
+        return _of_levels(column, law, means, variances)
+    if isinstance(law, Poisson):
+        rates, slopes = law.positive(means, variances)
+        rate = Quantity(rates[:, 0], slopes[:, 0], "log")
+        return _ColumnQuantities(rate, rate)
+    assert isinstance(law, Seen)
+    return _of_value(column, law, means, variances, moments)
+
+
+def _of_levels(column: Column, law: Finite, means: Float, variances: Float) -> _ColumnQuantities:
+    """Probabilities of levels given that the cell is seen."""
+    p, slopes = law.positive(means, variances)
+    seen = None
+    if column.has_missing:  # the first outcome
+        q = 1.0 - p[:, :1]
+        by_q = -slopes[:, :1]
+        seen = Quantity(q[:, 0], by_q[:, 0], "logit")
+        p, slopes = p[:, 1:] / q, slopes[:, 1:] / q[..., None] - (p[:, 1:] / q**2)[..., None] * by_q
+    levels = tuple(Quantity(p[:, level], slopes[:, level], "logit") for level in range(p.shape[1]))
+    if column.family == CATEGORICAL:
+        return _ColumnQuantities(None, None, seen, levels)
+    yes = levels[1]
+    spread = Quantity(
+        yes.values * (1 - yes.values), (1 - 2 * yes.values)[:, None] * yes.slopes, "log"
+    )
+    return _ColumnQuantities(yes, spread, seen)
+
+
+def _of_value(
+    column: Column, law: Seen, means: Float, variances: Float, moments: StandardMoments
+) -> _ColumnQuantities:
+    """Mean and variance of a number or count where it is seen, and how often it is."""
+    found, chain = law.value_of(means, variances), law.chain(means, variances)
+    seen = Quantity(found.q, chain[:, 2], "logit")
+    if isinstance(law.value, Poisson):
+        rates, slopes = law.value.positive(found.mean, found.variance)
+        rate = Quantity(rates[:, 0], (slopes @ chain[:, :2])[:, 0], "log")
+        return _ColumnQuantities(rate, rate, seen)
+    feature = law.features[0]
+    shift, unit = float(moments.shift[feature]) + column.center, float(moments.scale[feature])
+    mean = Quantity(shift + unit * found.mean[:, 0], unit * chain[:, 0], "plain")
+    spread = Quantity(unit**2 * found.variance[:, 0], unit**2 * chain[:, 1], "log")
+    return _ColumnQuantities(mean, spread, seen)
+
+
+def _deviations(quantity: Quantity, factor: Float) -> Float:
+    """Standard errors by the delta method, (r,)."""
+    along = quantity.slopes[:, None, :] @ factor
+    return np.asarray(np.sqrt((along[:, 0] ** 2).sum(axis=1)))
+
+
+def _interval(quantity: Quantity, factor: Float) -> Float:
+    """Lower and upper ends, (2, r)."""
+    x, half = quantity.values, NORMAL_95 * _deviations(quantity, factor)
+    if quantity.scale == "plain":
+        return np.stack([x - half, x + half])
+    if quantity.scale == "log":
+        ratio = np.exp(np.minimum(half / np.maximum(x, 1e-300), _LARGEST))
+        return np.stack([x / ratio, x * ratio])
+    p = np.clip(x, 1e-12, 1 - 1e-12)
+    width, odds = np.minimum(half / (p * (1 - p)), _LARGEST), np.log(p / (1 - p))
+    return np.stack([1 / (1 + np.exp(width - odds)), 1 / (1 + np.exp(-width - odds))])

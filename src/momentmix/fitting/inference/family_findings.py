@@ -1,0 +1,117 @@
+"""Findings about columns that are not Gaussian: counts, levels, missing cells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from scipy.special import chdtrc
+
+from momentmix._typing import Float
+from momentmix.fitting.conditions.conditions import feature_powers
+from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.inference.finding import Finding, column_names, note, plural, warning
+from momentmix.mixture.laws.finite import Finite
+from momentmix.mixture.laws.law import Law
+from momentmix.mixture.laws.poisson import Poisson
+from momentmix.mixture.laws.seen import Seen
+from momentmix.mixture.parameters import Parameters
+
+_DISPERSION_THAT_MATTERS = 0.1  # of the variance of a count beside its mean
+_SIGNIFICANT_DEVIATES = 6  # not reached by chance, however many columns are tested
+_CHANCE = 1e-4  # that a probability of being seen is said to differ where it does not
+_DIFFERENCE_THAT_MATTERS = 0.02  # between probabilities of being seen
+_NO_INFORMATION = 1e-3  # share of a column's variance that lies between components
+
+
+def family_findings(moments: StandardMoments, parameters: Parameters) -> Iterator[Finding]:
+    """Findings about the laws of features, in the names of `moments`."""
+    laws = parameters.blocks.laws
+    if not laws:
+        return
+    yield from _about_dispersion(moments, parameters)
+    if parameters.n_components > 1:
+        yield from _about_missing(moments, parameters)
+        yield from _about_information(moments, parameters)
+
+
+def _about_dispersion(moments: StandardMoments, p: Parameters) -> Iterator[Finding]:
+    """Counts that vary more or less within components than Poisson's law says."""
+    places = [_count_feature(law) for law in p.blocks.laws]
+    counts = [j for j in places if j is not None]
+    if not counts or not len(moments.squared):
+        return
+    powers = feature_powers(p, 4)
+    second, fourth = p.weights @ powers[2], p.weights @ powers[4]
+    noise = np.sqrt(np.maximum(fourth - second**2, 1e-300) / moments.n_effective)
+    excess = moments.squared[0][:, 0] - second
+    within = p.weights @ p.variances  # of the counts themselves where none is missing
+    for j in counts:
+        ratio = 1.0 + excess[j] / within[j]
+        is_clear = abs(excess[j]) > _SIGNIFICANT_DEVIATES * noise[j]
+        if is_clear and abs(ratio - 1.0) > _DISPERSION_THAT_MATTERS:
+            more = "more" if ratio > 1 else "less"
+            cure = "Ask for more components" if ratio > 1 else "Check that it is a count"
+            yield warning(
+                "dispersion",
+                f"within components, {moments.column_name(j)} varies {more} than a Poisson count: "
+                f"its variance is about {ratio:.2g} times its mean. {cure}, or take the column as "
+                "gaussian.",
+            )
+
+
+def _count_feature(law: Law) -> int | None:
+    """The feature of a count."""
+    value = law.value if isinstance(law, Seen) else law
+    return law.features[0] if isinstance(value, Poisson) else None
+
+
+def _about_missing(moments: StandardMoments, p: Parameters) -> Iterator[Finding]:
+    """Columns whose cells are missing more often in some components than in others."""
+    found = []
+    for law in p.blocks.laws:
+        q = _probability_seen(law, p)
+        if q is not None:
+            mean = float(p.weights @ q)
+            statistic = moments.n_effective * float(p.weights @ (q - mean) ** 2)
+            statistic /= max(mean * (1 - mean), 1e-12)
+            is_clear = chdtrc(p.n_components - 1, statistic) < _CHANCE
+            if is_clear and np.ptp(q) > _DIFFERENCE_THAT_MATTERS:
+                found.append((float(np.ptp(q)), law.features[0], float(q.min()), float(q.max())))
+    if found:
+        found.sort(reverse=True)
+        _, worst, low, high = found[0]
+        listed = column_names(moments, [j for _, j, _, _ in found])
+        yield note(
+            "missing-by-component",
+            f"whether a cell is missing depends on the component, in {listed} "
+            f"({moments.column_name(worst)} is seen in {low:.0%} to {high:.0%} of the rows of a "
+            "component); the model allows for it.",
+        )
+
+
+def _probability_seen(law: Law, p: Parameters) -> Float | None:
+    """Probability of being seen in each component; None where no cell is missing."""
+    own = list(law.features)
+    if isinstance(law, Seen):
+        return law.value_of(p.means[:, own], p.variances[:, own]).q
+    if isinstance(law, Finite) and law.n_seen:
+        return 1.0 - law.probabilities(p.means[:, own])[:, 0]
+    return None
+
+
+def _about_information(moments: StandardMoments, p: Parameters) -> Iterator[Finding]:
+    """Columns whose features are nearly the same in all components."""
+    between = p.weights @ (p.means - p.weights @ p.means) ** 2  # of features of variance 1
+    silent = [
+        law.features[0]
+        for law in p.blocks.laws
+        if between[list(law.features)].max() < _NO_INFORMATION
+    ]
+    if silent:
+        yield note(
+            "no-information",
+            f"{column_names(moments, silent)}: about the same in all components, so that "
+            f"{'it says' if len(silent) == 1 else 'they say'} nothing about them. Leaving the "
+            f"column{plural(len(silent))} out costs nothing.",
+        )

@@ -1,0 +1,162 @@
+"""Rows with weights: repeated, as they are, or each with the number of rows that it counts as.
+
+| symbol | name here |
+|---|---|
+| w: weights as given | ``weights`` |
+| w, if the weights are whole numbers; else w Σ w² / Σ w³ | ``row_counts`` |
+
+Whole weights are frequencies: a row of weight 3 is three rows. Other weights are relative, as those
+of a survey: a multiple of all of them means the same. What matters is then how many rows they count
+as beside a prior, or the price that BIC asks for a parameter. The weighted mean is as precise as
+that of Kish's (Σ w)² / Σ w² rows. But scaled to that sum, heavy rows count as several rows each,
+and BIC takes a few of them for a component. So the scale is such that rows count as one on
+average, where rows of weight w are taken as often as they make the weighted mean vary, w². That is
+fewer rows than Kish's; equal weights count as one row each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from momentmix._typing import Float, Int
+from momentmix.errors import InputError
+from momentmix.parallel import few_threads, map_in_order
+from momentmix.rows.blocks import add_sums
+from momentmix.rows.protocol import ArrayRows, DeviceRows, Rows, Sums
+from momentmix.rows.validation import LARGEST_TO_FIT, as_weights, check_values
+
+_MOST_REPEATED = 10, 10_000  # times the rows, and rows more: memory stays near that of the rows
+
+
+def with_weights(rows: Rows, sample_weight: Any) -> Rows:
+    """Rows that count as their weights say; rows of weight 0 are left out."""
+    if rows.is_remote:
+        raise InputError(
+            "sample_weight needs rows that are at hand; these lie on a cluster. Repeat the rows, "
+            "or add them with their weights to a MomentSummary and fit that."
+        )
+    weights = as_weights(sample_weight, rows.n_rows)
+    if weights is None:
+        return rows
+    repeated = _repeated(rows, weights)
+    if repeated is not None:
+        return repeated
+    nothing = np.flatnonzero(weights == 0)
+    if nothing.size:
+        rows, weights = rows.without(nothing), np.delete(weights, nothing)
+    is_plain = (weights == weights[0]).all() and (weights[0] == 1 or not _are_whole(weights))
+    return rows if is_plain else WeightedRows(rows, weights)
+
+
+def _are_whole(weights: Float) -> bool:
+    return bool((weights == np.floor(weights)).all())
+
+
+def _repeated(rows: Rows, weights: Float) -> Rows | None:
+    """Rows in memory repeated as their weights say, if these are whole and not many."""
+    times, more = _MOST_REPEATED
+    if not isinstance(rows, ArrayRows) or not _are_whole(weights):
+        return None
+    if weights.sum() > times * rows.n_rows + more:
+        return None
+    values = np.repeat(rows.rows, weights.astype(np.int64), axis=0)
+    return ArrayRows(values, rows.block_size, rows.feature_names)
+
+
+class WeightedRows(Rows):
+    """Rows of another object, each with a positive weight.
+
+    Attributes
+    ----------
+    weights : array of shape (n_rows,)
+        As given.
+    row_counts : array of shape (n_rows,)
+        How many rows each counts as.
+    is_frequency : bool
+        Whether the weights are whole numbers, so that each row stands for as many.
+    """
+
+    row_counts: Float
+
+    def __init__(self, rows: Rows, weights: Float) -> None:
+        self.rows, self.weights, self.feature_names = rows, weights, rows.feature_names
+        self.is_frequency = _are_whole(weights)
+        relative = weights / weights.max()  # squares of these do not overflow
+        in_rows = relative * ((relative**2).sum() / (relative**3).sum())
+        self.row_counts = weights if self.is_frequency else in_rows
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows, whatever their weights."""
+        return self.rows.n_rows
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return self.rows.n_features
+
+    @property
+    def expected_rows(self) -> int:
+        """Number of rows that they count as."""
+        return self.n_counted
+
+    def blocks(self) -> Iterator[Float]:
+        """Blocks of the rows, without the weights."""
+        return self.rows.blocks()
+
+    def take(self, places: Int) -> Float:
+        """The rows with these numbers."""
+        return self.rows.take(places)
+
+    def excerpt(self, size: int) -> tuple[Int, Float]:
+        """An excerpt of the rows, whatever their weights."""
+        return self.rows.excerpt(size)
+
+    def without(self, places: Int) -> WeightedRows:
+        """All rows but those with these numbers."""
+        return WeightedRows(self.rows.without(places), np.delete(self.weights, places))
+
+    def sum_blocks(self, work: Callable[..., Sums], n_threads: int = 1) -> Sums:
+        """`work` of every block and its counts, added up as in `Rows.sum_blocks`."""
+        if isinstance(self.rows, DeviceRows):
+            return work(self.rows.rows, self.row_counts)
+        blocks = self._blocks_with(self.row_counts)
+        with few_threads(True):
+            total: Sums = add_sums(map_in_order(lambda pair: work(*pair), blocks, n_threads))
+        return total
+
+    def summarize_into(self, summary: Any) -> Any:
+        """Add all rows with their weights to an empty MomentSummary, and return it."""
+        if isinstance(self.rows, DeviceRows | ArrayRows):
+            return summary.update(self.rows.rows, self.weights)
+        for block, weights in self._blocks_with(self.weights):
+            check_values(block, self.feature_names, summary.n_rows, LARGEST_TO_FIT)
+            summary.update(block, weights)
+        return summary
+
+    def _blocks_with(self, values: Float) -> Iterator[tuple[Float, Float]]:
+        """Blocks, and the values of their rows."""
+        start = 0
+        for block in self.blocks():
+            yield block, values[start : start + len(block)]
+            start += len(block)
+
+
+def proportional_places(weights: Float, size: int, offset: float = 0.5) -> Int:
+    """Numbers of `size` rows, ascending, each drawn as often as its weight says, up to one time.
+
+    Equal weights give every row the same number of times: the draws are at equal distances along
+    the sum of the weights, the first at `offset` of a distance.
+
+    Examples
+    --------
+    >>> proportional_places(np.array([1.0, 2.0, 1.0]), 4).tolist()
+    [0, 1, 1, 2]
+    """
+    ends = np.cumsum(weights)
+    marks = (np.arange(size) + offset) * (ends[-1] / size)
+    places = np.searchsorted(ends, marks, side="right")
+    return np.asarray(np.minimum(places, len(weights) - 1))

@@ -1,0 +1,165 @@
+"""Conditions of features with laws of their own: model, derivative, covariance, identities."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from family_laws import all_families, drawn, mixed_law, standard_moments
+
+from momentmix.fitting.conditions.conditions import (
+    build_conditions,
+    feature_powers,
+    point_powers,
+)
+from momentmix.fitting.conditions.derivative import by_feature, derivative
+from momentmix.fitting.conditions.monomial_covariance import monomial_correlation
+from momentmix.fitting.em.scores import information_matrix, mean_score
+from momentmix.fitting.inference.whitening import Whitening
+from momentmix.mixture.density import joint_densities, log_sums, statistics_of
+from momentmix.mixture.gaussian import coefficients, features_of, m_step, sample
+from momentmix.mixture.parameters import dependent_places, parameters_from
+from momentmix.mixture.prior import VariancePrior
+
+
+@pytest.fixture(scope="module")
+def case():
+    rows, _ = drawn(4000)
+    moments = standard_moments(rows)
+    conditions = build_conditions(moments, 4, 2, highest_power=6)
+    p = mixed_law().standardized(moments.shift, moments.scale)
+    return p, conditions.subset(np.arange(1, conditions.size)), moments
+
+
+def test_model_is_the_mean_over_many_rows(case):
+    p, conditions, _ = case
+    n = 40_000
+    rows, _ = sample(p, n, np.random.default_rng(1))
+    total, squares = np.zeros(conditions.size), np.zeros(conditions.size)
+    for part in np.split(rows, 40):
+        products = conditions.products(point_powers(part, conditions.highest_exponent))
+        total += products.sum(axis=1)
+        squares += (products**2).sum(axis=1)
+    mean = total / n
+    errors = np.sqrt((squares / n - mean**2) / n)
+    gaps = (mean - conditions.model(p)) / errors
+    assert np.abs(gaps).max() < 5.5  # of about two thousand conditions
+    assert 0.8 < np.sqrt((gaps**2).mean()) < 1.2
+    # A control: without the law of the counts the gaps are far beyond.
+    other = p.__class__(p.weights, p.means, p.variances, p.covariances, p.blocks)
+    moved = other.means.copy()
+    moved[:, 6] += 0.1
+    wrong = p.__class__(p.weights, moved, p.variances, p.covariances, p.blocks).completed()
+    assert np.abs((mean - conditions.model(wrong)) / errors).max() > 8
+
+
+def test_covariance_is_that_of_many_rows(case):
+    p, conditions, _ = case
+    chosen = np.sort(np.random.default_rng(2).choice(conditions.size, 150, replace=False))
+    part = conditions.subset(chosen)
+    correlation, scale = monomial_correlation(part, p)
+    rows, _ = sample(p, 60_000, np.random.default_rng(3))
+    products = part.products(point_powers(rows, part.highest_exponent))
+    low = np.flatnonzero(part.slot_exponents.sum(axis=1) <= 4)  # high powers are too noisy here
+    observed = np.corrcoef(products[low])
+    assert np.abs(observed - correlation[np.ix_(low, low)]).max() < 0.12
+    assert np.abs(products[low].std(axis=1) / scale[low] - 1).max() < 0.15
+
+
+def test_derivative_is_that_of_the_model(case):
+    p, conditions, _ = case
+    table = derivative(conditions, p).table()
+    order, flat, step = by_feature(p), p.flat(), 1e-6
+    dependent = set(dependent_places(p).tolist())
+    for column, place in enumerate(order.tolist()):
+        if place in dependent:
+            assert not table[:, column].any()
+            continue
+        ends = []
+        for sign in (1, -1):
+            moved = flat.copy()
+            moved[place] += sign * step
+            ends.append(conditions.model(parameters_from(moved, p.n_components, p.blocks)))
+        expected = (ends[0] - ends[1]) / (2 * step)
+        np.testing.assert_allclose(table[:, column], expected, rtol=1e-4, atol=2e-5)
+
+
+def test_identities_take_no_part(case):
+    p, conditions, _ = case
+    whitening = Whitening(conditions, p)
+    assert whitening.independent.all()  # no condition is a combination of those before it
+    plain = standard_moments(drawn(4000)[0])
+    without = plain.__class__(**{**plain.__dict__, "laws": ()})
+    everything = build_conditions(without, 4, 2, highest_power=6)
+    assert everything.size > conditions.size + 1
+    everything = everything.subset(np.arange(1, everything.size))
+    assert not Whitening(everything, p).independent.all()
+
+
+def test_degrees_of_freedom_count_free_parameters(case):
+    p, conditions, _ = case
+    whitening = Whitening(conditions, p)
+    assert whitening.projection.rank == p.n_free
+    # Ten features have laws: means only, but for the variance of the number that may be missing.
+    per_component = 1 + 11 + 3 + 1 + 1
+    assert p.blocks.n_parameters == per_component
+
+
+def test_scores_are_derivatives_of_the_likelihood(case):
+    p, _, _ = case
+    rows, _ = sample(p, 50, np.random.default_rng(4))
+    features = features_of(rows, p.blocks)
+    statistics, _ = statistics_of(coefficients(p)[None], features, p.blocks)
+    score = mean_score(statistics[0], p)
+    r, d = p.means.shape
+    step = 1e-6
+
+    def value(q):
+        return float(log_sums(joint_densities(coefficients(q), features)).mean())
+
+    for j in range(d):
+        ends = []
+        for sign in (1, -1):
+            means = p.means.copy()
+            means[0, j] += sign * step
+            ends.append(value(p.__class__(p.weights, means, p.variances, p.covariances, p.blocks)))
+        expected = (ends[0] - ends[1]) / (2 * step)
+        assert score[r + j] == pytest.approx(expected, rel=1e-4, abs=1e-6)
+    # Variances that follow from the means have score 0, and do not hide a singular matrix.
+    places = dependent_places(p)
+    assert not score[places].any()
+    information = information_matrix(features_of(drawn_standard(p), p.blocks), p)
+    assert (np.diagonal(information)[places] == 1.0).all()
+    off = information[places].copy()
+    off[np.arange(places.size), places] = 0.0
+    assert not off.any()
+
+
+def drawn_standard(p):
+    return sample(p, 2000, np.random.default_rng(5))[0]
+
+
+def test_em_raises_the_objective(case):
+    p, _, moments = case
+    rows, _ = sample(p, 3000, np.random.default_rng(6))
+    features = features_of(rows, p.blocks)
+    prior = VariancePrior.of_rows(3000, 2, moments.structure(1e-6, p.blocks))
+    current, last = p, -np.inf
+    for _ in range(6):
+        statistics, mean_log = statistics_of(coefficients(current)[None], features, p.blocks)
+        value = float(mean_log[0]) * 3000 + float(prior.log_density(current))
+        assert value > last - 1e-6
+        last, current = value, m_step(statistics[0], prior)
+
+
+def test_powers_of_features_are_those_of_their_laws(case):
+    p, _, _ = case
+    rows, _ = sample(p, 200_000, np.random.default_rng(7))
+    powers = np.einsum("i,pij->pj", p.weights, feature_powers(p, 4))
+    for exponent in (1, 2, 3, 4):
+        values = rows**exponent
+        errors = values.std(axis=0) / np.sqrt(len(rows))
+        assert (np.abs(values.mean(axis=0) - powers[exponent]) < 5 * errors + 1e-9).all()
+
+
+def test_laws_cover_the_features():
+    assert sorted(j for law in all_families() for j in law.features) == list(range(3, 11))

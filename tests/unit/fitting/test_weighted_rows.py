@@ -1,0 +1,263 @@
+"""Fits to rows with weights that are not whole: EM, errors, test and choices."""
+
+import numpy as np
+import pytest
+
+import momentmix as mm
+from momentmix.fitting.context import Clock, FitContext
+from momentmix.fitting.em.sample import draw_sample
+from momentmix.fitting.em.scores import information_matrix
+from momentmix.fitting.inference.standard_errors import uncertainty_after_em
+from momentmix.fitting.inputs import rows_of, summarized
+from momentmix.fitting.joining import BlockSearch
+from momentmix.mixture.blocks import Blocks
+from momentmix.mixture.gaussian import features_of
+from momentmix.mixture.parameters import Parameters
+from momentmix.rows.protocol import ArrayRows
+from momentmix.rows.weighted import WeightedRows
+
+MEANS = [[-1.5, -1.5, -1.5, -1.5], [1.5, 1.0, 1.5, 1.5]]
+COVARIANCES = np.stack([np.eye(4), np.eye(4)])
+COVARIANCES[:, 0, 1] = COVARIANCES[:, 1, 0] = [0.5, -0.3]
+LAWS = {
+    "diagonal": (mm.DiagonalMixture([0.4, 0.6], MEANS, np.ones((2, 4))), None),
+    "block": (mm.Mixture([0.4, 0.6], MEANS, COVARIANCES), [[0, 1]]),
+}
+
+
+def drawn_with_bias(truth, n, slope, seed):
+    """Rows with a large first column are drawn more often, and the weights undo it."""
+    rng = np.random.default_rng(seed)
+    rows, _ = truth.sample(n, random_state=rng)
+    chance = 1 / (1 + np.exp(-slope * rows[:, 0]))
+    kept = rng.uniform(size=n) < chance
+    return rows[kept], 0.37 / chance[kept]
+
+
+def tilted(n, tilt, seed):
+    """Normal rows whose first column is shifted, and weights that shift it back."""
+    rows = np.random.default_rng(seed).normal(size=(n, 3))
+    rows[:, 0] += tilt
+    return rows, np.exp(-tilt * rows[:, 0])
+
+
+def flat(mixture):
+    p = mixture.parameters
+    return np.concatenate([p.weights, p.means.ravel(), p.spread.ravel()])
+
+
+@pytest.fixture(params=list(LAWS))
+def case(request):
+    return LAWS[request.param]
+
+
+@pytest.mark.parametrize("blocks", [None, [[0, 1]], "auto"])
+def test_equal_weights_are_no_weights(blocks):
+    rows, _ = LAWS["block"][0].sample(1500, random_state=1)
+    plain = mm.fit(rows, 2, blocks=blocks, random_state=0)
+    found = mm.fit(rows, 2, blocks=blocks, random_state=0, sample_weight=np.full(1500, 0.7))
+    np.testing.assert_array_equal(flat(found.mixture), flat(plain.mixture))
+    assert found.certificate == plain.certificate
+
+
+def test_multiples_of_weights_mean_the_same(case):
+    truth, blocks = case
+    rows, weights = drawn_with_bias(truth, 2000, 0.6, 2)
+    one, other = (
+        mm.fit(rows, 2, blocks=blocks, random_state=0, sample_weight=w)
+        for w in (weights, 64 * weights)
+    )
+    np.testing.assert_allclose(flat(other.mixture), flat(one.mixture), rtol=1e-9)
+    np.testing.assert_allclose(other.standard_errors.means, one.standard_errors.means, rtol=1e-6)
+
+
+def test_counted_frequencies_are_repeated_rows(case):
+    truth, blocks = case
+    rows, _ = truth.sample(1200, random_state=3)
+    times = np.random.default_rng(3).integers(1, 4, 1200)
+    counted = WeightedRows(ArrayRows(rows), times.astype(float))
+    found = mm.fit(counted, 2, blocks=blocks, random_state=0)
+    repeated = mm.fit(np.repeat(rows, times, axis=0), 2, blocks=blocks, random_state=0)
+    np.testing.assert_allclose(flat(found.mixture), flat(repeated.mixture), rtol=1e-9)
+    np.testing.assert_allclose(
+        found.standard_errors.means, repeated.standard_errors.means, rtol=1e-6
+    )
+    assert found.n_rows == repeated.n_rows == times.sum()
+    assert found.certificate.p_value == pytest.approx(repeated.certificate.p_value, rel=1e-6)
+
+
+def test_weights_undo_a_biased_sample(case):
+    truth, blocks = case
+    rows, weights = drawn_with_bias(truth, 20_000, 0.6, 4)
+    found = mm.fit(rows, 2, blocks=blocks, random_state=0, sample_weight=weights)
+    gap = truth.align(found.mixture).means - truth.means
+    order = np.argsort(found.mixture.means[:, 0])
+    assert (np.abs(gap) < 5 * found.standard_errors.means[order]).all()
+    errors = found.standard_errors.weights[order]
+    assert (np.abs(truth.align(found.mixture).weights - truth.weights) < 5 * errors).all()
+    assert found.certificate.verdict == "passed"
+    ignored = mm.fit(rows, 2, blocks=blocks, random_state=0)  # control
+    assert abs(truth.align(ignored.mixture).weights[0] - 0.4) > 0.1
+
+
+def test_weighted_information_is_that_of_repeated_rows():
+    rng = np.random.default_rng(5)
+    p = Parameters(np.array([0.3, 0.7]), rng.normal(size=(2, 3)), np.full((2, 3), 0.8))
+    z, times = rng.normal(size=(900, 3)), rng.integers(0, 4, 900)
+    found = information_matrix(features_of(z), p, 2, times.astype(float))
+    expected = information_matrix(features_of(np.repeat(z, times, axis=0)), p)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+def test_the_covariance_is_a_sandwich():
+    p = Parameters(np.ones(1), np.zeros((1, 2)), np.ones((1, 2)))
+    rng = np.random.default_rng(6)
+    half = rng.normal(size=(4, 9))
+    information, scores = np.zeros((5, 5)), np.zeros((5, 5))
+    information[1:, 1:] = np.eye(4) + 0.2
+    scores[1:, 1:] = half @ half.T / 9
+    factor = uncertainty_after_em(p, information, 100.0, scores).factor[1:]
+    inverse = np.linalg.inv(information[1:, 1:])
+    expected = inverse @ scores[1:, 1:] @ inverse / 100
+    np.testing.assert_allclose(factor @ factor.T, expected, rtol=1e-6, atol=1e-9)
+
+
+def test_errors_of_one_component_allow_for_weights_that_depend_on_the_rows():
+    """Errors over standard errors of 200 fits: root mean square 1, with an error of 5 %."""
+    tilt, n_fits = 0.7, 200
+    scores, ratios = np.empty((n_fits, 2, 3)), np.empty((n_fits, 2, 3))
+    for k in range(n_fits):
+        rows, weights = tilted(1500, tilt, [7, k])
+        found = mm.fit(rows, 1, random_state=0, sample_weight=weights)
+        errors, (variances,) = found.standard_errors, found.mixture.variances
+        by_kish = np.sqrt((weights**2).sum()) / weights.sum()
+        scores[k] = (
+            found.mixture.means[0] / errors.means[0],
+            np.log(variances) / (errors.variances[0] / variances),
+        )
+        ratios[k] = errors.means[0] / by_kish, errors.variances[0] / by_kish / np.sqrt(2)
+    size = np.sqrt((scores**2).mean(axis=0))
+    assert (np.abs(size - 1) < 4 * np.sqrt(1 / (2 * n_fits))).all()
+    # Var of the weighted mean is 1 + tilt² times that of Kish's number of rows.
+    known = np.sqrt(1 + tilt**2)
+    assert ratios[:, 0, 0].mean() == pytest.approx(known, abs=0.05)
+    np.testing.assert_allclose(ratios[:, :, 1:].mean(axis=0), 1.0, atol=0.02)
+    # Control: by Kish's number alone the errors of the first column are too small.
+    by_kish = np.sqrt(((scores * ratios) ** 2).mean(axis=0))
+    assert (by_kish[:, 0] - 1 > 3 * np.sqrt(1 / (2 * n_fits))).all()
+
+
+def held(result, truth):
+    """Whether weight and means and variances of the first column lie in their intervals."""
+    order, ends = np.argsort(result.mixture.means[:, 0]), result.intervals()
+    pairs = [(ends.weights, truth.weights)]
+    pairs += [
+        ((low[:, 0], high[:, 0]), known[:, 0])
+        for (low, high), known in ((ends.means, truth.means), (ends.variances, truth.variances))
+    ]
+    return [(low[order] <= known) & (known <= high[order]) for (low, high), known in pairs]
+
+
+def test_coverage_of_rows_drawn_with_a_bias(case):
+    truth, blocks = case
+    n_fits = 40
+    found, ignored, rejected = [], [], 0
+    for k in range(n_fits):
+        rows, weights = drawn_with_bias(truth, 3000, 0.8, [30, k])
+        options = {"blocks": blocks, "random_state": 0}
+        result = mm.fit(rows, 2, sample_weight=weights, **options)
+        found.append(held(result, truth))
+        rejected += result.certificate.p_value < 1e-3
+        ignored.append(held(mm.fit(rows, 2, **options), truth))
+    error = np.sqrt(0.95 * 0.05 / n_fits)  # as if both components were one: their errors may agree
+    coverage, control = (np.mean(x, axis=(0, 2)) for x in (found, ignored))
+    assert (coverage > 0.95 - 4 * error).all()
+    assert rejected <= 1
+    assert (control[:2] < 0.1).all()
+
+
+def test_the_test_knows_how_weighted_moments_vary():
+    def p_values():
+        return np.array([
+            mm.fit(rows, 1, random_state=0, sample_weight=weights).certificate.p_value
+            for rows, weights in (tilted(1500, 0.5, [8, k]) for k in range(100))
+        ])  # fmt: skip
+
+    assert (p_values() < 0.01).sum() <= 5  # one is expected; more than five by a chance of 1e-3
+    rows, weights = tilted(3000, 0.5, 9)
+    rows[:, 1] = np.where(np.abs(rows[:, 1]) > 1, rows[:, 1], 0.3 * rows[:, 2])  # control
+    assert mm.fit(rows, 1, random_state=0, sample_weight=weights).certificate.p_value < 1e-4
+
+
+@pytest.mark.parametrize("blocks", [None, [[0, 1]]])
+def test_heavy_weights_make_no_components(blocks, monkeypatch):
+    truth = LAWS["diagonal"][0]
+    cases = [drawn_with_bias(truth, 3000, 1.0, [10, k]) for k in range(3)]
+
+    def numbers():
+        return [
+            mm.fit(
+                rows, "auto", blocks=blocks, random_state=0, sample_weight=w
+            ).mixture.n_components
+            for rows, w in cases
+        ]
+
+    assert numbers() == [2, 2, 2]
+    made = WeightedRows.__init__
+
+    def by_kish(self, rows, weights):  # control: heavy rows count as several
+        made(self, rows, weights)
+        self.row_counts = self.row_counts * (
+            weights.sum() * (weights**3).sum() / (weights**2).sum() ** 2
+        )
+
+    monkeypatch.setattr(WeightedRows, "__init__", by_kish)
+    assert max(numbers()) > 2
+
+
+def test_blocks_are_found_with_weights():
+    truth = LAWS["block"][0]
+    rows, weights = drawn_with_bias(truth, 6000, 0.6, 11)
+    found = mm.fit(rows, "auto", blocks="auto", random_state=0, sample_weight=weights)
+    assert found.mixture.parameters.blocks.joined == ((0, 1),)
+    assert found.mixture.n_components == 2
+
+
+def test_many_rows_are_sampled_by_their_weights():
+    truth = LAWS["block"][0]
+    rows, weights = drawn_with_bias(truth, 130_000, 0.6, 12)
+    moments, _ = summarized(WeightedRows(ArrayRows(rows), weights), 3, 1)
+    sample = draw_sample(WeightedRows(ArrayRows(rows), weights), moments, np.random.default_rng(0))
+    assert not sample.is_all
+    z = sample.all_features[:4]
+    # Standardized by the weighted moments: mean 0 and mean square 1 within 5 errors.
+    assert np.abs(z.mean(axis=1)).max() < 5 / np.sqrt(z.shape[1])
+    assert np.abs((z**2).mean(axis=1) - 1).max() < 5 * np.sqrt(3 / z.shape[1])
+    found = mm.fit(rows, 2, blocks=[[0, 1]], random_state=0, sample_weight=weights)
+    assert np.abs(truth.align(found.mixture).weights - [0.4, 0.6]).max() < 0.01
+
+
+def test_outliers_and_shapes_are_those_of_the_weighted_rows():
+    truth = LAWS["diagonal"][0]
+    rows, weights = drawn_with_bias(truth, 6000, 0.6, 13)
+    rows[5] = 1e6
+    found = mm.fit(rows, 2, random_state=0, sample_weight=weights)
+    names = [finding.name for finding in found.certificate.findings]
+    assert names == ["outlier-rows"]
+    assert found.n_rows == len(rows) - 1
+
+
+def test_copies_are_left_out_together():
+    rows, _ = LAWS["block"][0].sample(300, random_state=14)
+    rows = np.repeat(rows, 2, axis=0)
+    moments, _ = summarized(rows, 3, 1)
+    rng = np.random.default_rng(0)
+    search = BlockSearch(
+        draw_sample(rows_of(rows), moments, rng), moments,
+        FitContext(1e-6, 100, 1, rng, Clock()),
+    )  # fmt: skip
+    scores = search.left_out_scores(search.start(2, Blocks(4)))
+    features = search.sample.features
+    _, first, copy_of = np.unique(features, axis=1, return_index=True, return_inverse=True)
+    assert len(first) == 300
+    np.testing.assert_array_equal(scores, scores[first][copy_of.ravel()])

@@ -1,0 +1,122 @@
+"""Files and other sources as features: found in a pass, read in blocks."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+import momentmix as mm
+from momentmix.errors import InputError
+from momentmix.fitting.inputs import summary_of
+from momentmix.rows.protocol import ArrayRows
+from momentmix.schema.building import encode_table
+from momentmix.schema.rows import EncodedArray, EncodedRows, encode_rows
+
+FAMILIES = {"visits": "poisson", "plan": "categorical"}
+NAMES = ("age", "visits", "plan", "x")
+
+
+@pytest.fixture
+def rows():
+    rng = np.random.default_rng(3)
+    table = np.column_stack(
+        [
+            rng.normal(40, 9, 3000).round(2),
+            rng.poisson(3, 3000),
+            rng.integers(1, 4, 3000),
+            rng.standard_normal(3000).round(3),
+        ]
+    )
+    table[1500:][rng.random((1500, 4)) < 0.1] = np.nan  # none in the first blocks
+    table[:, 3] = np.nan_to_num(table[:, 3])
+    return table
+
+
+def written(rows, folder, kind):
+    path = folder / f"table.{kind}"
+    if kind == "npy":
+        np.save(path, rows)
+    elif kind == "parquet":
+        cells = [[None if np.isnan(x) else x for x in column] for column in rows.T.tolist()]
+        table = pa.table(dict(zip(NAMES, cells, strict=True)))
+        pa.parquet.write_table(table, path, row_group_size=700)
+    else:
+        lines = [",".join("" if np.isnan(x) else repr(x) for x in row) for row in rows.tolist()]
+        path.write_text("\n".join([",".join(NAMES), *lines]) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("kind", ["npy", "csv", "parquet"])
+def test_files_with_missing_cells(rows, tmp_path, kind):
+    families = {1: "poisson", 2: "categorical"} if kind == "npy" else FAMILIES
+    source = mm.open_rows(written(rows, tmp_path, kind), block_rows=512)
+    encoded = encode_rows(source, families, "model")
+    expected = encode_table(rows, {1: "poisson", 2: "categorical"}, "model")
+    assert [c.has_missing for c in encoded.schema.columns] == [True, True, True, False]
+    assert encoded.schema.columns[2].levels == (1, 2, 3)
+    center = expected.schema.columns[0].center
+    assert encoded.schema.with_column(0, center=center).feature_names == encoded.feature_names
+    features = np.concatenate(list(encoded.blocks()))
+    assert (features[:, 1:] == expected.features[:, 1:]).all()
+    assert encoded.n_rows == len(features) == 3000
+    summary = mm.summarize(source, 2, families=families, missing="model")
+    assert summary.schema == encoded.schema
+    assert summary.mean == pytest.approx(features.mean(axis=0), abs=1e-12)
+
+
+def test_dropping_rows_of_a_file(rows, tmp_path):
+    source = mm.open_rows(written(rows, tmp_path, "csv"))
+    dropped = encode_rows(source, FAMILIES, "drop")
+    complete = ~np.isnan(rows).any(axis=1)
+    assert dropped.n_rows == complete.sum()
+    assert dropped.rows.n_dropped == (~complete).sum()
+    plain = mm.summarize(source, 2, missing="drop")
+    assert plain.schema is None
+    assert plain.n_rows == complete.sum()
+    assert plain.mean == pytest.approx(rows[complete].mean(axis=0), rel=1e-12)
+
+
+def test_missing_cells_of_a_file_are_named(rows, tmp_path):
+    source = mm.open_rows(written(rows, tmp_path, "csv"))
+    with pytest.raises(InputError, match=r"table\.csv, line \d+.*is missing or NaN"):
+        mm.summarize(source, 2)
+    rows[7, 0] = np.inf
+    np.save(tmp_path / "wild.npy", rows)
+    with pytest.raises(InputError, match=r"row 7, column 0 is inf"):
+        mm.summarize(mm.open_rows(tmp_path / "wild.npy"), 2, missing="model")
+    with pytest.raises(InputError, match="missing must be 'error', 'drop' or 'model'"):
+        mm.open_rows(rows, missing="impute")
+    with pytest.raises(InputError, match="missing must be"):
+        encode_rows(source, None, "impute")
+    with pytest.raises(InputError, match="sample_weight needs a single array"):
+        mm.summarize(source, 2, np.ones(3000))
+    with pytest.raises(InputError, match="integers from 0"):
+        mm.summarize(source, 2, families={"x": "poisson"}, missing="model")
+
+
+def test_numbers_without_missing_cells_stay_as_they_are(rows):
+    source = mm.open_rows(rows[:1000])
+    assert encode_rows(source, None, "error") is source
+    a = mm.summarize(source, 2, shard_id="a")
+    assert a.to_bytes() == mm.summarize(rows[:1000], 2, shard_id="a").to_bytes()
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_rows_of_a_fit(rows, held):
+    """They know their schema, and so does their summary; also without some of them."""
+    table = encode_table(rows, {1: "poisson", 2: "categorical"}, "model")
+    if held:
+        encoded = EncodedArray(table.features, table.schema)
+    else:
+        encoded = EncodedRows(ArrayRows(rows), table.schema)
+    assert encoded.n_features == 8
+    summary = summary_of(encoded, 2, 1, 1)
+    assert summary.schema == table.schema
+    assert summary.mean == pytest.approx(table.features.mean(axis=0), abs=1e-12)
+    places = np.array([0, 5, 2999])
+    fewer = encoded.without(places)
+    assert fewer.n_rows == 2997
+    left = np.concatenate(list(fewer.blocks()))
+    assert (left == np.delete(table.features, places, axis=0)).all()
+    assert (fewer.take(np.array([0, 3])) == left[[0, 3]]).all()
+    assert summary_of(fewer, 2, 1, 1).schema == table.schema
