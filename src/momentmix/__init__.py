@@ -22,7 +22,13 @@ if _typing.TYPE_CHECKING:
     from momentmix.fitting.api import fit
     from momentmix.fitting.conditions.standard_moments import StandardMoments
     from momentmix.fitting.result import FitResult
+    from momentmix.mixture.gaussian_block import GaussianBlock
     from momentmix.mixture.mixture import DiagonalMixture, Mixture
+    from momentmix.mixture.tables.family_blocks import (
+        BernoulliBlock,
+        CategoricalBlock,
+        PoissonBlock,
+    )
     from momentmix.reporting.report import report
     from momentmix.rows.opening import open_rows
     from momentmix.summary.summarize import summarize
@@ -32,11 +38,14 @@ if _typing.TYPE_CHECKING:
     from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
 
 __all__ = [
+    "BernoulliBlock",
     "CapacityError",
+    "CategoricalBlock",
     "CertificateWarning",
     "DecompositionError",
     "DiagonalMixture",
     "FitResult",
+    "GaussianBlock",
     "IncompleteSymmetricTensor",
     "InputError",
     "InputTypeError",
@@ -44,6 +53,7 @@ __all__ = [
     "MomentGaussianMixture",
     "MomentSummary",
     "MomentmixError",
+    "PoissonBlock",
     "StandardMoments",
     "__version__",
     "approximate",
@@ -60,6 +70,8 @@ _HOMES = {
     "capacity": ("largest_rank", "smallest_order"),
     "tensor.incomplete_tensor": ("IncompleteSymmetricTensor",),
     "mixture.mixture": ("DiagonalMixture", "Mixture"),
+    "mixture.gaussian_block": ("GaussianBlock",),
+    "mixture.tables.family_blocks": ("BernoulliBlock", "CategoricalBlock", "PoissonBlock"),
     "fitting.conditions.standard_moments": ("StandardMoments",),
     "errors": (
         "CapacityError",

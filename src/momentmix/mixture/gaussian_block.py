@@ -19,7 +19,9 @@ from numpy.typing import ArrayLike
 
 from momentmix._typing import Float, Int
 from momentmix.errors import InputError
+from momentmix.mixture.blocks import matrices_of
 from momentmix.mixture.checks import real_array
+from momentmix.mixture.parameters import Parameters
 from momentmix.rows.names import check_feature_names
 
 
@@ -182,6 +184,17 @@ class GaussianBlock:
         rest = half @ half.swapaxes(1, 2)
         rest = 0.5 * (rest + rest.swapaxes(1, 2))
         return Regression(columns[order[k:]], columns[order[:k]], np.asarray(slopes), rest)
+
+
+def gaussian_blocks(p: Parameters, names: Sequence[str] | None) -> tuple[GaussianBlock, ...]:
+    """The blocks of Gaussian features, ordered by their first ones."""
+    found = []
+    for columns in p.blocks.partition:
+        places = p.blocks.table(np.array(columns))
+        means, covariances = p.means[:, columns], matrices_of(p.spread, places)
+        own = None if names is None else tuple(names[j] for j in columns)
+        found.append(GaussianBlock(columns, own, means, covariances))
+    return tuple(found)
 
 
 def singular_message(block: GaussianBlock) -> str:

@@ -28,12 +28,11 @@ from numpy.typing import ArrayLike
 from momentmix._typing import Float, Int
 from momentmix.errors import InputTypeError, ModelFileError
 from momentmix.index_sets import sets_without
-from momentmix.mixture.blocks import matrices_of
 from momentmix.mixture.checks import checked_parameters, parameters_of_matrices, real_array
 from momentmix.mixture.conditional import column_numbers, conditional_means, given_values
-from momentmix.mixture.gaussian_block import GaussianBlock
+from momentmix.mixture.gaussian_block import gaussian_blocks
 from momentmix.mixture.matching import in_same_columns, match_components
-from momentmix.mixture.model_file import parameters_in, read_model, write_model
+from momentmix.mixture.model_file import model_document, parameters_in, read_model, write_model
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure
 from momentmix.mixture.row_methods import RowMethods
@@ -51,7 +50,7 @@ from momentmix.mixture.tables.block_features import (
     with_names,
 )
 from momentmix.mixture.tables.conditioning import blocks_given, expected_columns
-from momentmix.mixture.tables.file import blocks_in, table_document
+from momentmix.mixture.tables.file import blocks_in
 from momentmix.rows.names import check_feature_names
 from momentmix.schema.schema import Schema
 from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
@@ -77,6 +76,18 @@ class Mixture(RowMethods):
     feature_names : sequence of str, optional
         Data frames are matched by name: their columns may stand in another order, but not have
         other names. Plain arrays go by position.
+
+    Attributes
+    ----------
+    means, variances : arrays of shape (n_components, n_features)
+        Of the value of each column where it is seen: for yes/no answers the probability of the
+        second level, for counts the rate, for categories NaN. NaN too where a component never sees
+        the column.
+    schema : Schema or None
+        The columns of the table and how they become features; None where the columns are numbers
+        without missing cells.
+    parameters : Parameters
+        Of the features.
 
     Examples
     --------
@@ -128,8 +139,7 @@ class Mixture(RowMethods):
 
         Examples
         --------
-        >>> from momentmix.mixture.gaussian_block import GaussianBlock
-        >>> from momentmix.mixture.tables.family_blocks import BernoulliBlock, PoissonBlock
+        >>> from momentmix import BernoulliBlock, GaussianBlock, PoissonBlock
         >>> age = GaussianBlock.of([30.0, 60.0], [25.0, 100.0], "age", seen=[0.5, 1.0])
         >>> smokes = BernoulliBlock([0.75, 0.25], ("no", "yes"), names="smokes")
         >>> visits = PoissonBlock([1.0, 4.0], names="visits")
@@ -194,14 +204,7 @@ class Mixture(RowMethods):
         """
         if self.schema is not None:
             return self._blocks
-        p, names = self.parameters, self.feature_names
-        found: list[Block] = []
-        for columns in p.blocks.partition:
-            places = p.blocks.table(np.array(columns))
-            means, covariances = p.means[:, columns], matrices_of(p.spread, places)
-            own = None if names is None else tuple(names[j] for j in columns)
-            found.append(GaussianBlock(columns, own, means, covariances))
-        return tuple(found)
+        return gaussian_blocks(self.parameters, self.feature_names)
 
     # -- derived mixtures ---------------------------------------------------------------------
 
@@ -312,19 +315,7 @@ class Mixture(RowMethods):
 
         Of a mixture with a `schema`, that and the blocks, as docs/model-file.md describes them.
         """
-        if self.schema is not None:
-            return table_document(self.weights, self._blocks, self.schema)
-        document: dict[str, Any] = {
-            "weights": self.weights.tolist(),
-            "means": self.means.tolist(),
-            "variances": self.variances.tolist(),
-        }
-        if not self.parameters.blocks.is_diagonal:
-            joined = [block for block in self.blocks if len(block.columns) > 1]
-            document["blocks"] = [block.to_dict() for block in joined]
-        if self.feature_names is not None:
-            document["feature_names"] = list(self.feature_names)
-        return document
+        return model_document(self)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:

@@ -12,7 +12,7 @@ import os
 import stat
 import struct
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,8 +32,11 @@ from momentmix.json_fields import (
 from momentmix.mixture.blocks import blocks_from
 from momentmix.mixture.gaussian_block import GaussianBlock
 from momentmix.mixture.parameters import Parameters
-from momentmix.mixture.tables.file import blocks_field, checked_bytes, schema_field
+from momentmix.mixture.tables.file import blocks_field, checked_bytes, schema_field, table_document
 from momentmix.strict_json import parse_strict
+
+if TYPE_CHECKING:
+    from momentmix.mixture.mixture import Mixture
 
 # The name is that of what version 1 holds: releases that read no other then say so.
 _FORMAT, _DIAGONAL, _JOINED, _TABLE = "momentmix.DiagonalMixture", 1, 2, 3
@@ -82,6 +85,23 @@ def _contents(version: int) -> Fields:
     own = {"means": array(None, None), "variances": array(None, None), **joined}
     names = {"feature_names": optional(texts)}
     return Fields(dict, {**head, **own, **names, **tail}, may_lack={**names, **tail})
+
+
+def model_document(mixture: Mixture) -> dict[str, Any]:
+    """A mixture as plain values; ``blocks`` and ``feature_names`` only where there are any."""
+    if mixture.schema is not None:
+        return table_document(mixture.weights, mixture.blocks, mixture.schema)
+    document: dict[str, Any] = {
+        "weights": mixture.weights.tolist(),
+        "means": mixture.means.tolist(),
+        "variances": mixture.variances.tolist(),
+    }
+    if not mixture.parameters.blocks.is_diagonal:
+        gaussian = [block for block in mixture.blocks if isinstance(block, GaussianBlock)]
+        document["blocks"] = [block.to_dict() for block in gaussian if len(block.columns) > 1]
+    if mixture.feature_names is not None:
+        document["feature_names"] = list(mixture.feature_names)
+    return document
 
 
 def write_model(path: str | os.PathLike[str], contents: dict[str, Any]) -> None:

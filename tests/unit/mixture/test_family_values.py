@@ -104,6 +104,33 @@ def test_pickles(mixture, rows):
         again.schema = None
 
 
+def test_the_value_of_a_fit():
+    """A fit's features and schema, as a value: the likelihood is the one that the fit found."""
+    rng = np.random.default_rng(7)
+    seen = [0.9, 0.6]
+    blocks = [
+        GaussianBlock.of([30.0, 50.0], [9.0, 16.0], "a", seen=seen),
+        PoissonBlock([1.0, 6.0], names="b", seen=seen[::-1]),
+        CategoricalBlock([[0.7, 0.2, 0.1], [0.1, 0.2, 0.7]], PLANS, names="c"),
+        *(BernoulliBlock(p, names=f"d{j}") for j, p in enumerate(rng.dirichlet([1, 1], 4))),
+        GaussianBlock.of([0.0, 3.0], [1.0, 1.0], "e"),
+    ]
+    truth = mm.Mixture.from_blocks([0.4, 0.6], blocks)
+    rows, _ = truth.sample(4000, random_state=8)
+    families = {block.names[0]: block.family for block in truth.blocks}
+    result = mm.fit(rows, 2, families=families, missing="model", random_state=0)
+    found = mixture_from(result.mixture.parameters, schema=result.schema)
+    assert found.log_prob(rows).mean() == pytest.approx(result.log_likelihood, rel=1e-10)
+    aligned = truth.align(found)
+    n_seen = 4000 * 0.4 * 0.6  # rows of a component with a cell, at least
+    numbers = [
+        j for j in range(truth.n_columns) if families[truth.feature_names[j]] != "categorical"
+    ]
+    errors = np.abs(aligned.means - truth.means)[:, numbers]
+    assert (errors < 5 * np.sqrt(truth.variances[:, numbers] / n_seen)).all()
+    np.testing.assert_allclose(aligned.blocks[0].seen, seen, atol=5 * 0.5 / np.sqrt(1600))
+
+
 # -- densities ----------------------------------------------------------------------------------
 
 

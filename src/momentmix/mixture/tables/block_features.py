@@ -36,6 +36,8 @@ from momentmix.mixture.tables.family_blocks import (
     CategoricalBlock,
     FamilyBlock,
     PoissonBlock,
+)
+from momentmix.mixture.tables.seen_values import (
     checked_seen,
     checked_unknown,
     seen_features,

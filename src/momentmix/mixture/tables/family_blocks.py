@@ -5,9 +5,6 @@
 | probability of level k, where the cell is seen | ``level_table`` | (r, K) |
 | mean count, where the cell is seen | ``rates`` | (r,) |
 | probability that the cell is seen | ``seen`` | (r,) |
-
-A component that never sees a column knows nothing of its values: they are NaN. Its densities there
-are those of the other components together (`known`), so that every row has one.
 """
 
 from __future__ import annotations
@@ -22,13 +19,18 @@ import numpy as np
 from momentmix._typing import Float, Int
 from momentmix.errors import InputError
 from momentmix.mixture.checks import real_array
-from momentmix.mixture.laws.finite import LEAST_PROBABILITY, Finite
+from momentmix.mixture.laws.finite import Finite
 from momentmix.mixture.laws.poisson import Poisson
-from momentmix.mixture.laws.seen import Seen, SeenValue
+from momentmix.mixture.laws.seen import Seen
+from momentmix.mixture.tables.seen_values import (
+    checked_seen,
+    checked_unknown,
+    completed,
+    seen_features,
+)
 from momentmix.rows.names import check_feature_names
 from momentmix.schema.column import BERNOULLI, CATEGORICAL, POISSON, Column, Level, plain_level
 
-NEVER_SEEN = 1e-6  # a probability of being seen below it stands for never
 LARGEST_RATE = 2.0**53  # float64 holds all counts up to it
 _ROUNDED = 1e-9  # sums of probabilities that were rounded to nine digits are taken for 1
 
@@ -94,10 +96,6 @@ class FamilyBlock(ABC):
     def drawn(self, labels: Int, rng: np.random.Generator) -> Float:
         """Features of values drawn from components (n,)."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, for the model file."""
-        return {self.parameter: getattr(self, self.parameter)}
-
     def chosen(self, components: Any) -> Self:
         """The block of some of the components, in the order given."""
         own = {self.parameter: getattr(self, self.parameter)[components]}
@@ -122,43 +120,6 @@ class FamilyBlock(ABC):
         }
         for name, value in {**values, **others}.items():
             object.__setattr__(self, name, value)
-
-
-def checked_seen(seen: Any, n_components: int) -> Float | None:
-    """Probabilities of being seen as an array (r,), or None."""
-    if seen is None:
-        return None
-    array = real_array("seen", seen, 1)
-    if array.shape != (n_components,) or not ((array >= 0) & (array <= 1)).all():
-        raise InputError(
-            f"seen must be {n_components} probabilities from 0 to 1, one for each component; got "
-            f"{array.tolist()}."
-        )
-    if (array < NEVER_SEEN).all():
-        raise InputError(
-            "a column must be seen in a component; seen is 0 in all of them. Leave the column out."
-        )
-    return array
-
-
-def with_unknown(values: Float, seen: Float | None) -> Float:
-    """Parameters (r, …), NaN where a component never sees the column; not to be written to."""
-    if seen is not None and (seen < NEVER_SEEN).any():
-        values = values.copy()
-        values[seen < NEVER_SEEN] = np.nan
-    values.setflags(write=False)
-    return values
-
-
-def completed(values: Float, seen: Float | None) -> Float:
-    """Parameters (r, …) with the mean of the components that see the column for NaN."""
-    if seen is None or not np.isnan(values).any():
-        return values
-    unknown = np.isnan(values).reshape(len(values), -1).any(axis=1)
-    shares = seen[~unknown] / seen[~unknown].sum()
-    full = values.copy()
-    full[unknown] = np.tensordot(shares, values[~unknown], 1)
-    return full
 
 
 # -- levels -----------------------------------------------------------------------------------
@@ -384,25 +345,3 @@ class PoissonBlock(FamilyBlock):
     def drawn(self, labels: Int, rng: np.random.Generator) -> Float:
         """Counts drawn."""
         return rng.poisson(self.known.rates[labels]).astype(np.float64)[:, None]
-
-
-def checked_unknown(values: Float, seen: Float | None, name: str) -> Float:
-    """Parameters with NaN where a component never sees the column; raise for NaN elsewhere."""
-    values = with_unknown(values, seen)
-    unknown = np.isnan(values).reshape(len(values), -1).any(axis=1)
-    if unknown.any() and (seen is None or (seen[unknown] >= NEVER_SEEN).any()):
-        i = int(np.argmax(unknown if seen is None else unknown & (seen >= NEVER_SEEN)))
-        raise InputError(
-            f"{name} may be NaN only in a component that never sees the column (seen 0); component "
-            f"{i} has NaN."
-        )
-    return values
-
-
-def seen_features(
-    law: Seen, seen: Float | None, means: Float, variances: Float
-) -> tuple[Float, Float]:
-    """Means and variances (r, 2) of the features of values (r, 1) that may be missing."""
-    q = np.ones(len(means)) if seen is None else seen
-    q = np.clip(q, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
-    return law.features_of(SeenValue(q, means, variances))

@@ -15,12 +15,8 @@ from momentmix._typing import Float
 from momentmix.json_fields import Decoder, Fields, array, integer, list_of, optional, text
 from momentmix.mixture.gaussian_block import GaussianBlock
 from momentmix.mixture.tables.block_features import Block, placed
-from momentmix.mixture.tables.family_blocks import (
-    NEVER_SEEN,
-    BernoulliBlock,
-    CategoricalBlock,
-    PoissonBlock,
-)
+from momentmix.mixture.tables.family_blocks import BernoulliBlock, CategoricalBlock, PoissonBlock
+from momentmix.mixture.tables.seen_values import NEVER_SEEN
 from momentmix.rows.names import check_encodable, check_feature_names
 from momentmix.schema.column import BERNOULLI, CATEGORICAL, GAUSSIAN, POISSON, Column
 from momentmix.schema.schema import Schema
