@@ -260,14 +260,18 @@ def test_diagonal_mixtures_impute_means():
     np.testing.assert_allclose(named.impute(frame), [[5, 3], [1, 2]])
 
 
-def test_bad_imputation(mixture):
+def test_bad_imputation(mixture, monkeypatch):
     with pytest.raises(InputTypeError, match="draws must be an integer or None; got 1\\.5"):
         mixture.impute({}, draws=1.5)
     with pytest.raises(InputError, match="draws must be at least 1; got 0"):
         mixture.impute({}, draws=0)
     plain = mm.DiagonalMixture([1.0], [[0.0, 0.0]], [[1.0, 1.0]])
+    rows = [[0.0, np.nan], [1e200, np.nan]]
     with pytest.raises(InputError, match="row 1 is so far from all components"):
-        plain.impute([[0.0, np.nan], [1e200, np.nan]])
+        plain.impute(rows)
+    monkeypatch.setattr("momentmix.mixture.tables.rows._ENTRIES", 2)  # one row at a time
+    with pytest.raises(InputError, match="row 1 is so far from all components"):
+        plain.impute(rows)
 
 
 # -- other names, floors, matching --------------------------------------------------------------

@@ -50,10 +50,10 @@ def imputed_features(
     step = rows_at_a_time(density.schema)
     both = (encoded_blocks(schema, rows, step) for schema in (density.schema, complete))
     encodings = zip(*both, strict=True)
-    for encoded, cells in encodings:
+    for number, (encoded, cells) in enumerate(encodings):
         shares = density.map_encoded(encoded, posteriors)
         if np.isnan(shares).any():
-            row = int(np.argmax(np.isnan(shares).any(axis=1)))
+            row = number * step + int(np.argmax(np.isnan(shares).any(axis=1)))
             raise InputError(
                 f"row {row} is so far from all components that none is probable. Check its cells "
                 "and their units."
