@@ -596,7 +596,9 @@ def in_data_units(
     )
     weights = parameters.weights / parameters.weights.sum()
     order = np.argsort(-weights, kind="stable")
-    mixture = mixture_from(replace(parameters, weights=weights)[order])
+    ordered = replace(parameters, weights=weights)[order].restored(moments.shift, moments.scale)
+    names = moments.feature_names if schema is None else None  # a schema has those of columns
+    mixture = mixture_from(ordered, names, schema)
     # Log-densities of raw rows, not of standardized ones, and of the constant columns too.
     own = moments.alone.gaussian
     units = float(np.log(moments.scale[own]).sum())
@@ -623,7 +625,7 @@ def in_data_units(
         joined=joined_columns(answer, moments),
     )
     return FitResult(
-        Answer(moments.restore(mixture), moments, uncertainty.reordered(order), summary, schema),
+        Answer(mixture, moments, uncertainty.reordered(order), summary, schema),
         answer.provenance,
         diagnostics,
     )
