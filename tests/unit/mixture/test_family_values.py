@@ -105,7 +105,7 @@ def test_pickles(mixture, rows):
 
 
 def test_the_value_of_a_fit():
-    """A fit's features and schema, as a value: the likelihood is the one that the fit found."""
+    """The mixture of a fit, in the columns' units: the likelihood is the one that the fit found."""
     rng = np.random.default_rng(7)
     seen = [0.9, 0.6]
     blocks = [
@@ -119,7 +119,8 @@ def test_the_value_of_a_fit():
     rows, _ = truth.sample(4000, random_state=8)
     families = {block.names[0]: block.family for block in truth.blocks}
     result = mm.fit(rows, 2, families=families, missing="model", random_state=0)
-    found = mixture_from(result.mixture.parameters, schema=result.schema)
+    found = result.mixture
+    assert found.schema == result.schema
     assert found.log_prob(rows).mean() == pytest.approx(result.log_likelihood, rel=1e-10)
     aligned = truth.align(found)
     n_seen = 4000 * 0.4 * 0.6  # rows of a component with a cell, at least
