@@ -79,18 +79,15 @@ def expected_columns(mixture: Mixture, rows: Any, known: Sequence[int | str] | N
     encoded = complete.encode_for_prediction(rows)
     shares = part.table_density().map_rows(rows, posteriors)
     some_component_is_probable(shares)
-    result = np.full((len(shares), mixture.n_columns), np.nan)
+    cells = np.full((len(shares), mixture.n_columns), np.nan)  # numbers that are known
+    for place, number in enumerate(numbers):
+        cells[:, number] = encoded.features[:, complete.features_of(place)[0]]
+        if encoded.left_out is not None:
+            cells[encoded.left_out[:, place], number] = np.nan
     for block in mixture.blocks:
+        own = list(block.columns)
         if isinstance(block, GaussianBlock):
-            values = np.full((len(shares), len(block.columns)), np.nan)
-            for place, column in enumerate(block.columns):
-                where = np.flatnonzero(numbers == column)
-                if where.size:
-                    cells = encoded.features[:, complete.features_of(int(where[0]))[0]].copy()
-                    if encoded.left_out is not None:
-                        cells[encoded.left_out[:, where[0]]] = np.nan
-                    values[:, place] = cells
-            result[:, list(block.columns)] = expected_cells(block, values, shares)
+            cells[:, own] = expected_cells(block, cells[:, own], shares)
         else:
-            result[:, list(block.columns)] = shares @ block.known.means
-    return result[:, others]
+            cells[:, own] = shares @ block.known.means
+    return cells[:, others]
