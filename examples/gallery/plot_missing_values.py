@@ -4,8 +4,8 @@ A quarter of the cells is missing
 
 With twelve columns and a quarter of the cells missing, two or three of a hundred rows are complete.
 Dropping the others wastes nearly all of the data, and imputing cells invents data.
-``missing="model"`` fits all rows as they are. The moments of what was seen are enough: the fit below
-needs a summary only.
+``missing="model"`` fits all rows as they are. The moments of what was seen are enough: the fit
+below needs a summary only.
 """
 
 import time
