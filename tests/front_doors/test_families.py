@@ -155,3 +155,21 @@ def test_threads_change_no_bit(drawn):
     )
     assert first.weights.tobytes() == second.weights.tobytes()
     assert first.means.tobytes() == second.means.tobytes()
+
+
+def test_rows_that_agree_where_a_cell_is_missing_are_no_copies():
+    rng = np.random.default_rng(5)
+    n = 3000
+    group = (rng.random(n) < 0.4).astype(int)
+    frame = pd.DataFrame({"a": rng.normal(4.0 * group, 1.0)})
+    frame["calls"] = rng.poisson(np.array([1.0, 6.0])[group])
+    frame["yes"] = (rng.random(n) < np.array([0.2, 0.8])[group]).astype(int)
+    frame.loc[rng.random(n) < 0.3, "a"] = np.nan
+    kinds = {"calls": "poisson", "yes": "bernoulli"}
+    asked = {"families": kinds, "missing": "model", "random_state": 0}
+    found = mm.fit(frame, 2, **asked).certificate.findings
+    assert "duplicate-rows" not in {finding.name for finding in found}
+    # A control: rows that are there twice.
+    twice = pd.concat([frame, frame.iloc[:600]], ignore_index=True)
+    found = mm.fit(twice, 2, **asked).certificate.findings
+    assert "duplicate-rows" in {finding.name for finding in found}

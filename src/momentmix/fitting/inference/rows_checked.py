@@ -198,10 +198,15 @@ def _grid_in_deviations(
 
 
 def _about_copies(checked: CheckedRows) -> Iterator[Finding]:
-    n, copies = len(checked.values), int(checked.is_copy.sum())
-    finest = max(checked.columns, key=lambda f: f.n_values)
+    n, place = len(checked.values), int(np.argmax([f.n_values for f in checked.columns]))
+    finest = checked.columns[place]
     varying = sum(f.n_values > 1 for f in checked.columns)
-    tied = n - finest.n_values
+    copies, tied = int(checked.is_copy.sum()), n - finest.n_values
+    if finest.kind is ColumnKind.REPEATED_VALUE:
+        # Rows that share it, as where the cell is missing, are equal by chance in the others.
+        is_common = checked.values[:, place] == finest.top_value
+        copies -= int((checked.is_copy & is_common).sum())
+        tied -= max(0, int(is_common.sum()) - 1)
     if (
         varying > 1  # of one column alone, equal rows are rounded values
         and finest.n_values >= _FINEST_COLUMN
@@ -291,7 +296,7 @@ def _about_kinds(
             "discrete-column",
             f"column {moments.column_name(j)} has {count} different values{on_grid}: a count, "
             "a code or a coarse grade is not Gaussian within components, and a component can "
-            "shrink to one value. Leave it out, or fit the rows of each value apart.",
+            "shrink to one value. Name its family, as in families={…: 'poisson'}, or leave it out.",
         )
     for j in of(ColumnKind.REPEATED_VALUE):
         f = facts[j]
