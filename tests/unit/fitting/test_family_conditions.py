@@ -13,6 +13,7 @@ from momentmix.fitting.conditions.conditions import (
 )
 from momentmix.fitting.conditions.derivative import by_feature, derivative
 from momentmix.fitting.conditions.monomial_covariance import monomial_correlation
+from momentmix.fitting.em import scores
 from momentmix.fitting.em.scores import information_matrix, mean_score
 from momentmix.fitting.inference.whitening import Whitening
 from momentmix.mixture.density import joint_densities, log_sums, statistics_of
@@ -132,6 +133,23 @@ def test_scores_are_derivatives_of_the_likelihood(case):
     off = information[places].copy()
     off[np.arange(places.size), places] = 0.0
     assert not off.any()
+
+
+@pytest.mark.parametrize("mostly", [0.0, 2.0])  # all components at once, and pairs of them
+@pytest.mark.parametrize("weighted", [False, True])
+def test_information_is_the_mean_outer_product_of_scores(case, mostly, weighted, monkeypatch):
+    p, _, _ = case
+    monkeypatch.setattr(scores, "_MOSTLY", mostly)
+    features = features_of(drawn_standard(p)[:60], p.blocks)
+    weights = np.random.default_rng(8).uniform(0.5, 2.0, 60) if weighted else None
+    parts = [statistics_of(coefficients(p)[None], row[:, None], p.blocks) for row in features.T]
+    of_rows = np.array([mean_score(statistics[0], p) for statistics, _ in parts])
+    own = np.ones(60) if weights is None else weights
+    expected = (of_rows.T * own) @ of_rows / own.sum()
+    places = dependent_places(p)
+    expected[places, places] = 1.0
+    found = information_matrix(features, p, weights=weights)
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
 
 
 def drawn_standard(p):

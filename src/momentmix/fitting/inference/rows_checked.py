@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,15 +102,13 @@ class CheckedRows:
     @cached_property
     def is_copy(self) -> NDArray[np.bool_]:
         """Which rows are equal to an earlier one, of shape (n,)."""
-        seen: set[bytes] = set()
-        copies = np.zeros(len(self.values), bool)
-        if any(facts.n_values == len(copies) for facts in self.columns):
-            return copies
-        for i, row in enumerate(np.ascontiguousarray(self.values + 0.0)):  # −0 + 0 is 0
-            key = row.tobytes()
-            copies[i] = key in seen
-            seen.add(key)
-        return copies
+        n = len(self.values)
+        if any(facts.n_values == n for facts in self.columns):
+            return np.zeros(n, bool)
+        values = np.ascontiguousarray(self.values + 0.0)  # −0 + 0 is 0
+        keys = values.view(np.dtype((np.void, values.itemsize * values.shape[1]))).ravel().tolist()
+        first: dict[Any, int] = {}
+        return np.array([first.setdefault(key, i) != i for i, key in enumerate(keys)], np.bool_)
 
 
 def check_rows(rows: Rows, moments: StandardMoments) -> CheckedRows:
