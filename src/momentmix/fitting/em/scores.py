@@ -133,7 +133,7 @@ def _score_sums(
     """Sums of score scoreᵀ by pairs i ≤ k of components, and of scores; times weights of rows."""
     r, size = parameters.n_components, parameters.blocks.n_places
     table, inverses = coefficients(parameters), inverse_roots(parameters)
-    tables = _law_scores(parameters)
+    tables = law_scores(parameters)
     blocks = np.zeros((r, size, r, size))
     sums = np.zeros((r, size))
     for start in range(0, features.shape[1], _ROWS):
@@ -142,7 +142,7 @@ def _score_sums(
         has_share = shares > _NEGLIGIBLE
         rows = [np.flatnonzero(mask) for mask in has_share]
         scores = [
-            _scores_of(part, shares, parameters, i, rows[i], inverses, tables) for i in range(r)
+            scores_of(part, shares, parameters, i, rows[i], inverses, tables) for i in range(r)
         ]
         roots = None if weights is None else np.sqrt(weights[start : start + _ROWS])
         if roots is not None:
@@ -159,7 +159,7 @@ def _score_sums(
     return blocks, sums
 
 
-def _scores_of(
+def scores_of(
     features: Float,
     shares: Float,
     parameters: Parameters,
@@ -201,7 +201,7 @@ def _scores_of(
     return scores
 
 
-def _law_scores(parameters: Parameters) -> list[Float]:
+def law_scores(parameters: Parameters) -> list[Float]:
     """Scores of each law by means and logarithms of variances, (r, 2k, 2k + 1) each."""
     p, tables = parameters, []
     for law in p.blocks.laws:
@@ -236,7 +236,7 @@ def mean_score(statistics: Float, parameters: Parameters) -> Float:
     within = full_matrices(spread_of(outer, p.blocks), p.blocks)
     by_spread = spread_of(inverses @ within @ inverses.swapaxes(-1, -2), p.blocks)
     by_spread[:, :d] = 0.5 * (by_spread[:, :d] - counts[:, None])
-    for law, table in zip(p.blocks.laws, _law_scores(p), strict=True):
+    for law, table in zip(p.blocks.laws, law_scores(p), strict=True):
         own = np.array(law.features)
         places = [*own, *(d + own), -1]
         values = (table @ statistics[:, places, None])[..., 0]

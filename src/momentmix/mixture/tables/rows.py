@@ -92,7 +92,8 @@ class TableDensity:
 
     def _left_out(self, encoded: Encoded) -> NDArray[np.bool_] | None:
         """Cells whose values are left out (n, n_columns); None where there are none."""
-        columns = [j for j in np.flatnonzero(self._joined) if self.schema.columns[j].has_missing]
+        joined = np.flatnonzero(self._joined).tolist()
+        columns = [j for j in joined if self.schema.columns[j].has_missing]
         if not columns:
             return encoded.left_out
         left_out = np.zeros((len(encoded.features), self.schema.n_columns), dtype=bool)
