@@ -1,7 +1,9 @@
 """The answer where joined columns have missing cells: EM over the rows by pattern.
 
-candidates without missing values in their model, of columns apart and joined → EM by pattern on a
-sample → the best → passes over all rows → standard errors → certificate
+candidates of columns apart, of complete rows, and of rows filled by draws of one component → EM by
+pattern on a sample → the best → passes over all rows → standard errors → certificate
+
+The draws serve to find starts, and nothing else: EM leaves them behind.
 
 The moments of features that are 0 where a cell is missing say nothing simple of joined columns, so
 that no test of them belongs to the answer: the certificate says that it is untested.
@@ -23,10 +25,12 @@ from momentmix.fitting.em.passes import Refined, climb
 from momentmix.fitting.em.patterns import (
     Layout,
     PatternRows,
+    drawn_values,
     pattern_information,
     pattern_pass,
     run_patterns,
     shares_seen,
+    single_component,
     structure_of,
 )
 from momentmix.fitting.em.pooling import merges_by_bound
@@ -41,13 +45,14 @@ from momentmix.fitting.inference.over_identification import UNTESTABLE
 from momentmix.fitting.inference.precision import predicted_loss
 from momentmix.fitting.inference.standard_errors import Uncertainty, uncertainty_after_em
 from momentmix.fitting.inference.support import Support
-from momentmix.mixture.gaussian import values_of
+from momentmix.mixture.gaussian import features_of, values_of
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure, VariancePrior
 from momentmix.rows.protocol import Rows
 
 _STEPS = 30  # of EM on a sample for each of them
 _MOST_SAMPLED = 20000  # rows of these steps
+_ROWS_PER_PARAMETER = 5  # complete rows, for starts of them alone
 _MERGES = 4  # pairs whose merge costs least by a bound
 _LEAST_GAIN = 1e-5  # nats a row of a step on the sample
 
@@ -80,6 +85,26 @@ def check_pairs(moments: StandardMoments, layout: Layout, values: Float) -> None
                 f"the same row ({together.min():.0f} of {len(values)} rows), so that their "
                 "covariance cannot be known. Take one of them out of the block."
             )
+
+
+def start_samples(
+    sample: Sample, layout: Layout, n_components: int, context: FitContext
+) -> list[Sample]:
+    """Rows of the sample without gaps, where a search can begin.
+
+    Those that are complete, where they are many, and all with draws of a single component for
+    missing values. Components stay apart in the first and keep their shares in the second.
+    """
+    values = values_of(sample.all_features, sample.blocks).T[:_MOST_SAMPLED]
+    rows = layout.rows(values)
+    single = single_component(rows, context.variance_floor)
+    tables = [drawn_values(rows, values, single, context.rng)]
+    gaps = np.hstack([layout.gaps(values, features) for features in layout.wide])
+    complete = values[~gaps.any(axis=1)]
+    if len(complete) >= _ROWS_PER_PARAMETER * n_components * layout.blocks.n_parameters:
+        tables.append(complete)
+    found = (features_of(table, layout.blocks) for table in tables)
+    return [Sample(features, features, True, layout.blocks) for features in found]
 
 
 def fit_patterns(

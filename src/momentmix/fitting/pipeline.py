@@ -60,7 +60,7 @@ from momentmix.fitting.inference.standard_errors import (
 )
 from momentmix.fitting.inference.support import Support
 from momentmix.fitting.inputs import summarized
-from momentmix.fitting.joined_missing import fit_patterns
+from momentmix.fitting.joined_missing import fit_patterns, start_samples
 from momentmix.fitting.joining import (
     blocks_of_correlations,
     choose_blocks,
@@ -510,16 +510,16 @@ def answer_by_patterns(
 ) -> StandardFit:
     """The answer where joined columns have missing cells.
 
-    Starts come from the columns apart, and from joined features that are 0 where a cell is missing.
+    Starts come from the columns apart, and from searches in the samples of `start_samples`.
     """
     candidates = find_candidates(sample, moments, n_components, context)[:MOST_STARTS]
     if n_components > 1:
         floor = moments.structure(context.variance_floor, layout.blocks)
         with context.clock.stage("candidates"):
-            candidates += ranked_candidates(
-                sample.of_blocks(layout.blocks), None, n_components, floor, context.rng,
-                context.n_threads,
-            )[:MOST_STARTS]  # fmt: skip
+            for other in start_samples(sample, layout, n_components, context):
+                candidates += ranked_candidates(
+                    other, None, n_components, floor, context.rng, context.n_threads
+                )[:MOST_STARTS]
     found = fit_patterns(rows, sample, moments, layout, candidates, context)
     done = found.done
     provenance = Provenance(

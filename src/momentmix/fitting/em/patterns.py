@@ -264,13 +264,31 @@ def run_patterns(
 
 def structure_of(rows: PatternRows, floor: float) -> Structure:
     """The units of the covariances of blocks: those of a single component of all rows."""
+    return Structure.of_total(floor, rows.layout.blocks, single_component(rows, floor).matrices[0])
+
+
+def single_component(rows: PatternRows, floor: float) -> Parameters:
+    """One component of all rows."""
     blocks = rows.layout.blocks
     identity = np.eye(blocks.n_features)
     prior = VariancePrior.of_rows(rows.n_rows, 1, Structure.of_total(floor, blocks, identity))
     d = blocks.n_features
     start = Parameters(np.ones(1), np.zeros((1, d)), np.ones((1, d)), None, blocks).completed()
-    total, _ = run_patterns(rows, start, prior, _MOST_STEPS, 1e-6)
-    return Structure.of_total(floor, blocks, total.matrices[0])
+    return run_patterns(rows, start, prior, _MOST_STEPS, 1e-6)[0]
+
+
+def drawn_values(
+    rows: PatternRows, values: Float, p: Parameters, rng: np.random.Generator
+) -> Float:
+    """The rows (n, d) with draws of one component for missing values given those seen."""
+    filled = values.copy()
+    for group in rows.groups:
+        law = conditional(p, group.known, group.unknown)
+        known = values[np.ix_(group.rows, group.known)]
+        noise = rng.standard_normal((group.rows.size, group.unknown.size))
+        own = law.constants[0] + known @ law.slopes[0].T
+        filled[np.ix_(group.rows, group.unknown)] = own + noise @ np.linalg.cholesky(law.rest[0]).T
+    return filled
 
 
 # -- scores -------------------------------------------------------------------------------------
