@@ -72,8 +72,9 @@ class PatternFit:
     winner: str
 
 
-def check_pairs(moments: StandardMoments, layout: Layout, values: Float) -> None:
+def check_pairs(sample: Sample, moments: StandardMoments, layout: Layout) -> None:
     """Raise where two columns of a block are hardly ever seen in the same row."""
+    values = values_of(sample.all_features, sample.blocks).T
     for features in layout.wide:
         is_seen = (~layout.gaps(values, features)).astype(np.float64)
         together = is_seen.T @ is_seen
@@ -117,7 +118,6 @@ def fit_patterns(
 ) -> PatternFit:
     """EM by pattern from the best of the candidates, standard errors and certificate."""
     values = values_of(sample.all_features, sample.blocks).T
-    check_pairs(moments, layout, values)
     with context.clock.stage("starts by pattern"):
         few = layout.rows(values[:_MOST_SAMPLED])
         structure = structure_of(few, context.variance_floor)

@@ -60,7 +60,7 @@ from momentmix.fitting.inference.standard_errors import (
 )
 from momentmix.fitting.inference.support import Support
 from momentmix.fitting.inputs import summarized
-from momentmix.fitting.joined_missing import fit_patterns, start_samples
+from momentmix.fitting.joined_missing import check_pairs, fit_patterns, start_samples
 from momentmix.fitting.joining import (
     blocks_of_correlations,
     choose_blocks,
@@ -512,6 +512,7 @@ def answer_by_patterns(
 
     Starts come from the columns apart, and from searches in the samples of `start_samples`.
     """
+    check_pairs(sample, moments, layout)
     candidates = find_candidates(sample, moments, n_components, context)[:MOST_STARTS]
     if n_components > 1:
         floor = moments.structure(context.variance_floor, layout.blocks)
