@@ -1,11 +1,12 @@
 """Pictures of mixtures, as Display objects like those of scikit-learn (matplotlib, extra ``plot``).
 
-``from_estimator`` of each display takes a fitted `MomentGaussianMixture`, a `FitResult` or a
-`Mixture`, and returns an object with the attributes ``ax_`` or ``axes_``, and ``figure_``.
+``from_estimator`` of each display takes a fitted estimator, a `FitResult` or a `Mixture`, and
+returns an object with the attributes ``ax_`` or ``axes_``, and ``figure_``.
 Components differ in color, line style and number; the colors suit color-blind readers.
 """
 
 from momentmix.displays.choice import ChoiceDisplay
+from momentmix.displays.levels import LevelsDisplay
 from momentmix.displays.means import MeansDisplay
 from momentmix.displays.pairs import PairsDisplay
 from momentmix.displays.residuals import MomentResidualsDisplay
@@ -15,6 +16,7 @@ from momentmix.displays.weights import WeightsDisplay
 
 __all__ = [
     "ChoiceDisplay",
+    "LevelsDisplay",
     "MeansDisplay",
     "MomentResidualsDisplay",
     "PairsDisplay",

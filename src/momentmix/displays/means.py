@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from momentmix._typing import Float
+from momentmix.displays.columns import numeric_columns, overall_spread
+from momentmix.displays.levels import LevelsDisplay
+from momentmix.displays.probabilities import Probabilities, all_probabilities
 from momentmix.displays.style import (
     FEW_COMPONENTS,
     component_styles,
@@ -20,7 +24,7 @@ from momentmix.displays.style import (
     new_axes,
 )
 from momentmix.errors import InputError
-from momentmix.mixture.gaussian import center_and_scale
+from momentmix.fitting.inference.standard_errors import Intervals
 from momentmix.mixture.mixture import Mixture
 
 
@@ -30,14 +34,38 @@ class MeansDisplay:
 
     Parallel coordinates with 95 % intervals for up to eight components, a heat map for more. In the
     heat map, means whose interval contains the overall mean are crossed out.
+
+    Of a table with families, the means are those of numbers and counts where they are seen; below
+    them is a heat map of the probabilities of levels, and of cells being seen.
+
+    Attributes
+    ----------
+    mixture : Mixture or None
+        With the numeric columns of the model alone.
+    names : list of str
+        Names of these.
+    low, high : arrays of shape (n_components, n_features) or None
+        Ends of the 95 % intervals of the means.
+    groups : sequence of Probabilities
+        Probabilities of levels and of cells being seen.
+    weights : array of shape (n_components,)
+    ax_, axes_, figure_
+        Axes and figure of matplotlib; ``ax_`` are those of the means, where there are any.
     """
 
-    mixture: Mixture
+    mixture: Mixture | None
     names: list[str]
     low: Float | None = None
     high: Float | None = None
+    groups: Sequence[Probabilities] = ()
+    weights: Float = field(default_factory=lambda: np.empty(0))
     ax_: Any = field(default=None, repr=False)
+    axes_: Any = field(default=None, repr=False)
     figure_: Any = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.mixture is not None:
+            self.weights = self.mixture.weights
 
     @classmethod
     def from_estimator(cls, model: Any, *, kind: str = "auto", ax: Any = None) -> MeansDisplay:
@@ -45,42 +73,90 @@ class MeansDisplay:
 
         Parameters
         ----------
-        model : MomentGaussianMixture, FitResult or Mixture
+        model : estimator, FitResult or Mixture
         kind : {"auto", "lines", "heat map"}
         ax : matplotlib axes, optional
+            For the means; the probabilities of a table are then left out.
         """
         need_matplotlib()
         if kind not in ("auto", "lines", "heat map"):
             raise InputError(f'kind must be "auto", "lines" or "heat map"; got {kind!r}.')
-        mixture = drawable(mixture_of(model))
-        intervals = intervals_of(model)
-        low, high = (None, None) if intervals is None else intervals.means
-        return cls(mixture, names_of(mixture), low, high).plot(kind, ax)
+        return cls.of_mixture(mixture_of(model), intervals_of(model)).plot(kind, ax)
+
+    @classmethod
+    def of_mixture(cls, mixture: Mixture, ends: Intervals | None = None) -> MeansDisplay:
+        """The display of a mixture, not yet drawn."""
+        numbers = numeric_columns(drawable(mixture))
+        names = [names_of(mixture)[j] for j in numbers]
+        part = mixture if mixture.schema is None else None
+        if mixture.schema is not None and numbers:
+            part = mixture.select(numbers)
+        low, high = (None, None) if ends is None else (end[:, numbers] for end in ends.means)
+        groups = all_probabilities(mixture, ends)
+        return cls(part, names, low, high, groups, mixture.weights)
 
     def plot(self, kind: str = "lines", ax: Any = None) -> MeansDisplay:
         """Draw; `kind` as for `from_estimator`."""
-        m = self.mixture
+        if self.mixture is None and ax is not None:
+            raise InputError(
+                "the mixture has no columns of numbers or counts, so that there are no means to "
+                "draw. Use LevelsDisplay."
+            )
+        if self.mixture is None:
+            self._levels(None)
+            return self
         if kind == "auto":
-            kind = "lines" if m.n_components <= FEW_COMPONENTS else "heat map"
-        width = max(5.0, 0.55 * m.n_features + 2)
-        height = 4.5 if kind == "lines" else max(3.0, 0.32 * m.n_components + 1.5)
-        self.ax_ = ax = new_axes(ax, (width, height))
-        self.figure_ = ax.figure
-        center, spread = center_and_scale(m)
+            kind = "lines" if len(self.weights) <= FEW_COMPONENTS else "heat map"
+        if self.groups and ax is None:
+            top, bottom = self._two_panels(kind)
+            self._means(top, kind)
+            self._levels(bottom)
+            self.axes_ = [top, bottom]
+        else:
+            self._means(new_axes(ax, self._size(kind)), kind)
+            self.axes_ = [self.ax_]
+        return self
+
+    def _size(self, kind: str) -> tuple[float, float]:
+        """Width and height of the picture of the means."""
+        width = max(5.0, 0.55 * len(self.names) + 2)
+        return width, 4.5 if kind == "lines" else max(3.0, 0.32 * len(self.weights) + 1.5)
+
+    def _two_panels(self, kind: str) -> Any:
+        from matplotlib import pyplot
+
+        (width, height), (other, below) = self._size(kind), self._levels_display().size
+        size = max(width, other), height + below
+        ratios = {"height_ratios": [height, below]}
+        return pyplot.subplots(2, 1, figsize=size, layout="constrained", gridspec_kw=ratios)[1]
+
+    def _levels_display(self) -> LevelsDisplay:
+        return LevelsDisplay(self.weights, list(self.groups))
+
+    def _levels(self, ax: Any) -> None:
+        """Draw the probabilities."""
+        display = self._levels_display().plot("heat map", ax)
+        if ax is None:
+            self.ax_, self.axes_, self.figure_ = display.ax_, [display.ax_], display.figure_
+
+    def _means(self, ax: Any, kind: str) -> None:
+        m = self.mixture
+        assert m is not None
+        self.ax_, self.figure_ = ax, ax.figure
+        center, spread = overall_spread(m)
         means = (m.means - center) / spread
         ends = None
         if self.low is not None and self.high is not None:
             ends = (self.low - center) / spread, (self.high - center) / spread
         (self._lines if kind == "lines" else self._heat_map)(ax, means, ends)
         ax.set_xticks(range(m.n_features), self.names, rotation=45, ha="right")
-        return self
 
     def _lines(self, ax: Any, means: Float, ends: Any) -> None:
         r, d = means.shape
         for k, (color, dash) in enumerate(component_styles(r)):
             x = np.arange(d) + 0.3 * ((k + 0.5) / r - 0.5)  # side by side, so that bars are visible
             bars = error_bars(means[k], None if ends is None else (ends[0][k], ends[1][k]))
-            label = f"{k} ({self.mixture.weights[k]:.1%})"
+            label = f"{k} ({self.weights[k]:.1%})"
             ax.errorbar(
                 x, means[k], bars, color=color, linestyle=dash, marker="o", markersize=4,
                 capsize=2, label=label,
@@ -91,7 +167,7 @@ class MeansDisplay:
 
     def _heat_map(self, ax: Any, means: Float, ends: Any) -> None:
         r = len(means)
-        largest = float(np.abs(means).max()) or 1.0
+        largest = float(np.nanmax(np.abs(means))) or 1.0
         image = ax.imshow(means, cmap="PuOr_r", vmin=-largest, vmax=largest, aspect="auto")
         if ends is not None:
             contains_zero = (ends[0] < 0) & (ends[1] > 0)
@@ -99,7 +175,7 @@ class MeansDisplay:
                 ax.plot([j - 0.4, j + 0.4], [k + 0.4, k - 0.4], color="0.4", linewidth=0.8)
             note = "(crossed out: 95 % interval contains the overall mean)"
             ax.set_title(note, fontsize="small")
-        labels = [f"{k}  {w:.1%}" for k, w in enumerate(self.mixture.weights)]
+        labels = [f"{k}  {w:.1%}" for k, w in enumerate(self.weights)]
         ax.set_yticks(range(r), labels)
         ax.set_ylabel("component and weight")
         ax.figure.colorbar(image, ax=ax, label="mean, in overall deviations")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float
+from momentmix.displays.columns import numeric_columns, overall_spread
 from momentmix.displays.style import (
     FEW_COMPONENTS,
     component_styles,
@@ -18,10 +19,14 @@ from momentmix.displays.style import (
     names_of,
     need_matplotlib,
 )
-from momentmix.mixture.gaussian import center_and_scale
-from momentmix.mixture.mixture import DiagonalMixture, Mixture
+from momentmix.errors import InputError
+from momentmix.mixture.density import most_probable
+from momentmix.mixture.mixture import Mixture
+from momentmix.mixture.tables.family_blocks import PoissonBlock
 from momentmix.rows.names import feature_number
 from momentmix.rows.validation import rows_for
+from momentmix.schema.cells import CellTable, read_cells
+from momentmix.schema.encoding import encode_cells
 
 # Panels shrink with the number of features, and ellipses cover one another with many components.
 _MOST_FEATURES, _MOST_FEATURES_CROWDED = 6, 4
@@ -56,12 +61,13 @@ class PairsDisplay:
 
         Parameters
         ----------
-        model : MomentGaussianMixture, FitResult or Mixture
+        model : estimator, FitResult or Mixture
         rows : array or data frame of shape (n_rows, n_features), optional
-            Shown as points in the color of their component, at most 5,000.
+            Shown as points in the color of their component, at most 5,000. Rows with a missing
+            cell are left out of the panels of its column.
         features : sequence of int or str, optional
-            Features to show; by default the six that separate the components best, or four if
-            there are more than eight components.
+            Features to show, numbers or counts; by default the six that separate the components
+            best, or four if there are more than eight components.
         """
         need_matplotlib()
         mixture = drawable(mixture_of(model))
@@ -71,12 +77,10 @@ class PairsDisplay:
             chosen = _separating(mixture, _MOST_FEATURES if few else _MOST_FEATURES_CROWDED)
         else:
             chosen = [int(feature_number(f, mixture.feature_names or names)) for f in features]
+        _check_numeric(mixture, names, chosen)
         points = labels = None
         if rows is not None:
-            table = rows_for(rows, mixture.feature_names).astype(np.float64, copy=False)
-            table = table[:: max(1, -(-len(table) // MOST_POINTS))]
-            labels = mixture.predict(table)
-            points = table[:, chosen]
+            points, labels = _points(mixture, rows, chosen)
         display = cls(mixture.marginal(chosen), [names[j] for j in chosen], points)
         return display.plot(labels)
 
@@ -125,6 +129,8 @@ class PairsDisplay:
         deviations, pair = np.sqrt(m.variances), m.select([x, y]).covariances
         for k, (color, dash) in enumerate(styles):
             center = m.means[k, [x, y]]
+            if np.isnan(center).any():  # it never sees one of the columns
+                continue
             width, height, angle = _ellipse(*pair[k].flat[[0, 3, 1]])
             for times, thickness in ((1, 1.6), (2, 0.8)):
                 ax.add_patch(
@@ -136,28 +142,83 @@ class PairsDisplay:
                 )  # fmt: skip
             _number(ax, center, k, color)
         for axis, j in (("x", x), ("y", y)):
-            low = (m.means[:, j] - 2.2 * deviations[:, j]).min()
-            high = (m.means[:, j] + 2.2 * deviations[:, j]).max()
+            low = np.nanmin(m.means[:, j] - 2.2 * deviations[:, j])
+            high = np.nanmax(m.means[:, j] + 2.2 * deviations[:, j])
             if high - low <= 1e-12 * abs(high):  # a constant feature
                 pad = max(0.5, 1e-6 * abs(high))
                 low, high = low - pad, high + pad
             getattr(ax, f"set_{axis}lim")(low, high)
 
     def _density(self, ax: Any) -> None:
-        m = self.mixture
-        deviations = np.sqrt(m.variances[:, 0])
-        grid = np.linspace(
-            (m.means[:, 0] - 4 * deviations).min(), (m.means[:, 0] + 4 * deviations).max(), 500
-        )
+        block = self.mixture.blocks[0]
+        seen = np.ones(self.mixture.n_components) if block.seen is None else block.seen
+        shares = self.mixture.weights * seen
+        shares = shares / shares.sum()
+        counts = isinstance(block, PoissonBlock)
+        grid, heights = (_count_law if counts else _normal_law)(self.mixture)
+        heights = shares[:, None] * heights
         if self.rows is not None:
-            ax.hist(self.rows[:, 0], bins=60, density=True, color="0.85")
-        ax.plot(grid, np.exp(m.log_prob(grid[:, None])), color="black", label="mixture")
-        for k, (color, dash) in enumerate(component_styles(m.n_components)):
-            alone = DiagonalMixture(np.ones(1), m.means[[k]], m.variances[[k]])
-            height = m.weights[k] * np.exp(alone.log_prob(grid[:, None]))
-            ax.plot(grid, height, dash, color=color, label=str(k))
-        ax.set(xlabel=self.names[0], ylabel="density")
+            values = self.rows[~np.isnan(self.rows[:, 0]), 0]
+            bins: Any = np.append(grid - 0.5, grid[-1] + 0.5) if counts else 60
+            ax.hist(values, bins=bins, density=True, color="0.85")
+        marker = "." if counts else ""
+        ax.plot(grid, np.nansum(heights, axis=0), marker=marker, color="black", label="mixture")
+        for k, (color, dash) in enumerate(component_styles(self.mixture.n_components)):
+            ax.plot(grid, heights[k], dash, marker=marker, color=color, label=str(k))
+        ax.set(xlabel=self.names[0], ylabel="probability" if counts else "density")
         ax.legend(fontsize="small")
+
+
+def _normal_law(mixture: Mixture) -> tuple[Float, Float]:
+    """A grid, and the density of each component of one Gaussian column there."""
+    mean, deviation = mixture.means[:, :1], np.sqrt(mixture.variances[:, :1])
+    grid = np.linspace(np.nanmin(mean - 4 * deviation), np.nanmax(mean + 4 * deviation), 500)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        heights = np.exp(-0.5 * ((grid - mean) / deviation) ** 2) / deviation
+    return grid, heights / np.sqrt(2 * np.pi)
+
+
+def _count_law(mixture: Mixture) -> tuple[Float, Float]:
+    """A grid of counts, and the probability in each component of a column of counts."""
+    from scipy.special import gammaln, xlogy
+
+    rates = mixture.means[:, :1]
+    ends = np.nanmin(rates - 4 * np.sqrt(rates)), np.nanmax(rates + 5 * np.sqrt(rates)) + 2
+    first, last = max(0.0, np.floor(ends[0])), np.ceil(ends[1])
+    grid = np.arange(first, last + 1, max(1.0, np.floor((last - first) / 500)))
+    return grid, np.exp(xlogy(grid, rates) - rates - gammaln(grid + 1))
+
+
+def _check_numeric(mixture: Mixture, names: list[str], chosen: list[int]) -> None:
+    """Raise where a column has no mean and no spread to draw."""
+    if not chosen:
+        raise InputError(
+            "the mixture has no columns of numbers or counts, so that there are no pairs to draw. "
+            "Use LevelsDisplay."
+        )
+    others = [j for j in chosen if j not in numeric_columns(mixture)]
+    if others:
+        raise InputError(
+            f"pairs are drawn of numbers and counts; {names[others[0]]} is "
+            f"{mixture.columns[others[0]].family}. Use LevelsDisplay for it."
+        )
+
+
+def _points(
+    mixture: Mixture, rows: Any, chosen: list[int]
+) -> tuple[Float, NDArray[np.int64] | None]:
+    """Some of the rows in the columns chosen, and the components of all of these."""
+    if mixture.schema is None:
+        table = rows_for(rows, mixture.feature_names).astype(np.float64, copy=False)
+        table = table[:: max(1, -(-len(table) // MOST_POINTS))]
+        return table[:, chosen], mixture.predict(table)
+    cells = read_cells(rows, mixture.feature_names, mixture.n_columns, "the mixture")
+    step = max(1, -(-cells.n_rows // MOST_POINTS))
+    parts = [replace(column, values=column.values[::step]) for column in cells.columns]
+    encoded = encode_cells(mixture.columns, CellTable(parts, cells.names))
+    labels = mixture.table_density().map_encoded(encoded, most_probable)
+    numbers = [np.asarray(parts[j].values, dtype=np.float64) for j in chosen]
+    return np.stack(numbers, axis=1), labels
 
 
 def _ellipse(first: float, second: float, covariance: float) -> tuple[float, float, float]:
@@ -184,11 +245,13 @@ def _number(ax: Any, center: Any, k: int, color: str) -> None:
 
 
 def _separating(mixture: Mixture, most: int) -> list[int]:
-    """Features whose means differ most, relative to the spread within components."""
-    if mixture.n_features <= most:
-        return list(range(mixture.n_features))
-    center, scale = center_and_scale(mixture)
-    between = mixture.weights @ ((mixture.means - center) / scale) ** 2
-    within = mixture.weights @ (np.sqrt(mixture.variances) / scale) ** 2
-    ratio = between / np.maximum(within, np.finfo(float).tiny)
-    return sorted(np.argsort(-ratio, kind="stable")[:most].tolist())
+    """Numeric columns whose means differ most, relative to the spread within components."""
+    numbers = numeric_columns(mixture)
+    if len(numbers) <= most:
+        return numbers
+    center, scale = overall_spread(mixture)
+    offsets = np.nan_to_num((mixture.means - center) / scale)
+    between = mixture.weights @ offsets**2
+    within = mixture.weights @ (np.sqrt(np.nan_to_num(mixture.variances)) / scale) ** 2
+    ratio = (between / np.maximum(within, np.finfo(float).tiny))[numbers]
+    return sorted(numbers[i] for i in np.argsort(-ratio, kind="stable")[:most])

@@ -6,17 +6,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from momentmix._typing import Float
+from momentmix._typing import Float, Int
 from momentmix.displays.style import (
     COLORS,
     LARGEST_DRAWN,
+    column_names_of,
     drawable,
     in_order_of,
     mixture_of,
     need_matplotlib,
 )
 from momentmix.errors import InputError, InputTypeError
+from momentmix.fitting.result import FitResult
 from momentmix.index_sets import index_sets, sets_without
 from momentmix.mixture.gaussian import product_moments
 from momentmix.mixture.mixture import Mixture
@@ -47,23 +50,18 @@ class MomentResidualsDisplay:
 
         Parameters
         ----------
-        model : MomentGaussianMixture, FitResult or Mixture
+        model : estimator, FitResult or Mixture
         summary : MomentSummary, optional
-            By default the estimator's ``summary_``.
+            By default the estimator's ``summary_``, or that of the rows of a result.
         """
         need_matplotlib()
         mixture = drawable(mixture_of(model))
-        summary = getattr(model, "summary_", None) if summary is None else summary
+        if summary is None:
+            name = "summary" if isinstance(model, FitResult) else "summary_"
+            summary = getattr(model, name, None)
         if not isinstance(summary, MomentSummary):
             raise InputTypeError("residuals of moments need a MomentSummary; pass summary=.")
-        if summary.n_features != mixture.n_features:
-            raise InputError(
-                f"the mixture has {mixture.n_features} features, the summary "
-                f"{summary.n_features}. Use the summary that it was fitted to."
-            )
-        summary = in_order_of(mixture, summary.copy())  # other threads may add rows meanwhile
-        if mixture.feature_names is not None and summary.feature_names is not None:
-            match_names(mixture.feature_names, summary.feature_names, "the mixture")
+        summary = matching_summary(mixture, summary.copy())  # other threads may add rows meanwhile
         with np.errstate(over="ignore", invalid="ignore"):
             return cls(*_moments_of_both(mixture, summary)).plot()
 
@@ -98,6 +96,28 @@ class MomentResidualsDisplay:
         return self
 
 
+def matching_summary(mixture: Mixture, summary: MomentSummary) -> MomentSummary:
+    """The summary with its columns in the mixture's order; raise where it has other ones."""
+    schema = mixture.schema
+    n_features = mixture.n_features if schema is None else schema.n_features
+    if summary.n_features != n_features:
+        raise InputError(
+            f"the mixture has {n_features} features, the summary "
+            f"{summary.n_features}. Use the summary that it was fitted to."
+        )
+    summary = in_order_of(mixture, summary)
+    names = column_names_of(summary)
+    if mixture.feature_names is not None and names is not None:
+        match_names(mixture.feature_names, names, "the mixture")
+    # Families may have been given to the fit of a summary of numbers.
+    if summary.schema != schema and (summary.schema is not None or schema is None):
+        raise InputError(
+            "the columns of the summary have other families or levels than the mixture, or other "
+            "missing cells. Use the summary that it was fitted to."
+        )
+    return summary
+
+
 def _moments_of_both(
     mixture: Mixture, summary: MomentSummary
 ) -> tuple[dict[str, Float], dict[str, Float]]:
@@ -105,16 +125,22 @@ def _moments_of_both(
     shift = summary.mean
     scale = np.where(summary.deviation > 0, summary.deviation, 1.0)
     scaled, d = mixture.parameters.standardized(shift, scale), summary.n_features
+    column_of = None if mixture.schema is None else np.array(mixture.schema.column_of)
     observed, fitted = {}, {}
+
+    def compare(name: str, values: Float, sets: Int) -> None:
+        kept = _of_different_columns(sets, column_of)
+        if kept.any():
+            observed[name] = values[kept]
+            fitted[name] = product_moments(scaled, sets[kept])
+
     for order in range(1, summary.order + 1):
-        name = f"order {order}"
-        observed[name] = summary.tensor(order, shift, scale).values
-        fitted[name] = product_moments(scaled, index_sets(d, order))
+        moments = summary.tensor(order, shift, scale).values
+        compare(f"order {order}", moments, index_sets(d, order))
     for order in range(min(summary.squared_order, d - 1) + 1):
-        name = f"order {order + 2}, squared"
-        observed[name] = np.concatenate([summary.squared(j, order, shift, scale) for j in range(d)])
+        moments = np.concatenate([summary.squared(j, order, shift, scale) for j in range(d)])
         sets = [np.insert(sets_without(d, order, j), 0, [[j], [j]], axis=1) for j in range(d)]
-        fitted[name] = product_moments(scaled, np.concatenate(sets))
+        compare(f"order {order + 2}, squared", moments, np.concatenate(sets))
     largest = np.abs(np.concatenate([*fitted.values()])).max()
     if not largest <= LARGEST_DRAWN:
         raise InputError(
@@ -123,3 +149,16 @@ def _moments_of_both(
             "fitted to."
         )
     return observed, fitted
+
+
+def _of_different_columns(sets: Int, column_of: Int | None) -> NDArray[np.bool_]:
+    """Which sets have no two different features of one column of a table.
+
+    Products of levels, and of a value with ``seen``, are known without a mixture.
+    """
+    if column_of is None:
+        return np.ones(len(sets), dtype=bool)
+    columns = column_of[sets]
+    same = columns[:, :, None] == columns[:, None, :]
+    different = sets[:, :, None] != sets[:, None, :]
+    return np.asarray(~(same & different).any(axis=(1, 2)))

@@ -69,15 +69,20 @@ def mixture_of(model: Any) -> Mixture:
     mixture = model.mixture if isinstance(model, FitResult) else getattr(model, "mixture_", None)
     if not isinstance(mixture, Mixture):
         raise InputTypeError(
-            "a display needs a fitted MomentGaussianMixture, a FitResult or a Mixture; "
+            "a display needs a fitted estimator, a FitResult or a Mixture; "
             f"got {type(model).__name__}."
         )
     return mixture
 
 
+def column_names_of(summary: MomentSummary) -> tuple[str, ...] | None:
+    """Names of the columns that a summary was made of."""
+    return summary.feature_names if summary.schema is None else summary.schema.column_names
+
+
 def in_order_of(mixture: Mixture, summary: MomentSummary) -> MomentSummary:
     """The summary with its features in the mixture's order, where both have the same names."""
-    names, others = mixture.feature_names, summary.feature_names
+    names, others = mixture.feature_names, column_names_of(summary)
     if names is None or others is None or names == others or sorted(names) != sorted(others):
         return summary
     return summary.select(names)
@@ -85,8 +90,8 @@ def in_order_of(mixture: Mixture, summary: MomentSummary) -> MomentSummary:
 
 def drawable(mixture: Mixture) -> Mixture:
     """The same mixture; raise if its numbers are too large for the axes of a picture."""
-    extent = np.abs(mixture.means) + np.sqrt(mixture.variances)
-    if extent.max() > LARGEST_DRAWN:
+    extent = np.abs(mixture.means) + np.sqrt(mixture.variances)  # NaN: there is nothing to draw
+    if (extent > LARGEST_DRAWN).any():
         i, j = np.argwhere(extent > LARGEST_DRAWN)[0]
         raise InputError(
             f"component {i} reaches {extent[i, j]:.3g} in feature {j}; pictures show numbers up to "
@@ -105,19 +110,21 @@ def intervals_of(model: Any) -> Any:
 
 
 def full_names_of(mixture: Mixture) -> list[str]:
-    """Names of the features; their numbers if they have none."""
-    return list(mixture.feature_names or (f"feature {j}" for j in range(mixture.n_features)))
+    """Names of the features, or columns of a table; their numbers if they have none."""
+    noun = "feature" if mixture.schema is None else "column"
+    return list(mixture.feature_names or (f"{noun} {j}" for j in range(mixture.n_features)))
 
 
 def names_of(mixture: Mixture) -> list[str]:
     """Names of the features, shortened, with characters escaped that matplotlib would interpret."""
-    return [_short(name) for name in full_names_of(mixture)]
+    return [short_name(name) for name in full_names_of(mixture)]
 
 
 def joined_columns(mixture: Mixture) -> list[str]:
     """Names of the columns of each block of several, in one text each."""
     names = full_names_of(mixture)
-    return [", ".join(names[j] for j in block) for block in mixture.parameters.blocks.joined]
+    joined = [block.columns for block in mixture.blocks if len(block.columns) > 1]
+    return [", ".join(names[j] for j in columns) for columns in joined]
 
 
 def strongest_pairs(mixture: Mixture, most: int) -> NDArray[np.int64]:
@@ -126,7 +133,8 @@ def strongest_pairs(mixture: Mixture, most: int) -> NDArray[np.int64]:
     return np.argsort(-largest, kind="stable")[:most]
 
 
-def _short(name: str, most: int = 16) -> str:
+def short_name(name: str, most: int = 16) -> str:
+    """A name for the axes of a picture, of at most so many letters."""
     text = printable(name).replace("$", r"\$")
     return text if len(text) <= most else text[: most - 1] + "…"
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from momentmix.errors import InputError, printable
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.column_errors import column_errors, column_intervals
+from momentmix.fitting.inference.finding import plural
 from momentmix.fitting.inference.standard_errors import Intervals, StandardErrors, Uncertainty
 from momentmix.fitting.outcome import Diagnostics, FitFacts, PartOf, Provenance
 from momentmix.fitting.record import FitRecord, save_fit
@@ -17,6 +18,13 @@ from momentmix.schema.schema import Schema
 from momentmix.summary.summary import MomentSummary
 
 MOST_TRIALS_PRINTED = 8  # numbers of components; all of them are in `tried`
+MOST_COLUMNS_PRINTED = 8  # of one family
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - MOST_COLUMNS_PRINTED
+    shown = ", ".join(names[:MOST_COLUMNS_PRINTED])
+    return shown + (f" and {more} more" if more > 0 else "")
 
 
 @dataclass(frozen=True)
@@ -135,11 +143,9 @@ class FitResult(FitFacts):
         return sum(seconds for _, seconds in self.stages)
 
     def __str__(self) -> str:
-        r, d = self.mixture.means.shape
-        is_diagonal = self.mixture.parameters.blocks.is_diagonal
         lines = [
-            f"Mixture of {r} {'diagonal ' if is_diagonal else ''}Gaussian{'s' if r > 1 else ''}, "
-            f"{d} feature{'s' if d > 1 else ''}, {self.n_rows} rows",
+            f"{self._kind()}, {self.n_rows} rows",
+            *self._families(),
             f"  method               {self.method}, moments up to order {self.order}",
             f"  refinement           {self._refinement()}",
             f"  answer from          {self.winner}",
@@ -152,6 +158,21 @@ class FitResult(FitFacts):
         lines += [f"  note                 {note}" for note in self.notes]
         lines += self._trials()
         return "\n".join([*map(printable, lines), str(self.certificate)])
+
+    def _kind(self) -> str:
+        """Number of components and of columns, in words."""
+        r, d = self.mixture.means.shape
+        if self.schema is not None:
+            return f"Mixture of {r} component{plural(r)}, {d} column{plural(d)}"
+        is_diagonal = self.mixture.parameters.blocks.is_diagonal
+        kind = "diagonal Gaussian" if is_diagonal else "Gaussian"
+        return f"Mixture of {r} {kind}{plural(r)}, {d} feature{plural(d)}"
+
+    def _families(self) -> list[str]:
+        """Lines with the columns of each family, and those with missing cells."""
+        if self.schema is None:
+            return []
+        return [f"  {label:<20} {_listed(names)}" for label, names in self.schema.by_family()]
 
     def _trials(self) -> list[str]:
         """A short table of what "auto" tried: the numbers next to the chosen one."""

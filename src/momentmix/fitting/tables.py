@@ -22,6 +22,7 @@ from momentmix.rows.protocol import ArrayRows, Rows
 from momentmix.rows.validation import LARGEST_TO_FIT, check_values
 from momentmix.schema.building import Families, Missing, encode_table
 from momentmix.schema.column import BERNOULLI, FAMILIES, GAUSSIAN, POISSON, Column, unknown_family
+from momentmix.schema.rows import EncodedArray, EncodedRows, encode_rows
 from momentmix.schema.schema import Schema
 from momentmix.summary.summary import MomentSummary
 
@@ -53,22 +54,36 @@ def table_of(data: Any, families: Families, missing: Missing) -> Table:
         return Table(moments, _schema_of_summary(data, moments, families))
     if families is None and missing == "error":
         return Table(rows_of(data))
-    if isinstance(data, Rows) or (hasattr(data, "blocks") and hasattr(data, "n_features")):
+    if isinstance(data, Rows):
+        return _table_of_rows(encode_rows(data, families, missing))
+    if hasattr(data, "blocks") and hasattr(data, "n_features"):
         raise InputTypeError(
-            "families and missing need a table in memory: an array or a data frame; got "
-            f"{type(data).__name__}. Summarize its parts with mm.summarize(part, families=…, "
-            "missing=…) and fit the sum of these."
+            "families and missing need a table in memory, an array or a data frame, or rows that "
+            f"mm.open_rows opened; got {type(data).__name__}. Summarize its parts with "
+            "mm.summarize(part, families=…, missing=…) and fit the sum of these."
         )
     encoded = encode_table(data, families, missing)
-    notes: tuple[str, ...] = ()
-    if encoded.n_dropped:
-        n = encoded.n_dropped
-        notes = (f"{n} row{plural(n)} with missing cells left out",)
-    schema = encoded.schema
+    schema, notes = encoded.schema, _notes(encoded.n_dropped)
     names = schema.column_names if schema.is_plain else schema.feature_names
     check_values(encoded.features, names, largest=LARGEST_TO_FIT)
-    rows = ArrayRows(encoded.features, feature_names=names)
-    return Table(rows, None if schema.is_plain else schema, notes)
+    if schema.is_plain:
+        return Table(ArrayRows(encoded.features, feature_names=names), None, notes)
+    return Table(EncodedArray(encoded.features, schema), schema, notes)
+
+
+def _table_of_rows(rows: Rows) -> Table:
+    """Rows of numbers that may have been encoded."""
+    source = rows.rows if isinstance(rows, EncodedRows) else rows
+    notes = _notes(getattr(source, "n_dropped", 0))
+    if isinstance(rows, EncodedRows):
+        return Table(rows, rows.schema, notes)
+    return Table(rows_of(rows), None, notes)
+
+
+def _notes(n_dropped: int) -> tuple[str, ...]:
+    if not n_dropped:
+        return ()
+    return (f"{n_dropped} row{plural(n_dropped)} with missing cells left out",)
 
 
 def _schema_of_summary(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -11,10 +12,16 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float
 from momentmix.displays import thinned
-from momentmix.displays.style import in_order_of
+from momentmix.displays.residuals import matching_summary
 from momentmix.errors import InputError
+from momentmix.mixture.density import log_sums, most_probable
 from momentmix.mixture.mixture import Mixture
+from momentmix.mixture.tables.rows import encoded_blocks, rows_at_a_time
 from momentmix.rows.opening import open_rows
+from momentmix.schema.building import EncodedTable, Missing
+from momentmix.schema.column import Column
+from momentmix.schema.encoding import Encoded
+from momentmix.schema.schema import Schema
 from momentmix.summary.summary import MomentSummary
 
 _MOST_SHOWN = 4000  # rows in the pictures; more points hide one another and make the file large
@@ -34,8 +41,10 @@ class DataFacts:
     ----------
     summary : MomentSummary
         Moments of orders up to 4.
-    shown : array of shape (n_shown, n_features) or None
+    shown : array of shape (n_shown, n_features), dict of columns, or None
         Rows for pictures; None if only a summary was given.
+    n_shown : int
+        Number of these rows.
     counts : array of shape (n_components,) or None
         Number of rows in each component.
     log_likelihood : float or None
@@ -44,31 +53,49 @@ class DataFacts:
         Share of rows that are less probable than 99.9 % of rows drawn from the model.
     n_dropped : int
         Number of rows with missing values.
+    n_unexpected : int
+        Number of rows with a missing cell where the model knows of none; the summary and the
+        pictures are without them.
     """
 
     summary: MomentSummary
-    shown: Float | None = None
+    shown: Any = None
+    n_shown: int = 0
     counts: NDArray[np.int64] | None = None
     log_likelihood: float | None = None
     rare: float | None = None
     n_dropped: int = 0
+    n_unexpected: int = 0
 
     def findings(self, names: list[str]) -> list[str]:
         """Unusual properties of the columns and rows, in sentences."""
         s = self.summary
+        schema = s.schema
+        if schema is not None:
+            names = list(schema.feature_names)
+        features = [Column(None)] * s.n_features
+        if schema is not None:
+            features = [schema.columns[j] for j in schema.column_of]
         sentences = []
         if self.n_dropped:
             sentences.append(
                 f"{self.n_dropped:,} rows with missing or infinite values were left out."
             )
-        constant = np.flatnonzero(s.deviation == 0)
-        if constant.size:
+        if self.n_unexpected:
+            sentences.append(
+                f"{self.n_unexpected:,} rows have a missing cell in a column that had none when "
+                "the model was fitted. Their components are known, but moments and pictures are "
+                "without them."
+            )
+        constant = [j for j in np.flatnonzero(s.deviation == 0) if not features[j].levels]
+        if constant:
             listed = ", ".join(names[j] for j in constant[:_MOST_LISTED])
             sentences.append(f"Columns with one value only: {listed}. Leave them out.")
         sentences += self._copies(names)
         scale = np.where(s.deviation > 0, s.deviation, np.inf)
         farthest = np.maximum(s.mean - s.minimum, s.maximum - s.mean) / scale
-        for j in np.flatnonzero(farthest > _FAR)[:_MOST_LISTED]:
+        far = [j for j in np.flatnonzero(farthest > _FAR) if features[j].is_plain]
+        for j in far[:_MOST_LISTED]:
             sentences.append(
                 f"{names[j]} has a value {farthest[j]:.3g} standard deviations from its mean; "
                 "check it."
@@ -87,10 +114,11 @@ class DataFacts:
         scale = np.where(s.deviation > 0, s.deviation, 1.0)
         values = s.tensor(2, s.mean, scale).values
         pairs = [(i, k) for k in range(s.n_features) for i in range(k)]
+        of = range(s.n_features) if s.schema is None else s.schema.column_of
         return [
             f"{names[i]} and {names[k]} are copies of each other up to shift and scale. Keep one."
             for (i, k), value in zip(pairs, values, strict=True)
-            if abs(value) > _COPY
+            if abs(value) > _COPY and of[i] != of[k]
         ][:_MOST_LISTED]
 
 
@@ -103,17 +131,24 @@ def gather(mixture: Mixture, data: Any) -> DataFacts:
     data : MomentSummary, RowSource, or anything that `open_rows` takes
     """
     if isinstance(data, MomentSummary):
-        data = in_order_of(mixture, data)
-        _check_columns(mixture, data.n_features, data.feature_names)
+        data = matching_summary(mixture, data)
         if not data.n_rows:
             raise InputError("the summary holds no rows; give one that does.")
         return DataFacts(data.truncate(min(data.order, _HIGHEST_ORDER), min(data.squared_order, 2)))
-    source = data
-    if not (hasattr(source, "blocks") and hasattr(source, "n_features")):
-        source = open_rows(data, expected=mixture.feature_names)
-    _check_columns(mixture, source.n_features, getattr(source, "feature_names", None))
+    if mixture.schema is not None:
+        return _pass_over_table(mixture, mixture.schema, data)
+    source = _opened(mixture, data, "error")
     order = min(_HIGHEST_ORDER, mixture.n_features)
     return _pass(mixture, source, MomentSummary(mixture.n_features, order, replicates=0))
+
+
+def _opened(mixture: Mixture, data: Any, missing: Missing) -> Any:
+    """Rows with the columns of the mixture."""
+    source = data
+    if not (hasattr(source, "blocks") and hasattr(source, "n_features")):
+        source = open_rows(data, missing=missing, expected=mixture.feature_names)
+    _check_columns(mixture, source.n_features, getattr(source, "feature_names", None))
+    return source
 
 
 def _check_columns(mixture: Mixture, n_features: int, names: tuple[str, ...] | None) -> None:
@@ -150,9 +185,64 @@ def _pass(mixture: Mixture, source: Any, summary: MomentSummary) -> DataFacts:
     shown = thinned(blocks(), _MOST_SHOWN)
     dropped = int(getattr(source, "n_dropped", 0))
     if not has_density:
-        return DataFacts(summary, shown, n_dropped=dropped)
+        return DataFacts(summary, shown, len(shown), n_dropped=dropped)
     n = summary.n_rows
-    return DataFacts(summary, shown, counts, total / n, n_rare / n, dropped)
+    return DataFacts(summary, shown, len(shown), counts, total / n, n_rare / n, dropped)
+
+
+# -- tables with families or missing cells ------------------------------------------------------
+
+
+def _pass_over_table(mixture: Mixture, schema: Schema, data: Any) -> DataFacts:
+    """Facts about a table in memory, or rows of files."""
+    order = min(_HIGHEST_ORDER, schema.n_features)
+    summary = MomentSummary(schema.n_features, order, replicates=0, schema=schema)
+    density, rare_below = mixture.table_density(), _rare_below(mixture)
+    counts = np.zeros(mixture.n_components, dtype=np.int64)
+    total, n_rare, n_unexpected = 0.0, 0, 0
+    source = data
+    if _names_files(data) or hasattr(data, "blocks"):
+        source = _opened(mixture, data, "model")
+
+    def blocks() -> Iterator[Float]:
+        nonlocal total, n_rare, n_unexpected
+        for encoded in _encoded(schema, source):
+            scores = density.map_encoded(encoded, log_sums)
+            total += float(scores.sum())
+            n_rare += int((scores < rare_below).sum())
+            labels = density.map_encoded(encoded, most_probable)
+            counts[:] += np.bincount(labels, minlength=len(counts))
+            features = encoded.features
+            if encoded.left_out is not None:
+                whole = ~encoded.left_out.any(axis=1)
+                features, n_unexpected = features[whole], n_unexpected + int((~whole).sum())
+            summary.update(EncodedTable(schema, features))
+            yield features
+
+    shown = thinned(blocks(), _MOST_SHOWN)
+    if not len(shown):
+        raise InputError(
+            "every row has a missing cell in a column that had none when the model was fitted. "
+            "Give other rows, or a summary."
+        )
+    n = int(counts.sum())
+    dropped = int(getattr(source, "n_dropped", 0))
+    known = (counts, total / n, n_rare / n, dropped, n_unexpected)
+    return DataFacts(summary, schema.decode(shown), len(shown), *known)
+
+
+def _names_files(data: Any) -> bool:
+    """Whether data are paths, not rows."""
+    several = data if isinstance(data, list | tuple) and data else [data]
+    return all(isinstance(part, str | os.PathLike) for part in several)
+
+
+def _encoded(schema: Schema, source: Any) -> Iterator[Encoded]:
+    """Rows as features, block by block."""
+    if hasattr(source, "blocks"):
+        yield from map(schema.encode_for_prediction, source.blocks())
+    else:
+        yield from encoded_blocks(schema, source, rows_at_a_time(schema))
 
 
 def _rare_below(mixture: Mixture) -> float:

@@ -16,6 +16,13 @@ from momentmix.fitting.inference.standard_errors import Intervals
 from momentmix.fitting.record import FitRecord, versions
 from momentmix.mixture.mixture import Mixture
 from momentmix.reporting.data_facts import DataFacts
+from momentmix.reporting.families import (
+    component_cells,
+    component_headings,
+    data_tables,
+    families_of,
+    parameter_tables,
+)
 from momentmix.reporting.markup import (
     Cell,
     definition_table,
@@ -97,7 +104,8 @@ def page(c: Contents) -> str:
     m = c.mixture
     title = (
         f"Mixture of {m.n_components} component{'s' if m.n_components > 1 else ''}, "
-        f"{m.n_features} feature{'s' if m.n_features > 1 else ''}"
+        f"{m.n_features} {'feature' if m.schema is None else 'column'}"
+        f"{'s' if m.n_features > 1 else ''}"
     )
     makers = (_summary, _certificate, _tried, _components, _parameters, _pictures, _data, _made)
     made = [(*names, make(c)) for names, make in zip(_SECTIONS, makers, strict=True)]
@@ -147,7 +155,8 @@ def _summary(c: Contents) -> list[str]:
     m, record, facts = c.mixture, c.record, c.facts
     entries: list[tuple[str, object]] = [
         ("Components", m.n_components),
-        ("Features", m.n_features),
+        ("Features" if m.schema is None else "Columns", m.n_features),
+        *families_of(m),
     ]
     joined = joined_columns(m) if record is None or not record.joined else record.joined
     entries += [("Joined columns", str(columns)) for columns in joined]
@@ -235,20 +244,32 @@ def _components(c: Contents) -> list[str]:
     counts = None if c.facts is None else c.facts.counts
     headings = ["Component", "Weight"]
     headings += ["Rows"] if counts is not None else []
-    headings += [f"Mean of {name}" for name in c.names]
+    headings += component_headings(m)
     rows = []
     for i in range(m.n_components):
         low, high = (None, None) if ends is None else (ends.weights[0][i], ends.weights[1][i])
         row = [Cell(str(i), float(i)), Cell.number(m.weights[i], low, high)]
         if counts is not None:
             row.append(Cell(f"{counts[i]:,}", float(counts[i])))
-        row += [Cell.number(x) for x in m.means[i]]
+        row += component_cells(m, i)
         rows.append(row)
     hint = '<p class="soft hint">Click a heading to sort the table (needs scripts).</p>'
     return [hint, sortable_table("component-table", "One row for each component", headings, rows)]
 
 
 def _parameters(c: Contents) -> list[str]:
+    note = (
+        "Each number is followed by its 95 % interval."
+        if c.intervals is not None
+        else "No intervals are recorded for this model."
+    )
+    tables = [_parameter_table(c)]
+    if c.mixture.schema is not None:
+        tables = parameter_tables(c.mixture, c.intervals)
+    return [f'<p class="soft">{note}</p>', *tables, *_correlations(c)]
+
+
+def _parameter_table(c: Contents) -> str:
     m, ends = c.mixture, c.intervals
     headings = ["Component", "Feature", "Mean", "Standard deviation", "Variance"]
     rows = []
@@ -265,29 +286,21 @@ def _parameters(c: Contents) -> list[str]:
                     Cell.number(variance, least, most),
                 ]
             rows.append([Cell(str(i), float(i)), Cell(name, name), *cells])
-    note = (
-        "Each number is followed by its 95 % interval."
-        if ends is not None
-        else "No intervals are recorded for this model."
-    )
     caption = "Means and spreads of every feature in every component"
-    return [
-        f'<p class="soft">{note}</p>',
-        sortable_table("parameter-table", caption, headings, rows),
-        *_correlations(c),
-    ]
+    return sortable_table("parameter-table", caption, headings, rows)
 
 
 def _correlations(c: Contents) -> list[str]:
     """A table of the strongest correlations of joined columns, where there are any."""
     p, ends = c.mixture.parameters, None if c.intervals is None else c.intervals.covariances
-    if p.blocks.is_diagonal:
+    if not p.blocks.n_pairs:
         return []
     shown = strongest_pairs(c.mixture, _MOST_PAIRS)
+    column_of = range(len(c.names)) if c.mixture.schema is None else c.mixture.schema.column_of
     rows = []
     for i in range(c.mixture.n_components):
         for place in shown:
-            j, k = p.blocks.pairs[place]
+            j, k = (column_of[feature] for feature in p.blocks.pairs[place])
             low, high = (None, None) if ends is None else (float(end[i, j, k]) for end in ends)
             names = f"{c.names[j]}, {c.names[k]}"
             correlation = Cell.number(p.correlations[i, place], digits=3)
@@ -328,6 +341,8 @@ def _data(c: Contents) -> list[str]:
         f'<p class="soft">{s.n_rows:,} rows were checked for constant columns, copies of columns, '
         "values far from the mean, and rows that are improbable under the model.</p>",
     ]
+    if s.schema is not None:
+        return [*parts, *data_tables(c.mixture, s.schema, s)]
     headings = ["Feature", "Minimum", "Mean", "Maximum", "Standard deviation"]
     columns = (s.minimum, s.mean, s.maximum, s.deviation)
     rows = [

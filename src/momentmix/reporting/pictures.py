@@ -6,21 +6,26 @@ import base64
 import io
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from momentmix.displays import (
+    LevelsDisplay,
     MeansDisplay,
     MomentResidualsDisplay,
     PairsDisplay,
     TrialsDisplay,
     need_matplotlib,
 )
-from momentmix.displays.style import FEW_COMPONENTS, names_of
+from momentmix.displays.columns import numeric_columns
+from momentmix.displays.probabilities import Probabilities, all_probabilities
+from momentmix.displays.style import FEW_COMPONENTS
 from momentmix.fitting.inference.standard_errors import Intervals
 from momentmix.fitting.outcome import Trial
 from momentmix.mixture.mixture import Mixture
 from momentmix.reporting.data_facts import DataFacts
+
+_MOST_BARS = 40  # levels; more of them are a heat map
 
 
 @dataclass(frozen=True)
@@ -55,7 +60,12 @@ def draw(
 
     settings = {"svg.hashsalt": "momentmix", "svg.fonttype": "path", "font.size": 10.0}
     with style.context(["default", settings]):
-        pictures = [_pairs(mixture, facts), _means(mixture, ends)]
+        pictures = []
+        if numeric_columns(mixture):
+            pictures += [_pairs(mixture, facts), _means(mixture, ends)]
+        groups = all_probabilities(mixture, ends)
+        if groups:
+            pictures.append(_levels(mixture, groups))
         if facts is not None:
             pictures.append(_residuals(mixture, facts))
         if tried:
@@ -65,28 +75,44 @@ def draw(
 
 def _pairs(mixture: Mixture, facts: DataFacts | None) -> Picture:
     rows = None if facts is None or facts.counts is None else facts.shown
+    facts_shown = 0 if facts is None else facts.n_shown
     display = PairsDisplay.from_estimator(mixture, rows)
     shown = len(display.names)
     what = "one feature" if shown == 1 else f"each pair of {shown} features"
     caption = "Ellipses at one and two standard deviations; the number marks the center."
-    if mixture.n_features == 1:
+    if shown == 1:
         caption = "Density of the mixture and of its components."
-    if shown < mixture.n_features:
+    n_numbers = len(numeric_columns(mixture))
+    if shown < n_numbers:
         caption += f" Shown are the {shown} features that separate the components best."
-    if rows is not None:
-        caption += f" Points are {len(rows):,} rows, in the color of their component."
+    if n_numbers < mixture.n_features:
+        caption += " Columns of levels are in a picture of their own."
+    if rows is not None and shown > 1:
+        caption += f" Points are {facts_shown:,} rows, in the color of their component."
     alt = f"Components over {what}" + (", with rows as points." if rows is not None else ".")
     return _picture("pairs", "Pairs of features", alt, caption, display.figure_)
 
 
 def _means(mixture: Mixture, ends: Intervals | None) -> Picture:
-    low, high = (None, None) if ends is None else ends.means
-    display = MeansDisplay(mixture, names_of(mixture), low, high)
+    display = replace(MeansDisplay.of_mixture(mixture, ends), groups=())
     caption = "Means as deviations from the overall mean, in overall standard deviations."
     if ends is not None and mixture.n_components <= FEW_COMPONENTS:
         caption += " Bars are 95 % intervals."
-    alt = f"Means of {mixture.n_components} components over {mixture.n_features} features."
+    alt = f"Means of {mixture.n_components} components over {len(display.names)} features."
     return _picture("means", "Means", alt, caption, display.plot("auto").figure_)
+
+
+def _levels(mixture: Mixture, groups: list[Probabilities]) -> Picture:
+    display = LevelsDisplay(mixture.weights, groups)
+    few = mixture.n_components <= FEW_COMPONENTS and len(display.labels) <= _MOST_BARS
+    caption = "Probabilities of levels within components, where the cell is seen."
+    if not groups[-1].title:
+        caption += " The last ones are the probabilities that the cell is seen."
+    if few and groups[0].low is not None:
+        caption += " Bars have 95 % intervals."
+    alt = f"Probabilities of {len(display.labels)} levels in {mixture.n_components} components."
+    figure = display.plot("bars" if few else "heat map").figure_
+    return _picture("levels", "Levels and missing cells", alt, caption, figure)
 
 
 def _residuals(mixture: Mixture, facts: DataFacts) -> Picture:

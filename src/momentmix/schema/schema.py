@@ -26,7 +26,7 @@ from momentmix._typing import Float
 from momentmix.errors import InputError
 from momentmix.json_fields import Fields
 from momentmix.schema.cells import read_cells
-from momentmix.schema.column import Column, Level, is_text, is_whole, number_of
+from momentmix.schema.column import FAMILIES, Column, Level, is_text, is_whole, number_of
 from momentmix.schema.encoding import (
     Encoded,
     as_table,
@@ -127,6 +127,14 @@ class Schema:
     def value_features(self) -> tuple[int, ...]:
         """Numbers of the features that are values, not ``seen``."""
         return tuple(j for i in range(self.n_columns) for j in self.values_of(i))
+
+    def by_family(self) -> list[tuple[str, list[str]]]:
+        """Names of the columns of each family, and of those with missing cells, for people."""
+        labels = [str(i) if c.name is None else c.name for i, c in enumerate(self.columns)]
+        pairs = list(zip(self.columns, labels, strict=True))
+        found = [(f, [label for c, label in pairs if c.family == f]) for f in FAMILIES]
+        found.append(("missing cells", [label for c, label in pairs if c.has_missing]))
+        return [(family, names) for family, names in found if names]
 
     @property
     def is_plain(self) -> bool:

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from momentmix._typing import Float, Int
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.em.em import Pass
-from momentmix.fitting.em.scores import law_scores, scores_of
+from momentmix.fitting.em.scores import Scores
 from momentmix.mixture.blocks import Blocks, full_matrices, matrices_of, spread_of
 from momentmix.mixture.column_laws import with_joined_values
 from momentmix.mixture.density import responsibilities
@@ -39,7 +39,6 @@ from momentmix.mixture.parameters import (
     dependent_places,
 )
 from momentmix.mixture.prior import Structure, VariancePrior
-from momentmix.mixture.relative_spread import inverse_roots
 from momentmix.mixture.tables.patterns import rows_by_pattern
 from momentmix.rows.protocol import Rows
 
@@ -319,10 +318,11 @@ def _scores(layout: Layout, values: Float, p: Parameters) -> Iterator[Float]:
     """Expected scores of each component, (n_places, n), times its shares of the rows."""
     rows = layout.rows(values)
     shares, _ = responsibilities(rows.joint(p))
-    inverses, tables = inverse_roots(p), law_scores(p)
+    score_of = Scores(p)
+    inverses = score_of.inverses
     groups = [g for g in rows.groups if g.unknown.size]
     laws = [conditional(p, group.known, group.unknown) for group in groups]
-    d, everything = p.blocks.n_features, np.arange(len(values))
+    d = p.blocks.n_features
     assert inverses is not None
     for i in range(p.n_components):
         filled = values.copy()
@@ -331,7 +331,8 @@ def _scores(layout: Layout, values: Float, p: Parameters) -> Iterator[Float]:
             own = law.constants[i] + known @ law.slopes[i].T
             filled[np.ix_(group.rows, group.unknown)] = own
         features = features_of(filled, p.blocks)
-        scores = scores_of(features, shares, p, i, everything, inverses, tables)
+        scores = np.zeros((p.blocks.n_places, len(values)))
+        scores[score_of.kept] = score_of(i, features, shares[i])
         for group, law in zip(groups, laws, strict=True):
             # E[u uᵀ] is that of the filled rows and the covariance of what was filled.
             half = inverses[i][np.ix_(group.block, group.unknown)]

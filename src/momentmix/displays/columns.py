@@ -1,0 +1,32 @@
+"""Columns of a mixture that are numbers: which they are, and how they vary over all components."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from momentmix._typing import Float
+from momentmix.mixture.gaussian import center_and_scale
+from momentmix.mixture.mixture import DiagonalMixture, Mixture
+from momentmix.schema.column import GAUSSIAN, POISSON
+
+
+def numeric_columns(mixture: Mixture) -> list[int]:
+    """Numbers of the columns that are numbers or counts."""
+    return [j for j, column in enumerate(mixture.columns) if column.family in (GAUSSIAN, POISSON)]
+
+
+def overall_spread(mixture: Mixture) -> tuple[Float, Float]:
+    """Mean and standard deviation of each numeric column over all components, where it is seen."""
+    if mixture.schema is None:
+        return center_and_scale(mixture)
+    seen = {block.columns[0]: block.seen for block in mixture.blocks if block.seen is not None}
+    center, scale = np.empty(mixture.n_columns), np.empty(mixture.n_columns)
+    for j in range(mixture.n_columns):
+        shares = mixture.weights * seen.get(j, 1.0) * ~np.isnan(mixture.means[:, j])
+        part = DiagonalMixture(
+            shares / shares.sum(),
+            np.nan_to_num(mixture.means[:, [j]]),
+            np.nan_to_num(mixture.variances[:, [j]]),
+        )
+        (center[j],), (scale[j],) = center_and_scale(part)
+    return center, scale

@@ -1,0 +1,192 @@
+"""Probabilities of levels, and of cells being seen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from momentmix._typing import Float
+from momentmix.displays.probabilities import Probabilities, all_probabilities
+from momentmix.displays.style import (
+    FEW_COMPONENTS,
+    component_styles,
+    error_bars,
+    intervals_of,
+    mixture_of,
+    need_matplotlib,
+    new_axes,
+    short_name,
+)
+from momentmix.errors import InputError
+from momentmix.mixture.conditional import column_numbers
+
+_MOST_LETTERS = 24  # of a name at the axis
+_MOST_WRITTEN = 200  # numbers in the cells of a heat map; more are too small to read
+_PANELS_IN_A_ROW = 3
+
+
+@dataclass
+class LevelsDisplay:
+    """Probabilities of levels within components, and of cells being seen.
+
+    A heat map with a row for each component and a block of cells for each column, or bars with
+    95 % intervals. Yes/no columns show the probability of the second level. All probabilities of
+    levels are those where the cell is seen.
+
+    Attributes
+    ----------
+    weights : array of shape (n_components,)
+    groups : list of Probabilities
+        One for each column, and one for the probabilities of being seen.
+    ax_, axes_, figure_
+        Axes and figure of matplotlib.
+    """
+
+    weights: Float
+    groups: list[Probabilities]
+    ax_: Any = field(default=None, repr=False)
+    axes_: Any = field(default=None, repr=False)
+    figure_: Any = field(default=None, repr=False)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        model: Any,
+        *,
+        columns: Sequence[int | str] | None = None,
+        kind: str = "heat map",
+        ax: Any = None,
+    ) -> LevelsDisplay:
+        """Draw the probabilities of a model.
+
+        Parameters
+        ----------
+        model : estimator, FitResult or Mixture
+        columns : sequence of int or str, optional
+            Columns to show, by number or name; all by default.
+        kind : {"heat map", "bars"}
+        ax : matplotlib axes, optional
+            For the heat map; bars take a figure of their own.
+        """
+        need_matplotlib()
+        if kind not in ("heat map", "bars"):
+            raise InputError(f'kind must be "heat map" or "bars"; got {kind!r}.')
+        if kind == "bars" and ax is not None:
+            raise InputError('kind="bars" draws several panels; leave ax out.')
+        mixture = mixture_of(model)
+        groups = all_probabilities(mixture, intervals_of(model))
+        if columns is not None:
+            chosen = column_numbers(columns, mixture.n_columns, mixture.feature_names).tolist()
+            parts = [group.of_columns(chosen) for group in groups]
+            groups = [group for group in parts if group.labels]
+        if not groups:
+            raise InputError(
+                "the columns are numbers without missing cells, which have no probabilities. "
+                "Use MeansDisplay."
+            )
+        return cls(mixture.weights, groups).plot(kind, ax)
+
+    def plot(self, kind: str = "heat map", ax: Any = None) -> LevelsDisplay:
+        """Draw; `kind` as for `from_estimator`."""
+        if kind == "bars":
+            self._bars()
+        else:
+            self._heat_map(ax)
+        return self
+
+    @property
+    def values(self) -> Float:
+        """All probabilities, of shape (n_components, n_labels)."""
+        return np.hstack([group.values for group in self.groups])
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """Width and height of the heat map."""
+        return max(4.0, 0.5 * len(self.labels) + 2.5), max(3.0, 0.32 * len(self.weights) + 2.2)
+
+    @property
+    def labels(self) -> list[str]:
+        """What the probabilities belong to."""
+        return [label for group in self.groups for label in group.full_labels]
+
+    # -- heat map -----------------------------------------------------------------------------
+
+    def _heat_map(self, ax: Any) -> None:
+        values = self.values
+        (r, n), labels = values.shape, [short_name(x, _MOST_LETTERS) for x in self.labels]
+        self.ax_ = self.axes_ = ax = new_axes(ax, self.size)
+        self.figure_ = ax.figure
+        image = ax.imshow(values, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+        ax.set_facecolor("0.85")  # where a component never sees a column
+        for end in np.cumsum([len(group.labels) for group in self.groups])[:-1]:
+            ax.axvline(end - 0.5, color="black", linewidth=1.2)
+        if values.size <= _MOST_WRITTEN:
+            self._write(ax, values)
+        ax.set_xticks(range(n), labels, rotation=45, ha="right", rotation_mode="anchor")
+        ax.set_yticks(range(r), [f"{k}  {w:.1%}" for k, w in enumerate(self.weights)])
+        ax.set_ylabel("component and weight")
+        ax.figure.colorbar(image, ax=ax, label="probability")
+
+    def _write(self, ax: Any, values: Float) -> None:
+        """Write the numbers into their cells."""
+        for (k, j), value in np.ndenumerate(values):
+            text = "–" if np.isnan(value) else f"{value:.2f}"
+            color = "white" if value > 0.6 else "black"
+            ax.text(j, k, text, ha="center", va="center", fontsize=8, color=color)
+
+    # -- bars ---------------------------------------------------------------------------------
+
+    def _bars(self) -> None:
+        from matplotlib import pyplot
+
+        panels = _panels(self.groups)
+        n_columns = min(_PANELS_IN_A_ROW, len(panels))
+        n_rows = -(-len(panels) // n_columns)
+        self.figure_, axes = pyplot.subplots(
+            n_rows, n_columns, figsize=(4.2 * n_columns, 3.4 * n_rows), squeeze=False,
+            layout="constrained",
+        )  # fmt: skip
+        self.axes_, self.ax_ = axes, axes[0, 0]
+        for ax in axes.flat[len(panels) :]:
+            ax.set_visible(False)
+        for ax, (title, labels, groups) in zip(axes.flat, panels, strict=False):
+            self._panel(ax, title, labels, groups)
+        handles, names = self.ax_.get_legend_handles_labels()
+        if len(self.weights) <= FEW_COMPONENTS:
+            self.figure_.legend(
+                handles, names, title="component", loc="outside right upper", fontsize="small"
+            )
+
+    def _panel(self, ax: Any, title: str, labels: list[str], groups: list[Probabilities]) -> None:
+        values = np.hstack([group.values for group in groups])
+        ends = None
+        if all(group.low is not None and group.high is not None for group in groups):
+            ends = [np.hstack([getattr(group, end) for group in groups]) for end in ("low", "high")]
+        r, n = values.shape
+        for k, (color, _) in enumerate(component_styles(r)):
+            x = np.arange(n) + 0.8 * ((k + 0.5) / r - 0.5)
+            bars = error_bars(values[k], None if ends is None else (ends[0][k], ends[1][k]))
+            ax.bar(
+                x, values[k], 0.8 / r, yerr=bars, color=color, ecolor="0.3", capsize=2,
+                label=f"{k} ({self.weights[k]:.1%})",
+            )  # fmt: skip
+        shown = [short_name(label, _MOST_LETTERS) for label in labels]
+        turned = {"rotation": 45, "ha": "right"} if n > 3 else {}
+        ax.set_xticks(range(n), shown, **turned)
+        ax.set(title=title, ylabel="probability", ylim=(0, 1.05))
+
+
+def _panels(groups: list[Probabilities]) -> list[tuple[str, list[str], list[Probabilities]]]:
+    """Title, labels and contents of each panel: all yes/no columns share one."""
+    answers = [group for group in groups if group.title and len(group.labels) == 1]
+    found = []
+    if answers:
+        labels = [label for group in answers for label in group.full_labels]
+        found.append(("yes/no columns", labels, answers))
+    several = [group for group in groups if group.title and len(group.labels) > 1]
+    found += [(short_name(group.title, _MOST_LETTERS), group.labels, [group]) for group in several]
+    seen = [group for group in groups if not group.title]
+    return found + [("cell is seen", group.labels, [group]) for group in seen]
