@@ -41,6 +41,7 @@ from momentmix.fitting.certifying import begin_test, certify
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.passes import full_passes
+from momentmix.fitting.em.patterns import Layout
 from momentmix.fitting.em.sample import Sample, draw_sample, information_rows
 from momentmix.fitting.em.scores import information_matrix, settle_floored
 from momentmix.fitting.em.search import FEW_ROWS, Candidate, Kind, Origin, ranked_candidates
@@ -59,6 +60,7 @@ from momentmix.fitting.inference.standard_errors import (
 )
 from momentmix.fitting.inference.support import Support
 from momentmix.fitting.inputs import summarized
+from momentmix.fitting.joined_missing import check_pairs, fit_patterns, start_samples
 from momentmix.fitting.joining import (
     blocks_of_correlations,
     choose_blocks,
@@ -83,8 +85,9 @@ from momentmix.fitting.result import Answer, FitResult
 from momentmix.fitting.support import support_from_moments, support_from_rows
 from momentmix.fitting.tables import Table
 from momentmix.mixture.blocks import Blocks, blocks_from
-from momentmix.mixture.column_laws import laws_of
+from momentmix.mixture.column_laws import laws_of, with_joined_values
 from momentmix.mixture.laws.law import Law
+from momentmix.mixture.laws.seen import Seen
 from momentmix.mixture.mixture import mixture_from
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure, VariancePrior
@@ -99,6 +102,7 @@ CLEARLY_BETTER = 1e-3  # nats a row; candidates at one optimum differ by less
 MOST_PARAMETERS = 8000  # with blocks: the covariance of so many takes half a gigabyte
 MOST_JOININGS = 8  # rounds of joining columns from moments alone: each costs a fit
 LEAST_FALL = 0.9  # of the effect size that joining columns has to bring from moments alone
+MOST_STARTS = 3  # of each kind, for EM by missing pattern
 MOST_HEARD = 3  # components beyond those that "auto" chose: each costs a fit of all rows
 
 
@@ -138,6 +142,10 @@ def fit_robust(
             all_columns = all_columns.with_laws(laws)
     rows = None if isinstance(data, StandardMoments) or not refine else data
     varying = moments = all_columns.varying()
+    with_missing = joined_with_missing(blocks, all_columns, varying, n_components)
+    if with_missing:
+        apart = {j for block in with_missing for j in varying.columns[list(block)].tolist()}
+        blocks = [block for block in blocks or () if not apart.intersection(block)]
     joined = varying_blocks(blocks, all_columns, varying)
     sample = None if rows is None else draw_sample(rows, moments, context.rng)
     choice: Choice | None = None
@@ -170,7 +178,14 @@ def fit_robust(
         assert joined is not None
         check_widest(joined, moments, r)
         sample, found = sample.of_blocks(joined), () if choice is None else choice.candidates
-        answer = answer_from_rows(rows, sample, moments, r, context, found)
+        if with_missing:
+            layout = Layout.of(moments, (*joined.joined, *with_missing))
+            check_widest(layout.blocks, moments, r)
+            answer = answer_by_patterns(rows, sample, moments, layout, r, context)
+            values = set(varying.columns[list(layout.seen_of)].tolist())
+            all_columns = replace(all_columns, laws=with_joined_values(all_columns.laws, values))
+        else:
+            answer = answer_from_rows(rows, sample, moments, r, context, found)
         if choice is not None and n_components == "auto":
             answer, choice = hear_certificate(rows, sample, answer, choice, context)
     if choice is not None:
@@ -227,6 +242,33 @@ def varying_blocks(
     if known is None:
         return None
     return Blocks.of(varying.n_features, known.restricted(varying.columns).joined, varying.laws)
+
+
+def joined_with_missing(
+    blocks: AskedBlocks,
+    all_columns: StandardMoments,
+    varying: StandardMoments,
+    n_components: int | Literal["auto"],
+) -> tuple[tuple[int, ...], ...]:
+    """Blocks of features that vary, where values have missing cells; these are `Seen`."""
+    known = known_blocks(blocks, all_columns.n_features, all_columns.feature_names)
+    values = {law.features[0] for law in all_columns.laws if isinstance(law, Seen)}
+    found = [] if known is None else [b for b in known.joined if values.intersection(b)]
+    if not found:
+        return ()
+    if n_components == "auto":
+        raise InputError(
+            'n_components="auto" does not go with joined columns that have missing cells. Give a '
+            "number of components, and compare those of several fits by BIC."
+        )
+    place = {int(column): number for number, column in enumerate(varying.columns)}
+    for j in (j for block in found for j in block):
+        if j not in place:
+            raise InputError(
+                f"column {all_columns.column_name(j)} is constant where it is seen, so that it "
+                "has no correlations. Take it out of the block."
+            )
+    return tuple(tuple(place[j] for j in block) for block in found)
 
 
 def check_widest(blocks: Blocks, moments: StandardMoments, n_components: int) -> None:
@@ -456,6 +498,40 @@ def _settled(
     scores = [(c.name, c.score) for c in candidates] if n_components > 1 else []
     diagnostics = Diagnostics(done.log_likelihood, notes, certificate, scores)
     return StandardFit(moments, p, uncertainty, provenance, diagnostics)
+
+
+def answer_by_patterns(
+    rows: Rows,
+    sample: Sample,
+    moments: StandardMoments,
+    layout: Layout,
+    n_components: int,
+    context: FitContext,
+) -> StandardFit:
+    """The answer where joined columns have missing cells.
+
+    Starts come from the columns apart, and from searches in the samples of `start_samples`.
+    """
+    check_pairs(sample, moments, layout)
+    candidates = find_candidates(sample, moments, n_components, context)[:MOST_STARTS]
+    if n_components > 1:
+        floor = moments.structure(context.variance_floor, layout.blocks)
+        with context.clock.stage("candidates"):
+            for other in start_samples(sample, layout, n_components, context):
+                candidates += ranked_candidates(
+                    other, None, n_components, floor, context.rng, context.n_threads
+                )[:MOST_STARTS]
+    found = fit_patterns(rows, sample, moments, layout, candidates, context)
+    done = found.done
+    provenance = Provenance(
+        moments.n_rows, moments.order, "robust", "em", found.winner, 1 + done.n_passes,
+        done.converged,
+    )  # fmt: skip
+    notes = ["joined columns with missing cells: EM by missing pattern"]
+    if not done.converged:
+        notes.append(f"stopped after max_passes={context.max_passes} passes, not converged")
+    diagnostics = Diagnostics(found.log_likelihood, notes, found.certificate)
+    return StandardFit(moments, done.parameters, found.uncertainty, provenance, diagnostics)
 
 
 def uncertainty_from_rows(

@@ -149,20 +149,25 @@ def _column_of_summary(
     )
 
 
-def feature_blocks(blocks: Any, schema: Schema | None) -> Any:
-    """Blocks of columns, by number or name, as blocks of features by number."""
+def feature_blocks(blocks: Any, schema: Schema | None, has_rows: bool = True) -> Any:
+    """Blocks of columns, by number or name, as blocks of features by number.
+
+    Joined columns with missing cells need passes over the rows.
+    """
     if schema is None or blocks is None or isinstance(blocks, str):
         return blocks
     joined = blocks_from(blocks, schema.n_columns, schema.column_names).joined
     for number in (j for block in joined for j in block):
-        column = schema.columns[number]
-        if not column.is_plain:
-            problem = f"is {column.family}"
-            if column.family == GAUSSIAN:
-                problem = "has missing cells"
+        column, label = schema.columns[number], column_label(number, schema.column_names)
+        if column.family != GAUSSIAN:
             raise InputError(
-                "columns of a block must be gaussian, without missing cells; "
-                f"{column_label(number, schema.column_names)} {problem}. Take it out of the block"
-                + (", or drop the rows: missing='drop'." if column.family == GAUSSIAN else ".")
+                f"columns of a block must be gaussian; {label} is {column.family}. Take it out of "
+                "the block."
+            )
+        if column.has_missing and not has_rows:
+            raise InputError(
+                f"from moments alone, columns of a block must have no missing cells; {label} has "
+                'some. Pass the rows with refine="auto", take it out of the block, or drop the '
+                "rows: missing='drop'."
             )
     return [[schema.features_of(j)[0] for j in block] for block in joined]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from momentmix._typing import Float, Int
 from momentmix.errors import InputError
@@ -47,9 +47,10 @@ class GaussianBlock:
     names : tuple of str or None
     means : array of shape (n_components, k)
     covariances : array of shape (n_components, k, k)
-    seen : array of shape (n_components,), or None
-        Probability that the cell is seen, of a column with missing cells; None where there are
-        none. A component that never sees the column has NaN for mean and variance.
+    seen : array of shape (n_components,) or, of several columns, (n_components, k); or None
+        Probability that the cell is seen; None where no cell is missing. Of several columns, those
+        without missing cells have 1 in all components. A component that never sees a column has
+        NaN for its mean, its variance and its covariances.
     family : str
         "gaussian".
     """
@@ -77,8 +78,8 @@ class GaussianBlock:
         covariances : array of shape (n_components,) or (n_components, k, k)
             Of one column its variances.
         names : str or sequence of str, optional
-        seen : array of shape (n_components,), optional
-            Probability that a cell of the one column is seen.
+        seen : array of shape (n_components,) or (n_components, k), optional
+            Probability that a cell of the column is seen.
 
         Examples
         --------
@@ -109,15 +110,31 @@ class GaussianBlock:
     @property
     def known(self) -> GaussianBlock:
         """The block without NaN: what the other components know, where one never sees a cell."""
-        if self.seen is None or not np.isnan(self.means).any():
+        table = self.seen_table
+        if table is None or not np.isnan(self.means).any():
             return self
-        unknown = np.isnan(self.means[:, 0])
-        shares = self.seen[~unknown] / self.seen[~unknown].sum()
         means, covariances = self.means.copy(), self.covariances.copy()
-        own, spread = self.means[~unknown], self.covariances[~unknown]
-        means[unknown] = mean = shares @ own
-        covariances[unknown] = np.tensordot(shares, spread + (own - mean)[:, :, None] ** 2, 1)
+        covariances[np.isnan(covariances)] = 0.0
+        for j in np.flatnonzero(np.isnan(means).any(axis=0)):
+            unknown = np.isnan(means[:, j])
+            shares = table[~unknown, j] / table[~unknown, j].sum()
+            own, spread = means[~unknown, j], covariances[~unknown, j, j]
+            means[unknown, j] = mean = shares @ own
+            covariances[unknown, j, j] = shares @ (spread + (own - mean) ** 2)
         return replace(self, means=means, covariances=covariances)
+
+    @property
+    def seen_table(self) -> Float | None:
+        """`seen` by columns, of shape (n_components, k); None where no cell is missing."""
+        return None if self.seen is None else self.seen.reshape(self.means.shape)
+
+    @property
+    def has_missing(self) -> NDArray[np.bool_]:
+        """Which columns have missing cells, of shape (k,)."""
+        k = self.means.shape[1]
+        if self.seen is None or k == 1:
+            return np.full(k, self.seen is not None)
+        return np.asarray((self.seen < 1).any(axis=0))
 
     def chosen(self, components: Any) -> GaussianBlock:
         """The block of some of the components, in the order given."""
@@ -134,13 +151,17 @@ class GaussianBlock:
 
     def part(self, places: Sequence[int]) -> GaussianBlock:
         """The block of some of the columns, by their places in it, in the order given."""
-        own, names = list(places), self.names
+        own, names, seen = list(places), self.names, self.seen
+        if seen is not None and len(self.columns) > 1:
+            kept = self.has_missing[own]
+            seen = None if not kept.any() else seen[:, own[0]] if len(own) == 1 else seen[:, own]
         return replace(
             self,
             columns=tuple(self.columns[j] for j in own),
             names=None if names is None else tuple(names[j] for j in own),
             means=self.means[:, own],
             covariances=self.covariances[:, own][:, :, own],
+            seen=seen,
         )
 
     @property

@@ -340,7 +340,7 @@ def test_bad_blocks(make, message):
         (
             [1.0],
             [GaussianBlock.of([[0.0, 0.0]], [np.eye(2)], seen=[0.5])],
-            "in Gaussian blocks of one column; this has 2",
+            "seen of a block of 2 columns must have shape",
         ),
         ([1.0], [GaussianBlock.of([0.0], [-1.0], seen=[0.5])], "variances must be non-negative"),
         (

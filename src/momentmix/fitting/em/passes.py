@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from momentmix._typing import Float
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.em.em import em_pass
+from momentmix.fitting.em.em import Pass, em_pass
 from momentmix.fitting.em.sample import Sample
 from momentmix.fitting.em.scores import (
     add_prior,
@@ -45,7 +46,32 @@ def full_passes(
     n_threads: int,
     scoring_first: bool = False,
 ) -> Refined:
-    """Passes over all rows until a pass gains less likelihood than the noise of the rows.
+    """Passes over all rows until a pass gains less likelihood than the noise of the rows."""
+    n_rows = rows.n_counted
+    prior = VariancePrior.of_rows(n_rows, start.n_components, floor)
+    features = sample.scoring_features(start.n_free)
+
+    def sums_of(p: Parameters) -> Pass:
+        return em_pass(rows, moments, p, n_threads)
+
+    def information_of(p: Parameters) -> Float:
+        assert features is not None
+        return information_matrix(features, p, n_threads)
+
+    scoring = None if features is None else information_of
+    return climb(sums_of, scoring, start, prior, n_rows, max_passes, scoring_first)
+
+
+def climb(
+    sums_of: Callable[[Parameters], Pass],
+    information_of: Callable[[Parameters], Float] | None,
+    start: Parameters,
+    prior: VariancePrior,
+    n_rows: int,
+    max_passes: int,
+    scoring_first: bool = False,
+) -> Refined:
+    """EM and scoring steps, each from a pass of all rows.
 
     Likelihood here is that of the rows times the density of the `VariancePrior`.
 
@@ -54,19 +80,17 @@ def full_passes(
     tell. Each pass gives an EM step and, with the information matrix of a sample, a scoring step.
     Where components are apart EM needs two or three passes; where they overlap it is slow, and
     scoring steps take over (at once with `scoring_first`). Where a scoring step lowered the
-    likelihood, the EM step from the point before it is taken instead, and EM goes on alone.
+    likelihood, the EM step from the point before it is taken instead, and EM goes on alone. So it
+    does where nothing gives the information matrix.
     """
-    n_rows = rows.n_counted
-    prior = VariancePrior.of_rows(n_rows, start.n_components, floor)
     least = min(1e-5, 0.02 * start.n_free / (2 * n_rows))
-    features = sample.scoring_features(start.n_free)
     current, fallback, last, log_likelihood = start, start, -np.inf, -np.inf
     gains: list[float] = []
     for count in range(1, max_passes + 1):
-        sums = em_pass(rows, moments, current, n_threads)
+        sums = sums_of(current)
         value = (sums.log_likelihood + float(prior.log_density(current))) / sums.n_rows
         if value < last - 1e-12 * abs(last):  # the scoring step failed: back, and EM from now on
-            current, features = fallback, None
+            current, information_of = fallback, None
             continue
         if np.isfinite(last):
             gains.append(value - last)
@@ -75,9 +99,9 @@ def full_passes(
         if gains and gains[-1] < least:
             return Refined(fallback, log_likelihood, count, True, gains)
         slow = len(gains) > 1 and gains[-1] > 0.25 * gains[-2]
-        if features is not None and (slow or scoring_first):
+        if information_of is not None and (slow or scoring_first):
             with few_threads(True):
-                information = information_matrix(features, current, n_threads)
+                information = information_of(current)
                 floors = prior.floors(current, sums.n_rows)
                 settle_floored(information, current, floors, prior.structure)
                 score = mean_score(sums.statistics, current)

@@ -133,7 +133,7 @@ def _score_sums(
 ) -> tuple[Float, Float]:
     """Sums of score scoreᵀ by pairs i ≤ k of components, and of scores; times weights of rows."""
     r, size = parameters.n_components, parameters.blocks.n_parameters
-    table, score_of = coefficients(parameters), _Scores(parameters)
+    table, score_of = coefficients(parameters), Scores(parameters)
     blocks = np.zeros((r, size, r, size))
     sums = np.zeros((r, size))
     for start in range(0, features.shape[1], _ROWS):
@@ -176,7 +176,7 @@ def _add_by_pairs(
             blocks[i, :, k] += first @ second.T
 
 
-class _Scores:
+class Scores:
     """Scores of rows by the parameters of one component; variances that follow are left out.
 
     Those of features with laws of their own are functions of T(z): one matrix for all laws.

@@ -19,6 +19,7 @@ Verdict = Literal["passed", "not passed", "untested"]
 
 NEGLIGIBLE_EFFECT = 5e-4  # standard deviations of one row; with enough rows every test rejects
 LARGEST_LOSS = 0.01  # of accuracy
+UNTESTED = "untested"  # the finding that says why an answer has no test
 
 
 @dataclass(frozen=True)
@@ -90,8 +91,8 @@ class Certificate:
     @property
     def untested(self) -> list[str]:
         """What could not be tested, and what would make it testable, whatever the verdict."""
-        untested = []
-        if not self.test.testable and self.n_components > 1:
+        untested = [f.text for f in self.findings if f.name == UNTESTED]
+        if not self.test.testable and self.n_components > 1 and not untested:
             untested.append(
                 "nothing to test: there are no more moment conditions than parameters. Fewer "
                 "components, more features or a higher order leave some; so does a summary made "
@@ -139,7 +140,8 @@ class Certificate:
         lines = [f"  {name:<20} {value}" for name, value in rows]
         lines += [f"  - {reason}" for reason in self.reasons]
         lines += [f"  - [untested] {reason}" for reason in self.untested]
-        lines += [f"  - {f}" for f in self.findings if f.severity is not Severity.FATAL]
+        others = (f for f in self.findings if f.name != UNTESTED)
+        lines += [f"  - {f}" for f in others if f.severity is not Severity.FATAL]
         return "\n".join(["Certificate", *map(printable, lines)])
 
 

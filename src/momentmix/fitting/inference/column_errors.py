@@ -82,7 +82,7 @@ def column_errors(
         if quantities.levels:
             found = [_deviations(quantity, factor) for quantity in quantities.levels]
             levels[_key(schema, number)] = np.stack(found, axis=1)
-    covariances = _of_columns(plain.covariances, schema)
+    covariances = _of_columns(plain.covariances, schema, uncertainty)
     return StandardErrors(plain.weights, means, variances, covariances, levels, seen)
 
 
@@ -117,7 +117,7 @@ def column_intervals(
             levels[_key(schema, number)] = (low, high)
     covariances = None
     if plain.covariances is not None:
-        covariances = _pair([_of_columns(end, schema) for end in plain.covariances])
+        covariances = _pair([_of_columns(end, schema, uncertainty) for end in plain.covariances])
     return Intervals(
         plain.weights, _pair(means), _pair(variances), covariances, levels, _pair(seen)
     )
@@ -133,13 +133,18 @@ def _key(schema: Schema, number: int) -> str | int:
     return number if schema.column_names is None else schema.column_names[number]
 
 
-def _of_columns(matrices: Float | None, schema: Schema) -> Float | None:
+def _of_columns(matrices: Float | None, schema: Schema, uncertainty: Uncertainty) -> Float | None:
     """Matrices of features (r, d, d) as those of columns; NaN where a column has no one feature."""
     if matrices is None:
         return None
     first = [schema.features_of(number)[0] for number in range(schema.n_columns)]
     found = matrices[:, first][:, :, first]
-    others = [number for number, column in enumerate(schema.columns) if not column.is_plain]
+    joined = {j for block in uncertainty.estimate.blocks.joined for j in block}
+    others = [
+        number
+        for number, column in enumerate(schema.columns)
+        if not column.is_plain and first[number] not in joined
+    ]
     found[:, others], found[:, :, others] = np.nan, np.nan
     return found
 
@@ -163,6 +168,8 @@ def _by_column(
         quantities = None
         if own[0] in laws:
             quantities = _quantities(column, laws[own[0]], e, moments)
+        elif column.has_missing:
+            quantities = _of_joined(column, own, laws[own[1]], e, moments)
         places = np.concatenate([rows.means[:, own], rows.variances[:, own]], axis=1)
         found.append((quantities, uncertainty.factor[places]))
     return found
@@ -217,6 +224,24 @@ def _of_value(
     mean = Quantity(shift + unit * found.mean[:, 0], unit * chain[:, 0], "plain")
     spread = Quantity(unit**2 * found.variance[:, 0], unit**2 * chain[:, 1], "log")
     return _ColumnQuantities(mean, spread, seen)
+
+
+def _of_joined(
+    column: Column, own: list[int], law: Law, parameters: Parameters, moments: StandardMoments
+) -> _ColumnQuantities:
+    """Mean and variance of a value of a joined block, whose features are itself and ``seen``."""
+    value, seen = own
+    unit = float(moments.scale[value])
+    shift = float(moments.shift[value]) + column.center
+    by_mean, by_variance, by_seen = np.zeros((3, parameters.n_components, 4))
+    by_mean[:, 0], by_variance[:, 2] = unit, unit**2
+    p, slopes = law.positive(parameters.means[:, [seen]], parameters.variances[:, [seen]])
+    by_seen[:, [1, 3]] = slopes[:, 1]
+    return _ColumnQuantities(
+        Quantity(shift + unit * parameters.means[:, value], by_mean, "plain"),
+        Quantity(unit**2 * parameters.variances[:, value], by_variance, "log"),
+        Quantity(p[:, 1], by_seen, "logit"),
+    )
 
 
 def _deviations(quantity: Quantity, factor: Float) -> Float:

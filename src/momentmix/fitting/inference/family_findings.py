@@ -77,7 +77,8 @@ def _about_missing(moments: StandardMoments, p: Parameters) -> Iterator[Finding]
             statistic /= max(mean * (1 - mean), 1e-12)
             is_clear = chdtrc(p.n_components - 1, statistic) < _CHANCE
             if is_clear and np.ptp(q) > _DIFFERENCE_THAT_MATTERS:
-                found.append((float(np.ptp(q)), law.features[0], float(q.min()), float(q.max())))
+                place = _first_feature(moments, law)
+                found.append((float(np.ptp(q)), place, float(q.min()), float(q.max())))
     if found:
         found.sort(reverse=True)
         _, worst, low, high = found[0]
@@ -88,6 +89,14 @@ def _about_missing(moments: StandardMoments, p: Parameters) -> Iterator[Finding]
             f"({moments.column_name(worst)} is seen in {low:.0%} to {high:.0%} of the rows of a "
             "component); the model allows for it.",
         )
+
+
+def _first_feature(moments: StandardMoments, law: Law) -> int:
+    """The feature that a column is named after: of joined columns the value has no law."""
+    first, names = law.features[0], moments.feature_names
+    if first and names is not None and names[first] == f"{names[first - 1]} seen":
+        return first - 1
+    return first
 
 
 def _probability_seen(law: Law, p: Parameters) -> Float | None:

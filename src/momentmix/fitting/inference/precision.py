@@ -26,6 +26,7 @@ def predicted_loss(
     uncertainty: Uncertainty,
     rng: np.random.Generator,
     finish: Callable[[Parameters], Parameters] | None = None,
+    joint_of: Callable[[Float], Callable[[Parameters], Float]] | None = None,
 ) -> float:
     """Loss of accuracy that nine of ten draws of the parameters stay below.
 
@@ -40,16 +41,22 @@ def predicted_loss(
     rng : numpy Generator
     finish : callable, optional
         What turns drawn parameters into a usable density (floors); by default they are one.
+    joint_of : callable, optional
+        What makes of rows the joint densities (r, n) of a mixture; by default all values are seen.
     """
     rows, labels = sample(answer, _ROWS, rng)
-    features = features_of(rows, answer.blocks)
+    joint = _joint_of(rows, answer) if joint_of is None else joint_of(rows)
     drawn = uncertainty.draw(rng, _DRAWS)
     if finish is not None:
         drawn = Parameters.stack([finish(drawn[k]) for k in range(_DRAWS)])
 
-    def accuracy(parameters: Parameters) -> Float:
-        joint = joint_densities(coefficients(parameters), features)
-        return np.asarray((most_probable(joint) == labels).mean(axis=-1))
+    def accuracy(parameters: Parameters) -> float:
+        return float((most_probable(joint(parameters)) == labels).mean())
 
-    losses = accuracy(answer) - accuracy(drawn)
+    losses = [accuracy(answer) - accuracy(drawn[k]) for k in range(_DRAWS)]
     return max(0.0, float(np.quantile(losses, 0.9)))
+
+
+def _joint_of(rows: Float, answer: Parameters) -> Callable[[Parameters], Float]:
+    features = features_of(rows, answer.blocks)
+    return lambda p: np.asarray(joint_densities(coefficients(p), features))

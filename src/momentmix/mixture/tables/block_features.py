@@ -4,6 +4,7 @@
 |---|---|---|
 | numbers | `GaussianBlock` | themselves |
 | number with missing cells | `GaussianBlock` with ``seen`` | (value − center)·seen, seen |
+| numbers with missing cells, joined | the same | the same: values joined, ``seen`` by itself |
 | levels | `BernoulliBlock`, `CategoricalBlock` | indicators of levels[1:] (·seen, seen) |
 | count | `PoissonBlock` | itself (·seen, seen) |
 
@@ -38,9 +39,11 @@ from momentmix.mixture.tables.family_blocks import (
     PoissonBlock,
 )
 from momentmix.mixture.tables.seen_values import (
+    NEVER_SEEN,
     checked_seen,
     checked_unknown,
     seen_features,
+    unknown_columns,
     with_unknown,
 )
 from momentmix.rows.names import check_feature_names
@@ -56,7 +59,9 @@ Block = GaussianBlock | FamilyBlock
 
 def blocks_of(parameters: Parameters, schema: Schema) -> tuple[Block, ...]:
     """The blocks of parameters of features, ordered by their first columns."""
-    p, laws = parameters, laws_of(schema)
+    p = parameters
+    joined = {schema.column_of[j] for block in p.blocks.joined for j in block}
+    laws = laws_of(schema, joined)
     own = [law.features for law in p.blocks.laws]
     if p.blocks.n_features != schema.n_features or own != [law.features for law in laws]:
         raise InputError(
@@ -73,13 +78,32 @@ def blocks_of(parameters: Parameters, schema: Schema) -> tuple[Block, ...]:
         if law is None:
             covariances = matrices_of(p.spread, p.blocks.table(np.array(numbers)))
             covariances = covariances.reshape(-1, len(numbers), len(numbers))
-            found.append(GaussianBlock(columns, chosen, p.means[:, numbers], covariances))
-        else:
-            block = _of_law(
+            block = GaussianBlock(columns, chosen, p.means[:, numbers], covariances)
+            found.append(_with_seen(block, p, schema, law_at))
+        elif columns[0] not in joined:
+            own_block = _of_law(
                 schema.columns[columns[0]], law, p.means[:, numbers], p.variances[:, numbers]
             )
-            found.append(block.at(columns, chosen))
+            found.append(own_block.at(columns, chosen))
     return tuple(found)
+
+
+def _with_seen(
+    block: GaussianBlock, p: Parameters, schema: Schema, law_at: dict[tuple[int, ...], Law]
+) -> GaussianBlock:
+    """A block of joined columns in their units, with probabilities of being seen."""
+    seen, centers = np.ones(block.means.shape), np.zeros(len(block.columns))
+    for place, number in enumerate(block.columns):
+        feature = schema.seen_of(number)
+        if feature is not None:
+            law, centers[place] = law_at[(feature,)], schema.columns[number].center
+            assert isinstance(law, Finite)
+            q = law.probabilities(p.means[:, [feature]])[:, 1]
+            seen[:, place] = np.clip(q, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
+    if (seen == 1).all():
+        return block
+    means, covariances = unknown_columns(block.means + centers, block.covariances, seen)
+    return replace(block, means=means, covariances=covariances, seen=seen)
 
 
 def _of_law(column: Column, law: Law, means: Float, variances: Float) -> Block:
@@ -119,13 +143,24 @@ def parameters_of(weights: Float, blocks: Sequence[Block], schema: Schema) -> Pa
     """Parameters of the features of blocks; a column may have ``seen`` in the schema alone."""
     r, d = len(weights), schema.n_features
     means, variances = np.zeros((r, d)), np.zeros((r, d))
-    joined = [_features(block, schema) for block in blocks if len(block.columns) > 1]
-    own = Blocks.of(d, joined, laws_of(schema))
+    wide = [block.columns for block in blocks if len(block.columns) > 1]
+    joined = [[schema.features_of(number)[0] for number in columns] for columns in wide]
+    laws = laws_of(schema, {number for columns in wide for number in columns})
+    own = Blocks.of(d, joined, laws)
     p = Parameters(weights, means, variances, None, own)
     spread = np.zeros((r, own.n_spread))
     for block in blocks:
         features = _features(block, schema)
-        if isinstance(block, GaussianBlock):
+        if isinstance(block, GaussianBlock) and len(block.columns) > 1:
+            numbers = [schema.features_of(number)[0] for number in block.columns]
+            centers = np.array([schema.columns[number].center for number in block.columns])
+            means[:, numbers] = block.known.means - centers
+            spread[:, own.table(np.array(numbers))] = block.known.covariances
+            for number, q in _seen_by_column(block).items():
+                feature = schema.seen_of(number)
+                if feature is not None:
+                    means[:, feature], spread[:, feature] = q, q * (1 - q)
+        elif isinstance(block, GaussianBlock):
             column = schema.columns[block.columns[0]]
             means[:, features], matrices = _gaussian_features(block, column)
             table = own.table(np.array(features))
@@ -140,8 +175,15 @@ def _features(block: Block, schema: Schema) -> list[int]:
     return [j for column in block.columns for j in schema.features_of(column)]
 
 
+def _seen_by_column(block: GaussianBlock) -> dict[int, Float]:
+    """Probabilities of being seen (r,) within bounds, by number of the column."""
+    table = np.ones(block.means.shape) if block.seen is None else block.seen
+    table = np.clip(table, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
+    return dict(zip(block.columns, table.T, strict=True))
+
+
 def _gaussian_features(block: GaussianBlock, column: Column) -> tuple[Float, Float]:
-    """Means (r, k) and covariances (r, k, k) of features; variances (r, 2) with missing cells."""
+    """Means and variances of the features of one column, (r, 1) or (r, 2) with missing cells."""
     known = block.known
     if not column.has_missing:
         return known.means, known.covariances
@@ -197,16 +239,35 @@ def _checked_gaussian(block: GaussianBlock) -> GaussianBlock:
     if block.seen is None:
         return block
     if k > 1:
-        raise InputError(
-            f"missing cells are modeled in Gaussian blocks of one column; this has {k}. Give the "
-            "columns blocks of their own, or leave seen out."
-        )
+        return _checked_joined(block, block.seen)
     seen = checked_seen(block.seen, r)
     means = checked_unknown(block.means, seen, "means")
     covariances = checked_unknown(block.covariances, seen, "covariances")
     if (covariances < 0).any():
         raise InputError(f"variances must be non-negative; got {np.nanmin(covariances):.4g}.")
     return replace(block, means=means, covariances=covariances, seen=seen)
+
+
+def _checked_joined(block: GaussianBlock, seen: Float) -> GaussianBlock:
+    """A block of several columns with missing cells."""
+    r, k = block.means.shape
+    if seen.shape != (r, k):
+        raise InputError(
+            f"seen of a block of {k} columns must have shape ({r}, {k}), a probability for each "
+            f"component and column; got {seen.shape}."
+        )
+    for j in range(k):
+        checked_seen(seen[:, j], r)
+    means, covariances = unknown_columns(block.means, block.covariances, seen)
+    unknown = np.isnan(means)
+    either = unknown[:, :, None] | unknown[:, None, :]
+    if (unknown & (seen >= NEVER_SEEN)).any() or (np.isnan(covariances) != either).any():
+        raise InputError(
+            "means and covariances may be NaN only in the columns that a component never sees "
+            "(seen 0)."
+        )
+    kept = None if (seen == 1).all() else seen
+    return replace(block, means=means, covariances=covariances, seen=kept)
 
 
 def _ascending(block: Block) -> Block:
@@ -226,10 +287,10 @@ def schema_of(blocks: Sequence[Block]) -> Schema:
             continue
         for place, number in enumerate(block.columns):
             name = None if block.names is None else block.names[place]
-            if block.seen is None:
+            if not block.has_missing[place]:
                 columns[number] = Column(name)
             else:
-                center = short_mean(block.known.means[:, 0])
+                center = short_mean(block.known.means[:, place])
                 columns[number] = Column(name, has_missing=True, center=center)
     return Schema(tuple(columns[j] for j in range(len(columns))))
 
@@ -288,7 +349,8 @@ def _raised(block: GaussianBlock, floors: Float) -> GaussianBlock:
         return replace(block, covariances=np.maximum(block.covariances, floors[0]))
     alone = block.at(tuple(range(k)), None)
     p = parameters_of(np.ones(block.n_components), [alone], Schema((Column(None),) * k))
-    return replace(block, covariances=Structure.of_variances(floors, p.blocks).raised(p).matrices)
+    raised = Structure.of_variances(floors, p.blocks).raised(p).matrices
+    return replace(block, covariances=np.where(np.isnan(block.covariances), np.nan, raised))
 
 
 # -- all columns --------------------------------------------------------------------------------

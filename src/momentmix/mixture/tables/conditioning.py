@@ -60,9 +60,10 @@ def blocks_given(mixture: Mixture, values: Mapping[int | str, Any]) -> Given:
 
 def _block_given(block: Block, known: Int, place: dict[int, int], cells: list[Any]) -> Block:
     """A Gaussian block of which some columns are known, without them; others as they are."""
-    regression = block.regression(known) if isinstance(block, GaussianBlock) else None
+    regression = block.known.regression(known) if isinstance(block, GaussianBlock) else None
     if regression is None or not isinstance(block, GaussianBlock):
         return block
+    block = block.known
     own = [block.columns.index(j) for j in regression.others]
     seen = [block.columns.index(j) for j in regression.known]
     row = np.array([float(cells[place[int(j)]]) for j in regression.known])

@@ -70,7 +70,14 @@ def _fields_of(family: str) -> Fields:
         key: array(*(None,) * n_axes, nulls=True) for key, n_axes in _PARAMETERS[family].items()
     }
     head = {"columns": list_of(integer(0)), "family": text}
-    return Fields(dict, {**head, **numbers, "seen": optional(array(None))})
+    return Fields(dict, {**head, **numbers, "seen": optional(_seen)})
+
+
+def _seen(value: Any, place: str) -> Float:
+    """Probabilities of being seen: a list, or of joined columns a list of lists."""
+    is_wide = isinstance(value, list) and bool(value) and isinstance(value[0], list)
+    found: Float = array(*(None,) * (1 + is_wide))(value, place)
+    return found
 
 
 _FIELDS = {family: _fields_of(family) for family in _PARAMETERS}
@@ -106,7 +113,7 @@ def _checked_block(values: dict[str, Any], schema: Schema, n_components: int) ->
     own = [schema.columns[j] for j in columns]
     if {column.family for column in own} != {family}:
         raise ValueError(f"columns {list(columns)[:8]} are not all {family} in the schema")
-    if any(column.has_missing != (values["seen"] is not None) for column in own):
+    if not _has_seen(values["seen"], own):
         raise ValueError(
             f"columns {list(columns)[:8]} must have seen as the schema has missing cells"
         )
@@ -117,14 +124,30 @@ def _checked_block(values: dict[str, Any], schema: Schema, n_components: int) ->
     )
 
 
+def _has_seen(seen: Float | None, columns: list[Column]) -> bool:
+    """Whether there are probabilities of being seen as the schema has missing cells."""
+    has_missing = [column.has_missing for column in columns]
+    if seen is None or len(columns) == 1:
+        return has_missing == [seen is not None] * len(columns) and (seen is None or seen.ndim == 1)
+    if seen.ndim != 2 or seen.shape[1] != len(columns) or not any(has_missing):
+        return False
+    return bool(((seen < 1).any(axis=0) == has_missing).all())
+
+
 def _check_numbers(values: dict[str, Any], r: int, columns: tuple[int, ...]) -> None:
     seen = np.ones(r) if values["seen"] is None else values["seen"]
     for key in (*_PARAMETERS[values["family"]], "seen"):
         if values[key] is not None and len(values[key]) != r:
             raise ValueError(f"{key} of columns {list(columns)[:8]} must have {r} entries")
     for key in _PARAMETERS[values["family"]]:
-        missing = np.isnan(values[key]).reshape(r, -1)
-        if (missing != (seen < NEVER_SEEN)[:, None]).any():
+        unknown = seen < NEVER_SEEN
+        if seen.ndim == 1:
+            unknown = unknown.reshape(r, *(1,) * (values[key].ndim - 1))
+        elif key == "covariances":
+            unknown = unknown[:, :, None] | unknown[:, None, :]
+        if seen.ndim == 2 and values[key].shape != unknown.shape:
+            raise ValueError(f"{key} of columns {list(columns)[:8]} must be as wide as seen")
+        if (np.isnan(values[key]) != unknown).any():
             raise ValueError(
                 f"{key} of columns {list(columns)[:8]} must be null where a component never sees "
                 "the column, and nowhere else"

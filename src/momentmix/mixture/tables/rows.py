@@ -9,7 +9,8 @@
 A cell that is missing where the model knows of no missing cells is left out of the density. Log
 densities are sums over blocks. So the features of such a cell are set to the mixture's mean, where
 the density of the block is known, and an indicator whose coefficient is minus that takes it out:
-one matrix product, whatever cells are missing. Only joined columns need a density for each pattern.
+one matrix product, whatever cells are missing. Only joined columns need a density for each pattern,
+whether or not the model has the probability of being seen: that is a feature of its own.
 """
 
 from __future__ import annotations
@@ -62,10 +63,11 @@ class TableDensity:
 
     def map_encoded(self, encoded: Encoded, reduce: Reduction) -> NDArray[Any]:
         """The same of rows as features."""
-        if encoded.left_out is None:
+        left_out = self._left_out(encoded)
+        if left_out is None:
             values = self.density.map_rows(encoded.features, reduce)
         else:
-            values = self._marginal(encoded.features, encoded.left_out, reduce)
+            values = self._marginal(encoded.features, left_out, reduce)
         return np.asarray(values + self._base_measure(encoded)) if reduce is log_sums else values
 
     def _base_measure(self, encoded: Encoded) -> Float:
@@ -79,16 +81,37 @@ class TableDensity:
                 total += own
         return total
 
-    # -- missing cells that are not part of the model -------------------------------------------
+    # -- missing cells of joined columns, or that are not part of the model ---------------------
+
+    @cached_property
+    def _joined(self) -> NDArray[np.bool_]:
+        """Which columns are joined with others, of shape (n_columns,)."""
+        is_joined, column_of = np.zeros(self.schema.n_columns, dtype=bool), self.schema.column_of
+        is_joined[[column_of[j] for block in self.parameters.blocks.joined for j in block]] = True
+        return is_joined
+
+    def _left_out(self, encoded: Encoded) -> NDArray[np.bool_] | None:
+        """Cells whose values are left out (n, n_columns); None where there are none."""
+        joined = np.flatnonzero(self._joined).tolist()
+        columns = [j for j in joined if self.schema.columns[j].has_missing]
+        if not columns:
+            return encoded.left_out
+        left_out = np.zeros((len(encoded.features), self.schema.n_columns), dtype=bool)
+        if encoded.left_out is not None:
+            left_out |= encoded.left_out
+        for j in columns:
+            left_out[:, j] |= encoded.features[:, self.schema.features_of(j)[1]] == 0
+        return left_out if left_out.any() else None
 
     def _marginal(
         self, features: Float, left_out: NDArray[np.bool_], reduce: Reduction
     ) -> NDArray[Any]:
         """`map_encoded` where some cells are left out."""
-        is_joined, column_of = np.zeros(self.schema.n_columns, dtype=bool), self.schema.column_of
-        is_joined[[column_of[j] for block in self.parameters.blocks.joined for j in block]] = True
+        is_joined = self._joined
         single = np.flatnonzero(left_out.any(axis=0) & ~is_joined)
         some = np.asarray(~left_out.all(axis=1))
+        if any(self.schema.columns[j].has_missing for j in np.flatnonzero(is_joined)):
+            some[:] = True  # that a cell is missing tells components apart
         places, parts = [np.flatnonzero(~some)], []
         parts.append(self._of_weights(places[0].size, reduce))
         for pattern, rows in rows_by_pattern(left_out[:, is_joined], some):
@@ -144,7 +167,8 @@ class _Marginal:
     def of(cls, p: Parameters, schema: Schema, dropped: Int, single: Int) -> _Marginal:
         """The density without columns `dropped`."""
         column_of = np.array(schema.column_of)
-        kept = np.flatnonzero(~np.isin(column_of, dropped))
+        values = np.isin(np.arange(column_of.size), schema.value_features)
+        kept = np.flatnonzero(~(np.isin(column_of, dropped) & values))  # ``seen`` stays
         own = [np.flatnonzero(column_of[kept] == column) for column in single]
         part = p.restricted(kept)
         constants = central_densities(part, [places.tolist() for places in own])

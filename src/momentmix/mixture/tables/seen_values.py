@@ -50,6 +50,16 @@ def with_unknown(values: Float, seen: Float | None) -> Float:
     return values
 
 
+def unknown_columns(means: Float, covariances: Float, seen: Float) -> tuple[Float, Float]:
+    """Means (r, k) and covariances (r, k, k), NaN in the columns that a component never sees."""
+    unknown = seen < NEVER_SEEN
+    either = unknown[:, :, None] | unknown[:, None, :]
+    tables = np.where(unknown, np.nan, means), np.where(either, np.nan, covariances)
+    for table in tables:
+        table.setflags(write=False)
+    return tables
+
+
 def completed(values: Float, seen: Float | None) -> Float:
     """Parameters (r, …) with the mean of the components that see the column for NaN."""
     if seen is None or not np.isnan(values).any():

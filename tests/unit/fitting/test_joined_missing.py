@@ -1,0 +1,207 @@
+"""Fits of joined columns with missing cells: EM by pattern."""
+
+import numpy as np
+import pytest
+
+import momentmix as mm
+from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.em.patterns import Layout, pattern_information, structure_of
+from momentmix.fitting.em.scores import mean_score
+from momentmix.mixture.column_laws import laws_of
+from momentmix.mixture.density import log_sums
+from momentmix.mixture.gaussian import m_step
+from momentmix.mixture.parameters import Parameters, dependent_places
+from momentmix.mixture.prior import VariancePrior
+from momentmix.mixture.relative_spread import moved_spread
+
+BLOCKS = [["a", "b", "c"], ["d", "e", "f"]]
+
+
+def truth():
+    """Three components of two blocks of three columns, correlated within components."""
+    rng = np.random.default_rng(5)
+    correlation = np.full((3, 3), 0.6) + 0.4 * np.eye(3)
+
+    def block(names):
+        deviations = rng.uniform(0.5, 2.0, (3, 3))
+        covariances = correlation * deviations[:, :, None] * deviations[:, None, :]
+        seen = rng.uniform(0.6, 0.9, (3, 3))
+        means = 1.5 * rng.standard_normal((3, 3)) + 20.0
+        return mm.GaussianBlock.of(means, covariances, names, seen=seen)
+
+    return mm.Mixture.from_blocks([0.5, 0.3, 0.2], [block(tuple("abc")), block(tuple("def"))])
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    mixture = truth()
+    rows, _ = mixture.sample(4000, random_state=7)
+    return rows, mm.fit(rows, 3, blocks=BLOCKS, missing="model", random_state=0, n_threads=1)
+
+
+def test_fit_has_at_least_the_likelihood_of_the_truth(fitted):
+    rows, result = fitted
+    own = result.mixture.log_prob(rows).mean()
+    assert own >= truth().log_prob(rows).mean()
+    # The passes end before their last EM step.
+    assert result.log_likelihood == pytest.approx(own, abs=1e-4)
+
+
+def test_parameters_are_within_their_errors(fitted):
+    _, result = fitted
+    aligned, errors = truth().align(result.mixture), result.standard_errors
+    order = [int(np.flatnonzero(result.mixture.weights == w)[0]) for w in aligned.weights]
+    assert (np.abs(aligned.weights - truth().weights) <= 4 * errors.weights[order]).all()
+    assert (np.abs(aligned.means - truth().means) <= 4 * errors.means[order]).all()
+    gaps = np.abs(aligned.covariances - truth().covariances)
+    assert (gaps <= 4 * errors.covariances[order]).all()
+    seen, own = (
+        np.hstack([block.seen for block in mixture.blocks]) for mixture in (truth(), aligned)
+    )
+    assert (np.abs(own - seen) <= 4 * errors.seen[order]).all()
+    low, high = result.intervals().means
+    assert ((low < result.mixture.means) & (result.mixture.means < high)).all()
+
+
+def test_shuffled_columns_have_no_correlations():
+    rows, _ = truth().sample(4000, random_state=7)
+    rng = np.random.default_rng(1)
+    shuffled = {name: rng.permutation(column) for name, column in rows.items()}
+    result = mm.fit(shuffled, 1, blocks=BLOCKS, missing="model", random_state=0, n_threads=1)
+    whole = mm.fit(rows, 1, blocks=BLOCKS, missing="model", random_state=0, n_threads=1)
+    between = ~np.eye(6, dtype=bool) & (whole.mixture.covariances[0] != 0)
+    for fit, is_correlated in ((result, False), (whole, True)):
+        errors = fit.standard_errors.covariances[0][between]
+        deviates = np.abs(fit.mixture.covariances[0][between]) / errors
+        assert (deviates.max() > 4) == is_correlated
+
+
+def test_better_than_complete_rows_and_than_columns_apart(fitted):
+    rows, result = fitted
+    others, labels = truth().sample(4000, random_state=8)
+    apart = mm.fit(rows, 3, missing="model", random_state=0, n_threads=1)
+    assert result.mixture.log_prob(others).mean() > apart.mixture.log_prob(others).mean() + 0.1
+    dropped = mm.fit(rows, 3, blocks=BLOCKS, missing="drop", random_state=0, n_threads=1)
+    values_alone = mm.Mixture.from_blocks(
+        result.mixture.weights,
+        [mm.GaussianBlock.of(b.means, b.covariances, b.names) for b in result.mixture.blocks],
+    )
+    own, of_dropped = (
+        mixture.table_density().map_rows(others, log_sums)
+        for mixture in (values_alone, dropped.mixture)
+    )
+    gains = own - of_dropped
+    assert gains.mean() > 4 * gains.std() / np.sqrt(gains.size)
+    aligned = truth().align(result.mixture)
+    correct, best = (mixture.predict(others) == labels for mixture in (aligned, truth()))
+    assert correct.mean() > best.mean() - 0.01
+
+
+def test_certificate_says_that_nothing_was_tested(fitted):
+    certificate = fitted[1].certificate
+    assert certificate.verdict == "untested"
+    assert "joined columns with missing cells" in certificate.untested[0]
+    assert certificate.support.supported
+    assert str(certificate).count("no test:") == 1
+
+
+def test_result_is_saved_with_its_record(fitted, tmp_path):
+    rows, result = fitted
+    result.save(tmp_path / "model.json")
+    loaded = mm.Mixture.load(tmp_path / "model.json")
+    assert (loaded.log_prob(rows) == result.mixture.log_prob(rows)).all()
+
+
+# -- the arithmetic -------------------------------------------------------------------------------
+
+
+def small():
+    """Standardized rows, their layout, and parameters that are not at a maximum."""
+    rows, _ = truth().sample(600, random_state=2)
+    table = mm.summarize(rows, 2, missing="model")
+    features = table.schema.encode(rows)
+    shift, scale = features.mean(axis=0), features.std(axis=0)
+    values = (features - shift) / scale
+    d = values.shape[1]
+    moments = StandardMoments(
+        d, 1, (np.ones(1), np.zeros(d)), (np.ones((d, 1)),), len(values), len(values), shift,
+        scale, features.min(axis=0), features.max(axis=0),
+    ).with_laws(laws_of(table.schema))  # fmt: skip
+    layout = Layout.of(moments, ((0, 2, 4), (6, 8, 10)))
+    pattern_rows = layout.rows(values)
+    prior = VariancePrior.of_rows(len(values), 2, structure_of(pattern_rows, 1e-6))
+    rng = np.random.default_rng(4)
+    means = 0.5 * rng.standard_normal((2, d))
+    start = Parameters(np.array([0.4, 0.6]), means, np.ones((2, d)), None, layout.blocks)
+    statistics, _, _ = pattern_rows.sums(start.completed())
+    return values, layout, pattern_rows, prior, m_step(statistics, prior)
+
+
+def test_every_step_raises_the_objective():
+    _, _, rows, prior, p = small()
+    objectives = []
+    for _ in range(8):
+        statistics, total, _ = rows.sums(p)
+        objectives.append(total + float(prior.log_density(p)))
+        p = m_step(statistics, prior)
+    assert (np.diff(objectives) > 0).all()
+
+
+def test_scores_are_the_slopes_of_the_likelihood():
+    _, layout, rows, _, p = small()
+    statistics, _, n = rows.sums(p)
+    score = mean_score(statistics, p)
+    r, d = p.means.shape
+    step = 1e-5
+
+    def moved(i, j, by):
+        means = p.means.copy()
+        means[i, j] += by
+        return Parameters(p.weights, means, p.variances, p.covariances, p.blocks).completed()
+
+    for j in (0, 1, 8):
+        ends = [rows.sums(moved(1, j, by))[1] / n for by in (-step, step)]
+        assert score[r + d + j] == pytest.approx((ends[1] - ends[0]) / (2 * step), abs=1e-6)
+    place = layout.blocks.place_of[2, 4]
+    change = np.zeros((r, layout.blocks.n_spread))
+    ends = []
+    for by in (-step, step):
+        change[0, place] = by
+        ends.append(rows.sums(moved_spread(p, change))[1] / n)
+    spread_score = score[r + 2 * r * d + place - d]
+    assert spread_score == pytest.approx((ends[1] - ends[0]) / (2 * step), abs=1e-6)
+
+
+def test_information_is_the_outer_product_of_the_scores():
+    values, layout, _, _, p = small()
+    few = values[:5]
+    scores = [mean_score(layout.rows(row[None]).sums(p)[0], p) for row in few]
+    expected = np.mean([np.outer(score, score) for score in scores], axis=0)
+    information = pattern_information(layout, few, p)
+    kept = np.setdiff1d(np.arange(len(expected)), dependent_places(p))
+    own = np.ix_(kept, kept)
+    np.testing.assert_allclose(information[own], expected[own], rtol=0, atol=1e-10)
+
+
+# -- refusals -------------------------------------------------------------------------------------
+
+
+def test_moments_alone_are_refused():
+    rows, _ = truth().sample(500, random_state=0)
+    with pytest.raises(mm.InputError, match="from moments alone"):
+        mm.fit(rows, 2, blocks=BLOCKS, missing="model", refine=None)
+    with pytest.raises(mm.InputError, match="from moments alone"):
+        mm.fit(mm.summarize(rows, 2, missing="model"), 2, blocks=BLOCKS)
+
+
+def test_number_of_components_must_be_given():
+    rows, _ = truth().sample(500, random_state=0)
+    with pytest.raises(mm.InputError, match="Give a number of components"):
+        mm.fit(rows, "auto", blocks=BLOCKS, missing="model")
+
+
+def test_columns_never_seen_together_are_refused():
+    rows, _ = truth().sample(500, random_state=0)
+    rows["a"][:250], rows["b"][250:] = np.nan, np.nan
+    with pytest.raises(mm.InputError, match="almost never seen in the same row"):
+        mm.fit(rows, 2, blocks=BLOCKS, missing="model")
