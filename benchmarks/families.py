@@ -307,12 +307,15 @@ def run_missing(a):
             order = matched(truth / deviations, alone.mixture.means / deviations)
             errors = np.abs(alone.mixture.means[order] - truth) / deviations
             order = matched(truth / deviations, result.mixture.means / deviations)
+            with_rows = np.abs(result.mixture.means[order] - truth) / deviations
             place = np.argsort(order)
             accuracy = float((place[result.mixture.predict(table)] == labels).mean())
             losses.append(law.accuracy(table, labels) - accuracy)
             worst.append(float(errors.max()))
             print(
-                f"{seed:4} {kind}: moments alone means within {worst[-1]:.4f} sd "
+                f"{seed:4} {kind}: moments alone means within {worst[-1]:.4f} sd, root mean square "
+                f"{np.sqrt((errors**2).mean()):.4f} (with rows {with_rows.max():.4f}, "
+                f"{np.sqrt((with_rows**2).mean()):.4f}) "
                 f"({moment_seconds:.1f} s, {alone.certificate.verdict}); default {losses[-1]:+.4f} "
                 f"below the true parameters' accuracy ({seconds:.1f} s, "
                 f"{result.certificate.verdict})", flush=True,

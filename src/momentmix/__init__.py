@@ -22,6 +22,7 @@ if _typing.TYPE_CHECKING:
     from momentmix.fitting.api import fit
     from momentmix.fitting.conditions.standard_moments import StandardMoments
     from momentmix.fitting.result import FitResult
+    from momentmix.mixed_estimator import MomentMixture
     from momentmix.mixture.gaussian_block import GaussianBlock
     from momentmix.mixture.mixture import DiagonalMixture, Mixture
     from momentmix.mixture.tables.family_blocks import (
@@ -51,6 +52,7 @@ __all__ = [
     "InputTypeError",
     "Mixture",
     "MomentGaussianMixture",
+    "MomentMixture",
     "MomentSummary",
     "MomentmixError",
     "PoissonBlock",
@@ -82,6 +84,7 @@ _HOMES = {
         "MomentmixError",
     ),
     "estimator": ("MomentGaussianMixture",),
+    "mixed_estimator": ("MomentMixture",),
     "fitting.api": ("fit",),
     "fitting.result": ("FitResult",),
     "summary.summarize": ("summarize",),

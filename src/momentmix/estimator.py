@@ -5,13 +5,8 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, DensityMixin
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, validate_data
 
-from momentmix._typing import Float
 from momentmix.capacity import choose_order
 from momentmix.covariance_types import (
     CovarianceType,
@@ -20,20 +15,13 @@ from momentmix.covariance_types import (
     covariance_attributes,
     joined_columns,
 )
-from momentmix.errors import (
-    CertificateWarning,
-    FitWarning,
-    InputError,
-    InputTypeError,
-    warn_caller,
-)
-from momentmix.fitted_state import FittedState, keeps_state
+from momentmix.errors import InputError, InputTypeError
+from momentmix.estimator_methods import MixtureMethods
+from momentmix.fitted_state import keeps_state
 from momentmix.fitting.api import fit
 from momentmix.fitting.pipeline import AskedBlocks, known_blocks
-from momentmix.fitting.result import FitResult
 from momentmix.mixture.blocks import Blocks
-from momentmix.mixture.mixture import Mixture
-from momentmix.rows.arrays import is_foreign, namespace
+from momentmix.rows.arrays import is_foreign
 from momentmix.rows.protocol import ArrayRows, DeviceRows, HeldRows
 from momentmix.rows.validation import (
     LARGEST_TO_FIT,
@@ -49,10 +37,9 @@ _SHARED = (  # with scikit-learn's, beside the covariances
     "weights_", "means_", "converged_", "n_iter_", "lower_bound_", "n_features_in_",
     "feature_names_in_",
 )  # fmt: skip
-_WARNED_OF = {"constant-column", "duplicate-columns", "outlier-influence", "outlier-rows"}
 
 
-class MomentGaussianMixture(FittedState, DensityMixin, BaseEstimator):  # type: ignore[misc]
+class MomentGaussianMixture(MixtureMethods):
     """Mixture of Gaussians from one pass of moments, and EM where there are rows.
 
     Methods and attributes are those of ``sklearn.mixture.GaussianMixture``. A fit whose
@@ -255,6 +242,9 @@ class MomentGaussianMixture(FittedState, DensityMixin, BaseEstimator):  # type: 
         check_values(rows, self._names(), largest=largest)
         return ArrayRows(np.asarray(rows, dtype=np.float64), feature_names=self._names())
 
+    def _rows_to_predict(self, X: Any) -> Any:
+        return self._validated(X, reset=False).rows
+
     def _check_names(self, names: tuple[str, ...]) -> None:
         expected = self.feature_names_in_.tolist()
         if list(names) != expected:
@@ -290,12 +280,6 @@ class MomentGaussianMixture(FittedState, DensityMixin, BaseEstimator):  # type: 
             n_features, order, self._names(), squared_order, n_threads=self.n_threads
         )
 
-    def _seed(self) -> Any:
-        state = self.random_state
-        if state is None or isinstance(state, int | np.integer | np.random.Generator):
-            return state
-        return int(check_random_state(state).randint(2**31 - 1))
-
     def _fit_to(self, data: Any) -> MomentGaussianMixture:
         """Fit to rows or a summary, and set the attributes from the result."""
         result = fit(
@@ -304,84 +288,10 @@ class MomentGaussianMixture(FittedState, DensityMixin, BaseEstimator):  # type: 
             max_passes=self.max_iter, n_threads=self.n_threads,
         )  # fmt: skip
         mixture = result.mixture
-        self.result_, self.mixture_ = result, mixture
-        if result.summary is not None:  # fitted to rows
-            self.summary_ = result.summary
-        self.n_components_ = mixture.n_components
-        self.weights_, self.means_ = mixture.weights, mixture.means
         self.blocks_ = joined_columns(mixture)
         self.__dict__.update(covariance_attributes(mixture, self.covariance_type == "diag"))
-        self.n_iter_, self.converged_ = result.n_passes, bool(result.converged)
-        self.lower_bound_ = np.nan if result.log_likelihood is None else result.log_likelihood
-        self.certificate_ = result.certificate
-        self.standard_errors_ = None if result.uncertainty is None else result.standard_errors
-        self._warn(result)
+        self._set_from(result)
         return self
-
-    def _warn(self, result: FitResult) -> None:
-        if not self.converged_:
-            warn_caller(
-                f"not converged after max_iter={self.max_iter} passes; allow more.",
-                ConvergenceWarning,
-            )
-        for finding in result.certificate.findings:
-            if finding.name in _WARNED_OF:
-                warn_caller(finding.text, FitWarning)
-        if result.certificate.verdict == "not passed":
-            reasons = " ".join(result.certificate.reasons)
-            warn_caller(f"the certificate did not pass: {reasons}", CertificateWarning)
-
-    # -- using --------------------------------------------------------------------------------
-
-    def _mixture(self) -> Mixture:
-        check_is_fitted(self)
-        mixture: Mixture = self.mixture_
-        return mixture
-
-    def predict(self, X: Any) -> Any:
-        """Most probable component of each row, of shape (n_samples,).
-
-        Rows of another array library (torch, CuPy, JAX, …) give an array of that library, where
-        they lie; so do `predict_proba` and `score_samples`.
-        """
-        return self._mixture().predict(self._validated(X, reset=False).rows)
-
-    def predict_proba(self, X: Any) -> Any:
-        """Probability of each component, of shape (n_samples, n_components)."""
-        return self._mixture().responsibilities(self._validated(X, reset=False).rows)
-
-    def score_samples(self, X: Any) -> Any:
-        """Log-density of each row, of shape (n_samples,)."""
-        return self._mixture().log_prob(self._validated(X, reset=False).rows)
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """Mean log-density of the rows."""
-        total, n = self._total(X)
-        return total / n
-
-    def sample(self, n_samples: int = 1) -> tuple[Float, NDArray[np.int64]]:
-        """Draw rows and their components, of shapes (n_samples, n_features) and (n_samples,)."""
-        mixture = self._mixture()
-        if n_samples < 1:
-            raise InputError(f"n_samples must be at least 1; got {n_samples}.")
-        return mixture.sample(n_samples, self._seed())
-
-    def _total(self, X: Any) -> tuple[float, int]:
-        """Sum of the log-densities, and the number of rows."""
-        scores = self.score_samples(X)
-        return float(namespace(scores).sum(scores)), int(scores.shape[0])
-
-    def _n_parameters(self) -> int:
-        return self._mixture().parameters.n_free
-
-    def bic(self, X: Any) -> float:
-        """Bayesian information criterion on the rows: lower is better."""
-        total, n = self._total(X)
-        return float(-2 * total + self._n_parameters() * np.log(n))
-
-    def aic(self, X: Any) -> float:
-        """Akaike's information criterion on the rows: lower is better."""
-        return float(-2 * self._total(X)[0] + 2 * self._n_parameters())
 
     def to_sklearn(self) -> Any:
         """The same mixture as a fitted ``sklearn.mixture.GaussianMixture``.

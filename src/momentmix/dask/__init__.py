@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from momentmix.errors import MissingDependencyError
+from momentmix.errors import InputError, MissingDependencyError
 
 try:
     import dask.array
@@ -26,10 +26,11 @@ except ImportError as error:
 from momentmix.dask.opening import open_collection
 from momentmix.dask.prediction import predict, predict_proba, score_samples
 from momentmix.dask.schedule import Schedule
+from momentmix.dask.tables import Encoding, summarize_table
 from momentmix.fitting import api as local
 from momentmix.fitting.pipeline import AskedBlocks
 from momentmix.fitting.result import FitResult
-from momentmix.rows.source import Missing
+from momentmix.schema.building import Families, Missing
 from momentmix.summary.layout import DEFAULT_REPLICATES
 from momentmix.summary.summary import MomentSummary
 
@@ -42,6 +43,7 @@ def summarize(
     *,
     columns: Sequence[str | int] | None = None,
     missing: Missing = "error",
+    families: Families = None,
     squared_order: int | None = None,
     replicates: int = DEFAULT_REPLICATES,
     shard_id: str | None = None,
@@ -67,8 +69,12 @@ def summarize(
         Highest order of the moments.
     columns : sequence of str or int, optional
         Columns to take, in this order; by default all.
-    missing : {"error", "drop"}
-        What to do with rows that hold missing, NaN or infinite values.
+    missing : {"error", "drop", "model"}
+        What to do with rows that hold missing, NaN or infinite values; "model" as for
+        `momentmix.summarize`.
+    families : dict, optional
+        As for `momentmix.summarize`. Levels of categories must be given where partitions may have
+        different ones.
     squared_order, replicates : int, optional
         As for `MomentSummary`.
     shard_id : str, optional
@@ -96,6 +102,12 @@ def summarize(
     (6, True)
     """
     schedule = Schedule(client, retries, progress)
+    if families is not None or missing == "model":
+        options = {"squared_order": squared_order, "replicates": replicates}
+        chosen = None if columns is None else list(columns)
+        return summarize_table(
+            data, Encoding(order, families, missing, chosen, options), shard_id, schedule
+        )
     rows = open_collection(data, columns, missing, shard_id, schedule)
     return rows.summary(order, squared_order, replicates)
 
@@ -110,6 +122,7 @@ def fit(
     *,
     columns: Sequence[str | int] | None = None,
     missing: Missing = "error",
+    families: Families = None,
     blocks: AskedBlocks = None,
     variance_floor: float = 1e-6,
     max_passes: int = 100,
@@ -117,7 +130,7 @@ def fit(
     retries: int = 2,
     progress: bool = False,
 ) -> FitResult:
-    """Fit a mixture of Gaussians to rows on a cluster.
+    """Fit a mixture to rows on a cluster.
 
     The steps are those of `momentmix.fit`: the moments in one pass, the moment fit in this process,
     then passes over the rows where `refine` asks for them. Each pass computes the collection again;
@@ -125,8 +138,9 @@ def fit(
 
     Parameters
     ----------
-    data, columns, missing, client, retries, progress
-        As for `summarize`.
+    data, columns, missing, families, client, retries, progress
+        As for `summarize`. With families, or missing="model", the answer comes from the moments
+        alone, without passes over the rows.
     n_components, order, method, refine, random_state, blocks, variance_floor, max_passes
         As for `momentmix.fit`.
 
@@ -137,6 +151,19 @@ def fit(
         rows come from the sample of at most 40,000 rows.
     """
     schedule = Schedule(client, retries, progress)
+    if families is not None or missing == "model":
+        if refine == "em":
+            raise InputError(
+                'refine="em" has no passes over rows with families on a cluster. Use '
+                'refine="auto": the answer comes from the moments alone.'
+            )
+        chosen = None if columns is None else list(columns)
+        highest = 4 if order == "auto" else order
+        encoding = Encoding(highest, families, missing, chosen, {})
+        return local.fit(
+            summarize_table(data, encoding, None, schedule), n_components, order, method, refine,
+            random_state, blocks=blocks, variance_floor=variance_floor,
+        )  # fmt: skip
     rows = open_collection(data, columns, missing, None, schedule)
     return local.fit(
         rows, n_components, order, method, refine, random_state,

@@ -64,12 +64,8 @@ def open_collection(
                 "contents. Leave it out."
             )
         return _open_files(paths, columns, missing, schedule)
-    blocks, example = _blocks_of(data, schedule)
-    if shard_id is None and isinstance(data, list | tuple):
-        ids = [str(block.key) for block in blocks]
-    else:
-        stem = dask.base.tokenize(data) if shard_id is None else shard_id
-        ids = [f"{stem}/{i}" for i in range(len(blocks))]
+    blocks, example = blocks_of(data, schedule)
+    ids = shard_ids(data, blocks, shard_id)
     table = named_table(example, "the collection")
     source = open_rows(table, columns, missing)  # refuses columns that are not there, or no numbers
     chosen = tuple(column_keys(table, source.columns[0]))  # partitions may be in another order
@@ -81,7 +77,15 @@ def open_collection(
     return DaskRows(partitions, source.n_features, source.feature_names, schedule)
 
 
-def _blocks_of(data: Any, schedule: Schedule) -> tuple[list[Any], Any]:
+def shard_ids(data: Any, blocks: list[Any], shard_id: str | None) -> list[str]:
+    """Names of the shards that partitions become."""
+    if shard_id is None and isinstance(data, list | tuple):
+        return [str(block.key) for block in blocks]
+    stem = dask.base.tokenize(data) if shard_id is None else shard_id
+    return [f"{stem}/{i}" for i in range(len(blocks))]
+
+
+def blocks_of(data: Any, schedule: Schedule) -> tuple[list[Any], Any]:
     """The lazy blocks of a collection, and an array or frame with its columns."""
     if isinstance(data, da.Array):
         data = whole_rows(data)

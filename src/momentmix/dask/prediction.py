@@ -108,7 +108,7 @@ def _lazy(
         meta = np.empty((0, 0) if wide else (0,), dtype=dtype)
         return array.map_blocks(_of_array, function, meta=meta, dtype=dtype, **shape)
     if isinstance(data, dd.DataFrame):
-        columns = _columns(mixture, data)
+        columns = None if mixture.schema is not None else _columns(mixture, data)
         plain = pd.DataFrame({name: pd.Series(dtype=dtype) for name in names})
         meta = plain.set_axis(data._meta.index, axis=0)
         return data.map_partitions(
@@ -141,19 +141,29 @@ def _rows(block: Any, columns: list[str | int] | None, number: int) -> NDArray[n
 
 
 def _of_array(block: Any, function: RowFunction, block_id: tuple[int, ...] = (0,)) -> Any:
+    if _has_schema(function):
+        return function(np.asarray(block)) if len(block) else np.zeros(0)
     return function(_rows(block, None, block_id[0]) if len(block) else np.asarray(block))
+
+
+def _has_schema(function: RowFunction) -> bool:
+    """Whether rows go to a mixture of a table with families, which encodes them itself."""
+    return getattr(getattr(function, "__self__", None), "schema", None) is not None
 
 
 def _of_frame(
     frame: Any,
     function: RowFunction,
-    columns: list[str | int],
+    columns: list[str | int] | None,
     names: list[str],
     wide: bool,
     partition_info: dict[str, int] | None = None,
 ) -> Any:
     number = 0 if partition_info is None else partition_info["number"]
-    values = function(_rows(frame, columns, number))
+    if columns is None:  # the mixture's own schema takes columns by name
+        values = function(frame) if len(frame) else np.zeros((0, len(names)) if wide else 0)
+    else:
+        values = function(_rows(frame, columns, number))
     if wide:
         return pd.DataFrame(values, columns=names, index=frame.index)
     return pd.Series(values, name=names[0], index=frame.index)

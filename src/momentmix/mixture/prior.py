@@ -23,6 +23,7 @@ from scipy.linalg import solve_triangular
 from momentmix._typing import Float, Int
 from momentmix.errors import InputError
 from momentmix.mixture.blocks import Blocks, matrices_of
+from momentmix.mixture.laws.compiled import layout_of
 from momentmix.mixture.parameters import HasParameters, Parameters
 
 FEWEST_ROWS = 1e-10  # a component with a smaller count is empty: it keeps mean 0 and variance 1
@@ -94,18 +95,19 @@ class Structure:
             for root in self.roots
         ]
 
-    def layout(self, blocks: Blocks) -> tuple[Int, Int, Float, Float]:
+    def layout(self, blocks: Blocks) -> tuple[Int, Int, Float, Float, Int, Float]:
         """The blocks as compiled code takes them.
 
-        Widths of the joined blocks, all features (those of joined blocks first), R and R⁻¹ of each
-        joined block, and least relative eigenvalues. `blocks` are those of the features.
+        Widths of the joined blocks, all Gaussian features (those of joined blocks first), R and R⁻¹
+        of each joined block, least relative eigenvalues, and `layout_of` the laws. `blocks` are
+        those of the features.
         """
         features = np.concatenate([*(block for block, _ in blocks.places), blocks.single])
         widths = np.array([len(block) for block in blocks.joined], dtype=np.int64)
         pairs = zip(self.roots, self.inverses, strict=True)
         matrices = np.concatenate([[], *(np.ravel(x) for pair in pairs for x in pair)])
         least = np.array([self.least(place) for place in range(widths.size)])
-        return widths, features, matrices, least
+        return widths, features, matrices, least, *layout_of(blocks.laws)
 
     def least(self, place: int) -> float:
         """Least relative eigenvalue of a joined block."""

@@ -108,18 +108,19 @@ static void NAME(shares)(double *joint, isize r, double least, double *top, doub
 /* z², products, the constant, and zeros for rows that are not there; z of n rows is in the table. */
 static void NAME(complete)(double *table, const row_source *rows, isize n)
 {
-    isize d = rows->d, n_pairs = rows->n_pairs;
-    for (isize j = 0; j < d; j++) {
-        double *z = table + j * ROW, *squares = table + (d + j) * ROW;
+    isize d = rows->d, n_pairs = rows->n_pairs, n_squares = rows->squares ? rows->n_squares : d;
+    double *out = table + d * ROW;
+    for (isize j = 0; j < d; j++)
         for (isize k = n; k < SLAB; k++)
-            z[k] = 0.0;
-        NAME(multiply)(z, z, SLAB, squares);
+            table[j * ROW + k] = 0.0;
+    for (isize j = 0; j < n_squares; j++, out += ROW) {
+        const double *z = table + (rows->squares ? rows->squares[j] : j) * ROW;
+        NAME(multiply)(z, z, SLAB, out);
     }
-    for (isize p = 0; p < n_pairs; p++)
-        NAME(multiply)(table + rows->pairs[2 * p] * ROW, table + rows->pairs[2 * p + 1] * ROW, SLAB,
-                       table + (2 * d + p) * ROW);
+    for (isize p = 0; p < n_pairs; p++, out += ROW)
+        NAME(multiply)(table + rows->pairs[2 * p] * ROW, table + rows->pairs[2 * p + 1] * ROW, SLAB, out);
     for (isize k = 0; k < SLAB; k++)
-        table[(2 * d + n_pairs) * ROW + k] = k < n ? 1.0 : 0.0;
+        out[k] = k < n ? 1.0 : 0.0;
 }
 
 #if defined(MM_AVX512)
@@ -254,14 +255,21 @@ static void NAME(in_rows)(const double *in, isize n_rows, isize n_columns, doubl
 }
 
 /* For each of k mixtures: Σ_z γ_i(z) T(z), (r, size), unless it is NULL, and Σ_z log f(z); rows with
- * counts count so many times. */
+ * counts count so many times. Sums of squares that have no part in the densities are 0. */
 static void NAME(em_sums)(const row_source *rows, const double *coefficients, isize k, isize r,
                           double *space, double *statistics, double *totals)
 {
-    isize size = n_statistics(rows), each = r * size;
+    isize size = n_summed(rows), all = n_statistics(rows), each = r * size;
     double *joint = space + size * ROW, *sums = joint + r * ROW, top[SLAB], total[SLAB];
+    double *packed = sums + k * each;
     memset(totals, 0, k * sizeof(double));
     memset(sums, 0, k * each * sizeof(double));
+    if (rows->squares) {
+        for (isize c = 0; c < k * r; c++)
+            for (isize s = 0; s < size; s++)
+                packed[c * size + s] = coefficients[c * all + place_in_all(rows, s)];
+        coefficients = packed;
+    }
     for (isize start = 0; start < rows->n; start += SLAB) {
         isize n = rows->n - start < SLAB ? rows->n - start : SLAB;
         NAME(fill)(rows, start, n, space);
@@ -277,7 +285,13 @@ static void NAME(em_sums)(const row_source *rows, const double *coefficients, is
         }
     }
     for (isize m = 0; statistics && m < k; m++)
-        NAME(in_rows)(sums + m * each, r, size, statistics + m * each);
+        NAME(in_rows)(sums + m * each, r, size, (rows->squares ? packed : statistics) + m * each);
+    if (statistics && rows->squares) {
+        memset(statistics, 0, k * r * all * sizeof(double));
+        for (isize c = 0; c < k * r; c++)
+            for (isize s = 0; s < size; s++)
+                statistics[c * all + place_in_all(rows, s)] = packed[c * size + s];
+    }
 }
 
 /* Of each row the log-density, the shares of the components (n, r), or the number of the largest.

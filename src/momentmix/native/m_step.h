@@ -1,7 +1,7 @@
 /* Parameters of mixtures: log-densities as coefficients, the M-step, and the log-density of the prior.
  *
  * The maps are those of mixture/gaussian.py and mixture/prior.py. They go block by block: a kind of
- * block has its own functions, one for each map. A spread holds the variances of a component, then the
+ * block has its own functions, one for each map (those of laws are in laws.h). A spread holds the variances of a component, then the
  * covariances of its pairs; sums of an EM step are (z, z², z_j z_k, 1).
  */
 typedef struct {
@@ -11,12 +11,15 @@ typedef struct {
     double least;                 /* least relative eigenvalue */
 } joined_block;
 
+typedef struct law_block law_block;
+
 typedef struct {
-    isize k, r, d, n_pairs, n_single, n_blocks, widest;
+    isize k, r, d, n_pairs, n_single, n_blocks, widest, n_laws, widest_law;
     double scale, added_squares;
     const double *floor;
     const int64_t *single; /* features that are blocks of their own */
     joined_block *blocks;
+    law_block *laws; /* features that are not Gaussian */
     double *weights, *means, *spread;
 } batch;
 
@@ -30,8 +33,8 @@ static isize place_of(const joined_block *block, isize i, isize j)
     return block->first_pair + i * (2 * block->width - i - 1) / 2 + j - i - 1;
 }
 
-/* Numbers that the functions of joined blocks work on. */
-static isize matrix_space(const batch *b) { return 3 * b->widest * b->widest + b->widest; }
+/* Numbers that the functions of joined blocks and laws work on. */
+static isize matrix_space(const batch *b) { return 3 * b->widest * b->widest + b->widest + b->widest_law + 1; }
 
 /* -- small matrices, row by row ------------------------------------------------------------------ */
 
@@ -166,6 +169,8 @@ static double log_prior_of(const batch *b, double v, isize width)
     return half * log(ratio) - (half + 1.0) * log1p(ratio) - 0.5 * b->added_squares / v;
 }
 
+#include "laws.h"
+
 /* -- a feature of its own ------------------------------------------------------------------------ */
 
 static double single_coefficients(const batch *b, isize j, const double *mean, const double *spread,
@@ -268,14 +273,16 @@ static int coefficients_of(const batch *b, isize m, double *space, double *out)
     isize d = b->d, size = d + n_spread(b) + 1;
     for (isize c = m * b->r; c < (m + 1) * b->r; c++, out += size) {
         const double *mean = b->means + c * d, *spread = b->spread + c * n_spread(b);
-        double total = 0.0;
+        double total = 0.0, constant = log(b->weights[c] > 1e-300 ? b->weights[c] : 1e-300);
         for (isize i = 0; i < b->n_single; i++)
             total += single_coefficients(b, b->single[i], mean, spread, out);
         for (isize i = 0; i < b->n_blocks; i++)
             total += joined_coefficients(b, &b->blocks[i], mean, spread, space, out);
         if (total != total)
             return 0;
-        out[size - 1] = log(b->weights[c] > 1e-300 ? b->weights[c] : 1e-300) - 0.5 * total;
+        for (isize i = 0; i < b->n_laws; i++)
+            constant += law_coefficients(b, &b->laws[i], mean, spread, space, out);
+        out[size - 1] = constant - 0.5 * total;
     }
     return 1;
 }
@@ -293,15 +300,15 @@ static void m_step(batch *b, isize m, const double *sums, double *space)
         b->weights[c] = count / all;
         for (isize j = 0; j < d; j++)
             mean[j] = sums[j] / n;
-        if (!(count > FEWEST_ROWS)) { /* an empty component */
-            for (isize j = 0; j < n_spread(b); j++)
-                spread[j] = j < d;
-            continue;
-        }
-        for (isize i = 0; i < b->n_single; i++)
+        int is_empty = !(count > FEWEST_ROWS);
+        for (isize j = 0; is_empty && j < n_spread(b); j++)
+            spread[j] = j < d;
+        for (isize i = 0; !is_empty && i < b->n_single; i++)
             single_m_step(b, b->single[i], n, sums, mean, spread);
-        for (isize i = 0; i < b->n_blocks; i++)
+        for (isize i = 0; !is_empty && i < b->n_blocks; i++)
             joined_m_step(b, &b->blocks[i], n, sums, mean, space, spread);
+        for (isize i = 0; i < b->n_laws; i++)
+            law_m_step(b, &b->laws[i], count, sums, space, mean, spread);
     }
 }
 
@@ -315,6 +322,8 @@ static double log_prior(const batch *b, isize m, double *space)
             sum += log_prior_of(b, spread[b->single[i]], 1);
         for (isize i = 0; i < b->n_blocks; i++)
             sum += joined_log_prior(b, &b->blocks[i], spread, space);
+        for (isize i = 0; i < b->n_laws; i++)
+            sum += law_log_prior(b, &b->laws[i], b->means + c * b->d, spread, space);
     }
     return sum;
 }

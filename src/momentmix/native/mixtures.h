@@ -73,11 +73,26 @@ static int hold_rows(held *h, PyObject *table, PyObject *columns, PyObject *unit
     return source_of(t, c, u, rows);
 }
 
-static isize row_space(isize k, isize r, isize size) { return (size + r) * ROW + k * r * size; }
+static isize row_space(isize k, isize r, isize size) { return (size + r) * ROW + 2 * k * r * size; }
 
-static double *space_for(isize k, isize r, isize size)
+/* Features whose squares have a part in some of n densities, into `squares`, where not all of them have. */
+static void find_squares(row_source *rows, const double *coefficients, isize n, int64_t *squares)
 {
-    double *space = PyMem_Malloc(row_space(k, r, size) * sizeof(double));
+    isize size = n_statistics(rows);
+    rows->n_squares = 0;
+    for (isize j = 0; j < rows->d; j++)
+        for (isize c = 0; c < n; c++)
+            if (coefficients[c * size + rows->d + j] != 0.0) {
+                squares[rows->n_squares++] = j;
+                break;
+            }
+    rows->squares = rows->n_squares < rows->d ? squares : NULL;
+}
+
+/* Memory for densities of k mixtures, and at its end a place for each feature. */
+static double *space_for(isize k, isize r, const row_source *rows)
+{
+    double *space = PyMem_Malloc((row_space(k, r, n_statistics(rows)) + rows->d) * sizeof(double));
     if (!space)
         PyErr_NoMemory();
     return space;
@@ -115,10 +130,12 @@ static PyObject *em_sums(PyObject *module, PyObject *args)
         goto done;
     if (statistics != Py_None && !(s = hold(&h, statistics, 1, size, "statistics")))
         goto done;
-    double *space = space_for(k, r, n_statistics(&rows));
+    double *space = space_for(k, r, &rows);
     if (!space)
         goto done;
     Py_BEGIN_ALLOW_THREADS
+    if (!s)
+        find_squares(&rows, c->buf, k * r, (int64_t *)(space + row_space(k, r, n_statistics(&rows))));
     code->em_sums(&rows, c->buf, k, r, space, s ? s->buf : NULL, t->buf);
     Py_END_ALLOW_THREADS
     PyMem_Free(space);
@@ -239,23 +256,66 @@ static int em_run_all(em_run *run, isize n_steps, isize n_threads)
     return !t.failed;
 }
 
-/* The blocks of a batch: widths of the joined ones, all features (those of joined blocks first), R and
- * R⁻¹ of each, and least relative eigenvalues. 0 and an error where they do not fit. */
-static int hold_blocks(held *h, PyObject *objects[4], batch *b)
+/* The laws of a batch: kind, width and features of each in one array, and their numbers in another.
+ * Returns how many features they have, −1 and an error where they do not fit. */
+static isize hold_laws(held *h, PyObject *objects[2], batch *b)
 {
+    Py_buffer *kinds = hold(h, objects[0], 0, 0, "laws"), *numbers;
+    if (!kinds)
+        return -1;
+    const int64_t *at = kinds->buf, *end = at + kinds->len / 8;
+    isize n_features = 0, n_numbers = 0;
+    int valid = 1;
+    for (b->n_laws = b->widest_law = 0; valid && at < end; b->n_laws++) {
+        valid = end - at > 2 && at[0] >= 0 && at[0] < N_LAWS && at[1] > 0 && at[1] <= end - at - 2
+                && at[1] <= b->d - n_features && (at[0] == FINITE || at[1] == (at[0] == POISSON ? 1 : 2));
+        if (!valid)
+            break;
+        for (isize j = 0; j < at[1]; j++)
+            valid &= at[2 + j] >= 0 && at[2 + j] < b->d;
+        n_features += at[1], n_numbers += n_law_numbers(at[0], at[1]);
+        b->widest_law = at[1] > b->widest_law ? at[1] : b->widest_law;
+        at += 2 + at[1];
+    }
+    if (!valid) {
+        PyErr_SetString(PyExc_ValueError, "laws do not fit the features");
+        return -1;
+    }
+    if (!(numbers = hold(h, objects[1], 0, n_numbers, "numbers of laws")))
+        return -1;
+    if (!(b->laws = PyMem_Malloc((b->n_laws + 1) * sizeof(law_block)))) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    const double *number = numbers->buf;
+    at = kinds->buf;
+    for (isize i = 0; i < b->n_laws; at += 2 + at[1], i++) {
+        b->laws[i] = (law_block){at[0], at[1], at + 2, number};
+        number += n_law_numbers(at[0], at[1]);
+    }
+    return n_features;
+}
+
+/* The blocks of a batch: widths of the joined ones, all Gaussian features (those of joined blocks first),
+ * R and R⁻¹ of each, least relative eigenvalues, and laws. 0 and an error where they do not fit. */
+static int hold_blocks(held *h, PyObject *objects[6], batch *b)
+{
+    isize n_joined = 0, n_pairs = 0, n_numbers = 0, n_by_law = hold_laws(h, objects + 4, b);
+    isize n_gaussian = b->d - n_by_law;
+    if (n_by_law < 0)
+        return 0;
     Py_buffer *widths = hold(h, objects[0], 0, 0, "widths"), *members, *matrices, *least;
-    if (!widths || !(members = hold(h, objects[1], 0, b->d, "members")))
+    if (!widths || !(members = hold(h, objects[1], 0, n_gaussian, "members")))
         return 0;
     const int64_t *width = widths->buf, *features = members->buf;
-    isize n_joined = 0, n_pairs = 0, n_numbers = 0;
     b->n_blocks = widths->len / 8, b->widest = 0;
-    int valid = b->n_blocks <= b->d;
+    int valid = b->n_blocks <= n_gaussian;
     for (isize i = 0; valid && i < b->n_blocks; i++) {
-        valid = width[i] > 1 && width[i] <= b->d - n_joined;
+        valid = width[i] > 1 && width[i] <= n_gaussian - n_joined;
         n_joined += width[i], n_pairs += width[i] * (width[i] - 1) / 2, n_numbers += 2 * width[i] * width[i];
         b->widest = width[i] > b->widest ? width[i] : b->widest;
     }
-    for (isize j = 0; valid && j < b->d; j++)
+    for (isize j = 0; valid && j < n_gaussian; j++)
         valid = features[j] >= 0 && features[j] < b->d;
     if (!valid || n_pairs != b->n_pairs) {
         PyErr_SetString(PyExc_ValueError, "blocks do not fit the features and pairs");
@@ -275,27 +335,42 @@ static int hold_blocks(held *h, PyObject *objects[4], batch *b)
         b->blocks[i] = (joined_block){k, pair, features, matrix, matrix + k * k, ((double *)least->buf)[i]};
         features += k, matrix += 2 * k * k, pair += k * (k - 1) / 2;
     }
-    b->single = features, b->n_single = b->d - n_joined;
+    b->single = features, b->n_single = n_gaussian - n_joined;
     return 1;
+}
+
+/* Features whose squares the M-step of a batch needs, into `squares`: those of all but some laws. */
+static void needed_squares(const batch *b, row_source *rows, int64_t *squares)
+{
+    for (isize j = 0; j < b->d; j++)
+        squares[j] = 1;
+    for (isize i = 0; i < b->n_laws; i++)
+        for (isize j = b->laws[i].kind == SEEN_NUMBER; j < b->laws[i].width; j++)
+            squares[b->laws[i].features[j]] = 0;
+    rows->n_squares = 0;
+    for (isize j = 0; j < b->d; j++)
+        if (squares[j])
+            squares[rows->n_squares++] = j;
+    rows->squares = rows->n_squares < b->d ? squares : NULL;
 }
 
 PyDoc_STRVAR(em_steps_doc,
 "em_steps(features, n_steps, r, n_threads, prior, pairs, blocks, weights, means, spread, values)\n--\n\n"
 "EM steps of a batch of mixtures, in place, and the objectives before the last two, (2, k); False where\n"
 "a covariance is not positive definite. prior: (scale, added_squares, floor); blocks: (widths, members,\n"
-"matrices, least). See `fitting.em.em.run_batch`.");
+"matrices, least, laws, numbers of laws). See `fitting.em.em.run_batch`.");
 
 static PyObject *em_steps(PyObject *module, PyObject *args)
 {
-    PyObject *features, *floor, *pairs, *blocks[4], *weights, *means, *spread, *values, *result = NULL;
+    PyObject *features, *floor, *pairs, *blocks[6], *weights, *means, *spread, *values, *result = NULL;
     isize n_steps, n_threads;
-    batch b = {.blocks = NULL};
+    batch b = {.blocks = NULL, .laws = NULL};
     em_run run = {.b = &b};
     held h = {.n = 0};
     Py_buffer *f, *w, *m, *s, *v;
-    if (!PyArg_ParseTuple(args, "Onnn(ddO)O(OOOO)OOOO", &features, &n_steps, &b.r, &n_threads, &b.scale,
+    if (!PyArg_ParseTuple(args, "Onnn(ddO)O(OOOOOO)OOOO", &features, &n_steps, &b.r, &n_threads, &b.scale,
                           &b.added_squares, &floor, &pairs, &blocks[0], &blocks[1], &blocks[2], &blocks[3],
-                          &weights, &means, &spread, &values))
+                          &blocks[4], &blocks[5], &weights, &means, &spread, &values))
         return NULL;
     if (!hold_rows(&h, features, Py_None, Py_None, pairs, &run.rows) || !(w = hold(&h, weights, 1, 0, "weights")))
         goto done;
@@ -313,11 +388,12 @@ static PyObject *em_steps(PyObject *module, PyObject *args)
     run.n_parts = (run.rows.n + PART - 1) / PART;
     b.floor = f->buf, b.weights = w->buf, b.means = m->buf, b.spread = s->buf, run.values = v->buf, run.n_values = b.k;
     isize per_thread = row_space(b.k, b.r, size) + matrix_space(&b);
-    run.space = PyMem_Malloc((n_threads * per_thread + each + run.n_parts * (each + b.k)) * sizeof(double));
+    run.space = PyMem_Malloc((n_threads * per_thread + each + run.n_parts * (each + b.k) + b.d) * sizeof(double));
     if (run.space) {
         run.matrices = run.space + n_threads * row_space(b.k, b.r, size);
         run.table = run.space + n_threads * per_thread;
         run.sums = run.table + each, run.totals = run.sums + run.n_parts * each;
+        needed_squares(&b, &run.rows, (int64_t *)(run.totals + run.n_parts * b.k));
         int done;
         Py_BEGIN_ALLOW_THREADS
         done = em_run_all(&run, n_steps, n_threads);
@@ -328,6 +404,7 @@ static PyObject *em_steps(PyObject *module, PyObject *args)
     PyMem_Free(run.space);
 done:
     PyMem_Free(b.blocks);
+    PyMem_Free(b.laws);
     release(&h);
     return result;
 }
@@ -357,7 +434,7 @@ static PyObject *map_rows(PyObject *module, PyObject *args)
     if (!(c = hold(&h, coefficients, 0, r * n_statistics(&rows), "coefficients"))
         || !(o = hold(&h, out, 1, kind == SHARES ? rows.n * r : rows.n, "out")))
         goto done;
-    double *space = space_for(0, r, n_statistics(&rows));
+    double *space = space_for(0, r, &rows);
     if (!space)
         goto done;
     isize n_bad;

@@ -42,8 +42,9 @@ typedef struct {
 /* Rows (n, columns) and units (shift, 1 / scale), or features (size, n) without units. */
 typedef struct {
     const double *values, *units;
-    isize n, d, n_pairs, row_stride, column_stride;
+    isize n, d, n_pairs, n_squares, row_stride, column_stride;
     const int64_t *columns, *pairs; /* pairs of features whose products are statistics too */
+    const int64_t *squares; /* features whose squares have a part in the densities; NULL: all */
     const double *counts; /* how many rows each row counts as; NULL: one */
     int is_whole; /* the columns are neighbors in memory */
 } row_source;
@@ -52,6 +53,21 @@ typedef struct {
 static isize n_statistics(const row_source *rows)
 {
     return 2 * rows->d + rows->n_pairs + 1;
+}
+
+/* The same without squares that have no part. */
+static isize n_summed(const row_source *rows)
+{
+    return rows->squares ? rows->d + rows->n_squares + rows->n_pairs + 1 : n_statistics(rows);
+}
+
+/* Place in T(z) of a statistic that is summed. */
+static isize place_in_all(const row_source *rows, isize s)
+{
+    isize d = rows->d, n = rows->n_squares;
+    if (!rows->squares || s < d)
+        return s;
+    return s < d + n ? d + rows->squares[s - d] : s + d - n;
 }
 
 #define INLINE static inline __attribute__((always_inline))
@@ -171,7 +187,7 @@ static int buffer(PyObject *object, Py_buffer *view, int writable, isize n, cons
     return 1;
 }
 
-#define MOST_VIEWS 12
+#define MOST_VIEWS 14
 
 /* Buffers of the arguments of a call, until it is done with them. */
 typedef struct {

@@ -152,7 +152,7 @@ def test_sizes_that_do_not_fit_are_refused(instructions):
     table, features, rows = np.zeros((2, 5)), np.zeros((5, 9)), np.zeros((9, 2))
     columns, units, out = np.arange(2), np.ones((2, 2)), np.zeros(9)
     statistics, totals = np.zeros((2, 5)), np.zeros(1)
-    blocks = columns[:0], columns, out[:0], out[:0]
+    blocks = columns[:0], columns, out[:0], out[:0], columns[:0], out[:0]
     cases = [
         (lambda: code.em_sums(table[:1].copy(), 1, 2, features, None, None, None, None, statistics,
                               totals),

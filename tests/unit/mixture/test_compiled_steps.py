@@ -112,8 +112,10 @@ def test_blocks_that_do_not_fit_are_refused():
     pairs, members = np.array([[0, 1]]), np.arange(3)
     matrices, least, ones = np.tile(np.eye(2), (2, 1, 1)), np.ones(1), np.ones(3)
 
-    def call(pairs=pairs, widths=(2,), members=members, matrices=matrices, least=least):
-        blocks = np.array(widths), members, matrices, least
+    def call(pairs=pairs, widths=(2,), members=members, matrices=matrices, least=least, laws=(),
+             numbers=ones[:0]):  # fmt: skip
+        kinds = np.array(laws, dtype=np.int64)
+        blocks = np.array(widths), members, matrices, least, kinds, numbers
         code.em_steps(features, 1, 1, 1, (0.0, 0.0, ones), pairs, blocks, np.ones(1), np.zeros(3),
                       np.ones(4), np.zeros(2))  # fmt: skip
 
@@ -126,6 +128,12 @@ def test_blocks_that_do_not_fit_are_refused():
         ({"matrices": matrices[:1]}, "matrices needs 64 bytes"),
         ({"least": least[:0]}, "least needs 8 bytes"),
         ({"pairs": np.array([[0, 3]])}, "pairs are features"),
+        ({"laws": (4, 1, 2)}, "laws do not fit"),
+        ({"laws": (0, 2, 2)}, "laws do not fit"),
+        ({"laws": (1, 2, 1, 2)}, "laws do not fit"),
+        ({"laws": (0, 1, 3)}, "laws do not fit"),
+        ({"laws": (1, 1, 2)}, "numbers of laws needs 16 bytes"),
+        ({"laws": (0, 2, 1, 2), "numbers": np.ones(18)}, "blocks do not fit"),
     ]
     for changed, message in cases:
         with pytest.raises(ValueError, match=message):

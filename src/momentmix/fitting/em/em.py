@@ -86,7 +86,7 @@ def run_steps(
     start : Parameters of k mixtures
     prior : VariancePrior
     """
-    if code is not None and not start.blocks.laws and start.blocks.widest <= MOST_COMPILED:
+    if code is not None and start.blocks.widest <= MOST_COMPILED:
         return _compiled_steps(features, start, prior, n_steps, n_threads)
     k, r = start.weights.shape
     n_groups = min(k, n_threads)

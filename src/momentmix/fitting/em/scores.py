@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from momentmix._typing import Float
-from momentmix.mixture.blocks import full_matrices, matrices_of, spread_of
+from momentmix.mixture.blocks import Blocks, full_matrices, matrices_of, spread_of
 from momentmix.mixture.density import joint_densities, responsibilities
 from momentmix.mixture.gaussian import coefficients, values_of
 from momentmix.mixture.laws.law import Law
@@ -45,6 +45,7 @@ from momentmix.parallel import map_in_order
 
 _ROWS = 4096  # rows whose scores are in memory at once: a few megabytes
 _NEGLIGIBLE = 1e-8  # shares below it change no entry of the information that can be seen
+_MOSTLY = 0.5  # of all shares: from there on rows are not chosen by component
 _AT_FLOOR = 1.001  # a variance that is less than so many times its floor is at its floor
 _LARGE = 2000  # parameters; beyond it there is one table of sums and not several
 
@@ -57,7 +58,7 @@ def information_matrix(
     A row takes part in the blocks of those components that hold a share of it: where components
     are apart, one block a row instead of r².
     """
-    r, size = parameters.n_components, parameters.blocks.n_places
+    r, size = parameters.n_components, parameters.blocks.n_parameters
     n = features.shape[1]
     # Parts do not depend on the number of threads, so that neither do the bits.
     n_parts = 4 if r * size < _LARGE and n >= 4 * _ROWS else 1
@@ -76,17 +77,17 @@ def information_matrix(
         sums += part_sums
     i, k = np.triu_indices(r, 1)
     blocks[k, :, i] = blocks[i, :, k].transpose(0, 2, 1)
-    places = component_places(parameters).ravel()
-    information = np.empty((r * size,) * 2)
-    information[np.ix_(places, places)] = blocks.reshape(information.shape) / total
+    # Variances that follow from the means stay as they are: their scores are 0.
+    places = component_places(parameters)[:, _kept_places(parameters.blocks)].ravel()
+    information = np.zeros((parameters.n_places,) * 2)
+    information[np.ix_(places, places)] = blocks.reshape(r * size, r * size) / total
     # So far ∂/∂ log ω_i was taken as γ_i; it is γ_i − ω_i.
-    mean = np.empty(information.shape[0])
+    mean = np.zeros(len(information))
     mean[places] = sums.ravel() / total
     w = parameters.weights
     information[:r] -= np.outer(w, mean)
     information[:, :r] -= np.outer(mean, w)
     information[:r, :r] += np.outer(w, w)
-    # Variances that follow from the means stay as they are: their scores are 0.
     dependent = dependent_places(parameters)
     information[dependent, dependent] = 1.0
     return information
@@ -131,74 +132,119 @@ def _score_sums(
     features: Float, weights: Float | None, parameters: Parameters
 ) -> tuple[Float, Float]:
     """Sums of score scoreᵀ by pairs i ≤ k of components, and of scores; times weights of rows."""
-    r, size = parameters.n_components, parameters.blocks.n_places
-    table, inverses = coefficients(parameters), inverse_roots(parameters)
-    tables = _law_scores(parameters)
+    r, size = parameters.n_components, parameters.blocks.n_parameters
+    table, score_of = coefficients(parameters), _Scores(parameters)
     blocks = np.zeros((r, size, r, size))
     sums = np.zeros((r, size))
     for start in range(0, features.shape[1], _ROWS):
         part = features[:, start : start + _ROWS]
         shares, _ = responsibilities(joint_densities(table, part))
         has_share = shares > _NEGLIGIBLE
-        rows = [np.flatnonzero(mask) for mask in has_share]
-        scores = [
-            _scores_of(part, shares, parameters, i, rows[i], inverses, tables) for i in range(r)
-        ]
         roots = None if weights is None else np.sqrt(weights[start : start + _ROWS])
+        if parameters.blocks.laws and has_share.mean() > _MOSTLY:
+            # Most components share most rows: one product of all takes less than those of pairs.
+            of_all = [score_of(i, part, shares[i]) for i in range(r)]
+            together = np.concatenate(of_all) if roots is None else np.concatenate(of_all) * roots
+            sums += (together.sum(axis=1) if roots is None else together @ roots).reshape(r, size)
+            blocks += (together @ together.T).reshape(blocks.shape)
+            continue
+        rows = [np.flatnonzero(mask) for mask in has_share]
+        scores = [score_of(i, part, shares[i], rows[i]) for i in range(r)]
         if roots is not None:
             scores = [score * roots[mine] for score, mine in zip(scores, rows, strict=True)]
-        place = np.cumsum(has_share, axis=1) - 1
-        together = has_share.astype(float) @ has_share.T.astype(float)
-        for i in range(r):
-            sums[i] += scores[i].sum(axis=1) if roots is None else scores[i] @ roots[rows[i]]
-            blocks[i, :, i] += scores[i] @ scores[i].T
-            for k in i + 1 + np.flatnonzero(together[i, i + 1 :]):
-                both = rows[i][has_share[k, rows[i]]]
-                first, second = scores[i][:, place[i, both]], scores[k][:, place[k, both]]
-                blocks[i, :, k] += first @ second.T
+        _add_by_pairs(scores, rows, has_share, roots, blocks, sums)
     return blocks, sums
 
 
-def _scores_of(
-    features: Float,
-    shares: Float,
-    parameters: Parameters,
-    i: int,
-    rows: NDArray[np.int64],
-    inverses: Float | None,
-    tables: list[Float],
-) -> Float:
-    """γ_i·(1, A⁻ᵀ u, (u² − 1) / 2, u_j u_k) of some rows, of shape (n_statistics, n).
+def _add_by_pairs(
+    scores: list[Float],
+    rows: list[NDArray[np.int64]],
+    has_share: NDArray[np.bool_],
+    roots: Float | None,
+    blocks: Float,
+    sums: Float,
+) -> None:
+    """Add products of the scores of two components over the rows that both share."""
+    place = np.cumsum(has_share, axis=1) - 1
+    together = has_share.astype(float) @ has_share.T.astype(float)
+    for i in range(len(scores)):
+        sums[i] += scores[i].sum(axis=1) if roots is None else scores[i] @ roots[rows[i]]
+        blocks[i, :, i] += scores[i] @ scores[i].T
+        for k in i + 1 + np.flatnonzero(together[i, i + 1 :]):
+            both = rows[i][has_share[k, rows[i]]]
+            first, second = scores[i][:, place[i, both]], scores[k][:, place[k, both]]
+            blocks[i, :, k] += first @ second.T
 
-    `tables` are the scores of features with laws of their own, as functions of T(z).
+
+class _Scores:
+    """Scores of rows by the parameters of one component; variances that follow are left out.
+
+    Those of features with laws of their own are functions of T(z): one matrix for all laws.
     """
-    d, blocks = parameters.means.shape[1], parameters.blocks
-    scores = np.empty((len(features), rows.size))
-    scores[0] = shares[i, rows]
-    gap, squares = scores[1 : d + 1], scores[d + 1 : 2 * d + 1]
-    np.subtract(values_of(features, blocks).take(rows, axis=1), parameters.means[i][:, None], gap)
-    if inverses is None:
-        deviation = np.sqrt(parameters.variances[i])[:, None]
-        gap /= deviation
-    else:
-        gap[:] = inverses[i] @ gap
-        j, k = blocks.pairs.T
-        np.multiply(gap[j], gap[k], out=scores[2 * d + 1 :])
-        scores[2 * d + 1 :] *= scores[0]
-    np.multiply(gap, gap, out=squares)
-    squares -= 1.0
-    squares *= 0.5 * scores[0]
-    gap *= scores[0]
-    if inverses is None:
-        gap /= deviation
-    else:
-        gap[:] = inverses[i].T @ gap
-    for law, table in zip(blocks.laws, tables, strict=True):
-        own = np.array(law.features)
-        places = np.concatenate([own, d + own])
-        values = table[i, :, :-1] @ features[np.ix_(places, rows)] + table[i, :, -1:]
-        scores[1 + places] = values * scores[0]
-    return scores
+
+    def __init__(self, parameters: Parameters) -> None:
+        p, blocks, d = parameters, parameters.blocks, parameters.blocks.n_features
+        self.parameters, self.inverses = p, inverse_roots(p)
+        self.kept = _kept_places(blocks)
+        table = np.zeros((p.n_components, blocks.n_places, blocks.n_places))
+        for law, own_table in zip(blocks.laws, _law_scores(p), strict=True):
+            own = np.array(law.features)
+            places = np.concatenate([own, d + own])
+            table[:, 1 + places[:, None], np.append(places, -1)] = own_table
+        by_law = np.concatenate([[j, d + j] for law in blocks.laws for j in law.features] or [[]])
+        self.by_law = np.isin(self.kept, 1 + by_law)
+        self.used = np.flatnonzero(table.any(axis=(0, 1)))  # statistics
+        self.table = table[:, self.kept[self.by_law]][..., self.used]
+
+    def __call__(
+        self, i: int, features: Float, shares: Float, rows: NDArray[np.int64] | None = None
+    ) -> Float:
+        """Scores of component i, (n_parameters, n), of some rows; of all where they are None."""
+        share = shares if rows is None else shares[rows]
+        if self.by_law[1:].all():
+            scores = np.empty((self.kept.size, share.size))
+            scores[0] = share
+        else:
+            scores = self._gaussian(i, features, share, rows)
+        if self.by_law.any():
+            scores = scores if scores.shape[0] == self.kept.size else scores[self.kept]
+            taken = features[self.used] if rows is None else features[np.ix_(self.used, rows)]
+            scores[self.by_law] = (self.table[i] @ taken) * share
+        return scores
+
+    def _gaussian(
+        self, i: int, features: Float, share: Float, rows: NDArray[np.int64] | None
+    ) -> Float:
+        """γ_i·(1, A⁻ᵀ u, (u² − 1) / 2, u_j u_k) of some rows, of shape (n_statistics, n)."""
+        p, inverses, blocks = self.parameters, self.inverses, self.parameters.blocks
+        d, values = p.means.shape[1], values_of(features, blocks)
+        scores = np.empty((len(features), share.size))
+        scores[0] = share
+        gap, squares = scores[1 : d + 1], scores[d + 1 : 2 * d + 1]
+        values = values if rows is None else values.take(rows, axis=1)
+        np.subtract(values, p.means[i][:, None], gap)
+        if inverses is None:
+            deviation = np.sqrt(p.variances[i])[:, None]
+            gap /= deviation
+        else:
+            gap[:] = inverses[i] @ gap
+            j, k = blocks.pairs.T
+            np.multiply(gap[j], gap[k], out=scores[2 * d + 1 :])
+            scores[2 * d + 1 :] *= scores[0]
+        np.multiply(gap, gap, out=squares)
+        squares -= 1.0
+        squares *= 0.5 * scores[0]
+        gap *= scores[0]
+        if inverses is None:
+            gap /= deviation
+        else:
+            gap[:] = inverses[i].T @ gap
+        return scores
+
+
+def _kept_places(blocks: Blocks) -> NDArray[np.int64]:
+    """Places of a component's parameters: all but those of variances that follow from means."""
+    return np.delete(np.arange(blocks.n_places), 1 + blocks.n_features + blocks.dependent)
 
 
 def _law_scores(parameters: Parameters) -> list[Float]:

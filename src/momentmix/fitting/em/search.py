@@ -190,8 +190,11 @@ class _Search:
         self.thorough, self.is_clear = thorough, False
         n_short = _SHORT_PER_PARAMETER * n_components * sample.blocks.n_parameters
         n_short = min(max(n_short, _FEWEST_SHORT), _MOST_SHORT)
-        self.short = sample.features if sample.is_all else sample.features[:, :n_short]
         self.has_few_rows = sample.features.shape[1] < FEW_ROWS
+        # Answers and counts tell starts apart on a part of the rows: few of them lie so close that
+        # a component of its own gains much.
+        on_all = sample.is_all and (self.has_few_rows or not sample.blocks.laws)
+        self.short = sample.features if on_all else sample.features[:, :n_short]
         self.max_steps = 400 if sample.is_all else 40  # a sample need not be fitted to its end
         self.runs: dict[Origin, Parameters] = {}
         self.candidates: dict[Origin, Parameters] = {}

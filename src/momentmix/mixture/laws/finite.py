@@ -59,7 +59,7 @@ class Finite(Law):
         return cls(features, tuple(map(tuple, points.tolist())), n_seen)
 
     @cached_property
-    def _inverse(self) -> Float:
+    def inverse(self) -> Float:
         """V⁻¹."""
         x = np.array(self.points)
         return np.asarray(np.linalg.inv(np.concatenate([x, np.ones_like(x[..., :1])], axis=-1)))
@@ -95,7 +95,7 @@ class Finite(Law):
     def probabilities(self, means: Float) -> Float:
         """P of means (…, k), of shape (…, k + 1); they may be negative by rounding or noise."""
         k = len(self.features)
-        return _row_times(means, self._inverse[..., :k, :]) + self._inverse[..., k, :]
+        return _row_times(means, self.inverse[..., :k, :]) + self.inverse[..., k, :]
 
     @cached_property
     def overall(self) -> Float:
@@ -122,14 +122,14 @@ class Finite(Law):
     def coefficients(self, means: Float, variances: Float) -> Float:
         """The log-density as a linear function of (z, z², 1)."""
         logarithms = np.log(np.maximum(self.probabilities(means), LEAST_PROBABILITY))
-        return padded(_row_times(logarithms, self._inverse.swapaxes(-1, -2)), len(self.features))
+        return padded(_row_times(logarithms, self.inverse.swapaxes(-1, -2)), len(self.features))
 
     def m_step(
         self, counts: Float, sums: Float, squares: Float, prior: Prior
     ) -> tuple[Float, Float]:
         """Most probable means and variances: shares of the outcomes."""
         k = len(self.features)
-        seen = _row_times(sums, self._inverse[..., :k, :]) + counts * self._inverse[..., k, :]
+        seen = _row_times(sums, self.inverse[..., :k, :]) + counts * self.inverse[..., k, :]
         return self.of_probabilities(self._allowed(seen + PSEUDO_ROWS * self.overall))
 
     def log_prior(self, means: Float, variances: Float, prior: Prior) -> Float:
@@ -140,7 +140,7 @@ class Finite(Law):
     def prior_slopes(self, means: Float, variances: Float, prior: Prior) -> tuple[Float, Float]:
         """Slope of `log_prior` by (μ, v), and its curvature."""
         k, p = len(self.features), self._allowed(self.probabilities(means))
-        by_mean = self._inverse[:k]  # ∂P_o / ∂μ_j
+        by_mean = self.inverse[:k]  # ∂P_o / ∂μ_j
         slope, curvature = np.zeros((len(means), 2 * k)), np.zeros((len(means), 2 * k, 2 * k))
         slope[:, :k] = PSEUDO_ROWS * (self.overall / p) @ by_mean.T
         turned = by_mean * (PSEUDO_ROWS * self.overall / p**2)[:, None, :]
@@ -159,13 +159,13 @@ class Finite(Law):
         """Derivatives of `moments`: moments are linear in the means."""
         k = len(self.features)
         table = np.zeros((len(exponents), 2 * k, len(means)))
-        table[:, :k] = (self._powers(exponents) @ self._inverse[:k].T)[:, :, None]
+        table[:, :k] = (self._powers(exponents) @ self.inverse[:k].T)[:, :, None]
         return table
 
     def scores(self, means: Float, variances: Float) -> Float:
         """∂ log P_o / ∂ μ_j = (∂P_o / ∂μ_j) / P_o, as a linear function of (z, 1)."""
         k, p = len(self.features), self._allowed(self.probabilities(means))
-        table = (self._inverse[:k] / p[..., None, :]) @ self._inverse.T  # (…, k, k + 1)
+        table = (self.inverse[:k] / p[..., None, :]) @ self.inverse.T  # (…, k, k + 1)
         return np.concatenate([padded(table, k), np.zeros((*table.shape[:-1], 2 * k + 1))], axis=-2)
 
     def sample(self, means: Float, variances: Float, n: int, rng: np.random.Generator) -> Float:
@@ -177,7 +177,7 @@ class Finite(Law):
         """The probabilities."""
         k = len(self.features)
         slopes = np.zeros((k + 1, 2 * k))
-        slopes[:, :k] = self._inverse[:k].T
+        slopes[:, :k] = self.inverse[:k].T
         return self.probabilities(means), np.broadcast_to(slopes, (len(means), *slopes.shape))
 
     def with_positive(self, values: Float, means: Float, variances: Float) -> tuple[Float, Float]:

@@ -1,0 +1,157 @@
+"""
+A survey: latent classes
+========================
+
+Answers to a survey are yes or no, or one of a few levels. Latent class analysis looks for kinds of
+people who answer alike: a mixture whose components are products of probabilities. StepMix and poLCA
+fit it by EM from random starts. Where classes overlap, each start takes a hundred passes over the
+rows and more. Moments need one.
+"""
+
+import time
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+
+import momentmix as mm
+from momentmix.displays.style import COLORS
+
+# %%
+# Twelve yes/no questions and two with four answers, drawn from three classes. People of one class
+# answer alike, but not very much so.
+
+QUESTIONS = [
+    "reads", "cooks", "hikes", "votes", "sings", "gardens",
+    "paints", "cycles", "travels", "codes", "runs", "knits",
+]  # fmt: skip
+LEVELS = {"home": ("city", "town", "village"), "news": ("paper", "radio", "TV", "web")}
+likes = np.array([list(line) for line in ("011010010001", "110100100110", "001101101010")])
+home = [[0.5, 0.3, 0.2], [0.3, 0.4, 0.3], [0.2, 0.3, 0.5]]
+news = [[0.2, 0.2, 0.2, 0.4], [0.4, 0.2, 0.2, 0.2], [0.2, 0.3, 0.3, 0.2]]
+blocks = [
+    mm.BernoulliBlock(p, ("no", "yes"), names=name)
+    for name, p in zip(QUESTIONS, np.where(likes == "1", 0.65, 0.35).T, strict=True)
+]
+for (name, levels), p in zip(LEVELS.items(), (home, news), strict=True):
+    blocks.append(mm.CategoricalBlock(p, levels, names=name))
+truth = mm.Mixture.from_blocks([0.45, 0.35, 0.2], blocks)
+table, labels = truth.sample(20_000, random_state=0)
+answers = pd.DataFrame(table)
+print(answers.head())
+accuracy = (truth.predict(answers) == labels).mean()
+print(f"the true parameters put {accuracy:.0%} of the people into the right class")
+
+# %%
+# One fit with the rows, and one of a summary of them, which needs no rows any more.
+
+
+def timed(name, call):
+    start = time.perf_counter()
+    answer = call()
+    print(f"{name:28s} {time.perf_counter() - start:5.1f} s")
+    return answer
+
+
+families = dict.fromkeys(QUESTIONS, "bernoulli") | LEVELS
+result = timed("momentmix", lambda: mm.fit(answers, 3, families=families, random_state=0))
+summary = timed("summary", lambda: mm.summarize(answers, order=4, families=families))
+moments = timed("momentmix, moments alone", lambda: mm.fit(summary, 3, random_state=0))
+print(result.certificate)
+
+# %%
+# The peers: EM from five random starts, in a few lines, on an indicator of each answer. StepMix
+# does the same; it is timed where it is installed.
+
+codes = np.column_stack([answers[name].astype("category").cat.codes for name in answers])
+indicators = np.hstack([column[:, None] == np.unique(column) for column in codes.T]).astype(float)
+
+
+def em(seed, r=3, most_steps=2000):
+    """Log-likelihood of a row after each step of one EM run."""
+    shares = np.random.default_rng(seed).dirichlet(np.ones(r), len(indicators))
+    values = []
+    while len(values) < most_steps and (len(values) < 50 or values[-1] - values[-50] > 1e-7):
+        counts = shares.sum(axis=0)
+        logs = np.log(np.maximum(shares.T @ indicators / counts[:, None], 1e-12))
+        joint = indicators @ logs.T + np.log(counts / len(indicators))
+        total = np.logaddexp.reduce(joint, axis=1)
+        shares = np.exp(joint - total[:, None])
+        values.append(total.mean())
+    return np.array(values)
+
+
+runs = timed("EM, five random starts", lambda: [em(seed) for seed in range(5)])
+best = max(run[-1] for run in runs)
+try:
+    from stepmix.stepmix import StepMix
+
+    stepmix = StepMix(
+        3, measurement="categorical", n_init=5, max_iter=1000, random_state=0, progress_bar=0
+    )
+    timed("StepMix, five random starts", lambda: stepmix.fit(codes))
+    print(f"StepMix {stepmix.score(codes) - best:+.1e} nats a row beside the best EM run")
+except ImportError:
+    print("StepMix is not installed")
+
+# %%
+# What is missing to the best likelihood after each step of EM, which is a pass over the rows. The
+# moments take one pass; what their fit lacks is far less than what the rows cannot tell: the true
+# parameters lack more.
+
+figure, ax = plt.subplots(figsize=(7, 3.6), layout="constrained")
+for run in runs:
+    ax.plot(range(1, len(run) + 1), np.maximum(best - run, 1e-9), color=COLORS[1], alpha=0.6)
+ax.plot([], [], color=COLORS[1], label="EM, five random starts")
+for name, mixture, color in (
+    ("true parameters", truth, "0.5"),
+    ("momentmix, moments alone: one pass", moments.mixture, COLORS[0]),
+    ("momentmix, with rows", result.mixture, COLORS[2]),
+):
+    gap = best - mixture.log_prob(answers).mean()
+    print(f"{name:36s} {gap:.5f} nats a row below the best")
+    ax.axhline(max(gap, 1e-6), color=color, linestyle="--", label=name)
+ax.scatter(1, best - moments.mixture.log_prob(answers).mean(), color=COLORS[0], zorder=3)
+ax.set(xscale="log", yscale="log", xlabel="steps of EM", ylabel="nats a row below the best")
+ax.set(ylim=(3e-6, 0.3))
+figure.legend(loc="outside lower center", ncols=2, fontsize=9)
+
+# %%
+# The classes, as probabilities of each answer: the truth, and the fit that has seen no row.
+
+
+def probabilities(mixture):
+    """A line for each answer, with a number for each class; of yes/no questions that of yes."""
+    lines = {}
+    for block in mixture.blocks:
+        if block.levels == ("no", "yes"):
+            lines[block.names[0]] = block.probability("yes")
+        else:
+            lines |= {f"{block.names[0]}: {level}": p for level, p in block.by_level.items()}
+    return lines
+
+
+mixtures = {"truth": truth, "moments alone": truth.align(moments.mixture)}
+figure, axes = plt.subplots(1, 2, figsize=(7.5, 6), sharey=True, layout="constrained")
+for ax, (title, mixture) in zip(axes, mixtures.items(), strict=True):
+    lines = probabilities(mixture)
+    table = np.array(list(lines.values()))
+    image = ax.imshow(table, vmin=0, vmax=1, cmap="Blues", aspect="auto")
+    for (i, k), p in np.ndenumerate(table):
+        color = "white" if p > 0.6 else "black"
+        ax.text(k, i, f"{p:.2f}", ha="center", va="center", fontsize=8, color=color)
+    ax.set_yticks(range(len(lines)), list(lines))
+    ax.set_xticks(range(3), [f"class {k}\n{w:.0%}" for k, w in enumerate(mixture.weights)])
+    ax.set(title=title)
+figure.colorbar(image, ax=axes, label="probability", shrink=0.6)
+plt.show()
+
+# %%
+# How many classes? ``"auto"`` takes the number of least BIC; from a summary, the smallest number
+# that the moments accept.
+
+by_rows = mm.fit(answers, "auto", families=families, random_state=0)
+for trial in by_rows.tried[:5]:
+    print(f"{trial.n_components} classes: BIC {trial.bic:.0f}{', chosen' * trial.chosen}")
+by_moments = mm.fit(summary, "auto", random_state=0)
+print(f"from the summary: {by_moments.mixture.n_components} classes")

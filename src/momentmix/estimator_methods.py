@@ -1,0 +1,116 @@
+"""What the estimators have in common: predictions, draws and criteria, as scikit-learn has them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from momentmix.errors import CertificateWarning, FitWarning, InputError, warn_caller
+from momentmix.fitted_state import FittedState
+from momentmix.fitting.result import FitResult
+from momentmix.mixture.mixture import Mixture
+from momentmix.rows.arrays import namespace
+
+_WARNED_OF = {"constant-column", "duplicate-columns", "outlier-influence", "outlier-rows"}
+
+
+class MixtureMethods(FittedState, DensityMixin, BaseEstimator):  # type: ignore[misc]
+    """Methods of a fitted estimator; a class gives `_rows_to_predict` and the fit."""
+
+    max_iter: int
+    random_state: Any
+
+    def _rows_to_predict(self, X: Any) -> Any:
+        """Rows as the mixture takes them, checked as scikit-learn does."""
+        raise NotImplementedError
+
+    def _set_from(self, result: FitResult) -> None:
+        """Set the attributes that every estimator has, and warn where there is reason to."""
+        mixture = result.mixture
+        self.result_, self.mixture_ = result, mixture
+        if result.summary is not None:  # fitted to rows
+            self.summary_ = result.summary
+        self.n_components_ = mixture.n_components
+        self.weights_, self.means_ = mixture.weights, mixture.means
+        self.n_iter_, self.converged_ = result.n_passes, bool(result.converged)
+        self.lower_bound_ = np.nan if result.log_likelihood is None else result.log_likelihood
+        self.certificate_ = result.certificate
+        self.standard_errors_ = None if result.uncertainty is None else result.standard_errors
+        self._warn(result)
+
+    def _seed(self) -> Any:
+        state = self.random_state
+        if state is None or isinstance(state, int | np.integer | np.random.Generator):
+            return state
+        return int(check_random_state(state).randint(2**31 - 1))
+
+    def _warn(self, result: FitResult) -> None:
+        if not self.converged_:
+            warn_caller(
+                f"not converged after max_iter={self.max_iter} passes; allow more.",
+                ConvergenceWarning,
+            )
+        for finding in result.certificate.findings:
+            if finding.name in _WARNED_OF:
+                warn_caller(finding.text, FitWarning)
+        if result.certificate.verdict == "not passed":
+            reasons = " ".join(result.certificate.reasons)
+            warn_caller(f"the certificate did not pass: {reasons}", CertificateWarning)
+
+    # -- using --------------------------------------------------------------------------------
+
+    def _mixture(self) -> Mixture:
+        check_is_fitted(self)
+        mixture: Mixture = self.mixture_
+        return mixture
+
+    def predict(self, X: Any) -> Any:
+        """Most probable component of each row, of shape (n_samples,).
+
+        Rows of another array library (torch, CuPy, JAX, …) give an array of that library, where
+        they lie; so do `predict_proba` and `score_samples`.
+        """
+        return self._mixture().predict(self._rows_to_predict(X))
+
+    def predict_proba(self, X: Any) -> Any:
+        """Probability of each component, of shape (n_samples, n_components)."""
+        return self._mixture().responsibilities(self._rows_to_predict(X))
+
+    def score_samples(self, X: Any) -> Any:
+        """Log-density of each row, of shape (n_samples,)."""
+        return self._mixture().log_prob(self._rows_to_predict(X))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log-density of the rows."""
+        total, n = self._total(X)
+        return total / n
+
+    def sample(self, n_samples: int = 1) -> tuple[Any, NDArray[np.int64]]:
+        """Draw rows and their components, of shapes (n_samples, n_features) and (n_samples,)."""
+        mixture = self._mixture()
+        if n_samples < 1:
+            raise InputError(f"n_samples must be at least 1; got {n_samples}.")
+        return mixture.sample(n_samples, self._seed())
+
+    def _total(self, X: Any) -> tuple[float, int]:
+        """Sum of the log-densities, and the number of rows."""
+        scores = self.score_samples(X)
+        return float(namespace(scores).sum(scores)), int(scores.shape[0])
+
+    def _n_parameters(self) -> int:
+        return self._mixture().parameters.n_free
+
+    def bic(self, X: Any) -> float:
+        """Bayesian information criterion on the rows: lower is better."""
+        total, n = self._total(X)
+        return float(-2 * total + self._n_parameters() * np.log(n))
+
+    def aic(self, X: Any) -> float:
+        """Akaike's information criterion on the rows: lower is better."""
+        return float(-2 * self._total(X)[0] + 2 * self._n_parameters())

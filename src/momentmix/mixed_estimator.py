@@ -1,0 +1,242 @@
+"""`MomentMixture`: mixed columns behind the interface of scikit-learn; no mathematics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.utils.validation import validate_data
+
+from momentmix.capacity import usual_order
+from momentmix.errors import InputError, InputTypeError
+from momentmix.estimator_methods import MixtureMethods
+from momentmix.fitted_state import keeps_state
+from momentmix.fitting.api import fit
+from momentmix.rows.arrays import is_foreign, to_numpy
+from momentmix.rows.containers import frame_labels, frame_names, is_frame
+from momentmix.schema.building import Families, Missing, schema_from
+from momentmix.summary.summarize import summarize
+from momentmix.summary.summary import MomentSummary
+
+
+class MomentMixture(MixtureMethods):
+    """Mixture of columns of any family: numbers, yes/no answers, categories, counts.
+
+    Cells may be missing. Methods are those of scikit-learn's density estimators. Where all columns
+    are numbers without gaps, `MomentGaussianMixture` does the same with scikit-learn's attributes.
+
+    Parameters
+    ----------
+    n_components : int or "auto", default=1
+        "auto": the number of least BIC; after `fit_summary` and `partial_fit` the smallest number
+        whose moments the test accepts.
+    families : dict, optional
+        Family of each column that is not Gaussian, by name or number: "bernoulli", "categorical"
+        (or a list of the levels) or "poisson".
+    missing : {"model", "drop", "error"}, default="model"
+        What missing cells get: they are part of the model, their rows are left out, or an error.
+    blocks : None, "auto" or list of lists of int or str, default=None
+        Columns that may be correlated within components.
+    order : int or "auto", default="auto"
+        Highest order of the moments.
+    refine : {"auto", "em"} or None, default="auto"
+        "auto": EM passes where there are rows. None: the pure moment answer.
+    variance_floor : float, default=1e-6
+        Least variance of a component, as a fraction of the feature's variance.
+    max_iter : int, default=100
+        Passes over all rows at most.
+    random_state : int, RandomState, Generator or None, default=None
+        The same seed gives the same bits.
+    n_threads : int or None, default=None
+        Threads; all cores by default. The answer does not depend on it.
+
+    Attributes
+    ----------
+    n_components_ : int
+    weights_ : array of shape (n_components,)
+        Heaviest component first.
+    means_ : array of shape (n_components, n_features)
+        In the units of each column; probabilities of yes/no answers, NaN for categories.
+    schema_ : Schema or None
+        How columns became features; None where the features are the columns.
+    mixture_ : Mixture
+    result_ : FitResult
+    certificate_ : Certificate
+    standard_errors_ : StandardErrors or None
+    summary_ : MomentSummary
+    converged_ : bool
+    n_iter_ : int
+        Passes over the rows.
+    lower_bound_ : float
+        Log-likelihood per row; NaN after `fit_summary` and `partial_fit`.
+    n_features_in_ : int
+    feature_names_in_ : array of shape (n_features,)
+        Where the rows had names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> group = rng.random(2000) < 0.4
+    >>> answers = (rng.random((2000, 8)) < np.where(group, 0.9, 0.2)[:, None]).astype(float)
+    >>> answers[rng.random(answers.shape) < 0.1] = np.nan
+    >>> model = MomentMixture(2, families={j: "bernoulli" for j in range(8)}, random_state=0)
+    >>> model.fit(answers).weights_.round(1).tolist()
+    [0.6, 0.4]
+    """
+
+    _fitted = frozenset({
+        "result_", "mixture_", "weights_", "means_", "schema_", "n_iter_", "converged_",
+        "lower_bound_", "certificate_", "standard_errors_", "n_components_",
+    })  # fmt: skip
+
+    def __init__(
+        self,
+        n_components: int | Literal["auto"] = 1,
+        *,
+        families: Families = None,
+        missing: Missing = "model",
+        blocks: Any = None,
+        order: int | Literal["auto"] = "auto",
+        refine: Literal["auto", "em"] | None = "auto",
+        variance_floor: float = 1e-6,
+        max_iter: int = 100,
+        random_state: Any = None,
+        n_threads: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.families = families
+        self.missing = missing
+        self.blocks = blocks
+        self.order = order
+        self.refine = refine
+        self.variance_floor = variance_floor
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.n_threads = n_threads
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing != "error"
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        return tags
+
+    # -- fitting ------------------------------------------------------------------------------
+
+    @keeps_state
+    def fit(self, X: Any, y: Any = None) -> MomentMixture:
+        """Fit to a table: array, data frame, Arrow table or dict of columns.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+        y : None
+            Not used.
+        """
+        table = self._checked(X, reset=True)
+        self._forget()
+        return self._fit_to(table)
+
+    @keeps_state
+    def partial_fit(self, X: Any, y: Any = None) -> MomentMixture:
+        """Add rows to the summary; the fit is made when it is first used.
+
+        Levels of categories must be the same in all parts: give them in `families`.
+        """
+        first = not hasattr(self, "summary_")
+        table = self._checked(X, reset=first, fewest=1)
+        order = self.order
+        if order == "auto":
+            order = usual_order(schema_from(table, self.families, self.missing).n_features)
+        part = summarize(table, order, families=self.families, missing=self.missing)
+        summary = part if first else self.summary_ + part
+        self._forget()
+        self.summary_, self._pending = summary, True
+        return self
+
+    @keeps_state
+    def fit_summary(self, summary: MomentSummary) -> MomentMixture:
+        """Fit to a summary of rows; `partial_fit` goes on from it."""
+        if not isinstance(summary, MomentSummary):
+            raise InputTypeError(
+                f"fit_summary needs a MomentSummary; got {type(summary).__name__}. Use fit() for "
+                "rows."
+            )
+        self._forget()
+        self.summary_ = summary.copy()
+        schema = summary.schema
+        self.n_features_in_ = summary.n_features if schema is None else schema.n_columns
+        self._set_names(summary.feature_names if schema is None else schema.column_names)
+        return self._fit_to(self.summary_)
+
+    def fit_predict(self, X: Any, y: Any = None) -> Any:
+        """Fit to a table, and give the most probable component of each row."""
+        return self.fit(X, y).predict(X)
+
+    def _fit_to(self, data: Any) -> MomentMixture:
+        is_summary = isinstance(data, MomentSummary)
+        families = self.families
+        if is_summary and data.schema is not None:
+            families = None
+        result = fit(
+            data, self.n_components, self.order, "robust", self.refine, self._seed(),
+            blocks=self.blocks, families=families, missing=self.missing,
+            variance_floor=self.variance_floor, max_passes=self.max_iter,
+            n_threads=self.n_threads,
+        )  # fmt: skip
+        self.schema_ = result.schema
+        self._set_from(result)
+        return self
+
+    # -- tables -------------------------------------------------------------------------------
+
+    def _checked(self, X: Any, reset: bool, fewest: int = 2) -> Any:
+        """A table whose columns are those of the fit; frames and dicts are left as they are."""
+        if is_foreign(X):
+            X = to_numpy(X)
+        if isinstance(X, Mapping) or is_frame(X):
+            self._check_columns(X, reset)
+            return X
+        rows = validate_data(
+            self, X, reset=reset, dtype=None, ensure_all_finite=False,
+            ensure_min_samples=fewest if reset else 1,
+        )  # fmt: skip
+        return _numbers_if_all(rows)
+
+    def _check_columns(self, X: Any, reset: bool) -> None:
+        names = tuple(map(str, X)) if isinstance(X, Mapping) else frame_names(X, None)
+        n = len(X) if isinstance(X, Mapping) else len(frame_labels(X))
+        if reset:
+            self.n_features_in_ = n
+            self._set_names(names)
+            return
+        if n != self.n_features_in_:
+            raise InputError(
+                f"X has {n} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input."
+            )
+
+    def _set_names(self, names: Any) -> None:
+        self.__dict__.pop("feature_names_in_", None)
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
+
+    def _rows_to_predict(self, X: Any) -> Any:
+        return self._checked(X, reset=False)
+
+    def impute(self, X: Any, draws: int | None = None) -> Any:
+        """The table with missing cells filled from the mixture; `draws` tables drawn from it."""
+        mixture = self._mixture()
+        return mixture.impute(self._rows_to_predict(X), self._seed(), draws)
+
+
+def _numbers_if_all(rows: Any) -> Any:
+    """Objects that are all numbers, as numbers; others are left to the schema."""
+    if rows.dtype.kind != "O":
+        return rows
+    try:
+        return rows.astype(np.float64)  # None becomes NaN
+    except (TypeError, ValueError):
+        return rows

@@ -1,0 +1,157 @@
+"""`mm.fit` with families and missing cells: answers, and errors with the cure."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import momentmix as mm
+from momentmix.mixture.matching import clustering_accuracy
+
+KINDS = {"visits": "poisson", "yes": "bernoulli", "plan": "categorical"}
+
+
+def table(n=3000, seed=0):
+    """Two groups: three numbers, a count, a yes/no answer and a category, and the group."""
+    rng = np.random.default_rng(seed)
+    group = (rng.random(n) < 0.4).astype(int)
+    y = rng.normal(2.0 * group[:, None], 1.0, (n, 3))
+    y[:, 1] += 0.8 * (y[:, 0] - 2.0 * group)
+    frame = pd.DataFrame(y, columns=["a", "b", "c"])
+    frame["visits"] = rng.poisson(np.array([1.0, 6.0])[group])
+    frame["yes"] = (rng.random(n) < np.array([0.2, 0.8])[group]).astype(int)
+    chance = np.array([[0.7, 0.2, 0.1], [0.1, 0.2, 0.7]])[group]
+    codes = (rng.random(n)[:, None] > np.cumsum(chance, axis=1)[:, :-1]).sum(axis=1)
+    frame["plan"] = np.array(["basic", "gold", "silver"])[codes]
+    return frame, group
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    return table()
+
+
+def test_families_blocks_and_missing_cells_together(drawn):
+    frame, group = drawn
+    frame = frame.copy()
+    frame.loc[np.random.default_rng(1).random(len(frame)) < 0.2, "c"] = np.nan
+    asked = {"families": KINDS, "missing": "model", "blocks": [["a", "b"]], "random_state": 0}
+    result = mm.fit(frame, 2, **asked)
+    mixture = result.mixture
+    assert clustering_accuracy(group, mixture.predict(frame)) > 0.95
+    joined = next(block for block in mixture.blocks if len(block.columns) > 1)
+    assert joined.columns == (0, 1)
+    assert joined.correlations[:, 0, 1] == pytest.approx(0.62, abs=0.06)  # 0.8 / √1.64
+    low, high = (end[:, 3] for end in result.intervals().means)
+    rates = np.array([1.0, 6.0])
+    order = np.argsort(mixture.means[:, 3])
+    assert (low[order] < rates).all()
+    assert (rates < high[order]).all()
+    assert mixture.log_prob(frame).mean() == pytest.approx(result.log_likelihood, abs=1e-6)
+    assert result.certificate.verdict == "passed"
+
+
+def test_a_summary_of_numbers_takes_families_at_the_fit(drawn):
+    frame, group = drawn
+    numbers = frame[["a", "c", "visits", "yes"]]
+    summary = mm.summarize(numbers, 4)
+    kinds = {"visits": "poisson", "yes": "bernoulli"}
+    late = mm.fit(summary, 2, families=kinds, random_state=0).mixture
+    early = mm.fit(mm.summarize(numbers, 4, families=kinds), 2, random_state=0).mixture
+    assert late.means == pytest.approx(early.means)
+    assert clustering_accuracy(group, late.predict(numbers)) > 0.93
+    for family, message in (
+        ({"a": "poisson"}, "counts must be integers"),
+        ({"visits": "bernoulli"}, "0 and 1 only"),
+        ({"yes": "categorical"}, "does not tell levels apart"),
+        ({"yes": "normal"}, "'gaussian'"),
+        ({"nothing": "poisson"}, "no such column"),
+    ):
+        with pytest.raises(mm.InputError, match=message):
+            mm.fit(summary, 2, families=family)
+
+
+def test_a_summary_with_families_is_not_given_others(drawn):
+    summary = mm.summarize(drawn[0], 4, families=KINDS)
+    with pytest.raises(mm.InputError, match="already"):
+        mm.fit(summary, 2, families={"visits": "gaussian"})
+
+
+def test_rows_with_missing_cells_may_be_dropped(drawn):
+    frame = drawn[0].copy()
+    frame.loc[:99, "a"] = np.nan
+    result = mm.fit(frame, 2, families=KINDS, missing="drop", random_state=0)
+    assert result.n_rows == len(frame) - 100
+    assert any("100 rows with missing cells left out" in note for note in result.notes)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"families": {"yes": "bernouli"}}, "families must be"),
+        ({"families": {"a": "poisson", "plan": "categorical"}}, "counts must be integers"),
+        ({"families": {"visits": "bernoulli", "plan": "categorical"}}, "two levels"),
+        ({"families": {"who": "poisson"}}, "'who'"),
+        ({"families": KINDS, "missing": "ignore"}, "missing must be"),
+        ({"families": KINDS, "blocks": [["a", "plan"]]}, "must be gaussian"),
+        ({"families": KINDS, "blocks": [["a", "b"], ["b", "c"]]}, "overlap"),
+        ({"families": KINDS, "method": "paper"}, "Gaussian columns only"),
+    ],
+)
+def test_wrong_calls_are_refused_with_the_cure(drawn, options, message):
+    with pytest.raises(mm.InputError, match=message):
+        mm.fit(drawn[0], 2, **options)
+
+
+def test_findings_of_families():
+    rng = np.random.default_rng(3)
+    n = 6000
+    group = (rng.random(n) < 0.5).astype(int)
+    frame = pd.DataFrame(rng.normal(3.0 * group[:, None], 1.0, (n, 3)), columns=list("abc"))
+    spread = rng.gamma(2.0, 0.5, n)
+    frame["calls"] = rng.poisson(np.array([2.0, 8.0])[group] * spread)
+    frame["coin"] = (rng.random(n) < 0.5).astype(int)
+    frame.loc[rng.random(n) < np.array([0.05, 0.4])[group], "a"] = np.nan
+    kinds = {"calls": "poisson", "coin": "bernoulli"}
+    found = mm.fit(frame, 2, families=kinds, missing="model", random_state=0).certificate
+    names = {finding.name for finding in found.findings}
+    assert {"dispersion", "missing-by-component", "no-information"} <= names
+    assert found.verdict == "not passed"
+    # A control: counts that are Poisson, cells that are missing at random, a coin that tells.
+    frame["calls"] = rng.poisson(np.array([2.0, 8.0])[group])
+    frame["coin"] = (rng.random(n) < np.array([0.2, 0.8])[group]).astype(int)
+    frame["a"] = rng.normal(3.0 * group, 1.0)
+    frame.loc[rng.random(n) < 0.2, "a"] = np.nan
+    found = mm.fit(frame, 2, families=kinds, missing="model", random_state=0).certificate
+    assert not {"dispersion", "missing-by-component", "no-information"} & {
+        finding.name for finding in found.findings
+    }
+    assert found.verdict == "passed"
+
+
+def test_a_level_that_nobody_has(drawn):
+    frame, _ = drawn
+    levels = {**KINDS, "plan": ["basic", "gold", "silver", "platinum"]}
+    result = mm.fit(frame, 2, families=levels, random_state=0)
+    assert "empty-level" in {finding.name for finding in result.certificate.findings}
+    plan = next(block for block in result.mixture.blocks if block.family == "categorical")
+    assert plan.probability("platinum") == pytest.approx(0.0, abs=1e-6)
+    assert np.isfinite(result.mixture.log_prob(frame)).all()
+
+
+def test_the_number_of_classes_is_found():
+    rng = np.random.default_rng(4)
+    chance = np.array([[0.1] * 12, [0.5] * 6 + [0.9] * 6, [0.9] * 6 + [0.2] * 6])
+    group = rng.choice(3, 6000, p=[0.5, 0.3, 0.2])
+    answers = (rng.random((6000, 12)) < chance[group]).astype(float)
+    kinds = dict.fromkeys(range(12), "bernoulli")
+    assert mm.fit(answers, "auto", families=kinds, random_state=0).mixture.n_components == 3
+    summary = mm.summarize(answers, 4, families=kinds)
+    assert mm.fit(summary, "auto", random_state=0).mixture.n_components == 3
+
+
+def test_threads_change_no_bit(drawn):
+    first, second = (
+        mm.fit(drawn[0], 2, families=KINDS, random_state=0, n_threads=k).mixture for k in (1, 2)
+    )
+    assert first.weights.tobytes() == second.weights.tobytes()
+    assert first.means.tobytes() == second.means.tobytes()

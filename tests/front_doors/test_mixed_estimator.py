@@ -1,0 +1,121 @@
+"""`MomentMixture`: tables of mixed columns behind the interface of scikit-learn."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import check_estimator
+
+import momentmix as mm
+from momentmix.mixture.matching import clustering_accuracy
+
+FAMILIES = {"visits": "poisson", "member": "bernoulli", "plan": "categorical"}
+
+
+def customers(n=4000, seed=0, gaps=0.1):
+    """Three groups of customers, and which group each is of."""
+    rng = np.random.default_rng(seed)
+    label = rng.choice(3, n, p=[0.5, 0.3, 0.2])
+    plans = np.array([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]])[label]
+    plan = (rng.random(n)[:, None] > np.cumsum(plans, axis=1)[:, :-1]).sum(axis=1)
+    age = rng.normal(np.array([25.0, 45.0, 65.0])[label], 5.0)
+    age[rng.random(n) < gaps] = np.nan
+    frame = pd.DataFrame(
+        {
+            "age": age,
+            "visits": rng.poisson(np.array([1.0, 4.0, 9.0])[label]),
+            "member": rng.random(n) < np.array([0.2, 0.6, 0.9])[label],
+            "plan": np.array(["basic", "gold", "silver"])[plan],
+        }
+    )
+    return frame, label
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    frame, label = customers()
+    return mm.MomentMixture(3, families=FAMILIES, random_state=0).fit(frame), frame, label
+
+
+def test_scikit_learn_accepts_it():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for model in (mm.MomentMixture(), mm.MomentMixture(2, missing="error")):
+            checks = check_estimator(model, on_fail=None)
+            assert len(checks) > 30
+            assert not [c["check_name"] for c in checks if c["status"] == "failed"]
+
+
+def test_a_frame_of_all_families(fitted):
+    model, frame, label = fitted
+    assert model.feature_names_in_.tolist() == list(frame)
+    assert model.n_features_in_ == 4
+    assert model.means_.shape == (3, 4)
+    assert clustering_accuracy(label, model.predict(frame)) > 0.97
+    # A control: groups drawn anew are not found.
+    assert (
+        clustering_accuracy(np.random.default_rng(1).permutation(label), model.predict(frame)) < 0.6
+    )
+    assert model.score(frame) == pytest.approx(model.lower_bound_, abs=1e-6)
+    shares = model.predict_proba(frame)
+    assert shares.sum(axis=1) == pytest.approx(1.0)
+    plans = next(block for block in model.mixture_.blocks if block.family == "categorical")
+    assert plans.probability("basic")[0] == pytest.approx(0.8, abs=0.05)
+    assert model.certificate_.verdict == "passed"
+
+
+def test_columns_go_by_name(fitted):
+    model, frame, _ = fitted
+    assert (model.predict(frame[["plan", "age", "member", "visits"]]) == model.predict(frame)).all()
+
+
+def test_draws_and_criteria(fitted):
+    model, frame, _ = fitted
+    rows, label = model.sample(50)
+    assert set(rows) == set(frame)
+    assert len(rows["plan"]) == len(label) == 50
+    # Weights 2, and for each component: age 3, visits 1, member 1, plan 2.
+    assert model.bic(frame) - model.aic(frame) == pytest.approx(23 * (np.log(len(frame)) - 2))
+
+
+def test_imputed_cells_are_those_of_the_group(fitted):
+    model, frame, label = fitted
+    filled = model.impute(frame)
+    gaps = frame["age"].isna().to_numpy()
+    assert not np.isnan(filled["age"]).any()
+    assert (filled["age"][~gaps] == frame["age"].to_numpy()[~gaps]).all()
+    errors = filled["age"][gaps] - np.array([25.0, 45.0, 65.0])[label[gaps]]
+    assert abs(np.median(errors)) < 1.0
+
+
+def test_parts_and_summaries_give_the_same_model():
+    frame, _ = customers(6000, seed=3)
+    levels = {**FAMILIES, "plan": ["basic", "gold", "silver"]}
+    whole = mm.summarize(frame, 4, families=levels, missing="model")
+    model = mm.MomentMixture(3, families=levels, random_state=0)
+    parts = clone(model)
+    for start in range(0, 6000, 2000):
+        parts.partial_fit(frame.iloc[start : start + 2000])
+    at_once = clone(model).fit_summary(whole)
+    assert parts.means_ == pytest.approx(at_once.means_, nan_ok=True)
+    assert at_once.feature_names_in_.tolist() == list(frame)
+
+
+def test_missing_cells_may_be_an_error_or_dropped():
+    frame, _ = customers(2000)
+    with pytest.raises(mm.InputError, match="missing"):
+        mm.MomentMixture(3, families=FAMILIES, missing="error").fit(frame)
+    dropped = mm.MomentMixture(3, families=FAMILIES, missing="drop", random_state=0).fit(frame)
+    assert dropped.result_.n_rows == len(frame.dropna())
+
+
+def test_wrong_tables_are_refused(fitted):
+    model, frame, _ = fitted
+    with pytest.raises(mm.InputError, match="4 features"):
+        model.predict(frame[["age", "plan"]])
+    with pytest.raises(mm.InputError, match="'platinum'"):
+        model.predict(frame.assign(plan="platinum"))
+    with pytest.raises(mm.InputError, match="counts must be integers"):
+        model.predict(frame.assign(visits=-1))
