@@ -12,9 +12,11 @@ from momentmix.cli.options import (
     ReadOptions,
     by_name_option,
     data_options,
+    families_option,
     force_option,
     json_option,
     parse_blocks,
+    parse_families,
     quiet_option,
     seed_option,
 )
@@ -90,6 +92,7 @@ def _components(context: click.Context, parameter: click.Parameter, text: str) -
 @click.option(
     "--strict", is_flag=True, help="Exit with 4 unless the certificate passed: untested is 4 too."
 )
+@families_option
 @seed_option
 @data_options
 @by_name_option
@@ -106,6 +109,7 @@ def fit_command(
     refine: str,
     max_passes: int,
     strict: bool,
+    families: str | None,
     seed: int,
     read_options: ReadOptions,
     by_name: bool,
@@ -135,12 +139,21 @@ def fit_command(
         "random_state": seed,
         "max_passes": max_passes,
     }
+    chosen = parse_families(families)
+    if chosen is not None:
+        options["families"] = chosen
     if are_summaries(inputs):
         data: Any = _from_summaries(inputs, read_options.columns)
+        n_columns = data.n_features if data.schema is None else data.schema.n_columns
     else:
-        data = _rows(read_options.open(inputs, by_name=by_name))
+        source = read_options.open(inputs, by_name=by_name)
+        n_columns = source.n_features
+        if chosen is None and read_options.missing != "model":
+            data = _rows(source)
+        else:
+            data, options["missing"] = _table(source), read_options.missing
     if joined == "full":
-        joined = [list(range(data.n_features))]
+        joined = [list(range(n_columns))]
     result = fit(data, components, blocks=joined, **options, progress=_stages(quiet))
     result.save(output, command=click.get_current_context().obj, seed=seed)
     code = _exit_code(result, strict)
@@ -169,6 +182,20 @@ def _rows(source: RowSource) -> Any:
     else:
         rows = source.read_all()
     return source if rows is None else ArrayRows(rows, feature_names=source.feature_names)
+
+
+def _table(source: RowSource) -> Any:
+    """The same with missing cells as NaN: columns in memory, or the source."""
+    if source.missing == "error":  # errors name the line
+        rows = _rows(source)
+    elif all(table.reopens for table in source.tables):
+        rows = _rows(source.with_missing("model"))
+    else:
+        raise click.UsageError("standard input cannot be read again; --missing needs files.")
+    if not hasattr(rows, "rows"):
+        return source
+    names = source.feature_names
+    return rows.rows if names is None else dict(zip(names, rows.rows.T, strict=True))
 
 
 def _from_summaries(inputs: tuple[str, ...], columns: list[str | int] | None) -> MomentSummary:

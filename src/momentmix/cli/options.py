@@ -39,7 +39,7 @@ class ReadOptions:
     ----------
     columns : list of str or int, or None
         Columns to use, by name or number; None for all.
-    missing : {"error", "drop"}
+    missing : {"error", "drop", "model"}
     delimiter, decimal, thousands : str or None
         Characters of CSV.
     """
@@ -101,10 +101,11 @@ def data_options(command: Command) -> Command:
         ),
         click.option(
             "--missing",
-            type=click.Choice(["error", "drop"]),
+            type=click.Choice(["error", "drop", "model"]),
             default="error",
             show_default=True,
-            help="What to do with rows that contain missing or infinite values.",
+            help="What to do with rows that contain missing or infinite values. model: missing "
+            "cells are part of the model; a model that knows of missing cells takes them.",
         ),
         click.option("--delimiter", help="Character between the fields of CSV; default: comma."),
         click.option(
@@ -115,6 +116,30 @@ def data_options(command: Command) -> Command:
     for option in reversed(options):
         collected = option(collected)
     return collected
+
+
+families_option = click.option(
+    "--families",
+    help="Families of columns that are not Gaussian within components, as in "
+    "'visits=poisson,member=bernoulli,plan=categorical'. Columns hold numbers, and levels are "
+    "integers.",
+)
+
+
+def parse_families(text: str | None) -> dict[str | int, str] | None:
+    """Families by name or number of a column, from a list separated by commas."""
+    if text is None:
+        return None
+    families: dict[str | int, str] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        column, _, family = (x.strip() for x in part.rpartition("="))
+        if not column or not family:
+            raise click.UsageError(
+                "--families takes columns and their families, as in 'visits=poisson,plan="
+                f"categorical'; got {part!r}."
+            )
+        families[int(column) if _is_column_number(column) else column] = family
+    return families
 
 
 def parse_columns(text: str | None) -> list[str | int] | None:

@@ -22,11 +22,12 @@ from momentmix.cli.output import check_output, output_stream, say, say_json
 @click.option("-o", "--output", required=True, help="File of the picture: .png, .svg or .pdf.")
 @click.option(
     "--kind",
-    type=click.Choice(["pairs", "means", "weights", "residuals", "trials"]),
+    type=click.Choice(["pairs", "means", "levels", "weights", "residuals", "trials"]),
     default="pairs",
     show_default=True,
     help="What to draw. residuals needs a summary as input; pairs shows the rows of data files; "
-    "trials are the numbers of components that `fit -r auto` tried.",
+    "levels are probabilities of levels and of cells being seen; trials are the numbers of "
+    "components that `fit -r auto` tried.",
 )
 @click.option("--features", help="Features to show, by name or number, separated by commas.")
 @data_options
@@ -42,7 +43,7 @@ def plot_command(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Draw a model: pairs of features, means, weights, residuals of the moments, or trials."""
+    """Draw a model: pairs of features, means, levels, weights, residuals of moments, or trials."""
     from momentmix.cli.predict import load_model, open_for
 
     ending = output.rpartition(".")[2].lower()
@@ -73,6 +74,8 @@ def plot_command(
         from momentmix.fitting.record import load_fit
 
         display = displays.TrialsDisplay.from_estimator(load_fit(model)[1])
+    elif kind == "levels":
+        display = displays.LevelsDisplay.from_estimator(mixture, columns=parse_columns(features))
     elif kind == "means":
         display = displays.MeansDisplay.from_estimator(mixture)
     else:

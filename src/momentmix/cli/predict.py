@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +71,8 @@ def open_for(
     from momentmix.errors import InputError
 
     names = mixture.feature_names
+    if read_options.missing == "error" and any(c.has_missing for c in mixture.columns):
+        read_options = replace(read_options, missing="model")
     source = read_options.open(inputs, expected=names, by_name=by_name)
     if source.n_features != mixture.n_features:
         raise InputError(
@@ -261,8 +264,8 @@ def score_command(
 def sample_command(
     model: str, rows: int, output: str, labels: bool, seed: int, force: bool, as_json: bool
 ) -> None:
-    """Draw rows from a model."""
-    from momentmix.cli.table_output import table_writer
+    """Draw rows from a model; missing cells are empty fields."""
+    from momentmix.cli.table_output import column_writer, kind_of, table_writer
 
     if as_json and output == "-":
         raise click.UsageError("--json reports on the work; give a file to --output for the rows.")
@@ -270,7 +273,11 @@ def sample_command(
     mixture = load_model(model)
     features = mixture.feature_names or tuple(f"x{i}" for i in range(mixture.n_features))
     names = [*(["label"] if labels else []), *features]
-    with table_writer(output, names, n_integers=int(labels)) as write:
+    kinds = ["integer"] * labels + [kind_of(column) for column in mixture.columns]
+    writer: Any = table_writer(output, names, n_integers=int(labels))
+    if mixture.schema is not None:
+        writer = column_writer(output, names, kinds)
+    with writer as write:
         for table in _drawn(mixture, rows, seed, labels):
             write(table)
     if as_json:
@@ -285,4 +292,8 @@ def _drawn(mixture: Mixture, n_rows: int, seed: int, labels: bool) -> Iterator[A
     rng = np.random.default_rng(seed)
     for start in range(0, n_rows, _BLOCK):
         drawn, chosen = mixture.sample(min(_BLOCK, n_rows - start), rng)
+        if mixture.schema is not None:
+            columns = list(drawn.values()) if isinstance(drawn, dict) else list(drawn.T)
+            yield [chosen] * labels + columns
+            continue
         yield np.column_stack([chosen, drawn]) if labels else drawn

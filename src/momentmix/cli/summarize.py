@@ -15,8 +15,10 @@ from momentmix.cli.options import (
     ReadOptions,
     by_name_option,
     data_options,
+    families_option,
     force_option,
     json_option,
+    parse_families,
     quiet_option,
 )
 from momentmix.cli.output import check_output, say, say_json
@@ -25,6 +27,7 @@ from momentmix.cli.progress import row_progress
 if TYPE_CHECKING:
     from momentmix.cli.checkpoint import Checkpoint
     from momentmix.rows.source import RowSource
+    from momentmix.schema.schema import Schema
     from momentmix.summary.parts import Progress
     from momentmix.summary.summary import MomentSummary
 
@@ -53,6 +56,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Number of groups of rows summed apart, for standard errors of moments; no fit uses them.",
 )
+@families_option
 @data_options
 @click.option(
     "--checkpoint",
@@ -80,6 +84,7 @@ def summarize_command(
     order: int | None,
     squared_order: int | None,
     replicates: int,
+    families: str | None,
     read_options: ReadOptions,
     checkpoint: Path | None,
     every: float,
@@ -107,20 +112,42 @@ def summarize_command(
         resumable = checkpoint is not None and checkpoint.exists()
         check_output(output, inputs, force or resumable)
         source = read_options.open(inputs, by_name=by_name)
-        job = _Job(source, _settings(source, order, part_rows), threads)
+        schema = _schema(source, parse_families(families), read_options.missing)
+        n_features = source.n_features if schema is None else schema.n_features
+        job = _Job(source, _settings(source, n_features, order, part_rows), threads, schema)
         job.settings |= {"replicates": replicates, "squared_order": squared_order}
+        if schema is not None:
+            job.settings["schema"] = schema.to_dict()
         job.output, job.force = Path(output), force
         job.checkpoint, job.every = checkpoint, every
         summary = job.run(quiet)
         _report(job, summary, as_json)
 
 
-def _settings(source: RowSource, order: int | None, part_rows: int | None) -> dict[str, Any]:
+def _schema(
+    source: RowSource, families: dict[str | int, str] | None, missing: Any
+) -> Schema | None:
+    """How columns become features, from a pass; None where the features are the columns."""
+    from momentmix.schema.rows import EncodedRows, encode_rows
+
+    if families is None and missing != "model":
+        return None
+    if not all(table.reopens for table in source.tables):
+        raise click.UsageError(
+            "standard input cannot be read again; --families and --missing model need files."
+        )
+    rows = encode_rows(source, families, missing)
+    return rows.schema if isinstance(rows, EncodedRows) else None
+
+
+def _settings(
+    source: RowSource, n_features: int, order: int | None, part_rows: int | None
+) -> dict[str, Any]:
     from momentmix.capacity import usual_order
     from momentmix.errors import InputError
     from momentmix.summary.parts import PART_ROWS
 
-    d = source.n_features
+    d = n_features
     if order is not None and order > d:
         raise InputError(
             f"order={order} needs that many features; there are {d}. Use at most --order {d}."
@@ -139,6 +166,7 @@ class _Job:
     source: RowSource
     settings: dict[str, Any]
     threads: int | None
+    schema: Schema | None = None
     output: Path = Path()
     force: bool = False
     checkpoint: Path | None = None
@@ -153,9 +181,12 @@ class _Job:
         from momentmix.summary.summary import MomentSummary
 
         new_shard = partial(
-            MomentSummary, self.source.n_features, self.settings["order"],
-            self.source.feature_names, self.settings["squared_order"],
-            replicates=self.settings["replicates"], n_threads=self.threads,
+            MomentSummary,
+            self.source.n_features if self.schema is None else self.schema.n_features,
+            self.settings["order"],
+            self.source.feature_names if self.schema is None else None,
+            self.settings["squared_order"],
+            replicates=self.settings["replicates"], n_threads=self.threads, schema=self.schema,
         )  # fmt: skip
         state = Progress(new_shard(), 0, 0, 0)
         fingerprint = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from momentmix.cli.output import output_stream
 from momentmix.errors import printable
 from momentmix.rows.arrow_files import need_pyarrow
+from momentmix.schema.column import POISSON, Column
 
 Table = NDArray[np.float64]
 
@@ -89,3 +90,67 @@ def _parquet(path: str, names: Sequence[str], n_integers: int) -> Iterator[Calla
             writer.write_table(arrow.table(columns, schema=schema))
 
         yield write
+
+
+# -- columns of several kinds -------------------------------------------------------------------
+
+
+def kind_of(column: Column) -> str:
+    """What the cells of a column are written as: "number", "integer", "bool" or "text"."""
+    if not column.levels:
+        return "integer" if column.family == POISSON else "number"
+    kinds = {type(level) for level in column.levels}
+    return {bool: "bool", int: "integer", str: "text"}[kinds.pop() if len(kinds) == 1 else int]
+
+
+@contextmanager
+def column_writer(
+    path: str, names: Sequence[str], kinds: Sequence[str]
+) -> Iterator[Callable[[Sequence[Any]], None]]:
+    """A function that appends columns to the table at `path`; NaN and None are empty fields.
+
+    Parameters
+    ----------
+    path, names
+        As for `table_writer`.
+    kinds : sequence of str
+        As `kind_of` gives them.
+    """
+    if path.endswith(".parquet"):
+        arrow = need_pyarrow(path)
+        from pyarrow import parquet
+
+        types = {"number": arrow.float64(), "integer": arrow.int64(), "bool": arrow.bool_()}
+        chosen = [types.get(kind, arrow.string()) for kind in kinds]
+        schema = arrow.schema(list(zip(names, chosen, strict=True)))
+        with output_stream(path) as stream, parquet.ParquetWriter(stream, schema) as writer:
+
+            def write(columns: Sequence[Any]) -> None:
+                cells = map(_cells, columns, kinds)
+                arrays = [arrow.array(x, kind) for x, kind in zip(cells, chosen, strict=True)]
+                writer.write_table(arrow.table(arrays, schema=schema))
+
+            yield write
+        return
+    if path == "-" and sys.stdout.isatty():
+        names = [printable(name) for name in names]
+    with output_stream(path) as stream:
+        stream.write(_as_csv([names]))
+
+        def write_text(columns: Sequence[Any]) -> None:
+            stream.write(_as_csv(zip(*map(_cells, columns, kinds), strict=True)))
+
+        yield write_text
+
+
+def _as_csv(rows: Iterable[Sequence[Any]]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)  # None is an empty field
+    return text.getvalue().encode()
+
+
+def _cells(column: Any, kind: str) -> list[Any]:
+    """Cells as Python's values, None where one is missing."""
+    values = column.tolist()
+    convert = {"number": float, "integer": int, "bool": bool, "text": str}[kind]
+    return [None if x is None or x != x else convert(x) for x in values]

@@ -109,8 +109,9 @@ def matching_summary(mixture: Mixture, summary: MomentSummary) -> MomentSummary:
     names = column_names_of(summary)
     if mixture.feature_names is not None and names is not None:
         match_names(mixture.feature_names, names, "the mixture")
-    # Families may have been given to the fit of a summary of numbers.
-    if summary.schema != schema and (summary.schema is not None or schema is None):
+    # Families may have been given to the fit of a summary of numbers, one feature for each column.
+    of_numbers = schema is not None and summary.schema is None and n_features == schema.n_columns
+    if summary.schema != schema and not of_numbers:
         raise InputError(
             "the columns of the summary have other families or levels than the mixture, or other "
             "missing cells. Use the summary that it was fitted to."

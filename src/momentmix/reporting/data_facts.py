@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from momentmix._typing import Float
 from momentmix.displays import thinned
 from momentmix.displays.residuals import matching_summary
+from momentmix.displays.style import in_order_of
 from momentmix.errors import InputError
 from momentmix.mixture.density import log_sums, most_probable
 from momentmix.mixture.mixture import Mixture
@@ -131,6 +132,9 @@ def gather(mixture: Mixture, data: Any) -> DataFacts:
     data : MomentSummary, RowSource, or anything that `open_rows` takes
     """
     if isinstance(data, MomentSummary):
+        if mixture.schema is None and data.schema is None:
+            data = in_order_of(mixture, data)
+            _check_columns(mixture, data.n_features, data.feature_names)
         data = matching_summary(mixture, data)
         if not data.n_rows:
             raise InputError("the summary holds no rows; give one that does.")

@@ -107,4 +107,6 @@ def _precision(c: Certificate) -> tuple[str, str]:
 
 def _percent(share: float) -> str:
     # A predicted loss comes from 2,500 drawn rows, so that smaller shares are not distinguishable.
+    if share >= 0.995:
+        return "nearly all"
     return "less than 0.1 %" if share < 1e-3 else f"{100 * share:.2g} %"
