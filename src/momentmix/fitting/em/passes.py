@@ -24,6 +24,12 @@ from momentmix.mixture.prior import Structure, VariancePrior
 from momentmix.parallel import few_threads
 from momentmix.rows.protocol import Rows
 
+# Scoring steps: deviations that they change means by at most, a factor after one that failed, and
+# from where on EM goes on alone.
+_LONGEST, _SHORTER, _SHORTEST = 0.7, 0.3, 0.02
+_MOST_LEFT = 5.0  # of the least gain of a pass, where EM is alone and slow
+_LARGEST_RATIO = 0.99  # of two gains: beyond, the sum of all that follow is not known
+
 
 @dataclass(frozen=True)
 class Refined:
@@ -80,25 +86,31 @@ def climb(
     tell. Each pass gives an EM step and, with the information matrix of a sample, a scoring step.
     Where components are apart EM needs two or three passes; where they overlap it is slow, and
     scoring steps take over (at once with `scoring_first`). Where a scoring step lowered the
-    likelihood, the EM step from the point before it is taken instead, and EM goes on alone. So it
-    does where nothing gives the information matrix.
+    likelihood, the EM step from the point before it is taken instead, and the next scoring step is
+    shorter; after a few failures, or where nothing gives the information matrix, EM goes on alone.
+    Slow steps that gain little are no end: what is left to gain has to be little.
     """
     least = min(1e-5, 0.02 * start.n_free / (2 * n_rows))
     current, fallback, last, log_likelihood = start, start, -np.inf, -np.inf
     gains: list[float] = []
+    longest = _LONGEST
     for count in range(1, max_passes + 1):
         sums = sums_of(current)
         value = (sums.log_likelihood + float(prior.log_density(current))) / sums.n_rows
-        if value < last - 1e-12 * abs(last):  # the scoring step failed: back, and EM from now on
-            current, information_of = fallback, None
+        if value < last - 1e-12 * abs(last):  # the scoring step failed: back
+            current, longest = fallback, _SHORTER * longest
+            if longest < _SHORTEST:
+                information_of = None
             continue
         if np.isfinite(last):
             gains.append(value - last)
         last, log_likelihood = value, sums.log_likelihood / sums.n_rows
         fallback = m_step(sums.statistics, prior)
-        if gains and gains[-1] < least:
-            return Refined(fallback, log_likelihood, count, True, gains)
         slow = len(gains) > 1 and gains[-1] > 0.25 * gains[-2]
+        left = _left_to_gain(gains) if slow and information_of is None else 0.0
+        is_slow_step = slow and information_of is not None
+        if gains and gains[-1] < least and not is_slow_step and left < _MOST_LEFT * least:
+            return Refined(fallback, log_likelihood, count, True, gains)
         if information_of is not None and (slow or scoring_first):
             with few_threads(True):
                 information = information_of(current)
@@ -106,9 +118,17 @@ def climb(
                 settle_floored(information, current, floors, prior.structure)
                 score = mean_score(sums.statistics, current)
                 add_prior(score, information, current, prior, sums.n_rows)
-                current, predicted = scoring_step(current, score, information, prior.structure)
+                current, predicted = scoring_step(
+                    current, score, information, prior.structure, longest
+                )
             if predicted < 0.5 * least:
                 return Refined(fallback, log_likelihood, count, True, gains)
         else:
             current = fallback
     return Refined(fallback, log_likelihood, max_passes, False, gains)
+
+
+def _left_to_gain(gains: list[float]) -> float:
+    """What EM steps still gain in all, where each gains the same part of the one before."""
+    ratio = min(gains[-1] / gains[-2], _LARGEST_RATIO)
+    return gains[-1] * ratio / (1.0 - ratio)
