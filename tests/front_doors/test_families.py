@@ -173,3 +173,18 @@ def test_rows_that_agree_where_a_cell_is_missing_are_no_copies():
     twice = pd.concat([frame, frame.iloc[:600]], ignore_index=True)
     found = mm.fit(twice, 2, **asked).certificate.findings
     assert "duplicate-rows" in {finding.name for finding in found}
+
+
+def test_intervals_near_the_bounds_stay_narrow():
+    rng = np.random.default_rng(6)
+    n = 8000
+    group = (rng.random(n) < 0.5).astype(int)
+    frame = pd.DataFrame(rng.normal(4.0 * group[:, None], 1.0, (n, 3)), columns=list("abc"))
+    gone = (rng.random(n) < 0.3) & (group == 0)
+    gone[np.flatnonzero(group == 1)[0]] = True  # one cell of the other group
+    frame.loc[gone, "c"] = np.nan
+    low, high = mm.fit(frame, 2, missing="model", random_state=0).intervals().seen
+    most = int(np.argmax(high[:, 2] + low[:, 2]))
+    assert low[most, 2] > 0.99
+    assert high[most, 2] <= 1.0
+    assert low[1 - most, 2] < 0.7 < high[1 - most, 2]

@@ -151,7 +151,11 @@ def test_what_a_fit_prints_is_printable():
     found = mm.fit(rows, 1, random_state=0)
     found.notes.append(HOSTILE)
     found.certificate.findings.append(
-        type("Finding", (), {"text": HOSTILE, "severity": None, "__str__": lambda self: HOSTILE})()
+        type(
+            "Finding",
+            (),
+            {"name": "hostile", "text": HOSTILE, "severity": None, "__str__": lambda self: HOSTILE},
+        )()
     )
     assert_harmless(str(found))
     assert str(found).count("h\\x1b[31m") == 2

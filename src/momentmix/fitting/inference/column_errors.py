@@ -35,7 +35,7 @@ from momentmix.mixture.parameters import Parameters, parameters_from
 from momentmix.schema.column import CATEGORICAL, Column
 from momentmix.schema.schema import Schema
 
-_LARGEST = 50.0  # of a logarithm: exp(50) stands for "unknown"
+_WIDEST = 3.0  # half a width on the scale of logarithms or log-odds, beyond which it says nothing
 
 
 class Quantity(NamedTuple):
@@ -251,13 +251,20 @@ def _deviations(quantity: Quantity, factor: Float) -> Float:
 
 
 def _interval(quantity: Quantity, factor: Float) -> Float:
-    """Lower and upper ends, (2, r)."""
+    """Lower and upper ends, (2, r).
+
+    Near the bounds of a scale its widths say nothing: there the interval is symmetric and cut.
+    """
     x, half = quantity.values, NORMAL_95 * _deviations(quantity, factor)
+    plain = np.stack([x - half, x + half])
     if quantity.scale == "plain":
-        return np.stack([x - half, x + half])
+        return plain
     if quantity.scale == "log":
-        ratio = np.exp(np.minimum(half / np.maximum(x, 1e-300), _LARGEST))
-        return np.stack([x / ratio, x * ratio])
+        width = half / np.maximum(x, 1e-300)
+        ratio = np.exp(np.minimum(width, _WIDEST))
+        return np.where(width < _WIDEST, np.stack([x / ratio, x * ratio]), np.maximum(plain, 0.0))
     p = np.clip(x, 1e-12, 1 - 1e-12)
-    width, odds = np.minimum(half / (p * (1 - p)), _LARGEST), np.log(p / (1 - p))
-    return np.stack([1 / (1 + np.exp(width - odds)), 1 / (1 + np.exp(-width - odds))])
+    width, odds = half / (p * (1 - p)), np.log(p / (1 - p))
+    moved = np.minimum(width, _WIDEST)
+    ends = np.stack([1 / (1 + np.exp(moved - odds)), 1 / (1 + np.exp(-moved - odds))])
+    return np.where(width < _WIDEST, ends, np.clip(plain, 0.0, 1.0))
