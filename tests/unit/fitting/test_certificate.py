@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import momentmix as mm
-from momentmix.fitting import pipeline
+from momentmix.fitting import moment_answers
 from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.findings import Finding, Severity
 from momentmix.fitting.inference.over_identification import ConditionGroup, OverIdentification
@@ -253,9 +253,9 @@ def test_the_answer_of_a_higher_order_is_taken_where_it_says_more(monkeypatch, t
         c = certificate(tests[moments.order - 3])
         return SimpleNamespace(order=moments.order, diagnostics=SimpleNamespace(certificate=c))
 
-    monkeypatch.setattr(pipeline, "_answer_at_order", answer)
+    monkeypatch.setattr(moment_answers, "_answer_at_order", answer)
     moments = SimpleNamespace(order=4, truncated=lambda m: SimpleNamespace(order=m))
-    assert pipeline.answer_from_moments(moments, 3, 2, None, None).order == order
+    assert moment_answers.answer_from_moments(moments, 3, 2, None, None).order == order
 
 
 def test_three_components_of_one_column_cannot_be_tested():
