@@ -188,3 +188,26 @@ def test_intervals_near_the_bounds_stay_narrow():
     assert low[most, 2] > 0.99
     assert high[most, 2] <= 1.0
     assert low[1 - most, 2] < 0.7 < high[1 - most, 2]
+
+
+def test_a_component_that_never_sees_a_column():
+    rng = np.random.default_rng(7)
+    n = 4000
+    group = (rng.random(n) < 0.4).astype(int)
+    frame = pd.DataFrame(rng.normal(4.0 * group[:, None], 1.0, (n, 4)), columns=list("abcd"))
+    frame["plan"] = np.where(rng.random(n) < 0.5, "basic", "gold")
+    frame.loc[group == 1, ["d", "plan"]] = None
+    kinds = {"plan": "bernoulli"}
+    result = mm.fit(frame, 2, families=kinds, missing="model", random_state=0)
+    means = result.mixture.means  # the heaviest component first
+    assert np.isnan(means[1, 3:]).all()
+    assert np.isfinite(means[0]).all()
+    named = [f.text for f in result.certificate.findings if f.name == "never-seen"]
+    assert len(named) == 2
+    assert clustering_accuracy(group, result.mixture.predict(frame)) > 0.99
+    assert np.isfinite(result.mixture.log_prob(frame)).all()
+    # A control: one cell that is seen.
+    frame.loc[np.flatnonzero(group)[:3], ["d"]] = 4.0
+    frame.loc[np.flatnonzero(group)[:3], ["plan"]] = "gold"
+    again = mm.fit(frame, 2, families=kinds, missing="model", random_state=0)
+    assert "never-seen" not in {f.name for f in again.certificate.findings}

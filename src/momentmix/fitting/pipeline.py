@@ -514,7 +514,8 @@ def in_data_units(
     )
     weights = parameters.weights / parameters.weights.sum()
     order = np.argsort(-weights, kind="stable")
-    ordered = replace(parameters, weights=weights)[order].restored(moments.shift, moments.scale)
+    ordered = replace(parameters, weights=weights)[order].without_seen(moments.n_rows)
+    ordered = ordered.restored(moments.shift, moments.scale)
     names = moments.feature_names if schema is None else None  # a schema has those of columns
     mixture = mixture_from(ordered, names, schema)
     # Log-densities of raw rows, not of standardized ones, and of the constant columns too.

@@ -186,6 +186,29 @@ class Parameters:
             means[..., own], variances[..., own] = found
         return replace(self, means=means, variances=variances)
 
+    def never_seen(self, n_rows: float) -> list[NDArray[np.bool_]]:
+        """For each law, which components see its cell in less than one of so many rows, (r,)."""
+        found = []
+        for law in self.blocks.laws:
+            own = list(law.features)
+            q = law.probability_seen(self.means[:, own], self.variances[:, own])
+            none = np.zeros(self.n_components, dtype=bool)
+            found.append(none if q is None else np.asarray(n_rows * self.weights * q < 1.0))
+        return found
+
+    def without_seen(self, n_rows: float) -> Parameters:
+        """The same where such components never see the cell: the prior alone knows of it."""
+        never = self.never_seen(n_rows)
+        if not any(which.any() for which in never):
+            return self
+        means, variances = self.means.copy(), self.variances.copy()
+        for law, which in zip(self.blocks.laws, never, strict=True):
+            own = list(law.features)
+            if which.any():
+                moved = law.without_seen(means[:, own], variances[:, own], which)
+                means[:, own], variances[:, own] = moved
+        return replace(self, means=means, variances=variances)
+
     def normalized(self) -> Parameters:
         """The same with weights of sum 1."""
         return replace(self, weights=self.weights / self.weights.sum(axis=-1, keepdims=True))

@@ -7,11 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.special import chdtrc
 
-from momentmix._typing import Float
 from momentmix.fitting.conditions.conditions import feature_powers
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.finding import Finding, column_names, note, plural, warning
-from momentmix.mixture.laws.finite import Finite
 from momentmix.mixture.laws.law import Law
 from momentmix.mixture.laws.poisson import Poisson
 from momentmix.mixture.laws.seen import Seen
@@ -32,6 +30,7 @@ def family_findings(moments: StandardMoments, parameters: Parameters) -> Iterato
     yield from _about_dispersion(moments, parameters)
     if parameters.n_components > 1:
         yield from _about_missing(moments, parameters)
+        yield from _about_never_seen(moments, parameters)
         yield from _about_information(moments, parameters)
 
 
@@ -70,7 +69,8 @@ def _about_missing(moments: StandardMoments, p: Parameters) -> Iterator[Finding]
     """Columns whose cells are missing more often in some components than in others."""
     found = []
     for law in p.blocks.laws:
-        q = _probability_seen(law, p)
+        own = list(law.features)
+        q = law.probability_seen(p.means[:, own], p.variances[:, own])
         if q is not None:
             mean = float(p.weights @ q)
             statistic = moments.n_effective * float(p.weights @ (q - mean) ** 2)
@@ -99,14 +99,17 @@ def _first_feature(moments: StandardMoments, law: Law) -> int:
     return first
 
 
-def _probability_seen(law: Law, p: Parameters) -> Float | None:
-    """Probability of being seen in each component; None where no cell is missing."""
-    own = list(law.features)
-    if isinstance(law, Seen):
-        return law.value_of(p.means[:, own], p.variances[:, own]).q
-    if isinstance(law, Finite) and law.n_seen:
-        return 1.0 - law.probabilities(p.means[:, own])[:, 0]
-    return None
+def _about_never_seen(moments: StandardMoments, p: Parameters) -> Iterator[Finding]:
+    """Columns of which a component has no cell."""
+    for law, which in zip(p.blocks.laws, p.never_seen(moments.n_effective), strict=True):
+        if which.any():
+            n = int(which.sum())
+            yield warning(
+                "never-seen",
+                f"{moments.column_name(_first_feature(moments, law))} is missing in all rows of "
+                f"{n} component{plural(n)}: nothing is known of it there, and its parameters are "
+                "NaN. Leave the column out if that is not meant.",
+            )
 
 
 def _about_information(moments: StandardMoments, p: Parameters) -> Iterator[Finding]:

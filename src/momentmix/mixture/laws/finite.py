@@ -191,6 +191,19 @@ class Finite(Law):
         p = self._allowed(self.probabilities(means))
         return np.broadcast_to(np.array(self.points)[:, place], p.shape), p
 
+    def probability_seen(self, means: Float, variances: Float) -> Float | None:
+        """That of all outcomes but the first; None where no cell is missing."""
+        return 1.0 - self.probabilities(means)[:, 0] if self.n_seen else None
+
+    def without_seen(
+        self, means: Float, variances: Float, which: NDArray[np.bool_]
+    ) -> tuple[Float, Float]:
+        """Means and variances where some components never see the cell."""
+        p = self._allowed(self.probabilities(means))
+        p[which, 1:] = 0.0
+        p[which, 0] = 1.0
+        return self.of_probabilities(self._allowed(p))
+
     def is_new(self, exponents: Int) -> NDArray[np.bool_]:
         """Only the features themselves: every function of the outcome is linear in them."""
         return np.asarray(exponents.sum(axis=1) <= 1)

@@ -150,6 +150,16 @@ class Law(ABC):
     ) -> tuple[Float, Float]:
         """Values of one feature and weights, (r, n) each, exact for polynomials of this degree."""
 
+    def probability_seen(self, means: Float, variances: Float) -> Float | None:
+        """Probability of being seen, of shape (r,); None where no cell is missing."""
+        return None
+
+    def without_seen(
+        self, means: Float, variances: Float, which: NDArray[np.bool_]
+    ) -> tuple[Float, Float]:
+        """Means and variances where some components, (r,), never see the cell."""
+        return means, variances
+
     @abstractmethod
     def is_new(self, exponents: Int) -> NDArray[np.bool_]:
         """Which monomials (n, k) are no linear combination of lower ones, of shape (n,)."""

@@ -28,6 +28,8 @@ from momentmix.mixture.laws.law import PSEUDO_ROWS, Law, Prior, first
 from momentmix.mixture.laws.poisson import Poisson
 
 _LEAST_VARIANCE = 1e-6  # of a value, in units of its variance over all rows
+_FARTHEST = 100.0  # deviations of all rows from their mean, for the mean of a component
+_ROUNDING = 1e-12  # of a variance beside the square of a mean: less is what differences leave
 _FEWEST_SEEN = 1e-6  # rows; with fewer a component knows nothing of the value
 
 
@@ -258,9 +260,13 @@ class Seen(Law):
     def completed(self, means: Float, variances: Float) -> tuple[Float, Float]:
         """The nearest means that the law allows, and the variances that belong to them."""
         found = self.value_of(means, variances)
-        mean, variance = self.value.completed(found.mean, found.variance)
+        # Where a cell is hardly ever seen, its mean is a ratio of two small numbers.
+        overall = self.overall
+        reach = _FARTHEST * np.sqrt(overall.variance)
+        mean = np.clip(found.mean, overall.mean - reach, overall.mean + reach)
+        mean, variance = self.value.completed(mean, found.variance)
         if self.value.free[0]:
-            variance = np.maximum(variance, _LEAST_VARIANCE * self.overall.variance)
+            variance = np.maximum(variance, _LEAST_VARIANCE * overall.variance)
         return self.features_of(SeenValue(found.q, mean, variance))
 
     def chain(self, means: Float, variances: Float) -> Float:
@@ -300,7 +306,8 @@ class Seen(Law):
     def coefficients(self, means: Float, variances: Float) -> Float:
         """The log-density as a linear function of (z, z², 1)."""
         found = self.value_of(means, variances)
-        variance = np.maximum(found.variance, 1e-300)
+        gap = found.mean - np.asarray(self.missing[0])[..., None]
+        variance = np.maximum(found.variance, _ROUNDING * gap**2 + 1e-300)
         own = self.value.coefficients(found.mean, variance)
         rest = np.log1p(-found.q)
         own[..., 2] += np.log(found.q) - rest
@@ -429,6 +436,17 @@ class Seen(Law):
             return np.hstack([missing, np.full_like(missing, self.seen)]), np.hstack([1 - q, q])
         points, weights = self.value.quadrature(0, found.mean, found.variance, degree)
         return np.hstack([missing, points]), np.hstack([1 - q, q * weights])
+
+    def probability_seen(self, means: Float, variances: Float) -> Float | None:
+        """Probability of being seen."""
+        return self.value_of(means, variances).q
+
+    def without_seen(
+        self, means: Float, variances: Float, which: NDArray[np.bool_]
+    ) -> tuple[Float, Float]:
+        """Means and variances where some components never see the cell."""
+        found = self.value_of(means, variances)
+        return self.features_of(found._replace(q=np.where(which, LEAST_PROBABILITY, found.q)))
 
     def is_new(self, exponents: Int) -> NDArray[np.bool_]:
         """Powers of the value, or whether it is seen: u s and s² are combinations of u, s and 1."""
