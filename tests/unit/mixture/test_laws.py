@@ -249,12 +249,14 @@ def test_stacked_laws_are_the_laws_one_by_one(name: str) -> None:
     got = both.m_step(np.full((1, 1, 1), 60.0), sums, squares, PRIOR)
     for place, (single, own) in enumerate(zip(laws, pair, strict=True)):
         expected = single.coefficients(*own)
-        np.testing.assert_allclose(both.coefficients(means, spread)[:, place], expected, rtol=1e-12)
+        np.testing.assert_allclose(
+            both.coefficients(means, spread)[:, place], expected, rtol=1e-12, atol=1e-13
+        )
         np.testing.assert_allclose(
             both.log_prior(means, spread, PRIOR)[:, place], single.log_prior(*own, PRIOR)
         )
         for whole, part in zip(both.completed(means, spread), single.completed(*own), strict=True):
-            np.testing.assert_allclose(whole[:, place], part, rtol=1e-12)
+            np.testing.assert_allclose(whole[:, place], part, rtol=1e-12, atol=1e-13)
         alone = single.m_step(np.full((1, 1), 60.0), sums[:, place], squares[:, place], PRIOR)
         for whole, part in zip(got, alone, strict=True):
-            np.testing.assert_allclose(whole[:, place], part, rtol=1e-12)
+            np.testing.assert_allclose(whole[:, place], part, rtol=1e-12, atol=1e-13)
