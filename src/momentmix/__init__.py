@@ -1,4 +1,4 @@
-"""Gaussian mixtures from one pass over the data.
+"""Mixture models from one pass over the data.
 
 Public names are imported when they are first used, so that the command starts at once.
 """

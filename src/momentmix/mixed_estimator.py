@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from typing import Any, Literal
 
 import numpy as np
@@ -13,9 +14,11 @@ from momentmix.errors import InputError, InputTypeError
 from momentmix.estimator_methods import MixtureMethods
 from momentmix.fitted_state import keeps_state
 from momentmix.fitting.api import fit
+from momentmix.mixture.mixture import Mixture
 from momentmix.rows.arrays import is_foreign, to_numpy
 from momentmix.rows.containers import frame_labels, frame_names, is_frame
 from momentmix.schema.building import Families, Missing, schema_from
+from momentmix.schema.schema import Schema
 from momentmix.summary.summarize import summarize
 from momentmix.summary.summary import MomentSummary
 
@@ -225,6 +228,18 @@ class MomentMixture(MixtureMethods):
 
     def _rows_to_predict(self, X: Any) -> Any:
         return self._checked(X, reset=False)
+
+    def _mixture(self) -> Mixture:
+        """The mixture; where missing cells are modeled, one that leaves unknown ones out.
+
+        Rows of the fit without any missing cell give a mixture of numbers, which knows of none.
+        """
+        mixture = super()._mixture()
+        if self.missing != "model" or mixture.schema is not None:
+            return mixture
+        twin = copy(mixture)
+        object.__setattr__(twin, "schema", Schema(mixture.columns))
+        return twin
 
     def impute(self, X: Any, draws: int | None = None) -> Any:
         """The table with missing cells filled from the mixture; `draws` tables drawn from it."""
