@@ -400,7 +400,7 @@ def blocks_of_correlations(
     strongest wait for the next test.
     """
     places = {column: j for j, column in enumerate(moments.columns.tolist())}
-    others = {j for law in blocks.laws for j in law.features}
+    others = set(blocks.with_law.tolist())
     strong = [
         c for c in test.correlations
         if abs(c.value) > CORRELATION_THAT_MATTERS and abs(c.deviates) > SIGNIFICANT_DEVIATES

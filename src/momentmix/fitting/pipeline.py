@@ -56,9 +56,7 @@ from momentmix.fitting.inference.standard_errors import (
 )
 from momentmix.fitting.inputs import summarized
 from momentmix.fitting.joined_missing import check_pairs, fit_patterns, start_samples
-from momentmix.fitting.joining import (
-    choose_blocks,
-)
+from momentmix.fitting.joining import choose_blocks
 from momentmix.fitting.moment.moment_fit import START, fit_moments, one_component
 from momentmix.fitting.moment_answers import (
     MOST_HEARD,

@@ -64,8 +64,7 @@ class Blocks:
     @classmethod
     def full(cls, n_features: int, laws: tuple[Law, ...] = ()) -> Blocks:
         """All Gaussian features in one block."""
-        others = {j for law in laws for j in law.features}
-        return cls.of(n_features, [[j for j in range(n_features) if j not in others]], laws)
+        return cls.of(n_features, [cls(n_features, laws=laws).gaussian.tolist()], laws)
 
     def __reduce__(self) -> tuple[type[Blocks], tuple[object, ...]]:
         return Blocks, (self.n_features, self.joined, self.laws)  # not what is cached
@@ -113,10 +112,14 @@ class Blocks:
         return stacks_of(self.laws)
 
     @cached_property
+    def with_law(self) -> Int:
+        """Features with a law of their own."""
+        return np.array([j for law in self.laws for j in law.features], dtype=np.int64)
+
+    @cached_property
     def gaussian(self) -> Int:
         """Features without a law of their own."""
-        others = {j for law in self.laws for j in law.features}
-        return np.array([j for j in range(self.n_features) if j not in others], dtype=np.int64)
+        return np.setdiff1d(np.arange(self.n_features), self.with_law)
 
     @cached_property
     def dependent(self) -> Int:

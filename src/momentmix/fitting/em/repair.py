@@ -104,7 +104,7 @@ def _of_worst_rows(
     count = (start.weights * n_worst)[:, None]
     # As if two rows of the mixture's own spread were in each cluster: most hold few rows.
     spread = (count * start.spread + 2.0 * pooled) / (count + 2.0)
-    own = [j for law in start.blocks.laws for j in law.features]  # their laws tell their spread
+    own = start.blocks.with_law  # their laws tell their spread
     spread[:, own] = start.spread[:, own]
     raised: Parameters = prior.structure.raised(start.with_spread(spread))
     return raised

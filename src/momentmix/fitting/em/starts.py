@@ -52,7 +52,7 @@ def seeded_starts(
     trust = statistics[..., -1] * (np.arange(n_starts) % 2)[:, None]
     share = (trust / (trust + 5.0))[..., None]
     spread = share * p.spread + (1 - share) * pooled
-    own = [j for law in p.blocks.laws for j in law.features]  # their laws tell their spread
+    own = p.blocks.with_law  # their laws tell their spread
     spread[..., own] = p.spread[..., own]
     p = p.with_spread(spread)
     # A cluster without rows keeps a weight that EM can raise again.

@@ -13,6 +13,7 @@ probabilities are symmetric in log-odds, those of rates and variances in logarit
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -62,26 +63,9 @@ def column_errors(
     plain = standard_errors(uncertainty, moments)
     if schema is None:
         return plain
+    both = np.stack([plain.means, plain.variances])
     by_column = _by_column(uncertainty, moments, schema)
-    r, n = len(plain.weights), schema.n_columns
-    means, variances, seen = (np.full((r, n), np.nan) for _ in range(3))
-    levels: dict[str | int, Float] = {}
-    for number, (quantities, factor) in enumerate(by_column):
-        first = schema.features_of(number)[0]
-        if quantities is None:
-            means[:, number] = plain.means[:, first]
-            variances[:, number] = plain.variances[:, first]
-            continue
-        for table, quantity in (
-            (means, quantities.mean),
-            (variances, quantities.variance),
-            (seen, quantities.seen),
-        ):
-            if quantity is not None:
-                table[:, number] = _deviations(quantity, factor)
-        if quantities.levels:
-            found = [_deviations(quantity, factor) for quantity in quantities.levels]
-            levels[_key(schema, number)] = np.stack(found, axis=1)
+    (means, variances, seen), levels = _tables(by_column, schema, both, _deviations)
     covariances = _of_columns(plain.covariances, schema, uncertainty)
     return StandardErrors(plain.weights, means, variances, covariances, levels, seen)
 
@@ -93,34 +77,41 @@ def column_intervals(
     plain = intervals(uncertainty, moments)
     if schema is None:
         return plain
+    both = np.stack([plain.means, plain.variances])
     by_column = _by_column(uncertainty, moments, schema)
-    r, n = len(plain.weights[0]), schema.n_columns
-    means, variances, seen = (np.full((2, r, n), np.nan) for _ in range(3))
-    levels: dict[str | int, tuple[Float, Float]] = {}
-    for number, (quantities, factor) in enumerate(by_column):
-        first = schema.features_of(number)[0]
-        if quantities is None:
-            for end in (0, 1):
-                means[end, :, number] = plain.means[end][:, first]
-                variances[end, :, number] = plain.variances[end][:, first]
-            continue
-        for table, quantity in (
-            (means, quantities.mean),
-            (variances, quantities.variance),
-            (seen, quantities.seen),
-        ):
-            if quantity is not None:
-                table[:, :, number] = _interval(quantity, factor)
-        if quantities.levels:
-            ends = [_interval(quantity, factor) for quantity in quantities.levels]
-            low, high = np.stack(ends, axis=2)
-            levels[_key(schema, number)] = (low, high)
+    tables, levels = _tables(by_column, schema, both, _interval)
+    means, variances, seen = map(_pair, tables)
     covariances = None
     if plain.covariances is not None:
         covariances = _pair([_of_columns(end, schema, uncertainty) for end in plain.covariances])
-    return Intervals(
-        plain.weights, _pair(means), _pair(variances), covariances, levels, _pair(seen)
-    )
+    ends = {key: _pair(values) for key, values in levels.items()}
+    return Intervals(plain.weights, means, variances, covariances, ends, seen)
+
+
+def _tables(
+    by_column: list[tuple[_ColumnQuantities | None, Float]],
+    schema: Schema,
+    plain: Float,
+    of: Callable[[Quantity, Float], Float],
+) -> tuple[Float, dict[str | int, Float]]:
+    """`of` each mean, variance and probability of being seen, (3, …, r, n_columns), and levels.
+
+    `plain` holds means and variances of features, (2, …, r, d); `of` gives (…, r).
+    """
+    tables = np.full((3, *plain.shape[1:-1], schema.n_columns), np.nan)
+    levels: dict[str | int, Float] = {}
+    for number, (quantities, factor) in enumerate(by_column):
+        if quantities is None:
+            tables[:2, ..., number] = plain[..., schema.features_of(number)[0]]
+            continue
+        own = quantities.mean, quantities.variance, quantities.seen
+        for table, quantity in zip(tables, own, strict=True):
+            if quantity is not None:
+                table[..., number] = of(quantity, factor)
+        if quantities.levels:
+            found = [of(quantity, factor) for quantity in quantities.levels]
+            levels[_key(schema, number)] = np.stack(found, axis=-1)
+    return tables, levels
 
 
 def _pair(ends: Any) -> tuple[Float, Float]:

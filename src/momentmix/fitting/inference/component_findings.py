@@ -25,7 +25,7 @@ _LISTED = 5  # components in a sentence
 def at_floor(parameters: Parameters, floor: float) -> NDArray[np.bool_]:
     """Which variances are at the floor, of shape (r, d); those of Gaussian features."""
     found = parameters.variances <= 1.01 * floor
-    found[:, [j for law in parameters.blocks.laws for j in law.features]] = False
+    found[:, parameters.blocks.with_law] = False
     return np.asarray(found)
 
 

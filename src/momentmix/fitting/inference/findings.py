@@ -193,7 +193,7 @@ def _about_correlations(
     places = {column: j for j, column in enumerate(moments.columns.tolist())}
     block = p.blocks.block_of
     # An estimate beyond 1 is that of something else.
-    others = {j for law in p.blocks.laws for j in law.features}
+    others = set(p.blocks.with_law.tolist())
     strong = {
         (places[c.first], places[c.second]): c.value
         for c in test.correlations

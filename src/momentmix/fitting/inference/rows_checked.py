@@ -160,7 +160,7 @@ def row_findings(
     if len(checked.values) < _FEWEST_ROWS:
         return RowFindings([], set(), set())
     facts = [checked.columns[c] for c in moments.columns.tolist()]
-    has_law = {j for law in parameters.blocks.laws for j in law.features}
+    has_law = set(parameters.blocks.with_law.tolist())
     serial = _serial_correlations(checked, moments, parameters)
     # Answers from moments alone are less precise than the rows: these would find them wrong.
     shapes = _shapes(checked, moments, parameters, facts, serial) if from_rows else {}
@@ -331,7 +331,7 @@ def _shapes(
         return {}
     n = float((~checked.is_copy).sum())
     shapes = {}
-    has_law = {j for law in parameters.blocks.laws for j in law.features}
+    has_law = set(parameters.blocks.with_law.tolist())
     for j, f in enumerate(facts):
         if f.kind not in (ColumnKind.CONTINUOUS, ColumnKind.ROUNDED) or j in has_law:
             continue
