@@ -109,6 +109,55 @@ def match_columns(first: Table, chosen: list[int], table: Table, all_columns: bo
     return [table.column_names.index(name) for name in wanted]
 
 
+def usable_columns(
+    tables: Sequence[Table],
+    columns: Sequence[Sequence[int]],
+    exclude: Sequence[str | int] | None,
+    numeric_only: bool,
+    asked: bool,
+) -> tuple[list[int], tuple[str, ...]]:
+    """Places of the columns that can be features, and notes on those that are left out.
+
+    Parameters
+    ----------
+    tables : sequence of Table
+    columns : sequence of sequences of int
+        Numbers of the columns of each table.
+    exclude, numeric_only
+        As for `open_rows`.
+    asked : bool
+        Whether the columns were asked for, so that one of dates is an error.
+    """
+    first, numbers = tables[0], list(columns[0])
+    excluded = set() if exclude is None else set(choose_columns(first, exclude))
+    places, refused, notes = [], [], []
+    for k, number in enumerate(numbers):
+        if number in excluded:
+            continue
+        kinds = [table.kind(each[k]) for table, each in zip(tables, columns, strict=True)]
+        odd = next((kind for kind in kinds if not kind.is_usable), None)
+        name = first.label(number).removeprefix("column ")
+        if numeric_only and not all(kind.is_numeric for kind in kinds):
+            continue
+        if odd is None:
+            places.append(k)
+        elif odd.kind == "date" and not asked:
+            notes.append(f"{first.label(number)} left out: dates")
+        else:
+            refused.append(f"{name} ({odd.type})")
+    if refused:
+        raise InputError(
+            f"{first.name}: columns must hold numbers, or text of few levels; these do not: "
+            f"{', '.join(refused)}. Leave them out with exclude= (--exclude), or convert them."
+        )
+    if not places:
+        raise InputError(
+            f"{first.name} has no usable column: {'; '.join(notes) or 'all were left out'}. Choose "
+            "columns of numbers or of few levels with columns= (--columns)."
+        )
+    return places, tuple(notes)
+
+
 def column_keys(table: Table, chosen: Sequence[int]) -> list[str | int]:
     """A key of each chosen column: its name, or its number if it has none or shares it."""
     names, repeated = table.column_names, _repeated(table)

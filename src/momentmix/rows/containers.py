@@ -132,6 +132,23 @@ def arrow_numbers(column: Any) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
     return array, valid
 
 
+def coded_indices(indices: Any, codes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Codes of the cells of a dictionary column, NaN for nulls.
+
+    Parameters
+    ----------
+    indices : Arrow array of integers
+    codes : array of shape (n_entries,)
+        Of the entries of the dictionary.
+    """
+    if not len(codes):  # nulls only
+        return np.full(len(indices), np.nan)
+    array, valid = arrow_numbers(indices)
+    if valid is None:
+        return codes[array]
+    return np.append(codes, np.nan)[np.where(valid, array, len(codes))]
+
+
 def with_nan(array: NDArray[Any], valid: NDArray[np.bool_] | None) -> NDArray[Any]:
     """The array with NaN where it is not valid."""
     return array if valid is None else np.where(valid, array, np.nan)
