@@ -173,6 +173,7 @@ def fit_robust(
             answer = replace(answer, diagnostics=found_joined)
     tried = () if choice is None else choice.tried
     base = 0.0 if rows is None else mean_base_measure(rows, laws)
+    base += mean_log_jacobian(all_columns, table.schema)
     return in_data_units(answer, all_columns, summary, notes, tried, context, base, table.schema)
 
 
@@ -485,6 +486,17 @@ def mean_base_measure(rows: Rows, laws: tuple[Law, ...]) -> float:
         values = np.asarray(block, dtype=np.float64).T
         total += sum(float(law.base_measure(values[list(law.features)]).sum()) for law in own)
     return total / rows.n_rows
+
+
+def mean_log_jacobian(moments: StandardMoments, schema: Schema | None) -> float:
+    """Mean over all rows of the log-derivatives of the columns' transforms: −T(y) where seen."""
+    means, total = moments.shift + moments.scale * moments.orders[1], 0.0
+    for number, column in enumerate(() if schema is None else schema.columns):
+        if column.transform and schema is not None:
+            seen = schema.seen_of(number)
+            center = column.center * (1.0 if seen is None else float(means[seen]))
+            total -= float(means[schema.features_of(number)[0]]) + center
+    return total
 
 
 # -- both -------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from momentmix.schema.building import Families, Missing, encode_table
 from momentmix.schema.column import BERNOULLI, FAMILIES, GAUSSIAN, POISSON, Column, unknown_family
 from momentmix.schema.rows import EncodedArray, EncodedRows, encode_rows
 from momentmix.schema.schema import Schema
+from momentmix.schema.transforms import TRANSFORMS
 from momentmix.summary.summary import MomentSummary
 
 
@@ -120,6 +121,11 @@ def _column_of_summary(
 ) -> Column:
     """A column of a summary of numbers with a family that its numbers can be of."""
     label = column_label(number, moments.feature_names)
+    if family in TRANSFORMS:
+        raise InputError(
+            f"a summary of numbers has no moments of their logarithms; {label} cannot be "
+            f"{family!r}. Summarize the rows again with families={{…: {family!r}}}."
+        )
     if family not in FAMILIES:
         raise InputError(unknown_family(family, label))
     low, high = float(moments.minimum[number]), float(moments.maximum[number])

@@ -28,6 +28,7 @@ from momentmix.schema.column import (
 )
 from momentmix.schema.encoding import encode_cells, missing_cell
 from momentmix.schema.schema import Schema
+from momentmix.schema.transforms import TRANSFORMS
 
 Missing = Literal["error", "drop", "model"]
 Families = Mapping[Any, Any] | Schema | None
@@ -66,7 +67,8 @@ def schema_from(rows: Any, families: Families = None, missing: Missing = "error"
     rows : array, data frame, Arrow table, list of rows, or dict of columns
     families : dict, optional
         Family of each column that is not gaussian, by name or number: ``"bernoulli"``,
-        ``"categorical"``, ``"poisson"``, or a list of the levels of a categorical column.
+        ``"categorical"``, ``"poisson"``, or a list of the levels of a categorical column. ``"log"``
+        and ``"log1p"`` stand for a column whose log(y) or log(1 + y) is gaussian.
     missing : {"error", "drop", "model"}
         What to do with missing cells (NaN, None, NA, NaT, masked): refuse them, leave their rows
         out, or give the column a feature that tells whether a cell was seen.
@@ -148,6 +150,8 @@ def schema_of_cells(table: CellTable, families: dict[int, Any], missing: str) ->
 
 def _column(name: str | None, family: Any, cells: Cells, label: str) -> Column:
     if isinstance(family, str):
+        if family in TRANSFORMS:
+            return Column(name, transform=family)
         if family not in FAMILIES:
             raise InputError(unknown_family(family, label))
         if family in (BERNOULLI, CATEGORICAL):
@@ -229,7 +233,7 @@ def _center(column: Column, cells: Cells) -> float:
     sample = cells.values[:: -(-len(cells.values) // LOOKED_AT)]
     if np.isnan(sample).all():
         sample = cells.values
-    return short_mean(sample[~np.isnan(sample)])
+    return short_mean(column.transformed(sample[~np.isnan(sample)]))
 
 
 def short_mean(values: Array) -> float:

@@ -14,6 +14,7 @@ from momentmix.rows.names import column_label
 from momentmix.rows.validation import LARGEST_VALUE, in_range
 from momentmix.schema.cells import Cells, CellTable
 from momentmix.schema.column import POISSON, Column
+from momentmix.schema.transforms import check_range, restored
 
 _BLOCK = 2048  # rows at a time: they and their features stay in the processor's cache
 _LARGEST_COUNT = 2.0**53  # float64 holds all integers up to it
@@ -80,12 +81,15 @@ def _fill(column: Column, source: Array, target: Float) -> None:
 
 
 def _checked(column: Column, cells: Cells, label: str) -> Array:
-    """The numbers of a column, or the codes of its levels."""
+    """The numbers of a column after its transform, or the codes of its levels."""
     if column.levels:
         return _level_codes(column.levels, cells, label)
     numbers = _numbers(column, cells, label)
     if column.family == POISSON:
         check_counts(numbers, label)
+    if column.transform:
+        check_range(numbers, column.transform, label)
+        return column.transformed(numbers)
     return numbers
 
 
@@ -97,13 +101,13 @@ def _numbers(column: Column, cells: Cells, label: str) -> Array:
         row = int(np.argmax(cells.values >= 0))
         raise InputTypeError(
             f"a {column.family} column must hold numbers; row {row}, {label}, holds "
-            f"{cells.text(row)}. Convert the column, or pass families={{{_key(column, label)}: "
+            f"{cells.text(row)}. Convert the column, or pass families={{{family_key(column, label)}: "
             "'categorical'}."
         )
     return np.array([*cells.labels, np.nan], dtype=np.float64)[cells.values]
 
 
-def _key(column: Column, label: str) -> str:
+def family_key(column: Column, label: str) -> str:
     """The key of a column in `families`, as messages print it."""
     return label.split()[1] if column.name is None else ascii(column.name)
 
@@ -195,7 +199,7 @@ def decode_columns(columns: Sequence[Column], features: Float) -> list[Array]:
 def _decoded(column: Column, part: Float) -> Array:
     seen = part[:, -1] > 0.5 if column.has_missing else np.ones(len(part), dtype=bool)
     if not column.levels:
-        return np.where(seen, part[:, 0] + column.center, np.nan)
+        return np.where(seen, restored(part[:, 0] + column.center, column.transform), np.nan)
     indicators = part[:, : column.n_values]
     codes = np.where(indicators.max(axis=1) > 0.5, indicators.argmax(axis=1) + 1, 0)
     if all(type(level) is int for level in column.levels):

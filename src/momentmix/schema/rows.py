@@ -21,7 +21,7 @@ from momentmix.schema.building import (
     schema_of_cells,
 )
 from momentmix.schema.cells import Cells, CellTable
-from momentmix.schema.column import GAUSSIAN, POISSON
+from momentmix.schema.column import BERNOULLI, CATEGORICAL, GAUSSIAN
 from momentmix.schema.schema import Schema
 
 
@@ -131,7 +131,7 @@ class _Met:
     """Cells that stand for a column: all its levels, or some of its numbers, and a missing one."""
 
     def __init__(self, family: Any) -> None:
-        self.has_levels = family not in (GAUSSIAN, POISSON) and isinstance(family, str)
+        self.has_levels = isinstance(family, str) and family in (BERNOULLI, CATEGORICAL)
         self.has_missing, self.values = False, np.empty(0)
 
     def meet(self, numbers: Array) -> None:

@@ -2,7 +2,7 @@
 
 | family of a column | features |
 |---|---|
-| gaussian | the number |
+| gaussian | the number, or its log or log1p |
 | bernoulli | indicator of the second level |
 | categorical, K levels | K − 1 indicators, of levels[1:] |
 | poisson | the number |
@@ -34,6 +34,7 @@ from momentmix.schema.encoding import (
     encode_cells,
     missing_cell,
 )
+from momentmix.schema.transforms import TRANSFORMS
 
 
 @dataclass(frozen=True)
@@ -129,10 +130,11 @@ class Schema:
         return tuple(j for i in range(self.n_columns) for j in self.values_of(i))
 
     def by_family(self) -> list[tuple[str, list[str]]]:
-        """Names of the columns of each family, and of those with missing cells, for people."""
+        """Names of the columns of each family, transform, and with missing cells, for people."""
         labels = [str(i) if c.name is None else c.name for i, c in enumerate(self.columns)]
         pairs = list(zip(self.columns, labels, strict=True))
         found = [(f, [label for c, label in pairs if c.family == f]) for f in FAMILIES]
+        found += [(t, [label for c, label in pairs if c.transform == t]) for t in TRANSFORMS]
         found.append(("missing cells", [label for c, label in pairs if c.has_missing]))
         return [(family, names) for family, names in found if names]
 
@@ -228,7 +230,9 @@ _COLUMN = Fields(
         "levels": fields.list_of(_level),
         "has_missing": fields.boolean,
         "center": fields.number(),
+        "transform": fields.text,
     },
+    defaults={"transform": ""},
 )
 _FIELDS = Fields(
     lambda values: Schema(tuple(values["columns"])), {"columns": fields.list_of(_COLUMN)}

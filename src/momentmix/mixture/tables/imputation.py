@@ -22,6 +22,7 @@ from momentmix.mixture.tables.gaussian_cells import drawn_cells, expected_cells
 from momentmix.mixture.tables.rows import TableDensity, encoded_blocks, rows_at_a_time
 from momentmix.schema.encoding import Encoded
 from momentmix.schema.schema import Schema
+from momentmix.schema.transforms import restored_columns, transformed_columns
 
 _Fill = Callable[[Block, Float, Int], Float]
 
@@ -80,7 +81,11 @@ def _filled(blocks: tuple[Block, ...], complete: Schema, cells: Encoded, fill: _
             values = features[np.ix_(rows, own)]
             if isinstance(block, GaussianBlock):
                 values[gaps[rows]] = np.nan
-            features[np.ix_(rows, own)] = fill(block, values, rows)
+                found = fill(block, transformed_columns(values, block.transforms), rows)
+                found = restored_columns(found, block.transforms)
+                features[np.ix_(rows, own)] = np.where(gaps[rows], found, values)
+            else:
+                features[np.ix_(rows, own)] = fill(block, values, rows)
     return features
 
 

@@ -79,7 +79,20 @@ class TableDensity:
                 if encoded.left_out is not None:
                     own[encoded.left_out[:, self.schema.column_of[law.features[0]]]] = 0.0
                 total += own
+        for number, column in enumerate(self.schema.columns):
+            if column.transform:
+                total += self._log_jacobian(encoded, number)
         return total
+
+    def _log_jacobian(self, encoded: Encoded, number: int) -> Float:
+        """Log of the derivative of a column's transform, where the cell is seen: (n,)."""
+        column, features = self.schema.columns[number], self.schema.features_of(number)
+        values = encoded.features[:, features[0]]
+        seen = encoded.features[:, features[1]] if column.has_missing else 1.0
+        own = -(values + column.center * seen)
+        if encoded.left_out is not None:
+            own[encoded.left_out[:, number]] = 0.0
+        return np.asarray(own)
 
     # -- missing cells of joined columns, or that are not part of the model ---------------------
 
