@@ -128,7 +128,6 @@ class _ArrowTable(FileTable):
         warn_integers(chosen, f"{self.name}, {self.label(number)} holds")
         return with_nan(array, valid)
 
-
     def _codes(self, number: int, column: Any, labels: Labels, first_row: int) -> NDArray[Any]:
         """Codes of a column of text."""
         if not self._arrow.types.is_dictionary(column.type):

@@ -88,7 +88,12 @@ def frame_array(
 
 
 def frame_rows(
-    frame: Any, expected: Sequence[str] | None, owner: str, *, warn: bool = True
+    frame: Any,
+    expected: Sequence[str] | None,
+    owner: str,
+    *,
+    warn: bool = True,
+    others: bool = False,
 ) -> tuple[NDArray[np.float64], tuple[str, ...] | None]:
     """All columns of a frame as one array, and their names where they have any.
 
@@ -101,12 +106,14 @@ def frame_rows(
         Whose names are expected, for messages.
     warn : bool
         Whether to warn of integers that float64 rounds.
+    others : bool
+        Whether the frame may have other columns, which are left out.
     """
     names, order = frame_names(frame, expected), list(range(len(frame_labels(frame))))
     if names is not None:
         check_feature_names(names)
         if expected is not None:
-            order = match_names(expected, names, owner)
+            order = match_names(expected, names, owner, others=others)
             names = tuple(expected)
     return frame_array(frame, order, (lambda _: "rows hold") if warn else None), names
 

@@ -26,7 +26,10 @@ class Labels:
     other : str, optional
         The level that stands for all texts that are no level.
     unseen : {"error", "missing"}
-        What a text that is no level is.
+        What a text that is no level is: `NOT_A_LEVEL`, which readers refuse, or the number of
+        levels.
+    most : int
+        Number of labels that are too many.
 
     Examples
     --------
@@ -44,7 +47,9 @@ class Labels:
         levels: Sequence[str | bool] | None = None,
         other: str | None = None,
         unseen: str = "error",
+        most: int = MOST_LABELS,
     ) -> None:
+        self.most = most
         self.are_bools = levels is not None and all(isinstance(level, bool) for level in levels)
         self.is_fixed = levels is not None
         self._codes: dict[str, int] = {}
@@ -52,7 +57,8 @@ class Labels:
             self._codes = dict(_BOOLS)
         elif levels is not None:
             self._codes = {str(level): i for i, level in enumerate(levels)}
-        self._unknown = NOT_A_LEVEL if unseen == "error" else np.nan
+        # A code that no level has: what encodes the rows leaves the cell out of the density.
+        self._unknown = NOT_A_LEVEL if unseen == "error" else float(len(levels or ()))
         if other is not None:
             self._unknown = float(self._codes[other])
 
@@ -73,7 +79,7 @@ class Labels:
             if self.is_fixed:
                 return self._unknown
             code = len(self._codes)
-            if code >= MOST_LABELS:
+            if code >= self.most:
                 raise TooManyLabels
             self._codes[text] = code
         return code

@@ -64,7 +64,9 @@ def feature_number(feature: int | str, names: Sequence[str] | None) -> int:
     return list(names).index(feature)
 
 
-def match_names(expected: Sequence[str], names: Sequence[str], owner: str) -> list[int]:
+def match_names(
+    expected: Sequence[str], names: Sequence[str], owner: str, *, others: bool = False
+) -> list[int]:
     """Positions of the expected names among `names`; raise unless both are the same set.
 
     Parameters
@@ -73,10 +75,14 @@ def match_names(expected: Sequence[str], names: Sequence[str], owner: str) -> li
         Each without repetitions.
     owner : str
         Whose names are expected, for the message ("the mixture").
+    others : bool
+        Whether there may be other names, which are left out.
     """
     positions = {name: i for i, name in enumerate(names)}
     lacking = [name for name in expected if name not in positions]
     extra = sorted(set(names) - set(expected), key=positions.__getitem__)
+    if not lacking and others:
+        extra = []
     if not lacking and not extra:
         return [positions[name] for name in expected]
     reasons = [f"{_listed(lacking)} missing"] if lacking else []

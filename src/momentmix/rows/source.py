@@ -67,7 +67,9 @@ class RowSource(Rows):
         self.missing, self.block_rows, self.by_name = missing, block_rows, by_name
         self.chosen, self.notes = chosen, notes
         self.labels: Mapping[int, Labels] | None = None  # by number among the columns
-        self.kinds = [common_kind(tables, [one[j] for one in columns]) for j in range(len(columns[0]))]
+        self.kinds = [
+            common_kind(tables, [one[j] for one in columns]) for j in range(len(columns[0]))
+        ]
         self.feature_names = feature_names(tables[0], columns[0])
         counts = [table.n_rows for table in tables]
         self.total_rows = None if None in counts else sum(n for n in counts if n is not None)
@@ -150,6 +152,12 @@ class RowSource(Rows):
                 seen.add(contents)
         self.n_dropped, self._n_rows = n_dropped, n_rows
         self._suspects = frozenset()  # compared once, not in every pass
+
+    def head(self, n_rows: int, labels: Mapping[int, Labels]) -> Float:
+        """The first rows as they are, NaN for missing cells, without a pass over the source."""
+        columns = self.columns[0]
+        numbered = {columns[j]: known for j, known in labels.items()}
+        return self.tables[0].head(columns, n_rows, numbered)
 
     def _may_be_equal(self) -> frozenset[int]:
         """Tables that share their mark with another one, where that matters."""

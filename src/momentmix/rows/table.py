@@ -134,6 +134,13 @@ class Table(ABC):
     ) -> Iterator[RawBlock]:
         """Blocks of the given columns from row `start` on; codes of the columns with labels."""
 
+    def head(
+        self, columns: Sequence[int], n_rows: int, labels: Mapping[int, Labels] = NO_LABELS
+    ) -> Float:
+        """The first rows, or fewer where the format gives these at once."""
+        first = next(iter(self.read(columns, 0, n_rows, labels)), None)
+        return np.empty((0, len(columns))) if first is None else first.values[:n_rows]
+
     @abstractmethod
     def mark(self) -> str:
         """A digest that is known before the rows are read; equal tables have the same one."""

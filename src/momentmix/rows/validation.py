@@ -109,7 +109,7 @@ def as_device_rows(rows: Any, n_features: int | None) -> Any:
 def rows_for(rows: Any, feature_names: tuple[str, ...] | None) -> NDArray[Any]:
     """Rows as an array with the columns of a mixture's features; shape and values unchecked.
 
-    The columns of a data frame are matched by name (`names_for`).
+    The columns of a data frame are matched by name (`names_for`); other columns are left out.
     """
     if is_dask(rows) and hasattr(rows, "columns"):
         raise InputTypeError(
@@ -119,7 +119,7 @@ def rows_for(rows: Any, feature_names: tuple[str, ...] | None) -> NDArray[Any]:
     if not is_frame(rows):
         return plain_array(rows)
     expected = names_for(feature_names, frame_names(rows, feature_names))
-    return frame_rows(rows, expected, "the mixture", warn=False)[0]
+    return frame_rows(rows, expected, "the mixture", warn=False, others=True)[0]
 
 
 def for_sklearn(X: Any) -> tuple[Any, tuple[str, ...] | None]:

@@ -34,6 +34,8 @@ class Column:
         What is subtracted from the numbers of a gaussian column with missing cells.
     transform : {"", "log", "log1p"}
         What is taken of the numbers of a gaussian column, before the center is subtracted.
+    other : str or int, optional
+        The level of a categorical column that stands for all values that are no level.
     """
 
     name: str | None
@@ -42,6 +44,7 @@ class Column:
     has_missing: bool = False
     center: float = 0.0
     transform: str = ""
+    other: Level | None = None
 
     def __post_init__(self) -> None:
         if self.family not in FAMILIES:
@@ -62,6 +65,11 @@ class Column:
             raise InputError(
                 f"only gaussian columns with missing cells have a center; {self.name!a} has "
                 f"{self.center}."
+            )
+        if self.other is not None and self.other not in self.levels:
+            raise InputError(
+                f"the level for others must be one of the levels; {self.name!a} has "
+                f"{list(self.levels)!a} and other {self.other!a}."
             )
         if self.transform and (self.family != GAUSSIAN or self.transform not in TRANSFORMS):
             raise InputError(

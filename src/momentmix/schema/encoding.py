@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,8 @@ from momentmix.schema.transforms import check_range, restored
 _BLOCK = 2048  # rows at a time: they and their features stay in the processor's cache
 _LARGEST_COUNT = 2.0**53  # float64 holds all integers up to it
 _UNKNOWN = -2  # the code of a label that is no level
+
+Unseen = Literal["error", "missing"]
 
 
 class Encoded(NamedTuple):

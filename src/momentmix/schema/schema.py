@@ -143,6 +143,17 @@ class Schema:
         """Whether the features are the columns: numbers without missing cells."""
         return all(column.is_plain for column in self.columns)
 
+    @cached_property
+    def coded(self) -> Schema:
+        """The schema of the same rows where levels of text are given by their numbers."""
+        columns = []
+        for column in self.columns:
+            if column.levels and isinstance(column.levels[0], str):
+                other = None if column.other is None else column.levels.index(column.other)
+                column = replace(column, levels=tuple(range(len(column.levels))), other=other)
+            columns.append(column)
+        return Schema(tuple(columns))
+
     def with_column(self, number: int, **changes: Any) -> Schema:
         """The schema with one column changed."""
         column = replace(self.columns[number], **changes)
@@ -231,8 +242,9 @@ _COLUMN = Fields(
         "has_missing": fields.boolean,
         "center": fields.number(),
         "transform": fields.text,
+        "other": fields.optional(_level),
     },
-    defaults={"transform": ""},
+    defaults={"transform": "", "other": None},
 )
 _FIELDS = Fields(
     lambda values: Schema(tuple(values["columns"])), {"columns": fields.list_of(_COLUMN)}

@@ -74,12 +74,13 @@ class CsvText(Table):
             raise InputError(f"{name} is empty; it needs at least one line of numbers.")
         self._read_header(first[1])
         self._kinds = self._first_kinds(*first)
+        self._first = None if self.reopens else first
         self._unread = None if self.reopens else chain([first], chunks)
 
     def _all_chunks(self) -> Iterator[Chunk]:
         if self.reopens:
             return self._chunks(self.packed)
-        chunks, self._unread = self._unread, None
+        chunks, self._unread, self._first = self._unread, None, None
         if chunks is None:
             raise InputError(
                 f"{self.name} can be read once only; save it to a file for several passes."
@@ -122,7 +123,9 @@ class CsvText(Table):
             lines = [fields for _, fields in self._lines(text, line)]
         except InputError:  # the reader says so when it comes to the line
             lines = []
-        return kinds_of([x for x in lines if len(x) == self.n_columns], self.n_columns, self.dialect)
+        return kinds_of(
+            [x for x in lines if len(x) == self.n_columns], self.n_columns, self.dialect
+        )
 
     def kind(self, column: int) -> Kind:
         """What a column holds, from its first cells."""
@@ -225,6 +228,18 @@ class CsvText(Table):
                 block = values[first : first + block_rows]
                 yield RawBlock(block, self._line_of_row(chunk, line, first))
             skip = 0
+
+    def head(
+        self, columns: Sequence[int], n_rows: int, labels: Mapping[int, Labels] = NO_LABELS
+    ) -> Float:
+        """The rows of the first chunk; a stream can still be read from its start."""
+        if self.reopens:
+            return super().head(columns, n_rows, labels)
+        assert self._first is not None
+        line, chunk = self._first
+        if self.column_names is not None:
+            line, chunk = self._without_header(line, chunk)
+        return self._parsed(chunk, line, columns, labels)[:n_rows]
 
     def _without_header(self, line: int, chunk: bytes) -> Chunk:
         end = end_of_line(chunk, self._header_lines)
