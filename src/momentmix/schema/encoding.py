@@ -100,10 +100,10 @@ def _numbers(column: Column, cells: Cells, label: str) -> Array:
     if cells.labels is None:
         return cells.values
     if any(isinstance(name, str) or not np.isscalar(name) for name in cells.labels):
-        row = int(np.argmax(cells.values >= 0))
+        row, key = int(np.argmax(cells.values >= 0)), family_key(column, label)
         raise InputTypeError(
             f"a {column.family} column must hold numbers; row {row}, {label}, holds "
-            f"{cells.text(row)}. Convert the column, or pass families={{{family_key(column, label)}: "
+            f"{cells.text(row)}. Convert the column, or pass families={{{key}: "
             "'categorical'}."
         )
     return np.array([*cells.labels, np.nan], dtype=np.float64)[cells.values]
