@@ -140,6 +140,11 @@ def _tables(source: Any, dialect: Dialect) -> list[Table]:
     return [memory_table(source)]
 
 
+def can_open(data: Any) -> bool:
+    """Whether this is a path, a list of paths or a stream, which `open_rows` opens."""
+    return bool(path_list(data)) or (hasattr(data, "read") and not hasattr(data, "to_numpy"))
+
+
 def path_list(source: Any) -> list[str]:
     """The paths that `source` is, or is a list of; empty if it is anything else."""
     items = source if isinstance(source, list | tuple) else [source]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from momentmix._typing import Float, Int
 from momentmix.errors import InputError
 from momentmix.rows.protocol import ArrayRows, Rows
@@ -21,13 +19,13 @@ class EncodedArray(ArrayRows):
         super().__init__(features, block_size, schema.feature_names)
         self.schema = schema
 
-    def summarize_into(self, summary: Any) -> Any:
-        """Add all rows to a summary that has the schema."""
-        return summary.update(EncodedTable(self.schema, self.rows))
+    def summand(self, block: Float) -> EncodedTable:
+        """Features that know their schema."""
+        return EncodedTable(self.schema, block)
 
-    def without(self, places: Int) -> EncodedArray:
-        """All rows but those with these numbers."""
-        return EncodedArray(np.delete(self.rows, places, axis=0), self.schema, self.block_size)
+    def like(self, rows: Float) -> EncodedArray:
+        """Other features of the same schema."""
+        return EncodedArray(rows, self.schema, self.block_size)
 
 
 class EncodedRows(Rows):
@@ -63,13 +61,21 @@ class EncodedRows(Rows):
         """Consecutive blocks of features."""
         return map(self.schema.coded.encode, self.rows.blocks())
 
+    def summand_of(self, values: Float) -> EncodedTable:
+        """Features of rows as they are read, which know their schema."""
+        return self.summand(self.schema.coded.encode(values))
+
     def summarize_into(self, summary: Any) -> Any:
         """Add all rows to a summary that has the schema."""
         for features in self.blocks():
-            summary.update(EncodedTable(self.schema, features))
+            summary.update(self.summand(features))
         if not summary.n_rows:
             raise InputError("rows must hold at least one row; the source gave none.")
         return summary
+
+    def summand(self, block: Float) -> EncodedTable:
+        """Features that know their schema."""
+        return EncodedTable(self.schema, block)
 
     def without(self, places: Int) -> EncodedRows:
         """All rows but those with these numbers, which ascend."""
