@@ -17,8 +17,9 @@ from momentmix.fitting.api import fit
 from momentmix.mixture.mixture import Mixture
 from momentmix.rows.arrays import is_foreign, to_numpy
 from momentmix.rows.containers import frame_labels, frame_names, is_frame
-from momentmix.schema.building import Families, Missing, schema_from
+from momentmix.schema.building import Families, Missing
 from momentmix.schema.schema import Schema
+from momentmix.schema.sources import schema_from
 from momentmix.summary.summarize import summarize
 from momentmix.summary.summary import MomentSummary
 

@@ -15,11 +15,12 @@ from momentmix.fitting.inputs import is_summary_path, load_summaries
 from momentmix.fitting.paper.method import fit_as_printed
 from momentmix.fitting.pipeline import AskedBlocks, fit_robust
 from momentmix.fitting.result import FitResult
-from momentmix.fitting.tables import Asked, feature_blocks, table_of
+from momentmix.fitting.tables import Asked, Table, feature_blocks, table_of
 from momentmix.parallel import few_threads, usable_cores
 from momentmix.rows.opening import path_list
 from momentmix.rows.reading import reading_from
 from momentmix.schema.building import Families, Missing
+from momentmix.schema.column import GAUSSIAN
 
 Auto = Literal["auto"]
 
@@ -71,11 +72,11 @@ def fit(
         answer. "em" with a summary is an error.
     random_state : int, Generator or None
         The same seed gives the same bits.
-    blocks : None, "auto" or list of lists of int or str
+    blocks : None, "auto", "full" or list of lists of int or str
         Columns that may be correlated within components, by number or name; columns that are not
         named are blocks of their own. None: diagonal covariances. "auto" joins columns where it
-        pays: by BIC with rows, by the test of the moments without. One block of all columns is
-        full covariances, for which rows are needed; a summary needs at least three blocks. Columns
+        pays: by BIC with rows, by the test of the moments without. "full", or one block of all
+        columns, is full covariances, for which rows are needed; a summary needs at least three blocks. Columns
         with missing cells are joined only where they are named, with a number of components and
         passes over the rows; the certificate is then untested.
     sample_weight : array of shape (n_rows,), optional
@@ -158,8 +159,17 @@ def fit(
     # Many small products: more than one BLAS thread each makes them slower.
     with few_threads(True):
         has_rows = refine is not None and not isinstance(table.data, StandardMoments)
+        if isinstance(blocks, str) and blocks == "full":
+            blocks = [_gaussian_columns(table)]
         asked = feature_blocks(blocks, table.schema, has_rows)
         return fit_robust(table, n_components, order, refine is not None, context, asked)
+
+
+def _gaussian_columns(table: Table) -> list[int]:
+    """Numbers of all columns that may be correlated."""
+    if table.schema is None:
+        return list(range(table.data.n_features))
+    return [i for i, column in enumerate(table.schema.columns) if column.family == GAUSSIAN]
 
 
 def _check_choices(method: str, refine: str | None) -> None:

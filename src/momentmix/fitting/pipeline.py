@@ -88,7 +88,7 @@ from momentmix.rows.protocol import Rows
 from momentmix.schema.schema import Schema
 from momentmix.summary.summary import MomentSummary
 
-AskedBlocks = Sequence[Sequence[int | str]] | Literal["auto"] | None
+AskedBlocks = Sequence[Sequence[int | str]] | Literal["auto", "full"] | None
 
 CLEARLY_BETTER = 1e-3  # nats a row; candidates at one optimum differ by less
 MOST_PARAMETERS = 8000  # with blocks: the covariance of so many takes half a gigabyte

@@ -18,7 +18,7 @@ from momentmix.rows.containers import arrow_numbers, coded_indices, warn_integer
 from momentmix.rows.labels import (
     NO_LABELS,
     Labels,
-    TooManyLabels,
+    LabelsError,
     first_unknown,
     refused_label,
     too_many_labels,
@@ -135,7 +135,7 @@ class _ArrowTable(FileTable):
         texts = column.dictionary.to_pylist()
         try:
             codes = coded_indices(column.indices, labels.codes(texts))
-        except TooManyLabels:
+        except LabelsError:
             raise too_many_labels(f"{self.name}, {self.label(number)}") from None
         unknown = first_unknown(codes)
         if unknown is not None:

@@ -15,7 +15,7 @@ _BOOLS = {"false": 0, "False": 0, "FALSE": 0, "true": 1, "True": 1, "TRUE": 1}
 
 
 class Labels:
-    """The labels of a text column and their codes 0, 1, 2, …
+    """The labels of a text column, which are numbered from 0.
 
     Labels are numbered as they are met, or they are the levels of a schema, and no others.
 
@@ -80,12 +80,12 @@ class Labels:
                 return self._unknown
             code = len(self._codes)
             if code >= self.most:
-                raise TooManyLabels
+                raise LabelsError
             self._codes[text] = code
         return code
 
 
-class TooManyLabels(InputError):
+class LabelsError(InputError):
     """A column has more texts than a category may have; the reader says which column."""
 
 

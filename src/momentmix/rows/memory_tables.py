@@ -22,7 +22,7 @@ from momentmix.rows.containers import (
 from momentmix.rows.labels import (
     NO_LABELS,
     Labels,
-    TooManyLabels,
+    LabelsError,
     first_unknown,
     refused_label,
     too_many_labels,
@@ -136,7 +136,7 @@ class FrameTable(_MemoryTable):
         texts = [None if text != text else text for text in self._column(column)]
         try:
             codes = labels.codes(texts)
-        except TooManyLabels:
+        except LabelsError:
             raise too_many_labels(f"{self.name}, {self.label(column)}") from None
         row = first_unknown(codes)
         if row is not None:

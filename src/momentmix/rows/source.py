@@ -67,9 +67,7 @@ class RowSource(Rows):
         self.missing, self.block_rows, self.by_name = missing, block_rows, by_name
         self.chosen, self.notes = chosen, notes
         self.labels: Mapping[int, Labels] | None = None  # by number among the columns
-        self.kinds = [
-            common_kind(tables, [one[j] for one in columns]) for j in range(len(columns[0]))
-        ]
+        self.kinds = [common_kind(tables, numbers) for numbers in zip(*columns, strict=True)]
         self.feature_names = feature_names(tables[0], columns[0])
         counts = [table.n_rows for table in tables]
         self.total_rows = None if None in counts else sum(n for n in counts if n is not None)

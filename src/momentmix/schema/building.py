@@ -66,45 +66,6 @@ class EncodedTable(NamedTuple):
         return 0 if self.kept is None else int((~self.kept).sum())
 
 
-def schema_from(
-    rows: Any,
-    families: Families = None,
-    missing: Missing = "error",
-    *,
-    chosen: Selection = ALL_COLUMNS,
-    rare: float = 0.0,
-) -> Schema:
-    """The schema of a table in memory; columns that no family is given for are guessed.
-
-    Parameters
-    ----------
-    rows : array, data frame, Arrow table, list of rows, or dict of columns
-    families : dict, optional
-        Family of each column that is not gaussian, by name or number: ``"bernoulli"``,
-        ``"categorical"``, ``"poisson"``, or a list of the levels of a categorical column. ``"log"``
-        and ``"log1p"`` stand for a column whose log(y) or log(1 + y) is gaussian.
-    missing : {"error", "drop", "model"}
-        What to do with missing cells (NaN, None, NA, NaT, masked): refuse them, leave their rows
-        out, or give the column a feature that tells whether a cell was seen.
-    chosen : Selection
-        Columns to take.
-    rare : float
-        Levels of text with a smaller share of the rows are joined into one level, "other".
-
-    Examples
-    --------
-    >>> table = {"age": [31.0, None, 40.0], "plan": ["gold", "basic", "gold"]}
-    >>> schema = schema_from(table, {"plan": "categorical"}, missing="model")
-    >>> schema.feature_names
-    ('age', 'age seen', 'plan=gold')
-    >>> schema.encode(table).tolist()
-    [[-5.0, 1.0, 1.0], [0.0, 0.0, 0.0], [4.0, 1.0, 1.0]]
-    """
-    check_missing(missing)
-    table = read_cells(rows, None, None, chosen=chosen)
-    return guessed(table, families, missing, chosen.columns is not None, rare).schema
-
-
 def check_missing(missing: object) -> None:
     """Raise unless this says what missing cells get."""
     if missing not in ("error", "drop", "model"):

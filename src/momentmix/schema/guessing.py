@@ -33,7 +33,8 @@ FEW_LEVELS = 50  # more labels of text are an error
 _FEWEST_NAMED = 10  # rows from which labels that are all different count as ids
 _SURELY_FEW = 20  # labels, however few the rows are
 _ID_NAME = re.compile(
-    r"(?:^|[_\W])(?:id|uuid|guid|index|rownum|rowid|row)$|^(?:id|unnamed: ?\d+)(?:$|[_\W])|[a-z]I[dD]$",
+    r"(?:^|[_\W])(?:id|uuid|guid|index|rownum|rowid|row)$"
+    r"|^(?:id|unnamed: ?\d+)(?:$|[_\W])|[a-z]I[dD]$|^ID$"
 )
 _MOST_COUNTED = 20.0  # mean of numbers that look like counts
 
@@ -57,7 +58,10 @@ class Guess(NamedTuple):
 
     def notes(self, names: tuple[str, ...] | None) -> tuple[str, ...]:
         """What was left out, and the hints, in sentences."""
-        gone = [f"{column_label(i, names)} left out: {why}" for i, why in self.left_out.items()]
+        gone = [
+            f"column {i if names is None else ascii(names[i])} left out: {why}"
+            for i, why in self.left_out.items()
+        ]
         return (*gone, *self.hints)
 
 

@@ -14,17 +14,20 @@ exact; it keeps the numbers near 0 where a cell is missing, as far as their scal
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from momentmix import json_fields as fields
 from momentmix._typing import Float
-from momentmix.errors import InputError
-from momentmix.json_fields import Fields
+from momentmix.atomic_file import atomic_write
+from momentmix.errors import InputError, NoInputError
+from momentmix.json_fields import Fields, check_version
 from momentmix.schema.cells import read_cells
 from momentmix.schema.column import FAMILIES, Column, Level, is_text, is_whole, number_of
 from momentmix.schema.encoding import (
@@ -35,6 +38,7 @@ from momentmix.schema.encoding import (
     missing_cell,
 )
 from momentmix.schema.transforms import TRANSFORMS
+from momentmix.strict_json import format_strict, parse_strict
 
 
 @dataclass(frozen=True)
@@ -215,11 +219,45 @@ class Schema:
         """The schema in plain JSON."""
         return _FIELDS.encode(self)
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the schema to a JSON file that people can edit; `load` reads it."""
+        columns = [_without_defaults(column) for column in self.to_dict()["columns"]]
+        lines = ",\n  ".join(format_strict(column) for column in columns)
+        head = f'"format": "{_FORMAT}",\n "version": {_VERSION}'
+        text = f'{{{head},\n "columns": [\n  {lines}\n ]}}\n'
+        atomic_write(path, text.encode("ascii"))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Schema:
+        """The schema in a file that `save` or ``momentmix schema`` wrote, perhaps edited since."""
+        try:
+            document = parse_strict(Path(path).read_bytes().decode())
+            if not isinstance(document, dict) or document.pop("format", None) != _FORMAT:
+                raise ValueError(f'no "format": "{_FORMAT}" in it')
+            check_version(document, "it", _VERSION)
+            return cls.from_dict({"columns": document.get("columns")}, "")
+        except FileNotFoundError:
+            raise NoInputError(f"{path} does not exist; check the path.") from None
+        except (ValueError, RecursionError) as error:
+            raise InputError(
+                f"{path} is not a schema: {str(error).rstrip('.')}. Correct it, or write it again: "
+                f"momentmix schema DATA -o {path}."
+            ) from None
+
     @classmethod
     def from_dict(cls, document: Any, place: str = "schema") -> Schema:
         """The schema of `to_dict`; ValueError where it is none."""
         schema: Schema = _FIELDS(document, place)
         return schema
+
+
+def _without_defaults(column: dict[str, Any]) -> dict[str, Any]:
+    """A column without what an editor need not read."""
+    return {
+        key: value
+        for key, value in column.items()
+        if key in ("name", "family") or value != _DEFAULTS.get(key)
+    }
 
 
 def _level(value: Any, place: str) -> Level:
@@ -230,9 +268,13 @@ def _level(value: Any, place: str) -> Level:
 
 
 def _built_column(values: dict[str, Any]) -> Column:
-    return Column(**{**values, "levels": tuple(values["levels"])})
+    return Column(**{**values, "levels": tuple(values.get("levels", ()))})
 
 
+_FORMAT, _VERSION = "momentmix schema", 1
+_DEFAULTS: dict[str, Any] = {
+    "levels": [], "has_missing": False, "center": 0.0, "transform": "", "other": None,
+}  # fmt: skip
 _COLUMN = Fields(
     _built_column,
     {
@@ -245,6 +287,7 @@ _COLUMN = Fields(
         "other": fields.optional(_level),
     },
     defaults={"transform": "", "other": None},
+    may_lack=("family", "levels", "has_missing", "center"),
 )
 _FIELDS = Fields(
     lambda values: Schema(tuple(values["columns"])), {"columns": fields.list_of(_COLUMN)}

@@ -1,6 +1,6 @@
 """Files and other rows that are read in blocks → their schema: guessed, or found in a pass.
 
-Text of files is read as codes of labels. `prepare` looks at the first rows and says what the columns
+Text of files is read as codes of labels. `prepare` looks at the first rows and says what columns
 are; `encode_rows` finds levels and missing cells in a pass, `held_table` in memory.
 """
 
@@ -15,7 +15,9 @@ from momentmix._typing import Array, Float
 from momentmix.errors import InputError
 from momentmix.rows.labels import Labels
 from momentmix.rows.names import column_label, match_names
+from momentmix.rows.opening import can_open
 from momentmix.rows.protocol import Rows
+from momentmix.rows.reading import Reading, reading_from
 from momentmix.rows.source import RowSource
 from momentmix.rows.table import NUMBER, Kind
 from momentmix.schema.building import (
@@ -27,10 +29,11 @@ from momentmix.schema.building import (
     by_number,
     check_missing,
     encode_known,
+    guessed,
     schema_of_cells,
     with_gaps,
 )
-from momentmix.schema.cells import Cells, CellTable
+from momentmix.schema.cells import Cells, CellTable, read_cells
 from momentmix.schema.column import BERNOULLI, CATEGORICAL, GAUSSIAN, Column
 from momentmix.schema.encoding import Unseen
 from momentmix.schema.guessing import HEAD, guess_columns
@@ -39,6 +42,69 @@ from momentmix.schema.rows import SchemaOfRows
 from momentmix.schema.schema import Schema
 
 _MOST_TEXTS = 1 << 20  # of a column whose rare levels are joined
+
+
+class FoundSchema(NamedTuple):
+    """A schema, and notes on columns that were left out or that could be taken as others."""
+
+    schema: Schema
+    notes: tuple[str, ...]
+
+
+def schema_from(
+    rows: Any,
+    families: Families = None,
+    missing: Missing = "error",
+    *,
+    rare: float = 0.0,
+    **reading: Any,
+) -> Schema:
+    """How the columns of a table become features; what no family is given for is guessed.
+
+    Parameters
+    ----------
+    rows : array, data frame, Arrow table, list of rows, dict of columns, path or source
+    families : dict, optional
+        Family of a column, by name or number: ``"gaussian"``, ``"bernoulli"``, ``"categorical"``,
+        ``"poisson"``, or a list of the levels of a categorical column. ``"log"`` and ``"log1p"``
+        stand for a column whose log(y) or log(1 + y) is gaussian.
+    missing : {"error", "drop", "model"}
+        What to do with missing cells (NaN, None, NA, NaT, masked): refuse them, leave their rows
+        out, or give the column a feature that tells whether a cell was seen.
+    rare : float
+        Levels of text with a smaller share of the rows are joined into one level, "other".
+    **reading
+        Columns to take and how files are read, as for `open_rows`.
+
+    Examples
+    --------
+    >>> table = {"age": [31.0, None, 40.0], "plan": ["gold", "basic", "gold"]}
+    >>> schema = schema_from(table, missing="model")
+    >>> schema.feature_names
+    ('age', 'age seen', 'plan=gold')
+    >>> schema.encode(table).tolist()
+    [[-5.0, 1.0, 1.0], [0.0, 0.0, 0.0], [4.0, 1.0, 1.0]]
+    """
+    return found_schema(rows, families, missing, rare, reading_from(reading)).schema
+
+
+def found_schema(
+    rows: Any, families: Families, missing: Missing, rare: float, reading: Reading
+) -> FoundSchema:
+    """The schema of a table in memory or in files, and notes; see `schema_from`."""
+    check_missing(missing)
+    if not 0 <= rare < 1:
+        raise InputError(f"rare is a share of the rows, from 0 to less than 1; got {rare}.")
+    if can_open(rows):
+        rows = reading.open(rows, missing)
+    if isinstance(rows, Rows):
+        found = encode_rows(rows, families, missing, rare)
+        return FoundSchema(found.schema, found.notes)
+    reading.check_in_memory()
+    chosen = reading.selection
+    table = read_cells(rows, None, None, chosen=chosen)
+    guess = guessed(table, families, missing, chosen.columns is not None, rare)
+    return FoundSchema(guess.schema, guess.notes)
 
 
 class Prepared(NamedTuple):

@@ -121,11 +121,10 @@ def _of_rows(
         new_shard = partial(MomentSummary, rows.n_features, order, **options)
         state = Progress(new_shard(), 0, 0, 0)
         encode = None if schema is None else rows.summand_of
-        for state in summarize_parts(source, state, new_shard, encode=encode):  # noqa: B020
-            pass
-        if not state.summary.n_rows:
+        *_, last = [state, *summarize_parts(source, state, new_shard, encode=encode)]
+        if not last.summary.n_rows:
             raise InputError("rows must hold at least one row; the source gave none.")
-        return state.summary
+        return last.summary
     summary: MomentSummary = rows.summarize_into(MomentSummary(rows.n_features, order, **options))
     return summary
 

@@ -11,9 +11,8 @@ from momentmix.rows.table import NO_CELL, NUMBER, Kind
 _MOSTLY = 0.5  # share of numbers from which other text in a column is an error, not a label
 _BOOLS = frozenset({"true", "True", "TRUE", "false", "False", "FALSE"})
 _TIME = r"(?:[T ]\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?\s*(?:Z|[+-]\d{2}:?\d{2}|AM|PM|am|pm)?)?"
-_DATE = re.compile(
-    rf"(?:\d{{4}}[-/.]\d{{1,2}}[-/.]\d{{1,2}}|\d{{1,2}}[-/.]\d{{1,2}}[-/.]\d{{2,4}}){_TIME}"
-)
+_DAY = r"(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})"
+_DATE = re.compile(_DAY + _TIME)
 
 
 def kinds_of(lines: Sequence[Sequence[str]], n_columns: int, dialect: Dialect) -> list[Kind]:

@@ -31,7 +31,7 @@ from momentmix.rows.labels import (
     NO_LABELS,
     NOT_A_LEVEL,
     Labels,
-    TooManyLabels,
+    LabelsError,
     refused_label,
     too_many_labels,
 )
@@ -293,7 +293,7 @@ class CsvText(Table):
         if self.column_names is None or self._header_text not in chunk:
             try:
                 return parsed_fast(chunk, columns, self.n_columns, self.dialect, labels)
-            except TooManyLabels:
+            except LabelsError:
                 self._refuse_labels(columns, labels)
             except ValueError:
                 pass
@@ -307,7 +307,7 @@ class CsvText(Table):
             self._check_line(number, fields)
             try:
                 values = [self._value(fields[i], labels.get(i)) for i in columns]
-            except TooManyLabels:
+            except LabelsError:
                 self._refuse_labels(columns, labels)
             if None in values:
                 self._refuse_field(number, fields, columns[values.index(None)], labels)
