@@ -20,7 +20,7 @@ from momentmix.mixture.gaussian_block import GaussianBlock
 from momentmix.mixture.tables.block_features import Block
 from momentmix.mixture.tables.gaussian_cells import drawn_cells, expected_cells
 from momentmix.mixture.tables.rows import TableDensity, encoded_blocks, rows_at_a_time
-from momentmix.schema.encoding import Encoded
+from momentmix.schema.encoding import Encoded, Unseen
 from momentmix.schema.schema import Schema
 
 _Fill = Callable[[Block, Float, Int], Float]
@@ -32,6 +32,7 @@ def imputed_features(
     complete: Schema,
     rows: Any,
     draws: tuple[int, np.random.Generator] | None,
+    unseen: Unseen = "error",
 ) -> list[Float]:
     """Features of complete rows: one table of means and most probable levels, or several draws.
 
@@ -44,11 +45,13 @@ def imputed_features(
     rows : table
     draws : (int, Generator), optional
         Number of tables to draw.
+    unseen : {"error", "missing"}
+        What levels get that no training row had: an error, or they are filled as well.
     """
     n_tables = 1 if draws is None else draws[0]
     tables: list[list[Float]] = [[] for _ in range(n_tables)]
     step = rows_at_a_time(density.schema)
-    both = (encoded_blocks(schema, rows, step) for schema in (density.schema, complete))
+    both = (encoded_blocks(schema, rows, step, unseen) for schema in (density.schema, complete))
     encodings = zip(*both, strict=True)
     for number, (encoded, cells) in enumerate(encodings):
         shares = density.map_encoded(encoded, posteriors)
