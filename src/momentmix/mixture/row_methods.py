@@ -13,6 +13,7 @@ from momentmix.mixture.density import Density, Reduction, log_sums, most_probabl
 from momentmix.mixture.gaussian import sample
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.tables.block_features import Block, complete_schema
+from momentmix.mixture.tables.filled_rows import filled_rows
 from momentmix.mixture.tables.imputation import imputed_features
 from momentmix.mixture.tables.rows import TableDensity
 from momentmix.rows.arrays import check_real, is_foreign, namespace, on_device_of, to_numpy
@@ -199,18 +200,22 @@ class RowMethods:
         Parameters
         ----------
         rows : table
-            As `sample` gives it, or an array or data frame; NaN and None are missing.
+            As `sample` gives it, or an array or data frame; NaN, None and masked cells are missing.
         random_state : int or Generator, optional
             For draws.
         draws : int, optional
             Number of complete tables to draw. By default one table, with the conditional mean for
             numbers and counts, and the most probable level for yes/no answers and categories.
+        unseen : {"error", "missing"}, default="error"
+            What a level gets that no row of the fit had: an error, or it is filled as well.
 
         Returns
         -------
         table, or list of tables
-            A dict of columns by name, or an array where they have no names or the mixture has no
-            `schema`. Cells that are seen are as they were.
+            For a pandas or polars frame the same kind of frame, with its index and the order of its
+            columns: those with missing numbers are float64, others keep their type. Else a dict of
+            columns by name, or an array where they have no names or the mixture has no `schema`.
+            Cells that are seen are as they were.
 
         Examples
         --------
@@ -226,7 +231,9 @@ class RowMethods:
         rows = to_numpy(rows) if is_foreign(rows) else rows
         complete, density = complete_schema(self.columns), self.table_density()
         chance = None if draws is None else (draws, np.random.default_rng(random_state))
-        tables = imputed_features(density, self.blocks, complete, rows, chance, unseen)
-        if self.schema is not None:
-            tables = [complete.decode(table) for table in tables]
+        found = imputed_features(density, self.blocks, complete, rows, chance, unseen)
+        tables = [
+            filled_rows(rows, table, found.gaps, complete, self.schema is not None)
+            for table in found.tables
+        ]
         return tables[0] if draws is None else tables

@@ -8,7 +8,7 @@ component; those of a joined block are regressed on its seen cells.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,13 @@ from momentmix.schema.schema import Schema
 _Fill = Callable[[Block, Float, Int], Float]
 
 
+class Imputed(NamedTuple):
+    """Tables of features (n_rows, n_features), and which cells were filled (n_rows, n_columns)."""
+
+    tables: list[Float]
+    gaps: NDArray[np.bool_]
+
+
 def imputed_features(
     density: TableDensity,
     blocks: tuple[Block, ...],
@@ -33,7 +40,7 @@ def imputed_features(
     rows: Any,
     draws: tuple[int, np.random.Generator] | None,
     unseen: Unseen = "error",
-) -> list[Float]:
+) -> Imputed:
     """Features of complete rows: one table of means and most probable levels, or several draws.
 
     Parameters
@@ -50,6 +57,7 @@ def imputed_features(
     """
     n_tables = 1 if draws is None else draws[0]
     tables: list[list[Float]] = [[] for _ in range(n_tables)]
+    gaps = []
     step = rows_at_a_time(density.schema)
     both = (encoded_blocks(schema, rows, step, unseen) for schema in (density.schema, complete))
     encodings = zip(*both, strict=True)
@@ -61,12 +69,14 @@ def imputed_features(
                 f"row {row} is so far from all components that none is probable. Check its cells "
                 "and their units."
             )
+        no_gaps = np.zeros((len(shares), complete.n_columns), dtype=bool)
+        gaps.append(no_gaps if cells.left_out is None else cells.left_out)
         for table in tables:
             if draws is None:
                 table.append(_filled(blocks, complete, cells, _expected(shares)))
             else:
                 table.append(_filled(blocks, complete, cells, _drawn(shares, draws[1])))
-    return [np.concatenate(table) for table in tables]
+    return Imputed([np.concatenate(table) for table in tables], np.concatenate(gaps))
 
 
 def _filled(blocks: tuple[Block, ...], complete: Schema, cells: Encoded, fill: _Fill) -> Float:
