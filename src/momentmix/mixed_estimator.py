@@ -228,7 +228,10 @@ class MomentMixture(MixtureMethods):
             self.feature_names_in_ = np.array(names, dtype=object)
 
     def _rows_to_predict(self, X: Any) -> Any:
-        return self._checked(X, reset=False)
+        mixture, rows = self._mixture(), self._checked(X, reset=False)
+        if self.missing == "error":
+            Schema(mixture.columns).encode(rows)  # raises where a cell is missing
+        return rows
 
     def _mixture(self) -> Mixture:
         """The mixture; where missing cells are modeled, one that leaves unknown ones out.
@@ -245,7 +248,7 @@ class MomentMixture(MixtureMethods):
     def impute(self, X: Any, draws: int | None = None) -> Any:
         """The table with missing cells filled from the mixture; `draws` tables drawn from it."""
         mixture = self._mixture()
-        return mixture.impute(self._rows_to_predict(X), self._seed(), draws)
+        return mixture.impute(self._checked(X, reset=False), self._seed(), draws)
 
 
 def _numbers_if_all(rows: Any) -> Any:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -183,6 +185,41 @@ def plain_array(rows: Any) -> NDArray[Any]:
     if rows.dtype.kind in "iub":
         rows = rows.astype(np.float64)
     return np.asarray(rows.filled(np.nan))
+
+
+def is_missing(value: object) -> bool:
+    """Whether a cell is None, NaN, NaT or NA.
+
+    Examples
+    --------
+    >>> is_missing(None), is_missing(float("nan")), is_missing("no")
+    (True, True, False)
+    """
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # NA is neither equal to itself nor not
+        return True
+    except ValueError:  # an array, which has no one answer
+        return False
+
+
+def numbers_of_objects(array: NDArray[Any]) -> NDArray[Any]:
+    """A table of objects that are numbers or missing, as float64; any other array as it is.
+
+    Examples
+    --------
+    >>> numbers_of_objects(np.array([[2, None]], dtype=object)).tolist()
+    [[2.0, nan]]
+    """
+    if array.dtype.kind != "O" or array.ndim != 2:
+        return array
+    cells = array.ravel()
+    numbers = np.array([isinstance(cell, Real | Decimal | np.bool_) for cell in cells], dtype=bool)
+    if not all(is_missing(cell) for cell in cells[~numbers]):
+        return array
+    found = np.full(cells.size, np.nan)
+    found[numbers] = cells[numbers].astype(np.float64)
+    return found.reshape(array.shape)
 
 
 # -- integers ---------------------------------------------------------------------------------

@@ -104,6 +104,12 @@ def _listed(names: list[str]) -> str:
     return f"{text} {'is' if len(names) == 1 else 'are'}"
 
 
+def numbers_as_names(names: Sequence[str]) -> tuple[str, ...] | None:
+    """The numbers 0, 1, 2, … in their order, if the names are these in some order."""
+    numbers = tuple(str(i) for i in range(len(names)))
+    return numbers if set(names) == set(numbers) else None
+
+
 def names_for(
     feature_names: tuple[str, ...] | None, names: Sequence[str] | None
 ) -> tuple[str, ...] | None:
@@ -115,8 +121,8 @@ def names_for(
     """
     if feature_names is not None or names is None:
         return feature_names
-    numbers = tuple(str(i) for i in range(len(names)))
-    if set(names) == set(numbers):
+    numbers = numbers_as_names(names)
+    if numbers is not None:
         return numbers
     warn_caller(
         "the rows have feature names, the mixture has none: columns are taken by position. Fit to "

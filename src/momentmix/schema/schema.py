@@ -32,6 +32,7 @@ from momentmix.schema.cells import read_cells
 from momentmix.schema.column import FAMILIES, Column, Level, is_text, is_whole, number_of
 from momentmix.schema.encoding import (
     Encoded,
+    Unseen,
     as_table,
     decode_columns,
     encode_cells,
@@ -184,19 +185,26 @@ class Schema:
             raise missing_cell(encoded.left_out, self.column_names)
         return encoded.features
 
-    def encode_for_prediction(self, rows: Any) -> Encoded:
+    def encode_for_prediction(self, rows: Any, unseen: Unseen = "error") -> Encoded:
         """Rows as features, and which cells are to be left out of the density.
+
+        Parameters
+        ----------
+        rows
+            As for `encode`.
+        unseen : {"error", "missing"}
+            What a cell gets that holds no level of its column: an error, or it is left out.
 
         Returns
         -------
         Encoded
             ``features`` of shape (n_rows, n_features), and ``left_out`` of shape (n_rows,
             n_columns):
-            Cells that are missing in columns that have no ``seen``; their features are 0. None if
-            there are none.
+            Cells that are missing in columns that have no ``seen``, and unseen levels; their
+            features are 0. None if there are none.
         """
         table = read_cells(rows, self.column_names, self.n_columns)
-        return encode_cells(self.columns, table)
+        return encode_cells(self.columns, table, unseen)
 
     def decode(self, features: Any) -> Any:
         """Features as the columns that they stand for.

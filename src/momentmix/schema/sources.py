@@ -194,7 +194,8 @@ def encode_rows(
         )
     labels = _new_labels(source, chosen, _MOST_TEXTS if rare else MOST_LEVELS)
     whole = source.with_missing("error" if missing == "error" else "model").with_labels(labels)
-    schema = schema_of_cells(_met(whole, chosen, labels), chosen, missing, rare)
+    met = _met(whole, chosen, labels) if missing == "model" else _met_levels(whole, chosen, labels)
+    schema = schema_of_cells(met, chosen, missing, rare)
     return SchemaOfRows(coded_by(kept, schema), schema, source.notes)
 
 
@@ -324,6 +325,23 @@ def _met(rows: Rows, families: Mapping[int, Any], labels: Mapping[int, Labels]) 
     kinds = rows.kinds if isinstance(rows, RowSource) else [NUMBER] * rows.n_features
     cells = [column.cells(labels.get(j), kinds[j]) for j, column in enumerate(columns)]
     return CellTable(cells, rows.feature_names)
+
+
+def _met_levels(
+    source: RowSource, families: Mapping[int, Any], labels: Mapping[int, Labels]
+) -> CellTable:
+    """The same where only levels matter: other columns are not read."""
+    kinds = (BERNOULLI, CATEGORICAL)
+    read = [j for j in range(source.n_features) if j in labels or families.get(j) in kinds]
+    cells = [Cells(np.zeros(1))] * source.n_features
+    if read:
+        part = source.selected(read)
+        known = {k: labels[j] for k, j in enumerate(read) if j in labels}
+        chosen = {k: families.get(j) for k, j in enumerate(read)}
+        met = _met(part.with_labels(known), chosen, known)
+        for k, j in enumerate(read):
+            cells[j] = met.columns[k]
+    return CellTable(cells, source.feature_names)
 
 
 class _MetTexts:
