@@ -76,9 +76,9 @@ def fit(
         Columns that may be correlated within components, by number or name; columns that are not
         named are blocks of their own. None: diagonal covariances. "auto" joins columns where it
         pays: by BIC with rows, by the test of the moments without. "full", or one block of all
-        columns, is full covariances, for which rows are needed; a summary needs at least three blocks. Columns
-        with missing cells are joined only where they are named, with a number of components and
-        passes over the rows; the certificate is then untested.
+        columns, is full covariances, for which rows are needed; a summary needs at least three
+        blocks. Columns with missing cells are joined only where they are named, with a number of
+        components and passes over the rows; the certificate is then untested.
     sample_weight : array of shape (n_rows,), optional
         A weight for each row. Whole numbers stand for repeated rows. Other weights are relative, as
         those of a survey: a multiple of all of them means the same, and BIC counts fewer rows the
