@@ -202,7 +202,7 @@ class Schema:
 
     def to_dict(self) -> dict[str, Any]:
         """The schema in plain JSON."""
-        return _FIELDS.encode(self)
+        return {"columns": [_COLUMN.encode(column) for column in self.columns]}
 
     @classmethod
     def from_dict(cls, document: Any, place: str = "schema") -> Schema:
