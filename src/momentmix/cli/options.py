@@ -121,8 +121,8 @@ def data_options(command: Command) -> Command:
 families_option = click.option(
     "--families",
     help="Families of columns that are not Gaussian within components, as in "
-    "'visits=poisson,member=bernoulli,plan=categorical'. Columns hold numbers, and levels are "
-    "integers.",
+    "'visits=poisson,member=bernoulli,plan=categorical'; log or log1p where the logarithm is "
+    "Gaussian, as in 'income=log'. Columns hold numbers, and levels are integers.",
 )
 
 

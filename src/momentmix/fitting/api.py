@@ -82,7 +82,9 @@ def fit(
     families : dict, optional
         Family of each column that is not Gaussian within components, by name or number:
         "bernoulli" (two values), "categorical" (several levels; a list of the levels may stand for
-        it) or "poisson" (counts). A summary made with families knows them.
+        it) or "poisson" (counts); "log" or "log1p" where log(y) or log(1 + y) is Gaussian. Means
+        and variances are then those of the logarithm, densities and draws those of y. A summary
+        made with families knows them.
     missing : {"error", "drop", "model"}
         What missing cells get: an error; their rows are left out; or they are part of the model,
         and the probability of being seen belongs to the component. Nothing is imputed.

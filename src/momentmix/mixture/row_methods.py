@@ -125,7 +125,8 @@ class RowMethods:
 
         Where the mixture has a `schema`, the rows are the table's, with missing cells: the
         probability of being seen is part of the density of columns that have it, and other missing
-        cells are left out of the density, which is then that of the other columns.
+        cells are left out of the density, which is then that of the other columns. Densities are
+        those of the numbers as they are, also where a column has a transform.
 
         Rows of another array library (torch, CuPy, JAX, …) give an array of that library, computed
         in float64 where the rows lie; so do `responsibilities` and `predict`.
@@ -175,7 +176,9 @@ class RowMethods:
             For draws.
         draws : int, optional
             Number of complete tables to draw. By default one table, with the conditional mean for
-            numbers and counts, and the most probable level for yes/no answers and categories.
+            numbers and counts, and the most probable level for yes/no answers and categories. Of a
+            column with a transform, it has the inverse of the mean of the logarithm: within a
+            component, the median.
 
         Returns
         -------

@@ -41,8 +41,9 @@ def summarize(
         Frequencies; for a single array only.
     families : dict, optional
         Family of each column that is not gaussian, by name or number: ``"bernoulli"``,
-        ``"categorical"``, ``"poisson"``, or a list of the levels of a categorical column. Or the
-        `schema` of another summary, to encode these rows alike.
+        ``"categorical"``, ``"poisson"``, or a list of the levels of a categorical column;
+        ``"log"`` or ``"log1p"`` to sum up log(y) or log(1 + y) of a column. Or the `schema` of
+        another summary, to encode these rows alike.
     missing : {"error", "drop", "model"}
         What to do with missing cells (NaN, None, NA, masked): refuse them, leave their rows out,
         or keep which cells were seen, by a further feature of the column.
