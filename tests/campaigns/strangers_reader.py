@@ -141,7 +141,8 @@ def check_schema(h):
             if column["family"] == "gaussian":
                 centered.append((first, first + n, column["center"]))
     need(len({column["name"] is None for column in columns}) == 1)
-    need(names == h["feature_names"] and (indicators or counts))
+    need(indicators or counts or any("transform" in column for column in columns))
+    need(names == h["feature_names"])
     units = h["exponents"] if h["n_shards"] else [None] * len(names)
     need(all(units[j] is None or units[j] <= 0 for j in seen))
     for j, _, center in centered:
