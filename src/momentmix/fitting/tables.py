@@ -133,7 +133,7 @@ def _table_of_source(source: RowSource, asked: Asked, n_bytes: float) -> Table:
     """
     if not all(table.reopens for table in source.tables):
         n_bytes = np.inf
-    missing = asked.missing
+    missing = source.missing if asked.missing == "error" else asked.missing
     if isinstance(asked.families, Schema):
         found = encode_rows(source, asked.families, missing)
         return _read(found, n_bytes)

@@ -28,7 +28,7 @@ from momentmix.schema.column import (
     plain_level,
     unknown_family,
 )
-from momentmix.schema.encoding import encode_cells, missing_cell
+from momentmix.schema.encoding import check_numeric, encode_cells, missing_cell
 from momentmix.schema.guessing import guess_columns
 from momentmix.schema.schema import Schema
 from momentmix.schema.transforms import TRANSFORMS
@@ -179,6 +179,8 @@ def schema_of_cells(
                 "out; or pass families=schema, the schema of a table that has some."
             )
         column = _column(name, families.get(i, GAUSSIAN), cells, label, rare)
+        if not column.levels:
+            check_numeric(column, cells, label)
         if missing == "model" and gap.any():
             column = replace(column, has_missing=True, center=_center(column, cells))
         columns.append(column)

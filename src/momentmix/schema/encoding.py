@@ -111,16 +111,23 @@ def _checked(column: Column, cells: Cells, label: str, unseen: Unseen) -> Array:
 
 def _numbers(column: Column, cells: Cells, label: str) -> Array:
     """The cells as numbers."""
+    check_numeric(column, cells, label)
     if cells.labels is None:
         return cells.values
-    if any(isinstance(name, str) or not np.isscalar(name) for name in cells.labels):
-        row, key = int(np.argmax(cells.values >= 0)), family_key(column, label)
-        raise InputTypeError(
-            f"a {column.family} column must hold numbers; row {row}, {label}, holds "
-            f"{cells.text(row)}. Convert the column, or pass families={{{key}: "
-            "'categorical'}."
-        )
     return np.array([*cells.labels, np.nan], dtype=np.float64)[cells.values]
+
+
+def check_numeric(column: Column, cells: Cells, label: str) -> None:
+    """Raise where a column of numbers holds text."""
+    if cells.labels is None or not any(
+        isinstance(name, str) or not np.isscalar(name) for name in cells.labels
+    ):
+        return
+    row = int(np.argmax(cells.values >= 0))
+    raise InputTypeError(
+        f"a {column.family} column must hold numbers; row {row}, {label}, holds {cells.text(row)}. "
+        f"Convert the column, or pass families={{{family_key(column, label)}: 'categorical'}}."
+    )
 
 
 def family_key(column: Column, label: str) -> str:

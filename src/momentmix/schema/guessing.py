@@ -16,7 +16,7 @@ it is an id or a category.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -90,7 +90,7 @@ def guess_columns(
             left_out[i] = "dates"
         elif i in families:
             continue
-        elif cells.labels is not None:
+        elif cells.labels is not None and not _are_numbers(cells.labels):
             why = _unusable_text(cells, column_label(i, table.names), asked, rare)
             if why:
                 left_out[i] = why
@@ -98,7 +98,7 @@ def guess_columns(
                 chosen[i] = CATEGORICAL
         elif cells.are_bools:
             chosen[i] = BERNOULLI
-        elif table.names is not None:
+        elif table.names is not None and cells.labels is None:
             head = cells.values[:HEAD]
             if not asked and _numbers_rows(head, table.names[i]):
                 left_out[i] = "it numbers the rows"
@@ -140,6 +140,11 @@ def _unusable_text(cells: Cells, label: str, asked: bool, rare: float) -> str:
             "with a schema (momentmix schema --rare 0.01)."
         )
     return ""
+
+
+def _are_numbers(labels: Sequence[Any]) -> bool:
+    """Whether categories are numbers, some of them not whole, so that they can be no levels."""
+    return any(isinstance(label, float) for label in labels)
 
 
 # -- numbers ----------------------------------------------------------------------------------

@@ -170,8 +170,8 @@ def encode_rows(
     ----------
     rows : Rows
     families, missing, rare
-        As for `schema_from`. A source of files reads missing cells as `missing` says, whatever it
-        was opened with; others must give NaN.
+        As for `schema_from`. With missing="error", a source of files reads missing cells as it was
+        opened; other rows must give NaN for them.
 
     Examples
     --------
@@ -181,6 +181,8 @@ def encode_rows(
     ('0', '0 seen', '1')
     """
     check_missing(missing)
+    if isinstance(rows, RowSource) and missing == "error":
+        missing = rows.missing
     if isinstance(families, Schema):
         return _known(rows, families, missing)
     if not isinstance(rows, RowSource):

@@ -145,5 +145,5 @@ def test_no_circle_between_decimal_and_delimiter():
 def test_a_word_has_no_such_cure():
     assert Dialect().cures("Ulm") == []
     assert Dialect().cures("1,2,3") == []
-    with pytest.raises(InputError, match=r"'Ulm' is not a number\. Select numeric columns"):
+    with pytest.raises(InputError, match=r"'Ulm' is not a number\. Repair the line"):
         read("a\nUlm\n1\n")

@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 import momentmix as mm
-from momentmix.schema.building import encode_table, schema_from
+from momentmix.schema.building import encode_table
+from momentmix.schema.sources import schema_from
 from momentmix.schema.column import Column
 from momentmix.schema.joining import joined, plain_schema
 from momentmix.schema.schema import Schema

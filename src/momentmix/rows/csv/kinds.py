@@ -9,6 +9,7 @@ from momentmix.rows.csv.dialect import Dialect
 from momentmix.rows.table import NO_CELL, NUMBER, Kind
 
 _MOSTLY = 0.5  # share of numbers from which other text in a column is an error, not a label
+_MOST_TRIED = 20  # texts that are tried as numbers with other decimals and thousands
 _BOOLS = frozenset({"true", "True", "TRUE", "false", "False", "FALSE"})
 _TIME = r"(?:[T ]\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?\s*(?:Z|[+-]\d{2}:?\d{2}|AM|PM|am|pm)?)?"
 _DAY = r"(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})"
@@ -31,7 +32,9 @@ def _kind(fields: Iterable[str], dialect: Dialect) -> Kind:
         return Kind("bool", "true or false", is_text=True)
     if are_dates(texts):
         return Kind("date", "date")
-    if len(others) < (1 - _MOSTLY) * len(texts):
+    distinct = list(dict.fromkeys(others))[:_MOST_TRIED]
+    written_otherwise = sum(bool(dialect.cures(text)) for text in distinct)
+    if len(others) <= (1 - _MOSTLY) * len(texts) or written_otherwise > len(distinct) / 2:
         return Kind("mixed", "numbers and text")
     return Kind("text", "text", is_text=True)
 

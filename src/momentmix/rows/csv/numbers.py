@@ -60,7 +60,7 @@ def _by_arrow(
     numbers: Sequence[int],
     n_columns: int,
     dialect: Dialect,
-    labels: Mapping[int, Labels],
+    labels: Mapping[int, Labels] = NO_LABELS,
 ) -> Float:
     import pyarrow
     from pyarrow import csv

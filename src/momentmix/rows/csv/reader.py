@@ -300,7 +300,11 @@ class CsvText(Table):
         return self._parsed_slowly(chunk, line, columns, labels)
 
     def _parsed_slowly(
-        self, chunk: bytes, line: int, columns: Sequence[int], labels: Mapping[int, Labels]
+        self,
+        chunk: bytes,
+        line: int,
+        columns: Sequence[int],
+        labels: Mapping[int, Labels] = NO_LABELS,
     ) -> Float:
         rows = []
         for number, fields in self._lines(chunk, line):
