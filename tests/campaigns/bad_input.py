@@ -61,9 +61,13 @@ DEFECTS = {
     "no dimension": ([np.float64], lambda t: np.array(5.0), r"0 dim|scalar|\(\)"),
     "three dimensions": ([np.float64], lambda t: GOOD[None], r"3 dim|dim 3|\(1, 60, 3\)"),
     "complex": ([np.complex64, np.complex128], lambda t: GOOD.astype(t), r"[Cc]omplex"),
-    "text": (["U3", "S3"], lambda t: np.full((9, 3), "x", t), r"real numbers|convert string"),
-    "objects": ([object], lambda t: at("x", t), r"real numbers|convert string"),
-    "lists in it": ([object], lambda t: at([1], t), r"real numbers|sequence"),
+    "text": (
+        ["U3", "S3"],
+        lambda t: np.full((9, 3), "x", t),
+        r"real numbers|convert string|no usable column",
+    ),
+    "objects": ([object], lambda t: at("x", t), r"numbers, or text|real numbers|convert string"),
+    "lists in it": ([object], lambda t: at([1], t), r"numbers, or text|real numbers|sequence"),
     "times": (["M8[D]", "m8[s]"], lambda t: np.zeros((9, 3), t), r"real numbers.*(date|time)"),
     "sparse": (
         ["csr_array", "coo_array"],
@@ -291,7 +295,10 @@ BAD_FILES = {
     "CSV same names": (_csv("a,a\n1,2\n"), "'a'"),
     "Parquet missing": (_parquet(lambda pa: _with(None)), "missing"),
     "Parquet NaN": (_parquet(lambda pa: _with(float("nan"))), "missing or NaN"),
-    "Parquet text": (_parquet(lambda pa: {"x": ["a"], "y": [1.0]}), "'x' (string)"),
+    "Parquet text": (
+        _parquet(lambda pa: {"x": [f"a{i % 60}" for i in range(600)], "y": [1.0, 2.0] * 300}),
+        "text with 60 different levels",
+    ),
     "Parquet nested": (_parquet(lambda pa: {"x": [[1.0]], "y": [1.0]}), "'x' (list<"),
     "Parquet struct": (_parquet(lambda pa: {"x": [{"a": 1}], "y": [1.0]}), "'x' (struct<"),
     "Parquet decimal": (_parquet(lambda pa: {"x": pa.array([1], pa.decimal128(5))}), "decimal128"),

@@ -301,7 +301,7 @@ def test_a_bug_is_70_and_a_traceback_needs_debug(folder, momentmix, monkeypatch)
     def broken(*arguments, **options):
         raise ZeroDivisionError("oops")
 
-    monkeypatch.setattr("momentmix.rows.opening.open_rows", broken)
+    monkeypatch.setattr("momentmix.rows.reading.open_rows", broken)
     done = momentmix("summarize", "good.npy", "-o", "x.mms")
     assert done.code == 70
     assert "ZeroDivisionError: oops. This is a bug; run again with --debug" in done.err
@@ -334,7 +334,7 @@ NO_MEMORY = {
 
 @pytest.mark.parametrize("case", NO_MEMORY)
 def test_a_lack_of_memory_is_no_bug(folder, momentmix, monkeypatch, case):
-    monkeypatch.setattr("momentmix.rows.opening.open_rows", NO_MEMORY[case])
+    monkeypatch.setattr("momentmix.rows.reading.open_rows", NO_MEMORY[case])
     done = momentmix("summarize", "good.npy", "-o", "x.mms")
     assert done.code == 74
     assert done.err.startswith("momentmix: not enough memory (")
