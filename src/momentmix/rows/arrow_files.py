@@ -53,7 +53,8 @@ class ArrowTable(Table):
         except (self._arrow.ArrowException, OSError) as error:
             if isinstance(error, MemoryError) or getattr(error, "errno", None) is not None:
                 raise  # of the system, not of the bytes
-            raise self._unreadable(str(error).strip().partition("\n")[0][:200]) from None
+            text = str(error).strip().partition("\n")[0].partition(" Detail: ")[0]
+            raise self._unreadable(text[:200]) from None
 
     def _unreadable(self, text: str) -> InputError:
         """The error for what pyarrow cannot read, with the reason that it gives."""
