@@ -98,7 +98,7 @@ class Unpacked:
         """Turn what is said of bytes that cannot be unpacked into an `InputError`."""
         try:
             yield
-        except (EOFError, OSError, zlib.error, *_errors(self._packing)) as error:
+        except _errors(self._packing) as error:
             if getattr(error, "errno", None) is not None:
                 raise  # of the system, not of the bytes
             raise InputError(
@@ -108,12 +108,14 @@ class Unpacked:
 
 
 def _errors(packing: str) -> tuple[type[Exception], ...]:
+    """What may be raised for bytes that are not as they should be."""
+    always = (EOFError, OSError, zlib.error)
     if packing == "xz":
         from lzma import LZMAError
 
-        return (LZMAError,)
+        return (*always, LZMAError)
     if packing == "zip":
         from zipfile import BadZipFile
 
-        return BadZipFile, NotImplementedError, RuntimeError  # other methods; a password
-    return ()
+        return (*always, BadZipFile, NotImplementedError, RuntimeError)  # methods; a password
+    return always

@@ -124,8 +124,9 @@ def _tables(source: Any, dialect: Dialect) -> list[Table]:
         if repeated:
             raise InputError(f"the same file is given twice: {', '.join(repeated[:5])}.")
         return [_open_any(file, dialect) for file in files]
-    if is_query(source):
-        return [query_table(source)]
+    query = query_table(source)
+    if query is not None:
+        return [query]
     if _is_stream(source):
         from momentmix.rows.formats.streams import stream_table
 

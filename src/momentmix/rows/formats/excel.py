@@ -7,7 +7,7 @@ another kind is an error that names it.
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from datetime import date, datetime, time, timedelta
 from itertools import islice
 from typing import Any
@@ -60,7 +60,7 @@ class ExcelFile(ArrowFileTable):
 
     # -- rows ---------------------------------------------------------------------------------
 
-    def _rows(self) -> Iterator[Any]:
+    def _rows(self) -> Generator[Row, None, None]:
         """Rows of the sheet that are not blank; all as wide as the first one."""
         try:
             book = self._openpyxl.load_workbook(self.path, read_only=True, data_only=True)

@@ -44,7 +44,7 @@ def stream_table(
     packed : bool
         Whether it has been unpacked already; once is enough.
     """
-    whole = _Joined(stream)
+    whole: Any = _Joined(stream)
     packing = "" if packed else packing_of(whole.head)
     if packing:
         return stream_table(Unpacked(whole, packing, _NAME), dialect, open_file, packed=True)
