@@ -65,8 +65,7 @@ def made(folder, rows, kind):
     if kind == "scanner of a stream":
         return pa.dataset.Scanner.from_batches(table.to_reader(max_chunksize=130))
     if kind == "relation":
-        duckdb = pytest.importorskip("duckdb")
-        return duckdb.connect().from_arrow(table)
+        return pytest.importorskip("duckdb").from_arrow(table)
     return Stream(table)
 
 
@@ -118,7 +117,7 @@ def test_missing_cells_and_text(tmp_path, kind):
             "dataset": lambda: pa.dataset.dataset(table),
             "scanner": lambda: pa.dataset.dataset(table).scanner(),
             "scanner of a stream": lambda: pa.dataset.Scanner.from_batches(table.to_reader()),
-            "relation": lambda: pytest.importorskip("duckdb").connect().from_arrow(table),
+            "relation": lambda: pytest.importorskip("duckdb").from_arrow(table),
             "protocol": lambda: Stream(table),
         }[kind]()
     source = open_rows(data, columns=["y", "x"], missing="model")

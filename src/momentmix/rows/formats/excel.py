@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
 from datetime import date, datetime, time, timedelta
 from itertools import islice
 from typing import Any
@@ -33,14 +34,13 @@ class ExcelFile(ArrowFileTable):
 
     def _open(self) -> None:
         self._openpyxl = needed("openpyxl", self.name, "excel")
-        rows = self._rows()
-        first = next(rows, None)
-        if first is None:
+        with closing(self._rows()) as rows:
+            head = list(islice(rows, _ROWS))
+        if not head:
             raise InputError(f"{self.name} is empty; its first sheet holds no cells.")
-        header = first[1]
+        header = head[0][1]
         self._named = any(not _is_number(cell) for cell in header)
-        head = [*([] if self._named else [first]), *islice(rows, _ROWS)]
-        rows.close()
+        head = head[1:] if self._named else head
         names = [str(_plain(cell, "")) for cell in header]
         columns = ([row[1][i] for row in head] for i in range(len(header)))
         kinds = [self._type(column) for column in columns]
@@ -63,11 +63,9 @@ class ExcelFile(ArrowFileTable):
     def _rows(self) -> Generator[Row, None, None]:
         """Rows of the sheet that are not blank; all as wide as the first one."""
         try:
-            book = self._openpyxl.load_workbook(self.path, read_only=True, data_only=True)
-            try:
+            with self.path.open("rb") as file:  # openpyxl closes what it opens at the end only
+                book = self._openpyxl.load_workbook(file, read_only=True, data_only=True)
                 yield from self._as_wide(book.worksheets[0])
-            finally:
-                book.close()
         except (zipfile.BadZipFile, KeyError, IndexError, EOFError, SyntaxError) as error:
             size = self.path.stat().st_size
             raise InputError(
@@ -92,14 +90,14 @@ class ExcelFile(ArrowFileTable):
                 yield number, cells + [None] * (width - len(cells))
 
     def _batches(self, columns: Sequence[int], start: int, block_rows: int) -> Iterator[Any]:
-        rows, position = self._rows(), 0
-        schema = self._arrow.schema([self.schema.field(i) for i in columns])
-        if self._named:
-            next(rows)
-        while part := list(islice(rows, _ROWS)):
-            arrays = [self._array_of(part, i) for i in columns]
-            yield position, self._arrow.RecordBatch.from_arrays(arrays, schema=schema)
-            position += len(part)
+        position, names = 0, [self.schema.names[i] for i in columns]
+        with closing(self._rows()) as rows:
+            if self._named:
+                next(rows)
+            while part := list(islice(rows, _ROWS)):
+                arrays = [self._array_of(part, i) for i in columns]
+                yield position, self._arrow.RecordBatch.from_arrays(arrays, names)
+                position += len(part)
 
     def _array_of(self, rows: list[Row], column: int) -> Any:
         kind, types = self.schema.field(column).type, self._arrow.types

@@ -11,6 +11,7 @@ No library is imported; sources are recognized by their classes.
 from __future__ import annotations
 
 import hashlib
+import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -108,9 +109,11 @@ class _Query(_ArrowSource):
         """A file in Arrow's stream format, in which each batch may have its own dictionaries."""
         copy = LocalCopy(self.name, ".arrow")
         schema = self._arrow.schema([self.schema.field(i) for i in columns])
-        with self._arrow.ipc.new_stream(str(copy.__fspath__()), schema) as writer:
+        with self._arrow.ipc.new_stream(os.fspath(copy), schema) as writer:
             for batch in self._run(columns):
-                writer.write_batch(batch.cast(schema) if batch.schema != schema else batch)
+                pairs = zip(batch.columns, schema, strict=True)
+                arrays = [c if c.type == field.type else c.cast(field.type) for c, field in pairs]
+                writer.write_batch(self._arrow.RecordBatch.from_arrays(arrays, schema=schema))
         return ArrowFile(copy)
 
 
@@ -122,7 +125,8 @@ class _LazyFrame(_Query):
         self.schema = frame.to_arrow().schema
 
     def _run(self, columns: Sequence[int]) -> Iterable[Any]:
-        chosen = self.data.select(sys.modules["polars"].nth(*columns))  # names may be patterns
+        numbers = {name: str(i) for i, name in enumerate(self.schema.names)}
+        chosen = self.data.rename(numbers).select([str(i) for i in columns])  # "^x$" is a pattern
         if hasattr(chosen, "collect_batches"):
             frames = chosen.collect_batches(maintain_order=True, engine="streaming")
         else:
