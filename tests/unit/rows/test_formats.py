@@ -332,7 +332,10 @@ def test_dates_are_no_numbers(tmp_path):
 def test_damaged_workbooks(tmp_path, rows):
     path = write(tmp_path, rows, "xlsx")
     whole = path.read_bytes()
-    for content in (whole[: len(whole) // 2], b"", b"a,b\n1,2\n", zipped(b"a\n1\n")):
+    middle = whole.index(b"sheet1.xml") + 500
+    flipped = whole[:middle] + bytes(byte ^ 255 for byte in whole[middle : middle + 40])
+    flipped += whole[middle + 40 :]
+    for content in (whole[:middle], flipped, b"", b"a,b\n1,2\n", zipped(b"a\n1\n")):
         path.write_bytes(content)
         with pytest.raises(InputError, match=r"rows.xlsx cannot be read; .*no .xlsx .* Save"):
             open_rows(path)

@@ -7,6 +7,7 @@ another kind is an error that names it.
 from __future__ import annotations
 
 import zipfile
+import zlib
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from datetime import date, datetime, time, timedelta
@@ -66,7 +67,7 @@ class ExcelFile(ArrowFileTable):
             with self.path.open("rb") as file:  # openpyxl closes what it opens at the end only
                 book = self._openpyxl.load_workbook(file, read_only=True, data_only=True)
                 yield from self._as_wide(book.worksheets[0])
-        except (zipfile.BadZipFile, KeyError, IndexError, EOFError, SyntaxError) as error:
+        except (zipfile.BadZipFile, zlib.error, LookupError, EOFError, SyntaxError) as error:
             size = self.path.stat().st_size
             raise InputError(
                 f"{self.name} cannot be read; it is truncated, damaged or no .xlsx workbook "
