@@ -32,6 +32,8 @@ if _typing.TYPE_CHECKING:
     )
     from momentmix.reporting.report import report
     from momentmix.rows.opening import open_rows
+    from momentmix.schema.schema import Schema
+    from momentmix.schema.sources import schema_from
     from momentmix.summary.summarize import summarize
     from momentmix.summary.summary import MomentSummary
     from momentmix.tensor.approximate import approximate
@@ -56,6 +58,7 @@ __all__ = [
     "MomentSummary",
     "MomentmixError",
     "PoissonBlock",
+    "Schema",
     "StandardMoments",
     "__version__",
     "approximate",
@@ -64,6 +67,7 @@ __all__ = [
     "largest_rank",
     "open_rows",
     "report",
+    "schema_from",
     "smallest_order",
     "summarize",
 ]
@@ -91,6 +95,8 @@ _HOMES = {
     "summary.summary": ("MomentSummary",),
     "reporting.report": ("report",),
     "rows.opening": ("open_rows",),
+    "schema.schema": ("Schema",),
+    "schema.sources": ("schema_from",),
     "tensor.approximate": ("approximate",),
     "tensor.decompose": ("decompose",),
 }

@@ -138,6 +138,8 @@ class Fields:
         Keys that may be absent.
     attributes : dict of str, optional
         Attribute of the object by key, where it is not the key: ``"test.statistic"``.
+    defaults : dict, optional
+        Values by key that are not written; such a key may be absent, or hold another value.
     """
 
     def __init__(
@@ -147,15 +149,18 @@ class Fields:
         *,
         may_lack: Collection[str] = (),
         attributes: dict[str, str] | None = None,
+        defaults: dict[str, Any] | None = None,
     ) -> None:
         self.build, self.fields, self.may_lack = build, fields, may_lack
-        self.attributes = attributes or {}
+        self.attributes, self.defaults = attributes or {}, defaults or {}
 
     def encode(self, value: Any) -> dict[str, Any]:
         """The attributes of a value as an object of plain JSON."""
         document = {}
         for key, field in self.fields.items():
             attribute = attrgetter(self.attributes.get(key, key))(value)
+            if key in self.defaults and attribute == self.defaults[key]:
+                continue
             encode = field.encode if isinstance(field, Fields) else plain
             document[key] = encode(attribute)
         return document
@@ -164,7 +169,7 @@ class Fields:
         """Decode the object."""
         if not isinstance(document, dict):
             raise ValueError(f"{place} must be an object")
-        missing = set(self.fields) - set(document) - set(self.may_lack)
+        missing = set(self.fields) - set(document) - set(self.may_lack) - set(self.defaults)
         unknown = set(document) - set(self.fields)
         if missing:
             raise ValueError(f"{place or 'it'} lacks {', '.join(sorted(missing))}")

@@ -17,8 +17,9 @@ from momentmix.fitting.api import fit
 from momentmix.mixture.mixture import Mixture
 from momentmix.rows.arrays import is_foreign, to_numpy
 from momentmix.rows.containers import frame_labels, frame_names, is_frame
-from momentmix.schema.building import Families, Missing, schema_from
+from momentmix.schema.building import Families, Missing
 from momentmix.schema.schema import Schema
+from momentmix.schema.sources import schema_from
 from momentmix.summary.summarize import summarize
 from momentmix.summary.summary import MomentSummary
 
@@ -227,7 +228,10 @@ class MomentMixture(MixtureMethods):
             self.feature_names_in_ = np.array(names, dtype=object)
 
     def _rows_to_predict(self, X: Any) -> Any:
-        return self._checked(X, reset=False)
+        mixture, rows = self._mixture(), self._checked(X, reset=False)
+        if self.missing == "error":
+            Schema(mixture.columns).encode(rows)  # raises where a cell is missing
+        return rows
 
     def _mixture(self) -> Mixture:
         """The mixture; where missing cells are modeled, one that leaves unknown ones out.
@@ -244,7 +248,7 @@ class MomentMixture(MixtureMethods):
     def impute(self, X: Any, draws: int | None = None) -> Any:
         """The table with missing cells filled from the mixture; `draws` tables drawn from it."""
         mixture = self._mixture()
-        return mixture.impute(self._rows_to_predict(X), self._seed(), draws)
+        return mixture.impute(self._checked(X, reset=False), self._seed(), draws)
 
 
 def _numbers_if_all(rows: Any) -> Any:

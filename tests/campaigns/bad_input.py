@@ -43,10 +43,10 @@ def at(value, dtype=float):
 
 
 PLACE = r"row 7, column 1"
-NOT_FINITE = r"|row 7 holds NaN or infinity"
+NOT_FINITE = r"|row 7 holds infinity"
 FLOATS = [np.float16, np.float32, np.float64, np.longdouble]
 DEFECTS = {
-    "NaN": (FLOATS, lambda t: at(np.nan, t), PLACE + r" is NaN" + NOT_FINITE),
+    "NaN": (FLOATS, lambda t: at(np.nan, t), PLACE + r" is NaN"),
     "infinite": (FLOATS, lambda t: at(np.inf, t), PLACE + r" is inf" + NOT_FINITE),
     "minus infinite": (
         FLOATS,
@@ -73,7 +73,7 @@ DEFECTS = {
     "masked": (
         [np.float64, np.int64],
         lambda t: np.ma.masked_where(np.isnan(at(np.nan)), GOOD.astype(t)),
-        PLACE + r" is NaN" + NOT_FINITE,
+        PLACE + r" is NaN",
     ),
     "ragged": ([list], lambda t: [[1.0, 2.0, 3.0], [1.0]], r"rectangular|inhomogeneous|sequence"),
     "nothing": ([None], lambda t: None, r"real numbers|2D array|NoneType|dimension"),
@@ -144,8 +144,9 @@ DOORS = {
     "bic": Door(_estimators, lambda e, x: e.bic(x)),
     "mixture.predict": Door(lambda: _estimators().mixture_, lambda m, x: m.predict(x)),
 }
-# What a mixture, the value behind the models, takes: it judges numbers, not containers.
-MIXTURE_TAKES = {"too large", "too small", "no rows"}
+# What a mixture, the value behind the models, takes: it judges numbers, not containers, and leaves
+# missing cells out of the density.
+MIXTURE_TAKES = {"too large", "too small", "no rows", "NaN", "masked"}
 
 
 def state_of(thing):

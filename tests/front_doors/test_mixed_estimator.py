@@ -123,8 +123,10 @@ def test_a_cell_that_is_missing_for_the_first_time_is_left_out():
     assert (model.predict(gaps) == others.predict(rows[:, [0, 2, 3]])).all()
     nothing = np.full((1, 4), np.nan)
     assert model.predict_proba(nothing)[0] == pytest.approx(model.weights_)
-    with pytest.raises(mm.InputError, match="row 0 holds NaN"):
-        mm.MomentMixture(2, missing="error", random_state=0).fit(rows).predict(gaps)
+    strict = mm.MomentMixture(2, missing="error", random_state=0).fit(rows)
+    with pytest.raises(mm.InputError, match="row 0, column 1, is missing"):
+        strict.predict(gaps)
+    assert not np.isnan(strict.impute(gaps)).any()
 
 
 def test_wrong_tables_are_refused(fitted):

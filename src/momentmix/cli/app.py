@@ -25,6 +25,7 @@ from momentmix.cli.plot import plot_command
 from momentmix.cli.predict import predict_command, sample_command, score_command
 from momentmix.cli.report import report_command
 from momentmix.cli.reproduce import reproduce_command
+from momentmix.cli.schema import schema_command
 from momentmix.cli.summarize import summarize_command
 
 # After a line with a backspace, click does not rewrap the paragraph.
@@ -85,6 +86,7 @@ def cli(debug: bool) -> None:
 
 for _command in (
     plan_command,
+    schema_command,
     summarize_command,
     merge_command,
     fit_command,

@@ -12,11 +12,10 @@ from momentmix.cli.options import (
     ReadOptions,
     by_name_option,
     data_options,
-    families_option,
+    families_options,
     force_option,
     json_option,
     parse_blocks,
-    parse_families,
     quiet_option,
     seed_option,
 )
@@ -24,11 +23,8 @@ from momentmix.cli.output import check_output, say, say_json
 
 if TYPE_CHECKING:
     from momentmix.fitting.result import FitResult
-    from momentmix.rows.source import RowSource
     from momentmix.summary.summary import MomentSummary
 
-
-SHARE_IN_MEMORY = 0.125  # of the memory: rows that take more are read again for each pass
 
 NOT_TRUSTWORTHY = 4
 
@@ -92,7 +88,7 @@ def _components(context: click.Context, parameter: click.Parameter, text: str) -
 @click.option(
     "--strict", is_flag=True, help="Exit with 4 unless the certificate passed: untested is 4 too."
 )
-@families_option
+@families_options
 @seed_option
 @data_options
 @by_name_option
@@ -109,7 +105,7 @@ def fit_command(
     refine: str,
     max_passes: int,
     strict: bool,
-    families: str | None,
+    families: Any,
     seed: int,
     read_options: ReadOptions,
     by_name: bool,
@@ -139,21 +135,13 @@ def fit_command(
         "random_state": seed,
         "max_passes": max_passes,
     }
-    chosen = parse_families(families)
-    if chosen is not None:
-        options["families"] = chosen
+    if families is not None:
+        options["families"] = families
     if are_summaries(inputs):
         data: Any = _from_summaries(inputs, read_options.columns)
-        n_columns = data.n_features if data.schema is None else data.schema.n_columns
     else:
-        source = read_options.open(inputs, by_name=by_name)
-        n_columns = source.n_features
-        if chosen is None and read_options.missing != "model":
-            data = _rows(source)
-        else:
-            data, options["missing"] = _table(source), read_options.missing
-    if joined == "full":
-        joined = [list(range(n_columns))]
+        data, options["missing"] = read_options.source(inputs), read_options.missing
+        options |= vars(read_options.reading(by_name))
     result = fit(data, components, blocks=joined, **options, progress=_stages(quiet))
     result.save(output, command=click.get_current_context().obj, seed=seed)
     code = _exit_code(result, strict)
@@ -169,33 +157,6 @@ def _stages(quiet: bool) -> Callable[[str], None] | None:
     if quiet or not sys.stderr.isatty():
         return None
     return lambda name: say(f"{name} …", err=True)
-
-
-def _rows(source: RowSource) -> Any:
-    """All rows where they take little of the memory; otherwise the source, read for each pass."""
-    from momentmix.rows.protocol import ArrayRows
-    from momentmix.summary.cost import physical_memory
-
-    if all(table.reopens for table in source.tables):
-        # The size of a file does not tell: it may be compressed.
-        rows: Any = source.read_within(SHARE_IN_MEMORY * physical_memory())
-    else:
-        rows = source.read_all()
-    return source if rows is None else ArrayRows(rows, feature_names=source.feature_names)
-
-
-def _table(source: RowSource) -> Any:
-    """The same with missing cells as NaN: columns in memory, or the source."""
-    if source.missing == "error":  # errors name the line
-        rows = _rows(source)
-    elif all(table.reopens for table in source.tables):
-        rows = _rows(source.with_missing("model"))
-    else:
-        raise click.UsageError("standard input cannot be read again; --missing needs files.")
-    if not hasattr(rows, "rows"):
-        return source
-    names = source.feature_names
-    return rows.rows if names is None else dict(zip(names, rows.rows.T, strict=True))
 
 
 def _from_summaries(inputs: tuple[str, ...], columns: list[str | int] | None) -> MomentSummary:

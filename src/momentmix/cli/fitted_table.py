@@ -25,10 +25,10 @@ def fitted_table(mixture: Mixture, result: FitResult | None = None) -> list[str]
     """
     from momentmix.displays.columns import numeric_columns
     from momentmix.displays.probabilities import all_probabilities
-    from momentmix.displays.style import full_names_of, strongest_pairs
+    from momentmix.displays.style import strongest_pairs, value_names_of
 
     errors = None if result is None or result.uncertainty is None else result.standard_errors
-    names = full_names_of(mixture)
+    names = value_names_of(mixture)
     width = max(12, min(_WIDTH + 10, max(len(printable(name)) for name in names)))
     lines = [f"{'component':>9}  {'':<{width}}  {'mean':>24}  {'standard deviation':>24}"]
     deviations, pairs = mixture.variances**0.5, mixture.parameters.blocks.pairs

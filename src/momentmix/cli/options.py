@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import click
 
 if TYPE_CHECKING:
+    from momentmix.rows.reading import Reading
     from momentmix.rows.source import RowSource
 
 
@@ -37,18 +38,35 @@ class ReadOptions:
 
     Attributes
     ----------
-    columns : list of str or int, or None
-        Columns to use, by name or number; None for all.
+    columns, exclude : list of str or int, or None
+        Columns to use or to leave out, by name or number.
+    numeric_only : bool
     missing : {"error", "drop", "model"}
+    na_values : list of str, or None
     delimiter, decimal, thousands : str or None
         Characters of CSV.
     """
 
     columns: list[str | int] | None
+    exclude: list[str | int] | None
+    numeric_only: bool
     missing: Any
+    na_values: list[str] | None
     delimiter: str | None
     decimal: str
     thousands: str | None
+
+    def source(self, inputs: tuple[str, ...]) -> Any:
+        """What a command's arguments name: paths, or standard input for ``-``."""
+        from momentmix.errors import NoInputError
+
+        if "-" not in inputs:
+            return list(inputs)
+        if len(inputs) > 1:
+            raise click.UsageError("standard input (-) cannot be combined with files.")
+        if sys.stdin is None:
+            raise NoInputError("standard input is closed; give a file, or pipe rows to -.")
+        return sys.stdin.buffer
 
     def open(
         self,
@@ -56,33 +74,26 @@ class ReadOptions:
         expected: tuple[str, ...] | None = None,
         by_name: bool = False,
     ) -> RowSource:
-        """The rows that a command's arguments name; ``-`` is standard input.
+        """The rows that a command's arguments name.
 
         Without columns, those named `expected` are used where the input has names.
         """
-        from momentmix.errors import NoInputError
-        from momentmix.rows.opening import open_rows
+        return self.reading(by_name).open(self.source(inputs), self.missing, expected=expected)
 
-        source: Any = list(inputs)
-        if "-" in inputs:
-            if len(inputs) > 1:
-                raise click.UsageError("standard input (-) cannot be combined with files.")
-            if sys.stdin is None:
-                raise NoInputError("standard input is closed; give a file, or pipe rows to -.")
-            source = sys.stdin.buffer
-        options = {"expected": expected, "by_name": by_name, **self._dialect()}
-        return open_rows(source, self.columns, self.missing, **options)
-
-    def _dialect(self) -> dict[str, Any]:
-        """Options for CSV as `open_rows` takes them; an impossible one is a usage error."""
+    def reading(self, by_name: bool = False) -> Reading:
+        """The options as `fit` and `summarize` take them; impossible ones are usage errors."""
         from momentmix.errors import InputError
         from momentmix.rows.csv.dialect import Dialect
+        from momentmix.rows.reading import Reading
 
-        delimiter = "\t" if self.delimiter in ("\\t", "tab") else self.delimiter
+        options = {name: value for name, value in asdict(self).items() if name != "missing"}
+        if self.delimiter in ("\\t", "tab"):
+            options["delimiter"] = "\t"
         try:
-            return asdict(Dialect(delimiter, self.decimal, self.thousands))
+            Dialect(options["delimiter"], self.decimal, self.thousands)
         except InputError as error:
             raise click.UsageError(str(error)) from None
+        return Reading(**options, by_name=by_name)
 
 
 def data_options(command: Command) -> Command:
@@ -91,13 +102,20 @@ def data_options(command: Command) -> Command:
     @wraps(command)
     def collected(**values: Any) -> Any:
         chosen = {field.name: values.pop(field.name) for field in fields(ReadOptions)}
-        chosen["columns"] = parse_columns(chosen["columns"])
+        for name in ("columns", "exclude"):
+            chosen[name] = parse_columns(chosen[name])
+        if chosen["na_values"] is not None:
+            chosen["na_values"] = chosen["na_values"].split(",")
         return command(read_options=ReadOptions(**chosen), **values)
 
     options = [
         click.option(
             "--columns",
             help="Columns to use, by name or number from 0, separated by commas; all by default.",
+        ),
+        click.option("--exclude", help="Columns to leave out, by name or number."),
+        click.option(
+            "--numeric-only", is_flag=True, help="Leave out columns that are not numbers."
         ),
         click.option(
             "--missing",
@@ -106,6 +124,11 @@ def data_options(command: Command) -> Command:
             show_default=True,
             help="What to do with rows that contain missing or infinite values. model: missing "
             "cells are part of the model; a model that knows of missing cells takes them.",
+        ),
+        click.option(
+            "--na-values",
+            help="Texts that stand for a missing cell in CSV, separated by commas, in place of NA, "
+            "NaN, null and their like; an empty field is always missing.",
         ),
         click.option("--delimiter", help="Character between the fields of CSV; default: comma."),
         click.option(
@@ -118,12 +141,35 @@ def data_options(command: Command) -> Command:
     return collected
 
 
-families_option = click.option(
-    "--families",
-    help="Families of columns that are not Gaussian within components, as in "
-    "'visits=poisson,member=bernoulli,plan=categorical'. Columns hold numbers, and levels are "
-    "integers.",
-)
+def families_options(command: Command) -> Command:
+    """Options that say what columns are; the command gets `families`, a dict, a schema or None."""
+
+    @wraps(command)
+    def chosen(families: str | None, schema: str | None, **values: Any) -> Any:
+        return command(families=_families(families, schema), **values)
+
+    options = [
+        click.option(
+            "--families",
+            help="Families of columns, as in 'visits=poisson,member=bernoulli,plan=categorical,"
+            "income=log'; others are guessed: text of few levels is categorical, numbers are "
+            "Gaussian, dates and ids are left out.",
+        ),
+        click.option("--schema", help="File of `momentmix schema`: families and levels."),
+    ]
+    for option in reversed(options):
+        chosen = option(chosen)
+    return chosen
+
+
+def _families(text: str | None, path: str | None) -> Any:
+    if path is None:
+        return parse_families(text)
+    from momentmix.schema.schema import Schema
+
+    if text is not None:
+        raise click.UsageError("give --schema or --families, not both: a schema has families.")
+    return Schema.load(path)
 
 
 def parse_families(text: str | None) -> dict[str | int, str] | None:

@@ -16,15 +16,9 @@ if TYPE_CHECKING:
 
 def are_summaries(paths: Sequence[str]) -> bool:
     """Whether the files are summaries (all of them), or data (none); mixing is an error."""
-    from momentmix.summary.file import MAGIC
+    from momentmix.summary.file import is_summary_file
 
-    flags = []
-    for path in paths:
-        start = b""
-        if path != "-" and Path(path).is_file():
-            with Path(path).open("rb") as file:
-                start = file.read(len(MAGIC))
-        flags.append(start == MAGIC or path.endswith(".mms"))
+    flags = [path != "-" and is_summary_file(path) for path in paths]
     if any(flags) and not all(flags):
         raise click.UsageError(
             f"{paths[flags.index(True)]} is a summary and "

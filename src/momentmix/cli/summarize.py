@@ -15,10 +15,9 @@ from momentmix.cli.options import (
     ReadOptions,
     by_name_option,
     data_options,
-    families_option,
+    families_options,
     force_option,
     json_option,
-    parse_families,
     quiet_option,
 )
 from momentmix.cli.output import check_output, say, say_json
@@ -56,7 +55,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Number of groups of rows summed apart, for standard errors of moments; no fit uses them.",
 )
-@families_option
+@families_options
 @data_options
 @click.option(
     "--checkpoint",
@@ -84,7 +83,7 @@ def summarize_command(
     order: int | None,
     squared_order: int | None,
     replicates: int,
-    families: str | None,
+    families: Any,
     read_options: ReadOptions,
     checkpoint: Path | None,
     every: float,
@@ -113,7 +112,7 @@ def summarize_command(
         resumable = checkpoint is not None and checkpoint.exists()
         check_output(output, inputs, force or resumable)
         source = read_options.open(inputs, by_name=by_name)
-        schema = _schema(source, parse_families(families), read_options.missing)
+        source, schema = _schema(source, families, read_options.missing, quiet or as_json)
         n_features = source.n_features if schema is None else schema.n_features
         job = _Job(source, _settings(source, n_features, order, part_rows), threads, schema)
         job.settings |= {"replicates": replicates, "squared_order": squared_order}
@@ -126,19 +125,22 @@ def summarize_command(
 
 
 def _schema(
-    source: RowSource, families: dict[str | int, str] | None, missing: Any
-) -> Schema | None:
-    """How columns become features, from a pass; None where the features are the columns."""
-    from momentmix.schema.rows import EncodedRows, encode_rows
+    source: RowSource, families: Any, missing: Any, quiet: bool
+) -> tuple[RowSource, Schema | None]:
+    """The columns that are used, and how they become features, if they are not these."""
+    from momentmix.schema.sources import encode_rows
 
-    if families is None and missing != "model":
-        return None
-    if not all(table.reopens for table in source.tables):
+    needs_pass = missing == "model" or any(kind.is_text for kind in source.kinds)
+    if (needs_pass or families is not None) and not all(x.reopens for x in source.tables):
         raise click.UsageError(
-            "standard input cannot be read again; --families and --missing model need files."
+            "standard input cannot be read again, as text, --families and --missing model need; "
+            "give files, or --numeric-only."
         )
-    rows = encode_rows(source, families, missing)
-    return rows.schema if isinstance(rows, EncodedRows) else None
+    found = encode_rows(source, families, missing)
+    if not quiet:
+        say(*(f"note: {note}" for note in found.notes), err=True)
+    rows: Any = found.rows
+    return rows, None if found.schema.is_plain else found.schema
 
 
 def _settings(
@@ -197,7 +199,7 @@ class _Job:
         begin = last = time.monotonic()
         self.resumed_at = state.summary.n_rows + state.n_dropped
         with row_progress(self.source.total_rows, "Summarizing", quiet) as on_rows:
-            options = (self.settings["part_rows"], on_rows)
+            options = (self.settings["part_rows"], on_rows, self._encode())
             for state in summarize_parts(self.source, state, new_shard, *options):  # noqa: B020
                 if self.checkpoint is not None and time.monotonic() - last >= self.every:
                     self._state(state, fingerprint).save(self.checkpoint)
@@ -217,6 +219,12 @@ class _Job:
             self.checkpoint.unlink(missing_ok=True)
         self.seconds = time.monotonic() - begin
         return summary
+
+    def _encode(self) -> Any:
+        """Rows as read → what a summary adds; None where that is the same."""
+        from momentmix.schema.rows import EncodedRows
+
+        return None if self.schema is None else EncodedRows(self.source, self.schema).summand_of
 
     def _state(self, state: Progress, fingerprint: Any, finished: bool = False) -> Checkpoint:
         from momentmix.cli.checkpoint import Checkpoint

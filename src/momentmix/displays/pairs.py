@@ -64,7 +64,8 @@ class PairsDisplay:
         model : estimator, FitResult or Mixture
         rows : array or data frame of shape (n_rows, n_features), optional
             Shown as points in the color of their component, at most 5,000. Rows with a missing
-            cell are left out of the panels of its column.
+            cell are left out of the panels of its column. A column with a transform is drawn after
+            it.
         features : sequence of int or str, optional
             Features to show, numbers or counts; by default the six that separate the components
             best, or four if there are more than eight components.
@@ -217,7 +218,7 @@ def _points(
     parts = [replace(column, values=column.values[::step]) for column in cells.columns]
     encoded = encode_cells(mixture.columns, CellTable(parts, cells.names))
     labels = mixture.table_density().map_encoded(encoded, most_probable)
-    numbers = [np.asarray(parts[j].values, dtype=np.float64) for j in chosen]
+    numbers = [mixture.columns[j].transformed(parts[j].values) for j in chosen]
     return np.stack(numbers, axis=1), labels
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from momentmix._typing import Float
+from momentmix.displays.columns import seen_by_column
 from momentmix.displays.style import full_names_of
 from momentmix.fitting.inference.standard_errors import Intervals
 from momentmix.mixture.mixture import Mixture
@@ -106,7 +107,7 @@ def _level_ends(
 def seen_probabilities(mixture: Mixture, ends: Intervals | None = None) -> Probabilities | None:
     """Probability that a cell of each column with missing cells is seen; None without any."""
     names = full_names_of(mixture)
-    seen = {block.columns[0]: block.seen for block in mixture.blocks if block.seen is not None}
+    seen = seen_by_column(mixture)
     if not seen:
         return None
     numbers = sorted(seen)

@@ -111,10 +111,11 @@ def matching_summary(mixture: Mixture, summary: MomentSummary) -> MomentSummary:
         match_names(mixture.feature_names, names, "the mixture")
     # Families may have been given to the fit of a summary of numbers, one feature for each column.
     of_numbers = schema is not None and summary.schema is None and n_features == schema.n_columns
+    of_numbers = of_numbers and not any(column.transform for column in mixture.columns)
     if summary.schema != schema and not of_numbers:
         raise InputError(
-            "the columns of the summary have other families or levels than the mixture, or other "
-            "missing cells. Use the summary that it was fitted to."
+            "the columns of the summary have other families or levels than the mixture, other "
+            "transforms or other missing cells. Use the summary that it was fitted to."
         )
     return summary
 

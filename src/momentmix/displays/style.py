@@ -115,14 +115,20 @@ def full_names_of(mixture: Mixture) -> list[str]:
     return list(mixture.feature_names or (f"{noun} {j}" for j in range(mixture.n_features)))
 
 
+def value_names_of(mixture: Mixture) -> list[str]:
+    """Names of what means and spreads are of: ``log income`` where a column has a transform."""
+    pairs = zip(mixture.columns, full_names_of(mixture), strict=True)
+    return [f"{c.transform} {name}" if c.transform else name for c, name in pairs]
+
+
 def names_of(mixture: Mixture) -> list[str]:
-    """Names of the features, shortened, with characters escaped that matplotlib would interpret."""
-    return [short_name(name) for name in full_names_of(mixture)]
+    """`value_names_of`, shortened, with characters escaped that matplotlib would interpret."""
+    return [short_name(name) for name in value_names_of(mixture)]
 
 
 def joined_columns(mixture: Mixture) -> list[str]:
     """Names of the columns of each block of several, in one text each."""
-    names = full_names_of(mixture)
+    names = value_names_of(mixture)
     joined = [block.columns for block in mixture.blocks if len(block.columns) > 1]
     return [", ".join(names[j] for j in columns) for columns in joined]
 

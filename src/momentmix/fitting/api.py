@@ -11,14 +11,16 @@ from momentmix.capacity import check_count
 from momentmix.errors import InputError
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import Clock, FitContext
-from momentmix.fitting.inputs import moments_of, rows_of
+from momentmix.fitting.inputs import is_summary_path, load_summaries
 from momentmix.fitting.paper.method import fit_as_printed
 from momentmix.fitting.pipeline import AskedBlocks, fit_robust
 from momentmix.fitting.result import FitResult
-from momentmix.fitting.tables import feature_blocks, table_of
+from momentmix.fitting.tables import Asked, Table, feature_blocks, table_of
 from momentmix.parallel import few_threads, usable_cores
-from momentmix.rows.weighted import with_weights
+from momentmix.rows.opening import path_list
+from momentmix.rows.reading import reading_from
 from momentmix.schema.building import Families, Missing
+from momentmix.schema.column import GAUSSIAN
 
 Auto = Literal["auto"]
 
@@ -39,14 +41,17 @@ def fit(
     max_passes: int = 100,
     n_threads: int | None = None,
     progress: Callable[[str], None] | None = None,
+    **reading: Any,
 ) -> FitResult:
     """Fit a mixture: numbers, yes/no answers, categories and counts, also with missing cells.
 
     Parameters
     ----------
-    data : array of shape (n_rows, n_features), data frame, source, MomentSummary or StandardMoments
-        Rows, or a summary of them. A source (`open_rows`) is read block by block, once for the
-        moments and once for each pass; it is never in memory as a whole. Arrays of torch, CuPy,
+    data : array of shape (n_rows, n_features), data frame, path, source or MomentSummary
+        Rows, or a summary of them, in memory or in files: a path, a list of paths, a folder or a
+        pattern, as for `open_rows`. Files that take an eighth of the memory or less are read once.
+        A source (`open_rows`) is read block by block, once for the moments and once for each pass;
+        it is never in memory as a whole. Arrays of torch, CuPy,
         JAX (x64) and other libraries of the array API stay on their device: moments and passes
         are computed there in float64, and only sums and a sample of the rows come to the host.
         Names of columns become those of the mixture; labels 0, 1, 2, … of a frame are no names.
@@ -67,11 +72,11 @@ def fit(
         answer. "em" with a summary is an error.
     random_state : int, Generator or None
         The same seed gives the same bits.
-    blocks : None, "auto" or list of lists of int or str
+    blocks : None, "auto", "full" or list of lists of int or str
         Columns that may be correlated within components, by number or name; columns that are not
         named are blocks of their own. None: diagonal covariances. "auto" joins columns where it
-        pays: by BIC with rows, by the test of the moments without. One block of all columns is
-        full covariances, for which rows are needed; a summary needs at least three blocks. Columns
+        pays: by BIC with rows, by the test of the moments without. "full", or one block of all
+        columns, is full covariances, for which rows are needed; a summary needs at least three blocks. Columns
         with missing cells are joined only where they are named, with a number of components and
         passes over the rows; the certificate is then untested.
     sample_weight : array of shape (n_rows,), optional
@@ -80,9 +85,12 @@ def fit(
         more they differ. Standard errors allow for weights that depend on the rows. Rows of weight
         0 are left out. A summary holds the weights of its rows already.
     families : dict, optional
-        Family of each column that is not Gaussian within components, by name or number:
-        "bernoulli" (two values), "categorical" (several levels; a list of the levels may stand for
-        it) or "poisson" (counts). A summary made with families knows them.
+        Family of a column, by name or number: "gaussian", "bernoulli" (two values), "categorical"
+        (several levels; a list of the levels may stand for it), "poisson" (counts), or "log" and
+        "log1p" (Gaussian after that transform). Or a `Schema`. Other columns of tables with names
+        are guessed: true and false are yes/no columns, text of few levels and categories are
+        categorical, dates and columns that name or number the rows are left out, with a note in
+        the result. A summary made with families knows them.
     missing : {"error", "drop", "model"}
         What missing cells get: an error; their rows are left out; or they are part of the model,
         and the probability of being seen belongs to the component. Nothing is imputed.
@@ -95,6 +103,10 @@ def fit(
         Threads for passes over rows; all cores by default. The answer does not depend on it.
     progress : callable, optional
         Called with the name of each stage as it begins.
+    **reading
+        Which columns to take, of any table: ``columns``, ``exclude``, ``numeric_only``. How files
+        are read: ``na_values``, ``delimiter``, ``decimal``, ``thousands``, ``by_name``. All are
+        described in `open_rows`.
 
     Returns
     -------
@@ -113,25 +125,23 @@ def fit(
     _check_choices(method, refine)
     if not 0 < variance_floor < 1:
         raise InputError(f"variance_floor must lie between 0 and 1; got {variance_floor}.")
-    if sample_weight is not None:
-        if moments_of(data) is not None:
-            raise InputError(
-                "sample_weight goes with rows; a summary holds the weights of its rows. Pass them "
-                "to MomentSummary.update or mm.summarize, or pass the rows."
-            )
-        data = with_weights(rows_of(data), sample_weight)
+    if is_summary_path(data):
+        data = load_summaries(path_list(data))
+    if method == "paper" and blocks is not None:
+        raise InputError(
+            'method="paper" has diagonal covariances only; got blocks. Use method="robust".'
+        )
+    told = Asked(families, missing, reading_from(reading), sample_weight)
+    table = table_of(data, told)
     if method == "paper":
-        if blocks is not None:
+        if families is not None or missing != "error" or table.schema is not None:
             raise InputError(
-                'method="paper" has diagonal covariances only; got blocks. Use method="robust".'
+                'method="paper" has Gaussian columns only; got families, missing cells or text. '
+                'Use method="robust", or numeric_only=True.'
             )
-        if families is not None or missing != "error":
-            raise InputError(
-                'method="paper" has Gaussian columns only; got families or missing. Use '
-                'method="robust".'
-            )
+        if not isinstance(table.data, StandardMoments):
+            data = table.data
         return fit_as_printed(data, n_components, order, refine, random_state, variance_floor)
-    table = table_of(data, families, missing)
     if isinstance(table.data, StandardMoments) and refine == "em":
         raise InputError(
             'refine="em" needs the rows, and a summary holds none. Pass the rows, or use '
@@ -149,8 +159,17 @@ def fit(
     # Many small products: more than one BLAS thread each makes them slower.
     with few_threads(True):
         has_rows = refine is not None and not isinstance(table.data, StandardMoments)
+        if isinstance(blocks, str) and blocks == "full":
+            blocks = [_gaussian_columns(table)]
         asked = feature_blocks(blocks, table.schema, has_rows)
         return fit_robust(table, n_components, order, refine is not None, context, asked)
+
+
+def _gaussian_columns(table: Table) -> list[int]:
+    """Numbers of all columns that may be correlated."""
+    if table.schema is None:
+        return list(range(table.data.n_features))
+    return [i for i, column in enumerate(table.schema.columns) if column.family == GAUSSIAN]
 
 
 def _check_choices(method: str, refine: str | None) -> None:

@@ -17,6 +17,7 @@ from momentmix.errors import InputError
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.rows.arrays import is_foreign
 from momentmix.rows.names import column_label
+from momentmix.rows.opening import path_list
 from momentmix.rows.protocol import ArrayRows, BlockRows, DeviceRows, Rows
 from momentmix.rows.validation import (
     LARGEST_TO_FIT,
@@ -25,9 +26,30 @@ from momentmix.rows.validation import (
     check_sizes,
     check_values,
 )
+from momentmix.summary.file import is_summary_file
 from momentmix.summary.summary import MomentSummary
 
 _SMALLEST_DEVIATION = 1e-151  # its square, times the usual variance floor, is a float64 number
+
+
+def is_summary_path(data: Any) -> bool:
+    """Whether these are paths of summaries; an error where some are and others are not."""
+    paths = path_list(data)
+    are_summaries = [is_summary_file(path) for path in paths]
+    if any(are_summaries) and not all(are_summaries):
+        raise InputError(
+            f"{paths[are_summaries.index(True)]} is a summary and "
+            f"{paths[are_summaries.index(False)]} is not; give summaries or data files, not both."
+        )
+    return any(are_summaries)
+
+
+def load_summaries(paths: Sequence[str]) -> MomentSummary:
+    """The sum of the summaries in files."""
+    total, *others = (MomentSummary.load(path) for path in paths)
+    for other in others:
+        total = total + other
+    return total
 
 
 def moments_of(data: object) -> StandardMoments | None:

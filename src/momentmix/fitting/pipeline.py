@@ -88,7 +88,7 @@ from momentmix.rows.protocol import Rows
 from momentmix.schema.schema import Schema
 from momentmix.summary.summary import MomentSummary
 
-AskedBlocks = Sequence[Sequence[int | str]] | Literal["auto"] | None
+AskedBlocks = Sequence[Sequence[int | str]] | Literal["auto", "full"] | None
 
 CLEARLY_BETTER = 1e-3  # nats a row; candidates at one optimum differ by less
 MOST_PARAMETERS = 8000  # with blocks: the covariance of so many takes half a gigabyte
@@ -106,7 +106,7 @@ def fit_robust(
     """Fit by the robust method; `refine` allows passes over the rows, where there are rows."""
     data, laws, notes = table.data, laws_of(table.schema), list(table.notes)
     all_columns, summary = read_moments(data, n_components, order, refine, context, blocks)
-    all_columns = all_columns.with_laws(laws)
+    all_columns = _with_schema(all_columns, laws, table.schema)
     if isinstance(data, Rows):
         with context.clock.stage("checks of rows"):
             checked = check_rows(data, all_columns)
@@ -117,7 +117,7 @@ def fit_robust(
             notes.append(f"{data.n_rows - left_out.size} of {data.n_rows} rows were used")
             data = data.without(left_out)
             all_columns, summary = read_moments(data, n_components, order, refine, context, blocks)
-            all_columns = all_columns.with_laws(laws)
+            all_columns = _with_schema(all_columns, laws, table.schema)
     rows = None if isinstance(data, StandardMoments) or not refine else data
     varying = moments = all_columns.varying()
     with_missing = joined_with_missing(blocks, all_columns, varying, n_components)
@@ -173,7 +173,17 @@ def fit_robust(
             answer = replace(answer, diagnostics=found_joined)
     tried = () if choice is None else choice.tried
     base = 0.0 if rows is None else mean_base_measure(rows, laws)
+    base += mean_log_jacobian(all_columns, table.schema)
     return in_data_units(answer, all_columns, summary, notes, tried, context, base, table.schema)
+
+
+def _with_schema(
+    moments: StandardMoments, laws: tuple[Law, ...], schema: Schema | None
+) -> StandardMoments:
+    """The moments with what a schema says of their features."""
+    transformed = [] if schema is None else [j for j, c in enumerate(schema.columns) if c.transform]
+    values = tuple(schema.features_of(j)[0] for j in transformed) if schema is not None else ()
+    return replace(moments.with_laws(laws), transformed=values)
 
 
 def read_moments(
@@ -485,6 +495,17 @@ def mean_base_measure(rows: Rows, laws: tuple[Law, ...]) -> float:
         values = np.asarray(block, dtype=np.float64).T
         total += sum(float(law.base_measure(values[list(law.features)]).sum()) for law in own)
     return total / rows.n_rows
+
+
+def mean_log_jacobian(moments: StandardMoments, schema: Schema | None) -> float:
+    """Mean over all rows of the log-derivatives of the columns' transforms: −T(y) where seen."""
+    means, total = moments.shift + moments.scale * moments.orders[1], 0.0
+    for number, column in enumerate(() if schema is None else schema.columns):
+        if column.transform and schema is not None:
+            seen = schema.seen_of(number)
+            center = column.center * (1.0 if seen is None else float(means[seen]))
+            total -= float(means[schema.features_of(number)[0]]) + center
+    return total
 
 
 # -- both -------------------------------------------------------------------------------------

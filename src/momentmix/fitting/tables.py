@@ -7,24 +7,42 @@ and blocks of columns to blocks of features.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from momentmix.errors import InputError, InputTypeError
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.finding import plural
 from momentmix.fitting.inputs import moments_of, rows_of
 from momentmix.mixture.blocks import blocks_from
+from momentmix.rows.arrays import is_plain_array
 from momentmix.rows.names import column_label
+from momentmix.rows.opening import can_open
 from momentmix.rows.protocol import ArrayRows, Rows
-from momentmix.rows.validation import LARGEST_TO_FIT, check_values
-from momentmix.schema.building import Families, Missing, encode_table
+from momentmix.rows.reading import ALL_AS_IT_IS, Reading
+from momentmix.rows.source import RowSource
+from momentmix.rows.validation import LARGEST_TO_FIT, as_weights, check_values
+from momentmix.rows.weighted import with_weights
+from momentmix.schema.building import (
+    EncodedTable,
+    Families,
+    Missing,
+    check_missing,
+    encode_table,
+)
 from momentmix.schema.column import BERNOULLI, FAMILIES, GAUSSIAN, POISSON, Column, unknown_family
-from momentmix.schema.rows import EncodedArray, EncodedRows, encode_rows
+from momentmix.schema.joining import plain_schema
+from momentmix.schema.rows import EncodedArray, SchemaOfRows
 from momentmix.schema.schema import Schema
+from momentmix.schema.sources import encode_rows, held_table, prepare
+from momentmix.schema.transforms import TRANSFORMS
+from momentmix.summary.cost import physical_memory
 from momentmix.summary.summary import MomentSummary
+
+SHARE_IN_MEMORY = 0.125  # of the memory: rows of files that take more are read for each pass
 
 
 @dataclass(frozen=True)
@@ -37,53 +55,164 @@ class Table:
     schema : Schema or None
         How columns became features; None where the features are the columns.
     notes : tuple of str
-        What was done to the rows.
+        What was done to the columns and rows.
+    kept : array of bool, or None
+        Which rows were kept, where some were dropped.
     """
 
     data: Rows | StandardMoments
     schema: Schema | None = None
     notes: tuple[str, ...] = ()
+    kept: NDArray[np.bool_] | None = None
 
 
-def table_of(data: Any, families: Families, missing: Missing) -> Table:
-    """Rows, or a summary of rows, as features."""
-    if missing not in ("error", "drop", "model"):
-        raise InputError(f'missing must be "error", "drop" or "model"; got {missing!r}.')
+@dataclass(frozen=True)
+class Asked:
+    """What `fit` was told about its data.
+
+    Attributes
+    ----------
+    families, missing, sample_weight
+        As for `fit`.
+    reading : Reading
+        Which columns, and how files are read.
+    """
+
+    families: Families = None
+    missing: Missing = "error"
+    reading: Reading = ALL_AS_IT_IS
+    sample_weight: Any = None
+
+
+def table_of(data: Any, asked: Asked) -> Table:
+    """Rows wherever they are, or a summary of rows, as features."""
+    check_missing(asked.missing)
     moments = moments_of(data)
     if moments is not None:
-        return Table(moments, _schema_of_summary(data, moments, families))
-    if families is None and missing == "error":
+        return _table_of_summary(data, moments, asked)
+    table = _table_of_rows(data, asked)
+    if asked.sample_weight is not None:
+        table = replace(table, data=with_weights(table.data, _kept_weights(table, asked)))
+    return table
+
+
+def _table_of_rows(data: Any, asked: Asked) -> Table:
+    if can_open(data):
+        source = asked.reading.open(data, asked.missing)
+        return _table_of_source(source, asked, SHARE_IN_MEMORY * physical_memory())
+    if isinstance(data, RowSource):
+        asked.reading.check_nothing("the rows are opened already, by open_rows")
+        return _table_of_source(data, asked, 0.0)
+    if isinstance(data, Rows) or (hasattr(data, "blocks") and hasattr(data, "n_features")):
+        asked.reading.check_nothing("the rows are opened already")
+        return _table_of_blocks(data, asked)
+    asked.reading.check_in_memory()
+    chosen = asked.reading.selection
+    if is_plain_array(data) and asked.families is None and asked.missing == "error":
+        numbers = None if chosen.is_all else chosen.numbers("the array", None, data.shape[1])
+        return Table(rows_of(data if numbers is None else data[:, numbers]))
+    encoded = encode_table(data, asked.families, asked.missing, chosen)
+    return _held(encoded)
+
+
+def _held(encoded: EncodedTable) -> Table:
+    """A table in memory."""
+    schema, notes = encoded.schema, (*encoded.notes, *_notes(encoded.n_dropped))
+    names = schema.column_names if schema.is_plain else schema.feature_names
+    check_values(encoded.features, names, largest=LARGEST_TO_FIT)
+    if schema.is_plain:
+        rows = ArrayRows(encoded.features, feature_names=names)
+        return Table(rows, None, notes, encoded.kept)
+    return Table(EncodedArray(encoded.features, schema), schema, notes, encoded.kept)
+
+
+def _table_of_source(source: RowSource, asked: Asked, n_bytes: float) -> Table:
+    """Rows of files: in memory where they take no more than so many bytes.
+
+    A stream that can be read once only is in memory in any case.
+    """
+    if not all(table.reopens for table in source.tables):
+        n_bytes = np.inf
+    missing = asked.missing
+    if isinstance(asked.families, Schema):
+        found = encode_rows(source, asked.families, missing)
+        return _read(found, n_bytes)
+    prepared = prepare(source, asked.families)
+    if prepared.is_plain and missing != "model":
+        kept = prepared.source.with_missing(missing)
+        schema = plain_schema(kept.n_features, kept.feature_names)
+        return _read(SchemaOfRows(kept, schema, kept.notes), n_bytes)
+    encoded = held_table(prepared, missing, n_bytes) if n_bytes else None
+    if encoded is not None:
+        return _held(encoded)
+    return _read(encode_rows(source, asked.families, missing), 0.0)
+
+
+def _read(found: SchemaOfRows, n_bytes: float) -> Table:
+    """Rows whose schema is known, in memory where they take no more than so many bytes."""
+    source, schema = found.rows, found.schema
+    assert isinstance(source, RowSource)
+    values = source.read_within(n_bytes) if n_bytes else None
+    notes = (*found.notes, *_notes(source.n_dropped))
+    if values is None:
+        return Table(found.encoded, None if schema.is_plain else schema, notes)
+    if not len(values):
+        raise InputError(f"{source.tables[0].name} holds no rows.")
+    if schema.is_plain:
+        check_values(values, source.feature_names, largest=LARGEST_TO_FIT)
+        return Table(ArrayRows(values, feature_names=source.feature_names), None, notes)
+    return _held(EncodedTable(schema, schema.coded.encode(values), notes=notes))
+
+
+def _table_of_blocks(data: Any, asked: Asked) -> Table:
+    """Rows of a cluster, or of any object with blocks of rows."""
+    if asked.families is None and asked.missing == "error":
         return Table(rows_of(data))
-    if isinstance(data, Rows):
-        return _table_of_rows(encode_rows(data, families, missing))
-    if hasattr(data, "blocks") and hasattr(data, "n_features"):
+    if not isinstance(data, Rows):
         raise InputTypeError(
             "families and missing need a table in memory, an array or a data frame, or rows that "
             f"mm.open_rows opened; got {type(data).__name__}. Summarize its parts with "
             "mm.summarize(part, families=…, missing=…) and fit the sum of these."
         )
-    encoded = encode_table(data, families, missing)
-    schema, notes = encoded.schema, _notes(encoded.n_dropped)
-    names = schema.column_names if schema.is_plain else schema.feature_names
-    check_values(encoded.features, names, largest=LARGEST_TO_FIT)
-    if schema.is_plain:
-        return Table(ArrayRows(encoded.features, feature_names=names), None, notes)
-    return Table(EncodedArray(encoded.features, schema), schema, notes)
+    found = encode_rows(data, asked.families, asked.missing)
+    if found.schema.is_plain:
+        return Table(rows_of(found.rows), None, found.notes)
+    return Table(found.encoded, found.schema, found.notes)
 
 
-def _table_of_rows(rows: Rows) -> Table:
-    """Rows of numbers that may have been encoded."""
-    source = rows.rows if isinstance(rows, EncodedRows) else rows
-    notes = _notes(getattr(source, "n_dropped", 0))
-    if isinstance(rows, EncodedRows):
-        return Table(rows, rows.schema, notes)
-    return Table(rows_of(rows), None, notes)
+def _kept_weights(table: Table, asked: Asked) -> Any:
+    """The weights of the rows that were kept."""
+    if table.kept is None:
+        return asked.sample_weight
+    weights = as_weights(asked.sample_weight, len(table.kept))
+    return None if weights is None else weights[table.kept]
 
 
 def _notes(n_dropped: int) -> tuple[str, ...]:
     if not n_dropped:
         return ()
     return (f"{n_dropped} row{plural(n_dropped)} with missing cells left out",)
+
+
+# -- summaries --------------------------------------------------------------------------------
+
+
+def _table_of_summary(data: Any, moments: StandardMoments, asked: Asked) -> Table:
+    if asked.sample_weight is not None:
+        raise InputError(
+            "sample_weight goes with rows; a summary holds the weights of its rows. Pass them "
+            "to MomentSummary.update or mm.summarize, or pass the rows."
+        )
+    columns = asked.reading.columns
+    replace(asked.reading, columns=None).check_nothing("a summary holds moments")
+    if columns is not None:
+        if not isinstance(data, MomentSummary):
+            asked.reading.check_nothing("these are standardized moments")
+        data = data.truncate(min(data.order, len(columns))).select(columns)
+        selected = moments_of(data)
+        assert selected is not None
+        moments = selected
+    return Table(moments, _schema_of_summary(data, moments, asked.families))
 
 
 def _schema_of_summary(
@@ -120,6 +249,11 @@ def _column_of_summary(
 ) -> Column:
     """A column of a summary of numbers with a family that its numbers can be of."""
     label = column_label(number, moments.feature_names)
+    if family in TRANSFORMS:
+        raise InputError(
+            f"a summary of numbers has no moments of their logarithms; {label} cannot be "
+            f"{family!r}. Summarize the rows again with families={{…: {family!r}}}."
+        )
     if family not in FAMILIES:
         raise InputError(unknown_family(family, label))
     low, high = float(moments.minimum[number]), float(moments.maximum[number])

@@ -20,10 +20,11 @@ import numpy as np
 
 from momentmix._typing import Float, Int
 from momentmix.errors import InputError, InputTypeError
-from momentmix.mixture.gaussian_block import GaussianBlock, Regression
+from momentmix.mixture.gaussian_block import GaussianBlock, Regression, gaussian_blocks
 from momentmix.mixture.parameters import Parameters
+from momentmix.mixture.tables.gaussian_cells import expected_cells
 from momentmix.rows.arrays import is_foreign, to_numpy
-from momentmix.rows.containers import frame_names, is_frame
+from momentmix.rows.containers import frame_names, is_frame, is_missing
 from momentmix.rows.names import feature_number
 from momentmix.rows.validation import rows_for
 
@@ -45,9 +46,9 @@ def column_numbers(
 
 
 def known_values(values: Mapping[int | str, float]) -> tuple[list[int | str], list[float]]:
-    """Columns and their values of a dict, or of what has keys like one."""
+    """Columns and their values of a dict, or of what has keys like one; without missing ones."""
     try:
-        known = dict(values)
+        known = {column: x for column, x in dict(values).items() if not is_missing(x)}
         return list(known), [float(value) for value in known.values()]
     except (TypeError, ValueError):
         raise InputTypeError(
@@ -111,7 +112,7 @@ def given_values(mixture: Mixture, values: Mapping[int | str, float]) -> tuple[P
 
 
 def conditional_means(mixture: Mixture, rows: Any, known: Sequence[int | str] | None) -> Float:
-    """Means of the other columns given the known columns of each row, of shape (n, u)."""
+    """Means of the other columns given the known cells of each row, of shape (n, u)."""
     rows = to_numpy(rows) if is_foreign(rows) else rows
     p, d = mixture.parameters, mixture.n_features
     numbers = column_numbers(known_columns(rows, known), d, mixture.feature_names)
@@ -125,6 +126,14 @@ def conditional_means(mixture: Mixture, rows: Any, known: Sequence[int | str] | 
         for i in range(p.n_components):
             offsets = table[:, seen] - p.means[i, seen]
             expected[:, own] += shares[:, [i]] * (offsets @ slopes[i].T)
+    gaps = np.flatnonzero(np.isnan(table).any(axis=1))
+    if gaps.size:
+        cells = np.full((gaps.size, d), np.nan)
+        cells[:, numbers] = table[np.ix_(gaps, numbers)]
+        for block in gaussian_blocks(p, None):
+            columns = list(block.columns)
+            cells[:, columns] = expected_cells(block, cells[:, columns], shares[gaps])
+        expected[gaps] = cells
     return expected[:, others]
 
 

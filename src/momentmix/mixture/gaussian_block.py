@@ -23,6 +23,7 @@ from momentmix.mixture.blocks import matrices_of
 from momentmix.mixture.checks import real_array
 from momentmix.mixture.parameters import Parameters
 from momentmix.rows.names import check_feature_names
+from momentmix.schema.column import Column
 
 
 class Regression(NamedTuple):
@@ -51,6 +52,9 @@ class GaussianBlock:
         Probability that the cell is seen; None where no cell is missing. Of several columns, those
         without missing cells have 1 in all components. A component that never sees a column has
         NaN for its mean, its variance and its covariances.
+    transforms : tuple of str
+        "", "log" or "log1p" for each column: means and covariances are those of the transformed
+        values. Empty where no column has a transform.
     family : str
         "gaussian".
     """
@@ -60,6 +64,7 @@ class GaussianBlock:
     means: Float
     covariances: Float
     seen: Float | None = None
+    transforms: tuple[str, ...] = ()
     family: ClassVar[str] = "gaussian"
 
     @classmethod
@@ -69,6 +74,7 @@ class GaussianBlock:
         covariances: ArrayLike,
         names: str | Sequence[str] | None = None,
         seen: ArrayLike | None = None,
+        transforms: str | Sequence[str] = (),
     ) -> GaussianBlock:
         """A block to make a mixture of (`Mixture.from_blocks`).
 
@@ -80,6 +86,9 @@ class GaussianBlock:
         names : str or sequence of str, optional
         seen : array of shape (n_components,) or (n_components, k), optional
             Probability that a cell of the column is seen.
+        transforms : str or sequence of str, optional
+            "log", "log1p" or "" for each column. Means and covariances are then those of log(y) or
+            log(1 + y), and rows, densities and draws those of y.
 
         Examples
         --------
@@ -100,7 +109,15 @@ class GaussianBlock:
         if own is not None:
             own = check_feature_names(own, mean.shape[1])
         probabilities = None if seen is None else real_array("seen", seen)
-        return cls((), own, mean, matrix, probabilities)
+        chosen = (transforms,) if isinstance(transforms, str) else tuple(transforms)
+        if chosen and len(chosen) != mean.shape[1]:
+            raise InputError(
+                f"transforms of a block of {mean.shape[1]} columns must be as many; got "
+                f"{list(chosen)!a}."
+            )
+        for transform in filter(None, chosen):
+            Column(None, transform=transform)  # which raises for other ones
+        return cls((), own, mean, matrix, probabilities, chosen if any(chosen) else ())
 
     @property
     def n_components(self) -> int:
@@ -162,7 +179,12 @@ class GaussianBlock:
             means=self.means[:, own],
             covariances=self.covariances[:, own][:, :, own],
             seen=seen,
+            transforms=self._kept_transforms(own),
         )
+
+    def _kept_transforms(self, places: Sequence[int]) -> tuple[str, ...]:
+        kept = tuple(self.transforms[j] for j in places) if self.transforms else ()
+        return kept if any(kept) else ()
 
     @property
     def correlations(self) -> Float:

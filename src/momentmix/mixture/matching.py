@@ -93,11 +93,11 @@ def in_same_columns(mixture: Mixture, other: Mixture) -> Mixture:
             f"columns) = {mixture.means.shape} and {other.means.shape}."
         )
     for number, (own, its) in enumerate(zip(mixture.columns, other.columns, strict=True)):
-        if (own.family, own.levels) != (its.family, its.levels):
+        if (own.family, own.levels, own.transform) != (its.family, its.levels, its.transform):
             raise InputError(
-                "mixtures to align must have columns of the same families and levels; "
-                f"{column_label(number, names)} is {own.family} {list(own.levels)!a} and "
-                f"{its.family} {list(its.levels)!a}."
+                "mixtures to align must have columns of the same families, levels and transforms; "
+                f"{column_label(number, names)} is {own.transform or own.family} "
+                f"{list(own.levels)!a} and {its.transform or its.family} {list(its.levels)!a}."
             )
     return other
 

@@ -225,8 +225,8 @@ class Mixture(RowMethods):
         Parameters
         ----------
         values : dict, or a row of a data frame
-            Value by number or name of the known column. Where the mixture has a `schema`, levels
-            too, and a column with a missing value (None, NaN) is not known.
+            Value by number or name of the known column; levels too, where the mixture has a
+            `schema`. A column with a missing value (None, NaN) is not known.
         """
         if self.schema is not None:
             given = blocks_given(self, values)
@@ -247,9 +247,9 @@ class Mixture(RowMethods):
         Returns
         -------
         array of shape (n_rows, n_features − n_known)
-            The columns that are not known, in their order; NaN where a row holds NaN. Where the
-            mixture has a `schema`, missing cells are not known, probabilities of the second level
-            stand for yes/no answers, and NaN for categories.
+            The columns that are not known, in their order; missing cells are not known either.
+            Where the mixture has a `schema`, probabilities of the second level stand for yes/no
+            answers, and NaN for categories.
         """
         if self.schema is not None:
             return expected_columns(self, rows, known)

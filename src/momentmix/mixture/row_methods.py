@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,13 @@ from momentmix.mixture.density import Density, Reduction, log_sums, most_probabl
 from momentmix.mixture.gaussian import sample
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.tables.block_features import Block, complete_schema
+from momentmix.mixture.tables.filled_rows import filled_rows
 from momentmix.mixture.tables.imputation import imputed_features
 from momentmix.mixture.tables.rows import TableDensity
 from momentmix.rows.arrays import check_real, is_foreign, namespace, on_device_of, to_numpy
 from momentmix.rows.validation import rows_for
 from momentmix.schema.column import Column
+from momentmix.schema.encoding import Unseen, check_unseen
 from momentmix.schema.schema import Schema
 
 
@@ -25,10 +28,12 @@ def _checked_labels(labels: Any) -> Any:
     xp, bad = namespace(labels), labels < 0
     if bool(xp.any(bad)):
         row = int(xp.argmax(xp.astype(bad, xp.int64)))
+        held, cure = "infinity", "Set infinite cells to NaN (missing), drop such rows,"
+        if xp is not np:
+            held, cure = "NaN or infinity", "Drop or impute such rows, pass them as NumPy arrays,"
         raise InputError(
-            f"row {row} holds NaN or infinity, or lies more than 1e154 standard deviations away, "
-            "so that no component is its most probable one. Drop or impute such rows, or bring "
-            "them to the units of the model."
+            f"row {row} holds {held}, or lies more than 1e154 standard deviations away, so that no "
+            f"component is its most probable one. {cure} or bring them to the units of the model."
         )
     return labels
 
@@ -53,10 +58,11 @@ class RowMethods:
         names = self.feature_names or (None,) * self.parameters.blocks.n_features
         return tuple(Column(name) for name in names)
 
-    def _map_rows(self, rows: Any, reduce: Reduction) -> Any:
+    def _map_rows(self, rows: Any, reduce: Reduction, unseen: Unseen) -> Any:
         """`reduce` of log ω_i + log p_i(y) of each row, in the library of the rows."""
-        if self.schema is not None:
-            values = self.table_density().map_rows(rows, reduce)
+        check_unseen(unseen)
+        if self.schema is not None or isinstance(rows, Mapping):
+            values = self.table_density().map_rows(rows, reduce, unseen)
             return on_device_of(values, rows, namespace(rows)) if is_foreign(rows) else values
         if is_foreign(rows):
             self._check_density(rows)
@@ -66,7 +72,13 @@ class RowMethods:
         if array.dtype.kind not in "fiu":
             raise InputTypeError(f"rows must be real numbers; got dtype {array.dtype}.")
         self._check_density(array)
-        return self._density().map_rows(array, reduce)
+        values = self._density().map_rows(array, reduce)
+        # Rows with a missing cell are among those without a value; the others are not looked at.
+        first = values if values.ndim == 1 else values[:, 0]
+        places = np.flatnonzero(first < 0 if reduce is most_probable else np.isnan(first))
+        if places.size:
+            self.table_density().map_gaps(array, places, values, reduce)
+        return values
 
     def _check_density(self, array: Any) -> None:
         """Raise where rows have another shape, or where a variance is 0."""
@@ -117,36 +129,52 @@ class RowMethods:
         schema = complete_schema(self.columns) if self.schema is None else self.schema
         return TableDensity(self.parameters, schema, self._density())
 
-    def log_prob(self, rows: Any) -> Any:
+    def log_prob(self, rows: Any, *, unseen: Unseen = "error") -> Any:
         """Log-density of each row, of shape (n_rows,).
 
-        The columns of a data frame are matched by name, and NaN stands for masked numbers, which
-        give NaN; so for `responsibilities`. `predict` refuses NaN.
+        Missing cells (NaN, None, masked) are left out of the density, which is then that of the
+        other columns: 0 where a row has none. In columns that had missing cells in the fit, the
+        probability of being seen is part of the density. So for `responsibilities` and `predict`.
 
-        Where the mixture has a `schema`, the rows are the table's, with missing cells: the
-        probability of being seen is part of the density of columns that have it, and other missing
-        cells are left out of the density, which is then that of the other columns.
-
-        Rows of another array library (torch, CuPy, JAX, …) give an array of that library, computed
-        in float64 where the rows lie; so do `responsibilities` and `predict`.
+        Parameters
+        ----------
+        rows : array, data frame, Arrow table, list of rows, or dict of columns
+            The columns of frames and dicts are matched by name. Rows of another array library
+            (torch, CuPy, JAX, …) give an array of that library, computed in float64 where they
+            lie; NaN gives NaN there, unless the mixture has a `schema`.
+        unseen : {"error", "missing"}, default="error"
+            What a level gets that no row of the fit had: an error, or its cell is left out of the
+            density, and nothing is concluded from it, whether or not the column has missing cells.
         """
-        return self._map_rows(rows, log_sums)
+        return self._map_rows(rows, log_sums, unseen)
 
-    def score_samples(self, rows: Any) -> Any:
+    def score_samples(self, rows: Any, *, unseen: Unseen = "error") -> Any:
         """The same as `log_prob`, by the name that it has in scikit-learn."""
-        return self.log_prob(rows)
+        return self.log_prob(rows, unseen=unseen)
 
-    def responsibilities(self, rows: Any) -> Any:
-        """Posterior probability of each component, of shape (n_rows, n_components)."""
-        return self._map_rows(rows, posteriors)
+    def responsibilities(self, rows: Any, *, unseen: Unseen = "error") -> Any:
+        """Posterior probability of each component, of shape (n_rows, n_components).
 
-    def predict_proba(self, rows: Any) -> Any:
+        Parameters
+        ----------
+        rows, unseen
+            As for `log_prob`. A row without any known cell has the weights of the components.
+        """
+        return self._map_rows(rows, posteriors, unseen)
+
+    def predict_proba(self, rows: Any, *, unseen: Unseen = "error") -> Any:
         """The same as `responsibilities`, by the name that it has in scikit-learn."""
-        return self.responsibilities(rows)
+        return self.responsibilities(rows, unseen=unseen)
 
-    def predict(self, rows: Any) -> Any:
-        """Most probable component of each row, of shape (n_rows,); rows must be finite."""
-        return _checked_labels(self._map_rows(rows, most_probable))
+    def predict(self, rows: Any, *, unseen: Unseen = "error") -> Any:
+        """Most probable component of each row, of shape (n_rows,).
+
+        Parameters
+        ----------
+        rows, unseen
+            As for `log_prob`. Infinite numbers are an error.
+        """
+        return _checked_labels(self._map_rows(rows, most_probable, unseen))
 
     def sample(
         self, n_rows: int, random_state: int | np.random.Generator | None = None
@@ -164,24 +192,30 @@ class RowMethods:
         rows: Any,
         random_state: int | np.random.Generator | None = None,
         draws: int | None = None,
+        *,
+        unseen: Unseen = "error",
     ) -> Any:
         """Fill missing cells from the mixture, given what is seen in their row.
 
         Parameters
         ----------
         rows : table
-            As `sample` gives it, or an array or data frame; NaN and None are missing.
+            As `sample` gives it, or an array or data frame; NaN, None and masked cells are missing.
         random_state : int or Generator, optional
             For draws.
         draws : int, optional
             Number of complete tables to draw. By default one table, with the conditional mean for
             numbers and counts, and the most probable level for yes/no answers and categories.
+        unseen : {"error", "missing"}, default="error"
+            What a level gets that no row of the fit had: an error, or it is filled as well.
 
         Returns
         -------
         table, or list of tables
-            A dict of columns by name, or an array where they have no names or the mixture has no
-            `schema`. Cells that are seen are as they were.
+            For a pandas or polars frame the same kind of frame, with its index and the order of its
+            columns: those with missing numbers are float64, others keep their type. Else a dict of
+            columns by name, or an array where they have no names or the mixture has no `schema`.
+            Cells that are seen are as they were.
 
         Examples
         --------
@@ -197,7 +231,9 @@ class RowMethods:
         rows = to_numpy(rows) if is_foreign(rows) else rows
         complete, density = complete_schema(self.columns), self.table_density()
         chance = None if draws is None else (draws, np.random.default_rng(random_state))
-        tables = imputed_features(density, self.blocks, complete, rows, chance)
-        if self.schema is not None:
-            tables = [complete.decode(table) for table in tables]
+        found = imputed_features(density, self.blocks, complete, rows, chance, unseen)
+        tables = [
+            filled_rows(rows, table, found.gaps, complete, self.schema is not None)
+            for table in found.tables
+        ]
         return tables[0] if draws is None else tables

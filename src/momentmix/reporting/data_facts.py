@@ -20,7 +20,7 @@ from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.tables.rows import encoded_blocks, rows_at_a_time
 from momentmix.rows.opening import open_rows
 from momentmix.schema.building import EncodedTable, Missing
-from momentmix.schema.column import Column
+from momentmix.schema.column import GAUSSIAN, Column
 from momentmix.schema.encoding import Encoded
 from momentmix.schema.schema import Schema
 from momentmix.summary.summary import MomentSummary
@@ -73,7 +73,10 @@ class DataFacts:
         s = self.summary
         schema = s.schema
         if schema is not None:
-            names = list(schema.feature_names)
+            # Of a column that has one feature, the name says what was taken of it: log income.
+            shown = zip(schema.column_of, schema.feature_names, strict=True)
+            single = [column.n_features == 1 and not column.levels for column in schema.columns]
+            names = [names[j] if single[j] else name for j, name in shown]
         features = [Column(None)] * s.n_features
         if schema is not None:
             features = [schema.columns[j] for j in schema.column_of]
@@ -95,7 +98,8 @@ class DataFacts:
         sentences += self._copies(names)
         scale = np.where(s.deviation > 0, s.deviation, np.inf)
         farthest = np.maximum(s.mean - s.minimum, s.maximum - s.mean) / scale
-        far = [j for j in np.flatnonzero(farthest > _FAR) if features[j].is_plain]
+        is_number = [f.family == GAUSSIAN and not f.has_missing for f in features]
+        far = [j for j in np.flatnonzero(farthest > _FAR) if is_number[j]]
         for j in far[:_MOST_LISTED]:
             sentences.append(
                 f"{names[j]} has a value {farthest[j]:.3g} standard deviations from its mean; "

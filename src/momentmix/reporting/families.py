@@ -11,7 +11,7 @@ from momentmix.displays.probabilities import (
     level_probabilities,
     seen_probabilities,
 )
-from momentmix.displays.style import full_names_of
+from momentmix.displays.style import value_names_of
 from momentmix.fitting.inference.standard_errors import Intervals
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.tables.family_blocks import CategoricalBlock
@@ -36,7 +36,7 @@ def component_headings(mixture: Mixture) -> list[str]:
     """Headings of the columns of a table of components."""
     words = {"categorical": "Most probable", "bernoulli": "Probability of"}
     headings = []
-    for column, name in zip(mixture.columns, full_names_of(mixture), strict=True):
+    for column, name in zip(mixture.columns, value_names_of(mixture), strict=True):
         level = f"={column.levels[1]}" if column.family == BERNOULLI else ""
         suffix = "" if column.levels == (0, 1) else level
         headings.append(f"{words.get(column.family, 'Mean of')} {name}{suffix}")
@@ -85,7 +85,7 @@ def parameter_tables(mixture: Mixture, ends: Intervals | None) -> list[str]:
 
 def _numbers(mixture: Mixture, ends: Intervals | None) -> str:
     headings = ["Component", "Column", "Family", "Mean", "Standard deviation"]
-    names, rows = full_names_of(mixture), []
+    names, rows = value_names_of(mixture), []
     for i in range(mixture.n_components):
         for j in numeric_columns(mixture):
             mean, deviation = float(mixture.means[i, j]), float(mixture.variances[i, j]) ** 0.5
@@ -120,7 +120,7 @@ def _probability_rows(groups: Sequence[Probabilities]) -> list[list[Cell]]:
 
 def data_tables(mixture: Mixture, schema: Schema, summary: MomentSummary) -> list[str]:
     """Tables of the columns of the data: numbers, and levels beside the model."""
-    parts, names = [], full_names_of(mixture)
+    parts, names = [], value_names_of(mixture)
     numbers = [
         [Cell(names[j], names[j]), *_column_numbers(schema, summary, j)]
         for j in numeric_columns(mixture)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
-from momentmix.displays.style import full_names_of, joined_columns, strongest_pairs
+from momentmix.displays.style import joined_columns, strongest_pairs, value_names_of
 from momentmix.fitting.inference.certificate import rejected_lines
 from momentmix.fitting.inference.findings import Severity
 from momentmix.fitting.inference.standard_errors import Intervals
@@ -87,7 +87,7 @@ class Contents:
     @property
     def names(self) -> list[str]:
         """Names of the features."""
-        return full_names_of(self.mixture)
+        return value_names_of(self.mixture)
 
     @property
     def intervals(self) -> Intervals | None:

@@ -33,6 +33,13 @@ def is_foreign(array: Any) -> bool:
     return hasattr(array, "__array_namespace__")
 
 
+def is_plain_array(data: Any) -> bool:
+    """Whether this is an array of numbers of any library, whose columns need no guess."""
+    if is_foreign(data):
+        return True
+    return isinstance(data, np.ndarray) and data.dtype.kind in "fiub" and data.ndim == 2
+
+
 def namespace(array: Any) -> Any:
     """The functions of the array API for this array: NumPy itself, or those of its library."""
     if not is_foreign(array):

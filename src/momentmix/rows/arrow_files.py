@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,8 +14,16 @@ from numpy.typing import NDArray
 
 from momentmix.errors import InputError, needed
 from momentmix.rows.blocks import BlockMemory, side_by_side
-from momentmix.rows.containers import arrow_numbers, warn_integers, with_nan
-from momentmix.rows.table import FileTable, RawBlock, Table, rows_from
+from momentmix.rows.containers import arrow_numbers, coded_indices, warn_integers, with_nan
+from momentmix.rows.labels import (
+    NO_LABELS,
+    Labels,
+    LabelsError,
+    first_unknown,
+    refused_label,
+    too_many_labels,
+)
+from momentmix.rows.table import FileTable, Kind, RawBlock, Table, rows_from
 
 # Of a block, whatever its reader allows. So many are decoded at a time: a quarter of them takes
 # pyarrow a third longer, though they would stay in the cache.
@@ -71,17 +79,19 @@ class ArrowTable(Table):
         Rows before `start` may be left out.
         """
 
-    def not_numeric(self, columns: Sequence[int]) -> list[str]:
-        """Columns that are nested, decimal, null, text and the like."""
-        types = self._arrow.types
-        refused = []
-        for i in columns:
-            kind = self.schema.field(i).type
-            if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
-                refused.append(f"{self.schema.names[i]!a} ({kind})")
-        return refused
+    def kind(self, column: int) -> Kind:
+        """What a column holds, from its type."""
+        type_ = self.schema.field(column).type
+        kind, is_ordered = arrow_kind(type_), bool(getattr(type_, "ordered", False))
+        return Kind(kind, str(type_), kind == "text", is_ordered)
 
-    def read(self, columns: Sequence[int], start: int, block_rows: int) -> Iterator[RawBlock]:
+    def read(
+        self,
+        columns: Sequence[int],
+        start: int,
+        block_rows: int,
+        labels: Mapping[int, Labels] = NO_LABELS,
+    ) -> Iterator[RawBlock]:
         """Blocks cast to float64, NaN for nulls; small batches are put together."""
         block_rows = min(block_rows, _MOST_ROWS)
         memory = BlockMemory((block_rows, len(columns)))
@@ -91,7 +101,10 @@ class ArrowTable(Table):
                 batch.validate()  # buffers of a damaged file may be too short
                 while position < first + batch.num_rows:
                     piece = batch.slice(position - first, block_rows - n_rows)
-                    arrays = [self._array(*one) for one in zip(columns, piece.columns, strict=True)]
+                    arrays = [
+                        self._array(i, column, labels.get(i), position)
+                        for i, column in zip(columns, piece.columns, strict=True)
+                    ]
                     side_by_side(arrays, values[n_rows : n_rows + piece.num_rows])
                     n_rows, position = n_rows + piece.num_rows, position + piece.num_rows
                     if n_rows == block_rows:
@@ -100,11 +113,51 @@ class ArrowTable(Table):
             if n_rows:
                 yield RawBlock(values[:n_rows], rows_from(position - n_rows))
 
-    def _array(self, number: int, column: Any) -> NDArray[Any]:
+    def _array(
+        self, number: int, column: Any, labels: Labels | None, first_row: int
+    ) -> NDArray[Any]:
+        if labels is not None:
+            return self._codes(number, column, labels, first_row)
         array, valid = arrow_numbers(column)
         chosen = array if valid is None else array[valid]
         warn_integers(chosen, f"{self.name}, {self.label(number)} holds")
         return with_nan(array, valid)
+
+    def _codes(self, number: int, column: Any, labels: Labels, first_row: int) -> NDArray[Any]:
+        """Codes of a column of text."""
+        if not self._arrow.types.is_dictionary(column.type):
+            column = column.dictionary_encode()
+        texts = column.dictionary.to_pylist()
+        try:
+            codes = coded_indices(column.indices, labels.codes(texts))
+        except LabelsError:
+            raise too_many_labels(f"{self.name}, {self.label(number)}") from None
+        unknown = first_unknown(codes)
+        if unknown is not None:
+            place = f"{self.name}, row {first_row + unknown}, {self.label(number)}"
+            raise refused_label(place, texts[column.indices[unknown].as_py()], labels)
+        return codes
+
+
+def arrow_kind(type_: Any) -> str:
+    """What an Arrow type holds, as `Kind` has it."""
+    from pyarrow import types
+
+    if types.is_boolean(type_):
+        return "bool"
+    if types.is_integer(type_) or types.is_floating(type_):
+        return "number"
+    if types.is_dictionary(type_):
+        return "text" if _is_text(types, type_.value_type) else "other"
+    if _is_text(types, type_):
+        return "text"
+    return "date" if types.is_temporal(type_) else "other"
+
+
+def _is_text(types: Any, type_: Any) -> bool:
+    # String views came with pyarrow 16, which not every type checker knows.
+    is_view = getattr(types, "is_string_view", lambda _: False)
+    return bool(types.is_string(type_) or types.is_large_string(type_) or is_view(type_))
 
 
 class ArrowFileTable(ArrowTable, FileTable):
@@ -134,12 +187,15 @@ class ParquetFile(ArrowFileTable):
             groups = range(file.metadata.num_row_groups)
             self._sizes = [file.metadata.row_group(i).num_rows for i in groups]
 
-    def _file(self, n_columns: int = 1) -> Any:
+    def _file(self, n_columns: int = 1, texts: Sequence[str] = ()) -> Any:
         from pyarrow import parquet
 
         # Without a buffer, pyarrow reads all of a row group's bytes at once, however many.
         size = max(_LEAST_BUFFER, min(_BUFFER, _BUFFERS // n_columns))
-        return parquet.ParquetFile(self.path, memory_map=False, pre_buffer=False, buffer_size=size)
+        return parquet.ParquetFile(
+            self.path, memory_map=False, pre_buffer=False, buffer_size=size,
+            read_dictionary=list(texts),
+        )  # fmt: skip
 
     def _batches(self, columns: Sequence[int], start: int, block_rows: int) -> Iterator[Any]:
         keys = _numbered(self.schema.names)
@@ -150,7 +206,8 @@ class ParquetFile(ArrowFileTable):
         if not groups:
             return
         position = int(ends[groups[0]])
-        with self._file(len(columns)) as file:
+        texts = [self.schema.names[i] for i in columns if self.kind(i).kind == "text"]
+        with self._file(len(columns), texts) as file:
             for batch in file.iter_batches(block_rows, row_groups=groups, columns=names):
                 # pyarrow gives all columns of a name, and parts of nested ones, in file order.
                 positions = {key: i for i, key in enumerate(_numbered(batch.schema.names))}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 from momentmix.capacity import check_count
 from momentmix.errors import InputError, InputTypeError
@@ -11,7 +13,52 @@ from momentmix.rows.names import check_encodable
 from momentmix.rows.table import Table
 
 
-def choose_columns(table: Table, columns: Sequence[str | int] | None) -> list[int]:
+@dataclass(frozen=True)
+class Selection:
+    """Which columns of a table in memory to take; see `open_rows` for files."""
+
+    columns: Sequence[str | int] | None = None
+    exclude: Sequence[str | int] | None = None
+    numeric_only: bool = False
+
+    @property
+    def is_all(self) -> bool:
+        """Whether all columns are taken."""
+        return self.columns is None and self.exclude is None and not self.numeric_only
+
+    def numbers(self, what: str, names: tuple[str, ...] | None, n_columns: int) -> list[int]:
+        """Numbers of the columns, before those that are not numeric are left out."""
+        table = _Columns(what, names, n_columns)
+        taken = choose_columns(table, self.columns)
+        gone = set() if self.exclude is None else set(choose_columns(table, self.exclude))
+        left = [i for i in taken if i not in gone]
+        if not left:
+            raise InputError(f"{what} has no column left; exclude= names all of them.")
+        return left
+
+
+ALL_COLUMNS = Selection()
+
+
+class _Named(Protocol):
+    """What has columns, with names or without."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def column_names(self) -> tuple[str, ...] | None: ...
+    @property
+    def n_columns(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class _Columns:
+    name: str
+    column_names: tuple[str, ...] | None
+    n_columns: int
+
+
+def choose_columns(table: _Named, columns: Sequence[str | int] | None) -> list[int]:
     """Numbers of the columns asked for; None for all, whose names must then differ."""
     if not table.n_columns:
         raise InputError(f"{table.name} must have at least one column; it has none.")
@@ -34,12 +81,12 @@ def choose_columns(table: Table, columns: Sequence[str | int] | None) -> list[in
 _BY_NUMBER = "Choose columns by number with columns= (--columns), or rename them."
 
 
-def _repeated(table: Table) -> set[str]:
+def _repeated(table: _Named) -> set[str]:
     """Names that several columns have."""
     return {name for name, times in Counter(table.column_names or ()).items() if times > 1}
 
 
-def _positions(table: Table, names: set[str]) -> str:
+def _positions(table: _Named, names: set[str]) -> str:
     """Names that several columns have, each with the numbers of these, in words."""
     listed = []
     for name in sorted(names)[:5]:
@@ -48,7 +95,7 @@ def _positions(table: Table, names: set[str]) -> str:
     return ", ".join(listed)
 
 
-def _column(table: Table, column: str | int) -> int:
+def _column(table: _Named, column: str | int) -> int:
     names = table.column_names
     if isinstance(column, str):
         if names is None or column not in names:
@@ -107,6 +154,55 @@ def match_columns(first: Table, chosen: list[int], table: Table, all_columns: bo
                 "select others with columns= (--columns)."
             )
     return [table.column_names.index(name) for name in wanted]
+
+
+def usable_columns(
+    tables: Sequence[Table],
+    columns: Sequence[Sequence[int]],
+    exclude: Sequence[str | int] | None,
+    numeric_only: bool,
+    asked: bool,
+) -> tuple[list[int], tuple[str, ...]]:
+    """Places of the columns that can be features, and notes on those that are left out.
+
+    Parameters
+    ----------
+    tables : sequence of Table
+    columns : sequence of sequences of int
+        Numbers of the columns of each table.
+    exclude, numeric_only
+        As for `open_rows`.
+    asked : bool
+        Whether the columns were asked for, so that one of dates is an error.
+    """
+    first, numbers = tables[0], list(columns[0])
+    excluded = set() if exclude is None else set(choose_columns(first, exclude))
+    places, refused, notes = [], [], []
+    for k, number in enumerate(numbers):
+        if number in excluded:
+            continue
+        kinds = [table.kind(each[k]) for table, each in zip(tables, columns, strict=True)]
+        odd = next((kind for kind in kinds if not kind.is_usable), None)
+        name = first.label(number).removeprefix("column ")
+        if numeric_only and not all(kind.is_numeric for kind in kinds):
+            continue
+        if odd is None:
+            places.append(k)
+        elif odd.kind == "date" and not asked:
+            notes.append(f"{first.label(number)} left out: dates")
+        else:
+            refused.append(f"{name} ({odd.type})")
+    if refused:
+        raise InputError(
+            f"{first.name}: columns must hold numbers, or text of few levels; these do not: "
+            f"{', '.join(refused)}. Leave them out with exclude= (--exclude), or convert them."
+        )
+    if not places:
+        raise InputError(
+            f"{first.name} has no usable column: {'; '.join(notes) or 'all were left out'}. Choose "
+            "columns of numbers or of few levels with columns= (--columns)."
+        )
+    return places, tuple(notes)
 
 
 def column_keys(table: Table, chosen: Sequence[int]) -> list[str | int]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -88,7 +90,12 @@ def frame_array(
 
 
 def frame_rows(
-    frame: Any, expected: Sequence[str] | None, owner: str, *, warn: bool = True
+    frame: Any,
+    expected: Sequence[str] | None,
+    owner: str,
+    *,
+    warn: bool = True,
+    others: bool = False,
 ) -> tuple[NDArray[np.float64], tuple[str, ...] | None]:
     """All columns of a frame as one array, and their names where they have any.
 
@@ -101,12 +108,14 @@ def frame_rows(
         Whose names are expected, for messages.
     warn : bool
         Whether to warn of integers that float64 rounds.
+    others : bool
+        Whether the frame may have other columns, which are left out.
     """
     names, order = frame_names(frame, expected), list(range(len(frame_labels(frame))))
     if names is not None:
         check_feature_names(names)
         if expected is not None:
-            order = match_names(expected, names, owner)
+            order = match_names(expected, names, owner, others=others)
             names = tuple(expected)
     return frame_array(frame, order, (lambda _: "rows hold") if warn else None), names
 
@@ -130,6 +139,23 @@ def arrow_numbers(column: Any) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
     kind = column.type.to_pandas_dtype()
     array = bits(values) if kind is np.bool_ else np.frombuffer(values, kind)[first:stop]
     return array, valid
+
+
+def coded_indices(indices: Any, codes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Codes of the cells of a dictionary column, NaN for nulls.
+
+    Parameters
+    ----------
+    indices : Arrow array of integers
+    codes : array of shape (n_entries,)
+        Of the entries of the dictionary.
+    """
+    if not len(codes):  # nulls only
+        return np.full(len(indices), np.nan)
+    array, valid = arrow_numbers(indices)
+    if valid is None:
+        return codes[array]
+    return np.append(codes, np.nan)[np.where(valid, array, len(codes))]
 
 
 def with_nan(array: NDArray[Any], valid: NDArray[np.bool_] | None) -> NDArray[Any]:
@@ -159,6 +185,41 @@ def plain_array(rows: Any) -> NDArray[Any]:
     if rows.dtype.kind in "iub":
         rows = rows.astype(np.float64)
     return np.asarray(rows.filled(np.nan))
+
+
+def is_missing(value: object) -> bool:
+    """Whether a cell is None, NaN, NaT or NA.
+
+    Examples
+    --------
+    >>> is_missing(None), is_missing(float("nan")), is_missing("no")
+    (True, True, False)
+    """
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # NA is neither equal to itself nor not
+        return True
+    except ValueError:  # an array, which has no one answer
+        return False
+
+
+def numbers_of_objects(array: NDArray[Any]) -> NDArray[Any]:
+    """A table of objects that are numbers or missing, as float64; any other array as it is.
+
+    Examples
+    --------
+    >>> numbers_of_objects(np.array([[2, None]], dtype=object)).tolist()
+    [[2.0, nan]]
+    """
+    if array.dtype.kind != "O" or array.ndim != 2:
+        return array
+    cells = array.ravel()
+    numbers = np.array([isinstance(cell, Real | Decimal | np.bool_) for cell in cells], dtype=bool)
+    if not all(is_missing(cell) for cell in cells[~numbers]):
+        return array
+    found = np.full(cells.size, np.nan)
+    found[numbers] = cells[numbers].astype(np.float64)
+    return found.reshape(array.shape)
 
 
 # -- integers ---------------------------------------------------------------------------------

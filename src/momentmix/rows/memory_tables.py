@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,15 @@ from momentmix.rows.containers import (
     frame_names,
     is_frame,
 )
-from momentmix.rows.table import RawBlock, Table, rows_from
+from momentmix.rows.labels import (
+    NO_LABELS,
+    Labels,
+    LabelsError,
+    first_unknown,
+    refused_label,
+    too_many_labels,
+)
+from momentmix.rows.table import Kind, RawBlock, Table, rows_from
 from momentmix.rows.validation import as_rows
 
 
@@ -36,16 +44,22 @@ class _MemoryTable(Table):
         self._mark: str | None = None
 
     @abstractmethod
-    def _array(self, columns: Sequence[int]) -> NDArray[Any]:
+    def _array(self, columns: Sequence[int], labels: Mapping[int, Labels]) -> NDArray[Any]:
         """The given columns, of shape (n_rows, n_columns)."""
 
     @abstractmethod
     def _add_to(self, digest: Any) -> None:
         """Add names and values to a digest."""
 
-    def read(self, columns: Sequence[int], start: int, block_rows: int) -> Iterator[RawBlock]:
+    def read(
+        self,
+        columns: Sequence[int],
+        start: int,
+        block_rows: int,
+        labels: Mapping[int, Labels] = NO_LABELS,
+    ) -> Iterator[RawBlock]:
         """Blocks cast to float64."""
-        array = self._array(columns)
+        array = self._array(columns, labels)
         for first in range(start, len(array), block_rows):
             block = array[first : first + block_rows]
             yield RawBlock(np.ascontiguousarray(block, dtype=np.float64), rows_from(first))
@@ -69,7 +83,7 @@ class ArrayTable(_MemoryTable):
         self.rows, _ = as_rows(rows, None)
         self.n_rows, self.n_columns = self.rows.shape
 
-    def _array(self, columns: Sequence[int]) -> NDArray[Any]:
+    def _array(self, columns: Sequence[int], labels: Mapping[int, Labels]) -> NDArray[Any]:
         if list(columns) == list(range(self.n_columns)):
             return self.rows
         return self.rows[:, list(columns)]
@@ -94,22 +108,41 @@ class FrameTable(_MemoryTable):
     def _column(self, i: int) -> NDArray[Any]:
         return column_array(frame_column(self.frame, i))
 
-    def not_numeric(self, columns: Sequence[int]) -> list[str]:
-        """Columns of text, times, objects and the like."""
-        refused = []
-        for i in columns:
-            dtype = self._column(i).dtype
-            if dtype.kind not in "fiub":
-                name = i if self.column_names is None else ascii(self.column_names[i])
-                refused.append(f"{name} ({dtype})")
-        return refused
+    def kind(self, column: int) -> Kind:
+        """What a column holds, from its type."""
+        array = self._column(column)
+        if array.dtype.kind in "fiub":
+            return Kind("bool" if array.dtype.kind == "b" else "number", str(array.dtype))
+        if array.dtype.kind in "Mm":
+            return Kind("date", str(array.dtype))
+        seen = (value for value in array if value is not None and value == value)
+        is_text = array.dtype.kind in "UTO" and isinstance(next(seen, None), str)
+        return Kind("text" if is_text else "other", str(array.dtype), is_text)
 
-    def _array(self, columns: Sequence[int]) -> NDArray[Any]:
+    def _array(self, columns: Sequence[int], labels: Mapping[int, Labels]) -> NDArray[Any]:
+        if labels:  # they may change between passes
+            return np.column_stack([self._numbers(i, labels.get(i)) for i in columns])
         key = tuple(columns)
         if self._cache is None or self._cache[0] != key:
-            holder = lambda i: f"{self.name}, {self.label(i)} holds"  # noqa: E731
-            self._cache = key, frame_array(self.frame, key, holder)
+            self._cache = key, frame_array(self.frame, key, self._holder)
         return self._cache[1]
+
+    def _holder(self, column: int) -> str:
+        return f"{self.name}, {self.label(column)} holds"
+
+    def _numbers(self, column: int, labels: Labels | None) -> NDArray[np.float64]:
+        if labels is None:
+            return frame_array(self.frame, [column], self._holder)[:, 0]
+        texts = [None if text != text else text for text in self._column(column)]
+        try:
+            codes = labels.codes(texts)
+        except LabelsError:
+            raise too_many_labels(f"{self.name}, {self.label(column)}") from None
+        row = first_unknown(codes)
+        if row is not None:
+            place = f"{self.name}, row {row}, {self.label(column)}"
+            raise refused_label(place, str(texts[row]), labels)
+        return codes
 
     def _add_to(self, digest: Any) -> None:
         digest.update(repr(self.column_names).encode())

@@ -64,7 +64,9 @@ def feature_number(feature: int | str, names: Sequence[str] | None) -> int:
     return list(names).index(feature)
 
 
-def match_names(expected: Sequence[str], names: Sequence[str], owner: str) -> list[int]:
+def match_names(
+    expected: Sequence[str], names: Sequence[str], owner: str, *, others: bool = False
+) -> list[int]:
     """Positions of the expected names among `names`; raise unless both are the same set.
 
     Parameters
@@ -73,10 +75,14 @@ def match_names(expected: Sequence[str], names: Sequence[str], owner: str) -> li
         Each without repetitions.
     owner : str
         Whose names are expected, for the message ("the mixture").
+    others : bool
+        Whether there may be other names, which are left out.
     """
     positions = {name: i for i, name in enumerate(names)}
     lacking = [name for name in expected if name not in positions]
     extra = sorted(set(names) - set(expected), key=positions.__getitem__)
+    if not lacking and others:
+        extra = []
     if not lacking and not extra:
         return [positions[name] for name in expected]
     reasons = [f"{_listed(lacking)} missing"] if lacking else []
@@ -98,6 +104,12 @@ def _listed(names: list[str]) -> str:
     return f"{text} {'is' if len(names) == 1 else 'are'}"
 
 
+def numbers_as_names(names: Sequence[str]) -> tuple[str, ...] | None:
+    """The numbers 0, 1, 2, … in their order, if the names are these in some order."""
+    numbers = tuple(str(i) for i in range(len(names)))
+    return numbers if set(names) == set(numbers) else None
+
+
 def names_for(
     feature_names: tuple[str, ...] | None, names: Sequence[str] | None
 ) -> tuple[str, ...] | None:
@@ -109,8 +121,8 @@ def names_for(
     """
     if feature_names is not None or names is None:
         return feature_names
-    numbers = tuple(str(i) for i in range(len(names)))
-    if set(names) == set(numbers):
+    numbers = numbers_as_names(names)
+    if numbers is not None:
         return numbers
     warn_caller(
         "the rows have feature names, the mixture has none: columns are taken by position. Fit to "

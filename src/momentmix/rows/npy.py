@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from momentmix.errors import InputError
 from momentmix.rows.blocks import BlockMemory, side_by_side
 from momentmix.rows.containers import warn_integers
+from momentmix.rows.labels import NO_LABELS, Labels
 from momentmix.rows.table import FileTable, RawBlock, rows_from
 
 _MAGIC = b"\x93NUMPY"
@@ -88,7 +89,13 @@ class NpyFile(FileTable):
                 raise InputError(f"{self.name} claims the impossible shape {shape}.")
             return tuple(int(n) for n in shape), bool(fortran), np.dtype(dtype), file.tell()
 
-    def read(self, columns: Sequence[int], start: int, block_rows: int) -> Iterator[RawBlock]:
+    def read(
+        self,
+        columns: Sequence[int],
+        start: int,
+        block_rows: int,
+        labels: Mapping[int, Labels] = NO_LABELS,
+    ) -> Iterator[RawBlock]:
         """Blocks cast to float64."""
         read = self._columns if self._fortran else self._rows
         end = self.n_rows or 0

@@ -12,8 +12,8 @@ from typing import Any
 
 from momentmix.capacity import check_count
 from momentmix.errors import InputError, InputTypeError, NoInputError
-from momentmix.rows.columns import choose_columns, match_columns
-from momentmix.rows.compression import PACKINGS, split_packing
+from momentmix.rows.columns import choose_columns, match_columns, usable_columns
+from momentmix.rows.csv.compression import PACKINGS, split_packing
 from momentmix.rows.csv.dialect import Dialect
 from momentmix.rows.formats.queries import is_query, query_table
 from momentmix.rows.formats.remote import can_fetch, fetched, is_address, name_at, remote_files
@@ -39,6 +39,9 @@ def open_rows(
     missing: Missing = "error",
     block_rows: int | None = None,
     *,
+    exclude: Sequence[str | int] | None = None,
+    numeric_only: bool = False,
+    na_values: Sequence[str] | None = None,
     expected: Sequence[str] | None = None,
     delimiter: str | None = None,
     decimal: str = ".",
@@ -59,7 +62,15 @@ def open_rows(
         JSON lines, Parquet, Arrow or NPY, perhaps compressed; CSV from it can be read once only.
     columns : sequence of str or int, optional
         Names or numbers of the columns to take, in this order; by default all. A name that several
-        columns have is an error: take these by number.
+        columns have is an error: take these by number. Columns of dates are left out unless they
+        are asked for; text is read as categories by `fit` and `summarize`.
+    exclude : sequence of str or int, optional
+        Columns to leave out.
+    numeric_only : bool
+        Leave out all columns that are not numbers, or true and false.
+    na_values : sequence of str, optional
+        For text files: texts that stand for a missing cell, in place of NA, NaN, null and their
+        like. An empty field is always missing.
     missing : {"error", "drop", "model"}
         What to do with rows that hold missing, NaN or infinite values: raise, leave them out, or
         give NaN for a missing cell, for a fit with ``missing="model"`` (infinite ones raise).
@@ -89,7 +100,7 @@ def open_rows(
     """
     if missing not in ("error", "drop", "model"):
         raise InputError(f"missing must be 'error', 'drop' or 'model'; got {missing!r}.")
-    dialect = Dialect(delimiter, decimal, thousands)
+    dialect = Dialect(delimiter, decimal, thousands, _checked_nulls(na_values))
     if block_rows is not None:
         check_count("block_rows", block_rows, 1)
     tables = _tables(source, dialect)
@@ -98,17 +109,21 @@ def open_rows(
     first = choose_columns(tables[0], columns)
     others = [match_columns(tables[0], first, table, columns is None) for table in tables[1:]]
     chosen = [first, *others]
-    for table, numbers in zip(tables, chosen, strict=True):
-        refused = table.not_numeric(numbers)
-        if refused:
-            raise InputError(
-                f"{table.name}: columns must hold real numbers; these do not: "
-                f"{', '.join(refused)}. Select others with columns= (--columns), or convert them."
-            )
+    places, notes = usable_columns(tables, chosen, exclude, numeric_only, columns is not None)
+    chosen = [[numbers[k] for k in places] for numbers in chosen]
     if block_rows is None:
-        fitting = max(1, min(_MOST_ROWS, _BLOCK_BYTES // (8 * len(first))))
+        fitting = max(1, min(_MOST_ROWS, _BLOCK_BYTES // (8 * len(places))))
         block_rows = 1 << (fitting.bit_length() - 1)  # parts of a file are whole blocks
-    return RowSource(tables, chosen, missing, block_rows, by_name)
+    return RowSource(tables, chosen, missing, block_rows, by_name, columns is not None, notes)
+
+
+def _checked_nulls(na_values: Sequence[str] | None) -> tuple[str, ...] | None:
+    if na_values is None:
+        return None
+    texts = [na_values] if isinstance(na_values, str) else list(na_values)
+    if not all(isinstance(text, str) for text in texts):
+        raise InputTypeError(f"na_values must be strings, as they stand in the file; got {texts}.")
+    return tuple(texts)
 
 
 # -- tables of a source -----------------------------------------------------------------------
@@ -138,19 +153,9 @@ def _tables(source: Any, dialect: Dialect) -> list[Table]:
     return [memory_table(source)]
 
 
-def opened(data: Any, **options: Any) -> RowSource | None:
-    """Rows of a path, list of paths, stream, query or dataset; None if `data` is none of these.
-
-    Parameters
-    ----------
-    data : object
-        Arrays, data frames and rows that are open already give None.
-    **options
-        As for `open_rows`.
-    """
-    if path_list(data) or is_query(data) or _is_stream(data):
-        return open_rows(data, **options)
-    return None
+def can_open(data: Any) -> bool:
+    """Whether this is a path, a list of paths, a stream or a query, which `open_rows` opens."""
+    return bool(path_list(data)) or is_query(data) or _is_stream(data)
 
 
 def _is_stream(source: Any) -> bool:
@@ -252,7 +257,7 @@ def _open_file(path: os.PathLike[str], dialect: Dialect) -> Table:
     if suffix == ".xlsx":
         from momentmix.rows.formats.excel import ExcelFile
 
-        return ExcelFile(path)
+        return ExcelFile(path, dialect.nulls)
     raise _unknown(path)
 
 

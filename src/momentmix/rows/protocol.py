@@ -102,11 +102,15 @@ class Rows(ABC):
             raise InputError("rows must hold at least one row; the source gave none.")
         return total
 
+    def summand(self, block: Any) -> Any:
+        """What is added to a summary for a block of the rows: the block itself."""
+        return block
+
     def summarize_into(self, summary: Any) -> Any:
         """Add all rows to an empty MomentSummary, and return the summary of the rows."""
         for block in self.blocks():
             check_values(block, self.feature_names, summary.n_rows, LARGEST_TO_FIT)
-            summary.update(block)
+            summary.update(self.summand(block))
         if not summary.n_rows:
             raise InputError("rows must hold at least one row; the source gave none.")
         return summary
@@ -185,7 +189,7 @@ class HeldRows(Rows):
 
     def summarize_into(self, summary: Any) -> Any:
         """Add all rows to a summary at once."""
-        return summary.update(self.rows)
+        return summary.update(self.summand(self.rows))
 
     def excerpt(self, size: int) -> tuple[Int, Float]:
         """Stretches of neighboring rows from the first row to the last; all rows if they are few.
@@ -222,7 +226,11 @@ class ArrayRows(HeldRows):
 
     def without(self, places: Int) -> ArrayRows:
         """All rows but those with these numbers."""
-        return ArrayRows(np.delete(self.rows, places, axis=0), self.block_size, self.feature_names)
+        return self.like(np.delete(self.rows, places, axis=0))
+
+    def like(self, rows: Float) -> ArrayRows:
+        """Other rows with the same columns."""
+        return ArrayRows(rows, self.block_size, self.feature_names)
 
 
 class DeviceRows(HeldRows):

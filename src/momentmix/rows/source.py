@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from copy import copy
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -15,8 +16,9 @@ from momentmix.errors import InputError
 from momentmix.parallel import read_ahead
 from momentmix.rows.columns import column_keys, feature_names
 from momentmix.rows.fingerprint import Fingerprint, RowDigest, counted_twice
+from momentmix.rows.labels import Labels
 from momentmix.rows.protocol import Rows
-from momentmix.rows.table import RawBlock, Table
+from momentmix.rows.table import NO_CELL, Kind, RawBlock, Table
 from momentmix.rows.validation import bad_value, in_range
 
 Missing = Literal["error", "drop", "model"]
@@ -43,6 +45,12 @@ class RowSource(Rows):
         Rows with missing values that the last complete pass dropped.
     by_name : bool
         Whether tables with equal contents are different data; else the second one is an error.
+    kinds : list of Kind
+        What each column holds. Text is read as codes of labels: see `with_labels`.
+    chosen : bool
+        Whether the columns were asked for, so that none is left out because of what it holds.
+    notes : tuple of str
+        Which columns were left out, and why.
     """
 
     def __init__(
@@ -52,9 +60,14 @@ class RowSource(Rows):
         missing: Missing,
         block_rows: int,
         by_name: bool = False,
+        chosen: bool = True,
+        notes: tuple[str, ...] = (),
     ) -> None:
         self.tables, self.columns = list(tables), columns
         self.missing, self.block_rows, self.by_name = missing, block_rows, by_name
+        self.chosen, self.notes = chosen, notes
+        self.labels: Mapping[int, Labels] | None = None  # by number among the columns
+        self.kinds = [common_kind(tables, numbers) for numbers in zip(*columns, strict=True)]
         self.feature_names = feature_names(tables[0], columns[0])
         counts = [table.n_rows for table in tables]
         self.total_rows = None if None in counts else sum(n for n in counts if n is not None)
@@ -81,7 +94,39 @@ class RowSource(Rows):
         """The same tables with another policy for missing cells."""
         if missing == self.missing:
             return self
-        return RowSource(self.tables, self.columns, missing, self.block_rows, self.by_name)
+        twin = copy(self)
+        twin.missing, twin._n_rows = missing, None
+        return twin
+
+    def with_labels(self, labels: Mapping[int, Labels]) -> RowSource:
+        """The same tables with labels of the columns of text, by number among the columns."""
+        twin = copy(self)
+        twin.labels = labels
+        return twin
+
+    def selected(self, features: Sequence[int], notes: Sequence[str] = ()) -> RowSource:
+        """The same tables with some of the columns."""
+        columns = [[numbers[j] for j in features] for numbers in self.columns]
+        return RowSource(
+            self.tables, columns, self.missing, self.block_rows, self.by_name, self.chosen,
+            (*self.notes, *notes),
+        )  # fmt: skip
+
+    def check_numeric(self) -> RowSource:
+        """The source itself; an error where a column is text that no labels were given for."""
+        texts = [j for j, kind in enumerate(self.kinds) if kind.is_text]
+        if texts and self.labels is None:
+            table, numbers = self.tables[0], self.columns[0]
+            refused = ", ".join(
+                f"{table.label(numbers[j]).removeprefix('column ')} ({self.kinds[j].type})"
+                for j in texts
+            )
+            raise InputError(
+                f"{table.name}: columns must hold real numbers; these do not: {refused}. Leave "
+                "them out with exclude= or numeric_only= (--exclude, --numeric-only), or select "
+                "others with columns= (--columns)."
+            )
+        return self
 
     # -- reading ------------------------------------------------------------------------------
 
@@ -105,6 +150,12 @@ class RowSource(Rows):
                 seen.add(contents)
         self.n_dropped, self._n_rows = n_dropped, n_rows
         self._suspects = frozenset()  # compared once, not in every pass
+
+    def head(self, n_rows: int, labels: Mapping[int, Labels]) -> Float:
+        """The first rows as they are, NaN for missing cells, without a pass over the source."""
+        columns = self.columns[0]
+        numbered = {columns[j]: known for j, known in labels.items()}
+        return self.tables[0].head(columns, n_rows, numbered)
 
     def _may_be_equal(self) -> frozenset[int]:
         """Tables that share their mark with another one, where that matters."""
@@ -134,6 +185,7 @@ class RowSource(Rows):
         stop : float
             Where to stop, a multiple of `part_rows`; by default at the end of the table.
         """
+        self.check_numeric()
         source, blocks = self.tables[table], self._numbered(table, start, part_rows, stop)
         source.check_unchanged()
         try:
@@ -148,8 +200,9 @@ class RowSource(Rows):
     def _numbered(
         self, table: int, start: int, part_rows: int | None, stop: float
     ) -> Generator[NumberedBlock, None, None]:
-        position = start
-        for raw in self.tables[table].read(self.columns[table], start, self.block_rows):
+        position, columns = start, self.columns[table]
+        labels = {columns[j]: labels for j, labels in (self.labels or {}).items()}
+        for raw in self.tables[table].read(columns, start, self.block_rows, labels):
             for section in _cut(raw, position, part_rows):
                 yield NumberedBlock(position, section, self._kept(section, table))
                 position += len(section.values)
@@ -233,6 +286,21 @@ class RowSource(Rows):
             f"RowSource({len(self.tables)} table(s), n_features={self.n_features}, {rows} rows, "
             f"missing={self.missing!r})"
         )
+
+
+def common_kind(tables: Sequence[Table], columns: Sequence[int]) -> Kind:
+    """What a column holds in all tables; an error where it is text in some of them only."""
+    places = [(table.kind(i), table, i) for table, i in zip(tables, columns, strict=True)]
+    known = [place for place in places if place[0] != NO_CELL] or places[:1]
+    first, table, column = known[0]
+    for kind, other, i in known[1:]:
+        if kind.is_text != first.is_text or (kind.kind == "bool") != (first.kind == "bool"):
+            raise InputError(
+                f"a column must hold the same in all inputs; {table.label(column)} is "
+                f"{first.type} in {table.name}, and {other.label(i)} is {kind.type} in "
+                f"{other.name}. Convert it, or leave it out with exclude= (--exclude)."
+            )
+    return first
 
 
 def _cut(raw: RawBlock, first_row: int, part_rows: int | None) -> Iterator[RawBlock]:

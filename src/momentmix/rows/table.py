@@ -5,15 +5,17 @@ from __future__ import annotations
 import hashlib
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float
 from momentmix.errors import InputError
+from momentmix.rows.labels import NO_LABELS, Labels
 
 # 16 windows of 64 KiB, read in milliseconds: other files show early. The digest of the rows that
 # are read finds the rest.
@@ -50,6 +52,41 @@ def rows_from(first: int) -> Callable[[int], str]:
     return lambda row: f"row {first + row}"
 
 
+class Kind(NamedTuple):
+    """What a column holds.
+
+    Attributes
+    ----------
+    kind : {"number", "bool", "text", "mixed", "date", "other"}
+        "mixed": mostly numbers, with some text between them.
+    type : str
+        Its type as the format calls it, for messages.
+    is_text : bool
+        Whether its cells are text, which is read as codes of labels.
+    is_ordered : bool
+        Whether its type has labels in an order of their own.
+    """
+
+    kind: str
+    type: str
+    is_text: bool = False
+    is_ordered: bool = False
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether the column can be a feature."""
+        return self.kind in ("number", "bool", "mixed", "text")
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether the column holds numbers, or true and false."""
+        return self.kind in ("number", "bool", "mixed")
+
+
+NUMBER = Kind("number", "number")
+NO_CELL = Kind("number", "no cell that is not missing")
+
+
 class Table(ABC):
     """One file, array or data frame.
 
@@ -63,6 +100,8 @@ class Table(ABC):
         None if it is not known before all rows have been read.
     reopens : bool
         Whether it can be read more than once.
+    nulls : tuple of str
+        Texts that stand for a missing cell.
     reads_ahead : bool
         Whether another thread should read it while the rows before are worked on: not where it is
         in memory, nor where reading may wait for ever, as for standard input.
@@ -74,19 +113,33 @@ class Table(ABC):
     n_rows: int | None = None
     reopens: bool = True
     reads_ahead: bool = False
+    nulls: tuple[str, ...] = ()
 
     def label(self, column: int) -> str:
         """A column as messages print it: its name (escaped), or else its number."""
         names = self.column_names
         return f"column {column}" if names is None else f"column {names[column]!a}"
 
-    def not_numeric(self, columns: Sequence[int]) -> list[str]:
-        """Those of the columns that hold no real numbers, each in words; empty if all do."""
-        return []
+    def kind(self, column: int) -> Kind:
+        """What a column holds, from its type or its first cells."""
+        return NUMBER
 
     @abstractmethod
-    def read(self, columns: Sequence[int], start: int, block_rows: int) -> Iterator[RawBlock]:
-        """Blocks of the given columns from row `start` on."""
+    def read(
+        self,
+        columns: Sequence[int],
+        start: int,
+        block_rows: int,
+        labels: Mapping[int, Labels] = NO_LABELS,
+    ) -> Iterator[RawBlock]:
+        """Blocks of the given columns from row `start` on; codes of the columns with labels."""
+
+    def head(
+        self, columns: Sequence[int], n_rows: int, labels: Mapping[int, Labels] = NO_LABELS
+    ) -> Float:
+        """The first rows, or fewer where the format gives these at once."""
+        first = next(iter(self.read(columns, 0, n_rows, labels)), None)
+        return np.empty((0, len(columns))) if first is None else first.values[:n_rows]
 
     @abstractmethod
     def mark(self) -> str:

@@ -24,6 +24,7 @@ from momentmix.rows.containers import (
     frame_rows,
     has_mask,
     is_frame,
+    numbers_of_objects,
     plain_array,
     warn_integers,
 )
@@ -109,7 +110,8 @@ def as_device_rows(rows: Any, n_features: int | None) -> Any:
 def rows_for(rows: Any, feature_names: tuple[str, ...] | None) -> NDArray[Any]:
     """Rows as an array with the columns of a mixture's features; shape and values unchecked.
 
-    The columns of a data frame are matched by name (`names_for`).
+    The columns of a data frame are matched by name (`names_for`); other columns are left out.
+    Missing cells are NaN.
     """
     if is_dask(rows) and hasattr(rows, "columns"):
         raise InputTypeError(
@@ -117,9 +119,9 @@ def rows_for(rows: Any, feature_names: tuple[str, ...] | None) -> NDArray[Any]:
             "the functions of momentmix.dask, or pass rows.compute()."
         )
     if not is_frame(rows):
-        return plain_array(rows)
+        return numbers_of_objects(plain_array(rows))
     expected = names_for(feature_names, frame_names(rows, feature_names))
-    return frame_rows(rows, expected, "the mixture", warn=False)[0]
+    return frame_rows(rows, expected, "the mixture", warn=False, others=True)[0]
 
 
 def for_sklearn(X: Any) -> tuple[Any, tuple[str, ...] | None]:

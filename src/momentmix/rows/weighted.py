@@ -63,7 +63,7 @@ def _repeated(rows: Rows, weights: Float) -> Rows | None:
     if weights.sum() > times * rows.n_rows + more:
         return None
     values = np.repeat(rows.rows, weights.astype(np.int64), axis=0)
-    return ArrayRows(values, rows.block_size, rows.feature_names)
+    return rows.like(values)
 
 
 class WeightedRows(Rows):
@@ -83,6 +83,7 @@ class WeightedRows(Rows):
 
     def __init__(self, rows: Rows, weights: Float) -> None:
         self.rows, self.weights, self.feature_names = rows, weights, rows.feature_names
+        self.schema = getattr(rows, "schema", None)
         self.is_frequency = _are_whole(weights)
         relative = weights / weights.max()  # squares of these do not overflow
         in_rows = relative * ((relative**2).sum() / (relative**3).sum())
@@ -131,11 +132,15 @@ class WeightedRows(Rows):
     def summarize_into(self, summary: Any) -> Any:
         """Add all rows with their weights to an empty MomentSummary, and return it."""
         if isinstance(self.rows, DeviceRows | ArrayRows):
-            return summary.update(self.rows.rows, self.weights)
+            return summary.update(self.summand(self.rows.rows), self.weights)
         for block, weights in self._blocks_with(self.weights):
             check_values(block, self.feature_names, summary.n_rows, LARGEST_TO_FIT)
-            summary.update(block, weights)
+            summary.update(self.summand(block), weights)
         return summary
+
+    def summand(self, block: Any) -> Any:
+        """What is added to a summary for a block of the rows."""
+        return self.rows.summand(block)
 
     def _blocks_with(self, values: Float) -> Iterator[tuple[Float, Float]]:
         """Blocks, and the values of their rows."""

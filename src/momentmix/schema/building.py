@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Array, Float
 from momentmix.errors import InputError, InputTypeError
+from momentmix.rows.columns import ALL_COLUMNS, Selection
+from momentmix.rows.labels import MOST_LABELS
 from momentmix.rows.names import column_label
 from momentmix.schema.cells import Cells, CellTable, read_cells
 from momentmix.schema.column import (
@@ -27,14 +29,17 @@ from momentmix.schema.column import (
     unknown_family,
 )
 from momentmix.schema.encoding import encode_cells, missing_cell
+from momentmix.schema.guessing import guess_columns
 from momentmix.schema.schema import Schema
+from momentmix.schema.transforms import TRANSFORMS
 
 Missing = Literal["error", "drop", "model"]
 Families = Mapping[Any, Any] | Schema | None
 CENTER_BITS = 30  # of a center: leaves room to change it exactly, and far more than it needs
 SMALLEST_CENTER = 2.0**-900  # its digits are in the range of units
 LOOKED_AT = 1 << 14  # numbers, spread over the rows: a center need not be the mean itself
-MOST_LEVELS = 1000  # more are names of rows, not categories
+MOST_LEVELS = MOST_LABELS  # more are names of rows, not categories
+OTHER = "other"  # the level for all rare ones
 
 
 class EncodedTable(NamedTuple):
@@ -46,11 +51,14 @@ class EncodedTable(NamedTuple):
     features : array of shape (n_rows, n_features)
     kept : array of bool, or None
         Which rows were kept, where some were dropped.
+    notes : tuple of str
+        Which columns were left out, and hints what others could be taken as.
     """
 
     schema: Schema
     features: Float
     kept: NDArray[np.bool_] | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def n_dropped(self) -> int:
@@ -58,44 +66,73 @@ class EncodedTable(NamedTuple):
         return 0 if self.kept is None else int((~self.kept).sum())
 
 
-def schema_from(rows: Any, families: Families = None, missing: Missing = "error") -> Schema:
-    """The schema of a table in memory.
-
-    Parameters
-    ----------
-    rows : array, data frame, Arrow table, list of rows, or dict of columns
-    families : dict, optional
-        Family of each column that is not gaussian, by name or number: ``"bernoulli"``,
-        ``"categorical"``, ``"poisson"``, or a list of the levels of a categorical column.
-    missing : {"error", "drop", "model"}
-        What to do with missing cells (NaN, None, NA, NaT, masked): refuse them, leave their rows
-        out, or give the column a feature that tells whether a cell was seen.
-
-    Examples
-    --------
-    >>> table = {"age": [31.0, None, 40.0], "plan": ["gold", "basic", "gold"]}
-    >>> schema = schema_from(table, {"plan": "categorical"}, missing="model")
-    >>> schema.feature_names
-    ('age', 'age seen', 'plan=gold')
-    >>> schema.encode(table).tolist()
-    [[-5.0, 1.0, 1.0], [0.0, 0.0, 0.0], [4.0, 1.0, 1.0]]
-    """
-    return encode_table(rows, families, missing).schema
-
-
-def encode_table(rows: Any, families: Families = None, missing: Missing = "error") -> EncodedTable:
-    """The features of a table in memory, and the schema that gives them; as `schema_from`."""
+def check_missing(missing: object) -> None:
+    """Raise unless this says what missing cells get."""
     if missing not in ("error", "drop", "model"):
         raise InputError(f"missing must be 'error', 'drop' or 'model'; got {missing!r}.")
+
+
+def encode_table(
+    rows: Any,
+    families: Families = None,
+    missing: Missing = "error",
+    chosen: Selection = ALL_COLUMNS,
+) -> EncodedTable:
+    """The features of a table in memory, and the schema that gives them; as `schema_from`.
+
+    A schema may stand for `families`. With missing="model", its columns get a feature ``seen``
+    where they have missing cells.
+    """
+    check_missing(missing)
     if isinstance(families, Schema):
-        schema = families
-        table = read_cells(rows, schema.column_names, schema.n_columns)
-    else:
-        table = read_cells(rows, None, None)
-        schema = schema_of_cells(table, by_number(families, table), missing)
+        table = read_cells(rows, families.column_names, families.n_columns)
+        schema = with_gaps(families, table) if missing == "model" else families
+        return encode_known(table, schema, missing)
+    table = read_cells(rows, None, None, chosen=chosen)
+    found = guessed(table, families, missing, chosen.columns is not None)
+    return encode_known(found.table, found.schema, missing, found.notes)
+
+
+class GuessedTable(NamedTuple):
+    """Columns that are used, how they become features, and notes on the others."""
+
+    table: CellTable
+    schema: Schema
+    notes: tuple[str, ...]
+
+
+def guessed(
+    table: CellTable,
+    families: Families,
+    missing: Missing,
+    asked: bool,
+    rare: float = 0.0,
+) -> GuessedTable:
+    """The columns of a table that can be features, with the families given or guessed."""
+    if table.names is None and all(cells.is_number for cells in table.columns):
+        return GuessedTable(table, schema_of_cells(table, by_number(families, table), missing), ())
+    found = guess_columns(table, by_number(families, table), asked, rare)
+    kept = [i for i in range(len(table.columns)) if i not in found.left_out]
+    chosen = {k: found.families[i] for k, i in enumerate(kept) if i in found.families}
+    notes, table = found.notes(table.names), table.selected(kept)
+    return GuessedTable(table, schema_of_cells(table, chosen, missing, rare), notes)
+
+
+def with_gaps(schema: Schema, table: CellTable) -> Schema:
+    """The schema with a feature ``seen`` for all columns that have missing cells in the table."""
+    for i, (column, cells) in enumerate(zip(schema.columns, table.columns, strict=True)):
+        if not column.has_missing and cells.missing().any():
+            schema = schema.with_column(i, has_missing=True, center=_center(column, cells))
+    return schema
+
+
+def encode_known(
+    table: CellTable, schema: Schema, missing: Missing, notes: tuple[str, ...] = ()
+) -> EncodedTable:
+    """The features of columns of cells, by a schema."""
     encoded = encode_cells(schema.columns, table)
     if encoded.left_out is None:
-        return EncodedTable(schema, encoded.features)
+        return EncodedTable(schema, encoded.features, notes=notes)
     if missing != "drop":
         raise missing_cell(encoded.left_out, schema.column_names)
     kept = np.asarray(~encoded.left_out.any(axis=1))
@@ -104,7 +141,7 @@ def encode_table(rows: Any, families: Families = None, missing: Missing = "error
             f"every one of the {len(kept)} rows has a missing cell, so that missing='drop' leaves "
             "none. Leave out columns, or pass missing='model'."
         )
-    return EncodedTable(schema, encoded.features[kept], kept)
+    return EncodedTable(schema, encoded.features[kept], kept, notes)
 
 
 def by_number(families: Families, table: CellTable) -> dict[int, Any]:
@@ -128,7 +165,9 @@ def by_number(families: Families, table: CellTable) -> dict[int, Any]:
     return chosen
 
 
-def schema_of_cells(table: CellTable, families: dict[int, Any], missing: str) -> Schema:
+def schema_of_cells(
+    table: CellTable, families: dict[int, Any], missing: str, rare: float = 0.0
+) -> Schema:
     """The schema of columns of cells, with families by the numbers of columns."""
     columns = []
     for i, cells in enumerate(table.columns):
@@ -139,19 +178,22 @@ def schema_of_cells(table: CellTable, families: dict[int, Any], missing: str) ->
                 f"{label} has no cell that is not missing: nothing can be learned of it. Leave it "
                 "out; or pass families=schema, the schema of a table that has some."
             )
-        column = _column(name, families.get(i, GAUSSIAN), cells, label)
+        column = _column(name, families.get(i, GAUSSIAN), cells, label, rare)
         if missing == "model" and gap.any():
             column = replace(column, has_missing=True, center=_center(column, cells))
         columns.append(column)
     return Schema(tuple(columns))
 
 
-def _column(name: str | None, family: Any, cells: Cells, label: str) -> Column:
+def _column(name: str | None, family: Any, cells: Cells, label: str, rare: float) -> Column:
     if isinstance(family, str):
+        if family in TRANSFORMS:
+            return Column(name, transform=family)
         if family not in FAMILIES:
             raise InputError(unknown_family(family, label))
         if family in (BERNOULLI, CATEGORICAL):
-            return Column(name, family, _found_levels(family, cells, label))
+            levels, other = _found_levels(family, cells, label, rare)
+            return Column(name, family, levels, other=other)
         return Column(name, family)
     if isinstance(family, Sequence | np.ndarray):
         return Column(name, CATEGORICAL, _checked_levels(list(family), label))
@@ -161,22 +203,25 @@ def _column(name: str | None, family: Any, cells: Cells, label: str) -> Column:
 # -- levels -----------------------------------------------------------------------------------
 
 
-def _found_levels(family: str, cells: Cells, label: str) -> tuple[Level, ...]:
-    """All levels of a column: those of its type, or those that occur."""
+def _found_levels(
+    family: str, cells: Cells, label: str, rare: float
+) -> tuple[tuple[Level, ...], str | None]:
+    """All levels of a column, those of its type or those that occur; and the one for others."""
     if cells.labels is None:
         found = np.unique(cells.values[~cells.missing()]).tolist()
         if cells.are_bools:
             found = [bool(value) for value in found]
         if set(found) <= {0, 1} and family == BERNOULLI:
-            return (False, True) if cells.are_bools else (0, 1)
+            return (False, True) if cells.are_bools else (0, 1), None
     else:
         found = list(cells.labels)
-    levels = _checked_levels(found, label, len(found))
+    found, other = _without_rare(found, cells, rare)
+    levels = _checked_levels([*found, *filter(None, [other])], label, len(found))
     if cells.order != "ordered":
-        levels = tuple(sorted(levels))
+        levels = tuple(sorted(levels, key=lambda level: (level == other, level)))
     if family == BERNOULLI and len(levels) != 2:
         raise _not_two(levels, cells, label)
-    return levels
+    return levels, other
 
 
 def _checked_levels(found: list[Any], label: str, n_found: int | None = None) -> tuple[Level, ...]:
@@ -191,7 +236,8 @@ def _checked_levels(found: list[Any], label: str, n_found: int | None = None) ->
     if len(levels) > MOST_LEVELS:
         raise InputError(
             f"{label} has {len(levels)} levels; a categorical column may have {MOST_LEVELS}. "
-            "Leave it out if it names the rows, or join levels."
+            "Leave it out if it names the rows: exclude= (--exclude); or join rare levels with a "
+            "schema (momentmix schema --rare 0.01)."
         )
     if len(levels) < 2 or len(set(levels)) < len(levels):
         problem = "has one level only" if n_found else "must have different levels, at least two"
@@ -219,6 +265,21 @@ def _not_two(levels: Sequence[Level], cells: Cells, label: str) -> InputError:
     )
 
 
+def _without_rare(levels: list[Any], cells: Cells, rare: float) -> tuple[list[Any], str | None]:
+    """Levels of text that are frequent, and one for all others where some are rare."""
+    if not rare or cells.labels is None or not all(map(is_text, levels)):
+        return levels, None
+    counts = cells.label_counts
+    least = rare * counts.sum()
+    frequent = [level for level, count in zip(levels, counts, strict=True) if count >= least]
+    if len(frequent) >= len(levels) - 1 or not frequent:
+        return levels, None
+    other = OTHER
+    while other in frequent:
+        other += "_"
+    return frequent, other
+
+
 # -- centers ----------------------------------------------------------------------------------
 
 
@@ -229,7 +290,7 @@ def _center(column: Column, cells: Cells) -> float:
     sample = cells.values[:: -(-len(cells.values) // LOOKED_AT)]
     if np.isnan(sample).all():
         sample = cells.values
-    return short_mean(sample[~np.isnan(sample)])
+    return short_mean(column.transformed(sample[~np.isnan(sample)]))
 
 
 def short_mean(values: Array) -> float:

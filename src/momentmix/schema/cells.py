@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, time, timedelta
 from decimal import Decimal
 from numbers import Real
 from typing import Any
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from momentmix._typing import Array
 from momentmix.errors import InputError, InputTypeError
 from momentmix.rows.arrays import check_real, is_foreign, to_numpy
+from momentmix.rows.columns import ALL_COLUMNS, Selection
 from momentmix.rows.containers import (
     column_array,
     frame_column,
@@ -32,6 +34,7 @@ from momentmix.rows.names import check_feature_names, match_names, names_for
 from momentmix.rows.validation import as_rows, check_shape, is_dask
 from momentmix.schema.column import plain_level
 
+_TIME_TYPES = ("date", "time", "duration", "period", "interval")  # of pandas, polars and Arrow
 _NUMBERS = (Real, Decimal, np.bool_)
 _MISSING = -1  # the code of a missing cell
 
@@ -52,6 +55,12 @@ class Cells:
         Whether the numbers were True and False.
     is_complete : bool
         Whether it is known that no cell is missing.
+    problem : MomentmixError or None
+        Why the column can be no feature; its values are then NaN.
+    are_dates : bool
+        Whether that is because it holds dates or times.
+    counts : array of shape (n_labels,), or None
+        How often each label occurs, where the values stand for more rows.
     """
 
     values: Array
@@ -59,6 +68,22 @@ class Cells:
     order: str = ""
     are_bools: bool = False
     is_complete: bool = False
+    problem: InputError | InputTypeError | None = None
+    are_dates: bool = False
+    counts: Array | None = None
+
+    @property
+    def label_counts(self) -> Array:
+        """How often each label occurs."""
+        if self.counts is not None:
+            return np.pad(self.counts, (0, len(self.labels or ()) - len(self.counts)))
+        seen = self.values[self.values >= 0].astype(np.int64)
+        return np.bincount(seen, minlength=len(self.labels or ()))
+
+    @property
+    def is_number(self) -> bool:
+        """Whether the cells are numbers, or True and False."""
+        return self.labels is None and self.problem is None
 
     def missing(self) -> NDArray[np.bool_]:
         """Which cells are missing."""
@@ -87,9 +112,18 @@ class CellTable:
         """Number of rows."""
         return len(self.columns[0].values)
 
+    def selected(self, columns: Sequence[int]) -> CellTable:
+        """Some of the columns."""
+        names = None if self.names is None else tuple(self.names[i] for i in columns)
+        return CellTable([self.columns[i] for i in columns], names)
+
 
 def read_cells(
-    rows: Any, expected: Sequence[str] | None, n_columns: int | None, owner: str = "the schema"
+    rows: Any,
+    expected: Sequence[str] | None,
+    n_columns: int | None,
+    owner: str = "the schema",
+    chosen: Selection = ALL_COLUMNS,
 ) -> CellTable:
     """A table in memory as columns of cells.
 
@@ -97,18 +131,24 @@ def read_cells(
     ----------
     rows : array, data frame, Arrow table, list of rows, or dict of columns
     expected : sequence of str or None
-        Names of the columns; those of frames and dicts are taken in this order.
+        Names of the columns; those of frames and dicts are taken in this order, and no others.
     n_columns : int or None
         Number of columns that there must be.
     owner : str
         Whose columns are expected, for messages.
+    chosen : Selection
+        Columns to take where none are expected.
     """
     if is_dask(rows):
         as_rows(rows, None)  # raises, with the cure
     if isinstance(rows, Mapping) or is_frame(rows):
-        table = _named(rows, expected, n_columns, owner)
+        table = _named(rows, expected, n_columns, owner, chosen)
     else:
         table = CellTable(_of_array(rows), None)
+        if expected is None and n_columns is None:
+            table = table.selected(chosen.numbers("the array", None, len(table.columns)))
+    if chosen.numeric_only:
+        table = table.selected(_numeric(table))
     _check_table(table, n_columns)
     return table
 
@@ -128,8 +168,20 @@ def _check_table(table: CellTable, n_columns: int | None) -> None:
 # -- tables → columns -------------------------------------------------------------------------
 
 
+def _numeric(table: CellTable) -> list[int]:
+    """Numbers of the columns that hold numbers, or true and false."""
+    numbers = [i for i, cells in enumerate(table.columns) if cells.is_number]
+    if not numbers:
+        raise InputError("the table has no column of numbers; leave out numeric_only.")
+    return numbers
+
+
 def _named(
-    rows: Any, expected: Sequence[str] | None, n_columns: int | None, owner: str
+    rows: Any,
+    expected: Sequence[str] | None,
+    n_columns: int | None,
+    owner: str,
+    chosen: Selection,
 ) -> CellTable:
     """The columns of a frame or dict, in the order of the expected names."""
     if isinstance(rows, Mapping):
@@ -141,18 +193,48 @@ def _named(
     if not columns:
         raise InputError("rows must have at least one column; got none.")
     order = list(range(len(columns)))
+    if expected is None and n_columns is None and not chosen.is_all:
+        order = chosen.numbers("the table", names, len(columns))
+        columns = [columns[i] for i in order]
+        names = None if names is None else tuple(names[i] for i in order)
+        order = list(range(len(columns)))
     if names is not None:
         check_feature_names(names)
         if expected is None and n_columns is not None:
             expected = names_for(None, names)
         if expected is not None:
-            order, names = match_names(expected, names, owner), tuple(expected)
+            order, names = match_names(expected, names, owner, others=True), tuple(expected)
     labels = [
         f"column {i}" if names is None else f"column {names[k]!a}" for k, i in enumerate(order)
     ]
+    read = _of_column if expected is not None else _read_or_problem
     return CellTable(
-        [_of_column(columns[i], label) for i, label in zip(order, labels, strict=True)], names
+        [read(columns[i], label) for i, label in zip(order, labels, strict=True)], names
     )
+
+
+def _read_or_problem(column: Any, label: str) -> Cells:
+    """A column, also one that can be no feature."""
+    try:
+        return _of_column(column, label)
+    except (InputError, InputTypeError) as error:
+        cure = f"{error} Or leave it out: exclude= (--exclude)."
+        return Cells(
+            np.full(len(column), np.nan),
+            problem=type(error)(cure),
+            are_dates=_holds_dates(column),
+        )
+
+
+def _holds_dates(column: Any) -> bool:
+    """Whether a column of any library holds dates, times or spans of time."""
+    dtype = getattr(column, "dtype", getattr(column, "type", None))
+    if getattr(dtype, "kind", "") in tuple("Mm"):
+        return True
+    if str(dtype).lower().startswith(_TIME_TYPES):
+        return True
+    seen = (value for value in column if value is not None and value == value)
+    return isinstance(next(seen, None), date | time | timedelta | np.datetime64 | np.timedelta64)
 
 
 def _of_array(rows: Any) -> list[Cells]:

@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from momentmix._typing import Float
 from momentmix.errors import InputError
+from momentmix.schema.transforms import TRANSFORMS, transformed
 
 GAUSSIAN, BERNOULLI, CATEGORICAL, POISSON = "gaussian", "bernoulli", "categorical", "poisson"
 FAMILIES = (GAUSSIAN, BERNOULLI, CATEGORICAL, POISSON)
@@ -30,6 +32,10 @@ class Column:
         Whether missing cells are modeled, so that the column has a feature ``seen``.
     center : float
         What is subtracted from the numbers of a gaussian column with missing cells.
+    transform : {"", "log", "log1p"}
+        What is taken of the numbers of a gaussian column, before the center is subtracted.
+    other : str or int, optional
+        The level of a categorical column that stands for all values that are no level.
     """
 
     name: str | None
@@ -37,6 +43,8 @@ class Column:
     levels: tuple[Level, ...] = ()
     has_missing: bool = False
     center: float = 0.0
+    transform: str = ""
+    other: Level | None = None
 
     def __post_init__(self) -> None:
         if self.family not in FAMILIES:
@@ -58,6 +66,16 @@ class Column:
                 f"only gaussian columns with missing cells have a center; {self.name!a} has "
                 f"{self.center}."
             )
+        if self.other is not None and self.other not in self.levels:
+            raise InputError(
+                f"the level for others must be one of the levels; {self.name!a} has "
+                f"{list(self.levels)!a} and other {self.other!a}."
+            )
+        if self.transform and (self.family != GAUSSIAN or self.transform not in TRANSFORMS):
+            raise InputError(
+                f"a transform must be {' or '.join(map(repr, TRANSFORMS))}, of a gaussian column; "
+                f"{self.name!a}, {self.family}, has {self.transform!a}."
+            )
 
     @property
     def n_values(self) -> int:
@@ -72,7 +90,11 @@ class Column:
     @property
     def is_plain(self) -> bool:
         """Whether the feature is the number itself, without bounds."""
-        return self.family == GAUSSIAN and not self.has_missing
+        return self.family == GAUSSIAN and not self.has_missing and not self.transform
+
+    def transformed(self, values: Any) -> Float:
+        """Numbers of the column as those that its center is subtracted from."""
+        return transformed(values, self.transform)
 
     def feature_names(self, number: int) -> list[str]:
         """Names of its features; `number` stands for a name that it does not have."""
@@ -85,8 +107,8 @@ class Column:
 def unknown_family(family: object, column: object) -> str:
     """The message for a family that does not exist."""
     return (
-        f"families must be {', '.join(map(repr, FAMILIES))}, or a list of levels; column "
-        f"{column!a} has {family!a}."
+        f"families must be {', '.join(map(repr, (*FAMILIES, *TRANSFORMS)))}, or a list of levels; "
+        f"column {column!a} has {family!a}."
     )
 
 

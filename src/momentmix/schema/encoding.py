@@ -3,32 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix._typing import Array, Float, Int
+from momentmix._typing import Array, Float
 from momentmix.errors import InputError, InputTypeError
 from momentmix.rows.names import column_label
 from momentmix.rows.validation import LARGEST_VALUE, in_range
 from momentmix.schema.cells import Cells, CellTable
 from momentmix.schema.column import POISSON, Column
+from momentmix.schema.transforms import check_range, restored
 
 _BLOCK = 2048  # rows at a time: they and their features stay in the processor's cache
 _LARGEST_COUNT = 2.0**53  # float64 holds all integers up to it
 _UNKNOWN = -2  # the code of a label that is no level
+_LEFT_OUT = -3  # that of one which is left out of the density, whatever the column's model
+
+Unseen = Literal["error", "missing"]
 
 
 class Encoded(NamedTuple):
-    """Features, and which cells are missing in columns that have no ``seen``.
+    """Features, and which cells are to be left out of the density.
 
     Attributes
     ----------
     features : array of shape (n_rows, n_features)
         0 where a cell is missing.
     left_out : array of bool of shape (n_rows, n_columns), or None
-        None if there are no such cells.
+        Cells that are missing in columns without ``seen``, and unseen levels where they are taken
+        for missing. None if there are no such cells.
     """
 
     features: Float
@@ -38,12 +43,22 @@ class Encoded(NamedTuple):
 # -- cells → features -------------------------------------------------------------------------
 
 
-def encode_cells(columns: Sequence[Column], table: CellTable) -> Encoded:
-    """The features of a table; values outside the range of their family are an error."""
+def check_unseen(unseen: object) -> None:
+    """Raise unless this says what levels that were never seen get."""
+    if unseen not in ("error", "missing"):
+        raise InputError(f"unseen must be 'error' or 'missing'; got {unseen!r}.")
+
+
+def encode_cells(columns: Sequence[Column], table: CellTable, unseen: Unseen = "error") -> Encoded:
+    """The features of a table; values outside the range of their family are an error.
+
+    With unseen="missing", cells that hold no level of their column are left out.
+    """
+    check_unseen(unseen)
     known = [column.name for column in columns if column.name is not None]
     names = tuple(known) or None
     sources = [
-        _checked(column, cells, column_label(i, names))
+        _checked(column, cells, column_label(i, names), unseen)
         for i, (column, cells) in enumerate(zip(columns, table.columns, strict=True))
     ]
     starts = np.cumsum([0] + [column.n_features for column in columns]).tolist()
@@ -62,7 +77,7 @@ def encode_cells(columns: Sequence[Column], table: CellTable) -> Encoded:
 
 
 def _fill(column: Column, source: Array, target: Float) -> None:
-    """Features of some rows; NaN in the first one where a cell is missing without ``seen``."""
+    """Features of some rows; NaN in the first one where a cell is to be left out."""
     if column.levels:
         for k in range(1, len(column.levels)):
             target[:, k - 1] = source == k
@@ -75,17 +90,22 @@ def _fill(column: Column, source: Array, target: Float) -> None:
     if column.has_missing:
         np.copyto(target[:, 0], 0.0, where=~seen)
         target[:, -1] = seen
+        if column.levels and not seen.all():
+            np.copyto(target[:, 0], np.nan, where=source == _LEFT_OUT)
     elif not seen.all():
         np.copyto(target[:, 0], np.nan, where=~seen)
 
 
-def _checked(column: Column, cells: Cells, label: str) -> Array:
-    """The numbers of a column, or the codes of its levels."""
+def _checked(column: Column, cells: Cells, label: str, unseen: Unseen) -> Array:
+    """The numbers of a column after its transform, or the codes of its levels."""
     if column.levels:
-        return _level_codes(column.levels, cells, label)
+        return _level_codes(column, cells, label, unseen)
     numbers = _numbers(column, cells, label)
     if column.family == POISSON:
         check_counts(numbers, label)
+    if column.transform:
+        check_range(numbers, column.transform, label)
+        return column.transformed(numbers)
     return numbers
 
 
@@ -94,16 +114,16 @@ def _numbers(column: Column, cells: Cells, label: str) -> Array:
     if cells.labels is None:
         return cells.values
     if any(isinstance(name, str) or not np.isscalar(name) for name in cells.labels):
-        row = int(np.argmax(cells.values >= 0))
+        row, key = int(np.argmax(cells.values >= 0)), family_key(column, label)
         raise InputTypeError(
             f"a {column.family} column must hold numbers; row {row}, {label}, holds "
-            f"{cells.text(row)}. Convert the column, or pass families={{{_key(column, label)}: "
+            f"{cells.text(row)}. Convert the column, or pass families={{{key}: "
             "'categorical'}."
         )
     return np.array([*cells.labels, np.nan], dtype=np.float64)[cells.values]
 
 
-def _key(column: Column, label: str) -> str:
+def family_key(column: Column, label: str) -> str:
     """The key of a column in `families`, as messages print it."""
     return label.split()[1] if column.name is None else ascii(column.name)
 
@@ -122,28 +142,50 @@ def check_counts(numbers: Array, label: str) -> None:
         )
 
 
-def _level_codes(levels: tuple[Any, ...], cells: Cells, label: str) -> Int:
-    """The number of the level of each cell, −1 where it is missing."""
+def _level_codes(column: Column, cells: Cells, label: str, unseen: Unseen) -> Array:
+    """The number of the level of each cell, −1 where it is missing, −3 where it is left out."""
+    codes = _codes(column.levels, cells)
+    unknown = codes == _UNKNOWN
+    if not unknown.any():
+        return codes
+    if column.other is not None:
+        codes[unknown] = column.levels.index(column.other)
+        return codes
+    if unseen == "missing":
+        codes[unknown] = _LEFT_OUT
+        return codes
+    row = int(np.argmax(unknown))
+    raise InputError(
+        f"{label} must hold its levels, {_listed(column.levels)}; row {row} is {cells.text(row)}. "
+        "Correct the cell or set it to missing; or give all levels of the column from the start, "
+        "in families. The methods of a mixture leave such cells out with unseen='missing'."
+    )
+
+
+def _codes(levels: tuple[Any, ...], cells: Cells) -> Array:
+    """The number of the level of each cell, −1 where it is missing, −2 where it is none."""
     if cells.labels is not None:
         places = {level: i for i, level in enumerate(levels)}
         known = [places.get(name, _UNKNOWN) for name in cells.labels]
-        codes = np.array([*known, -1], dtype=np.int64)[cells.values]
-    elif isinstance(levels[0], str):
-        codes = np.where(cells.missing(), -1, _UNKNOWN)
-    else:
-        order = np.argsort(levels)
-        ascending = np.array(levels, dtype=np.float64)[order]
-        nearest = np.searchsorted(ascending, cells.values).clip(max=len(levels) - 1)
-        codes = np.where(ascending[nearest] == cells.values, order[nearest], _UNKNOWN)
-        codes[cells.missing()] = -1
-    if (codes == _UNKNOWN).any():
-        row = int(np.argmax(codes == _UNKNOWN))
-        raise InputError(
-            f"{label} must hold its levels, {_listed(levels)}; row {row} is {cells.text(row)}. "
-            "Correct the cell or set it to missing; or give all levels of the column from the "
-            "start, in families."
-        )
+        return np.array([*known, -1], dtype=np.int64)[cells.values]
+    if isinstance(levels[0], str):
+        return np.where(cells.missing(), -1, _UNKNOWN)
+    values = cells.values
+    if levels == tuple(range(len(levels))) and _are_among(values, len(levels)):
+        return values if values.dtype.kind in "fi" else values.astype(np.int64)
+    order = np.argsort(levels)
+    ascending = np.array(levels, dtype=np.float64)[order]
+    nearest = np.searchsorted(ascending, values).clip(max=len(levels) - 1)
+    codes = np.where(ascending[nearest] == values, order[nearest], _UNKNOWN)
+    codes[cells.missing()] = -1
     return codes
+
+
+def _are_among(values: Array, n_levels: int) -> bool:
+    """Whether all values are whole numbers from 0 to `n_levels` − 1, none missing."""
+    return bool(
+        values.min() >= 0 and values.max() < n_levels and (values == np.floor(values)).all()
+    )
 
 
 def _listed(levels: Sequence[Any]) -> str:
@@ -195,7 +237,7 @@ def decode_columns(columns: Sequence[Column], features: Float) -> list[Array]:
 def _decoded(column: Column, part: Float) -> Array:
     seen = part[:, -1] > 0.5 if column.has_missing else np.ones(len(part), dtype=bool)
     if not column.levels:
-        return np.where(seen, part[:, 0] + column.center, np.nan)
+        return np.where(seen, restored(part[:, 0] + column.center, column.transform), np.nan)
     indicators = part[:, : column.n_values]
     codes = np.where(indicators.max(axis=1) > 0.5, indicators.argmax(axis=1) + 1, 0)
     if all(type(level) is int for level in column.levels):

@@ -12,6 +12,7 @@ from dataclasses import replace
 from momentmix.errors import InputError
 from momentmix.rows.names import column_label
 from momentmix.schema.column import Column, Level
+from momentmix.schema.encoding import family_key
 from momentmix.schema.schema import Schema
 
 
@@ -45,10 +46,18 @@ def _joined(a: Column, b: Column, label: str) -> Column:
             f"tables must have the same columns; {label} is {b.name!a} in the other. Rename or "
             "select the columns."
         )
+    key = family_key(a if a.name is not None else b, label)
     if a.family != b.family:
         raise InputError(
             f"a column must have one family; {label} is {a.family} in one table and {b.family} in "
             "the other. Pass the same families for both."
+        )
+    if a.transform != b.transform:
+        wanted = a.transform or b.transform
+        raise InputError(
+            f"a column must have one transform; {label} is {a.transform or 'as it is'} in one "
+            f"table and {b.transform or 'as it is'} in the other. Pass the same for both: "
+            f"families={{{key}: {wanted!r}}}."
         )
     if a.levels != b.levels:
         both = [*a.levels, *(level for level in b.levels if level not in a.levels)]
@@ -56,7 +65,7 @@ def _joined(a: Column, b: Column, label: str) -> Column:
             f"a column must have the same levels, in one order; {label} has "
             f"{', '.join(map(ascii, a.levels))} in one table and "
             f"{', '.join(map(ascii, b.levels))} in the other. Give all levels for both: "
-            f"families={{{a.name or b.name or label.split()[1]!a}: {both!a}}}."
+            f"families={{{key}: {both!a}}}."
         )
     centers = [column.center for column in (a, b) if column.has_missing]
     return replace(

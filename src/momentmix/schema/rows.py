@@ -3,25 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy as np
-
-from momentmix._typing import Array, Float, Int
+from momentmix._typing import Float, Int
 from momentmix.errors import InputError
 from momentmix.rows.protocol import ArrayRows, Rows
-from momentmix.rows.source import RowSource
-from momentmix.schema.building import (
-    LOOKED_AT,
-    MOST_LEVELS,
-    EncodedTable,
-    Families,
-    Missing,
-    by_number,
-    schema_of_cells,
-)
-from momentmix.schema.cells import Cells, CellTable
-from momentmix.schema.column import GAUSSIAN, POISSON
+from momentmix.schema.building import EncodedTable
 from momentmix.schema.schema import Schema
 
 
@@ -32,13 +19,13 @@ class EncodedArray(ArrayRows):
         super().__init__(features, block_size, schema.feature_names)
         self.schema = schema
 
-    def summarize_into(self, summary: Any) -> Any:
-        """Add all rows to a summary that has the schema."""
-        return summary.update(EncodedTable(self.schema, self.rows))
+    def summand(self, block: Float) -> EncodedTable:
+        """Features that know their schema."""
+        return EncodedTable(self.schema, block)
 
-    def without(self, places: Int) -> EncodedArray:
-        """All rows but those with these numbers."""
-        return EncodedArray(np.delete(self.rows, places, axis=0), self.schema, self.block_size)
+    def like(self, rows: Float) -> EncodedArray:
+        """Other features of the same schema."""
+        return EncodedArray(rows, self.schema, self.block_size)
 
 
 class EncodedRows(Rows):
@@ -47,7 +34,7 @@ class EncodedRows(Rows):
     Parameters
     ----------
     rows : Rows
-        What gives the numbers, by file or cluster.
+        What gives the numbers, by file or cluster; codes of levels where these are text.
     schema : Schema
     """
 
@@ -72,75 +59,37 @@ class EncodedRows(Rows):
 
     def blocks(self) -> Iterator[Float]:
         """Consecutive blocks of features."""
-        return map(self.schema.encode, self.rows.blocks())
+        return map(self.schema.coded.encode, self.rows.blocks())
+
+    def summand_of(self, values: Float) -> EncodedTable:
+        """Features of rows as they are read, which know their schema."""
+        return self.summand(self.schema.coded.encode(values))
 
     def summarize_into(self, summary: Any) -> Any:
         """Add all rows to a summary that has the schema."""
         for features in self.blocks():
-            summary.update(EncodedTable(self.schema, features))
+            summary.update(self.summand(features))
         if not summary.n_rows:
             raise InputError("rows must hold at least one row; the source gave none.")
         return summary
+
+    def summand(self, block: Float) -> EncodedTable:
+        """Features that know their schema."""
+        return EncodedTable(self.schema, block)
 
     def without(self, places: Int) -> EncodedRows:
         """All rows but those with these numbers, which ascend."""
         return EncodedRows(self.rows.without(places), self.schema)
 
 
-def encode_rows(rows: Rows, families: Families = None, missing: Missing = "error") -> Rows:
-    """Rows of numbers as features; the rows themselves where the columns are the features.
+class SchemaOfRows(NamedTuple):
+    """Rows whose columns are those of a schema, and notes on the other columns."""
 
-    Takes a pass, in which levels, missing cells and centers are found, unless `families` is a
-    schema.
+    rows: Rows
+    schema: Schema
+    notes: tuple[str, ...] = ()
 
-    Parameters
-    ----------
-    rows : Rows
-    families, missing
-        As for `schema_from`. A source of files reads missing cells as `missing` says, whatever it
-        was opened with; others must give NaN.
-
-    Examples
-    --------
-    >>> from momentmix.rows.opening import open_rows
-    >>> source = open_rows(np.array([[1.5, 0], [np.nan, 2], [2.5, 1]]))
-    >>> encode_rows(source, {1: "poisson"}, "model").feature_names
-    ('0', '0 seen', '1')
-    """
-    if missing not in ("error", "drop", "model"):
-        raise InputError(f"missing must be 'error', 'drop' or 'model'; got {missing!r}.")
-    if isinstance(rows, RowSource):
-        rows = rows.with_missing(missing)
-    schema = families if isinstance(families, Schema) else _schema_of(rows, families, missing)
-    return rows if schema.is_plain else EncodedRows(rows, schema)
-
-
-def _schema_of(rows: Rows, families: Families, missing: Missing) -> Schema:
-    """The schema of all rows, from a pass."""
-    empty = [Cells(np.empty(0))] * rows.n_features
-    chosen = by_number(families, CellTable(empty, rows.feature_names))
-    columns = [_Met(chosen.get(j, GAUSSIAN)) for j in range(rows.n_features)]
-    for block in rows.blocks():
-        for j, column in enumerate(columns):
-            column.meet(block[:, j])
-    table = CellTable([Cells(column.cells()) for column in columns], rows.feature_names)
-    return schema_of_cells(table, chosen, missing)
-
-
-class _Met:
-    """Cells that stand for a column: all its levels, or some of its numbers, and a missing one."""
-
-    def __init__(self, family: Any) -> None:
-        self.has_levels = family not in (GAUSSIAN, POISSON) and isinstance(family, str)
-        self.has_missing, self.values = False, np.empty(0)
-
-    def meet(self, numbers: Array) -> None:
-        seen = numbers[~np.isnan(numbers)]
-        self.has_missing = self.has_missing or len(seen) < len(numbers)
-        if self.has_levels and len(self.values) <= MOST_LEVELS:
-            self.values = np.union1d(self.values, seen)
-        elif not self.has_levels and len(self.values) < LOOKED_AT:
-            self.values = np.append(self.values, seen[: LOOKED_AT - len(self.values)])
-
-    def cells(self) -> Float:
-        return np.append(self.values, [np.nan] * self.has_missing)
+    @property
+    def encoded(self) -> Rows:
+        """The rows as features; the rows themselves where the columns are the features."""
+        return self.rows if self.schema.is_plain else EncodedRows(self.rows, self.schema)

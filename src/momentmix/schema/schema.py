@@ -2,7 +2,7 @@
 
 | family of a column | features |
 |---|---|
-| gaussian | the number |
+| gaussian | the number, or its log or log1p |
 | bernoulli | indicator of the second level |
 | categorical, K levels | K − 1 indicators, of levels[1:] |
 | poisson | the number |
@@ -14,26 +14,32 @@ exact; it keeps the numbers near 0 where a cell is missing, as far as their scal
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from momentmix import json_fields as fields
 from momentmix._typing import Float
-from momentmix.errors import InputError
-from momentmix.json_fields import Fields
+from momentmix.atomic_file import atomic_write
+from momentmix.errors import InputError, NoInputError
+from momentmix.json_fields import Fields, check_version
 from momentmix.schema.cells import read_cells
 from momentmix.schema.column import FAMILIES, Column, Level, is_text, is_whole, number_of
 from momentmix.schema.encoding import (
     Encoded,
+    Unseen,
     as_table,
     decode_columns,
     encode_cells,
     missing_cell,
 )
+from momentmix.schema.transforms import TRANSFORMS
+from momentmix.strict_json import format_strict, parse_strict
 
 
 @dataclass(frozen=True)
@@ -129,10 +135,11 @@ class Schema:
         return tuple(j for i in range(self.n_columns) for j in self.values_of(i))
 
     def by_family(self) -> list[tuple[str, list[str]]]:
-        """Names of the columns of each family, and of those with missing cells, for people."""
+        """Names of the columns of each family, transform, and with missing cells, for people."""
         labels = [str(i) if c.name is None else c.name for i, c in enumerate(self.columns)]
         pairs = list(zip(self.columns, labels, strict=True))
         found = [(f, [label for c, label in pairs if c.family == f]) for f in FAMILIES]
+        found += [(t, [label for c, label in pairs if c.transform == t]) for t in TRANSFORMS]
         found.append(("missing cells", [label for c, label in pairs if c.has_missing]))
         return [(family, names) for family, names in found if names]
 
@@ -140,6 +147,17 @@ class Schema:
     def is_plain(self) -> bool:
         """Whether the features are the columns: numbers without missing cells."""
         return all(column.is_plain for column in self.columns)
+
+    @cached_property
+    def coded(self) -> Schema:
+        """The schema of the same rows where levels of text are given by their numbers."""
+        columns = []
+        for column in self.columns:
+            if column.levels and isinstance(column.levels[0], str):
+                other = None if column.other is None else column.levels.index(column.other)
+                column = replace(column, levels=tuple(range(len(column.levels))), other=other)
+            columns.append(column)
+        return Schema(tuple(columns))
 
     def with_column(self, number: int, **changes: Any) -> Schema:
         """The schema with one column changed."""
@@ -167,19 +185,26 @@ class Schema:
             raise missing_cell(encoded.left_out, self.column_names)
         return encoded.features
 
-    def encode_for_prediction(self, rows: Any) -> Encoded:
+    def encode_for_prediction(self, rows: Any, unseen: Unseen = "error") -> Encoded:
         """Rows as features, and which cells are to be left out of the density.
+
+        Parameters
+        ----------
+        rows
+            As for `encode`.
+        unseen : {"error", "missing"}
+            What a cell gets that holds no level of its column: an error, or it is left out.
 
         Returns
         -------
         Encoded
             ``features`` of shape (n_rows, n_features), and ``left_out`` of shape (n_rows,
             n_columns):
-            Cells that are missing in columns that have no ``seen``; their features are 0. None if
-            there are none.
+            Cells that are missing in columns that have no ``seen``, and unseen levels; their
+            features are 0. None if there are none.
         """
         table = read_cells(rows, self.column_names, self.n_columns)
-        return encode_cells(self.columns, table)
+        return encode_cells(self.columns, table, unseen)
 
     def decode(self, features: Any) -> Any:
         """Features as the columns that they stand for.
@@ -202,11 +227,45 @@ class Schema:
         """The schema in plain JSON."""
         return _FIELDS.encode(self)
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the schema to a JSON file that people can edit; `load` reads it."""
+        columns = [_without_defaults(column) for column in self.to_dict()["columns"]]
+        lines = ",\n  ".join(format_strict(column) for column in columns)
+        head = f'"format": "{_FORMAT}",\n "version": {_VERSION}'
+        text = f'{{{head},\n "columns": [\n  {lines}\n ]}}\n'
+        atomic_write(path, text.encode("ascii"))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Schema:
+        """The schema in a file that `save` or ``momentmix schema`` wrote, perhaps edited since."""
+        try:
+            document = parse_strict(Path(path).read_bytes().decode())
+            if not isinstance(document, dict) or document.pop("format", None) != _FORMAT:
+                raise ValueError(f'no "format": "{_FORMAT}" in it')
+            check_version(document, "it", _VERSION)
+            return cls.from_dict({"columns": document.get("columns")}, "")
+        except FileNotFoundError:
+            raise NoInputError(f"{path} does not exist; check the path.") from None
+        except (ValueError, RecursionError) as error:
+            raise InputError(
+                f"{path} is not a schema: {str(error).rstrip('.')}. Correct it, or write it again: "
+                f"momentmix schema DATA -o {path}."
+            ) from None
+
     @classmethod
     def from_dict(cls, document: Any, place: str = "schema") -> Schema:
         """The schema of `to_dict`; ValueError where it is none."""
         schema: Schema = _FIELDS(document, place)
         return schema
+
+
+def _without_defaults(column: dict[str, Any]) -> dict[str, Any]:
+    """A column without what an editor need not read."""
+    return {
+        key: value
+        for key, value in column.items()
+        if key in ("name", "family") or value != _DEFAULTS.get(key)
+    }
 
 
 def _level(value: Any, place: str) -> Level:
@@ -217,9 +276,13 @@ def _level(value: Any, place: str) -> Level:
 
 
 def _built_column(values: dict[str, Any]) -> Column:
-    return Column(**{**values, "levels": tuple(values["levels"])})
+    return Column(**{**values, "levels": tuple(values.get("levels", ()))})
 
 
+_FORMAT, _VERSION = "momentmix schema", 1
+_DEFAULTS: dict[str, Any] = {
+    "levels": [], "has_missing": False, "center": 0.0, "transform": "", "other": None,
+}  # fmt: skip
 _COLUMN = Fields(
     _built_column,
     {
@@ -228,7 +291,11 @@ _COLUMN = Fields(
         "levels": fields.list_of(_level),
         "has_missing": fields.boolean,
         "center": fields.number(),
+        "transform": fields.text,
+        "other": fields.optional(_level),
     },
+    defaults={"transform": "", "other": None},
+    may_lack=("family", "levels", "has_missing", "center"),
 )
 _FIELDS = Fields(
     lambda values: Schema(tuple(values["columns"])), {"columns": fields.list_of(_COLUMN)}

@@ -37,6 +37,7 @@ from momentmix.summary.plausibility import impossible
 from momentmix.summary.totals import Mark, Totals
 
 MAGIC, VERSION, SCHEMA_VERSION = b"\x89MMS\r\n\x1a\n", 2, 3
+SUFFIX = ".mms"  # by which a file that is none of ours is still taken for one
 _PREFIX = struct.Struct("<8sII")
 _HEADER_CAP = 1 << 22
 _CHECKSUM = 32
@@ -50,6 +51,16 @@ Header = dict[str, Any]
 
 
 # -- writing ----------------------------------------------------------------------------------
+
+
+def is_summary_file(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is a summary, by its first bytes or its name."""
+    if os.fspath(path).endswith(SUFFIX):
+        return True
+    if not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
 
 
 def _width(values: Sequence[int]) -> int:

@@ -21,14 +21,19 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from momentmix._typing import Float
 from momentmix.errors import InputError, ShardError
 from momentmix.rows.fingerprint import RowDigest, counted_twice
 from momentmix.rows.source import NumberedBlock, RowSource
+from momentmix.schema.building import EncodedTable
 from momentmix.summary.summary import MomentSummary, rename_shards
 
 # Enough rows that opening a shard costs nothing beside summing them; a checkpoint is at most so
 # many rows behind, and a cluster shares large files evenly.
 PART_ROWS = 1 << 20
+
+
+Encode = Callable[[Float], EncodedTable]
 
 
 class NewShard(Protocol):
@@ -78,8 +83,10 @@ class Part:
         Whether it has all its ``part_rows`` rows; the last part of a table may have fewer.
     """
 
-    def __init__(self, place_id: str, in_pass: str, shard: MomentSummary | None) -> None:
-        self.place_id, self.in_pass, self.shard = place_id, in_pass, shard
+    def __init__(
+        self, place_id: str, in_pass: str, shard: MomentSummary | None, encode: Encode | None
+    ) -> None:
+        self.place_id, self.in_pass, self.shard, self.encode = place_id, in_pass, shard, encode
         self.n_kept = self.n_dropped = self.stop = 0
         self.complete = False
         self._digest = RowDigest()
@@ -90,7 +97,7 @@ class Part:
         self._wait(n_left=1)
         self._hashing.append(pool.submit(self._digest.update, block.kept))
         if self.shard is not None and len(block.kept):
-            self.shard.update(block.kept)
+            self.shard.update(block.kept if self.encode is None else self.encode(block.kept))
         n_read, n_kept = len(block.raw.values), len(block.kept)
         self.n_kept += n_kept
         self.n_dropped += n_read - n_kept
@@ -124,6 +131,7 @@ def read_parts(
     stop: float = math.inf,
     part_rows: int = PART_ROWS,
     on_rows: Callable[[int], None] = lambda n: None,
+    encode: Encode | None = None,
 ) -> Iterator[Part]:
     """The parts of one table from a row on, each when all of it has been read.
 
@@ -138,7 +146,7 @@ def read_parts(
         Parts that start before this row are summed already: only their digests are made.
     stop : float
         Where to stop, a multiple of `part_rows`; by default at the end of the table.
-    new_shard, part_rows, on_rows
+    new_shard, part_rows, on_rows, encode
         As for `summarize_parts`.
     """
     part = None
@@ -148,9 +156,8 @@ def read_parts(
                 row = block.first_row
                 place_id = source.shard_id(table, row)
                 in_pass = json.dumps(["part", table if number is None else number, row])
-                part = Part(
-                    place_id, in_pass, None if row < summed_to else new_shard(shard_id=place_id)
-                )
+                shard = None if row < summed_to else new_shard(shard_id=place_id)
+                part = Part(place_id, in_pass, shard, encode)
             part.add(block, pool)
             on_rows(len(block.raw.values))
             part.complete = part.stop % part_rows == 0
@@ -178,6 +185,7 @@ def summarize_parts(
     new_shard: NewShard,
     part_rows: int = PART_ROWS,
     on_rows: Callable[[int], None] = lambda n: None,
+    encode: Encode | None = None,
 ) -> Iterator[Progress]:
     """Go on from `start` to the end of the source, and give the state after every part.
 
@@ -192,6 +200,8 @@ def summarize_parts(
         Rows in a part, before any are dropped.
     on_rows : callable
         Called with the number of rows of every block.
+    encode : callable, optional
+        Rows as read → what is added to a summary of features.
     """
     check = _ResumeCheck(start, source)
     total, n_dropped, read = start.summary, start.n_dropped, ""
@@ -200,6 +210,7 @@ def summarize_parts(
         for part in read_parts(
             source, table, 0, new_shard,
             summed_to=check.summed_to(table), part_rows=part_rows, on_rows=on_rows,
+            encode=encode,
         ):  # fmt: skip
             if part.shard is None:
                 check.count(part)

@@ -270,11 +270,13 @@ def test_predicted_columns_are_the_means_of_the_conditions(mixture):
         np.testing.assert_allclose(predicted, given_row.weights @ given_row.means, rtol=1e-9)
     frame = pd.DataFrame(rows[:, known], columns=[NAMES[j] for j in known])
     np.testing.assert_array_equal(mixture.predict_columns(frame), found)
-    frame.iloc[2, 1] = np.nan
-    assert (
-        np.isnan(mixture.predict_columns(frame)).all(axis=1).tolist()
-        == [False] * 2 + [True] + [False] * 17
-    )
+    frame.iloc[2, 1] = np.nan  # not known: a prediction from the other two
+    gap = mixture.predict_columns(frame)
+    np.testing.assert_array_equal(np.delete(gap, 2, axis=0), np.delete(found, 2, axis=0))
+    given_row = mixture.condition({4: rows[2, 4], 0: None, 3: rows[2, 3]})
+    expected = given_row.weights @ given_row.means
+    np.testing.assert_allclose(gap[2], expected[1:], rtol=1e-9)
+    assert given_row.feature_names == ("a", "b", "c", "f")
 
 
 def test_predicted_columns_have_the_least_error_of_linear_rules_and_more(mixture):
@@ -335,7 +337,7 @@ def test_bad_columns_are_refused(mixture):
     with pytest.raises(InputError, match="all 6 columns are known"):
         mixture.condition(dict.fromkeys(range(6), 0.0))
     with pytest.raises(InputError, match=r"not finite, or so far from all.*units"):
-        mixture.condition({0: np.nan})
+        mixture.condition({0: np.inf})
     for values in ({0: "x"}, [1.0, 2.0], 3.0):
         with pytest.raises(InputTypeError, match="values must be numbers by column"):
             mixture.condition(values)

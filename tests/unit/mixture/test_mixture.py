@@ -181,11 +181,11 @@ def test_bad_rows_are_refused(mixture):
         narrow.log_prob([[0.0]])
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("value", [np.inf, -np.inf])
 def test_no_label_for_rows_that_are_not_finite(value):
     mixture = DiagonalMixture([0.5, 0.5], [[0.0, 0.0], [5.0, 5.0]], np.ones((2, 2)))
     rows = np.ones((5000, 2))
     rows[4321, 1] = value
-    with pytest.raises(InputError, match=r"row 4321 holds NaN or infinity.*impute"):
+    with pytest.raises(InputError, match=r"row 4321 holds infinity.*missing"):
         mixture.predict(rows)
     assert mixture.predict(rows[:4321]).tolist() == [0] * 4321

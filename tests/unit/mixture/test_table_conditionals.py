@@ -256,8 +256,9 @@ def test_diagonal_mixtures_impute_means():
     mixture = mm.DiagonalMixture([0.5, 0.5], [[-5.0, 1.0], [5.0, 3.0]], [[1.0, 1.0]] * 2)
     np.testing.assert_allclose(mixture.impute([[-5.0, np.nan], [5.0, np.nan]]), [[-5, 1], [5, 3]])
     named = mixture.with_feature_names(["a", "b"])
-    frame = pd.DataFrame({"b": [np.nan, 2.0], "a": [5.0, 1.0]})
-    np.testing.assert_allclose(named.impute(frame), [[5, 3], [1, 2]])
+    columns = named.impute({"b": [np.nan, 2.0], "a": [5.0, 1.0]})
+    np.testing.assert_allclose(columns["a"], [5, 1])
+    np.testing.assert_allclose(columns["b"], [3, 2])
 
 
 def test_bad_imputation(mixture, monkeypatch):

@@ -324,9 +324,18 @@ def test_dates_are_no_numbers(tmp_path):
 
     sheet = [["a", "day"], [1, datetime(2024, 1, 2)], [2, datetime(2024, 1, 3)]]
     path = workbook(tmp_path / "x.xlsx", sheet)
-    with pytest.raises(InputError, match=r"'day' \(timestamp"):
-        open_rows(path)
-    assert open_rows(path, columns=["a"]).read_all().tolist() == [[1], [2]]
+    with pytest.raises(InputError, match=r"these do not: 'day' \(date"):
+        open_rows(path, columns=["a", "day"])
+    assert open_rows(path).notes == ("column 'day' left out: dates",)
+    assert open_rows(path).read_all().tolist() == [[1], [2]]
+
+
+def test_texts_for_missing_cells_of_a_workbook(tmp_path):
+    path = workbook(tmp_path / "x.xlsx", [["a", "b"], [1, 2], [" -- ", 3], [2**60, "#N/A"]])
+    found = open_rows(path, na_values=["--"], missing="model").read_all()
+    np.testing.assert_array_equal(found, [[1, 2], [np.nan, 3], [2.0**60, np.nan]])
+    with pytest.raises(InputError, match=r"these do not: 'a' \(string\)"):
+        open_rows(path).read_all()
 
 
 def test_damaged_workbooks(tmp_path, rows):

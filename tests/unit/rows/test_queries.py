@@ -1,20 +1,25 @@
 """Queries, datasets and streams of record batches as sources of rows."""
 
 import gc
+import gzip
+import io
+import json
 import sys
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.dataset
 import pyarrow.parquet
 import pytest
 
+import momentmix as mm
 from momentmix import open_rows
 from momentmix.errors import InputError, PrecisionWarning
 from momentmix.rows.formats import copies
-from momentmix.rows.opening import opened
+from momentmix.rows.opening import can_open
 
 NAMES = ["a", "^b.*$", 'c "quoted"']  # a pattern for polars, and a quote within SQL
 
@@ -56,8 +61,9 @@ def made(folder, rows, kind):
     if kind == "reader":
         return table.to_reader(max_chunksize=130)
     if kind == "dataset":
+        size = len(rows) // 4
         for i in range(4):
-            part = table.slice(250 * i, 250)
+            part = table.slice(size * i, size)
             pa.parquet.write_table(part, folder / f"{i}.parquet", row_group_size=99)
         return pa.dataset.dataset(folder)
     if kind == "scanner":
@@ -123,7 +129,7 @@ def test_missing_cells_and_text(tmp_path, kind):
     source = open_rows(data, columns=["y", "x"], missing="model")
     np.testing.assert_array_equal(source.read_all(), [[1, 1], [0, np.nan], [np.nan, 3]])
     with pytest.raises(InputError, match=r"the .* these do not: 'word' \((large_)?string"):
-        open_rows(source.tables[0])
+        open_rows(source.tables[0]).read_all()
     with pytest.raises(InputError, match=r"the .*, row 1, column 'x'"):
         open_rows(source.tables[0], columns=["x"]).read_all()
 
@@ -227,35 +233,54 @@ def test_a_relation_with_columns_named_like_methods():
         open_rows(duckdb.sql("select 1.5 as x"))
 
 
-def test_what_is_opened(tmp_path, tmp_path_factory, rows):
-    path = tmp_path_factory.mktemp("array") / "x.npy"
-    np.save(path, rows)
-    with path.open("rb") as stream:
-        for data in (
-            path,
-            str(path),
-            [path],
-            stream,
-            *(made(tmp_path, rows, k) for k in ("lazy frame", "reader")),
-        ):
-            np.testing.assert_array_equal(opened(data, columns=[1]).read_all(), rows[:, [1]])
+def test_what_can_be_opened(tmp_path, rows):
+    sources = [made(tmp_path, rows, kind) for kind in KINDS if kind != "relation"]
+    assert all(can_open(data) for data in ("x.npy", ["x.npy"], tmp_path, io.BytesIO(), *sources))
     frame = table_of(rows)
-    iterator = iter([rows])
-    for data in (
-        rows,
-        rows.tolist(),
-        frame,
-        frame.to_pandas(),
-        pl.from_arrow(frame),
-        iterator,
-        [],
-        None,
-        3.5,
-        {"a": [1.0]},
-        open_rows(rows),
-    ):
-        assert opened(data) is None
-    assert opened(pd.DataFrame({"read": [1.0]})) is None
+    frames = [frame, frame.to_pandas(), pl.from_arrow(frame), pd.DataFrame({"read": [1.0]})]
+    others = [rows, rows.tolist(), iter([rows]), [], None, 3.5, {"a": [1.0]}, open_rows(rows)]
+    assert not any(can_open(data) for data in (*frames, *others))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_fit_and_summarize_take_them(tmp_path, kind):
+    rng = np.random.default_rng(0)
+    component = rng.integers(2, size=2000)
+    rows = rng.standard_normal((2000, 3)) + 6.0 * component[:, None]
+    fitted = mm.fit(made(tmp_path, rows, kind), 2, random_state=0).mixture
+    expected = mm.fit(table_of(rows), 2, random_state=0).mixture
+    np.testing.assert_array_equal(fitted.means, expected.means)
+    summary = mm.summarize(made(tmp_path, rows, kind), order=3)
+    np.testing.assert_array_equal(summary.mean, mm.summarize(table_of(rows), order=3).mean)
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl.gz", "xlsx", "lazy frame", "relation", "dataset"])
+def test_text_becomes_the_same_categories(tmp_path, kind):
+    rng = np.random.default_rng(0)
+    table = pa.table({
+        "x": rng.standard_normal(600).round(9),
+        "plan": rng.choice(["basic", "gold", "trial"], 600),
+        "ok": rng.random(600) < 0.3,
+    })  # fmt: skip
+    data = tmp_path / f"x.{kind}"
+    if kind == "csv":
+        pa.csv.write_csv(table, data)
+    elif kind == "jsonl.gz":
+        data.write_bytes(gzip.compress("\n".join(map(json.dumps, table.to_pylist())).encode()))
+    elif kind == "xlsx":
+        book = pytest.importorskip("openpyxl").Workbook()
+        for row in (table.column_names, *(list(row.values()) for row in table.to_pylist())):
+            book.active.append(row)
+        book.save(data)
+    elif kind == "relation":
+        data = pytest.importorskip("duckdb").from_arrow(table)
+    else:
+        data = pl.from_arrow(table).lazy() if kind == "lazy frame" else pa.dataset.dataset(table)
+    expected = mm.summarize(table, order=2)
+    found = mm.summarize(data, order=2)
+    assert found.feature_names == expected.feature_names
+    assert found.schema == expected.schema
+    np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-14)
 
 
 def test_no_library_is_imported_to_recognize_a_source(rows, monkeypatch):

@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from momentmix.errors import InputError, InputTypeError, PrecisionWarning
-from momentmix.schema.building import encode_table, schema_from, short_mean
+from momentmix.schema.building import encode_table, short_mean
 from momentmix.schema.column import Column
 from momentmix.schema.schema import Schema
+from momentmix.schema.sources import schema_from
 
 COLUMNS = {
     "age": [31.0, None, 40.0, 33.0],

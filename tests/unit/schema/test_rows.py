@@ -10,7 +10,8 @@ from momentmix.errors import InputError
 from momentmix.fitting.inputs import summary_of
 from momentmix.rows.protocol import ArrayRows
 from momentmix.schema.building import encode_table
-from momentmix.schema.rows import EncodedArray, EncodedRows, encode_rows
+from momentmix.schema.rows import EncodedArray, EncodedRows
+from momentmix.schema.sources import encode_rows
 
 FAMILIES = {"visits": "poisson", "plan": "categorical"}
 NAMES = ("age", "visits", "plan", "x")

@@ -76,6 +76,8 @@ class StandardMoments:
         Rows that weighted rows count as in a likelihood (`Rows.n_counted`).
     laws : tuple of Law
         Laws of standardized features that are not Gaussian within components.
+    transformed : tuple of int
+        Which of `columns` are logarithms of those of the table.
     """
 
     n_features: int
@@ -96,6 +98,7 @@ class StandardMoments:
     two_squares: Float | None = None
     counted: int | None = None
     laws: tuple[Law, ...] = ()
+    transformed: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "orders", tuple(np.asarray(x, float) for x in self.orders))

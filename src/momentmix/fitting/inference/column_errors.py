@@ -33,7 +33,7 @@ from momentmix.mixture.laws.law import Law
 from momentmix.mixture.laws.poisson import Poisson
 from momentmix.mixture.laws.seen import Seen
 from momentmix.mixture.parameters import Parameters, parameters_from
-from momentmix.schema.column import CATEGORICAL, Column
+from momentmix.schema.column import CATEGORICAL, GAUSSIAN, Column
 from momentmix.schema.schema import Schema
 
 _WIDEST = 3.0  # half a width on the scale of logarithms or log-odds, beyond which it says nothing
@@ -134,7 +134,7 @@ def _of_columns(matrices: Float | None, schema: Schema, uncertainty: Uncertainty
     others = [
         number
         for number, column in enumerate(schema.columns)
-        if not column.is_plain and first[number] not in joined
+        if (column.family != GAUSSIAN or column.has_missing) and first[number] not in joined
     ]
     found[:, others], found[:, :, others] = np.nan, np.nan
     return found

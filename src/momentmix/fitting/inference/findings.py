@@ -35,6 +35,7 @@ from momentmix.fitting.inference.rows_checked import (
     row_findings,
     shape_text,
 )
+from momentmix.fitting.inference.transform_offers import offer_from_moments
 from momentmix.index_sets import index_sets
 from momentmix.mixture.blocks import Blocks, one_a_block
 from momentmix.mixture.parameters import Parameters
@@ -177,7 +178,9 @@ def _about_shapes(
     gaps = [moments.powers[k] - p.weights @ powers[3 + k] for k in range(2)]
     if rejected:
         words = [(j, shape_words(float(gaps[0][j]), float(gaps[1][j]))) for j in rejected]
-        yield warning("column-shape", shape_text(moments, words))
+        has_law = set(p.blocks.with_law.tolist())
+        offers = {j: offer_from_moments(moments, j, has_law) for j in rejected}
+        yield warning("column-shape", shape_text(moments, words, offers))
 
 
 def _about_correlations(

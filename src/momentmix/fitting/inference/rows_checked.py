@@ -6,7 +6,7 @@ excerpt of the other rows in their order. `row_findings` runs after it, with the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -34,6 +34,12 @@ from momentmix.fitting.inference.finding import (
     warning,
 )
 from momentmix.fitting.inference.outliers import NONE, Outliers, find_outliers
+from momentmix.fitting.inference.transform_offers import (
+    TO_THE_RIGHT,
+    offer_from_rows,
+    offer_text,
+    possible_transforms,
+)
 from momentmix.fitting.inference.weighted_noise import MomentSpread
 from momentmix.mixture.density import joint_densities
 from momentmix.mixture.gaussian import coefficients, features_of
@@ -171,7 +177,7 @@ def row_findings(
         *_about_copies(checked),
         *_about_order(moments, facts, serial, checked),
         *_about_kinds(moments, parameters, facts, has_law),
-        *_about_shapes(moments, shapes, len(checked.values)),
+        *_about_shapes(moments, parameters, shapes, checked),
     ]
     if any(shape.is_other for shape in shapes.values()):
         findings += _about_independent(moments, checked, shapes)
@@ -220,6 +226,18 @@ def _about_copies(checked: CheckedRows) -> Iterator[Finding]:
         )
 
 
+def _standardized(checked: CheckedRows, moments: StandardMoments) -> Float:
+    """The features of the excerpt, of shape (n, d)."""
+    return np.asarray((checked.values[:, moments.columns] - moments.shift) / moments.scale)
+
+
+def _most_probable(z: Float, parameters: Parameters) -> Int:
+    """The most probable component of each row of standardized features, of shape (n,)."""
+    with np.errstate(over="ignore"):
+        joint = joint_densities(coefficients(parameters), features_of(z, parameters.blocks))
+    return np.asarray(joint.argmax(axis=0))
+
+
 def _serial_correlations(
     checked: CheckedRows, moments: StandardMoments, parameters: Parameters
 ) -> list[tuple[float, int]]:
@@ -227,10 +245,8 @@ def _serial_correlations(
 
     Residuals from the most probable component: rows that are sorted by component are no matter.
     """
-    z = (checked.values[:, moments.columns] - moments.shift) / moments.scale
-    with np.errstate(over="ignore"):
-        joint = joint_densities(coefficients(parameters), features_of(z, parameters.blocks))
-    labels = joint.argmax(axis=0)
+    z = _standardized(checked, moments)
+    labels = _most_probable(z, parameters)
     residuals = (z - parameters.means[labels]) / np.sqrt(parameters.variances[labels])
     residuals = np.clip(residuals, -3.0, 3.0)  # a few far rows say nothing about the order
     neighbors = np.diff(checked.places) == 1
@@ -343,13 +359,31 @@ def _shapes(
     return shapes
 
 
+def _offers(
+    checked: CheckedRows, moments: StandardMoments, parameters: Parameters, skewed: list[int]
+) -> dict[int, str | None]:
+    """Transforms after which features are less skewed within components."""
+    if not skewed:
+        return {}
+    labels = _most_probable(_standardized(checked, moments), parameters)
+    columns = checked.values[:, moments.columns].T
+    possible = {j: possible_transforms(moments, j) for j in skewed}
+    return {j: offer_from_rows(columns[j], labels, possible[j]) for j in skewed}
+
+
 def _about_shapes(
-    moments: StandardMoments, shapes: dict[int, ColumnShape], n: int
+    moments: StandardMoments,
+    parameters: Parameters,
+    shapes: dict[int, ColumnShape],
+    checked: CheckedRows,
 ) -> Iterator[Finding]:
+    n = len(checked.values)
     words = {j: shape_words(s.skewness_gap, s.kurtosis_gap) for j, s in shapes.items()}
     others = sorted((j for j in shapes if shapes[j].is_other), key=lambda j: -shapes[j].distance)
     if others:
-        yield fatal("column-shape", shape_text(moments, [(j, words[j]) for j in others]))
+        skewed = [j for j in others if words[j] == TO_THE_RIGHT]
+        offers = _offers(checked, moments, parameters, skewed)
+        yield fatal("column-shape", shape_text(moments, [(j, words[j]) for j in others], offers))
     for j, shape in shapes.items():
         if shape.is_heavy and (words[j] == "heavy-tailed" or not shape.is_other):
             severity = fatal if shape.n_far > FAR_SHARE * n else warning
@@ -381,8 +415,17 @@ def _about_independent(
             )
 
 
-def shape_text(moments: StandardMoments, columns: Sequence[tuple[int, str]]) -> str:
-    """The sentence about features that do not follow the mixture, each with its `shape_words`."""
+def shape_text(
+    moments: StandardMoments,
+    columns: Sequence[tuple[int, str]],
+    offers: Mapping[int, str | None] | None = None,
+) -> str:
+    """The sentence about features that do not follow the mixture, each with its `shape_words`.
+
+    `offers` are transforms that would help, by feature.
+    """
+    known = {j: transform for j, transform in (offers or {}).items() if transform is not None}
+    cure = offer_text(moments, known) if known else "Transform or leave out"
     listed = ", ".join(
         f"{moments.column_name(j)} ({words})" for j, words in columns[:_SHAPES_LISTED]
     )
@@ -390,6 +433,6 @@ def shape_text(moments: StandardMoments, columns: Sequence[tuple[int, str]]) -> 
     verb = "does" if len(columns) == 1 else "do"
     return (
         f"column{plural(len(columns))} {listed}{more} {verb} not follow the fitted mixture: not "
-        "Gaussian within components, or a component is missing. Transform or leave out such "
-        "columns, or ask for more components."
+        f"Gaussian within components, or a component is missing. {cure} such columns, or ask for "
+        "more components."
     )

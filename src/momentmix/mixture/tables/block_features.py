@@ -2,7 +2,7 @@
 
 | column | block | features |
 |---|---|---|
-| numbers | `GaussianBlock` | themselves |
+| numbers | `GaussianBlock` | themselves, or their log or log1p |
 | number with missing cells | `GaussianBlock` with ``seen`` | (value − center)·seen, seen |
 | numbers with missing cells, joined | the same | the same: values joined, ``seen`` by itself |
 | levels | `BernoulliBlock`, `CategoricalBlock` | indicators of levels[1:] (·seen, seen) |
@@ -79,6 +79,7 @@ def blocks_of(parameters: Parameters, schema: Schema) -> tuple[Block, ...]:
             covariances = matrices_of(p.spread, p.blocks.table(np.array(numbers)))
             covariances = covariances.reshape(-1, len(numbers), len(numbers))
             block = GaussianBlock(columns, chosen, p.means[:, numbers], covariances)
+            block = replace(block, transforms=_transforms([schema.columns[j] for j in columns]))
             found.append(_with_seen(block, p, schema, law_at))
         elif columns[0] not in joined:
             own_block = _of_law(
@@ -120,7 +121,13 @@ def _of_law(column: Column, law: Law, means: Float, variances: Float) -> Block:
         return PoissonBlock(with_unknown(rates, found.q), seen=found.q)
     value = with_unknown(found.mean + column.center, found.q)
     variance = with_unknown(np.maximum(found.variance, 0.0)[:, :, None], found.q)
-    return GaussianBlock((), None, value, variance, found.q)
+    return GaussianBlock((), None, value, variance, found.q, _transforms([column]))
+
+
+def _transforms(columns: Sequence[Column]) -> tuple[str, ...]:
+    """Transforms of columns; empty where there are none."""
+    found = tuple(column.transform for column in columns)
+    return found if any(found) else ()
 
 
 def _of_levels(column: Column, law: Finite, means: Float) -> Block:
@@ -234,7 +241,9 @@ def placed(blocks: Iterable[Block], n_components: int) -> tuple[Block, ...]:
 
 def _checked_gaussian(block: GaussianBlock) -> GaussianBlock:
     columns, names = block.columns, block.names
-    block = GaussianBlock.of(block.means, block.covariances, names, block.seen).at(columns, names)
+    block = GaussianBlock.of(
+        block.means, block.covariances, names, block.seen, block.transforms
+    ).at(columns, names)
     r, k = block.means.shape
     if block.seen is None:
         return block
@@ -287,11 +296,11 @@ def schema_of(blocks: Sequence[Block]) -> Schema:
             continue
         for place, number in enumerate(block.columns):
             name = None if block.names is None else block.names[place]
-            if not block.has_missing[place]:
-                columns[number] = Column(name)
-            else:
+            column = Column(name, transform=block.transforms[place] if block.transforms else "")
+            if block.has_missing[place]:
                 center = short_mean(block.known.means[:, place])
-                columns[number] = Column(name, has_missing=True, center=center)
+                column = replace(column, has_missing=True, center=center)
+            columns[number] = column
     return Schema(tuple(columns[j] for j in range(len(columns))))
 
 
@@ -310,7 +319,9 @@ def selected(blocks: Sequence[Block], numbers: Int) -> tuple[Block, ...]:
 
 def complete_schema(columns: Sequence[Column]) -> Schema:
     """The schema of columns without missing cells, whose features are the values themselves."""
-    return Schema(tuple(replace(column, has_missing=False, center=0.0) for column in columns))
+    return Schema(
+        tuple(replace(column, has_missing=False, center=0.0, transform="") for column in columns)
+    )
 
 
 def renamed(schema: Schema, names: Sequence[str] | None) -> Schema:

@@ -24,7 +24,8 @@ from momentmix.mixture.density import posteriors
 from momentmix.mixture.gaussian_block import GaussianBlock
 from momentmix.mixture.tables.block_features import Block, complete_schema, selected
 from momentmix.mixture.tables.gaussian_cells import expected_cells
-from momentmix.mixture.tables.patterns import is_missing
+from momentmix.rows.containers import is_missing
+from momentmix.schema.transforms import restored_columns, transformed_columns
 
 if TYPE_CHECKING:
     from momentmix.mixture.mixture import Mixture
@@ -66,7 +67,8 @@ def _block_given(block: Block, known: Int, place: dict[int, int], cells: list[An
     block = block.known
     own = [block.columns.index(j) for j in regression.others]
     seen = [block.columns.index(j) for j in regression.known]
-    row = np.array([float(cells[place[int(j)]]) for j in regression.known])
+    row = np.array([[float(cells[place[int(j)]]) for j in regression.known]])
+    row = transformed_columns(row, block.part(seen).transforms)[0]
     offsets = row - block.means[:, seen]
     means = block.means[:, own] + (regression.slopes @ offsets[:, :, None])[:, :, 0]
     return replace(block.part(own), means=means, covariances=regression.rest)
@@ -88,7 +90,9 @@ def expected_columns(mixture: Mixture, rows: Any, known: Sequence[int | str] | N
     for block in mixture.blocks:
         own = list(block.columns)
         if isinstance(block, GaussianBlock):
-            cells[:, own] = expected_cells(block, cells[:, own], shares)
+            values = transformed_columns(cells[:, own], block.transforms)
+            values = expected_cells(block, values, shares)
+            cells[:, own] = restored_columns(values, block.transforms)
         else:
             cells[:, own] = shares @ block.known.means
     return cells[:, others]

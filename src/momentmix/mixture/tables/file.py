@@ -162,7 +162,8 @@ def _made(values: dict[str, Any], columns: list[Column]) -> Block:
         means, covariances = values["means"], values["covariances"]
         if means.shape[1] != len(columns):
             raise ValueError(f"means must have {len(columns)} columns, as blocks.columns")
-        block = GaussianBlock.of(means, covariances, None, seen)
+        transforms = [column.transform for column in columns]
+        block = GaussianBlock.of(means, covariances, None, seen, transforms)
         if (~(covariances == covariances.swapaxes(1, 2)) & ~np.isnan(covariances)).any():
             raise ValueError("covariances must be symmetric")
         return block

@@ -8,7 +8,7 @@ component; those of a joined block are regressed on its seen cells.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +20,18 @@ from momentmix.mixture.gaussian_block import GaussianBlock
 from momentmix.mixture.tables.block_features import Block
 from momentmix.mixture.tables.gaussian_cells import drawn_cells, expected_cells
 from momentmix.mixture.tables.rows import TableDensity, encoded_blocks, rows_at_a_time
-from momentmix.schema.encoding import Encoded
+from momentmix.schema.encoding import Encoded, Unseen
 from momentmix.schema.schema import Schema
+from momentmix.schema.transforms import restored_columns, transformed_columns
 
 _Fill = Callable[[Block, Float, Int], Float]
+
+
+class Imputed(NamedTuple):
+    """Tables of features (n_rows, n_features), and which cells were filled (n_rows, n_columns)."""
+
+    tables: list[Float]
+    gaps: NDArray[np.bool_]
 
 
 def imputed_features(
@@ -32,7 +40,8 @@ def imputed_features(
     complete: Schema,
     rows: Any,
     draws: tuple[int, np.random.Generator] | None,
-) -> list[Float]:
+    unseen: Unseen = "error",
+) -> Imputed:
     """Features of complete rows: one table of means and most probable levels, or several draws.
 
     Parameters
@@ -44,11 +53,14 @@ def imputed_features(
     rows : table
     draws : (int, Generator), optional
         Number of tables to draw.
+    unseen : {"error", "missing"}
+        What levels get that no training row had: an error, or they are filled as well.
     """
     n_tables = 1 if draws is None else draws[0]
     tables: list[list[Float]] = [[] for _ in range(n_tables)]
+    gaps = []
     step = rows_at_a_time(density.schema)
-    both = (encoded_blocks(schema, rows, step) for schema in (density.schema, complete))
+    both = (encoded_blocks(schema, rows, step, unseen) for schema in (density.schema, complete))
     encodings = zip(*both, strict=True)
     for number, (encoded, cells) in enumerate(encodings):
         shares = density.map_encoded(encoded, posteriors)
@@ -58,12 +70,14 @@ def imputed_features(
                 f"row {row} is so far from all components that none is probable. Check its cells "
                 "and their units."
             )
+        no_gaps = np.zeros((len(shares), complete.n_columns), dtype=bool)
+        gaps.append(no_gaps if cells.left_out is None else cells.left_out)
         for table in tables:
             if draws is None:
                 table.append(_filled(blocks, complete, cells, _expected(shares)))
             else:
                 table.append(_filled(blocks, complete, cells, _drawn(shares, draws[1])))
-    return [np.concatenate(table) for table in tables]
+    return Imputed([np.concatenate(table) for table in tables], np.concatenate(gaps))
 
 
 def _filled(blocks: tuple[Block, ...], complete: Schema, cells: Encoded, fill: _Fill) -> Float:
@@ -80,7 +94,11 @@ def _filled(blocks: tuple[Block, ...], complete: Schema, cells: Encoded, fill: _
             values = features[np.ix_(rows, own)]
             if isinstance(block, GaussianBlock):
                 values[gaps[rows]] = np.nan
-            features[np.ix_(rows, own)] = fill(block, values, rows)
+                found = fill(block, transformed_columns(values, block.transforms), rows)
+                found = restored_columns(found, block.transforms)
+                features[np.ix_(rows, own)] = np.where(gaps[rows], found, values)
+            else:
+                features[np.ix_(rows, own)] = fill(block, values, rows)
     return features
 
 

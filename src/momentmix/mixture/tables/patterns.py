@@ -24,17 +24,3 @@ def rows_by_pattern(
     ends = np.cumsum(np.bincount(group))[:-1]
     members = np.split(rows[np.argsort(group, kind="stable")], ends)
     yield from zip(patterns, members, strict=True)
-
-
-def is_missing(value: object) -> bool:
-    """Whether a cell is None, NaN, NaT or NA.
-
-    Examples
-    --------
-    >>> is_missing(None), is_missing(float("nan")), is_missing("no")
-    (True, True, False)
-    """
-    try:
-        return value is None or bool(value != value)
-    except TypeError:  # NA is neither equal to itself nor not
-        return True

@@ -6,7 +6,8 @@
 | cells that are marginalized | ``Encoded.left_out`` | (n, n_columns) |
 | log p_i of a block where its features have the mixture's mean | ``central_densities`` | (r,) |
 
-A cell that is missing where the model knows of no missing cells is left out of the density. Log
+A cell that is missing where the model knows of no missing cells is left out of the density, and so
+is a level that no training row had, where that is asked for: with it its ``seen``. Log
 densities are sums over blocks. So the features of such a cell are set to the mixture's mean, where
 the density of the block is known, and an indicator whose coefficient is minus that takes it out:
 one matrix product, whatever cells are missing. Only joined columns need a density for each pattern,
@@ -31,7 +32,7 @@ from momentmix.mixture.gaussian import central_densities
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.tables.patterns import rows_by_pattern
 from momentmix.schema.cells import CellTable, read_cells
-from momentmix.schema.encoding import Encoded, encode_cells
+from momentmix.schema.encoding import Encoded, Unseen, encode_cells
 from momentmix.schema.schema import Schema
 
 _ENTRIES = 1 << 23  # doubles of features at a time: 64 MB
@@ -55,9 +56,9 @@ class TableDensity:
     schema: Schema
     density: Density
 
-    def map_rows(self, rows: Any, reduce: Reduction) -> NDArray[Any]:
+    def map_rows(self, rows: Any, reduce: Reduction, unseen: Unseen = "error") -> NDArray[Any]:
         """`reduce` of the joint densities of each row, of shape (n_rows,) or (n_rows, r)."""
-        blocks = encoded_blocks(self.schema, rows, rows_at_a_time(self.schema))
+        blocks = encoded_blocks(self.schema, rows, rows_at_a_time(self.schema), unseen)
         parts = [self.map_encoded(encoded, reduce) for encoded in blocks]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
@@ -70,6 +71,20 @@ class TableDensity:
             values = self._marginal(encoded.features, left_out, reduce)
         return np.asarray(values + self._base_measure(encoded)) if reduce is log_sums else values
 
+    def map_gaps(
+        self, rows: NDArray[Any], places: Int, values: NDArray[Any], reduce: Reduction
+    ) -> None:
+        """Set `values` of those of the rows `places` that hold NaN; all columns are numbers."""
+        step = rows_at_a_time(self.schema)
+        for start in range(0, places.size, step):
+            part = rows[places[start : start + step]].astype(np.float64)
+            gaps = np.isnan(part)
+            some = gaps.any(axis=1)
+            part[gaps] = 0.0
+            if some.any():
+                own = places[start : start + step][some]
+                values[own] = self.map_encoded(Encoded(part[some], gaps[some]), reduce)
+
     def _base_measure(self, encoded: Encoded) -> Float:
         """What the log-density of rows has beside its linear function of statistics, (n,)."""
         total = np.zeros(len(encoded.features))
@@ -79,7 +94,20 @@ class TableDensity:
                 if encoded.left_out is not None:
                     own[encoded.left_out[:, self.schema.column_of[law.features[0]]]] = 0.0
                 total += own
+        for number, column in enumerate(self.schema.columns):
+            if column.transform:
+                total += self._log_jacobian(encoded, number)
         return total
+
+    def _log_jacobian(self, encoded: Encoded, number: int) -> Float:
+        """Log of the derivative of a column's transform, where the cell is seen: (n,)."""
+        column, features = self.schema.columns[number], self.schema.features_of(number)
+        values = encoded.features[:, features[0]]
+        seen = encoded.features[:, features[1]] if column.has_missing else 1.0
+        own = -(values + column.center * seen)
+        if encoded.left_out is not None:
+            own[encoded.left_out[:, number]] = 0.0
+        return np.asarray(own)
 
     # -- missing cells of joined columns, or that are not part of the model ---------------------
 
@@ -205,17 +233,19 @@ def rows_at_a_time(schema: Schema) -> int:
     return max(1, _ENTRIES // schema.n_features)
 
 
-def encoded_blocks(schema: Schema, rows: Any, step: int) -> Iterator[Encoded]:
+def encoded_blocks(
+    schema: Schema, rows: Any, step: int, unseen: Unseen = "error"
+) -> Iterator[Encoded]:
     """The rows of a table in memory as features, `step` at a time."""
     table = read_cells(rows, schema.column_names, schema.n_columns, "the mixture")
     if table.n_rows <= step:
-        yield encode_cells(schema.columns, table)
+        yield encode_cells(schema.columns, table, unseen)
         return
     for start in range(0, table.n_rows, step):
         try:
-            encoded = encode_cells(schema.columns, _rows_of(table, start, start + step))
+            encoded = encode_cells(schema.columns, _rows_of(table, start, start + step), unseen)
         except InputError:
-            encode_cells(schema.columns, table)  # raises with the number of the row in the table
+            encode_cells(schema.columns, table, unseen)  # raises with the row of the whole table
             raise
         yield encoded
 

@@ -25,11 +25,14 @@ class Dialect:
         Before decimals.
     thousands : str or None
         Between groups of digits. It may be the delimiter where such numbers are quoted.
+    na_values : tuple of str or None
+        Texts that stand for a missing cell, beside the empty one; None for the usual ones.
     """
 
     delimiter: str | None = None
     decimal: str = "."
     thousands: str | None = None
+    na_values: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         for name in ("delimiter", "decimal", "thousands"):
@@ -69,6 +72,13 @@ class Dialect:
             )
 
     @cached_property
+    def nulls(self) -> tuple[str, ...]:
+        """Texts that stand for a missing cell."""
+        if self.na_values is None:
+            return NULLS
+        return tuple(dict.fromkeys(("", *(text.strip() for text in self.na_values))))
+
+    @cached_property
     def grouped(self) -> str:
         """Pattern of a number with marks between thousands, or hundreds of thousands as in India.
 
@@ -87,7 +97,7 @@ class Dialect:
     def number(self, text: str) -> float | None:
         """The number a field holds, NaN where it is missing, None where it is something else."""
         text = text.strip()
-        if text in NULLS:
+        if text in self.nulls:
             return float("nan")
         text = self.plain(text)
         if self.decimal != ".":

@@ -11,26 +11,36 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from itertools import chain, islice
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
 
 from momentmix._typing import Float
 from momentmix.errors import InputError
 from momentmix.parallel import read_ahead
-from momentmix.rows.compression import Unpacked, split_packing
 from momentmix.rows.containers import warn_beyond
+from momentmix.rows.csv.compression import Unpacked, split_packing
 from momentmix.rows.csv.dialect import Dialect
+from momentmix.rows.csv.kinds import kinds_of
 from momentmix.rows.csv.lines import LineFinder, count_lines, end_of_line
 from momentmix.rows.csv.numbers import parsed_fast
-from momentmix.rows.table import FileTable, RawBlock, Table
+from momentmix.rows.labels import (
+    NO_LABELS,
+    NOT_A_LEVEL,
+    Labels,
+    LabelsError,
+    refused_label,
+    too_many_labels,
+)
+from momentmix.rows.table import FileTable, Kind, RawBlock, Table
 
 Chunk = tuple[int, bytes]  # number of its first line, text
 
 CHUNK = 1 << 22  # bytes read at a time: enough for a fast parser, few beside the memory
 LONGEST = 1 << 25  # bytes of a line: no table has such lines, and memory stays bounded
+_LOOKED_AT, _MOST_FIELDS = 1000, 100_000  # lines, and fields of them, that tell kinds of columns
 _LINE_ENDS = b"\r\n"
 
 
@@ -55,19 +65,21 @@ class CsvText(Table):
     def __init__(self, name: str, opener: Callable[[], BinaryIO], dialect: Dialect) -> None:
         self.name, self._opener = name, opener
         self.dialect = dialect.separated_by(",")
-        self.delimiter = str(self.dialect.delimiter)
+        self.delimiter, self.nulls = str(self.dialect.delimiter), self.dialect.nulls
         self._examined: set[int] = set()  # columns whose first large number was examined
         chunks = self._chunks()
         first = next(chunks, None)
         if first is None:
             raise InputError(f"{name} is empty; it needs at least one line of numbers.")
         self._read_header(first[1])
+        self._kinds = self._first_kinds(*first)
+        self._first = None if self.reopens else first
         self._unread = None if self.reopens else chain([first], chunks)
 
     def _all_chunks(self) -> Iterator[Chunk]:
         if self.reopens:
             return self._chunks(self.packed)
-        chunks, self._unread = self._unread, None
+        chunks, self._unread, self._first = self._unread, None, None
         if chunks is None:
             raise InputError(
                 f"{self.name} can be read once only; save it to a file for several passes."
@@ -99,6 +111,24 @@ class CsvText(Table):
                         f"{self.delimiter!r}. Pass delimiter={other!r} (--delimiter), and "
                         "decimal=',' (--decimal ,) where numbers have decimal commas."
                     )
+
+    def _first_kinds(self, line: int, chunk: bytes) -> list[Kind]:
+        """What the columns hold, from the first lines."""
+        if self.column_names is not None:
+            line, chunk = self._without_header(line, chunk)
+        n_lines = max(1, min(_LOOKED_AT, _MOST_FIELDS // self.n_columns))
+        text = chunk[: end_of_line(chunk, n_lines)]
+        try:
+            lines = [fields for _, fields in self._lines(text, line)]
+        except InputError:  # the reader says so when it comes to the line
+            lines = []
+        return kinds_of(
+            [x for x in lines if len(x) == self.n_columns], self.n_columns, self.dialect
+        )
+
+    def kind(self, column: int) -> Kind:
+        """What a column holds, from its first cells."""
+        return self._kinds[column]
 
     def _reader(self, text: bytes) -> Any:
         decoded = io.StringIO(text.decode("utf-8", "replace"), newline="")
@@ -165,7 +195,13 @@ class CsvText(Table):
 
     # -- chunks → numbers ---------------------------------------------------------------------
 
-    def read(self, columns: Sequence[int], start: int, block_rows: int) -> Iterator[RawBlock]:
+    def read(
+        self,
+        columns: Sequence[int],
+        start: int,
+        block_rows: int,
+        labels: Mapping[int, Labels] = NO_LABELS,
+    ) -> Iterator[RawBlock]:
         """Blocks of rows, chunk by chunk."""
         skip, header = start, self.column_names is not None
         for line, chunk in self._all_chunks():
@@ -174,7 +210,7 @@ class CsvText(Table):
                 header = False
             if not chunk.strip(_LINE_ENDS):
                 continue
-            values = self._parsed(chunk, line, columns)
+            values = self._parsed(chunk, line, columns, labels)
             self._warn_of_integers(values, chunk, line, columns)
             if skip >= len(values):
                 skip -= len(values)
@@ -183,6 +219,18 @@ class CsvText(Table):
                 block = values[first : first + block_rows]
                 yield RawBlock(block, self._line_of_row(chunk, line, first))
             skip = 0
+
+    def head(
+        self, columns: Sequence[int], n_rows: int, labels: Mapping[int, Labels] = NO_LABELS
+    ) -> Float:
+        """The rows of the first chunk; a stream can still be read from its start."""
+        if self.reopens:
+            return super().head(columns, n_rows, labels)
+        assert self._first is not None
+        line, chunk = self._first
+        if self.column_names is not None:
+            line, chunk = self._without_header(line, chunk)
+        return self._parsed(chunk, line, columns, labels)[:n_rows]
 
     def _without_header(self, line: int, chunk: bytes) -> Chunk:
         end = end_of_line(chunk, self._header_lines)
@@ -203,8 +251,10 @@ class CsvText(Table):
         The first large number of a column decides: "1e17" is not meant to the last digit.
         """
         for j, column in enumerate(columns):
+            if column in self._examined:
+                continue
             large = (np.abs(values[:, j]) >= 2**53) & np.isfinite(values[:, j])
-            if column in self._examined or not large.any():
+            if not large.any():
                 continue
             row = int(large.argmax())
             number, fields = next(islice(self._lines(chunk, line), row, None))
@@ -228,23 +278,46 @@ class CsvText(Table):
         except csv.Error as error:
             raise InputError(f"{self.name}, line {line + before}: {error}.") from None
 
-    def _parsed(self, chunk: bytes, line: int, columns: Sequence[int]) -> Float:
+    def _parsed(
+        self, chunk: bytes, line: int, columns: Sequence[int], labels: Mapping[int, Labels]
+    ) -> Float:
         if self.column_names is None or self._header_text not in chunk:
             try:
-                return parsed_fast(chunk, columns, self.n_columns, self.dialect)
+                return parsed_fast(chunk, columns, self.n_columns, self.dialect, labels)
+            except LabelsError:
+                self._refuse_labels(columns, labels)
             except ValueError:
                 pass
-        return self._parsed_slowly(chunk, line, columns)
+        return self._parsed_slowly(chunk, line, columns, labels)
 
-    def _parsed_slowly(self, chunk: bytes, line: int, columns: Sequence[int]) -> Float:
+    def _parsed_slowly(
+        self, chunk: bytes, line: int, columns: Sequence[int], labels: Mapping[int, Labels]
+    ) -> Float:
         rows = []
         for number, fields in self._lines(chunk, line):
             self._check_line(number, fields)
-            values = [self.dialect.number(fields[i]) for i in columns]
+            try:
+                values = [self._value(fields[i], labels.get(i)) for i in columns]
+            except LabelsError:
+                self._refuse_labels(columns, labels)
             if None in values:
-                self._refuse_field(number, fields, columns[values.index(None)])
+                self._refuse_field(number, fields, columns[values.index(None)], labels)
             rows.append(values)
         return np.array(rows, dtype=np.float64).reshape(len(rows), len(columns))
+
+    def _value(self, field: str, labels: Labels | None) -> float | None:
+        """The number or the code of a field; None for what is neither."""
+        if labels is None:
+            return self.dialect.number(field)
+        text = field.strip()
+        if "\ufffd" in text:
+            return None
+        code = float(labels.codes([None if text in self.dialect.nulls else text])[0])
+        return None if code == NOT_A_LEVEL else code
+
+    def _refuse_labels(self, columns: Sequence[int], labels: Mapping[int, Labels]) -> NoReturn:
+        most = max(labels, key=lambda i: len(labels[i].names))
+        raise too_many_labels(f"{self.name}, {self.label(most)}") from None
 
     def _check_line(self, number: int, fields: list[str]) -> None:
         if self.column_names is not None and [f.strip() for f in fields] == self._fields:
@@ -261,11 +334,27 @@ class CsvText(Table):
                 f"{self.n_columns}. Repair or remove it.{hint}"
             )
 
-    def _refuse_field(self, number: int, fields: list[str], column: int) -> None:
+    def _key(self, column: int) -> str:
+        """The key of a column in `families`, as messages print it."""
+        return str(column) if self.column_names is None else ascii(self.column_names[column])
+
+    def _refuse_field(
+        self, number: int, fields: list[str], column: int, labels: Mapping[int, Labels]
+    ) -> None:
         text, label = fields[column].strip(), self.label(column)
+        if column in labels and "\ufffd" in text:
+            raise InputError(
+                f"{self.name}, line {number}, {label} is not UTF-8; convert it: iconv -t utf-8."
+            )
+        if column in labels:
+            raise refused_label(f"{self.name}, line {number}, {label}", text, labels[column])
         cures = self.dialect.cures(text)
         cure = " ".join(f"{'If it' if len(cures) > 1 else 'It'} {cure}." for cure in cures)
-        cure = cure or "Select numeric columns (--columns), or repair the line."
+        cure = cure or (
+            "Repair the line; name the text in na_values (--na-values) if it stands for a missing "
+            "cell; leave the column out with exclude= (--exclude); or take it as categories: "
+            f"families={{{self._key(column)}: 'categorical'}} (--families)."
+        )
         raise InputError(
             f"{self.name}, line {number}, {label}: {text[:60]!a} is not a number. {cure}"
         )

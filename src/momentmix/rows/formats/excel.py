@@ -6,32 +6,36 @@ another kind is an error that names it.
 
 from __future__ import annotations
 
+import os
 import zipfile
 import zlib
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
-from datetime import date, datetime, time, timedelta
+from datetime import date, datetime
 from itertools import islice
 from typing import Any
 
 from momentmix.errors import InputError, needed
 from momentmix.rows.arrow_files import ArrowFileTable
-from momentmix.rows.csv.dialect import NULLS
 
 _ROWS = 4096  # read at a time
 Row = tuple[int, list[Any]]  # its number in the sheet, from 1, and its cells
 
-# What a cell of a column may be; the first that all cells of the first rows are.
-_KINDS: list[tuple[str, tuple[type, ...]]] = [
-    ("float64", (int, float)),
-    ("bool", (bool,)),
-    ("timestamp", (datetime, date)),
-    ("string", (str, int, float, bool, datetime, date, time, timedelta)),
-]
-
 
 class ExcelFile(ArrowFileTable):
-    """The first sheet of a workbook."""
+    """The first sheet of a workbook.
+
+    Parameters
+    ----------
+    path : str or path-like
+    nulls : sequence of str
+        Texts that stand for a missing cell, beside what Excel writes for a number that a formula
+        could not compute.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], nulls: Sequence[str]) -> None:
+        self._missing = {*nulls, *_ERRORS}
+        super().__init__(path)
 
     def _open(self) -> None:
         self._openpyxl = needed("openpyxl", self.name, "excel")
@@ -42,10 +46,8 @@ class ExcelFile(ArrowFileTable):
         header = head[0][1]
         self._named = any(not _is_number(cell) for cell in header)
         head = head[1:] if self._named else head
-        names = [str(_plain(cell, "")) for cell in header]
-        columns = ([row[1][i] for row in head] for i in range(len(header)))
-        kinds = [self._type(column) for column in columns]
-        names = names if self._named else [str(i) for i in range(len(header))]
+        names = ["" if cell is None else str(cell).strip() for cell in header]
+        kinds = [self._type(self._cells(head, i)) for i in range(len(header))]
         self.schema = self._arrow.schema(list(zip(names, kinds, strict=True)))
 
     def _read_schema(self) -> None:
@@ -54,10 +56,19 @@ class ExcelFile(ArrowFileTable):
             self.column_names = None
 
     def _type(self, cells: list[Any]) -> Any:
-        arrow = self._arrow
-        kinds = {type(cell) for cell in cells if not _is_missing(cell)}
-        name = next((name for name, allowed in _KINDS if kinds <= {*allowed}), "string")
-        return arrow.timestamp("us") if name == "timestamp" else getattr(arrow, _TYPES[name])()
+        """The type of a column with these cells: text where they are of several kinds."""
+        found = {type(cell) for cell in cells if cell is not None}
+        if found <= {int, float}:
+            return self._arrow.float64()
+        if found <= {bool}:
+            return self._arrow.bool_()
+        return self._arrow.date32() if found <= {datetime, date} else self._arrow.string()
+
+    def _cells(self, rows: list[Row], column: int) -> list[Any]:
+        """Cells of a column, None where they are missing."""
+        cells = (row[1][column] for row in rows)
+        plain = (cell.strip() if isinstance(cell, str) else cell for cell in cells)
+        return [None if cell in self._missing else cell for cell in plain]
 
     # -- rows ---------------------------------------------------------------------------------
 
@@ -101,43 +112,25 @@ class ExcelFile(ArrowFileTable):
                 position += len(part)
 
     def _array_of(self, rows: list[Row], column: int) -> Any:
-        kind, types = self.schema.field(column).type, self._arrow.types
-        if types.is_string(kind):
-            cells = [_plain(row[1][column]) for row in rows]
-            return self._arrow.array([c if c is None else str(c) for c in cells], kind)
-        cells = [None if _is_missing(row[1][column]) else row[1][column] for row in rows]
-        dates = types.is_timestamp(kind)
-        allowed = (datetime, date) if dates else (bool, int, float)
+        """Cells of a column of numbers, true and false, or text; dates are not read."""
+        cells, is_text = self._cells(rows, column), self.kind(column).is_text
         for (number, _), cell in zip(rows, cells, strict=True):
-            if cell is not None and not isinstance(cell, allowed):
+            if not is_text and cell is not None and not isinstance(cell, int | float):
                 raise InputError(
                     f"{self.name}, cell {_place(column, number)}, {self.label(column)}: "
-                    f"{str(cell)[:60]!a} is not a {'date' if dates else 'number'}"
-                    " as in the rows before. Repair the cell, or select other columns with columns="
-                    " (--columns)."
+                    f"{str(cell)[:60]!a} is not a number as in the rows before. Repair the cell, "
+                    "or select other columns with columns= (--columns)."
                 )
-        if types.is_boolean(kind) and not all(c is None or isinstance(c, bool) for c in cells):
-            kind = self._arrow.float64()
-        return self._arrow.array(cells, kind)
+        convert = str if is_text else float
+        kind = self._arrow.string() if is_text else self._arrow.float64()
+        return self._arrow.array([None if c is None else convert(c) for c in cells], kind)
 
 
-_TYPES = {"bool": "bool_", "float64": "float64", "string": "string"}
-
-
-def _is_missing(cell: Any) -> bool:
-    return cell is None or (isinstance(cell, str) and cell.strip() in _MISSING)
-
-
-# What Excel writes for a number that a formula could not compute counts as missing, too.
-_MISSING = {*NULLS, "#N/A", "#DIV/0!", "#NUM!", "#VALUE!", "#REF!", "#NAME?", "#NULL!"}
+_ERRORS = ("#N/A", "#DIV/0!", "#NUM!", "#VALUE!", "#REF!", "#NAME?", "#NULL!")
 
 
 def _is_number(cell: Any) -> bool:
     return isinstance(cell, int | float) and not isinstance(cell, bool)
-
-
-def _plain(cell: Any, missing: Any = None) -> Any:
-    return missing if _is_missing(cell) else cell.strip() if isinstance(cell, str) else cell
 
 
 def _place(column: int, row: int) -> str:

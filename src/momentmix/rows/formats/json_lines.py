@@ -13,7 +13,7 @@ from typing import Any
 
 from momentmix.errors import InputError
 from momentmix.rows.arrow_files import ArrowFileTable
-from momentmix.rows.compression import Unpacked, split_packing
+from momentmix.rows.csv.compression import Unpacked, split_packing
 
 CHUNK = 1 << 22  # bytes read at a time
 LONGEST = 1 << 25  # bytes of a line

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from momentmix.errors import InputError, InputTypeError
-from momentmix.rows.compression import Unpacked, packing_of
+from momentmix.rows.csv.compression import Unpacked, packing_of
 from momentmix.rows.csv.dialect import Dialect
 from momentmix.rows.csv.reader import CsvStream
 from momentmix.rows.formats.copies import LocalCopy

@@ -1,0 +1,117 @@
+"""Text columns of files as numbers: the codes of their labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from momentmix._typing import Array, Float
+from momentmix.errors import InputError
+
+MOST_LABELS = 1000  # of a text column: more are names of rows, not categories
+NOT_A_LEVEL = -1.0  # the code of a text that is none of the levels
+_BOOLS = {"false": 0, "False": 0, "FALSE": 0, "true": 1, "True": 1, "TRUE": 1}
+
+
+class Labels:
+    """The labels of a text column, which are numbered from 0.
+
+    Labels are numbered as they are met, or they are the levels of a schema, and no others.
+
+    Parameters
+    ----------
+    levels : sequence of str or bool, optional
+        The labels, in the order of their codes.
+    other : str, optional
+        The level that stands for all texts that are no level.
+    unseen : {"error", "missing"}
+        What a text that is no level is: `NOT_A_LEVEL`, which readers refuse, or the number of
+        levels.
+    most : int
+        Number of labels that are too many.
+
+    Examples
+    --------
+    >>> labels = Labels()
+    >>> labels.codes(["gold", "basic", None, "gold"]).tolist()
+    [0.0, 1.0, nan, 0.0]
+    >>> labels.names
+    ('gold', 'basic')
+    >>> Labels(["basic", "gold"]).codes(["gold", "silver"]).tolist()
+    [1.0, -1.0]
+    """
+
+    def __init__(
+        self,
+        levels: Sequence[str | bool] | None = None,
+        other: str | None = None,
+        unseen: str = "error",
+        most: int = MOST_LABELS,
+    ) -> None:
+        self.most = most
+        self.are_bools = levels is not None and all(isinstance(level, bool) for level in levels)
+        self.is_fixed = levels is not None
+        self._codes: dict[str, int] = {}
+        if self.are_bools:
+            self._codes = dict(_BOOLS)
+        elif levels is not None:
+            self._codes = {str(level): i for i, level in enumerate(levels)}
+        # A code that no level has: what encodes the rows leaves the cell out of the density.
+        self._unknown = NOT_A_LEVEL if unseen == "error" else float(len(levels or ()))
+        if other is not None:
+            self._unknown = float(self._codes[other])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The labels in the order of their codes."""
+        return tuple(self._codes)
+
+    def codes(self, texts: Iterable[str | None]) -> Float:
+        """Codes of texts: NaN for None, `NOT_A_LEVEL` for one that is no level."""
+        return np.array([self._code(text) for text in texts], dtype=np.float64)
+
+    def _code(self, text: str | None) -> float:
+        if text is None:
+            return np.nan
+        code = self._codes.get(text)
+        if code is None:
+            if self.is_fixed:
+                return self._unknown
+            code = len(self._codes)
+            if code >= self.most:
+                raise LabelsError
+            self._codes[text] = code
+        return code
+
+
+class LabelsError(InputError):
+    """A column has more texts than a category may have; the reader says which column."""
+
+
+NO_LABELS: Mapping[int, Labels] = {}
+
+
+def first_unknown(codes: Array) -> int | None:
+    """The first row whose text is no level; None where there is none."""
+    unknown = codes == NOT_A_LEVEL
+    return int(unknown.argmax()) if unknown.any() else None
+
+
+def refused_label(place: str, text: str, labels: Labels) -> InputError:
+    """The error for a text that is no level of its column."""
+    known = ("false", "true") if labels.are_bools else labels.names
+    listed = ", ".join(map(ascii, known[:8])) + (", …" if len(known) > 8 else "")
+    return InputError(
+        f"{place}: {text[:60]!a} is no level of the column, which has {listed}. Correct the cell, "
+        "add the level to the schema, or give the schema a level for all others."
+    )
+
+
+def too_many_labels(place: str) -> InputError:
+    """The error for a text column of more labels than a category may have."""
+    return InputError(
+        f"{place} has more than {MOST_LABELS} different texts: it names rows, or needs fewer "
+        "levels. Leave it out with exclude= (--exclude), or join levels in a schema "
+        "(momentmix schema --rare)."
+    )

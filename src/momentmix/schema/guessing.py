@@ -1,0 +1,184 @@
+"""What the columns of a table are, where nobody says: families, columns to leave out, hints.
+
+| cells of a column | what it is taken as |
+|---|---|
+| true and false | bernoulli |
+| text of few labels, or categories | categorical |
+| text whose labels are nearly all different; whole numbers that number the rows | left out: ids |
+| dates and times, also as text | left out |
+| text with one label only | left out |
+| numbers | gaussian; a hint where they have two values or look like counts |
+
+The first rows decide, in memory as in files. Text of many labels is an error: nobody knows whether
+it is an id or a category.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from momentmix._typing import Array
+from momentmix.errors import InputError
+from momentmix.rows.csv.kinds import are_dates
+from momentmix.rows.names import column_label
+from momentmix.schema.cells import Cells, CellTable
+from momentmix.schema.column import BERNOULLI, CATEGORICAL, GAUSSIAN
+
+HEAD = 1 << 16  # rows that are looked at
+FEW_LEVELS = 50  # more labels of text are an error
+_FEWEST_NAMED = 10  # rows from which labels that are all different count as ids
+_SURELY_FEW = 20  # labels, however few the rows are
+_ID_NAME = re.compile(
+    r"(?:^|[_\W])(?:id|uuid|guid|index|rownum|rowid|row)$"
+    r"|^(?:id|unnamed: ?\d+)(?:$|[_\W])|[a-z]I[dD]$|^ID$"
+)
+_MOST_COUNTED = 20.0  # mean of numbers that look like counts
+
+
+class Guess(NamedTuple):
+    """What columns are taken as, by their numbers.
+
+    Attributes
+    ----------
+    families : dict
+        Family of each column that is not left out; gaussian ones are not listed.
+    left_out : dict of str
+        Why a column is left out.
+    hints : tuple of str
+        What else a column could be taken as.
+    """
+
+    families: dict[int, Any]
+    left_out: dict[int, str]
+    hints: tuple[str, ...]
+
+    def notes(self, names: tuple[str, ...] | None) -> tuple[str, ...]:
+        """What was left out, and the hints, in sentences."""
+        gone = [
+            f"column {i if names is None else ascii(names[i])} left out: {why}"
+            for i, why in self.left_out.items()
+        ]
+        return (*gone, *self.hints)
+
+
+def guess_columns(
+    table: CellTable, families: Mapping[int, Any], asked: bool = False, rare: float = 0.0
+) -> Guess:
+    """What the columns are taken as, those without a family in `families` by their cells.
+
+    Parameters
+    ----------
+    table : CellTable
+    families : dict
+        Families that are known, by number.
+    asked : bool
+        Whether the columns were asked for: then none is left out.
+    rare : float
+        Share of rows below which levels are joined, so that text may have many of them.
+    """
+    chosen: dict[int, Any] = dict(families)
+    left_out: dict[int, str] = {}
+    hints: list[str] = []
+    for i, cells in enumerate(table.columns):
+        if cells.problem is not None:
+            if i in families or asked or not cells.are_dates:
+                raise cells.problem
+            left_out[i] = "dates"
+        elif i in families:
+            continue
+        elif cells.labels is not None:
+            why = _unusable_text(cells, column_label(i, table.names), asked, rare)
+            if why:
+                left_out[i] = why
+            else:
+                chosen[i] = CATEGORICAL
+        elif cells.are_bools:
+            chosen[i] = BERNOULLI
+        elif table.names is not None:
+            head = cells.values[:HEAD]
+            if not asked and _numbers_rows(head, table.names[i]):
+                left_out[i] = "it numbers the rows"
+            else:
+                hints += _hints(head, table.names[i])
+    if len(left_out) == len(table.columns):
+        listed = "; ".join(f"{column_label(i, table.names)}: {w}" for i, w in left_out.items())
+        raise InputError(
+            f"the table has no usable column ({listed}). Pass columns of numbers or of few levels, "
+            "or say with families= (--families) what the columns are."
+        )
+    return Guess(chosen, left_out, tuple(hints))
+
+
+# -- text -------------------------------------------------------------------------------------
+
+
+def _unusable_text(cells: Cells, label: str, asked: bool, rare: float) -> str:
+    """Why a column of text is left out; empty where it is a category."""
+    assert cells.labels is not None
+    if cells.order:  # the categories of its type
+        return ""
+    codes = cells.values[:HEAD]
+    codes = codes[codes >= 0].astype(np.int64)
+    found = np.unique(codes)
+    n_levels, n_seen = len(found), len(codes)
+    if not asked and n_levels and are_dates(str(cells.labels[k]) for k in found[:1000].tolist()):
+        return "dates"
+    are_ids = n_levels == n_seen >= _FEWEST_NAMED or n_levels > max(_SURELY_FEW, n_seen / 2)
+    if are_ids and not asked:
+        return "it names the rows, nearly every text is another one"
+    if n_levels == 1 and len(cells.labels) == 1 and not asked:
+        return "it has one level only"
+    if n_levels > FEW_LEVELS and not rare:
+        raise InputError(
+            f"{label} is text with {n_levels} different levels in {n_seen} rows, too many to take "
+            f"it as categories unasked (up to {FEW_LEVELS} are). Leave it out with exclude= "
+            "(--exclude); pass families={…: 'categorical'} (--families); or join its rare levels "
+            "with a schema (momentmix schema --rare 0.01)."
+        )
+    return ""
+
+
+# -- numbers ----------------------------------------------------------------------------------
+
+
+def _numbers_rows(values: Array, name: str) -> bool:
+    """Whether whole numbers are ids: all different, and named so or one after the other."""
+    if len(values) < _FEWEST_NAMED or not _are_whole(values):
+        return False
+    steps = np.diff(values)
+    if (steps == 1).all() and values[0] in (0, 1):
+        return True
+    return bool(_ID_NAME.search(name)) and len(np.unique(values)) > len(values) / 2
+
+
+def _are_whole(values: Array) -> bool:
+    if values.dtype.kind in "iu":
+        return True
+    if values.dtype.kind != "f":
+        return False
+    first = values[:100]  # most columns of other numbers end here
+    return bool((first == np.floor(first)).all() and (values == np.floor(values)).all())
+
+
+def _hints(values: Array, name: str) -> list[str]:
+    seen = values[values == values]
+    if len(seen) < _FEWEST_NAMED or not _are_whole(seen):
+        return []
+    low, high = float(seen.min()), float(seen.max())
+    if low == 0 and high == 1:
+        return [_hint(name, "has two values", BERNOULLI, "a yes/no column")]
+    if bool(_ID_NAME.search(name)):
+        return [_hint(name, "is named like a code", CATEGORICAL, "categories")]
+    few = low in (0, 1) and float(seen.mean()) <= _MOST_COUNTED and high > 2
+    return [_hint(name, "looks like counts", "poisson", "counts")] if few else []
+
+
+def _hint(name: str, what: str, family: str, kind: str) -> str:
+    return (
+        f"column {name!a} {what} and is taken as a number ({GAUSSIAN}); "
+        f"families={{{name!a}: {family!r}}} takes it as {kind}"
+    )

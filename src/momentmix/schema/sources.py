@@ -1,0 +1,384 @@
+"""Files and other rows that are read in blocks → their schema: guessed, or found in a pass.
+
+Text of files is read as codes of labels. `prepare` looks at the first rows and says what columns
+are; `encode_rows` finds levels and missing cells in a pass, `held_table` in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from momentmix._typing import Array, Float
+from momentmix.errors import InputError
+from momentmix.rows.labels import Labels
+from momentmix.rows.names import column_label, match_names
+from momentmix.rows.opening import can_open
+from momentmix.rows.protocol import Rows
+from momentmix.rows.reading import Reading, reading_from
+from momentmix.rows.source import RowSource
+from momentmix.rows.table import NUMBER, Kind
+from momentmix.schema.building import (
+    LOOKED_AT,
+    MOST_LEVELS,
+    EncodedTable,
+    Families,
+    Missing,
+    by_number,
+    check_missing,
+    encode_known,
+    guessed,
+    schema_of_cells,
+    with_gaps,
+)
+from momentmix.schema.cells import Cells, CellTable, read_cells
+from momentmix.schema.column import BERNOULLI, CATEGORICAL, GAUSSIAN, Column
+from momentmix.schema.encoding import Unseen
+from momentmix.schema.guessing import HEAD, guess_columns
+from momentmix.schema.joining import plain_schema
+from momentmix.schema.rows import SchemaOfRows
+from momentmix.schema.schema import Schema
+
+_MOST_TEXTS = 1 << 20  # of a column whose rare levels are joined
+
+
+class FoundSchema(NamedTuple):
+    """A schema, and notes on columns that were left out or that could be taken as others."""
+
+    schema: Schema
+    notes: tuple[str, ...]
+
+
+def schema_from(
+    rows: Any,
+    families: Families = None,
+    missing: Missing = "error",
+    *,
+    rare: float = 0.0,
+    **reading: Any,
+) -> Schema:
+    """How the columns of a table become features; what no family is given for is guessed.
+
+    Parameters
+    ----------
+    rows : array, data frame, Arrow table, list of rows, dict of columns, path or source
+    families : dict, optional
+        Family of a column, by name or number: ``"gaussian"``, ``"bernoulli"``, ``"categorical"``,
+        ``"poisson"``, or a list of the levels of a categorical column. ``"log"`` and ``"log1p"``
+        stand for a column whose log(y) or log(1 + y) is gaussian.
+    missing : {"error", "drop", "model"}
+        What to do with missing cells (NaN, None, NA, NaT, masked): refuse them, leave their rows
+        out, or give the column a feature that tells whether a cell was seen.
+    rare : float
+        Levels of text with a smaller share of the rows are joined into one level, "other".
+    **reading
+        Columns to take and how files are read, as for `open_rows`.
+
+    Examples
+    --------
+    >>> table = {"age": [31.0, None, 40.0], "plan": ["gold", "basic", "gold"]}
+    >>> schema = schema_from(table, missing="model")
+    >>> schema.feature_names
+    ('age', 'age seen', 'plan=gold')
+    >>> schema.encode(table).tolist()
+    [[-5.0, 1.0, 1.0], [0.0, 0.0, 0.0], [4.0, 1.0, 1.0]]
+    """
+    return found_schema(rows, families, missing, rare, reading_from(reading)).schema
+
+
+def found_schema(
+    rows: Any, families: Families, missing: Missing, rare: float, reading: Reading
+) -> FoundSchema:
+    """The schema of a table in memory or in files, and notes; see `schema_from`."""
+    check_missing(missing)
+    if not 0 <= rare < 1:
+        raise InputError(f"rare is a share of the rows, from 0 to less than 1; got {rare}.")
+    if can_open(rows):
+        rows = reading.open(rows, missing)
+    if isinstance(rows, Rows):
+        found = encode_rows(rows, families, missing, rare)
+        return FoundSchema(found.schema, found.notes)
+    reading.check_in_memory()
+    chosen = reading.selection
+    table = read_cells(rows, None, None, chosen=chosen)
+    guess = guessed(table, families, missing, chosen.columns is not None, rare)
+    return FoundSchema(guess.schema, guess.notes)
+
+
+class Prepared(NamedTuple):
+    """A source whose columns can be features, and their families by number.
+
+    Attributes
+    ----------
+    source : RowSource
+    families : dict
+        Gaussian columns need not be there.
+    """
+
+    source: RowSource
+    families: dict[int, Any]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether all columns are numbers that nothing is done to."""
+        return all(family == GAUSSIAN for family in self.families.values())
+
+
+def prepare(source: RowSource, families: Mapping[Any, Any] | None, rare: float = 0.0) -> Prepared:
+    """The columns of a source that can be features; what no family is given for is guessed.
+
+    The first rows are read. Levels and missing cells are found later, by `encode_rows` in a pass or
+    by `held_table` in memory.
+    """
+    if source.feature_names is None and not any(kind.is_text for kind in source.kinds):
+        return Prepared(source, by_number(families, _no_cells(source)))
+    asked = by_number(families, _no_cells(source))
+    labels = _new_labels(source, asked, _MOST_TEXTS)
+    head = _cells_of(source.head(HEAD, labels), source, labels)
+    found = guess_columns(head, asked, source.chosen, rare)
+    kept = [j for j in range(source.n_features) if j not in found.left_out]
+    chosen = {k: found.families[j] for k, j in enumerate(kept) if j in found.families}
+    return Prepared(source.selected(kept, found.notes(source.feature_names)), chosen)
+
+
+def held_table(prepared: Prepared, missing: Missing, n_bytes: float) -> EncodedTable | None:
+    """All rows of a source as features in memory; None if they take more than so many bytes."""
+    source = prepared.source
+    source = source.with_missing("error" if missing == "error" else "model")
+    labels = _new_labels(source, prepared.families, MOST_LEVELS)
+    values = source.with_labels(labels).read_within(n_bytes)
+    if values is None:
+        return None
+    if not len(values):
+        raise InputError(f"{source.tables[0].name} holds no rows.")
+    table = _cells_of(values, source, labels)
+    schema = schema_of_cells(table, prepared.families, missing)
+    return encode_known(table, schema, missing, source.notes)
+
+
+def encode_rows(
+    rows: Rows, families: Families = None, missing: Missing = "error", rare: float = 0.0
+) -> SchemaOfRows:
+    """Rows that are read in blocks, and how they become features.
+
+    What no family is given for is guessed from the first rows. Where there are levels or missing
+    cells to find, that takes a pass, unless `families` is a schema.
+
+    Parameters
+    ----------
+    rows : Rows
+    families, missing, rare
+        As for `schema_from`. A source of files reads missing cells as `missing` says, whatever it
+        was opened with; others must give NaN.
+
+    Examples
+    --------
+    >>> from momentmix.rows.opening import open_rows
+    >>> source = open_rows(np.array([[1.5, 0], [np.nan, 2], [2.5, 1]]))
+    >>> encode_rows(source, {1: "poisson"}, "model").schema.feature_names
+    ('0', '0 seen', '1')
+    """
+    check_missing(missing)
+    if isinstance(families, Schema):
+        return _known(rows, families, missing)
+    if not isinstance(rows, RowSource):
+        chosen = by_number(families, _no_cells(rows))
+        return SchemaOfRows(rows, schema_of_cells(_met(rows, chosen, {}), chosen, missing))
+    source, chosen = prepare(rows, families, rare)
+    kept = source.with_missing(missing)
+    if all(family == GAUSSIAN for family in chosen.values()) and missing != "model":
+        return SchemaOfRows(
+            kept, plain_schema(source.n_features, source.feature_names), source.notes
+        )
+    labels = _new_labels(source, chosen, _MOST_TEXTS if rare else MOST_LEVELS)
+    whole = source.with_missing("error" if missing == "error" else "model").with_labels(labels)
+    met = _met(whole, chosen, labels) if missing == "model" else _met_levels(whole, chosen, labels)
+    schema = schema_of_cells(met, chosen, missing, rare)
+    return SchemaOfRows(coded_by(kept, schema), schema, source.notes)
+
+
+def _known(rows: Rows, schema: Schema, missing: Missing) -> SchemaOfRows:
+    """Rows that are encoded by a schema; with more features ``seen`` where cells are missing."""
+    if not isinstance(rows, RowSource):
+        return SchemaOfRows(rows, schema)
+    source = coded_by(in_columns_of(rows.with_missing(missing), schema), schema)
+    if missing == "model" and not all(column.has_missing for column in schema.columns):
+        labels = source.labels or {}
+        families = {j: list(column.levels) for j, column in enumerate(schema.columns)}
+        schema = with_gaps(schema, _met(source, families, labels))
+    return SchemaOfRows(source, schema, source.notes)
+
+
+def in_columns_of(source: RowSource, schema: Schema) -> RowSource:
+    """The source with the columns of a schema, by name where both have names."""
+    names = schema.column_names
+    if names is None or source.feature_names is None:
+        if source.n_features != schema.n_columns:
+            raise InputError(
+                f"{source.tables[0].name} has {source.n_features} columns, the schema "
+                f"{schema.n_columns}. Select them with columns= (--columns)."
+            )
+        return source
+    return source.selected(match_names(names, source.feature_names, "the schema", others=True))
+
+
+def coded_by(source: RowSource, schema: Schema, unseen: Unseen = "error") -> RowSource:
+    """The source with the levels of a schema as labels of its columns of text."""
+    labels = {}
+    for j, (column, kind) in enumerate(zip(schema.columns, source.kinds, strict=True)):
+        is_text = bool(column.levels) and isinstance(column.levels[0], str)
+        place = source.tables[0].label(source.columns[0][j])
+        if kind.is_text or (is_text and kind.kind in ("number", "mixed") and _nulls(source)):
+            _check_labels(column, is_text, kind, source, place)
+            labels[j] = Labels(column.levels, column.other, unseen)  # type: ignore[arg-type]
+        elif is_text:
+            raise InputError(
+                f"{source.tables[0].name}: the levels of {place} are text, as "
+                f"{column.levels[0]!a}, but it holds numbers ({kind.type}). Write the levels as "
+                "numbers, or convert the column."
+            )
+    return source.with_labels(labels)
+
+
+def _nulls(source: RowSource) -> tuple[str, ...]:
+    """Texts that stand for a missing cell, in files of text."""
+    return next((table.nulls for table in source.tables if table.nulls), ())
+
+
+def _check_labels(column: Column, is_text: bool, kind: Kind, source: RowSource, place: str) -> None:
+    """Raise where a column of text cannot have the levels of a column."""
+    name = source.tables[0].name
+    if not is_text and column.levels != (False, True):
+        what = f"levels {list(column.levels[:3])!a}" if column.levels else column.family
+        raise InputError(
+            f"{name}: {place} is {kind.type}, and the schema has {what} for it. Correct the "
+            "schema, or convert the column."
+        )
+    lost = [level for level in column.levels if level in _nulls(source)]
+    if lost:
+        raise InputError(
+            f"{name}: the level {lost[0]!a} of {place} reads as a missing cell. Pass na_values "
+            "(--na-values), the texts that stand for missing cells in this file, without it; or "
+            "rename the level."
+        )
+
+
+# -- cells that stand for a column ------------------------------------------------------------
+
+
+def _no_cells(rows: Rows) -> CellTable:
+    """Names without cells."""
+    return CellTable([Cells(np.empty(0))] * rows.n_features, rows.feature_names)
+
+
+def _new_labels(source: RowSource, families: Mapping[int, Any], most: int) -> dict[int, Labels]:
+    """Labels of the columns that are read as text, to be met."""
+    labels = {}
+    for j, kind in enumerate(source.kinds):
+        family = families.get(j)
+        asked = isinstance(family, Sequence | np.ndarray) and not isinstance(family, str)
+        has_levels = asked or family in (None, BERNOULLI, CATEGORICAL)
+        listed_text = asked and any(isinstance(level, str) for level in family)
+        if kind.is_text and not has_levels:
+            raise InputError(
+                f"a {family} column must hold numbers; {column_label(j, source.feature_names)} "
+                f"holds {kind.type}. Convert it, or take it as 'categorical' in families."
+            )
+        if kind.kind == "bool" and kind.is_text and not listed_text:
+            labels[j] = Labels((False, True))
+        elif kind.is_text or (
+            _nulls(source)
+            and (listed_text or (kind.kind == "mixed" and family in (BERNOULLI, CATEGORICAL)))
+        ):
+            labels[j] = Labels(most=most)
+    return labels
+
+
+def _cells_of(values: Float, source: RowSource, labels: Mapping[int, Labels]) -> CellTable:
+    """Numbers and codes of labels as cells."""
+    columns = []
+    for j, kind in enumerate(source.kinds):
+        known = labels.get(j)
+        if known is None or known.are_bools:
+            columns.append(Cells(values[:, j], are_bools=kind.kind == "bool"))
+        else:
+            codes = np.where(np.isnan(values[:, j]), -1, values[:, j]).astype(np.int64)
+            columns.append(Cells(codes, known.names, "ordered" if kind.is_ordered else ""))
+    return CellTable(columns, source.feature_names)
+
+
+def _met(rows: Rows, families: Mapping[int, Any], labels: Mapping[int, Labels]) -> CellTable:
+    """Cells that stand for all rows, from a pass: all levels, missing cells, some numbers."""
+    columns = [
+        _MetTexts() if j in labels and not labels[j].are_bools else _MetNumbers(families.get(j))
+        for j in range(rows.n_features)
+    ]
+    n_rows = 0
+    for block in rows.blocks():
+        n_rows += len(block)
+        for j, column in enumerate(columns):
+            column.meet(block[:, j])
+    if not n_rows:
+        raise InputError("rows must hold at least one row; the source gave none.")
+    kinds = rows.kinds if isinstance(rows, RowSource) else [NUMBER] * rows.n_features
+    cells = [column.cells(labels.get(j), kinds[j]) for j, column in enumerate(columns)]
+    return CellTable(cells, rows.feature_names)
+
+
+def _met_levels(
+    source: RowSource, families: Mapping[int, Any], labels: Mapping[int, Labels]
+) -> CellTable:
+    """The same where only levels matter: other columns are not read."""
+    kinds = (BERNOULLI, CATEGORICAL)
+    read = [j for j in range(source.n_features) if j in labels or families.get(j) in kinds]
+    cells = [Cells(np.zeros(1))] * source.n_features
+    if read:
+        part = source.selected(read)
+        known = {k: labels[j] for k, j in enumerate(read) if j in labels}
+        chosen = {k: families.get(j) for k, j in enumerate(read)}
+        met = _met(part.with_labels(known), chosen, known)
+        for k, j in enumerate(read):
+            cells[j] = met.columns[k]
+    return CellTable(cells, source.feature_names)
+
+
+class _MetTexts:
+    """How often each label of a column of text occurs."""
+
+    def __init__(self) -> None:
+        self.counts, self.has_missing = np.zeros(0, dtype=np.int64), False
+
+    def meet(self, codes: Array) -> None:
+        seen = codes[~np.isnan(codes)].astype(np.int64)
+        self.has_missing = self.has_missing or len(seen) < len(codes)
+        counts = np.bincount(seen, minlength=len(self.counts))
+        counts[: len(self.counts)] += self.counts
+        self.counts = counts
+
+    def cells(self, labels: Labels | None, kind: Kind) -> Cells:
+        assert labels is not None
+        values = np.append(np.arange(len(self.counts)), [-1] * self.has_missing)
+        order = "ordered" if kind.is_ordered else ""
+        return Cells(values.astype(np.int64), labels.names, order, counts=self.counts)
+
+
+class _MetNumbers:
+    """Cells that stand for a column of numbers: all its levels, or some, and a missing one."""
+
+    def __init__(self, family: Any) -> None:
+        self.has_levels = family in (BERNOULLI, CATEGORICAL) if isinstance(family, str) else False
+        self.has_missing, self.values = False, np.empty(0)
+
+    def meet(self, numbers: Array) -> None:
+        seen = numbers[~np.isnan(numbers)]
+        self.has_missing = self.has_missing or len(seen) < len(numbers)
+        if self.has_levels and len(self.values) <= MOST_LEVELS:
+            self.values = np.union1d(self.values, seen)
+        elif not self.has_levels and len(self.values) < LOOKED_AT:
+            self.values = np.append(self.values, seen[: LOOKED_AT - len(self.values)])
+
+    def cells(self, labels: Labels | None, kind: Kind) -> Cells:
+        values = np.append(self.values, [np.nan] * self.has_missing)
+        return Cells(values, are_bools=kind.kind == "bool")

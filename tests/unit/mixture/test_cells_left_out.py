@@ -1,0 +1,219 @@
+"""Missing cells and unseen levels are left out of the density: SciPy, and sums over levels."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from scipy import stats
+from scipy.special import logsumexp
+from unit.mixture.table_truths import NAMES, PLANS, all_families
+
+import momentmix as mm
+from momentmix.errors import InputError, InputTypeError
+
+GAPS = [(), (0,), (1,), (0, 1), (1, 3), (0, 1, 2), (0, 1, 2, 3)]
+
+
+def diagonal():
+    rng = np.random.default_rng(0)
+    return mm.DiagonalMixture(
+        [0.2, 0.5, 0.3],
+        3 * rng.standard_normal((3, 4)),
+        rng.uniform(0.5, 2.0, (3, 4)),
+        tuple("abcd"),
+    )
+
+
+def joined():
+    rng = np.random.default_rng(1)
+    factor = rng.standard_normal((3, 3, 5))
+    covariances = np.zeros((3, 4, 4))
+    covariances[:, :3, :3], covariances[:, 3, 3] = factor @ factor.swapaxes(1, 2), [1.0, 2.0, 3.0]
+    means = 3 * rng.standard_normal((3, 4))
+    return mm.Mixture([0.2, 0.5, 0.3], means, covariances, feature_names=tuple("abcd"))
+
+
+def with_gaps(mixture, n_each=5):
+    """Rows with each pattern of missing cells."""
+    rows = mixture.sample(n_each * len(GAPS), random_state=2)[0]
+    for i, gaps in enumerate(GAPS):
+        rows[i :: len(GAPS), list(gaps)] = np.nan
+    return rows
+
+
+def joint_logs(mixture, rows):
+    """log ω_i p_i of the cells that each row has, by SciPy, of shape (n, r)."""
+    table = np.tile(np.log(mixture.weights), (len(rows), 1))
+    for row, logs in zip(rows, table, strict=True):
+        kept = np.flatnonzero(~np.isnan(row))
+        for i in range(mixture.n_components) if kept.size else ():
+            law = stats.multivariate_normal(
+                mixture.means[i, kept], mixture.covariances[i][np.ix_(kept, kept)]
+            )
+            logs[i] += law.logpdf(row[kept])
+    return table
+
+
+# -- missing cells of mixtures of numbers -------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [diagonal, joined])
+def test_missing_cells_are_marginalized(make, monkeypatch):
+    mixture = make()
+    rows = with_gaps(mixture)
+    logs = joint_logs(mixture, rows)
+    total = logsumexp(logs, axis=1)
+    for _ in range(2):
+        np.testing.assert_allclose(mixture.log_prob(rows), total, rtol=1e-11, atol=1e-12)
+        np.testing.assert_array_equal(mixture.score_samples(rows), mixture.log_prob(rows))
+        shares = mixture.responsibilities(rows)
+        np.testing.assert_allclose(shares, np.exp(logs - total[:, None]), rtol=1e-9, atol=1e-15)
+        np.testing.assert_array_equal(mixture.predict_proba(rows), shares)
+        np.testing.assert_array_equal(mixture.predict(rows), logs.argmax(axis=1))
+        monkeypatch.setattr("momentmix.mixture.tables.rows._ENTRIES", 8)  # two rows at a time
+
+
+@pytest.mark.parametrize("make", [diagonal, joined])
+def test_other_rows_keep_their_bits(make):
+    mixture = make()
+    rows = mixture.sample(5000, random_state=3)[0]
+    holed, kept = rows.copy(), np.arange(5000) % 7 > 0
+    holed[::7, 1] = np.nan
+    for use in (mixture.log_prob, mixture.responsibilities, mixture.predict):
+        np.testing.assert_array_equal(use(holed)[kept], use(rows)[kept])
+
+
+def test_a_row_without_cells_has_the_weights():
+    mixture, nothing = joined(), [[None] * 4]
+    assert mixture.log_prob(nothing).tolist() == [0.0]
+    np.testing.assert_allclose(mixture.predict_proba(nothing)[0], mixture.weights, rtol=1e-14)
+    assert mixture.predict(nothing).tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        np.ndarray.tolist,
+        lambda rows: np.where(np.isnan(rows), None, rows).tolist(),
+        lambda rows: np.where(np.isnan(rows), pd.NA, rows),
+        lambda rows: np.asfortranarray(rows),
+        lambda rows: np.ma.masked_invalid(rows),
+        lambda rows: list(np.ma.masked_invalid(rows)),
+        lambda rows: pd.DataFrame(rows, columns=list("abcd"))[list("dbca")],
+        lambda rows: pd.DataFrame(rows, columns=list("abcd")).convert_dtypes(),
+        lambda rows: pl.from_pandas(pd.DataFrame(rows, columns=list("abcd"))),
+        lambda rows: pa.table({name: rows[:, j] for j, name in enumerate("abcd")}),
+        lambda rows: pa.Table.from_pandas(pd.DataFrame(rows, columns=list("abcd"))),
+        lambda rows: {"abcd"[j]: rows[:, j] for j in (2, 0, 1, 3)},
+    ],
+)
+def test_any_container_may_lack_cells(make):
+    mixture = joined()
+    rows = with_gaps(mixture)
+    np.testing.assert_allclose(mixture.log_prob(make(rows)), mixture.log_prob(rows), rtol=1e-13)
+    np.testing.assert_array_equal(mixture.predict(make(rows)), mixture.predict(rows))
+
+
+def test_single_precision_and_integers():
+    mixture = diagonal()
+    rows = with_gaps(mixture).astype(np.float32)
+    np.testing.assert_array_equal(mixture.log_prob(rows), mixture.log_prob(rows.astype(float)))
+    whole = np.ma.masked_equal([[1, 2, 3, -9]], -9)
+    assert mixture.log_prob(whole) == pytest.approx(mixture.select("abc").log_prob([[1, 2, 3]]))
+
+
+def test_infinite_numbers_have_no_density():
+    mixture = joined()
+    rows = with_gaps(mixture)
+    rows[8, 1], rows[4, 0] = np.inf, -np.inf  # row 8 lacks a cell as well
+    assert np.isnan(rows[8]).any()
+    assert np.flatnonzero(np.isnan(mixture.log_prob(rows))).tolist() == [4, 8]
+    with pytest.raises(InputError, match=r"row 4 holds infinity.*Set infinite cells to NaN"):
+        mixture.predict(rows)
+    with pytest.raises(InputError, match="row 1 holds infinity"):
+        mixture.predict(rows[7:])
+    with pytest.raises(InputError, match=r"row 4, column 0 \('a'\) is -inf.*missing"):
+        mixture.predict({name: rows[:, j] for j, name in enumerate("abcd")})
+
+
+def test_objects_that_are_no_numbers_are_refused():
+    for rows in ([[1.0, 2.0, None, "x"]], [[1.0, 2.0, None, [3]]], [[1.0, 2.0, None, 1j]]):
+        with pytest.raises(InputTypeError, match="real numbers; got dtype object"):
+            joined().predict(np.array(rows, dtype=object))
+
+
+# -- levels that no training row had ------------------------------------------------------------
+
+
+def cells(**changes):
+    row = {"age": 40.0, "smokes": "yes", "visits": 2, "plan": "gold", "x": 0.5, "y": -1.0}
+    return {k: [v] for k, v in {**row, "calls": 3, "member": True, **changes}.items()}
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "values"),
+    [
+        ("smokes", "sometimes", ("no", "yes")),  # no cell of it is missing in the model
+        ("smokes", 3.0, ("no", "yes")),
+        ("plan", "platinum", (*PLANS, None)),  # has the probability of being seen
+        ("member", 2, (False, True, None)),
+    ],
+)
+def test_unseen_levels_are_left_out(column, value, values):
+    """Σ over all that the cell may hold, missing too where the model has it, is the marginal."""
+    mixture = all_families()
+    every = [mixture.log_prob(cells(**{column: level})) for level in values]
+    row = cells(**{column: value})
+    found = mixture.log_prob(row, unseen="missing")
+    np.testing.assert_allclose(found, logsumexp(every, axis=0), rtol=1e-11)
+    others = [name for name in NAMES if name != column]
+    marginal, rest = mixture.select(others), {name: row[name] for name in others}
+    np.testing.assert_allclose(found, marginal.log_prob(rest), rtol=1e-11)
+    shares = mixture.responsibilities(row, unseen="missing")
+    np.testing.assert_allclose(shares, marginal.responsibilities(rest), rtol=1e-10)
+    np.testing.assert_array_equal(mixture.predict_proba(row, unseen="missing"), shares)
+    np.testing.assert_array_equal(mixture.score_samples(row, unseen="missing"), found)
+    assert mixture.predict(row, unseen="missing")[0] == shares[0].argmax()
+    for use in (mixture.log_prob, mixture.predict, mixture.predict_proba, mixture.impute):
+        with pytest.raises(InputError, match=rf"'{column}'\) must hold its levels.*unseen='mis"):
+            use(row)
+
+
+def test_a_missing_cell_still_tells_where_the_model_has_it():
+    mixture = all_families()
+    missing, unseen = mixture.log_prob(cells(plan=None)), cells(plan="platinum")
+    assert mixture.log_prob(cells(plan=None), unseen="missing") == missing
+    assert abs(mixture.log_prob(unseen, unseen="missing") - missing) > 0.1
+
+
+def test_nothing_but_unseen_levels():
+    plan = mm.CategoricalBlock([[0.5, 0.5], [0.1, 0.9]], ("a", "b"), seen=[0.2, 0.9])
+    mixture = mm.Mixture.from_blocks([0.25, 0.75], [plan, mm.BernoulliBlock([0.5, 0.1])])
+    rows = [["c", 1], ["a", 7], ["c", 7], [None, 7]]
+    logs = mixture.log_prob(rows, unseen="missing")
+    expected = [0.25 * 0.5 + 0.75 * 0.1, 0.25 * 0.2 * 0.5 + 0.75 * 0.9 * 0.1, 1.0, 0.2 + 0.075]
+    np.testing.assert_allclose(np.exp(logs), expected, rtol=1e-11)
+    shares = mixture.predict_proba(rows, unseen="missing")
+    np.testing.assert_allclose(shares[2], [0.25, 0.75], rtol=1e-14)
+
+
+def test_unseen_levels_are_filled():
+    mixture = all_families()
+    row, gap = cells(plan="platinum", smokes="?"), cells(plan="platinum", smokes=None)
+    filled = mixture.impute(row, unseen="missing")
+    shares = mixture.predict_proba(gap, unseen="missing")[0]
+    assert filled["plan"][0] == PLANS[(shares @ mixture.blocks[3].probabilities).argmax()]
+    assert filled["smokes"][0] == (
+        "yes" if shares @ mixture.blocks[1].probabilities > 0.5 else "no"
+    )
+    assert filled["age"][0] == 40.0
+
+
+@pytest.mark.parametrize("make", [diagonal, all_families])
+def test_bad_words_for_unseen_levels(make):
+    mixture = make()
+    rows = mixture.sample(3, random_state=0)[0]
+    for use in (mixture.predict, mixture.impute):
+        with pytest.raises(InputError, match="unseen must be 'error' or 'missing'; got 'drop'"):
+            use(rows, unseen="drop")
