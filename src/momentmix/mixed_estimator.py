@@ -37,7 +37,7 @@ class MomentMixture(MixtureMethods):
         whose moments the test accepts.
     families : dict, optional
         Family of each column that is not Gaussian, by name or number: "bernoulli", "categorical"
-        (or a list of the levels) or "poisson".
+        (or a list of the levels) or "poisson"; "log" or "log1p" where its logarithm is Gaussian.
     missing : {"model", "drop", "error"}, default="model"
         What missing cells get: they are part of the model, their rows are left out, or an error.
     blocks : None, "auto" or list of lists of int or str, default=None

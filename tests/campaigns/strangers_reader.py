@@ -97,9 +97,15 @@ def check_header(raw, version):
     return h, [(*x, max(g, 1) if x in low else 1) for x in low + high]
 
 
+def is_transform(column):
+    """Whether a column may have the transform that it has."""
+    return column["family"] == "gaussian" and column["transform"] in ("log", "log1p")
+
+
 def check_column(column):
     """Whether a column of a schema is as described; returns the number of its value features."""
-    need(isinstance(column, dict) and sorted(column) == COLUMN_KEYS)
+    need(isinstance(column, dict) and sorted({*column} - {"transform"}) == COLUMN_KEYS)
+    need("transform" not in column or is_transform(column))
     need(column["name"] is None or isinstance(column["name"], str))
     need(type(column["has_missing"]) is bool and type(column["center"]) is float)
     family, levels = column["family"], column["levels"]
@@ -135,7 +141,8 @@ def check_schema(h):
             if column["family"] == "gaussian":
                 centered.append((first, first + n, column["center"]))
     need(len({column["name"] is None for column in columns}) == 1)
-    need(names == h["feature_names"] and (indicators or counts))
+    need(indicators or counts or any("transform" in column for column in columns))
+    need(names == h["feature_names"])
     units = h["exponents"] if h["n_shards"] else [None] * len(names)
     need(all(units[j] is None or units[j] <= 0 for j in seen))
     for j, _, center in centered:
@@ -355,7 +362,8 @@ def check_columns(schema):
     need(isinstance(columns, list) and columns)
     for c in columns:
         need(isinstance(c, dict))
-        need(set(c) == {"name", "family", "levels", "has_missing", "center"})
+        need({*c} - {"transform"} == {"name", "family", "levels", "has_missing", "center"})
+        need("transform" not in c or is_transform(c))
         need(isinstance(c["family"], str) and c["family"] in PARAMETERS)
         need(type(c["has_missing"]) is bool and number(c["center"]))
         need(not c["center"] or (c["family"] == "gaussian" and c["has_missing"]))
@@ -371,7 +379,7 @@ def check_columns(schema):
     names = [c["name"] for c in columns]
     if names != [None] * len(names):
         check_names(names, len(names))
-    need(any(c["family"] != "gaussian" or c["has_missing"] for c in columns))
+    need(any(c["family"] != "gaussian" or c["has_missing"] or "transform" in c for c in columns))
     return columns
 
 

@@ -76,9 +76,9 @@ def fit(
         Columns that may be correlated within components, by number or name; columns that are not
         named are blocks of their own. None: diagonal covariances. "auto" joins columns where it
         pays: by BIC with rows, by the test of the moments without. "full", or one block of all
-        columns, is full covariances, for which rows are needed; a summary needs at least three blocks. Columns
-        with missing cells are joined only where they are named, with a number of components and
-        passes over the rows; the certificate is then untested.
+        columns, is full covariances, for which rows are needed; a summary needs at least three
+        blocks. Columns with missing cells are joined only where they are named, with a number of
+        components and passes over the rows; the certificate is then untested.
     sample_weight : array of shape (n_rows,), optional
         A weight for each row. Whole numbers stand for repeated rows. Other weights are relative, as
         those of a survey: a multiple of all of them means the same, and BIC counts fewer rows the
@@ -87,7 +87,8 @@ def fit(
     families : dict, optional
         Family of a column, by name or number: "gaussian", "bernoulli" (two values), "categorical"
         (several levels; a list of the levels may stand for it), "poisson" (counts), or "log" and
-        "log1p" (Gaussian after that transform). Or a `Schema`. Other columns of tables with names
+        "log1p" where the logarithm is Gaussian: means and variances are then its own, densities
+        and draws those of y. Or a `Schema`. Other columns of tables with names
         are guessed: true and false are yes/no columns, text of few levels and categories are
         categorical, dates and columns that name or number the rows are left out, with a note in
         the result. A summary made with families knows them.

@@ -560,7 +560,7 @@ def in_data_units(
             )
             for trial in tried
         ),
-        joined=joined_columns(answer, moments),
+        joined=joined_columns(answer, moments, schema),
     )
     return FitResult(
         Answer(mixture, moments, uncertainty.reordered(order), summary, schema),
@@ -569,7 +569,9 @@ def in_data_units(
     )
 
 
-def joined_columns(answer: StandardFit, moments: StandardMoments) -> tuple[JoinedColumns, ...]:
+def joined_columns(
+    answer: StandardFit, moments: StandardMoments, schema: Schema | None
+) -> tuple[JoinedColumns, ...]:
     """The joined columns and why they were joined, with the names of all columns."""
     joined = answer.diagnostics.joined
     if not joined:
@@ -579,4 +581,8 @@ def joined_columns(answer: StandardFit, moments: StandardMoments) -> tuple[Joine
             JoinedColumns(tuple(columns[list(group)].tolist()), JoinReason.GIVEN)
             for group in groups
         )
-    return tuple(block.named(moments.feature_names) for block in joined)
+    if schema is None:
+        return tuple(block.named(moments.feature_names) for block in joined)
+    of = schema.column_of
+    found = (replace(block, columns=tuple(of[j] for j in block.columns)) for block in joined)
+    return tuple(block.named(schema.column_names) for block in found)

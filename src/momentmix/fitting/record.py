@@ -124,8 +124,9 @@ class FitRecord(FitFacts):
         contents = {key: value for key, value in document.items() if key != "version"}
         joined = bool(mixture.parameters.blocks.joined)
         r, d = mixture.means.shape
-        has_families = bool(mixture.parameters.blocks.laws)
-        record: FitRecord = _record_fields(r, d, joined, has_families)(contents, "fit")
+        record: FitRecord = _record_fields(r, d, joined, mixture.schema is not None)(
+            contents, "fit"
+        )
         if record.joined:
             _check_joined([j.columns for j in record.joined], mixture)
         named = tuple(columns.named(mixture.feature_names) for columns in record.joined)
@@ -256,7 +257,7 @@ def _record(values: dict[str, Any]) -> FitRecord:
 
 def _check_joined(columns: list[tuple[int, ...]], mixture: Mixture) -> None:
     """Raise unless these are the joined columns of the mixture."""
-    if sorted(columns) != sorted(mixture.parameters.blocks.joined):
+    if sorted(columns) != [block.columns for block in mixture.blocks if len(block.columns) > 1]:
         raise ValueError("fit.joined must list the columns that the mixture joins")
 
 

@@ -82,7 +82,7 @@ class Mixture(RowMethods):
     means, variances : arrays of shape (n_components, n_features)
         Of the value of each column where it is seen: for yes/no answers the probability of the
         second level, for counts the rate, for categories NaN. NaN too where a component never sees
-        the column.
+        the column. Of a column with a transform, those of log(y) or log(1 + y).
     schema : Schema or None
         The columns of the table and how they become features; None where the columns are numbers
         without missing cells.
@@ -249,7 +249,8 @@ class Mixture(RowMethods):
         array of shape (n_rows, n_features − n_known)
             The columns that are not known, in their order; missing cells are not known either.
             Where the mixture has a `schema`, probabilities of the second level stand for yes/no
-            answers, and NaN for categories.
+            answers, and NaN for categories; of a column with a transform it is
+            the inverse of the mean of the logarithm.
         """
         if self.schema is not None:
             return expected_columns(self, rows, known)

@@ -136,6 +136,8 @@ class RowMethods:
         other columns: 0 where a row has none. In columns that had missing cells in the fit, the
         probability of being seen is part of the density. So for `responsibilities` and `predict`.
 
+        Densities are those of the numbers as they are, also where a column has a transform.
+
         Parameters
         ----------
         rows : array, data frame, Arrow table, list of rows, or dict of columns
@@ -205,7 +207,9 @@ class RowMethods:
             For draws.
         draws : int, optional
             Number of complete tables to draw. By default one table, with the conditional mean for
-            numbers and counts, and the most probable level for yes/no answers and categories.
+            numbers and counts, and the most probable level for yes/no answers and categories. Of a
+            column with a transform, it has the inverse of the mean of the logarithm: within a
+            component, the median.
         unseen : {"error", "missing"}, default="error"
             What a level gets that no row of the fit had: an error, or it is filled as well.
 

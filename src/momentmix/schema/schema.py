@@ -225,7 +225,7 @@ class Schema:
 
     def to_dict(self) -> dict[str, Any]:
         """The schema in plain JSON."""
-        return _FIELDS.encode(self)
+        return {"columns": [_COLUMN.encode(column) for column in self.columns]}
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the schema to a JSON file that people can edit; `load` reads it."""

@@ -13,7 +13,7 @@ from momentmix._typing import Float
 from momentmix.capacity import FEWEST_BLOCKS
 from momentmix.fitting.conditions.conditions import feature_powers
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.inference.column_shape import shape_words
+from momentmix.fitting.inference.column_shape import offer_from_moments, shape_words
 from momentmix.fitting.inference.component_findings import at_floor, component_findings
 from momentmix.fitting.inference.family_findings import family_findings
 from momentmix.fitting.inference.finding import (
@@ -35,7 +35,6 @@ from momentmix.fitting.inference.rows_checked import (
     row_findings,
     shape_text,
 )
-from momentmix.fitting.inference.transform_offers import offer_from_moments
 from momentmix.index_sets import index_sets
 from momentmix.mixture.blocks import Blocks, one_a_block
 from momentmix.mixture.parameters import Parameters

@@ -18,9 +18,12 @@ from momentmix._typing import Float, Int
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.column_shape import (
     FAR_SHARE,
+    TO_THE_RIGHT,
     ColumnShape,
     compare_column,
     independent_columns,
+    offer_from_rows,
+    possible_transforms,
     shape_words,
 )
 from momentmix.fitting.inference.columns_checked import ColumnFacts, ColumnKind, check_column
@@ -34,12 +37,6 @@ from momentmix.fitting.inference.finding import (
     warning,
 )
 from momentmix.fitting.inference.outliers import NONE, Outliers, find_outliers
-from momentmix.fitting.inference.transform_offers import (
-    TO_THE_RIGHT,
-    offer_from_rows,
-    offer_text,
-    possible_transforms,
-)
 from momentmix.fitting.inference.weighted_noise import MomentSpread
 from momentmix.mixture.density import joint_densities
 from momentmix.mixture.gaussian import coefficients, features_of
@@ -424,8 +421,10 @@ def shape_text(
 
     `offers` are transforms that would help, by feature.
     """
-    known = {j: transform for j, transform in (offers or {}).items() if transform is not None}
-    cure = offer_text(moments, known) if known else "Transform or leave out"
+    cure, known = "Transform or leave out", [(j, t) for j, t in (offers or {}).items() if t]
+    if known:
+        code = ", ".join(f"{moments.column_name(j)}: {transform!r}" for j, transform in known)
+        cure = f"Try logarithms, families={{{code}}}, or leave out"
     listed = ", ".join(
         f"{moments.column_name(j)} ({words})" for j, words in columns[:_SHAPES_LISTED]
     )

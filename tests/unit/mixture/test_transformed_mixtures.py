@@ -1,0 +1,178 @@
+"""Mixtures of columns with transforms: densities of the data, draws, conditionals, files."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from campaigns.strangers_reader import read_model
+from scipy import stats
+from scipy.integrate import quad
+
+import momentmix as mm
+from momentmix.errors import ModelFileError
+
+MEANS, DEVIATIONS, SEEN = np.array([0.5, 2.0]), np.array([0.4, 0.6]), np.array([0.5, 0.9])
+
+
+def one_column(transform, seen=None):
+    return mm.Mixture.from_blocks(
+        [0.3, 0.7], [mm.GaussianBlock.of(MEANS, DEVIATIONS**2, "y", seen, transforms=transform)]
+    )
+
+
+def joined_columns(seen=None):
+    """Three joined columns, the first log and the last log1p, beside a plain one."""
+    root = np.array(
+        [
+            [[0.5, 0, 0], [0.2, 0.4, 0], [-0.1, 0.1, 0.3]],
+            [[0.3, 0, 0], [0, 1.0, 0], [0.2, 0.3, 0.5]],
+        ]
+    )
+    block = mm.GaussianBlock.of(
+        [[1.0, -3.0, 2.0], [3.0, 5.0, 4.0]], root @ root.swapaxes(1, 2), ["a", "b", "c"], seen,
+        transforms=["log", "", "log1p"],
+    )  # fmt: skip
+    return mm.Mixture.from_blocks(
+        [0.4, 0.6], [block, mm.GaussianBlock.of([0.0, 1.0], [1.0, 2.0], "d")]
+    )
+
+
+def lognormal(values):
+    """Densities of the components of `one_column("log")`, by SciPy."""
+    return np.stack(
+        [
+            stats.lognorm(s, scale=np.exp(m)).pdf(values)
+            for m, s in zip(MEANS, DEVIATIONS, strict=True)
+        ],
+        1,
+    )
+
+
+@pytest.mark.parametrize(("transform", "offset"), [("log", 0.0), ("log1p", 1.0)])
+def test_densities_are_those_of_the_data(transform, offset):
+    mixture = one_column(transform)
+    values = np.geomspace(0.05, 60.0, 50) - offset
+    wanted = lognormal(values + offset) @ mixture.weights
+    np.testing.assert_allclose(np.exp(mixture.log_prob({"y": values})), wanted, rtol=1e-12)
+    shares = lognormal(values + offset) * mixture.weights
+    shares /= shares.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(mixture.responsibilities({"y": values}), shares, atol=1e-12)
+    total = quad(lambda y: np.exp(mixture.log_prob([[y]])[0]), -offset + 1e-12, 200.0, limit=200)[0]
+    assert total == pytest.approx(1.0, abs=1e-6)
+
+
+def test_missing_cells_have_no_jacobian():
+    mixture = one_column("log", SEEN)
+    values = np.array([0.7, np.nan, 9.0])
+    wanted = lognormal(values) * SEEN @ mixture.weights
+    wanted[1] = (1 - SEEN) @ mixture.weights
+    np.testing.assert_allclose(np.exp(mixture.log_prob({"y": values})), wanted, rtol=1e-9)
+    unexpected = one_column("log").log_prob({"y": values})  # marginalized: nothing is left
+    assert unexpected[1] == 0.0
+
+
+@pytest.mark.parametrize("gap", [(), (0,), (1,), (2,), (0, 2), (3,)])
+def test_joined_columns_with_some_transformed(gap):
+    mixture = joined_columns()
+    rows = mixture.sample(40, random_state=0)[0]
+    table = np.column_stack([rows[name] for name in "abcd"])
+    logs = np.column_stack([np.log(table[:, 0]), table[:, 1], np.log1p(table[:, 2]), table[:, 3]])
+    kept = [j for j in range(4) if j not in gap]
+    components = zip(mixture.weights, mixture.means, mixture.covariances, strict=True)
+    wanted = np.zeros(40)
+    for weight, mean, matrix in components:
+        law = stats.multivariate_normal(mean[kept], matrix[np.ix_(kept, kept)])
+        wanted += weight * law.pdf(logs[:, kept])
+    wanted *= np.exp(-sum(logs[:, j] for j in (0, 2) if j in kept))
+    rows |= {"abcd"[j]: np.full(40, np.nan) for j in gap}
+    np.testing.assert_allclose(np.exp(mixture.log_prob(rows)), wanted, rtol=1e-9)
+
+
+def test_draws_are_transformed_back():
+    rows, labels = one_column("log1p").sample(20_000, random_state=1)
+    values = rows["y"]
+    assert (values > -1).all()
+    for k in (0, 1):
+        found = stats.kstest(np.log1p(values[labels == k]), "norm", (MEANS[k], DEVIATIONS[k]))
+        assert found.pvalue > 1e-4
+
+
+def test_conditionals_take_known_values_as_they_are():
+    mixture = joined_columns()
+    given = mixture.condition({"a": 8.0})
+    plain = mm.Mixture(mixture.weights, mixture.means, mixture.covariances)
+    wanted = plain.condition({0: np.log(8.0)})
+    np.testing.assert_allclose(given.weights, wanted.weights, rtol=1e-10)
+    np.testing.assert_allclose(given.means, wanted.means, rtol=1e-10)
+    np.testing.assert_allclose(given.covariances, wanted.covariances, atol=1e-12)
+    assert [column.transform for column in given.columns] == ["", "log1p", ""]
+    assert given.blocks[0].transforms == ("", "log1p")
+    expected = mixture.predict_columns([[8.0], [2.0]], ["a"])
+    means = plain.predict_columns(np.log([[8.0], [2.0]]), [0])
+    means[:, 1] = np.expm1(means[:, 1])
+    np.testing.assert_allclose(expected, means, rtol=1e-9)
+    with pytest.raises(mm.InputError, match="numbers of a log column must be greater than 0"):
+        mixture.condition({"a": -1.0})
+
+
+def test_imputed_cells_are_inverses_of_means():
+    for mixture in (joined_columns(), joined_columns([[0.5, 1, 0.8], [0.7, 1, 0.9]])):
+        rows = mixture.sample(200, random_state=2)[0]
+        rows["a"][:50], rows["c"][40:90] = np.nan, np.nan
+        filled = mixture.impute(rows)
+        for name in "abcd":
+            seen = ~np.isnan(rows[name])
+            np.testing.assert_array_equal(filled[name][seen], rows[name][seen])
+        logs = {**rows, "a": np.log(rows["a"]), "c": np.log1p(rows["c"])}
+        blocks = [
+            mm.GaussianBlock.of(b.means, b.covariances, b.names, b.seen) for b in mixture.blocks
+        ]
+        wanted = mm.Mixture.from_blocks(mixture.weights, blocks).impute(pd.DataFrame(logs))
+        if not isinstance(wanted, dict):  # an array, where nothing but numbers is in the model
+            wanted = dict(zip("abcd", wanted.T, strict=True))
+        np.testing.assert_allclose(filled["a"], np.exp(wanted["a"]), rtol=1e-9)
+        np.testing.assert_allclose(filled["c"], np.expm1(wanted["c"]), rtol=1e-9)
+        for drawn in mixture.impute(rows, random_state=0, draws=2):
+            assert (drawn["a"] > 0).all()
+            np.testing.assert_array_equal(drawn["b"][~np.isnan(rows["b"])], rows["b"])
+
+
+def test_parts_keep_their_transforms():
+    mixture = joined_columns()
+    part = mixture.select(["c", "d", "a"])
+    assert [column.transform for column in part.columns] == ["log1p", "", "log"]
+    assert part.blocks[0].transforms == ("log1p", "log")
+    assert part.select(["d"]).schema is None
+    floored = mixture.with_variance_floor(0.5)
+    assert floored.schema == mixture.schema
+    assert mixture.with_feature_names(list("wxyz")).columns[0].transform == "log"
+
+
+def test_only_alike_columns_are_aligned():
+    log, other = one_column("log"), one_column("log1p")
+    assert log.align(one_column("log")).means.tolist() == log.means.tolist()
+    with pytest.raises(mm.InputError, match=r"transforms; column 0 \('y'\) is log \[\] and log1p"):
+        log.align(other)
+
+
+@pytest.mark.parametrize("make", [joined_columns, lambda: one_column("log", SEEN)])
+def test_files_hold_transforms(tmp_path, make):
+    mixture, path, again = make(), tmp_path / "m.json", tmp_path / "again.json"
+    mixture.save(path)
+    loaded = mm.Mixture.load(path)
+    rows = mixture.sample(50, random_state=3)[0]
+    np.testing.assert_array_equal(loaded.log_prob(rows), mixture.log_prob(rows))
+    assert loaded.schema == mixture.schema
+    loaded.save(again)
+    assert again.read_bytes() == path.read_bytes()
+    assert read_model(path.read_bytes())
+    path.write_text(path.read_text().replace('"transform": "log"', '"transform": "log1p"'))
+    with pytest.raises(ModelFileError, match="checksum does not match"):
+        mm.Mixture.load(path)
+
+
+def test_transforms_of_blocks_are_checked():
+    with pytest.raises(mm.InputError, match="transforms of a block of 2 columns must be as many"):
+        mm.GaussianBlock.of([[1.0, 2.0]], [np.eye(2)], transforms="log")
+    with pytest.raises(mm.InputError, match="a transform must be 'log' or 'log1p'"):
+        mm.GaussianBlock.of([1.0], [1.0], transforms="sqrt")
+    assert mm.GaussianBlock.of([[1.0, 2.0]], [np.eye(2)], transforms=["", ""]).transforms == ()

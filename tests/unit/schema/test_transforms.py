@@ -1,0 +1,127 @@
+"""Columns that are Gaussian after a logarithm: features and back, ranges, schemas as JSON."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import momentmix as mm
+from momentmix.schema.building import encode_table, schema_from
+from momentmix.schema.column import Column
+from momentmix.schema.joining import joined, plain_schema
+from momentmix.schema.schema import Schema
+from momentmix.schema.transforms import restored_columns, transformed_columns
+
+MAPS = {"log": (np.log, np.exp), "log1p": (np.log1p, np.expm1)}
+
+
+@pytest.mark.parametrize("transform", MAPS)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, np.int64, np.uint8, bool])
+def test_features_are_the_transformed_values(transform, dtype):
+    values = np.array([1, 2, 5, 1, 7]).astype(dtype)
+    table = encode_table({"y": values}, {"y": transform})
+    np.testing.assert_array_equal(table.features[:, 0], MAPS[transform][0](values.astype(float)))
+    assert table.schema.columns == (Column("y", transform=transform),)
+    assert table.schema.feature_names == table.schema.column_names == ("y",)
+    assert not table.schema.is_plain
+    back = table.schema.decode(table.features)["y"]
+    np.testing.assert_allclose(back, values.astype(float), rtol=1e-15)
+
+
+def test_missing_cells_have_a_center_of_the_logarithms():
+    rng = np.random.default_rng(0)
+    values = np.exp(rng.normal(11.0, 0.5, 500))
+    values[::5] = np.nan
+    table = encode_table(values[:, None], {0: "log"}, "model")
+    (column,) = table.schema.columns
+    assert abs(column.center - 11.0) < 1.0
+    seen = ~np.isnan(values)
+    wanted = np.where(seen, np.log(values) - column.center, 0.0)
+    np.testing.assert_array_equal(table.features, np.column_stack([wanted, seen]))
+    np.testing.assert_allclose(table.schema.decode(table.features)[:, 0], values, rtol=1e-14)
+    kept = encode_table(values[:, None], {0: "log"}, "drop")
+    np.testing.assert_array_equal(kept.features[:, 0], np.log(values[seen]))
+
+
+def test_bits_do_not_depend_on_where_a_row_stands():
+    values = np.exp(np.random.default_rng(1).normal(0.0, 3.0, (5000, 3)))
+    schema = schema_from(values, {0: "log", 2: "log1p"})
+    whole = schema.encode(values)
+    for step in (1, 7, 2048, 3001):
+        starts = range(0, min(len(values), 60 * step), step)
+        found = np.concatenate([schema.encode(values[i : i + step]) for i in starts])
+        np.testing.assert_array_equal(found, whole[: len(found)])
+    for other in (np.asfortranarray(values), values[::-1][::-1], pd.DataFrame(values)):
+        np.testing.assert_array_equal(schema.encode(other), whole)
+
+
+@pytest.mark.parametrize(
+    ("transform", "wrong", "words"),
+    [
+        (
+            "log",
+            0.0,
+            "numbers of a log column must be greater than 0; row 2, column 1 .'b'., is 0.",
+        ),
+        ("log", -1.5, "is -1.5. .* take the column as 'log1p' where it holds 0, or as 'gaussian',"),
+        ("log1p", -1.0, "a log1p column must be greater than -1; row 2, column 1 .'b'., is -1."),
+        ("log1p", -np.inf, "is -inf. .* or take the column as 'gaussian' in families."),
+        ("log", np.inf, "rows must be finite; row 2, column 1 .'b'. is inf"),
+    ],
+)
+def test_numbers_out_of_range_are_named(transform, wrong, words):
+    rows = {"a": [1.0] * 4, "b": [1.0, 2.0, wrong, 0.5]}
+    for missing in ("error", "drop", "model"):
+        with pytest.raises(mm.InputError, match=words):
+            encode_table(rows, {"b": transform}, missing)
+    gapped = {"a": [1.0] * 5, "b": [1.0, None, wrong, 0.5, 2.0]}
+    with pytest.raises(mm.InputError, match=words):
+        encode_table(gapped, {"b": transform}, "model")
+
+
+def test_what_is_no_number_or_no_transform():
+    with pytest.raises(mm.InputTypeError, match="a gaussian column must hold numbers"):
+        schema_from({"a": ["x", "y"]}, {"a": "log"})
+    with pytest.raises(mm.InputError, match="'poisson', 'log', 'log1p', or a list of levels"):
+        schema_from({"a": [1.0, 2.0]}, {"a": "sqrt"})
+    with pytest.raises(mm.InputError, match="a transform must be 'log' or 'log1p', of a gaussian"):
+        Column("a", transform="sqrt")
+    with pytest.raises(mm.InputError, match="'a', poisson, has 'log'"):
+        Column("a", "poisson", transform="log")
+
+
+def test_json_has_the_key_only_where_there_is_a_transform():
+    schema = Schema((Column("a"), Column("b", transform="log1p", has_missing=True, center=2.0)))
+    document = schema.to_dict()
+    assert set(document["columns"][0]) == {"name", "family", "levels", "has_missing", "center"}
+    assert document["columns"][1]["transform"] == "log1p"
+    assert Schema.from_dict(document) == schema
+    document["columns"][0]["transform"] = "sqrt"
+    with pytest.raises(ValueError, match="a transform must be"):
+        Schema.from_dict(document)
+
+
+def test_families_are_listed_with_their_transforms():
+    schema = Schema((Column("a", transform="log"), Column("b"), Column("c", transform="log1p")))
+    assert schema.by_family() == [("gaussian", ["a", "b", "c"]), ("log", ["a"]), ("log1p", ["c"])]
+
+
+def test_one_transform_in_all_tables():
+    log = Schema((Column("a", transform="log"),))
+    gapped = Schema((Column("a", transform="log", has_missing=True, center=3.0),))
+    assert joined(log, gapped) == joined(gapped, log) == gapped
+    words = r"column 0 \('a'\) is log in one table and as it is in the other.*families={'a': 'log'}"
+    with pytest.raises(mm.InputError, match=words):
+        joined(log, plain_schema(1))
+    with pytest.raises(mm.InputError, match="is log1p in one table and log in the other"):
+        joined(Schema((Column("a", transform="log1p"),)), log)
+    with pytest.raises(mm.InputError, match=r"families={0: 'log'}"):
+        joined(plain_schema(1), Schema((Column(None, transform="log"),)))
+
+
+def test_tables_have_a_transform_for_each_column():
+    values = np.array([[1.0, 2.0], [3.0, np.nan]])
+    assert transformed_columns(values, ()) is values
+    found = transformed_columns(values, ("", "log"))
+    np.testing.assert_array_equal(found, np.column_stack([values[:, 0], np.log(values[:, 1])]))
+    np.testing.assert_allclose(restored_columns(found, ("", "log")), values, rtol=1e-15)
+    assert restored_columns(np.array([[1000.0]]), ("log",)).tolist() == [[np.inf]]
