@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from importlib import import_module
 from typing import Any
 
 __all__ = [
@@ -106,6 +107,26 @@ class OutputError(InputError):
 
 class MissingDependencyError(MomentmixError, ImportError):
     """An optional package is needed; the message says how to install it."""
+
+
+def needed(package: str, what: str, extra: str) -> Any:
+    """An optional package, or an error that says how to get it.
+
+    Parameters
+    ----------
+    package : str
+        Name of the module, which is that of the package.
+    what : str
+        What needs it, for the message.
+    extra : str
+        The extra of momentmix that installs it.
+    """
+    try:
+        return import_module(package)
+    except ModuleNotFoundError:
+        raise MissingDependencyError(
+            f"{what} needs {package}, which is not installed: pip install momentmix[{extra}]"
+        ) from None
 
 
 class ClusterError(MomentmixError, RuntimeError):

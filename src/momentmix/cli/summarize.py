@@ -94,10 +94,11 @@ def summarize_command(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Sum the moments of rows in one pass over files, folders, globs, or CSV from - (stdin).
+    """Sum the moments of rows in one pass over files, folders, globs, or from - (stdin).
 
-    Reads .npy, .parquet, .arrow, .feather, .csv, .tsv, .csv.gz and .tsv.gz. With --checkpoint, a
-    pass that was interrupted can be resumed, and the result has the same bytes.
+    Reads .npy, .parquet, .arrow, .feather, .xlsx, .csv, .tsv, .jsonl and .ndjson, the last four
+    also with .gz, .bz2, .xz, .zip or .zst. With --checkpoint, a pass that was interrupted can be
+    resumed, and the result has the same bytes.
     """
     from momentmix.cli.checkpoint import locked
 

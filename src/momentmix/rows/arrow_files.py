@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix.errors import InputError, MissingDependencyError
+from momentmix.errors import InputError, needed
 from momentmix.rows.blocks import BlockMemory, side_by_side
 from momentmix.rows.containers import arrow_numbers, coded_indices, warn_integers, with_nan
 from momentmix.rows.labels import (
@@ -23,7 +23,7 @@ from momentmix.rows.labels import (
     refused_label,
     too_many_labels,
 )
-from momentmix.rows.table import FileTable, Kind, RawBlock, rows_from
+from momentmix.rows.table import FileTable, Kind, RawBlock, Table, rows_from
 
 # Of a block, whatever its reader allows. So many are decoded at a time: a quarter of them takes
 # pyarrow a third longer, though they would stay in the cache.
@@ -33,22 +33,19 @@ _BUFFER, _BUFFERS, _LEAST_BUFFER = 1 << 18, 1 << 25, 1 << 12  # bytes of a colum
 
 def need_pyarrow(what: str) -> Any:
     """The package pyarrow, or an error that says how to get it."""
-    try:
-        import pyarrow
-    except ModuleNotFoundError:
-        raise MissingDependencyError(
-            f"{what} needs pyarrow, which is not installed: pip install momentmix[data]"
-        ) from None
-    return pyarrow
+    return needed("pyarrow", what, "data")
 
 
-class _ArrowTable(FileTable):
-    """What both formats share: a schema, and record batches."""
+class ArrowTable(Table):
+    """What all that pyarrow reads share: a schema, and record batches.
+
+    A class for one of them sets its name, and calls `_read_schema`.
+    """
 
     schema: Any
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        super().__init__(path)
+    def _read_schema(self) -> None:
+        """Read the schema, and take names and number of columns from it."""
         self._arrow = need_pyarrow(self.name)
         with self._refuse_unreadable():
             self._open()
@@ -64,14 +61,12 @@ class _ArrowTable(FileTable):
         except (self._arrow.ArrowException, OSError) as error:
             if isinstance(error, MemoryError) or getattr(error, "errno", None) is not None:
                 raise  # of the system, not of the bytes
-            size = self.path.stat().st_size
-            if not size:
-                raise InputError(f"{self.name} is empty (0 bytes).") from None
-            text = str(error).strip().partition("\n")[0][:200]
-            raise InputError(
-                f"{self.name} cannot be read; it is truncated, damaged or of another format "
-                f"({size} bytes): {text} Write or copy it again."
-            ) from None
+            text = str(error).strip().partition("\n")[0].partition(" Detail: ")[0]
+            raise self._unreadable(text[:200]) from None
+
+    def _unreadable(self, text: str) -> InputError:
+        """The error for what pyarrow cannot read, with the reason that it gives."""
+        return InputError(f"{self.name} cannot be read: {text}")
 
     @abstractmethod
     def _open(self) -> None:
@@ -165,7 +160,24 @@ def _is_text(types: Any, type_: Any) -> bool:
     return bool(types.is_string(type_) or types.is_large_string(type_) or is_view(type_))
 
 
-class ParquetFile(_ArrowTable):
+class ArrowFileTable(ArrowTable, FileTable):
+    """A file that pyarrow reads."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        FileTable.__init__(self, path)
+        self._read_schema()
+
+    def _unreadable(self, text: str) -> InputError:
+        size = self.path.stat().st_size
+        if not size:
+            return InputError(f"{self.name} is empty (0 bytes).")
+        return InputError(
+            f"{self.name} cannot be read; it is truncated, damaged or of another format ({size} "
+            f"bytes): {text} Write or copy it again."
+        )
+
+
+class ParquetFile(ArrowFileTable):
     """A Parquet file."""
 
     def _open(self) -> None:
@@ -213,7 +225,7 @@ def _numbered(names: Sequence[str]) -> list[tuple[str, int]]:
     return keys
 
 
-class ArrowFile(_ArrowTable):
+class ArrowFile(ArrowFileTable):
     """An Arrow file: the file format (Feather version 2) or the stream format."""
 
     def _open(self) -> None:

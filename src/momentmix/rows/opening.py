@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import os
-import re
 import stat
 from collections import Counter
 from collections.abc import Sequence
@@ -14,17 +13,24 @@ from typing import Any
 from momentmix.capacity import check_count
 from momentmix.errors import InputError, InputTypeError, NoInputError
 from momentmix.rows.columns import choose_columns, match_columns, usable_columns
+from momentmix.rows.csv.compression import PACKINGS, split_packing
 from momentmix.rows.csv.dialect import Dialect
+from momentmix.rows.formats.queries import is_query, query_table
+from momentmix.rows.formats.remote import can_fetch, fetched, is_address, name_at, remote_files
 from momentmix.rows.memory_tables import memory_table
 from momentmix.rows.source import Missing, RowSource
 from momentmix.rows.table import Table
 
-_SUFFIXES = (
-    ".npy", ".parquet", ".csv", ".csv.gz", ".tsv", ".tsv.gz", ".arrow", ".feather",
-)  # fmt: skip
+_TEXT = (".csv", ".tsv", ".jsonl", ".ndjson")
+_SUFFIXES = (".npy", ".parquet", ".arrow", ".feather", ".xlsx", *_TEXT)
+_KNOWN = f"{', '.join(_SUFFIXES)}; the last four also with {', '.join(PACKINGS)}"
 # Sums of moments are fastest from about 100,000 rows on; a few blocks are in memory at a time.
 _MOST_ROWS, _BLOCK_BYTES = 1 << 17, 1 << 24
-_ADDRESS = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")  # Path() keeps one slash; C:/ is a path
+
+_BY_HAND = (
+    "Download it first, or pipe its CSV to '-', e.g. curl -s https://… | momentmix summarize - -o "
+    "x.mms."
+)
 
 
 def open_rows(
@@ -46,10 +52,14 @@ def open_rows(
 
     Parameters
     ----------
-    source : array, data frame, path, glob, folder, list of paths, or binary stream of CSV
-        Arrays and pandas, polars or Arrow tables in memory; files .npy, .parquet, .arrow, .feather,
-        .csv, .tsv and these two with .gz; folders and globs of such files, in the order of their
-        names. A stream can be read once only.
+    source : array, data frame, query, path, address, glob, folder, list of paths, or binary stream
+        Arrays and pandas, polars or Arrow tables in memory; a polars LazyFrame, DuckDB relation,
+        pyarrow Dataset, Scanner or RecordBatchReader, or anything with ``__arrow_c_stream__``;
+        files .npy, .parquet, .arrow, .feather, .xlsx (the first sheet), .csv, .tsv, .jsonl and
+        .ndjson, the last four also with .gz, .bz2, .xz, .zip (of one file) or .zst; folders and
+        globs of such files, in the order of their names; addresses that fsspec knows (s3://,
+        https://, …), whose files are copied to a temporary folder. A stream of bytes holds CSV,
+        JSON lines, Parquet, Arrow or NPY, perhaps compressed; CSV from it can be read once only.
     columns : sequence of str or int, optional
         Names or numbers of the columns to take, in this order; by default all. A name that several
         columns have is an error: take these by number. Columns of dates are left out unless they
@@ -124,15 +134,18 @@ def _tables(source: Any, dialect: Dialect) -> list[Table]:
         return [source]
     names = path_list(source)
     if names:
-        paths = [path for name in names for path in expand(name)]
-        repeated = sorted(str(path) for path, times in Counter(paths).items() if times > 1)
+        files = [file for name in names for file in _files(name)]
+        repeated = sorted(str(file) for file, times in Counter(files).items() if times > 1)
         if repeated:
             raise InputError(f"the same file is given twice: {', '.join(repeated[:5])}.")
-        return [_open_file(path, dialect) for path in paths]
-    if hasattr(source, "read") and not hasattr(source, "to_numpy"):
-        from momentmix.rows.csv.reader import CsvStream
+        return [_open_any(file, dialect) for file in files]
+    query = query_table(source)
+    if query is not None:
+        return [query]
+    if _is_stream(source):
+        from momentmix.rows.formats.streams import stream_table
 
-        return [CsvStream(source, dialect)]
+        return [stream_table(source, dialect, _open_file)]
     if hasattr(source, "__next__"):
         raise InputTypeError(
             "rows must be readable more than once; an iterator is not. Pass an array or a file."
@@ -141,8 +154,12 @@ def _tables(source: Any, dialect: Dialect) -> list[Table]:
 
 
 def can_open(data: Any) -> bool:
-    """Whether this is a path, a list of paths or a stream, which `open_rows` opens."""
-    return bool(path_list(data)) or (hasattr(data, "read") and not hasattr(data, "to_numpy"))
+    """Whether this is a path, a list of paths, a stream or a query, which `open_rows` opens."""
+    return bool(path_list(data)) or is_query(data) or _is_stream(data)
+
+
+def _is_stream(source: Any) -> bool:
+    return hasattr(source, "read") and not hasattr(source, "to_numpy")
 
 
 def path_list(source: Any) -> list[str]:
@@ -159,13 +176,11 @@ def expand(text: str) -> list[Path]:
     if path.is_dir():
         files = sorted(p for p in path.rglob("*") if _readable(p.relative_to(path)) and p.is_file())
         if not files:
-            raise NoInputError(
-                f"{text} is a folder without data files ({', '.join(_SUFFIXES)}); give another."
-            )
+            raise NoInputError(f"{text} is a folder without data files ({_KNOWN}); give another.")
         return files
     if path.exists():
         return [path]
-    if _ADDRESS.match(text):
+    if is_address(text):
         raise missing_input(text)
     if glob.has_magic(text):
         files = sorted(Path(p) for p in glob.glob(text, recursive=True) if Path(p).is_file())
@@ -177,38 +192,76 @@ def expand(text: str) -> list[Path]:
 
 def missing_input(path: str) -> NoInputError:
     """The error for a path at which there is no file; its text is another for an address."""
-    if not _ADDRESS.match(path):
+    if not is_address(path):
         return NoInputError(f"{path} does not exist; check the path.")
     if path.startswith("file:"):
         return NoInputError(f"{path} is an address; give the path alone, without file://.")
-    return NoInputError(
-        f"{path} is an address; momentmix reads files on this machine. Download it first, or pipe "
-        "its CSV to '-', e.g. curl -s https://… | momentmix summarize - -o x.mms."
+    return NoInputError(f"{path} is an address; momentmix reads files on this machine. {_BY_HAND}")
+
+
+def _files(text: str) -> list[Path | str]:
+    """The files that a path, folder or pattern stands for; those elsewhere by their addresses."""
+    if not is_address(text) or Path(text).exists():
+        return [*expand(text)]
+    if can_fetch(text):
+        return [*remote_files(text, lambda path: _readable(Path(path)))]
+    if text.startswith("file:"):
+        raise missing_input(text)
+    raise NoInputError(
+        f"{text} is an address; reading it needs fsspec, which is not installed: pip install "
+        f"momentmix[remote]. {_BY_HAND}"
     )
 
 
 def _readable(relative: Path) -> bool:
     hidden = any(part.startswith((".", "_")) for part in relative.parts)
-    return not hidden and relative.name.lower().endswith(_SUFFIXES)
+    return not hidden and bool(_suffix(relative.name))
 
 
-def _open_file(path: Path, dialect: Dialect) -> Table:
-    name = path.name.lower()
-    if not stat.S_ISREG(path.stat().st_mode):
+def _suffix(name: str) -> str:
+    """The end of a name that tells the format, in lower case; "" if momentmix knows none."""
+    bare, packing = split_packing(name)
+    known = next((s for s in (_TEXT if packing else _SUFFIXES) if bare.endswith(s)), "")
+    return known and name.lower()[len(bare) - len(known) :]
+
+
+def _open_any(file: Path | str, dialect: Dialect) -> Table:
+    if isinstance(file, Path):
+        return _open_file(file, dialect)
+    suffix = _suffix(name_at(file))
+    if not suffix:
+        raise _unknown(file)
+    return _open_file(fetched(file, suffix), dialect)
+
+
+def _open_file(path: os.PathLike[str], dialect: Dialect) -> Table:
+    if not stat.S_ISREG(os.stat(path).st_mode):
         raise InputError(f"{path} is not a regular file; give a file, or pipe CSV to '-'.")
-    if name.endswith(".npy"):
+    suffix, _ = split_packing(_suffix(os.path.basename(path)))
+    if suffix == ".npy":
         from momentmix.rows.npy import NpyFile
 
         return NpyFile(path)
-    if name.endswith((".parquet", ".arrow", ".feather")):
+    if suffix in (".parquet", ".arrow", ".feather"):
         from momentmix.rows.arrow_files import ArrowFile, ParquetFile
 
-        return ParquetFile(path) if name.endswith(".parquet") else ArrowFile(path)
-    if name.endswith((".csv", ".csv.gz", ".tsv", ".tsv.gz")):
+        return ParquetFile(path) if suffix == ".parquet" else ArrowFile(path)
+    if suffix in (".csv", ".tsv"):
         from momentmix.rows.csv.reader import CsvFile
 
         return CsvFile(path, dialect)
-    raise InputError(
-        f"{path} has no name that momentmix knows; it reads {', '.join(_SUFFIXES)}. Rename or "
-        "convert it."
+    if suffix in (".jsonl", ".ndjson"):
+        from momentmix.rows.formats.json_lines import JsonLinesFile
+
+        return JsonLinesFile(path)
+    if suffix == ".xlsx":
+        from momentmix.rows.formats.excel import ExcelFile
+
+        return ExcelFile(path, dialect.nulls)
+    raise _unknown(path)
+
+
+def _unknown(path: object) -> InputError:
+    return InputError(
+        f"{path} has no name that momentmix knows; it reads {_KNOWN}. Rename or convert it."
     )

@@ -155,13 +155,19 @@ class Table(ABC):
 
 
 class FileTable(Table):
-    """A file on disk."""
+    """A file on disk.
+
+    Parameters
+    ----------
+    path : str or path-like
+        ``str(path)`` is the name in messages. A temporary copy lives as long as the table.
+    """
 
     reads_ahead = True
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self.name = str(path)
+        self.name, self._copy = str(path), path
         self._mark: str | None = None
         self._opened = self.stamp()
 

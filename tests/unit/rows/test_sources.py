@@ -1,5 +1,6 @@
 import gzip
 import struct
+import sys
 import warnings
 from pathlib import Path
 
@@ -343,7 +344,11 @@ def test_shards_with_different_columns_are_found_at_once(tmp_path, first, second
         ("empty", NoInputError, "folder without data files"),
         ("x.docx", InputError, "it reads .npy"),
         (["a.npy", "a.npy"], InputError, "given twice"),
-        ("https://x.org/a.csv", NoInputError, "is an address; .* files on this machine. Download"),
+        (
+            "https://x.org/a.csv",
+            NoInputError,
+            r"is an address; .*momentmix\[remote\]. Download",
+        ),
         ("s3://bucket/*.parquet", NoInputError, "is an address"),
         ("gs://bucket/folder/", NoInputError, "is an address"),
         (["a.npy", "hdfs://host/a.npy"], NoInputError, "is an address"),
@@ -353,6 +358,7 @@ def test_shards_with_different_columns_are_found_at_once(tmp_path, first, second
 )
 def test_no_input(tmp_path, monkeypatch, source, kind, message):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "fsspec", None)
     (tmp_path / "empty").mkdir()
     (tmp_path / "x.docx").write_text("")
     np.save("a.npy", np.zeros((2, 2)))

@@ -9,10 +9,8 @@ is never closed.
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import os
-import zlib
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, BinaryIO, NoReturn
@@ -23,6 +21,7 @@ from momentmix._typing import Float
 from momentmix.errors import InputError
 from momentmix.parallel import read_ahead
 from momentmix.rows.containers import warn_beyond
+from momentmix.rows.csv.compression import Unpacked, split_packing
 from momentmix.rows.csv.dialect import Dialect
 from momentmix.rows.csv.kinds import kinds_of
 from momentmix.rows.csv.lines import LineFinder, count_lines, end_of_line
@@ -162,7 +161,7 @@ class CsvText(Table):
         """The text in stretches, none of which ends between CR and LF."""
         start, carried = True, b""
         with self._opener() as stream:
-            while data := self._read_bytes(stream):
+            while data := stream.read(CHUNK):
                 text = carried + (self._without_mark(data) if start else data)
                 start, carried = False, b"\r" if text.endswith(b"\r") else b""
                 text = text.removesuffix(b"\r")
@@ -170,14 +169,6 @@ class CsvText(Table):
                     yield text
             if carried:
                 yield carried
-
-    def _read_bytes(self, stream: BinaryIO) -> bytes:
-        try:
-            return stream.read(CHUNK)
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise InputError(
-                f"{self.name} is not a whole gzip file: {error}. Compress or copy it again."
-            ) from None
 
     def _without_mark(self, data: bytes) -> bytes:
         """The first bytes of UTF-8 text without the byte order mark; others are refused."""
@@ -374,18 +365,18 @@ class CsvText(Table):
 
 
 class CsvFile(CsvText, FileTable):
-    """A CSV file, perhaps compressed by gzip."""
+    """A CSV file, perhaps compressed."""
 
     def __init__(self, path: str | os.PathLike[str], dialect: Dialect) -> None:
         FileTable.__init__(self, path)
-        self.packed = self.path.name.lower().endswith(".gz")
-        name = self.path.name.lower().removesuffix(".gz")
+        name, self._packing = split_packing(self.path.name)
+        self.packed = bool(self._packing)
         separator = "\t" if name.endswith(".tsv") else ","
         CsvText.__init__(self, self.name, self._open, dialect.separated_by(separator))
 
     def _open(self) -> Any:
         if self.packed:
-            return gzip.open(self.path, "rb")
+            return Unpacked(self.path, self._packing, self.name)
         return self.path.open("rb")
 
 

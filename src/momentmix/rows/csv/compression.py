@@ -1,0 +1,121 @@
+"""Compressed bytes: what a name or the first bytes tell of them, and the bytes within."""
+
+from __future__ import annotations
+
+import os
+import re
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any, BinaryIO
+
+from momentmix.errors import InputError, needed
+
+PACKINGS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zip": "zip", ".zst": "zstd"}
+_MODULES = {"gzip": "gzip", "bzip2": "bz2", "xz": "lzma"}  # of Python, imported where needed
+_FIRST_BYTES = {
+    "gzip": re.compile(rb"\x1f\x8b"),
+    "bzip2": re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)"),
+    "xz": re.compile(rb"\xfd7zXZ\0"),
+    "zstd": re.compile(rb"\x28\xb5\x2f\xfd"),
+}
+
+
+def split_packing(name: str) -> tuple[str, str]:
+    """A name in lower case without the suffix of a compression, and the compression or ""."""
+    stem, suffix = os.path.splitext(name.lower())
+    return (stem, PACKINGS[suffix]) if suffix in PACKINGS else (name.lower(), "")
+
+
+def packing_of(head: bytes) -> str:
+    """The compression that the first ten bytes tell; "" if it is none of a stream."""
+    return next((name for name, start in _FIRST_BYTES.items() if start.match(head)), "")
+
+
+class Unpacked:
+    """The bytes that a compressed file or stream holds, to be read once.
+
+    Parameters
+    ----------
+    file : path or binary stream
+        A zip archive must be a file: its list of members is at its end.
+    packing : str
+        One of the values of `PACKINGS`.
+    name : str
+        For messages.
+    """
+
+    def __init__(self, file: Any, packing: str, name: str) -> None:
+        self._packing, self._name = packing, name
+        with self._refuse_damaged():
+            self._stream = self._open(file)
+
+    def read(self, size: int) -> bytes:
+        """So many bytes, fewer at the end only."""
+        with self._refuse_damaged():
+            return bytes(self._stream.read(size))
+
+    def close(self) -> None:
+        """Close the file."""
+        self._stream.close()
+
+    def __enter__(self) -> Unpacked:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _open(self, file: Any) -> BinaryIO:
+        stream: Any
+        if self._packing in _MODULES:
+            stream = import_module(_MODULES[self._packing]).open(file, "rb")
+        elif self._packing == "zip":
+            stream = self._member(file)
+        else:
+            arrow = needed("pyarrow", self._name, "data")
+            raw = arrow.PythonFile(file, "r") if hasattr(file, "read") else arrow.OSFile(str(file))
+            stream = arrow.CompressedInputStream(raw, "zstd")
+        return stream  # type: ignore[no-any-return]
+
+    def _member(self, file: Any) -> Any:
+        """The only member of a zip archive; folders, and what macOS adds, do not count."""
+        import zipfile
+
+        with zipfile.ZipFile(file) as archive:  # stays open as long as the member
+            names = [info.filename for info in archive.infolist() if not info.is_dir()]
+            names = [name for name in names if not name.startswith("__MACOSX/")]
+            if len(names) != 1:
+                listed = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
+                raise InputError(
+                    f"{self._name} must hold one file; it holds {len(names)}"
+                    f"{': ' + listed if names else ''}. Unpack it, and pass the files."
+                )
+            return archive.open(names[0])
+
+    @contextmanager
+    def _refuse_damaged(self) -> Iterator[None]:
+        """Turn what is said of bytes that cannot be unpacked into an `InputError`."""
+        try:
+            yield
+        except _errors(self._packing) as error:
+            if getattr(error, "errno", None) is not None:
+                raise  # of the system, not of the bytes
+            raise InputError(
+                f"{self._name} is not a whole {self._packing} file: {error}. Compress or copy it "
+                "again."
+            ) from None
+
+
+def _errors(packing: str) -> tuple[type[Exception], ...]:
+    """What may be raised for bytes that are not as they should be."""
+    always = (EOFError, OSError, zlib.error)
+    if packing == "xz":
+        from lzma import LZMAError
+
+        return (*always, LZMAError)
+    if packing == "zip":
+        from zipfile import BadZipFile
+
+        return (*always, BadZipFile, NotImplementedError, RuntimeError)  # methods; a password
+    return always

@@ -1,0 +1,1 @@
+"""Formats and sources beside arrays, data frames, NPY, CSV, Parquet and Arrow files."""

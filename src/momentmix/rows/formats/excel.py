@@ -1,0 +1,142 @@
+"""Excel workbooks (.xlsx) through openpyxl: the first sheet, names of columns in its first row.
+
+Cells are read a few thousand rows at a time. The first rows tell the kind of each column; a cell of
+another kind is an error that names it.
+"""
+
+from __future__ import annotations
+
+import os
+import zipfile
+import zlib
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
+from datetime import date, datetime
+from itertools import islice
+from typing import Any
+
+from momentmix.errors import InputError, needed
+from momentmix.rows.arrow_files import ArrowFileTable
+
+_ROWS = 4096  # read at a time
+Row = tuple[int, list[Any]]  # its number in the sheet, from 1, and its cells
+
+
+class ExcelFile(ArrowFileTable):
+    """The first sheet of a workbook.
+
+    Parameters
+    ----------
+    path : str or path-like
+    nulls : sequence of str
+        Texts that stand for a missing cell, beside what Excel writes for a number that a formula
+        could not compute.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], nulls: Sequence[str]) -> None:
+        self._missing = {*nulls, *_ERRORS}
+        super().__init__(path)
+
+    def _open(self) -> None:
+        self._openpyxl = needed("openpyxl", self.name, "excel")
+        with closing(self._rows()) as rows:
+            head = list(islice(rows, _ROWS))
+        if not head:
+            raise InputError(f"{self.name} is empty; its first sheet holds no cells.")
+        header = head[0][1]
+        self._named = any(not _is_number(cell) for cell in header)
+        head = head[1:] if self._named else head
+        names = ["" if cell is None else str(cell).strip() for cell in header]
+        kinds = [self._type(self._cells(head, i)) for i in range(len(header))]
+        self.schema = self._arrow.schema(list(zip(names, kinds, strict=True)))
+
+    def _read_schema(self) -> None:
+        super()._read_schema()
+        if not self._named:
+            self.column_names = None
+
+    def _type(self, cells: list[Any]) -> Any:
+        """The type of a column with these cells: text where they are of several kinds."""
+        found = {type(cell) for cell in cells if cell is not None}
+        if found <= {int, float}:
+            return self._arrow.float64()
+        if found <= {bool}:
+            return self._arrow.bool_()
+        return self._arrow.date32() if found <= {datetime, date} else self._arrow.string()
+
+    def _cells(self, rows: list[Row], column: int) -> list[Any]:
+        """Cells of a column, None where they are missing."""
+        cells = (row[1][column] for row in rows)
+        plain = (cell.strip() if isinstance(cell, str) else cell for cell in cells)
+        return [None if cell in self._missing else cell for cell in plain]
+
+    # -- rows ---------------------------------------------------------------------------------
+
+    def _rows(self) -> Generator[Row, None, None]:
+        """Rows of the sheet that are not blank; all as wide as the first one."""
+        try:
+            with self.path.open("rb") as file:  # openpyxl closes what it opens at the end only
+                book = self._openpyxl.load_workbook(file, read_only=True, data_only=True)
+                yield from self._as_wide(book.worksheets[0])
+        except (zipfile.BadZipFile, zlib.error, LookupError, EOFError, SyntaxError) as error:
+            size = self.path.stat().st_size
+            raise InputError(
+                f"{self.name} cannot be read; it is truncated, damaged or no .xlsx workbook "
+                f"({size} bytes): {error}. Save it again as .xlsx or CSV."
+            ) from None
+
+    def _as_wide(self, sheet: Any) -> Iterator[Row]:
+        width = 0
+        sheet.reset_dimensions()  # some programs write wrong ones
+        for number, values in enumerate(sheet.iter_rows(values_only=True), 1):
+            cells = list(values)
+            while cells and cells[-1] is None:
+                cells.pop()
+            width = width or len(cells)
+            if len(cells) > width:
+                raise InputError(
+                    f"{self.name}, cell {_place(width, number)} lies beyond the last column of the "
+                    "first row. Name the column there, or remove the cell."
+                )
+            if cells:
+                yield number, cells + [None] * (width - len(cells))
+
+    def _batches(self, columns: Sequence[int], start: int, block_rows: int) -> Iterator[Any]:
+        position, names = 0, [self.schema.names[i] for i in columns]
+        with closing(self._rows()) as rows:
+            if self._named:
+                next(rows)
+            while part := list(islice(rows, _ROWS)):
+                arrays = [self._array_of(part, i) for i in columns]
+                yield position, self._arrow.RecordBatch.from_arrays(arrays, names)
+                position += len(part)
+
+    def _array_of(self, rows: list[Row], column: int) -> Any:
+        """Cells of a column of numbers, true and false, or text; dates are not read."""
+        cells, is_text = self._cells(rows, column), self.kind(column).is_text
+        for (number, _), cell in zip(rows, cells, strict=True):
+            if not is_text and cell is not None and not isinstance(cell, int | float):
+                raise InputError(
+                    f"{self.name}, cell {_place(column, number)}, {self.label(column)}: "
+                    f"{str(cell)[:60]!a} is not a number as in the rows before. Repair the cell, "
+                    "or select other columns with columns= (--columns)."
+                )
+        convert = str if is_text else float
+        kind = self._arrow.string() if is_text else self._arrow.float64()
+        return self._arrow.array([None if c is None else convert(c) for c in cells], kind)
+
+
+_ERRORS = ("#N/A", "#DIV/0!", "#NUM!", "#VALUE!", "#REF!", "#NAME?", "#NULL!")
+
+
+def _is_number(cell: Any) -> bool:
+    return isinstance(cell, int | float) and not isinstance(cell, bool)
+
+
+def _place(column: int, row: int) -> str:
+    """A cell as Excel names it: B17."""
+    letters, rest = "", column + 1
+    while rest:
+        rest, letter = divmod(rest - 1, 26)
+        letters = chr(ord("A") + letter) + letters
+    return f"{letters}{row}"

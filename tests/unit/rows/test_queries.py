@@ -1,0 +1,289 @@
+"""Queries, datasets and streams of record batches as sources of rows."""
+
+import gc
+import gzip
+import io
+import json
+import sys
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.dataset
+import pyarrow.parquet
+import pytest
+
+import momentmix as mm
+from momentmix import open_rows
+from momentmix.errors import InputError, PrecisionWarning
+from momentmix.rows.formats import copies
+from momentmix.rows.opening import can_open
+
+NAMES = ["a", "^b.*$", 'c "quoted"']  # a pattern for polars, and a quote within SQL
+
+
+@pytest.fixture
+def rows():
+    return np.random.default_rng(0).standard_normal((1000, 3))
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path_factory, monkeypatch):
+    """A folder of its own for temporary copies."""
+    folder = tmp_path_factory.mktemp("copies")
+    monkeypatch.setattr(copies.tempfile, "tempdir", str(folder))
+    return folder
+
+
+class Stream:
+    """An object that has nothing but the method of Arrow's protocol."""
+
+    def __init__(self, table):
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+def table_of(rows):
+    return pa.table({name: rows[:, i] for i, name in enumerate(NAMES)})
+
+
+def made(folder, rows, kind):
+    table = table_of(rows)
+    if kind == "lazy frame":
+        return pl.from_arrow(table).lazy()
+    if kind == "scanned file":
+        pa.parquet.write_table(table, folder / "x.parquet", row_group_size=170)
+        return pl.scan_parquet(folder / "x.parquet")
+    if kind == "reader":
+        return table.to_reader(max_chunksize=130)
+    if kind == "dataset":
+        size = len(rows) // 4
+        for i in range(4):
+            part = table.slice(size * i, size)
+            pa.parquet.write_table(part, folder / f"{i}.parquet", row_group_size=99)
+        return pa.dataset.dataset(folder)
+    if kind == "scanner":
+        return pa.dataset.dataset(table).scanner()
+    if kind == "scanner of a stream":
+        return pa.dataset.Scanner.from_batches(table.to_reader(max_chunksize=130))
+    if kind == "relation":
+        return pytest.importorskip("duckdb").from_arrow(table)
+    return Stream(table)
+
+
+KINDS = [
+    "lazy frame", "scanned file", "reader", "dataset", "scanner", "scanner of a stream", "relation",
+    "protocol",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_source_gives_the_rows_of_the_array(tmp_path, temporary, rows, kind):
+    source = open_rows(made(tmp_path, rows, kind), block_rows=64)
+    assert list(temporary.iterdir()) == []  # nothing runs before the rows are read
+    for _ in range(2):
+        blocks = list(source.blocks())
+        assert {len(block) for block in blocks} == {64, 1000 % 64}
+        np.testing.assert_array_equal(np.concatenate(blocks), rows)
+    assert source.feature_names == tuple(NAMES)
+    assert source.n_rows == 1000
+    for start in (0, 1, 130, 999, 1000):
+        found = [kept for _, _, kept in source.numbered_blocks(0, start)]
+        np.testing.assert_array_equal(np.concatenate([np.empty((0, 3)), *found]), rows[start:])
+    assert len(list(temporary.iterdir())) == (kind != "dataset")
+    del source
+    gc.collect()
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_columns_by_name_and_number(tmp_path, rows, kind):
+    source = open_rows(made(tmp_path, rows, kind), columns=[NAMES[2], 0])
+    np.testing.assert_array_equal(source.read_all(), rows[:, [2, 0]])
+    assert source.feature_names == (NAMES[2], NAMES[0])
+    again = open_rows(source.tables[0], columns=[1])
+    np.testing.assert_array_equal(again.read_all(), rows[:, [1]])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_missing_cells_and_text(tmp_path, kind):
+    values = {"x": [1, None, 3], "word": ["u", "v", None], "y": [True, False, None]}
+    table = pa.table(values)
+    if kind == "scanned file":
+        pa.parquet.write_table(table, tmp_path / "x.parquet")
+        data = pl.scan_parquet(tmp_path / "x.parquet")
+    else:
+        data = {
+            "lazy frame": lambda: pl.from_arrow(table).lazy(),
+            "reader": table.to_reader,
+            "dataset": lambda: pa.dataset.dataset(table),
+            "scanner": lambda: pa.dataset.dataset(table).scanner(),
+            "scanner of a stream": lambda: pa.dataset.Scanner.from_batches(table.to_reader()),
+            "relation": lambda: pytest.importorskip("duckdb").from_arrow(table),
+            "protocol": lambda: Stream(table),
+        }[kind]()
+    source = open_rows(data, columns=["y", "x"], missing="model")
+    np.testing.assert_array_equal(source.read_all(), [[1, 1], [0, np.nan], [np.nan, 3]])
+    with pytest.raises(InputError, match=r"the .* these do not: 'word' \((large_)?string"):
+        open_rows(source.tables[0]).read_all()
+    with pytest.raises(InputError, match=r"the .*, row 1, column 'x'"):
+        open_rows(source.tables[0], columns=["x"]).read_all()
+
+
+def test_a_query_runs_once_for_the_columns_that_are_read(rows):
+    ran = []
+
+    def note(column):
+        ran.append(len(column))
+        return column
+
+    def fail(column):
+        raise AssertionError("nobody has asked for this column")
+
+    a, numbers = pl.col("a"), {"return_dtype": pl.Float64}
+    frame = pl.from_arrow(table_of(rows)).lazy()
+    query = frame.with_columns(a.map_batches(fail, **numbers).alias("costly"))
+    query = query.with_columns(a.map_batches(note, **numbers))
+    source = open_rows(query, columns=["a"])
+    assert ran == []
+    for _ in range(3):
+        np.testing.assert_array_equal(source.read_all(), rows[:, :1])
+    assert ran == [1000]
+
+
+def test_rows_in_random_order_stay_in_the_order_of_the_first_pass(rows):
+    query = pl.from_arrow(table_of(rows)).lazy().select(pl.all().shuffle())
+    source = open_rows(query)
+    np.testing.assert_array_equal(source.read_all(), source.read_all())
+    duckdb = pytest.importorskip("duckdb")
+    relation = duckdb.sql("select random() as x, random() as y from range(5000)")
+    source = open_rows(relation)
+    first = source.read_all()
+    assert first.shape == (5000, 2)
+    np.testing.assert_array_equal(source.read_all(), first)
+
+
+def test_categories_whose_levels_differ_between_batches():
+    dictionary = pa.dictionary(pa.int32(), pa.string())
+    schema = pa.schema([("x", pa.float64()), ("level", dictionary)])
+    levels = [pa.array(values).dictionary_encode() for values in (["u", "v"], ["w", "u"])]
+    batches = [
+        pa.record_batch([pa.array([1.0, 2.0]), level.cast(dictionary)], schema=schema)
+        for level in levels
+    ]
+    reader = pa.RecordBatchReader.from_batches(schema, batches)
+    assert open_rows(reader, columns=["x"]).read_all().tolist() == [[1], [2], [1], [2]]
+
+
+def test_a_stream_that_fails_is_not_read_on():
+    def batches():
+        yield pa.record_batch({"x": [1.0]})
+        raise RuntimeError("connection lost")
+
+    schema = pa.schema([("x", pa.float64())])
+    source = open_rows(pa.RecordBatchReader.from_batches(schema, batches()))
+    with pytest.raises(InputError, match=r"the stream cannot be read: .*connection lost\.$"):
+        source.read_all()
+    with pytest.raises(InputError, match=r"stream can be read once only, and that failed. Make"):
+        source.read_all()
+
+
+def test_sources_without_rows_or_columns():
+    empty = pa.table({"x": pa.array([], pa.float64())})
+    assert open_rows(empty.to_reader()).read_all().shape == (0, 1)
+    assert open_rows(pl.from_arrow(empty).lazy()).read_all().shape == (0, 1)
+    for data in (pa.table({}).to_reader(), pl.LazyFrame()):
+        with pytest.raises(InputError, match="has no columns"):
+            open_rows(data)
+
+
+def test_names_that_columns_share_are_chosen_by_number():
+    table = pa.table([pa.array([1.0]), pa.array([2.0])], names=["x", "x"])
+    assert open_rows(table.to_reader(), columns=[1]).read_all().tolist() == [[2.0]]
+    with pytest.raises(InputError, match="repeated: 'x'"):
+        open_rows(table.to_reader())
+
+
+def test_integers_beyond_float64_warn():
+    frame = pl.LazyFrame({"id": [2**53 + 1]})
+    with pytest.warns(PrecisionWarning, match="the query, column 'id' holds integers"):
+        open_rows(frame).read_all()
+
+
+def test_a_dataset_that_changes_is_an_error(tmp_path, rows):
+    data = made(tmp_path, rows, "dataset")
+    source = open_rows(data)
+    assert source.n_rows == 1000
+    (tmp_path / "2.parquet").write_bytes(b"PAR1")
+    with pytest.raises(InputError, match="the dataset cannot be read: "):
+        source.read_all()
+
+
+def test_a_relation_with_columns_named_like_methods():
+    duckdb = pytest.importorskip("duckdb")
+    relation = duckdb.sql('select 1.5::double as read, 2::int as "to_numpy", 3 as "limit"')
+    source = open_rows(relation)
+    assert source.feature_names == ("read", "to_numpy", "limit")
+    assert source.read_all().tolist() == [[1.5, 2, 3]]
+    with pytest.raises(InputError, match=r"these do not: 'x' \(decimal"):
+        open_rows(duckdb.sql("select 1.5 as x"))
+
+
+def test_what_can_be_opened(tmp_path, rows):
+    sources = [made(tmp_path, rows, kind) for kind in KINDS if kind != "relation"]
+    assert all(can_open(data) for data in ("x.npy", ["x.npy"], tmp_path, io.BytesIO(), *sources))
+    frame = table_of(rows)
+    frames = [frame, frame.to_pandas(), pl.from_arrow(frame), pd.DataFrame({"read": [1.0]})]
+    others = [rows, rows.tolist(), iter([rows]), [], None, 3.5, {"a": [1.0]}, open_rows(rows)]
+    assert not any(can_open(data) for data in (*frames, *others))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_fit_and_summarize_take_them(tmp_path, kind):
+    rng = np.random.default_rng(0)
+    component = rng.integers(2, size=2000)
+    rows = rng.standard_normal((2000, 3)) + 6.0 * component[:, None]
+    fitted = mm.fit(made(tmp_path, rows, kind), 2, random_state=0).mixture
+    expected = mm.fit(table_of(rows), 2, random_state=0).mixture
+    np.testing.assert_array_equal(fitted.means, expected.means)
+    summary = mm.summarize(made(tmp_path, rows, kind), order=3)
+    np.testing.assert_array_equal(summary.mean, mm.summarize(table_of(rows), order=3).mean)
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl.gz", "xlsx", "lazy frame", "relation", "dataset"])
+def test_text_becomes_the_same_categories(tmp_path, kind):
+    rng = np.random.default_rng(0)
+    table = pa.table({
+        "x": rng.standard_normal(600).round(9),
+        "plan": rng.choice(["basic", "gold", "trial"], 600),
+        "ok": rng.random(600) < 0.3,
+    })  # fmt: skip
+    data = tmp_path / f"x.{kind}"
+    if kind == "csv":
+        pa.csv.write_csv(table, data)
+    elif kind == "jsonl.gz":
+        data.write_bytes(gzip.compress("\n".join(map(json.dumps, table.to_pylist())).encode()))
+    elif kind == "xlsx":
+        book = pytest.importorskip("openpyxl").Workbook()
+        for row in (table.column_names, *(list(row.values()) for row in table.to_pylist())):
+            book.active.append(row)
+        book.save(data)
+    elif kind == "relation":
+        data = pytest.importorskip("duckdb").from_arrow(table)
+    else:
+        data = pl.from_arrow(table).lazy() if kind == "lazy frame" else pa.dataset.dataset(table)
+    expected = mm.summarize(table, order=2)
+    found = mm.summarize(data, order=2)
+    assert found.feature_names == expected.feature_names
+    assert found.schema == expected.schema
+    np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-14)
+
+
+def test_no_library_is_imported_to_recognize_a_source(rows, monkeypatch):
+    for library in ("polars", "duckdb", "pyarrow", "pyarrow.dataset"):
+        monkeypatch.setitem(sys.modules, library, None)
+    np.testing.assert_array_equal(open_rows(rows).read_all(), rows)
