@@ -7,6 +7,7 @@ import numpy as np
 from momentmix._typing import Float
 from momentmix.mixture.gaussian import center_and_scale
 from momentmix.mixture.mixture import DiagonalMixture, Mixture
+from momentmix.mixture.tables.block_features import column_seen
 from momentmix.schema.column import GAUSSIAN, POISSON
 
 
@@ -19,10 +20,10 @@ def overall_spread(mixture: Mixture) -> tuple[Float, Float]:
     """Mean and standard deviation of each numeric column over all components, where it is seen."""
     if mixture.schema is None:
         return center_and_scale(mixture)
-    seen = {block.columns[0]: block.seen for block in mixture.blocks if block.seen is not None}
+    seen = np.nan_to_num(column_seen(mixture.blocks, mixture.n_columns), nan=1.0)
     center, scale = np.empty(mixture.n_columns), np.empty(mixture.n_columns)
     for j in range(mixture.n_columns):
-        shares = mixture.weights * seen.get(j, 1.0) * ~np.isnan(mixture.means[:, j])
+        shares = mixture.weights * seen[:, j] * ~np.isnan(mixture.means[:, j])
         part = DiagonalMixture(
             shares / shares.sum(),
             np.nan_to_num(mixture.means[:, [j]]),
