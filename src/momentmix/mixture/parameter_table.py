@@ -58,7 +58,7 @@ class Place(NamedTuple):
     level : str, int, bool or None
     table : str
         Attribute of `ColumnValues`.
-    index : tuple
+    place : tuple of int
         Of the number there.
     """
 
@@ -67,19 +67,24 @@ class Place(NamedTuple):
     parameter: str
     level: Level | None
     table: str
-    index: tuple[int, ...]
+    place: tuple[int, ...]
 
     def value(self, values: ColumnValues | None) -> float:
         """The number; NaN where there is none."""
         table = None if values is None else getattr(values, self.table)
         if isinstance(table, dict):
             table = table.get(self.column)
-        return float("nan") if table is None else float(table[self.index])
+        return float("nan") if table is None else float(table[self.place])
+
+
+def _labels(mixture: Mixture) -> list[str | int]:
+    """Names of the columns, or their numbers where they have none."""
+    return list(mixture.feature_names or range(mixture.n_columns))
 
 
 def parameter_places(mixture: Mixture) -> Iterator[Place]:
     """All parameters: component by component its weight, then column by column, then pairs."""
-    names = mixture.feature_names or range(mixture.n_columns)
+    names = _labels(mixture)
     columns = list(zip(names, mixture.columns, strict=True))
     pairs = [pair for block in mixture.blocks for pair in combinations(block.columns, 2)]
     for i in range(mixture.n_components):
@@ -110,16 +115,15 @@ def _of_column(column: Column, j: int) -> Iterator[tuple[str, Level | None, str,
 
 def values_of(mixture: Mixture) -> ColumnValues:
     """The parameters themselves."""
-    names = mixture.feature_names or range(mixture.n_columns)
     levels = {
         name: np.stack(list(mixture.level_probabilities(j).values()), axis=1)
-        for j, (name, column) in enumerate(zip(names, mixture.columns, strict=True))
+        for j, (name, column) in enumerate(zip(_labels(mixture), mixture.columns, strict=True))
         if column.family == CATEGORICAL
     }
     covariances = mixture.covariances if mixture.parameters.blocks.joined else None
     seen = column_seen(mixture.blocks, mixture.n_columns)
-    tables = (mixture.weights, mixture.means, mixture.variances, covariances)
-    return ColumnValues(*tables, levels, seen)
+    means, variances = mixture.means, mixture.variances
+    return ColumnValues(mixture.weights, means, variances, covariances, levels, seen)
 
 
 def parameter_frame(

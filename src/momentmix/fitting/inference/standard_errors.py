@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -149,10 +149,11 @@ class Intervals:
         return low, high
 
     def _end(self, k: int) -> ColumnValues:
-        pairs = (self.weights, self.means, self.variances, self.covariances)
-        found = [None if pair is None else pair[k] for pair in (*pairs, self.seen)]
+        covariances = None if self.covariances is None else self.covariances[k]
         levels = {key: pair[k] for key, pair in (self.levels or {}).items()}
-        return ColumnValues(*found[:4], levels, found[4])
+        seen = None if self.seen is None else self.seen[k]
+        own = self.weights[k], self.means[k], self.variances[k]
+        return ColumnValues(*own, covariances, levels, seen)
 
 
 def normal_quantile(level: float) -> float:
@@ -163,8 +164,9 @@ def normal_quantile(level: float) -> float:
     >>> round(normal_quantile(0.95), 3)
     1.96
     """
-    if not isinstance(level, Real) or isinstance(level, bool) or not 0 < level < 1:
-        raise InputError(f"level must be a number between 0 and 1, as 0.95; got {level!r}.")
+    asked: Any = level
+    if isinstance(asked, bool) or not isinstance(asked, Real) or not 0 < float(asked) < 1:
+        raise InputError(f"level must be a number between 0 and 1, as 0.95; got {asked!r}.")
     return float(ndtri((1 + float(level)) / 2))
 
 
