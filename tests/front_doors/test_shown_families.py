@@ -13,6 +13,7 @@ from matplotlib import pyplot
 
 import momentmix as mm
 from momentmix import displays
+from momentmix.cli.fitted_table import fitted_table
 from momentmix.errors import InputError
 
 FAMILIES = {"visits": "poisson", "member": "bernoulli", "plan": "categorical"}
@@ -118,6 +119,19 @@ def test_a_component_that_never_sees_a_column():
     displays.MeansDisplay.from_estimator(mixture).figure_.canvas.draw()
     display = displays.PairsDisplay.from_estimator(mixture)
     assert len(display.axes_[0, 0].patches) == 2
+
+
+def test_joined_columns_with_missing_cells_are_shown():
+    seen = [[0.5, 1.0], [0.25, 0.75]]
+    pair = mm.GaussianBlock.of(np.zeros((2, 2)), [np.eye(2)] * 2, ("a", "b"), seen)
+    count = mm.PoissonBlock([1.0, 4.0], names="c", seen=[0.125, 0.375])
+    mixture = mm.Mixture.from_blocks([0.5, 0.5], [pair, count])
+    group = displays.LevelsDisplay.from_estimator(mixture).groups[-1]
+    assert group.full_labels == ["a seen", "b seen", "c seen"]
+    np.testing.assert_allclose(group.values, [[0.5, 1.0, 0.125], [0.25, 0.75, 0.375]], atol=1e-6)
+    lines = [" ".join(line.split()) for line in fitted_table(mixture)]
+    assert "b seen probability 0.7500" in lines
+    assert displays.MeansDisplay.from_estimator(mixture).figure_ is not None
 
 
 def test_residuals_leave_out_products_within_a_column(result, rows):

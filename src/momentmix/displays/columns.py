@@ -6,8 +6,8 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.mixture.gaussian import center_and_scale
-from momentmix.mixture.gaussian_block import GaussianBlock
 from momentmix.mixture.mixture import DiagonalMixture, Mixture
+from momentmix.mixture.tables.block_features import column_seen
 from momentmix.schema.column import GAUSSIAN, POISSON
 
 
@@ -16,26 +16,14 @@ def numeric_columns(mixture: Mixture) -> list[int]:
     return [j for j, column in enumerate(mixture.columns) if column.family in (GAUSSIAN, POISSON)]
 
 
-def seen_by_column(mixture: Mixture) -> dict[int, Float]:
-    """Probability that a cell is seen in each component, of the columns with missing cells."""
-    found: dict[int, Float] = {}
-    for block in mixture.blocks:
-        if isinstance(block, GaussianBlock) and block.seen_table is not None:
-            places = np.flatnonzero(block.has_missing).tolist()
-            found |= {block.columns[place]: block.seen_table[:, place] for place in places}
-        elif block.seen is not None:
-            found[block.columns[0]] = block.seen
-    return found
-
-
 def overall_spread(mixture: Mixture) -> tuple[Float, Float]:
     """Mean and standard deviation of each numeric column over all components, where it is seen."""
     if mixture.schema is None:
         return center_and_scale(mixture)
-    seen = seen_by_column(mixture)
+    seen = np.nan_to_num(column_seen(mixture.blocks, mixture.n_columns), nan=1.0)
     center, scale = np.empty(mixture.n_columns), np.empty(mixture.n_columns)
     for j in range(mixture.n_columns):
-        shares = mixture.weights * seen.get(j, 1.0) * ~np.isnan(mixture.means[:, j])
+        shares = mixture.weights * seen[:, j] * ~np.isnan(mixture.means[:, j])
         part = DiagonalMixture(
             shares / shares.sum(),
             np.nan_to_num(mixture.means[:, [j]]),

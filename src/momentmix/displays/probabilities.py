@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.displays.columns import seen_by_column
 from momentmix.displays.style import full_names_of
 from momentmix.fitting.inference.standard_errors import Intervals
 from momentmix.mixture.mixture import Mixture
-from momentmix.mixture.tables.family_blocks import BernoulliBlock, CategoricalBlock
+from momentmix.mixture.tables.block_features import column_seen
+from momentmix.schema.column import BERNOULLI
 
 
 @dataclass(frozen=True)
@@ -73,16 +73,16 @@ def level_probabilities(mixture: Mixture, ends: Intervals | None = None) -> list
     """Probabilities of the levels of each column, where it is seen."""
     names = full_names_of(mixture)
     found = []
-    for block in mixture.blocks:
-        number = block.columns[0]
-        if isinstance(block, BernoulliBlock):
-            labels, values = [_second_level(block.levels)], block.means
-            low, high = (None, None) if ends is None else (end[:, [number]] for end in ends.means)
-        elif isinstance(block, CategoricalBlock):
-            labels, values = [str(level) for level in block.levels], block.probabilities
-            low, high = _level_ends(mixture, ends, number)
-        else:
+    for number, column in enumerate(mixture.columns):
+        if not column.levels:
             continue
+        values = np.stack(list(mixture.level_probabilities(number).values()), axis=1)
+        if column.family == BERNOULLI:
+            labels, values = [_second_level(column.levels)], values[:, 1:]
+            low, high = (None, None) if ends is None else (end[:, [number]] for end in ends.means)
+        else:
+            labels = [str(level) for level in column.levels]
+            low, high = _level_ends(mixture, ends, number)
         columns = [number] * len(labels)
         found.append(Probabilities(names[number], labels, columns, values, low, high))
     return found
@@ -107,14 +107,13 @@ def _level_ends(
 def seen_probabilities(mixture: Mixture, ends: Intervals | None = None) -> Probabilities | None:
     """Probability that a cell of each column with missing cells is seen; None without any."""
     names = full_names_of(mixture)
-    seen = seen_by_column(mixture)
-    if not seen:
+    numbers = [j for j, column in enumerate(mixture.columns) if column.has_missing]
+    if not numbers:
         return None
-    numbers = sorted(seen)
     low = high = None
     if ends is not None and ends.seen is not None:
         low, high = (end[:, numbers] for end in ends.seen)
-    values = np.stack([seen[j] for j in numbers], axis=1)
+    values = column_seen(mixture.blocks, mixture.n_columns)[:, numbers]
     return Probabilities("", [names[j] for j in numbers], numbers, values, low, high)
 
 

@@ -5,15 +5,22 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from momentmix.errors import InputError, printable
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.column_errors import column_errors, column_intervals
 from momentmix.fitting.inference.finding import plural
-from momentmix.fitting.inference.standard_errors import Intervals, StandardErrors, Uncertainty
+from momentmix.fitting.inference.standard_errors import (
+    Intervals,
+    StandardErrors,
+    Uncertainty,
+    normal_quantile,
+)
 from momentmix.fitting.outcome import Diagnostics, FitFacts, PartOf, Provenance
 from momentmix.fitting.record import FitRecord, save_fit
 from momentmix.mixture.mixture import Mixture
+from momentmix.mixture.parameter_table import parameter_frame
 from momentmix.schema.schema import Schema
 from momentmix.summary.summary import MomentSummary
 
@@ -87,9 +94,29 @@ class FitResult(FitFacts):
         """Standard errors of weights, means and variances, in the units of the data."""
         return column_errors(self._known_uncertainty(), self.moments, self.schema)
 
-    def intervals(self) -> Intervals:
-        """95 % intervals of weights, means and variances, in the units of the data."""
-        return column_intervals(self._known_uncertainty(), self.moments, self.schema)
+    def intervals(self, level: float = 0.95) -> Intervals:
+        """Intervals of weights, means and variances, in the units of the data; 95 % by default."""
+        return column_intervals(self._known_uncertainty(), self.moments, self.schema, level)
+
+    def to_frame(self, level: float = 0.95) -> Any:
+        """The parameters with standard errors and intervals, as a pandas frame.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            Of the intervals.
+
+        Returns
+        -------
+        pandas.DataFrame
+            As `Mixture.to_frame`, with standard_error and the ends of the intervals, low and high;
+            NaN where there are none, as for method="paper".
+        """
+        if self.uncertainty is None:
+            normal_quantile(level)  # raises where it is no level
+            return self.mixture.to_frame()
+        low, high = self.intervals(level).ends
+        return parameter_frame(self.mixture, self.standard_errors, low, high)
 
     def _known_uncertainty(self) -> Uncertainty:
         if self.uncertainty is None:

@@ -26,13 +26,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from momentmix._typing import Float, Int
-from momentmix.errors import InputTypeError, ModelFileError
+from momentmix.errors import InputError, InputTypeError, ModelFileError
 from momentmix.index_sets import sets_without
 from momentmix.mixture.checks import checked_parameters, parameters_of_matrices, real_array
 from momentmix.mixture.conditional import column_numbers, conditional_means, given_values
 from momentmix.mixture.gaussian_block import gaussian_blocks
 from momentmix.mixture.matching import in_same_columns, match_components
 from momentmix.mixture.model_file import model_document, parameters_in, read_model, write_model
+from momentmix.mixture.parameter_table import parameter_frame
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure
 from momentmix.mixture.row_methods import RowMethods
@@ -50,8 +51,10 @@ from momentmix.mixture.tables.block_features import (
     with_names,
 )
 from momentmix.mixture.tables.conditioning import blocks_given, expected_columns
+from momentmix.mixture.tables.family_blocks import LevelsBlock
 from momentmix.mixture.tables.file import blocks_in
 from momentmix.rows.names import check_feature_names
+from momentmix.schema.column import Level
 from momentmix.schema.schema import Schema
 from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
 
@@ -205,6 +208,58 @@ class Mixture(RowMethods):
         if self.schema is not None:
             return self._blocks
         return gaussian_blocks(self.parameters, self.feature_names)
+
+    def level_probabilities(self, column: int | str) -> dict[Level, Float]:
+        """Probability of each level of a yes/no column or of categories, where it is seen.
+
+        Parameters
+        ----------
+        column : int or str
+            Number or name.
+
+        Returns
+        -------
+        dict
+            Arrays of shape (n_components,) by level; NaN in a component that never sees the column.
+
+        Examples
+        --------
+        >>> from momentmix import CategoricalBlock
+        >>> plans = CategoricalBlock([[0.7, 0.3], [0.2, 0.8]], ("basic", "gold"), names="plan")
+        >>> Mixture.from_blocks([0.5, 0.5], [plans]).level_probabilities("plan")["gold"].tolist()
+        [0.3, 0.8]
+        """
+        number = int(self._numbers([column])[0])
+        block = next(block for block in self.blocks if number in block.columns)
+        if isinstance(block, LevelsBlock):
+            return block.by_level
+        names = self.feature_names or range(self.n_columns)
+        pairs = zip(names, self.columns, strict=True)
+        others = ", ".join([ascii(name) for name, own in pairs if own.levels][:8])
+        raise InputError(
+            f"column {names[number]!a} is {block.family} and has no levels; "
+            + (f"those with levels are: {others}." if others else "no column has any.")
+        )
+
+    def to_frame(self) -> Any:
+        """The parameters as a pandas frame: a row for each component, column and parameter.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns component, column, parameter ("weight", "mean", "variance", "rate",
+            "probability", "seen", "covariance"), level, estimate, standard_error, low and high. The
+            last three are NaN: `FitResult.to_frame` has them. Yes/no columns have the probability
+            of their second level; numbers stand for columns without names. A covariance has the
+            names of both columns, "a, b".
+
+        Examples
+        --------
+        >>> mixture = Mixture([1.0], [[3.0]], [[[2.0]]], feature_names=["age"])
+        >>> mixture.to_frame()[["column", "parameter", "estimate"]].to_numpy().tolist()
+        [[None, 'weight', 1.0], ['age', 'mean', 3.0], ['age', 'variance', 2.0]]
+        """
+        return parameter_frame(self)
 
     # -- derived mixtures ---------------------------------------------------------------------
 

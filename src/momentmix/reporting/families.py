@@ -14,9 +14,8 @@ from momentmix.displays.probabilities import (
 from momentmix.displays.style import value_names_of
 from momentmix.fitting.inference.standard_errors import Intervals
 from momentmix.mixture.mixture import Mixture
-from momentmix.mixture.tables.family_blocks import CategoricalBlock
 from momentmix.reporting.markup import Cell, sortable_table
-from momentmix.schema.column import BERNOULLI
+from momentmix.schema.column import BERNOULLI, CATEGORICAL
 from momentmix.schema.schema import Schema
 from momentmix.summary.summary import MomentSummary
 
@@ -46,12 +45,12 @@ def component_headings(mixture: Mixture) -> list[str]:
 def component_cells(mixture: Mixture, component: int) -> list[Cell]:
     """Means of a component; of categories the most probable level."""
     cells = {j: _number(mixture.means[component, j]) for j in range(mixture.n_columns)}
-    for block in mixture.blocks:
-        if isinstance(block, CategoricalBlock):
-            shares = block.probabilities[component]
-            known = shares[0] == shares[0]
-            text = f"{block.levels[shares.argmax()]} ({shares.max():.0%})" if known else _NEVER_SEEN
-            cells[block.columns[0]] = Cell(text, text)
+    for j, column in enumerate(mixture.columns):
+        if column.family == CATEGORICAL:
+            shares = {k: p[component] for k, p in mixture.level_probabilities(j).items()}
+            level, share = max(shares.items(), key=lambda pair: pair[1])
+            text = f"{level} ({share:.0%})" if share == share else _NEVER_SEEN
+            cells[j] = Cell(text, text)
     return [cells[j] for j in range(mixture.n_columns)]
 
 

@@ -5,8 +5,10 @@ from dataclasses import fields
 import numpy as np
 import pytest
 from fitting_helpers import random_mixture
+from scipy import stats
 
 import momentmix as mm
+from momentmix.errors import InputError
 
 
 @pytest.fixture(scope="module")
@@ -39,3 +41,97 @@ def test_stages_list_every_order_that_was_tried_and_notes_those_of_the_answer():
     assert [name for name, _ in result.stages].count("moment fit") == 2
     raised = ["order raised to 5: the certificate did not pass"]
     assert result.notes == ([] if result.order == 4 else raised)
+
+
+# -- parameters as a frame ----------------------------------------------------------------------
+
+ENDS = ["low", "high"]
+
+
+@pytest.fixture(scope="module")
+def of_families():
+    blocks = [
+        mm.GaussianBlock.of([38.0, 60.0], [60.0, 90.0], "age", seen=[0.95, 0.6]),
+        mm.PoissonBlock([1.0, 6.0], names="visits"),
+        mm.BernoulliBlock([0.2, 0.7], ("no", "yes"), names="smokes"),
+        mm.CategoricalBlock([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]], ("a", "b", "c"), names="plan"),
+    ]
+    rows, _ = mm.Mixture.from_blocks([0.6, 0.4], blocks).sample(3000, random_state=0)
+    families = {"visits": "poisson", "smokes": "bernoulli", "plan": "categorical"}
+    return mm.fit(rows, 2, families=families, missing="model", random_state=0)
+
+
+def rows_of(frame, column, parameter):
+    own = frame["column"].isna() if column is None else frame["column"] == column
+    return frame[own & (frame["parameter"] == parameter)]
+
+
+def test_a_frame_holds_errors_and_intervals_of_the_columns(result):
+    frame, errors, ends = result.to_frame(), result.standard_errors, result.intervals()
+    for j in range(4):
+        mean, variance = rows_of(frame, j, "mean"), rows_of(frame, j, "variance")
+        np.testing.assert_array_equal(mean["estimate"], result.mixture.means[:, j])
+        np.testing.assert_array_equal(mean["standard_error"], errors.means[:, j])
+        np.testing.assert_array_equal(variance["standard_error"], errors.variances[:, j])
+        np.testing.assert_array_equal(variance[ENDS].T, [end[:, j] for end in ends.variances])
+    np.testing.assert_array_equal(rows_of(frame, None, "weight")[ENDS].T, ends.weights)
+    assert len(frame) == 2 * 9
+
+
+def test_a_frame_of_families(of_families):
+    frame, ends = of_families.to_frame(), of_families.intervals()
+    errors = of_families.standard_errors
+    assert frame[["estimate", "standard_error", *ENDS]].notna().all(axis=None)
+    assert (frame["low"] < frame["estimate"]).all()
+    assert (frame["estimate"] < frame["high"]).all()
+    plan = rows_of(frame, "plan", "probability")
+    assert plan["level"].tolist() == ["a", "b", "c"] * 2
+    np.testing.assert_array_equal(plan["standard_error"], errors.levels["plan"].ravel())
+    np.testing.assert_array_equal(plan[ENDS].T, [end.ravel() for end in ends.levels["plan"]])
+    smokes = rows_of(frame, "smokes", "probability")
+    assert smokes["level"].tolist() == ["yes", "yes"]
+    np.testing.assert_array_equal(smokes[ENDS].T, [end[:, 2] for end in ends.means])
+    seen = rows_of(frame, "age", "seen")
+    np.testing.assert_array_equal(seen[ENDS].T, [end[:, 0] for end in ends.seen])
+    assert not len(rows_of(frame, "visits", "seen"))
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.999])
+def test_widths_of_intervals_are_quantiles(of_families, level):
+    """In standard errors: of means plain, of rates in logarithms, of probabilities in log-odds."""
+    frame, z = of_families.to_frame(level), stats.norm.isf((1 - level) / 2)
+    mean = rows_of(frame, "age", "mean")
+    np.testing.assert_allclose((mean["high"] - mean["low"]) / 2, z * mean["standard_error"])
+    rate = rows_of(frame, "visits", "rate")
+    np.testing.assert_allclose(
+        np.log(rate["high"] / rate["low"]) / 2, z * rate["standard_error"] / rate["estimate"]
+    )
+    plan = rows_of(frame, "plan", "probability")
+    p = plan["estimate"]
+    odds = np.log(plan[ENDS] / (1 - plan[ENDS]))
+    np.testing.assert_allclose(
+        (odds["high"] - odds["low"]) / 2, z * plan["standard_error"] / (p * (1 - p))
+    )
+
+
+def test_covariances_of_joined_columns_have_intervals():
+    covariance = np.array([[1.0, 0.6, 0.0], [0.6, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    truth = mm.Mixture([0.5, 0.5], [[0.0] * 3, [6.0] * 3], [covariance, np.eye(3)])
+    rows, _ = truth.sample(2000, random_state=1)
+    result = mm.fit(rows, 2, blocks=[[0, 1]], random_state=0)
+    found = rows_of(result.to_frame(), "0, 1", "covariance")
+    np.testing.assert_array_equal(found["estimate"], result.mixture.covariances[:, 0, 1])
+    np.testing.assert_array_equal(found["low"], result.intervals().covariances[0][:, 0, 1])
+    in_order = found.iloc[np.argsort(result.mixture.means[:, 0])]
+    errors = (in_order["estimate"] - [0.6, 0.0]) / in_order["standard_error"]
+    assert errors.abs().max() < 4
+
+
+def test_no_intervals_and_bad_levels(result):
+    rows, _ = random_mixture(2, 6, seed=0, spread=3.0).sample(800, random_state=0)
+    paper = mm.fit(rows, 2, method="paper", random_state=0)
+    assert paper.to_frame()[["standard_error", *ENDS]].isna().all(axis=None)
+    for level in (0, 1, 95, "0.95", True, float("nan")):
+        for use in (result.to_frame, result.intervals, paper.to_frame):
+            with pytest.raises(InputError, match=r"level must be a number between 0 and 1.*got"):
+                use(level)

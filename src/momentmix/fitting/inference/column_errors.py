@@ -14,6 +14,7 @@ probabilities are symmetric in log-odds, those of rates and variances in logarit
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,11 +22,11 @@ import numpy as np
 from momentmix._typing import Float
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.standard_errors import (
-    NORMAL_95,
     Intervals,
     StandardErrors,
     Uncertainty,
     intervals,
+    normal_quantile,
     standard_errors,
 )
 from momentmix.mixture.laws.finite import Finite
@@ -71,15 +72,19 @@ def column_errors(
 
 
 def column_intervals(
-    uncertainty: Uncertainty, moments: StandardMoments, schema: Schema | None
+    uncertainty: Uncertainty,
+    moments: StandardMoments,
+    schema: Schema | None,
+    level: float = 0.95,
 ) -> Intervals:
-    """95 % intervals of columns, in their own units."""
-    plain = intervals(uncertainty, moments)
+    """Intervals of columns, in their own units, of this level."""
+    plain = intervals(uncertainty, moments, level)
     if schema is None:
         return plain
     both = np.stack([plain.means, plain.variances])
     by_column = _by_column(uncertainty, moments, schema)
-    tables, levels = _tables(by_column, schema, both, _interval)
+    interval = partial(_interval, width=normal_quantile(level))
+    tables, levels = _tables(by_column, schema, both, interval)
     means, variances, seen = map(_pair, tables)
     covariances = None
     if plain.covariances is not None:
@@ -241,21 +246,21 @@ def _deviations(quantity: Quantity, factor: Float) -> Float:
     return np.asarray(np.sqrt((along[:, 0] ** 2).sum(axis=1)))
 
 
-def _interval(quantity: Quantity, factor: Float) -> Float:
-    """Lower and upper ends, (2, r).
+def _interval(quantity: Quantity, factor: Float, width: float) -> Float:
+    """Lower and upper ends, (2, r), `width` standard errors away.
 
     Near the bounds of a scale its widths say nothing: there the interval is symmetric and cut.
     """
-    x, half = quantity.values, NORMAL_95 * _deviations(quantity, factor)
+    x, half = quantity.values, width * _deviations(quantity, factor)
     plain = np.stack([x - half, x + half])
     if quantity.scale == "plain":
         return plain
     if quantity.scale == "log":
-        width = half / np.maximum(x, 1e-300)
-        ratio = np.exp(np.minimum(width, _WIDEST))
-        return np.where(width < _WIDEST, np.stack([x / ratio, x * ratio]), np.maximum(plain, 0.0))
+        reach = half / np.maximum(x, 1e-300)
+        ratio = np.exp(np.minimum(reach, _WIDEST))
+        return np.where(reach < _WIDEST, np.stack([x / ratio, x * ratio]), np.maximum(plain, 0.0))
     p = np.clip(x, 1e-12, 1 - 1e-12)
-    width, odds = half / (p * (1 - p)), np.log(p / (1 - p))
-    moved = np.minimum(width, _WIDEST)
+    reach, odds = half / (p * (1 - p)), np.log(p / (1 - p))
+    moved = np.minimum(reach, _WIDEST)
     ends = np.stack([1 / (1 + np.exp(moved - odds)), 1 / (1 + np.exp(-moved - odds))])
-    return np.where(width < _WIDEST, ends, np.clip(plain, 0.0, 1.0))
+    return np.where(reach < _WIDEST, ends, np.clip(plain, 0.0, 1.0))

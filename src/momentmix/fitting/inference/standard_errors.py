@@ -17,14 +17,17 @@ information of the scores is used instead.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from numbers import Real
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky, eigh
 from scipy.linalg.lapack import dpotrf, dtrtri
+from scipy.special import ndtri
 
 from momentmix._typing import Float
+from momentmix.errors import InputError
 from momentmix.fitting.conditions.conditions import Conditions, point_powers
 from momentmix.fitting.conditions.derivative import (
     DenseDerivative,
@@ -35,6 +38,7 @@ from momentmix.fitting.conditions.derivative import (
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.mixture import gaussian
 from momentmix.mixture.laws.law import Law
+from momentmix.mixture.parameter_table import ColumnValues
 from momentmix.mixture.parameters import (
     Parameters,
     component_places,
@@ -48,7 +52,6 @@ AnyDerivative = Derivative | DenseDerivative
 
 _DRAWS = 4000  # rows: the standard errors themselves then have errors of about one percent
 _AT_ONCE = 100  # draws whose products are in memory at once: a few megabytes
-NORMAL_95 = 1.959963984540054  # 97.5 % quantile of the normal law
 
 
 @dataclass(frozen=True)
@@ -115,7 +118,7 @@ class Uncertainty:
 
 
 @dataclass(frozen=True)
-class StandardErrors:
+class StandardErrors(ColumnValues):
     """Standard errors in the units of the data; shapes (r,), (r, d), (r, d).
 
     Where columns are joined, `covariances` has shape (r, d, d): 0 between blocks, and the variances
@@ -124,17 +127,10 @@ class StandardErrors:
     and `seen` (r, n_columns) the probabilities of being seen, NaN where no cell is missing.
     """
 
-    weights: Float
-    means: Float
-    variances: Float
-    covariances: Float | None = None
-    levels: dict[str | int, Float] | None = None
-    seen: Float | None = None
-
 
 @dataclass(frozen=True)
 class Intervals:
-    """Lower and upper ends of 95 % intervals in the units of the data.
+    """Lower and upper ends of intervals in the units of the data, by default of 95 %.
 
     `covariances`, `levels` and `seen` as for `StandardErrors`.
     """
@@ -145,6 +141,33 @@ class Intervals:
     covariances: tuple[Float, Float] | None = None
     levels: dict[str | int, tuple[Float, Float]] | None = None
     seen: tuple[Float, Float] | None = None
+
+    @property
+    def ends(self) -> tuple[ColumnValues, ColumnValues]:
+        """All lower ends, and all upper ones."""
+        low, high = (self._end(k) for k in (0, 1))
+        return low, high
+
+    def _end(self, k: int) -> ColumnValues:
+        covariances = None if self.covariances is None else self.covariances[k]
+        levels = {key: pair[k] for key, pair in (self.levels or {}).items()}
+        seen = None if self.seen is None else self.seen[k]
+        own = self.weights[k], self.means[k], self.variances[k]
+        return ColumnValues(*own, covariances, levels, seen)
+
+
+def normal_quantile(level: float) -> float:
+    """Half the width of an interval of a normal estimate, in standard errors.
+
+    Examples
+    --------
+    >>> round(normal_quantile(0.95), 3)
+    1.96
+    """
+    asked: Any = level
+    if isinstance(asked, bool) or not isinstance(asked, Real) or not 0 < float(asked) < 1:
+        raise InputError(f"level must be a number between 0 and 1, as 0.95; got {asked!r}.")
+    return float(ndtri((1 + float(level)) / 2))
 
 
 def uncertainty_of_moment_fit(
@@ -290,14 +313,15 @@ def standard_errors(uncertainty: Uncertainty, moments: StandardMoments) -> Stand
         return StandardErrors(s.weights, s.means, s.variances, matrices)
 
 
-def intervals(uncertainty: Uncertainty, moments: StandardMoments) -> Intervals:
-    """95 % intervals in the units of the data.
+def intervals(uncertainty: Uncertainty, moments: StandardMoments, level: float = 0.95) -> Intervals:
+    """Intervals in the units of the data, of this level.
 
     After EM those of weights and variances are symmetric on the log-odds and log scale; those of a
     moment fit are symmetric and cut at 0. Those of covariances are symmetric.
     """
     e = uncertainty.estimate
-    half = parameters_from(NORMAL_95 * uncertainty.deviations().flat(), e.n_components, e.blocks)
+    widths = normal_quantile(level) * uncertainty.deviations().flat()
+    half = parameters_from(widths, e.n_components, e.blocks)
     means = (e.means - half.means, e.means + half.means)
     if uncertainty.on_log_scale:
         w = np.clip(e.weights, 1e-12, 1 - 1e-12)

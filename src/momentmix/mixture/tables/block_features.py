@@ -380,6 +380,18 @@ def column_means(blocks: Sequence[Block], n_columns: int) -> tuple[Float, Float]
     return means, variances
 
 
+def column_seen(blocks: Sequence[Block], n_columns: int) -> Float:
+    """Probability that a cell is seen, of shape (r, n_columns); NaN where no cell is missing."""
+    table = np.full((blocks[0].n_components, n_columns), np.nan)
+    for block in blocks:
+        if block.seen is not None:
+            own = np.array(block.columns)
+            seen = block.seen.reshape(len(table), own.size)
+            kept = block.has_missing if isinstance(block, GaussianBlock) else np.ones(1, dtype=bool)
+            table[:, own[kept]] = seen[:, kept]
+    return table
+
+
 def column_covariances(blocks: Sequence[Block], n_columns: int) -> Float:
     """Covariances of columns within components, of shape (r, n_columns, n_columns)."""
     table = np.zeros((blocks[0].n_components, n_columns, n_columns))

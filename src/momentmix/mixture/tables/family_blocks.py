@@ -125,7 +125,7 @@ class FamilyBlock(ABC):
 # -- levels -----------------------------------------------------------------------------------
 
 
-class _LevelsBlock(FamilyBlock):
+class LevelsBlock(FamilyBlock):
     """A column of levels."""
 
     levels: tuple[Level, ...]
@@ -179,13 +179,13 @@ class _LevelsBlock(FamilyBlock):
         return np.asarray((codes[:, None] == np.arange(1, len(self.levels))).astype(np.float64))
 
 
-def _checked_levels(block: _LevelsBlock) -> tuple[Level, ...]:
+def _checked_levels(block: LevelsBlock) -> tuple[Level, ...]:
     name = block.names if isinstance(block.names, str | None) else block.names[0]
     return Column(name, block.family, tuple(map(plain_level, block.levels))).levels
 
 
 @dataclass(frozen=True, eq=False)
-class BernoulliBlock(_LevelsBlock):
+class BernoulliBlock(LevelsBlock):
     """A yes/no column.
 
     Parameters
@@ -230,7 +230,7 @@ class BernoulliBlock(_LevelsBlock):
 
 
 @dataclass(frozen=True, eq=False)
-class CategoricalBlock(_LevelsBlock):
+class CategoricalBlock(LevelsBlock):
     """A column of categories.
 
     Parameters
