@@ -13,7 +13,7 @@ import pytest
 
 import momentmix as mm
 from momentmix.cli.checkpoint import lock_path
-from momentmix.cli.table_output import table_writer
+from momentmix.cli.tables.writer import table_writer
 
 COMMAND = f"'{sys.executable}' -c 'from momentmix.cli import main; main()'"
 

@@ -105,6 +105,26 @@ class _ArrowTable(FileTable):
             if n_rows:
                 yield RawBlock(values[:n_rows], rows_from(position - n_rows))
 
+    def kinds(self, columns: Sequence[int]) -> list[Any]:
+        """Types of the columns; those that are nested or bytes are an error."""
+        types = self._arrow.types
+        kinds = [self.schema.field(i).type for i in columns]
+        for i, kind in zip(columns, kinds, strict=True):
+            value = kind.value_type if types.is_dictionary(kind) else kind
+            if types.is_nested(value) or "binary" in str(value) or "extension" in str(value):
+                raise InputError(
+                    f"{self.name}: columns to keep must hold text, numbers, dates or yes/no; "
+                    f"{self.schema.names[i]!a} is {kind}. Keep others, or convert it."
+                )
+        return kinds
+
+    def cells(self, columns: Sequence[int], block_rows: int) -> Iterator[list[Any]]:
+        """Record batches, each a list of Arrow arrays."""
+        with self._refuse_unreadable():
+            for _, batch in self._batches(columns, 0, min(block_rows, _MOST_ROWS)):
+                batch.validate(full=True)  # text must be UTF-8
+                yield batch.columns
+
     def _array(self, number: int, column: Any) -> NDArray[Any]:
         array, valid = arrow_numbers(column)
         chosen = array if valid is None else array[valid]

@@ -113,7 +113,7 @@ def _tables(source: Any, dialect: Dialect) -> list[Table]:
         repeated = sorted(str(path) for path, times in Counter(paths).items() if times > 1)
         if repeated:
             raise InputError(f"the same file is given twice: {', '.join(repeated[:5])}.")
-        return [_open_file(path, dialect) for path in paths]
+        return [open_file(path, dialect) for path in paths]
     if hasattr(source, "read") and not hasattr(source, "to_numpy"):
         from momentmix.rows.csv.reader import CsvStream
 
@@ -172,7 +172,8 @@ def _readable(relative: Path) -> bool:
     return not hidden and relative.name.lower().endswith(_SUFFIXES)
 
 
-def _open_file(path: Path, dialect: Dialect) -> Table:
+def open_file(path: Path, dialect: Dialect) -> Table:
+    """A data file as a table, by the ending of its name."""
     name = path.name.lower()
     if not stat.S_ISREG(path.stat().st_mode):
         raise InputError(f"{path} is not a regular file; give a file, or pipe CSV to '-'.")

@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,6 +88,18 @@ class Table(ABC):
     @abstractmethod
     def read(self, columns: Sequence[int], start: int, block_rows: int) -> Iterator[RawBlock]:
         """Blocks of the given columns from row `start` on."""
+
+    def kinds(self, columns: Sequence[int]) -> list[Any]:
+        """What `cells` gives of each column: "number", "text", or a type of Arrow."""
+        return ["number"] * len(columns)
+
+    def cells(self, columns: Sequence[int], block_rows: int) -> Iterator[list[Any]]:
+        """Blocks of the given columns as they are, each a list of columns, from the first row on.
+
+        Rows are those of `read`, in blocks of other sizes.
+        """
+        for block in self.read(columns, 0, block_rows):
+            yield list(block.values.T)
 
     @abstractmethod
     def mark(self) -> str:

@@ -105,7 +105,7 @@ def kind_of(column: Column) -> str:
 
 @contextmanager
 def column_writer(
-    path: str, names: Sequence[str], kinds: Sequence[str]
+    path: str, names: Sequence[str], kinds: Sequence[Any]
 ) -> Iterator[Callable[[Sequence[Any]], None]]:
     """A function that appends columns to the table at `path`; NaN and None are empty fields.
 
@@ -114,20 +114,24 @@ def column_writer(
     path, names
         As for `table_writer`.
     kinds : sequence of str
-        As `kind_of` gives them.
+        As `kind_of` gives them; or types of Arrow, of columns that are Arrow arrays.
     """
     if path.endswith(".parquet"):
         arrow = need_pyarrow(path)
         from pyarrow import parquet
 
         types = {"number": arrow.float64(), "integer": arrow.int64(), "bool": arrow.bool_()}
-        chosen = [types.get(kind, arrow.string()) for kind in kinds]
+        types["text"] = arrow.string()
+        chosen = [types[kind] if isinstance(kind, str) else kind for kind in kinds]
         schema = arrow.schema(list(zip(names, chosen, strict=True)))
         with output_stream(path) as stream, parquet.ParquetWriter(stream, schema) as writer:
 
             def write(columns: Sequence[Any]) -> None:
-                cells = map(_cells, columns, kinds)
-                arrays = [arrow.array(x, kind) for x, kind in zip(cells, chosen, strict=True)]
+                parts = zip(columns, kinds, chosen, strict=True)
+                arrays = [
+                    arrow.array(_cells(column, kind), type_) if isinstance(kind, str) else column
+                    for column, kind, type_ in parts
+                ]
                 writer.write_table(arrow.table(arrays, schema=schema))
 
             yield write
@@ -149,8 +153,11 @@ def _as_csv(rows: Iterable[Sequence[Any]]) -> bytes:
     return text.getvalue().encode()
 
 
-def _cells(column: Any, kind: str) -> list[Any]:
-    """Cells as Python's values, None where one is missing."""
+def _cells(column: Any, kind: Any) -> list[Any]:
+    """Cells as Python's values, None where one is missing; those of Arrow arrays as text."""
+    if hasattr(column, "cast"):
+        cells: list[Any] = column.cast("string").to_pylist()
+        return cells
     values = column.tolist()
     convert = {"number": float, "integer": int, "bool": bool, "text": str}[kind]
     return [None if x is None or x != x else convert(x) for x in values]
