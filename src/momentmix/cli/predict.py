@@ -41,6 +41,13 @@ keep_option = click.option(
 )
 
 
+def parse_keep(text: str | None, inputs: tuple[str, ...]) -> list[str | int] | None:
+    """Columns of --keep, which are read beside the rows, so that a stream cannot have them."""
+    if text is not None and "-" in inputs:
+        raise click.UsageError("standard input cannot be read again; --keep needs files.")
+    return parse_columns(text)
+
+
 def load_model(path: str) -> Mixture:
     """Load a model; a missing file is no input."""
     from momentmix.mixture.mixture import Mixture
@@ -99,9 +106,9 @@ def open_columns(
         )
     if names is not None and source.feature_names not in (None, names):
         raise InputError(
-            f"the features of {owner} are {', '.join(map(ascii, names[:8]))}, the columns "
+            f"{owner}'s features are {', '.join(map(ascii, names[:8]))}, the columns "
             f"{', '.join(map(ascii, (source.feature_names or ())[:8]))}. Select them with "
-            "--columns in that order, or rename them."
+            f"--columns in {owner}'s order, or rename them."
         )
     return source
 
@@ -163,6 +170,7 @@ def predict_command(
 
     if as_json and output == "-":
         raise click.UsageError("--json reports on the work; give a file to --output for labels.")
+    columns = parse_keep(keep, inputs)
     check_output(output, [model, *inputs], force)
     mixture = load_model(model)
     source = open_for(mixture, inputs, read_options)
@@ -170,7 +178,7 @@ def predict_command(
     names = ["label"]
     if probabilities:
         names += [f"probability_{i}" for i in range(mixture.n_components)]
-    kept = KeptColumns(source, parse_columns(keep), names)
+    kept = KeptColumns(source, columns, names)
     n_rows, counts = 0, np.zeros(mixture.n_components, dtype=np.int64)
 
     def answers() -> Iterator[tuple[int, NDArray[np.float64]]]:

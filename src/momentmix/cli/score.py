@@ -14,7 +14,6 @@ from momentmix.cli.options import (
     data_options,
     force_option,
     json_option,
-    parse_columns,
     quiet_option,
 )
 from momentmix.cli.output import check_output, say, say_json
@@ -23,6 +22,7 @@ from momentmix.cli.predict import (
     load_model,
     load_verdict,
     open_for,
+    parse_keep,
     row_function,
 )
 from momentmix.cli.progress import row_progress
@@ -86,7 +86,7 @@ def score_command(
     values stays in that output with empty fields.
     """
     _check_options(each_row, output, keep, quantile, threshold, as_json)
-    output = output or "-"
+    output, columns = output or "-", parse_keep(keep, inputs)
     if each_row:
         check_output(output, [model, *inputs], force)
     mixture = load_model(model)
@@ -98,7 +98,7 @@ def score_command(
     if each_row:
         from momentmix.cli.tables.kept import KeptColumns
 
-        kept = KeptColumns(source, parse_columns(keep), names)
+        kept = KeptColumns(source, columns, names)
     with row_progress(source.total_rows, "Scoring", quiet or output == "-") as on_rows:
         scored = _scored(mixture, source, on_rows)
         if quantile is not None:

@@ -68,7 +68,13 @@ def _lines(facts: dict[str, Any]) -> list[str]:
     """Facts that are known, one in a line, and a table of the columns."""
     known = {k: v for k, v in facts.items() if k != "columns" and v not in (None, [])}
     width = max(map(len, known))
-    lines = [f"{name.replace('_', ' '):<{width}}  {_text(value)}" for name, value in known.items()]
+    lines = []
+    for name, value in known.items():
+        # sentences and names of files have lines of their own
+        texts = value if isinstance(value, list) and isinstance(value[0], str) else [value]
+        for i, text in enumerate(texts):
+            label = "" if i else name.replace("_", " ")
+            lines.append(f"{label:<{width}}  {_text(text)}")
     return [*lines, "", *_table(facts["columns"])]
 
 

@@ -29,7 +29,7 @@ def model_facts(path: Path) -> dict[str, Any]:
         "n_components": mixture.n_components,
         "weights": mixture.weights.tolist(),
         "n_columns": len(columns),
-        "joined": ["+".join(names[j] for j in block) for block in joined],
+        "joined": [", ".join(names[j] for j in block) for block in joined],
         "verdict": None,
         **({} if record is None else _fit_facts(record)),
         "columns": columns,
@@ -39,6 +39,7 @@ def model_facts(path: Path) -> dict[str, Any]:
 def _fit_facts(record: FitRecord) -> dict[str, Any]:
     keys = ("n_rows", "order", "method", "refine", "n_passes", "converged")
     return {
+        "joined": list(map(str, record.joined)),  # with the reasons
         "verdict": record.certificate.verdict,
         "reasons": list(record.certificate.reasons),
         **{key: getattr(record, key) for key in keys},

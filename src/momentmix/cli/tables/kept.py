@@ -8,8 +8,6 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-import click
-
 from momentmix._typing import Float
 from momentmix.cli.tables.writer import column_writer, table_writer
 from momentmix.errors import InputError
@@ -26,6 +24,7 @@ class KeptColumns:
     Parameters
     ----------
     source : RowSource
+        Of files.
     keep : sequence of str or int
         Names or numbers; none to copy nothing.
     answers : sequence of str
@@ -45,8 +44,6 @@ class KeptColumns:
         self.names, self.kinds = tuple[str, ...](), list[Any]()
         if keep is None:
             return
-        if not all(table.reopens for table in source.tables):
-            raise click.UsageError("standard input cannot be read again; --keep needs files.")
         first, *others = source.tables
         numbers = choose_columns(first, keep)
         matched = [match_columns(first, numbers, table, False) for table in others]

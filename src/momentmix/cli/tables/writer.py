@@ -39,13 +39,17 @@ def table_writer(
         with _parquet(path, names, n_integers) as write:
             yield write
         return
-    if path == "-" and sys.stdout.isatty():
+    if _is_terminal(path):
         names = [printable(name) for name in names]
     with output_stream(path) as stream:
         head = io.StringIO()
         csv.writer(head, lineterminator="\n").writerow(names)
         stream.write(head.getvalue().encode())
         yield lambda table: _write_text(stream, table, n_integers)
+
+
+def _is_terminal(path: str) -> bool:
+    return path == "-" and sys.stdout.isatty()
 
 
 def _write_text(stream: Any, table: Table, n_integers: int) -> None:
@@ -136,19 +140,22 @@ def column_writer(
 
             yield write
         return
-    if path == "-" and sys.stdout.isatty():
-        names = [printable(name) for name in names]
+    on_terminal = _is_terminal(path)
     with output_stream(path) as stream:
-        stream.write(_as_csv([names]))
+        stream.write(_as_csv([names], on_terminal))
 
         def write_text(columns: Sequence[Any]) -> None:
-            stream.write(_as_csv(zip(*map(_cells, columns, kinds), strict=True)))
+            rows = zip(*map(_cells, columns, kinds), strict=True)
+            stream.write(_as_csv(rows, on_terminal))
 
         yield write_text
 
 
-def _as_csv(rows: Iterable[Sequence[Any]]) -> bytes:
+def _as_csv(rows: Iterable[Sequence[Any]], on_terminal: bool) -> bytes:
+    """Lines of CSV; on a terminal control characters are escaped."""
     text = io.StringIO()
+    if on_terminal:
+        rows = ([printable(x) if isinstance(x, str) else x for x in row] for row in rows)
     csv.writer(text, lineterminator="\n").writerows(rows)  # None is an empty field
     return text.getvalue().encode()
 
