@@ -131,6 +131,99 @@ def test_thinned_rows_are_spread_evenly(n_rows):
         displays.thinned(iter([]), 5)
 
 
+def test_residuals_of_rows_are_those_of_their_summary(model, rows):
+    by_rows = displays.MomentResidualsDisplay.from_estimator(model.mixture_, rows=rows)
+    summary = mm.summarize(rows, order=4)
+    by_summary = displays.MomentResidualsDisplay.from_estimator(model.mixture_, summary)
+    assert list(by_rows.observed) == list(by_summary.observed)
+    for name, values in by_summary.observed.items():
+        np.testing.assert_allclose(by_rows.observed[name], values, atol=1e-12)
+    with pytest.raises(InputError, match="of a summary or of rows; pass one of them"):
+        displays.MomentResidualsDisplay.from_estimator(model.mixture_, summary, rows=rows)
+    with pytest.raises(InputError, match="the model has 5 features, the data 4"):
+        displays.MomentResidualsDisplay.from_estimator(model.mixture_, rows=rows[:, :4])
+    with pytest.raises(InputError, match="rows must hold at least one row"):
+        displays.MomentResidualsDisplay.from_estimator(model.mixture_, rows=rows[:0])
+
+
+def test_residuals_of_a_table_leave_out_cells_that_are_missing_for_the_first_time():
+    rng = np.random.default_rng(0)
+    table = {"x": rng.standard_normal(300), "y": rng.standard_normal(300)}
+    table |= {"plan": rng.choice(["a", "b", "c"], 300)}
+    mixture = mm.fit(table, 1, families={"plan": "categorical"}, random_state=0).mixture
+    whole = {name: column[5:] for name, column in table.items()}
+    table["x"][:5] = np.nan
+    found = displays.MomentResidualsDisplay.from_estimator(mixture, rows=table)
+    expected = displays.MomentResidualsDisplay.from_estimator(mixture, rows=whole)
+    for name, values in expected.observed.items():
+        np.testing.assert_allclose(found.observed[name], values, atol=1e-12)
+    table["x"][:] = np.nan
+    with pytest.raises(InputError, match="there are no rows without missing cells"):
+        displays.MomentResidualsDisplay.from_estimator(mixture, rows=table)
+
+
+def test_choice_marks_the_number_that_was_chosen(rows):
+    results = [mm.fit(rows, r, random_state=0) for r in (1, 3)]
+    display = displays.ChoiceDisplay.from_results(results, chosen=3)
+    assert display.ax_.lines[0].get_xdata() == [3, 3]
+    assert "chosen" in [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    plain = displays.ChoiceDisplay.from_results(results)
+    assert "chosen" not in [text.get_text() for text in plain.ax_.get_legend().get_texts()]
+
+
+def fits_of_choice(monkeypatch):
+    """Numbers of components and options of the fits that `plot --kind choice` makes."""
+    from momentmix.fitting import api
+
+    made, fit = [], api.fit
+
+    def recorded(data, number, **options):
+        made.append((number, options))
+        return fit(data, number, **options)
+
+    monkeypatch.setattr(api, "fit", recorded)
+    return made
+
+
+def test_choice_tries_numbers_up_to_what_the_data_can_tell_apart(
+    momentmix, tmp_path, monkeypatch, model, rows
+):
+    monkeypatch.chdir(tmp_path)
+    made = fits_of_choice(monkeypatch)
+    model.mixture_.save("model.json")
+    np.save("rows.npy", rows)
+    mm.summarize(rows, order=3).save("rows.mms")
+    choice = ("plot", "model.json", "--kind", "choice", "-o", "x.png", "--force")
+    assert momentmix(*choice, "rows.npy").code == 0
+    assert [number for number, _ in made] == [1, 2, 3, 4, 5, 6]
+    made.clear()
+    assert momentmix(*choice, "rows.npy", "-r", "2").code == 0
+    assert [number for number, _ in made] == [1, 2]
+    most = mm.largest_rank(5, 3, "robust")
+    made.clear()
+    assert momentmix(*choice, "rows.mms").code == 0
+    assert [number for number, _ in made] == list(range(1, most + 2))  # the last one is refused
+    done = momentmix(*choice, "rows.mms", "-r", most + 1)
+    assert (done.code, "identifies at most" in done.err) == (2, True), done
+
+
+def test_choice_takes_families_and_blocks_of_the_model(momentmix, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    table = {name: rng.standard_normal(200) for name in "xyz"} | {"n": rng.poisson(2.0, 200)}
+    options = {"families": {"n": "poisson"}, "blocks": [["x", "y"]]}
+    result = mm.fit(table, 1, random_state=0, **options)
+    result.save("model.json")
+    np.savetxt("rows.csv", np.column_stack(list(table.values())), delimiter=",", header="x,y,z,n",
+               comments="")  # fmt: skip
+    made = fits_of_choice(monkeypatch)
+    done = momentmix("plot", "model.json", "rows.csv", "--kind", "choice", "-r", "1", "-o", "x.svg")
+    assert done.code == 0, done.err
+    ((_, options),) = made
+    assert options["families"] == result.mixture.schema
+    assert options["blocks"] == [[0, 1]]
+
+
 @pytest.mark.parametrize("kind", ["pairs", "means", "weights", "residuals"])
 @pytest.mark.parametrize("ending", ["png", "svg"])
 def test_plot_command(momentmix, tmp_path, monkeypatch, model, rows, kind, ending):
@@ -139,6 +232,8 @@ def test_plot_command(momentmix, tmp_path, monkeypatch, model, rows, kind, endin
     np.save("rows.npy", rows)
     model.summary_.save("rows.mms")
     inputs = {"pairs": ["rows.npy"], "residuals": ["rows.mms"]}.get(kind, [])
+    if ending == "svg" and kind == "residuals":
+        inputs = ["rows.npy"]
     picture = f"picture.{ending}"
     done = momentmix("plot", "model.json", *inputs, "-o", picture, "--kind", kind)
     assert done.code == 0, done.err

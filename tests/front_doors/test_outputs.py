@@ -13,7 +13,7 @@ import pytest
 
 import momentmix as mm
 from momentmix.cli.checkpoint import lock_path
-from momentmix.cli.table_output import table_writer
+from momentmix.cli.tables.writer import table_writer
 
 COMMAND = f"'{sys.executable}' -c 'from momentmix.cli import main; main()'"
 
@@ -45,7 +45,9 @@ READERS = {
     "summarize": ["summarize", "{}", "-o"],
     "checkpoint": ["summarize", "{}", "-o", "new.mms", "--checkpoint"],
     "fit": ["fit", "{}", "-r", "1", "-o"],
+    "forget": ["forget", "one.mms", "{}", "-o"],
     "predict": ["predict", "model.json", "{}", "-o"],
+    "score": ["score", "model.json", "{}", "--rows", "-o"],
     "report": ["report", "model.json", "--data", "{}", "-o"],
     "plot": ["plot", "model.json", "{}", "-o"],
 }
@@ -71,6 +73,9 @@ def test_no_output_replaces_an_input(folder, momentmix, command, way, output):
     ("arguments", "output"),
     [
         (["merge", "one.mms", "two.mms"], "./data/../two.mms"),
+        (["subtract", "one.mms", "two.mms"], "./data/../two.mms"),
+        (["forget", "one.mms", "rows.npy"], "one.mms"),
+        (["score", "model.json", "rows.npy", "--rows"], "model.json"),
         (["fit", "one.mms", "two.mms", "-r", "1"], "two.mms"),
         (["sample", "model.json", "-n", "5"], "model.json"),
         (["predict", "model.json", "rows.npy"], "model.json"),
@@ -113,6 +118,9 @@ def test_standard_streams_may_be_an_input(folder, line):
         (["fit", "rows.npy", "-r", "1"], "x.json"),
         (["predict", "model.json", "rows.npy"], "x.csv"),
         (["predict", "model.json", "rows.npy"], "x.parquet"),
+        (["predict", "model.json", "rows.npy", "--keep", "0"], "x.csv"),
+        (["score", "model.json", "rows.npy", "--rows"], "x.csv"),
+        (["subtract", "one.mms", "one.mms"], "x.mms"),
         (["sample", "model.json", "-n", "5"], "x.csv"),
         (["report", "model.json"], "x.html"),
         (["plot", "model.json", "--kind", "means"], "x.png"),

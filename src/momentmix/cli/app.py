@@ -17,15 +17,17 @@ from typing import Any
 import click
 
 from momentmix._version import __version__
+from momentmix.cli.arithmetic import forget_command, merge_command, subtract_command
 from momentmix.cli.fit import fit_command
-from momentmix.cli.merge import merge_command
+from momentmix.cli.info import info_command
 from momentmix.cli.output import say
 from momentmix.cli.plan import plan_command
 from momentmix.cli.plot import plot_command
-from momentmix.cli.predict import predict_command, sample_command, score_command
+from momentmix.cli.predict import predict_command, sample_command
 from momentmix.cli.report import report_command
 from momentmix.cli.reproduce import reproduce_command
 from momentmix.cli.schema import schema_command
+from momentmix.cli.score import score_command
 from momentmix.cli.summarize import summarize_command
 
 # After a line with a backspace, click does not rewrap the paragraph.
@@ -89,12 +91,15 @@ for _command in (
     schema_command,
     summarize_command,
     merge_command,
+    subtract_command,
+    forget_command,
     fit_command,
     predict_command,
     score_command,
     sample_command,
     plot_command,
     report_command,
+    info_command,
     reproduce_command,
 ):
     cli.add_command(_command)

@@ -1,8 +1,8 @@
-"""``momentmix predict``, ``score``, ``sample``: what a model says of rows, and rows from it."""
+"""``momentmix predict`` and ``sample``: components of rows, and rows from a model."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,10 +11,10 @@ import click
 
 from momentmix.cli.options import (
     ReadOptions,
-    by_name_option,
     data_options,
     force_option,
     json_option,
+    parse_columns,
     quiet_option,
     seed_option,
 )
@@ -29,9 +29,31 @@ if TYPE_CHECKING:
     from momentmix.mixture.mixture import Mixture
     from momentmix.rows.source import RowSource
     from momentmix.rows.table import RawBlock
+    from momentmix.schema.column import Column
 
 
 _BLOCK = 65536
+
+keep_option = click.option(
+    "--keep",
+    help="Columns of the input to copy to the output, by name or number, separated by commas. "
+    "They may hold text or dates.",
+)
+
+unseen_option = click.option(
+    "--unseen",
+    type=click.Choice(["error", "missing"]),
+    default="error",
+    show_default=True,
+    help="What a level gets that no row of the fit had: an error, or its cell is left out.",
+)
+
+
+def parse_keep(text: str | None, inputs: tuple[str, ...]) -> list[str | int] | None:
+    """Columns of --keep, which are read beside the rows, so that a stream cannot have them."""
+    if text is not None and "-" in inputs:
+        raise click.UsageError("standard input cannot be read again; --keep needs files.")
+    return parse_columns(text)
 
 
 def load_model(path: str) -> Mixture:
@@ -66,26 +88,45 @@ def open_for(
     inputs: tuple[str, ...],
     read_options: ReadOptions,
     by_name: bool = False,
+    unseen: Any = "error",
 ) -> RowSource:
     """Rows with the model's features: by name where both have names."""
-    from momentmix.errors import InputError
+    return open_columns("the model", mixture.columns, inputs, read_options, by_name, unseen)
 
-    names = mixture.feature_names
-    if read_options.missing == "error" and any(c.has_missing for c in mixture.columns):
+
+def open_columns(
+    owner: str,
+    columns: Sequence[Column],
+    inputs: tuple[str, ...],
+    read_options: ReadOptions,
+    by_name: bool = False,
+    unseen: Any = "error",
+) -> RowSource:
+    """Rows with the columns that `owner` has: by name where both have names.
+
+    Levels of text are given by their numbers, as `Mixture.coded` takes them.
+    """
+    from momentmix.errors import InputError
+    from momentmix.schema.schema import Schema
+    from momentmix.schema.sources import coded_by
+
+    names = tuple(column.name for column in columns if column.name is not None) or None
+    if read_options.missing == "error" and any(column.has_missing for column in columns):
         read_options = replace(read_options, missing="model")
     source = read_options.open(inputs, expected=names, by_name=by_name)
-    if source.n_features != mixture.n_features:
+    if source.n_features != len(columns):
         raise InputError(
-            f"the model has {mixture.n_features} features, {source.tables[0].name} has "
+            f"{owner} has {len(columns)} features, {source.tables[0].name} has "
             f"{source.n_features} columns. Select them with --columns."
         )
     if names is not None and source.feature_names not in (None, names):
         raise InputError(
-            f"the model's features are {', '.join(map(ascii, names[:8]))}, the columns "
+            f"{owner}'s features are {', '.join(map(ascii, names[:8]))}, the columns "
             f"{', '.join(map(ascii, (source.feature_names or ())[:8]))}. Select them with "
-            "--columns in the model's order, or rename them."
+            f"--columns in {owner}'s order, or rename them."
         )
-    return source
+    schema = Schema(tuple(columns))
+    return source if schema.is_plain else coded_by(source, schema, unseen)
 
 
 @click.command("predict", short_help="Component of each row.")
@@ -97,6 +138,13 @@ def open_for(
 @click.option(
     "-p", "--probabilities", is_flag=True, help="Also write the probability of each component."
 )
+@click.option(
+    "--digits",
+    type=click.IntRange(0, 17),
+    help="Decimal digits of the probabilities, which are then written; all by default.",
+)
+@keep_option
+@unseen_option
 @data_options
 @force_option
 @quiet_option
@@ -106,6 +154,9 @@ def predict_command(
     inputs: tuple[str, ...],
     output: str,
     probabilities: bool,
+    digits: int | None,
+    keep: str | None,
+    unseen: str,
     read_options: ReadOptions,
     force: bool,
     quiet: bool,
@@ -117,29 +168,36 @@ def predict_command(
     """
     import numpy as np
 
-    from momentmix.cli.table_output import table_writer
+    from momentmix.cli.tables.kept import KeptColumns
 
     if as_json and output == "-":
         raise click.UsageError("--json reports on the work; give a file to --output for labels.")
+    columns = parse_keep(keep, inputs)
     check_output(output, [model, *inputs], force)
     mixture = load_model(model)
-    source = open_for(mixture, inputs, read_options)
+    source = open_for(mixture, inputs, read_options, unseen=unseen)
+    probabilities = probabilities or digits is not None
     names = ["label"]
     if probabilities:
         names += [f"probability_{i}" for i in range(mixture.n_components)]
+    kept = KeptColumns(source, columns, names)
     n_rows, counts = 0, np.zeros(mixture.n_components, dtype=np.int64)
-    with (
-        row_progress(source.total_rows, "Predicting", quiet or output == "-") as on_rows,
-        table_writer(output, names, n_integers=1) as write,
-    ):
-        for table in _predicted(mixture, source, probabilities):
-            labels = table[:, 0]
+
+    def answers() -> Iterator[tuple[int, NDArray[np.float64]]]:
+        nonlocal n_rows, counts
+        for table, answer in _predicted(mixture, source, probabilities, unseen):
+            labels = answer[:, 0]
             counts += np.bincount(
                 labels[~np.isnan(labels)].astype(np.int64), minlength=mixture.n_components
             )
-            write(table)
-            n_rows += len(table)
-            on_rows(len(table))
+            if digits is not None:
+                answer[:, 1:] = answer[:, 1:].round(digits)
+            n_rows += len(answer)
+            yield table, answer
+            on_rows(len(answer))
+
+    with row_progress(source.total_rows, "Predicting", quiet or output == "-") as on_rows:
+        kept.write(output, names, ["integer"] + ["number"] * (len(names) - 1), answers())
     if as_json:
         report = {"output": output, "n_rows": n_rows, "rows_per_component": counts.tolist()}
         say_json(report)
@@ -148,36 +206,39 @@ def predict_command(
 
 
 def _predicted(
-    mixture: Mixture, source: RowSource, probabilities: bool
-) -> Iterator[NDArray[np.float64]]:
-    """Label and probabilities of each row, block by block; NaN for rows that were dropped.
+    mixture: Mixture, source: RowSource, probabilities: bool, unseen: Any
+) -> Iterator[tuple[int, NDArray[np.float64]]]:
+    """Number of the table, label and probabilities of each row, block by block.
 
-    Blocks of a file are predicted ahead, while the caller writes those before.
+    NaN for rows that were dropped. Blocks of a file are predicted ahead, while the caller writes
+    those before.
     """
     from momentmix.parallel import read_ahead
 
     for i, table in enumerate(source.tables):
-        blocks = _predicted_table(mixture, source, i, probabilities)
-        yield from read_ahead(blocks, n_ahead=1) if table.reads_ahead else blocks
+        blocks = _predicted_table(mixture, source, i, probabilities, unseen)
+        for answer in read_ahead(blocks, n_ahead=1) if table.reads_ahead else blocks:
+            yield i, answer
 
 
 def _predicted_table(
-    mixture: Mixture, source: RowSource, table: int, probabilities: bool
+    mixture: Mixture, source: RowSource, table: int, probabilities: bool, unseen: Any
 ) -> Generator[NDArray[np.float64], None, None]:
     import numpy as np
 
     from momentmix.errors import InputError
 
+    mixture = mixture.coded
     for _, raw, kept in source.numbered_blocks(table):
         complete = slice(None) if len(kept) == len(raw.values) else raw.complete()
         width = 1 + (mixture.n_components if probabilities else 0)
         answer = np.full((len(raw.values), width), np.nan)
         try:
-            labels = None if probabilities else mixture.predict(kept)
+            labels = None if probabilities else mixture.predict(kept, unseen=unseen)
         except InputError:  # of a row that is too far away, which has no share of any component
             labels = None
         if labels is None:
-            shares = mixture.responsibilities(kept)
+            shares = mixture.responsibilities(kept, unseen=unseen)
             if np.isnan(shares).any():
                 raise _too_far(source.tables[table].name, raw, shares, complete)
             labels = shares.argmax(axis=1)
@@ -201,56 +262,6 @@ def _too_far(name: str, raw: RawBlock, shares: Any, complete: Any) -> InputError
     )
 
 
-@click.command("score", short_help="Log-likelihood of rows, BIC, AIC.")
-@click.argument("model")
-@click.argument("inputs", nargs=-1, required=True)
-@data_options
-@by_name_option
-@quiet_option
-@json_option
-def score_command(
-    model: str,
-    inputs: tuple[str, ...],
-    read_options: ReadOptions,
-    by_name: bool,
-    quiet: bool,
-    as_json: bool,
-) -> None:
-    """Print the mean log-likelihood of rows under a model, with BIC and AIC.
-
-    The verdict of the certificate that `momentmix fit` saved with the model is printed as well.
-    """
-    import numpy as np
-
-    from momentmix.errors import InputError
-
-    mixture = load_model(model)
-    source = open_for(mixture, inputs, read_options, by_name)
-    total, n_rows = 0.0, 0
-    with row_progress(source.total_rows, "Scoring", quiet) as on_rows:
-        for block in source.blocks():
-            total += float(mixture.log_prob(block).sum())
-            n_rows += len(block)
-            on_rows(len(block))
-    if not n_rows:
-        raise InputError(f"{source.tables[0].name} holds no rows.")
-    n_parameters = mixture.parameters.n_free
-    report = {
-        "n_rows": n_rows,
-        "log_likelihood_per_row": total / n_rows,
-        "bic": n_parameters * float(np.log(n_rows)) - 2 * total,
-        "aic": 2 * n_parameters - 2 * total,
-    }
-    verdict = load_verdict(model)
-    if as_json:
-        say_json({**report, "verdict": verdict})
-        return
-    for name, value in report.items():
-        say(f"{name.replace('_', ' '):<24} {value:.10g}")
-    if verdict is not None:
-        say(f"{'certificate of the model':<24} {verdict}")
-
-
 @click.command("sample", short_help="Rows drawn from a model.")
 @click.argument("model")
 @click.option("-n", "--rows", required=True, type=click.IntRange(min=1), help="Number of rows.")
@@ -265,7 +276,7 @@ def sample_command(
     model: str, rows: int, output: str, labels: bool, seed: int, force: bool, as_json: bool
 ) -> None:
     """Draw rows from a model; missing cells are empty fields."""
-    from momentmix.cli.table_output import column_writer, kind_of, table_writer
+    from momentmix.cli.tables.writer import column_writer, kind_of, table_writer
 
     if as_json and output == "-":
         raise click.UsageError("--json reports on the work; give a file to --output for the rows.")

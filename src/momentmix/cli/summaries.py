@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -33,6 +34,31 @@ def load_sum(paths: Sequence[str], truncate: bool = False) -> MomentSummary:
 
     With `truncate`, all are reduced to the lowest order first.
     """
+    return _folded(paths, truncate, operator.add)
+
+
+def load_difference(path: str, parts: Sequence[str], truncate: bool = False) -> MomentSummary:
+    """The summary in a file without the summaries in others, which were added to it."""
+    return _folded([path, *parts], truncate, operator.sub)
+
+
+def _folded(
+    paths: Sequence[str], truncate: bool, combine: Callable[[Any, Any], Any]
+) -> MomentSummary:
+    total, *others = _loaded(paths, truncate)
+    for summary, path in zip(others, paths[1:], strict=True):
+        try:
+            total = combine(total, summary)
+        except ShardError as error:
+            text = str(error).replace("use forget()", "use `momentmix forget`")
+            raise ShardError(f"{path}: {text}", shard_ids=error.shard_ids) from None
+        except InputError as error:
+            hint = " Or pass --truncate." if "orders" in str(error) else ""
+            raise InputError(f"{path}: {error}{hint}") from None
+    return total
+
+
+def _loaded(paths: Sequence[str], truncate: bool) -> list[MomentSummary]:
     from momentmix.rows.opening import missing_input
     from momentmix.summary.summary import MomentSummary
 
@@ -40,20 +66,10 @@ def load_sum(paths: Sequence[str], truncate: bool = False) -> MomentSummary:
         if not Path(path).exists():
             raise missing_input(path)
     summaries = [MomentSummary.load(path) for path in paths]
-    if truncate:
-        order = min(summary.order for summary in summaries)
-        squared = min(summary.squared_order for summary in summaries)
-        groups = {summary.replicates for summary in summaries}
-        same_groups = groups.pop() if len(groups) == 1 else 0
-        summaries = [summary.truncate(order, squared, same_groups) for summary in summaries]
-    total = None
-    for summary, path in zip(summaries, paths, strict=True):
-        try:
-            total = summary if total is None else total + summary
-        except ShardError as error:
-            raise ShardError(f"{path}: {error}", shard_ids=error.shard_ids) from None
-        except InputError as error:
-            hint = " Or pass --truncate." if "orders" in str(error) else ""
-            raise InputError(f"{path}: {error}{hint}") from None
-    assert total is not None
-    return total
+    if not truncate:
+        return summaries
+    order = min(summary.order for summary in summaries)
+    squared = min(summary.squared_order for summary in summaries)
+    groups = {summary.replicates for summary in summaries}
+    same_groups = groups.pop() if len(groups) == 1 else 0
+    return [summary.truncate(order, squared, same_groups) for summary in summaries]

@@ -25,7 +25,10 @@ _LOWEST = -3e-4  # end of the axis of effect sizes, so that a marker at 0 is see
 
 @dataclass
 class ChoiceDisplay:
-    """Certificates over the number of components: the curve to choose the number by."""
+    """Certificates over the number of components: the curve to choose the number by.
+
+    A bar marks the number that was `chosen`, where one is given.
+    """
 
     n_components: list[int]
     effect_sizes: Float
@@ -33,6 +36,7 @@ class ChoiceDisplay:
     scores: Float
     ax_: Any = field(default=None, repr=False)
     figure_: Any = field(default=None, repr=False)
+    chosen: int | None = None
 
     @classmethod
     def from_data(
@@ -53,8 +57,10 @@ class ChoiceDisplay:
         return cls.from_results(results, ax=ax)
 
     @classmethod
-    def from_results(cls, results: Sequence[FitResult], *, ax: Any = None) -> ChoiceDisplay:
-        """Draw the misfits of existing fits."""
+    def from_results(
+        cls, results: Sequence[FitResult], *, ax: Any = None, chosen: int | None = None
+    ) -> ChoiceDisplay:
+        """Draw the misfits of existing fits, and mark the number of components that was chosen."""
         need_matplotlib()
         if not results:
             raise InputError("at least one fit is needed.")
@@ -65,6 +71,7 @@ class ChoiceDisplay:
             np.array([x.certificate.effect_size for x in ordered]),
             [x.certificate.verdict for x in ordered],
             np.array(scores),
+            chosen=chosen,
         ).plot(ax)
 
     @property
@@ -77,6 +84,8 @@ class ChoiceDisplay:
         self.ax_ = ax = new_axes(ax, (6.0, 4.0))
         self.figure_ = ax.figure
         numbers, verdicts = np.array(self.n_components), np.array(self.verdicts)
+        if self.chosen is not None:
+            ax.axvline(self.chosen, color="0.88", linewidth=8, zorder=0, label="chosen")
         ax.plot(numbers, self.effect_sizes, color="0.6", zorder=1)
         heights = np.nan_to_num(self.effect_sizes, nan=_LOWEST)  # nothing to test: on the axis
         for verdict, marker, color in _MARKERS:
@@ -98,5 +107,6 @@ class ChoiceDisplay:
             )
             other.set_ylabel("log-likelihood per row", color=COLORS[2])
             handles, labels = [*handles, *line], [*labels, "log-likelihood"]
-        ax.legend(handles, labels, fontsize="small", loc="center right")
+        above = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 2}
+        ax.legend(handles, labels, fontsize="small", frameon=False, **above)
         return self

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
+from momentmix.displays.data import summary_of_rows
 from momentmix.displays.style import (
     COLORS,
     LARGEST_DRAWN,
@@ -44,23 +45,32 @@ class MomentResidualsDisplay:
 
     @classmethod
     def from_estimator(
-        cls, model: Any, summary: MomentSummary | None = None
+        cls, model: Any, summary: MomentSummary | None = None, *, rows: Any = None
     ) -> MomentResidualsDisplay:
-        """Draw the moments that a summary holds, order by order.
+        """Draw the moments of a summary or of rows, order by order.
 
         Parameters
         ----------
         model : estimator, FitResult or Mixture
         summary : MomentSummary, optional
             By default the estimator's ``summary_``, or that of the rows of a result.
+        rows : array, data frame, path, list of paths, or source; optional
+            Rows in place of a summary: a pass over them gives moments up to order 4. Rows with a
+            cell that is missing where the mixture knows of none are left out.
         """
         need_matplotlib()
         mixture = drawable(mixture_of(model))
+        if rows is not None:
+            if summary is not None:
+                raise InputError("residuals are of a summary or of rows; pass one of them.")
+            summary = summary_of_rows(mixture, rows)
         if summary is None:
             name = "summary" if isinstance(model, FitResult) else "summary_"
             summary = getattr(model, name, None)
         if not isinstance(summary, MomentSummary):
-            raise InputTypeError("residuals of moments need a MomentSummary; pass summary=.")
+            raise InputTypeError(
+                "residuals of moments need a MomentSummary or rows; pass summary= or rows=."
+            )
         summary = matching_summary(mixture, summary.copy())  # other threads may add rows meanwhile
         with np.errstate(over="ignore", invalid="ignore"):
             return cls(*_moments_of_both(mixture, summary)).plot()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from copy import copy
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +58,15 @@ class RowMethods:
             return self.schema.columns
         names = self.feature_names or (None,) * self.parameters.blocks.n_features
         return tuple(Column(name) for name in names)
+
+    @property
+    def coded(self) -> Self:
+        """The same mixture for rows of files, which have numbers in place of levels of text."""
+        if self.schema is None:
+            return self
+        twin = copy(self)
+        object.__setattr__(twin, "schema", self.schema.coded)
+        return twin
 
     def _map_rows(self, rows: Any, reduce: Reduction, unseen: Unseen) -> Any:
         """`reduce` of log ω_i + log p_i(y) of each row, in the library of the rows."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -12,21 +11,25 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float
 from momentmix.displays import thinned
+from momentmix.displays.data import (
+    HIGHEST_ORDER,
+    check_columns,
+    encoded_rows,
+    opened,
+    opened_table,
+    without_left_out,
+)
 from momentmix.displays.residuals import matching_summary
 from momentmix.displays.style import in_order_of
 from momentmix.errors import InputError
 from momentmix.mixture.density import log_sums, most_probable
 from momentmix.mixture.mixture import Mixture
-from momentmix.mixture.tables.rows import encoded_blocks, rows_at_a_time
-from momentmix.rows.opening import open_rows
-from momentmix.schema.building import EncodedTable, Missing
+from momentmix.schema.building import EncodedTable
 from momentmix.schema.column import GAUSSIAN, Column
-from momentmix.schema.encoding import Encoded
 from momentmix.schema.schema import Schema
 from momentmix.summary.summary import MomentSummary
 
 _MOST_SHOWN = 4000  # rows in the pictures; more points hide one another and make the file large
-_HIGHEST_ORDER = 4  # moments of the residual picture
 _RARE = 1e-3  # share of the model's own rows that counts as improbable
 _N_DRAWN = 20_000  # rows drawn to find that quantile: 20 lie below it
 _FAR = 8.0  # standard deviations; a Gaussian column practically never has such a value
@@ -138,39 +141,16 @@ def gather(mixture: Mixture, data: Any) -> DataFacts:
     if isinstance(data, MomentSummary):
         if mixture.schema is None and data.schema is None:
             data = in_order_of(mixture, data)
-            _check_columns(mixture, data.n_features, data.feature_names)
+            check_columns(mixture, data.n_features, data.feature_names)
         data = matching_summary(mixture, data)
         if not data.n_rows:
             raise InputError("the summary holds no rows; give one that does.")
-        return DataFacts(data.truncate(min(data.order, _HIGHEST_ORDER), min(data.squared_order, 2)))
+        return DataFacts(data.truncate(min(data.order, HIGHEST_ORDER), min(data.squared_order, 2)))
     if mixture.schema is not None:
         return _pass_over_table(mixture, mixture.schema, data)
-    source = _opened(mixture, data, "error")
-    order = min(_HIGHEST_ORDER, mixture.n_features)
+    source = opened(mixture, data, "error")
+    order = min(HIGHEST_ORDER, mixture.n_features)
     return _pass(mixture, source, MomentSummary(mixture.n_features, order, replicates=0))
-
-
-def _opened(mixture: Mixture, data: Any, missing: Missing) -> Any:
-    """Rows with the columns of the mixture."""
-    source = data
-    if not (hasattr(source, "blocks") and hasattr(source, "n_features")):
-        source = open_rows(data, missing=missing, expected=mixture.feature_names)
-    _check_columns(mixture, source.n_features, getattr(source, "feature_names", None))
-    return source
-
-
-def _check_columns(mixture: Mixture, n_features: int, names: tuple[str, ...] | None) -> None:
-    if n_features != mixture.n_features:
-        raise InputError(
-            f"the model has {mixture.n_features} features, the data {n_features}. Give the data "
-            "that it was fitted to, or select its columns."
-        )
-    features = mixture.feature_names
-    if features is not None and names is not None and features != names:
-        raise InputError(
-            f"the model's features are {', '.join(map(ascii, features[:8]))}, the data's "
-            f"{', '.join(map(ascii, names[:8]))}. Select or rename them in the model's order."
-        )
 
 
 def _pass(mixture: Mixture, source: Any, summary: MomentSummary) -> DataFacts:
@@ -203,27 +183,23 @@ def _pass(mixture: Mixture, source: Any, summary: MomentSummary) -> DataFacts:
 
 def _pass_over_table(mixture: Mixture, schema: Schema, data: Any) -> DataFacts:
     """Facts about a table in memory, or rows of files."""
-    order = min(_HIGHEST_ORDER, schema.n_features)
+    order = min(HIGHEST_ORDER, schema.n_features)
     summary = MomentSummary(schema.n_features, order, replicates=0, schema=schema)
     density, rare_below = mixture.table_density(), _rare_below(mixture)
     counts = np.zeros(mixture.n_components, dtype=np.int64)
     total, n_rare, n_unexpected = 0.0, 0, 0
-    source = data
-    if _names_files(data) or hasattr(data, "blocks"):
-        source = _opened(mixture, data, "model")
+    source = opened_table(mixture, data)
 
     def blocks() -> Iterator[Float]:
         nonlocal total, n_rare, n_unexpected
-        for encoded in _encoded(schema, source):
+        for encoded in encoded_rows(schema, source):
             scores = density.map_encoded(encoded, log_sums)
             total += float(scores.sum())
             n_rare += int((scores < rare_below).sum())
             labels = density.map_encoded(encoded, most_probable)
             counts[:] += np.bincount(labels, minlength=len(counts))
-            features = encoded.features
-            if encoded.left_out is not None:
-                whole = ~encoded.left_out.any(axis=1)
-                features, n_unexpected = features[whole], n_unexpected + int((~whole).sum())
+            features = without_left_out(encoded)
+            n_unexpected += len(encoded.features) - len(features)
             summary.update(EncodedTable(schema, features))
             yield features
 
@@ -237,20 +213,6 @@ def _pass_over_table(mixture: Mixture, schema: Schema, data: Any) -> DataFacts:
     dropped = int(getattr(source, "n_dropped", 0))
     known = (counts, total / n, n_rare / n, dropped, n_unexpected)
     return DataFacts(summary, schema.decode(shown), len(shown), *known)
-
-
-def _names_files(data: Any) -> bool:
-    """Whether data are paths, not rows."""
-    several = data if isinstance(data, list | tuple) and data else [data]
-    return all(isinstance(part, str | os.PathLike) for part in several)
-
-
-def _encoded(schema: Schema, source: Any) -> Iterator[Encoded]:
-    """Rows as features, block by block."""
-    if hasattr(source, "blocks"):
-        yield from map(schema.encode_for_prediction, source.blocks())
-    else:
-        yield from encoded_blocks(schema, source, rows_at_a_time(schema))
 
 
 def _rare_below(mixture: Mixture) -> float:

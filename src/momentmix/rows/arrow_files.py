@@ -113,6 +113,31 @@ class ArrowTable(Table):
             if n_rows:
                 yield RawBlock(values[:n_rows], rows_from(position - n_rows))
 
+    def kept_kinds(self, columns: Sequence[int]) -> list[Any]:
+        """Types of the columns; those that are nested or bytes are an error."""
+        types = self._arrow.types
+        kinds = [self.schema.field(i).type for i in columns]
+        for i, kind in zip(columns, kinds, strict=True):
+            value = kind.value_type if types.is_dictionary(kind) else kind
+            if types.is_nested(value) or "binary" in str(value) or "extension" in str(value):
+                raise InputError(
+                    f"{self.name}: columns to keep must hold text, numbers, dates or yes/no; "
+                    f"{self.schema.names[i]!a} is {kind}. Keep others, or convert it."
+                )
+        return kinds
+
+    def cells(self, columns: Sequence[int], block_rows: int) -> Iterator[list[Any]]:
+        """Record batches, each a list of Arrow arrays."""
+        kinds = [self.schema.field(i).type for i in columns]
+        with self._refuse_unreadable():
+            for _, batch in self._batches(columns, 0, min(block_rows, _MOST_ROWS)):
+                batch.validate(full=True)  # text must be UTF-8
+                # Text of Parquet is read as a dictionary, whatever its type.
+                yield [
+                    column if kind == column.type else column.cast(kind)
+                    for kind, column in zip(kinds, batch.columns, strict=True)
+                ]
+
     def _array(
         self, number: int, column: Any, labels: Labels | None, first_row: int
     ) -> NDArray[Any]:

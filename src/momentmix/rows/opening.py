@@ -145,7 +145,7 @@ def _tables(source: Any, dialect: Dialect) -> list[Table]:
     if _is_stream(source):
         from momentmix.rows.formats.streams import stream_table
 
-        return [stream_table(source, dialect, _open_file)]
+        return [stream_table(source, dialect, open_file)]
     if hasattr(source, "__next__"):
         raise InputTypeError(
             "rows must be readable more than once; an iterator is not. Pass an array or a file."
@@ -227,14 +227,15 @@ def _suffix(name: str) -> str:
 
 def _open_any(file: Path | str, dialect: Dialect) -> Table:
     if isinstance(file, Path):
-        return _open_file(file, dialect)
+        return open_file(file, dialect)
     suffix = _suffix(name_at(file))
     if not suffix:
         raise _unknown(file)
-    return _open_file(fetched(file, suffix), dialect)
+    return open_file(fetched(file, suffix), dialect)
 
 
-def _open_file(path: os.PathLike[str], dialect: Dialect) -> Table:
+def open_file(path: os.PathLike[str], dialect: Dialect) -> Table:
+    """A data file as a table, by the ending of its name."""
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise InputError(f"{path} is not a regular file; give a file, or pipe CSV to '-'.")
     suffix, _ = split_packing(_suffix(os.path.basename(path)))

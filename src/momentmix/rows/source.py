@@ -132,6 +132,10 @@ class RowSource(Rows):
 
     def blocks(self) -> Iterator[Float]:
         """Consecutive blocks of rows, each of shape (some, n_features), from the first row on."""
+        return (kept for _, _, kept in self.placed_blocks() if len(kept))
+
+    def placed_blocks(self) -> Iterator[tuple[int, RawBlock, Float]]:
+        """The blocks with the numbers of their tables, and their rows before any are dropped."""
         n_dropped = n_rows = 0
         seen: set[tuple[str, str]] = set()
         for i, table in enumerate(self.tables):
@@ -141,8 +145,7 @@ class RowSource(Rows):
                 n_rows += len(kept)
                 if digest is not None:
                     digest.update(kept)
-                if len(kept):
-                    yield kept
+                yield i, raw, kept
             if digest is not None:
                 contents = table.mark(), digest.hexdigest()
                 if contents in seen:

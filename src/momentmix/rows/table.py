@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -140,6 +140,18 @@ class Table(ABC):
         """The first rows, or fewer where the format gives these at once."""
         first = next(iter(self.read(columns, 0, n_rows, labels)), None)
         return np.empty((0, len(columns))) if first is None else first.values[:n_rows]
+
+    def kept_kinds(self, columns: Sequence[int]) -> list[Any]:
+        """What `cells` gives of each column: "number", "text", or a type of Arrow."""
+        return ["number"] * len(columns)
+
+    def cells(self, columns: Sequence[int], block_rows: int) -> Iterator[list[Any]]:
+        """Blocks of the given columns as they are, each a list of columns, from the first row on.
+
+        Rows are those of `read`, in blocks of other sizes.
+        """
+        for block in self.read(columns, 0, block_rows):
+            yield list(block.values.T)
 
     @abstractmethod
     def mark(self) -> str:

@@ -206,7 +206,7 @@ def test_finding_a_path_that_is_given_twice_takes_no_comparison_of_all_pairs(mon
 
     n = 2000
     monkeypatch.setattr(opening, "expand", lambda text: [Counted(text)])
-    monkeypatch.setattr(opening, "_open_file", lambda *_, **__: ArrayTable(np.ones((1, 2))))
+    monkeypatch.setattr(opening, "open_file", lambda *_, **__: ArrayTable(np.ones((1, 2))))
     names = [f"{i}.npy" for i in range(n)]
     assert len(open_rows(names).tables) == n
     assert Counted.n_compared < n

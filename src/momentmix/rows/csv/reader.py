@@ -203,13 +203,8 @@ class CsvText(Table):
         labels: Mapping[int, Labels] = NO_LABELS,
     ) -> Iterator[RawBlock]:
         """Blocks of rows, chunk by chunk."""
-        skip, header = start, self.column_names is not None
-        for line, chunk in self._all_chunks():
-            if header:
-                line, chunk = self._without_header(line, chunk)
-                header = False
-            if not chunk.strip(_LINE_ENDS):
-                continue
+        skip = start
+        for line, chunk in self._row_chunks():
             values = self._parsed(chunk, line, columns, labels)
             self._warn_of_integers(values, chunk, line, columns)
             if skip >= len(values):
@@ -231,6 +226,37 @@ class CsvText(Table):
         if self.column_names is not None:
             line, chunk = self._without_header(line, chunk)
         return self._parsed(chunk, line, columns, labels)[:n_rows]
+
+    def _row_chunks(self) -> Iterator[Chunk]:
+        """Chunks without the header."""
+        header = self.column_names is not None
+        for line, chunk in self._all_chunks():
+            if header:
+                line, chunk = self._without_header(line, chunk)
+                header = False
+            if chunk.strip(_LINE_ENDS):
+                yield line, chunk
+
+    def kept_kinds(self, columns: Sequence[int]) -> list[Any]:
+        """Fields are text."""
+        return ["text"] * len(columns)
+
+    def cells(self, columns: Sequence[int], block_rows: int) -> Iterator[list[Any]]:
+        """Fields as they are written, chunk by chunk; other text than UTF-8 is an error."""
+        for line, chunk in self._row_chunks():
+            try:
+                chunk.decode()
+            except UnicodeDecodeError as error:
+                number = line + count_lines(chunk[: error.start])
+                raise InputError(
+                    f"{self.name}, line {number} is not UTF-8, so that its text cannot be copied. "
+                    "Convert the file: iconv -t utf-8."
+                ) from None
+            rows = []
+            for number, fields in self._lines(chunk, line):
+                self._check_line(number, fields)
+                rows.append([fields[i] for i in columns])
+            yield list(np.array(rows, dtype=object).reshape(len(rows), len(columns)).T)
 
     def _without_header(self, line: int, chunk: bytes) -> Chunk:
         end = end_of_line(chunk, self._header_lines)

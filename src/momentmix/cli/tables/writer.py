@@ -39,13 +39,17 @@ def table_writer(
         with _parquet(path, names, n_integers) as write:
             yield write
         return
-    if path == "-" and sys.stdout.isatty():
+    if _is_terminal(path):
         names = [printable(name) for name in names]
     with output_stream(path) as stream:
         head = io.StringIO()
         csv.writer(head, lineterminator="\n").writerow(names)
         stream.write(head.getvalue().encode())
         yield lambda table: _write_text(stream, table, n_integers)
+
+
+def _is_terminal(path: str) -> bool:
+    return path == "-" and sys.stdout.isatty()
 
 
 def _write_text(stream: Any, table: Table, n_integers: int) -> None:
@@ -105,7 +109,7 @@ def kind_of(column: Column) -> str:
 
 @contextmanager
 def column_writer(
-    path: str, names: Sequence[str], kinds: Sequence[str]
+    path: str, names: Sequence[str], kinds: Sequence[Any]
 ) -> Iterator[Callable[[Sequence[Any]], None]]:
     """A function that appends columns to the table at `path`; NaN and None are empty fields.
 
@@ -114,43 +118,53 @@ def column_writer(
     path, names
         As for `table_writer`.
     kinds : sequence of str
-        As `kind_of` gives them.
+        As `kind_of` gives them; or types of Arrow, of columns that are Arrow arrays.
     """
     if path.endswith(".parquet"):
         arrow = need_pyarrow(path)
         from pyarrow import parquet
 
         types = {"number": arrow.float64(), "integer": arrow.int64(), "bool": arrow.bool_()}
-        chosen = [types.get(kind, arrow.string()) for kind in kinds]
+        types["text"] = arrow.string()
+        chosen = [types[kind] if isinstance(kind, str) else kind for kind in kinds]
         schema = arrow.schema(list(zip(names, chosen, strict=True)))
         with output_stream(path) as stream, parquet.ParquetWriter(stream, schema) as writer:
 
             def write(columns: Sequence[Any]) -> None:
-                cells = map(_cells, columns, kinds)
-                arrays = [arrow.array(x, kind) for x, kind in zip(cells, chosen, strict=True)]
+                parts = zip(columns, kinds, chosen, strict=True)
+                arrays = [
+                    arrow.array(_cells(column, kind), type_) if isinstance(kind, str) else column
+                    for column, kind, type_ in parts
+                ]
                 writer.write_table(arrow.table(arrays, schema=schema))
 
             yield write
         return
-    if path == "-" and sys.stdout.isatty():
-        names = [printable(name) for name in names]
+    on_terminal = _is_terminal(path)
     with output_stream(path) as stream:
-        stream.write(_as_csv([names]))
+        stream.write(_as_csv([names], on_terminal))
 
         def write_text(columns: Sequence[Any]) -> None:
-            stream.write(_as_csv(zip(*map(_cells, columns, kinds), strict=True)))
+            rows = zip(*map(_cells, columns, kinds), strict=True)
+            stream.write(_as_csv(rows, on_terminal))
 
         yield write_text
 
 
-def _as_csv(rows: Iterable[Sequence[Any]]) -> bytes:
+def _as_csv(rows: Iterable[Sequence[Any]], on_terminal: bool) -> bytes:
+    """Lines of CSV; on a terminal control characters are escaped."""
     text = io.StringIO()
+    if on_terminal:
+        rows = ([printable(x) if isinstance(x, str) else x for x in row] for row in rows)
     csv.writer(text, lineterminator="\n").writerows(rows)  # None is an empty field
     return text.getvalue().encode()
 
 
-def _cells(column: Any, kind: str) -> list[Any]:
-    """Cells as Python's values, None where one is missing."""
+def _cells(column: Any, kind: Any) -> list[Any]:
+    """Cells as Python's values, None where one is missing; those of Arrow arrays as text."""
+    if hasattr(column, "cast"):
+        cells: list[Any] = column.cast("string").to_pylist()
+        return cells
     values = column.tolist()
     convert = {"number": float, "integer": int, "bool": bool, "text": str}[kind]
     return [None if x is None or x != x else convert(x) for x in values]

@@ -1,0 +1,159 @@
+"""``momentmix merge``, ``subtract``, ``forget``: summaries → one summary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from momentmix.cli.options import (
+    ReadOptions,
+    by_name_option,
+    data_options,
+    force_option,
+    json_option,
+    quiet_option,
+)
+from momentmix.cli.output import check_output, say, say_json
+from momentmix.cli.progress import row_progress
+
+if TYPE_CHECKING:
+    from momentmix.rows.source import RowSource
+    from momentmix.schema.column import Column
+    from momentmix.summary.summary import MomentSummary
+
+truncate_option = click.option(
+    "--truncate", is_flag=True, help="Reduce summaries of different orders to the lowest."
+)
+
+
+@click.command("merge", short_help="Add summaries.")
+@click.argument("summaries", nargs=-1, required=True)
+@click.option("-o", "--output", required=True, help="File of the merged summary.")
+@truncate_option
+@force_option
+@json_option
+def merge_command(
+    summaries: tuple[str, ...], output: str, truncate: bool, force: bool, as_json: bool
+) -> None:
+    """Add summaries of different rows. The sum is exact, in whatever order they are merged."""
+    from momentmix.cli.summaries import load_sum
+
+    check_output(output, summaries, force)
+    _finish(load_sum(summaries, truncate), output, as_json)
+
+
+@click.command("subtract", short_help="Take summaries out of a sum.")
+@click.argument("summary")
+@click.argument("parts", nargs=-1, required=True)
+@click.option("-o", "--output", required=True, help="File of what is left.")
+@truncate_option
+@force_option
+@json_option
+def subtract_command(
+    summary: str,
+    parts: tuple[str, ...],
+    output: str,
+    truncate: bool,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Take summaries out of one that they were added to. What is left is exact.
+
+    A summary that was never added is refused; `momentmix forget` takes away single rows.
+    """
+    from momentmix.cli.summaries import load_difference
+
+    check_output(output, [summary, *parts], force)
+    _finish(load_difference(summary, parts, truncate), output, as_json)
+
+
+@click.command("forget", short_help="Take rows out of a summary.")
+@click.argument("summary")
+@click.argument("inputs", nargs=-1, required=True)
+@click.option("-o", "--output", required=True, help="File of what is left.")
+@data_options
+@by_name_option
+@force_option
+@quiet_option
+@json_option
+def forget_command(
+    summary: str,
+    inputs: tuple[str, ...],
+    output: str,
+    read_options: ReadOptions,
+    by_name: bool,
+    force: bool,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Take rows of data files out of a summary that they were added to, in bounded memory.
+
+    It cannot be verified that the rows were added, only that count, range and variances allow it.
+    `momentmix subtract` is exact, where there is a summary of these rows alone.
+    """
+    from momentmix.cli.predict import open_columns
+    from momentmix.cli.summaries import load_sum
+
+    check_output(output, [summary, *inputs], force)
+    total = load_sum([summary])
+    columns = columns_of(total)
+    source = open_columns("the summary", columns, inputs, read_options, by_name)
+    with row_progress(source.total_rows, "Forgetting", quiet) as on_rows:
+        for n_rows in _forgotten(total, source):
+            on_rows(n_rows)
+    _finish(total, output, as_json)
+
+
+def _forgotten(total: MomentSummary, source: RowSource) -> Iterator[int]:
+    """Take away the rows of a source; gives the number of rows of each block."""
+    from momentmix.errors import InputError
+
+    n_before = total.n_rows
+    for table, raw, kept in source.placed_blocks():
+        if len(kept):
+            try:
+                total.forget(_summand(total, kept))
+            except InputError as error:
+                place = f"{source.tables[table].name}, rows from {raw.where(0)} on"
+                raise InputError(f"{place}: {error}") from None
+        yield len(raw.values)
+    if total.n_rows == n_before:
+        raise InputError(f"{source.tables[0].name} holds no rows.")
+
+
+def _summand(total: MomentSummary, rows: Any) -> Any:
+    """Rows of files, whose levels of text are numbers, as what was added to a summary."""
+    from momentmix.schema.building import EncodedTable
+
+    schema = total.schema
+    return rows if schema is None else EncodedTable(schema, schema.coded.encode(rows))
+
+
+def columns_of(summary: MomentSummary) -> tuple[Column, ...]:
+    """The columns of the rows that a summary was made of."""
+    from momentmix.schema.column import Column
+
+    if summary.schema is not None:
+        return summary.schema.columns
+    names = summary.feature_names or (None,) * summary.n_features
+    return tuple(Column(name) for name in names)
+
+
+def _finish(summary: MomentSummary, output: str, as_json: bool) -> None:
+    """Save a summary, and print what it holds."""
+    summary.save(output)
+    report = {
+        "output": output,
+        "n_rows": summary.n_rows,
+        "n_features": summary.n_features,
+        "order": summary.order,
+        "n_shards": len(summary.shard_ids),
+    }
+    if summary.n_forgotten:
+        report["n_forgotten"] = summary.n_forgotten
+    if as_json:
+        say_json(report)
+    else:
+        say(f"{output}: {summary}")

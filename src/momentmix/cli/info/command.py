@@ -1,0 +1,109 @@
+"""The command: which kind of file it is, and its facts as text or JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from momentmix.cli.options import json_option
+from momentmix.cli.output import say, say_json
+from momentmix.errors import printable
+
+_LARGE = 1e15
+_WIDEST = 40  # letters of a cell of text
+
+
+@click.command("info", short_help="What a file holds.")
+@click.argument("file")
+@click.option("--delimiter", help="Character between the fields of CSV; default: comma.")
+@json_option
+def info_command(file: str, delimiter: str | None, as_json: bool) -> None:
+    """Print what a file holds: a summary, a model, a checkpoint of `summarize`, or data.
+
+    Nothing is fitted, and of data only the first rows are read.
+    """
+    facts = facts_of(file, delimiter)
+    if as_json:
+        say_json(facts)
+    else:
+        say(*_lines(facts))
+
+
+def facts_of(file: str, delimiter: str | None = None) -> dict[str, Any]:
+    """Facts of a file, as plain values; ``columns`` has a dict for each column."""
+    from momentmix.cli.info.of_data import data_facts
+    from momentmix.cli.info.of_model import model_facts
+    from momentmix.cli.info.of_summary import checkpoint_facts, summary_facts
+    from momentmix.errors import InputError
+    from momentmix.rows.opening import missing_input
+    from momentmix.summary.file import MAGIC
+
+    if file == "-":
+        raise click.UsageError("standard input has no name to tell its format by; give a file.")
+    path = Path(file)
+    if not path.exists():
+        raise missing_input(file)
+    if not path.is_file():
+        what = "a folder" if path.is_dir() else "not a regular file"
+        raise InputError(f"{file} is {what}; give one file.")
+    with path.open("rb") as stream:
+        start = stream.read(64)
+    if start.startswith(MAGIC) or file.lower().endswith(".mms"):
+        facts = summary_facts(path)
+    elif start.startswith(b"momentmix checkpoint "):
+        facts = checkpoint_facts(path)
+    elif start.lstrip().startswith(b"{") or file.lower().endswith(".json"):
+        facts = model_facts(path)
+    else:
+        facts = data_facts(path, delimiter)
+    return {"file": file, "bytes": path.stat().st_size, **facts}
+
+
+# -- text -------------------------------------------------------------------------------------
+
+
+def _lines(facts: dict[str, Any]) -> list[str]:
+    """Facts that are known, one in a line, and a table of the columns."""
+    known = {k: v for k, v in facts.items() if k != "columns" and v not in (None, [])}
+    width = max(map(len, known))
+    lines = []
+    for name, value in known.items():
+        # sentences and names of files have lines of their own
+        texts = value if isinstance(value, list) and isinstance(value[0], str) else [value]
+        for i, text in enumerate(texts):
+            label = "" if i else name.replace("_", " ")
+            lines.append(f"{label:<{width}}  {_text(text)}")
+    return [*lines, "", *_table(facts["columns"])]
+
+
+def _table(columns: list[dict[str, Any]]) -> list[str]:
+    """A line for each column of the data, without facts that none of them has."""
+    names = [name for name in columns[0] if any(c[name] not in (None, []) for c in columns)]
+    cells = [[name] + [_short(_text(c[name])) for c in columns] for name in names]
+    is_number = [any(isinstance(c[name], float) for c in columns) for name in names]
+    padded = [
+        [f"{x:>{max(map(len, texts))}}" if right else f"{x:<{max(map(len, texts))}}" for x in texts]
+        for texts, right in zip(cells, is_number, strict=True)
+    ]
+    return ["  ".join(row).rstrip() for row in zip(*padded, strict=True)]
+
+
+def _text(value: Any) -> str:
+    """A value for people."""
+    if value is None or value == []:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
+        return f"{value:,.0f}" if abs(value) < _LARGE else f"{value:.5g}"
+    if isinstance(value, float):
+        return f"{value:.5g}"
+    if isinstance(value, list):
+        return ", ".join(map(_text, value))
+    return printable(str(value))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _WIDEST else text[: _WIDEST - 1] + "…"

@@ -1,0 +1,239 @@
+"""``momentmix score``: how probable rows are under a model, all together and one by one."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from momentmix.cli.options import (
+    ReadOptions,
+    by_name_option,
+    data_options,
+    force_option,
+    json_option,
+    quiet_option,
+)
+from momentmix.cli.output import check_output, say, say_json
+from momentmix.cli.predict import (
+    keep_option,
+    load_model,
+    load_verdict,
+    open_for,
+    parse_keep,
+    unseen_option,
+)
+from momentmix.cli.progress import row_progress
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from momentmix.mixture.mixture import Mixture
+    from momentmix.rows.source import RowSource
+
+    Scored = Iterator[tuple[int, NDArray[np.float64]]]
+
+
+@click.command("score", short_help="Log-likelihood of rows, BIC, AIC; anomalies.")
+@click.argument("model")
+@click.argument("inputs", nargs=-1, required=True)
+@click.option("--rows", "each_row", is_flag=True, help="Write the log-density of each row.")
+@click.option(
+    "-o",
+    "--output",
+    help="With --rows: CSV or .parquet; by default CSV on standard output.",
+)
+@keep_option
+@click.option(
+    "--quantile",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    help="Rows are anomalies if their log-density lies below this quantile of the rows' own. "
+    "Needs 8 bytes of memory for each row.",
+)
+@click.option(
+    "--threshold",
+    type=float,
+    help="Rows are anomalies if their log-density lies below this number, such as the threshold "
+    "that --quantile found for other rows.",
+)
+@unseen_option
+@data_options
+@by_name_option
+@force_option
+@quiet_option
+@json_option
+def score_command(
+    model: str,
+    inputs: tuple[str, ...],
+    each_row: bool,
+    output: str | None,
+    keep: str | None,
+    quantile: float | None,
+    threshold: float | None,
+    unseen: str,
+    read_options: ReadOptions,
+    by_name: bool,
+    force: bool,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Print the mean log-likelihood of rows under a model, with BIC and AIC.
+
+    The verdict of the certificate that `momentmix fit` saved with the model is printed as well.
+    With --quantile or --threshold the number of anomalies is added; with --rows the log-density of
+    each row is written, and whether it is an anomaly. With --missing drop, a row with missing
+    values stays in that output with empty fields.
+    """
+    _check_options(each_row, output, keep, quantile, threshold, as_json)
+    output, columns = output or "-", parse_keep(keep, inputs)
+    if each_row:
+        check_output(output, [model, *inputs], force)
+    mixture = load_model(model)
+    source = open_for(mixture, inputs, read_options, by_name, unseen)
+    scores = _Scores(threshold)
+    has_bound = quantile is not None or threshold is not None
+    names = ["log_density", "anomaly"] if has_bound else ["log_density"]
+    kept: Any = None
+    if each_row:
+        from momentmix.cli.tables.kept import KeptColumns
+
+        kept = KeptColumns(source, columns, names)
+    with row_progress(source.total_rows, "Scoring", quiet or output == "-") as on_rows:
+        scored = _scored(mixture, source, unseen, on_rows)
+        if quantile is not None:
+            stored = list(scored)
+            scores.find_threshold(stored, quantile)
+            scored = iter(stored)
+        answers = scores.counted(scored)
+        if kept is None:
+            deque(answers, maxlen=0)
+        else:
+            kept.write(output, names, ["number", "bool"][: len(names)], answers)
+    _print(scores.report(mixture), load_verdict(model), output if each_row else None, as_json)
+
+
+def _check_options(
+    each_row: bool,
+    output: str | None,
+    keep: str | None,
+    quantile: float | None,
+    threshold: float | None,
+    as_json: bool,
+) -> None:
+    """Raise where options do not go together."""
+    if not each_row:
+        for name, value in (("--output", output), ("--keep", keep)):
+            if value is not None:
+                raise click.UsageError(
+                    f"{name} goes with --rows, which writes a line for each row."
+                )
+    elif as_json and output in (None, "-"):
+        raise click.UsageError("--json reports on the work; give a file to --output for the rows.")
+    if quantile is not None and threshold is not None:
+        raise click.UsageError(
+            "--quantile finds a threshold, and --threshold gives one; pass one of them."
+        )
+    if threshold is not None and threshold != threshold:
+        raise click.UsageError("--threshold must be a number; got nan.")
+
+
+def _scored(
+    mixture: Mixture, source: RowSource, unseen: Any, on_rows: Callable[[int], None]
+) -> Scored:
+    """Number of the table and log-densities of its next rows, NaN for rows that were dropped."""
+    import numpy as np
+
+    from momentmix.errors import InputError
+
+    coded, n_rows = mixture.coded, 0
+    for table, raw, kept in source.placed_blocks():
+        values = np.full(len(raw.values), np.nan)
+        whole = slice(None) if len(kept) == len(values) else raw.complete()
+        values[whole] = coded.log_prob(kept, unseen=unseen)
+        n_rows += len(kept)
+        yield table, values
+        on_rows(len(values))
+    if not n_rows:  # while an output can still be given up
+        raise InputError(f"{source.tables[0].name} holds no rows.")
+
+
+class _Scores:
+    """Sums over the scores of rows, and the threshold below which they are anomalies."""
+
+    def __init__(self, threshold: float | None) -> None:
+        self.threshold, self.n_rows, self.n_anomalies, self.total = threshold, 0, 0, 0.0
+
+    def find_threshold(
+        self, scored: list[tuple[int, NDArray[np.float64]]], quantile: float
+    ) -> None:
+        """Set the threshold to a score, so that its rows below are those below the quantile.
+
+        They are those below ``np.quantile(scores, quantile)``, which lies between two scores.
+        """
+        import numpy as np
+
+        values = np.concatenate([values for _, values in scored])
+        values = values[~np.isnan(values)]
+        place = int(np.ceil(quantile * (values.size - 1)))
+        self.threshold = float(np.partition(values, place)[place])
+
+    def counted(self, scored: Scored) -> Scored:
+        """Score of each row and whether it is an anomaly, where there is a threshold."""
+        import numpy as np
+
+        for table, values in scored:
+            known = ~np.isnan(values)
+            self.n_rows += int(known.sum())
+            self.total += float(values[known].sum())
+            columns = [values]
+            if self.threshold is not None:
+                below = values < self.threshold
+                self.n_anomalies += int(below.sum())
+                columns.append(np.where(known, below, np.nan))
+            yield table, np.column_stack(columns)
+
+    def report(self, mixture: Mixture) -> dict[str, Any]:
+        """What is printed."""
+        import numpy as np
+
+        n_parameters = mixture.parameters.n_free
+        report: dict[str, Any] = {
+            "n_rows": self.n_rows,
+            "log_likelihood_per_row": self.total / self.n_rows,
+            "bic": n_parameters * float(np.log(self.n_rows)) - 2 * self.total,
+            "aic": 2 * n_parameters - 2 * self.total,
+        }
+        if self.threshold is not None:
+            report |= {"threshold": self.threshold, "n_anomalies": self.n_anomalies}
+        return report
+
+
+def _print(report: dict[str, Any], verdict: str | None, output: str | None, as_json: bool) -> None:
+    """Print the report; beside rows on standard output, only what the rows do not tell."""
+    if as_json:
+        said = {"output": output} if output is not None else {}
+        say_json({**said, **report, "verdict": verdict})
+        return
+    if output == "-":
+        if "threshold" in report:
+            say(f"momentmix: {_anomalies(report)}", err=True)
+        return
+    for name in ("n_rows", "log_likelihood_per_row", "bic", "aic"):
+        say(f"{name.replace('_', ' '):<24} {report[name]:.10g}")
+    if verdict is not None:
+        say(f"{'certificate of the model':<24} {verdict}")
+    if "threshold" in report:
+        say(_anomalies(report))
+    if output is not None:
+        say(f"scores written to {output}")
+
+
+def _anomalies(report: dict[str, Any]) -> str:
+    # all digits of the threshold: the same rows lie below it when it is given back
+    return (
+        f"{report['n_anomalies']:,} of {report['n_rows']:,} rows have a log-density below the "
+        f"threshold {report['threshold']!r}"
+    )
