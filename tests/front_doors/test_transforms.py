@@ -4,6 +4,8 @@ import matplotlib as mpl
 
 mpl.use("Agg")
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -239,7 +241,7 @@ def test_a_logarithm_that_is_skewed_is_not_offered_again(rows):
     square = rows.assign(income=np.exp(np.exp(rows["score"] / 2.0)))  # its log is lognormal
     text = shape_finding(square, families={"income": "log"})
     assert "'income' (skewed to the right)" in text
-    assert "Transform or leave out" in text or "'income': " not in text
+    assert "'income': " not in text
 
 
 def test_offers_from_moments(rows):
@@ -286,7 +288,8 @@ def test_commands(momentmix, rows, result, tmp_path, monkeypatch):
     loaded = mm.Mixture.load("m.json")
     np.testing.assert_allclose(loaded.means, result.mixture.means, rtol=1e-9)
     scored = momentmix("score", "m.json", "rows.csv", "--json")
-    assert f'"log_likelihood_per_row": {result.log_likelihood:.6f}'[:-1] in scored.out
+    likelihood = json.loads(scored.out)["log_likelihood_per_row"]
+    assert likelihood == pytest.approx(result.log_likelihood, rel=1e-9)
     commands = [
         ("predict", "m.json", "rows.csv", "-o", "labels.csv"),
         ("plot", "m.json", "rows.csv", "-o", "pairs.png"),

@@ -112,3 +112,14 @@ def test_another_version_is_refused(document):
     check_version({"version": 1}, "file", 1)
     with pytest.raises(ValueError, match=r"^file has version .*; this momentmix reads version 1$"):
         check_version(document, "file", 1)
+
+
+def test_defaults_are_not_written_and_may_be_absent():
+    fields = Fields(dict, {"a": integer(), "b": text}, defaults={"b": ""})
+    plain = SimpleNamespace(a=1, b="")
+    assert fields.encode(plain) == {"a": 1}
+    assert fields({"a": 1}, "") == {"a": 1}
+    other = SimpleNamespace(a=1, b="log")
+    assert fields(fields.encode(other), "") == {"a": 1, "b": "log"}
+    with pytest.raises(ValueError, match="it lacks a"):
+        fields({"b": "log"}, "")

@@ -4,11 +4,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import momentmix as mm
 from momentmix.fitting.em.passes import full_passes
 from momentmix.fitting.em.sample import draw_sample
-from momentmix.fitting.inference.column_shape import shape_words
+from momentmix.fitting.inference.column_shape import (
+    offer_from_rows,
+    shape_words,
+    skewness_within,
+)
 from momentmix.fitting.inference.columns_checked import ColumnKind, check_column
 from momentmix.fitting.inference.component_findings import component_findings
 from momentmix.fitting.inference.finding import Severity
@@ -371,3 +376,19 @@ def test_a_component_at_the_variance_floor_is_no_matter_of_shape():
     assert "column-shape" not in names(1e-6)
     rows[:, 2] = rng.exponential(size=20_000)
     assert "column-shape" in names(1e-6)
+
+
+def test_a_logarithm_is_offered_if_it_halves_the_skewness():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2, 4000)
+    z = rng.normal(2.0 * labels, 0.5)
+    both = ("log", "log1p")
+    assert offer_from_rows(np.exp(z), labels, both) == "log"
+    assert offer_from_rows(np.exp(z), labels, ()) is None
+    assert offer_from_rows(np.expm1(np.abs(z)), labels, both) == "log1p"
+    assert offer_from_rows(np.exp(10.0 + z), labels, both) == "log"  # where both are the same
+    assert offer_from_rows(50.0 + z, labels, both) is None  # not skewed
+    assert offer_from_rows(rng.gamma(0.1, size=4000), labels, ("log",)) is None  # then to the left
+    assert skewness_within(np.exp(z)[:30], np.arange(30)) == 0.0  # too few rows each
+    third = np.mean([stats.skew(np.exp(z[labels == k])) for k in (0, 1)])
+    assert skewness_within(np.exp(z), labels) == pytest.approx(third, rel=0.02)

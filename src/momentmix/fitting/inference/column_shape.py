@@ -43,7 +43,7 @@ _TWO_PEAKS = -1.4  # excess kurtosis: −1.2 for a uniform law, −1.6 for two p
 _LEAST_SKEWNESS = 0.2  # below, a fourth moment describes the shape better
 TO_THE_RIGHT = "skewed to the right"
 _FEWEST_ROWS = 20  # of a component, whose skewness has an error of 0.5 then
-_HELPS = 0.5  # times the skewness that there was, at most
+_HELPS, _MOST_LEFT = 0.5, 1.0  # times the skewness that there was, and of either sign, at most
 _LOG1P_PAYS = 0.1  # skewness; of large numbers both logarithms are the same
 # Of a column as a whole. Exponential numbers have a skewness of 2, lognormal ones that reach over a
 # factor of 10 one of about 1, and two equal clusters 3 deviations apart at most 0.8.
@@ -248,7 +248,7 @@ def offer_from_rows(values: Float, labels: Int, transforms: Collection[str]) -> 
     before = skewness_within(values, labels)
     sizes = {t: abs(skewness_within(transformed(values, t), labels)) for t in transforms}
     best = min(sizes, key=lambda t: sizes[t] + _LOG1P_PAYS * (t == LOG1P), default=None)
-    return best if best is not None and sizes[best] < _HELPS * before else None
+    return best if best is not None and sizes[best] < min(_HELPS * before, _MOST_LEFT) else None
 
 
 def skewness_within(values: Float, labels: Int) -> float:
