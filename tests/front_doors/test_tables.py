@@ -1,0 +1,436 @@
+"""Tables as they are: kinds of columns guessed, one line from frame or file to segments."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from campaigns.made_tables import COUNTS, TABLES, names_of
+from pyarrow import parquet
+
+import momentmix as mm
+from momentmix.errors import InputError, InputTypeError, NoInputError
+from momentmix.mixture.matching import clustering_accuracy
+from momentmix.schema.column import Column
+
+N_ROWS = 6000
+
+
+@pytest.fixture(scope="module", params=TABLES)
+def made(request):
+    frame, labels, law = TABLES[request.param](N_ROWS, seed=11)
+    families = COUNTS[request.param]
+    result = mm.fit(frame, 3, families=families, missing="model", random_state=0)
+    return frame, labels, law, families, result
+
+
+def test_one_line_from_a_frame_to_segments(made):
+    frame, labels, law, families, result = made
+    assert [column.name for column in result.schema.columns] == names_of(law)
+    assert [column.family for column in result.schema.columns] == [
+        "categorical" if column.levels and isinstance(column.levels[0], str) else column.family
+        for column in law.columns
+    ]
+    best = (law.predict(frame) == labels).mean()
+    assert clustering_accuracy(labels, result.mixture.predict(frame)) >= best - 0.005
+    assert result.certificate.passed
+
+
+def test_the_same_model_from_everywhere(made, tmp_path, momentmix):
+    frame, _, _, families, result = made
+    expected = result.mixture.to_dict()
+    frame.to_csv(tmp_path / "table.csv", index=False)
+    arrow = pa.Table.from_pandas(frame, preserve_index=False)
+    parquet.write_table(arrow, tmp_path / "table.parquet")
+    tables = {
+        "polars": pl.from_arrow(arrow),
+        "Arrow": arrow,
+        "CSV": tmp_path / "table.csv",
+        "Parquet": str(tmp_path / "table.parquet"),
+    }
+    for kind, table in tables.items():
+        other = mm.fit(table, 3, families=families, missing="model", random_state=0)
+        assert other.mixture.to_dict() == expected, kind
+    for name in ("table.csv", "table.parquet"):
+        listed = [] if families is None else ["--families", _listed(families)]
+        done = momentmix(
+            "fit", tmp_path / name, "-r", "3", "--missing", "model", *listed,
+            "-o", tmp_path / f"{name}.json", "--json",
+        )  # fmt: skip
+        assert done.code == 0, done.err
+        assert mm.Mixture.load(tmp_path / f"{name}.json").to_dict() == expected
+
+
+def _listed(families):
+    return ",".join(f"{name}={family}" for name, family in families.items())
+
+
+def test_labels_of_the_command_are_those_of_python(made, tmp_path, momentmix):
+    frame, _, _, _, result = made
+    result.mixture.save(tmp_path / "m.json")
+    frame.to_csv(tmp_path / "table.csv", index=False)
+    done = momentmix("predict", tmp_path / "m.json", tmp_path / "table.csv")
+    assert done.code == 0, done.err
+    labels = np.array(done.out.split()[1:], dtype=int)
+    assert (labels == result.mixture.predict(frame)).all()
+
+
+def test_summaries_of_shards_by_a_schema_add_up(made, tmp_path, momentmix):
+    frame, _, _, families, _ = made
+    frame.to_csv(tmp_path / "all.csv", index=False)
+    listed = [] if families is None else ["--families", _listed(families)]
+    done = momentmix(
+        "schema", tmp_path / "all.csv", "--missing", "model", *listed, "-o", tmp_path / "s.json"
+    )
+    assert done.code == 0, done.err
+    assert "schema written" in done.out
+    assert "left out" in done.err
+    parts = []
+    for k in range(3):
+        frame.iloc[k * 2000 : (k + 1) * 2000].to_parquet(tmp_path / f"{k}.parquet", index=False)
+        parts.append(tmp_path / f"{k}.mms")
+        done = momentmix(
+            "summarize", tmp_path / f"{k}.parquet", "--schema", tmp_path / "s.json",
+            "--missing", "model", "-o", parts[-1],
+        )  # fmt: skip
+        assert done.code == 0, done.err
+    total = sum(
+        (mm.MomentSummary.load(part) for part in parts[1:]), mm.MomentSummary.load(parts[0])
+    )
+    schema = mm.Schema.load(tmp_path / "s.json")
+    whole = mm.summarize(frame, families=schema, missing="model")
+    assert total.n_rows == whole.n_rows == N_ROWS
+    assert total.schema == whole.schema
+    assert total.mean == pytest.approx(whole.mean, rel=1e-14)
+    by_command = mm.summarize(tmp_path / "0.parquet", families=schema, missing="model")
+    assert by_command.to_bytes() == parts[0].read_bytes()
+
+
+# -- guesses ----------------------------------------------------------------------------------
+
+
+def columns_of(table, **options):
+    return {c.name: (c.family, c.levels) for c in mm.schema_from(table, **options).columns}
+
+
+def test_kinds_of_columns_are_guessed():
+    rng = np.random.default_rng(0)
+    n = 60
+    table = {
+        "id": np.arange(n),
+        "flag": rng.random(n) < 0.5,
+        "plan": rng.choice(["gold", "basic"], n),
+        "code": rng.permutation([f"c{i}" for i in range(n)]),
+        "day": [f"2024-01-{1 + i % 28:02d}" for i in range(n)],
+        "when": np.array(["2024-01-01"], dtype="M8[D]").repeat(n),
+        "size": rng.standard_normal(n),
+        "only": ["x"] * n,
+    }
+    assert columns_of(table) == {
+        "flag": ("bernoulli", (False, True)),
+        "plan": ("categorical", ("basic", "gold")),
+        "size": ("gaussian", ()),
+    }
+    result = mm.fit(table, 1, random_state=0)
+    notes = "; ".join(result.notes)
+    for name, why in {
+        "id": "numbers the rows", "code": "names the rows", "day": "dates", "when": "dates",
+        "only": "one level",
+    }.items():  # fmt: skip
+        assert f"column {name!r} left out: " in notes
+        assert why in notes
+    assert columns_of(table, columns=["id", "size"]) == {
+        "id": ("gaussian", ()),
+        "size": ("gaussian", ()),
+    }
+    assert list(columns_of(table, exclude=["flag"])) == ["plan", "size"]
+    assert list(columns_of(table, numeric_only=True)) == ["flag", "size"]
+    assert columns_of(table, families={"plan": "bernoulli"})["plan"][0] == "bernoulli"
+
+
+def test_hints_for_numbers_that_are_no_measurements():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {"visits": rng.poisson(3, 200), "smoker": rng.integers(0, 2, 200), "x": rng.random(200)}
+    )
+    result = mm.fit(table, 1, random_state=0)
+    assert result.schema is None
+    notes = "\n".join(result.notes)
+    assert "'visits' looks like counts" in notes
+    assert "families={'visits': 'poisson'}" in notes
+    assert "'smoker' has two values" in notes
+    assert "'x'" not in notes
+
+
+@pytest.mark.parametrize("name", ["user_id", "ID", "customerId", "Unnamed: 0", "uuid"])
+def test_names_of_ids(name):
+    numbers = np.random.default_rng(1).permutation(50) * 7 + 1000
+    assert list(columns_of({name: numbers, "x": np.linspace(0, 1, 50) ** 2})) == ["x"]
+    assert list(columns_of({"price": numbers, "x": np.linspace(0, 1, 50) ** 2})) == ["price", "x"]
+
+
+def test_declared_categories_are_levels():
+    kinds = pd.CategoricalDtype(["low", "mid", "high"], ordered=True)
+    frame = pd.DataFrame(
+        {"x": np.arange(8.0) ** 2, "g": pd.Series(["low", "mid"] * 4, dtype=kinds)}
+    )
+    assert columns_of(frame)["g"] == ("categorical", ("low", "mid", "high"))
+
+
+def test_rare_levels_go_to_other():
+    texts = ["a"] * 500 + ["b"] * 480 + [f"r{i}" for i in range(20)]
+    table = {"t": texts, "x": np.linspace(0, 1, 1000) ** 2}
+    schema = mm.schema_from(table, rare=0.01)
+    assert schema.columns[0] == Column("t", "categorical", ("a", "b", "other"), other="other")
+    assert schema.encode({"t": ["new", "b"], "x": [0.0, 0.0]})[:, :2].tolist() == [[0, 1], [1, 0]]
+
+
+def test_rare_levels_of_files_go_to_other(tmp_path, momentmix):
+    texts = ["a"] * 500 + ["b"] * 480 + [f"r{i}" for i in range(20)]
+    pd.DataFrame({"t": texts, "x": np.linspace(0, 1, 1000) ** 2}).to_csv(
+        tmp_path / "t.csv", index=False
+    )
+    done = momentmix("schema", tmp_path / "t.csv", "--rare", "0.01", "-o", tmp_path / "s.json")
+    assert done.code == 0, done.err
+    schema = mm.Schema.load(tmp_path / "s.json")
+    assert schema.columns[0].levels == ("a", "b", "other")
+    summary = mm.summarize(tmp_path / "t.csv", families=schema)
+    assert summary.mean[:2] == pytest.approx([0.48, 0.02])
+    assert summary.schema == schema
+
+
+def test_extra_columns_of_frames_are_no_matter():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.standard_normal(99), "y": rng.standard_normal(99)})
+    mixture = mm.fit(frame, 1, random_state=0).mixture
+    more = frame.assign(note="n", id=range(99))[["note", "y", "id", "x"]]
+    assert (mixture.log_prob(more) == mixture.log_prob(frame)).all()
+
+
+# -- weights and reading ----------------------------------------------------------------------
+
+
+def test_weights_with_families_stand_for_rows(made):
+    frame, _, _, families, _ = made
+    frame = frame.iloc[:1500]
+    times = np.random.default_rng(0).integers(0, 3, len(frame))
+    weighted = mm.fit(
+        frame, 2, families=families, missing="model", sample_weight=times, random_state=0
+    )
+    kept = frame.loc[frame.index.repeat(times)]
+    exclude = [c for c in frame if c not in [k.name for k in weighted.schema.columns]]
+    again = mm.fit(kept, 2, families=families, missing="model", exclude=exclude, random_state=0)
+    assert weighted.mixture.to_dict() == again.mixture.to_dict()
+
+
+def test_fractional_weights_with_families_count():
+    rng = np.random.default_rng(3)
+    group = rng.random(6000) < 0.5
+    table = {
+        "x": np.where(group, 3.0, -3.0) + rng.standard_normal(6000),
+        "y": rng.poisson(np.where(group, 2, 9)),
+        "plan": rng.choice(["a", "b"], 6000),
+    }
+    weights = np.where(group, 0.5, 1.5)
+    result = mm.fit(table, 2, families={"y": "poisson"}, sample_weight=weights, random_state=0)
+    share = weights[~group].sum() / weights.sum()
+    # Weights of the heavy group are 1.5, so that its share is 0.75 up to the noise of 6000 rows.
+    assert result.mixture.weights[0] == pytest.approx(share, abs=4 * np.sqrt(0.25 / 6000))
+    plain = mm.fit(table, 2, families={"y": "poisson"}, random_state=0)
+    assert abs(plain.mixture.weights[0] - share) > 0.2
+
+
+def test_weights_of_rows_that_are_dropped():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((300, 3))
+    table = dict(zip("abc", x.T.copy(), strict=True))
+    table["a"][5] = np.nan
+    weights = rng.integers(1, 4, 300)
+    one = mm.fit(table, 1, missing="drop", sample_weight=weights, random_state=0)
+    kept = np.delete(np.arange(300), 5)
+    other = mm.fit(x[kept], 1, sample_weight=weights[kept], random_state=0)
+    assert one.mixture.means == pytest.approx(other.mixture.means, rel=1e-12)
+
+
+def test_keywords_of_reading(tmp_path):
+    path = tmp_path / "t.csv"
+    lines = [f"{i};{1000 + i},5;{'?' if i == 3 else i * i};{'ab'[i % 2]}" for i in range(40)]
+    path.write_text("n;x;y;g\n" + "\n".join(lines) + "\n")
+    options = {"delimiter": ";", "decimal": ",", "na_values": ["?"], "exclude": ["n"]}
+    summary = mm.summarize(path, missing="drop", **options)
+    assert summary.n_rows == 39
+    assert [c.name for c in summary.schema.columns] == ["x", "y", "g"]
+    result = mm.fit(path, 1, missing="drop", random_state=0, **options)
+    assert result.mixture.means[0, 0] == pytest.approx(summary.mean[0])
+    numbers = mm.fit(path, 1, missing="drop", numeric_only=True, columns=["x", "y", "g"], **{
+        k: v for k, v in options.items() if k != "exclude"
+    })  # fmt: skip
+    assert numbers.mixture.feature_names == ("x", "y")
+    with pytest.raises(TypeError, match="unexpected keyword argument 'colums'"):
+        mm.fit(path, 1, colums=["x"])
+    with pytest.raises(InputError, match="na_values is for files"):
+        mm.fit(np.zeros((9, 2)), 1, na_values=["?"])
+    with pytest.raises(InputError, match="exclude is for tables; the rows are opened already"):
+        mm.fit(mm.open_rows(path, delimiter=";", decimal=","), 1, exclude=["n"])
+
+
+def test_paths_of_summaries_are_fitted(tmp_path):
+    rows = np.random.default_rng(0).standard_normal((500, 4))
+    for k in range(2):
+        mm.summarize(rows[k::2], 4).save(tmp_path / f"{k}.mms")
+    paths = [tmp_path / "0.mms", tmp_path / "1.mms"]
+    result = mm.fit(paths, 1, random_state=0)
+    assert result.mixture.means[0] == pytest.approx(rows.mean(axis=0), abs=1e-12)
+    np.save(tmp_path / "x.npy", rows)
+    with pytest.raises(InputError, match="give summaries or data files, not both"):
+        mm.fit([*paths, tmp_path / "x.npy"], 1)
+
+
+def test_a_summary_of_a_path_is_that_of_the_command(tmp_path, momentmix):
+    rows = np.random.default_rng(0).standard_normal((500, 4))
+    np.save(tmp_path / "x.npy", rows)
+    done = momentmix("summarize", tmp_path / "x.npy", "-o", tmp_path / "x.mms")
+    assert done.code == 0, done.err
+    assert mm.summarize(tmp_path / "x.npy").to_bytes() == (tmp_path / "x.mms").read_bytes()
+
+
+# -- bad input --------------------------------------------------------------------------------
+
+
+def test_text_of_many_levels_names_the_column(tmp_path, momentmix):
+    cities = [f"city {i % 70}" for i in range(1400)]
+    frame = pd.DataFrame({"city": cities, "x": np.linspace(0, 1, 1400) ** 2})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    problem = r"'city'\) is text with 70 different levels in 1400 rows.*exclude=.*--rare"
+    for table in (frame, tmp_path / "t.csv"):
+        with pytest.raises(InputError, match=problem):
+            mm.fit(table, 2)
+    done = momentmix("fit", tmp_path / "t.csv", "-r", "2", "-o", tmp_path / "m.json")
+    assert done.code == 65
+    assert "70 different levels" in done.err
+    assert mm.schema_from(frame, {"city": "categorical"}).columns[0].levels[1] == "city 1"
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_category_of_thousands_of_levels(tmp_path, kind):
+    frame = pd.DataFrame({"t": [f"a{i % 1500}" for i in range(4500)], "x": np.arange(4500.0) ** 2})
+    path = tmp_path / f"t.{kind}"
+    frame.to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path, index=False)
+    with pytest.raises(InputError, match="'t' has more than 1000 different texts.*--exclude"):
+        mm.fit(path, 2, families={"t": "categorical"})
+    with pytest.raises(InputError, match=r"'t'\) has 1500 levels; .* may have 1000"):
+        mm.fit(frame, 2, families={"t": "categorical"})
+
+
+def test_a_table_without_usable_columns(tmp_path):
+    days = pd.date_range("2024-01-01", periods=30)
+    with pytest.raises(InputError, match="no usable column"):
+        mm.fit(pd.DataFrame({"id": range(30), "day": days}), 2)
+    pa.parquet.write_table(pa.table({"day": days}), tmp_path / "d.parquet")
+    with pytest.raises(InputError, match="no usable column: column 'day' left out: dates"):
+        mm.fit(tmp_path / "d.parquet", 2)
+    with pytest.raises(InputError, match="no column of numbers"):
+        mm.fit(pd.DataFrame({"g": ["a", "b"] * 9}), 2, numeric_only=True)
+
+
+def test_mixed_types_in_a_column(tmp_path, momentmix):
+    mixed = {"x": [1.0, "n/k", 3.0] * 10, "y": np.arange(30.0) ** 2}
+    with pytest.raises(InputTypeError, match=r"column 'x', holds 'n/k' \(str\).*exclude="):
+        mm.fit(mixed, 1)
+    pd.DataFrame(mixed).to_csv(tmp_path / "t.csv", index=False)
+    problem = r"line 3, column 'x': 'n/k' is not a number.*na_values.*categories: families=\{'x'"
+    with pytest.raises(InputError, match=problem):
+        mm.fit(tmp_path / "t.csv", 1)
+    cured = mm.fit(tmp_path / "t.csv", 1, na_values=["n/k"], missing="model", random_state=0)
+    assert cured.schema.columns[0].has_missing
+    asked = mm.schema_from(tmp_path / "t.csv", {"x": "categorical"})
+    assert asked.columns[0].levels == ("1.0", "3.0", "n/k")
+
+
+def test_a_level_named_like_a_missing_value(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("g,x\n" + "".join(f"{'NA' if i % 3 else 'EU'},{i * i}\n" for i in range(60)))
+    with pytest.raises(InputError, match="'g' left out: it has one level only|has one level"):
+        mm.fit(path, 1, families={"g": "categorical"}, missing="drop")
+    schema = mm.Schema((Column("g", "categorical", ("EU", "NA")), Column("x")))
+    with pytest.raises(
+        InputError, match=r"level 'NA' of column 'g' reads as a missing cell.*na_values"
+    ):
+        mm.fit(path, 1, families=schema)
+    result = mm.fit(path, 1, families=schema, na_values=["-"], random_state=0)
+    assert result.mixture.level_probabilities("g")["NA"] == pytest.approx([2 / 3], abs=0.02)
+
+
+def test_a_schema_of_other_columns(tmp_path, momentmix):
+    schema = mm.schema_from({"a": [1.0, 2.5], "g": ["x", "y"]})
+    schema.save(tmp_path / "s.json")
+    pd.DataFrame({"b": [1.0, 2.0], "g": ["x", "y"]}).to_csv(tmp_path / "t.csv", index=False)
+    with pytest.raises(InputError, match="features of the schema.*'a' is missing"):
+        mm.fit(tmp_path / "t.csv", 1, families=schema)
+    done = momentmix(
+        "summarize", tmp_path / "t.csv", "--schema", tmp_path / "s.json", "-o", tmp_path / "x.mms"
+    )
+    assert done.code == 65
+    assert "'a' is missing" in done.err
+    assert not (tmp_path / "x.mms").exists()
+    done = momentmix(
+        "summarize", tmp_path / "t.csv", "--schema", tmp_path / "s.json", "--families", "a=poisson",
+        "-o", tmp_path / "x.mms",
+    )  # fmt: skip
+    assert done.code == 2
+
+
+def test_schema_files(tmp_path):
+    schema = mm.schema_from(
+        {
+            "a": [1.0, None, 2.5],
+            "g": ["x", "y", "x"],
+            "b": [True, False, True],
+            "w": [1.0, 9.0, 3.0],
+        },
+        {"w": "log"},
+        missing="model",
+    )
+    path = tmp_path / "s.json"
+    schema.save(path)
+    assert mm.Schema.load(path) == schema
+    document = json.loads(path.read_text())
+    assert document["columns"][3] == {"name": "w", "family": "gaussian", "transform": "log"}
+    document["columns"][1]["levels"] = ["x", "y", "z"]
+    path.write_text(json.dumps(document))
+    assert mm.Schema.load(path).columns[1].levels == ("x", "y", "z")
+    for change, problem in [
+        ({"columns": []}, "at least one column"),
+        ({"version": 7}, "version 7"),
+        ({"format": "x"}, 'no "format"'),
+        ({"columns": [{"name": "a", "famly": "gaussian"}]}, "unknown keys: 'famly'"),
+        ({"columns": [{"name": "a", "family": "normal"}]}, "families must be"),
+        ({"columns": [{"name": "a", "family": "categorical", "levels": ["x"]}]}, "levels"),
+    ]:
+        path.write_text(json.dumps({**document, **change}))
+        with pytest.raises(InputError, match=problem):
+            mm.Schema.load(path)
+    path.write_text("{")
+    with pytest.raises(InputError, match="is not a schema"):
+        mm.Schema.load(path)
+    with pytest.raises(NoInputError, match="does not exist"):
+        mm.Schema.load(tmp_path / "none.json")
+
+
+def test_a_level_that_is_new_in_a_file(tmp_path, momentmix):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"g": rng.choice(["a", "b"], 200), "x": rng.standard_normal(200)})
+    mm.fit(frame, 1, random_state=0).mixture.save(tmp_path / "m.json")
+    frame.loc[7, "g"] = "c"
+    for kind, place in (("csv", "line 9"), ("parquet", "row 7")):
+        path = tmp_path / f"t.{kind}"
+        frame.to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path, index=False)
+        done = momentmix("score", tmp_path / "m.json", path)
+        assert done.code == 65
+        assert f"{place}, column 'g': 'c' is no level of the column, which has 'a', 'b'" in done.err
+        done = momentmix("score", tmp_path / "m.json", path, "--unseen", "missing", "--json")
+        assert done.code == 0, done.err
+        expected = mm.Mixture.load(tmp_path / "m.json").log_prob(frame, unseen="missing").mean()
+        assert json.loads(done.out)["log_likelihood_per_row"] == pytest.approx(expected)
