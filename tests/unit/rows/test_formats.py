@@ -268,6 +268,19 @@ def test_text_and_nested_values_are_refused(tmp_path):
         open_rows(path)
 
 
+def test_deep_nesting_is_refused(tmp_path):
+    """Where it is 100,000 deep, pyarrow would end the process."""
+    path = tmp_path / "x.jsonl"
+    first = '{"a":1,"s":"' + "[" * 500 + '"}\n'  # text, not nested
+    for deep in ("[" * 100_000 + "]" * 100_000, '{"x":[' * 200 + "]}" * 200, "[" * 1000):
+        path.write_text(first + f'{{"a":2,"s":"]]]]","n":{deep}}}\n')
+        with pytest.raises(InputError, match=r"line 2 nests values more than 100 deep. Leave the"):
+            open_rows(path, columns=["a"])
+    flat = "[" + ",".join(["[1]"] * 500) + "]"
+    path.write_text(first + f'{{"a":2,"n":{flat}}}\n')
+    assert open_rows(path, columns=["a"]).read_all().tolist() == [[1], [2]]
+
+
 def test_large_integers_of_json_warn(tmp_path):
     path = tmp_path / "x.jsonl"
     path.write_text('{"id": 9007199254740993}\n')

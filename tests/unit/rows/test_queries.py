@@ -239,6 +239,7 @@ def test_what_can_be_opened(tmp_path, rows):
     frame = table_of(rows)
     frames = [frame, frame.to_pandas(), pl.from_arrow(frame), pd.DataFrame({"read": [1.0]})]
     others = [rows, rows.tolist(), iter([rows]), [], None, 3.5, {"a": [1.0]}, open_rows(rows)]
+    others += [frame.column(0), frame.to_pandas()["a"], pl.Series([1.0])]
     assert not any(can_open(data) for data in (*frames, *others))
 
 

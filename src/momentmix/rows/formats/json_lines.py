@@ -8,8 +8,11 @@ pyarrow refuses is read again line by line, to say what is wrong in which line.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
+
+import numpy as np
 
 from momentmix.errors import InputError
 from momentmix.rows.arrow_files import ArrowFileTable
@@ -17,6 +20,8 @@ from momentmix.rows.csv.compression import Unpacked, split_packing
 
 CHUNK = 1 << 22  # bytes read at a time
 LONGEST = 1 << 25  # bytes of a line
+DEEPEST = 100  # values within values
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 
 
 class JsonLinesFile(ArrowFileTable):
@@ -69,11 +74,12 @@ class JsonLinesFile(ArrowFileTable):
         arrow = self._arrow
         try:
             try:
-                return self._by_arrow(chunk, fields)
+                return self._by_arrow(line, chunk, fields)
             except arrow.ArrowInvalid:
                 if fields is None:
                     raise
-                return self._by_arrow(chunk, [_widened(field, arrow) for field in fields])
+                wider = [_widened(field, arrow) for field in fields]
+                return self._by_arrow(line, chunk, wider)
         except (arrow.ArrowInvalid, UnicodeDecodeError) as error:
             self._refuse_line(line, chunk, fields)
             text = str(error).partition("\n")[0][:200]
@@ -81,9 +87,10 @@ class JsonLinesFile(ArrowFileTable):
                 f"{self.name} cannot be read from line {line} on: {text}. Repair the lines."
             ) from None
 
-    def _by_arrow(self, chunk: bytes, fields: Sequence[Any] | None) -> Any:
+    def _by_arrow(self, line: int, chunk: bytes, fields: Sequence[Any] | None) -> Any:
         from pyarrow import json as arrow_json
 
+        self._refuse_depth(line, chunk)
         schema = None if fields is None else self._arrow.schema(fields)
         table = arrow_json.read_json(
             self._arrow.BufferReader(chunk),
@@ -94,6 +101,17 @@ class JsonLinesFile(ArrowFileTable):
         )
         table.schema.names  # noqa: B018 - an error where a key is not UTF-8
         return table
+
+    def _refuse_depth(self, line: int, chunk: bytes) -> None:
+        """Raise where values are nested so deeply that pyarrow could crash."""
+        if _brackets(chunk) - chunk.count(b"\n") < DEEPEST:
+            return
+        for number, text in _lines(line, chunk):
+            if _brackets(text) > DEEPEST and _depth(text) > DEEPEST:
+                raise InputError(
+                    f"{self.name}, line {number} nests values more than {DEEPEST} deep. Leave the "
+                    "key out: momentmix reads numbers, true and false, and text."
+                )
 
     def _refuse_new_keys(self, names: Sequence[str], line: int, chunk: bytes) -> None:
         """Raise where a chunk has keys that the first one had not."""
@@ -145,6 +163,17 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(row) < len(pairs):
         raise _RepeatedKeyError("an object in which a key stands twice")
     return row
+
+
+def _brackets(text: bytes) -> int:
+    return text.count(b"[") + text.count(b"{")
+
+
+def _depth(text: bytes) -> int:
+    """How deep values are nested; brackets in strings do not count."""
+    characters = np.frombuffer(_STRING.sub(b"", text), np.uint8)
+    steps = np.isin(characters, [*b"[{"]).astype(np.int64) - np.isin(characters, [*b"]}"])
+    return int(steps.cumsum().max(initial=0))
 
 
 def _lines(line: int, chunk: bytes) -> Iterator[tuple[int, bytes]]:

@@ -48,7 +48,9 @@ def _kind(data: Any) -> type[_ArrowSource] | None:
         return _Dataset
     if datasets is not None and isinstance(data, datasets.Scanner):
         return _Scanner
-    return _Stream if hasattr(data, "__arrow_c_stream__") and not is_frame(data) else None
+    is_array = hasattr(data, "to_numpy")  # columns of polars and pandas have streams, too
+    is_stream = hasattr(data, "__arrow_c_stream__") and not is_array and not is_frame(data)
+    return _Stream if is_stream else None
 
 
 class _ArrowSource(ArrowTable):
