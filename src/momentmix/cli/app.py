@@ -112,10 +112,16 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 def _send_again(ignored: Any) -> None:
     """Repeat a signal that came while Python finalized an object, where exceptions are ignored."""
     numbers = {_Terminated: signal.SIGTERM, KeyboardInterrupt: signal.SIGINT}
-    if ignored.exc_type in numbers:
-        Timer(0.01, os.kill, (os.getpid(), numbers[ignored.exc_type])).start()
-    else:
+    kind: Any = ignored.exc_type
+    if kind not in numbers:
         sys.__unraisablehook__(ignored)
+        return
+    while kind is not None:
+        try:
+            Timer(0.05, os.kill, (os.getpid(), numbers[kind])).start()
+            kind = None
+        except tuple(numbers) as error:  # on a busy machine it comes before this function is left
+            kind = type(error)
 
 
 def _show_warning(message: Any, category: Any, *rest: Any, **more: Any) -> None:

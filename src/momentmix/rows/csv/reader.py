@@ -254,7 +254,8 @@ class CsvText(Table):
                 ) from None
             rows = []
             for number, fields in self._lines(chunk, line):
-                self._check_line(number, fields)
+                if len(fields) != self.n_columns:
+                    self._check_line(number, fields)
                 rows.append([fields[i] for i in columns])
             yield list(np.array(rows, dtype=object).reshape(len(rows), len(columns)).T)
 
