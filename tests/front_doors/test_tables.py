@@ -27,7 +27,7 @@ def made(request):
 
 
 def test_one_line_from_a_frame_to_segments(made):
-    frame, labels, law, families, result = made
+    frame, labels, law, _, result = made
     assert [column.name for column in result.schema.columns] == names_of(law)
     assert [column.family for column in result.schema.columns] == [
         "categorical" if column.levels and isinstance(column.levels[0], str) else column.family
@@ -318,7 +318,7 @@ def test_a_category_of_thousands_of_levels(tmp_path, kind):
     frame = pd.DataFrame({"t": [f"a{i % 1500}" for i in range(4500)], "x": np.arange(4500.0) ** 2})
     path = tmp_path / f"t.{kind}"
     frame.to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path, index=False)
-    with pytest.raises(InputError, match="'t' has more than 1000 different texts.*--exclude"):
+    with pytest.raises(InputError, match=r"'t' has more than 1000 different texts.*--exclude"):
         mm.fit(path, 2, families={"t": "categorical"})
     with pytest.raises(InputError, match=r"'t'\) has 1500 levels; .* may have 1000"):
         mm.fit(frame, 2, families={"t": "categorical"})
@@ -352,7 +352,7 @@ def test_mixed_types_in_a_column(tmp_path, momentmix):
 def test_a_level_named_like_a_missing_value(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("g,x\n" + "".join(f"{'NA' if i % 3 else 'EU'},{i * i}\n" for i in range(60)))
-    with pytest.raises(InputError, match="'g' left out: it has one level only|has one level"):
+    with pytest.raises(InputError, match="has one level only"):
         mm.fit(path, 1, families={"g": "categorical"}, missing="drop")
     schema = mm.Schema((Column("g", "categorical", ("EU", "NA")), Column("x")))
     with pytest.raises(
@@ -367,7 +367,7 @@ def test_a_schema_of_other_columns(tmp_path, momentmix):
     schema = mm.schema_from({"a": [1.0, 2.5], "g": ["x", "y"]})
     schema.save(tmp_path / "s.json")
     pd.DataFrame({"b": [1.0, 2.0], "g": ["x", "y"]}).to_csv(tmp_path / "t.csv", index=False)
-    with pytest.raises(InputError, match="features of the schema.*'a' is missing"):
+    with pytest.raises(InputError, match=r"features of the schema.*'a' is missing"):
         mm.fit(tmp_path / "t.csv", 1, families=schema)
     done = momentmix(
         "summarize", tmp_path / "t.csv", "--schema", tmp_path / "s.json", "-o", tmp_path / "x.mms"

@@ -33,8 +33,8 @@ FEW_LEVELS = 50  # more labels of text are an error
 _FEWEST_NAMED = 10  # rows from which labels that are all different count as ids
 _SURELY_FEW = 20  # labels, however few the rows are
 _ID_NAME = re.compile(
-    r"(?:^|[_\W])(?:id|uuid|guid|index|rownum|rowid|row)$"
-    r"|^(?:id|unnamed: ?\d+)(?:$|[_\W])|[a-z]I[dD]$|^ID$"
+    r"(?:^|[_\W])(?:[iI][dD]|uuid|guid|index|rownum|rowid|row)$"
+    r"|^(?:[iI][dD]|[uU]nnamed: ?\d+)(?:$|[_\W])|[a-z]I[dD]$"
 )
 _MOST_COUNTED = 20.0  # mean of numbers that look like counts
 
