@@ -17,7 +17,7 @@ LAYERS = [
     {"errors", "_typing", "_version", "deprecation", "native"},
     {"atomic_file", "index_sets", "locks", "strict_json"},
     {"parallel", "json_fields"},
-    {"rows.arrays", "rows.blocks", "rows.fingerprint", "rows.names", "rows.table"},
+    {"rows.arrays", "rows.blocks", "rows.fingerprint", "rows.labels", "rows.names", "rows.table"},
     {"mixture.laws"},
     {"mixture.blocks"},
     {"capacity"},
