@@ -91,9 +91,10 @@ def table_of(data: Any, asked: Asked) -> Table:
     if moments is not None:
         return _table_of_summary(data, moments, asked)
     table = _table_of_rows(data, asked)
-    if asked.sample_weight is not None:
-        table = replace(table, data=with_weights(table.data, _kept_weights(table, asked)))
-    return table
+    if asked.sample_weight is None:
+        return table
+    assert isinstance(table.data, Rows)
+    return replace(table, data=with_weights(table.data, _kept_weights(table, asked)))
 
 
 def _table_of_rows(data: Any, asked: Asked) -> Table:

@@ -153,9 +153,8 @@ def coded_indices(indices: Any, codes: NDArray[np.float64]) -> NDArray[np.float6
     if not len(codes):  # nulls only
         return np.full(len(indices), np.nan)
     array, valid = arrow_numbers(indices)
-    if valid is None:
-        return codes[array]
-    return np.append(codes, np.nan)[np.where(valid, array, len(codes))]
+    places = array if valid is None else np.where(valid, array, len(codes))
+    return np.asarray(np.append(codes, np.nan)[places])
 
 
 def with_nan(array: NDArray[Any], valid: NDArray[np.bool_] | None) -> NDArray[Any]:

@@ -282,7 +282,7 @@ def _new_labels(source: RowSource, families: Mapping[int, Any], most: int) -> di
         family = families.get(j)
         asked = isinstance(family, Sequence | np.ndarray) and not isinstance(family, str)
         has_levels = asked or family in (None, BERNOULLI, CATEGORICAL)
-        listed_text = asked and any(isinstance(level, str) for level in family)
+        listed_text = asked and any(isinstance(level, str) for level in family or ())
         if kind.is_text and not has_levels:
             raise InputError(
                 f"a {family} column must hold numbers; {column_label(j, source.feature_names)} "

@@ -120,7 +120,7 @@ def _of_rows(
     if isinstance(source, RowSource) and "shard_id" not in options:
         new_shard = partial(MomentSummary, rows.n_features, order, **options)
         state = Progress(new_shard(), 0, 0, 0)
-        encode = None if schema is None else rows.summand_of
+        encode = rows.summand_of if isinstance(rows, EncodedRows) else None
         *_, last = [state, *summarize_parts(source, state, new_shard, encode=encode)]
         if not last.summary.n_rows:
             raise InputError("rows must hold at least one row; the source gave none.")
