@@ -47,7 +47,7 @@ def test_a_copy_is_refused_unless_told_otherwise(folder, momentmix, command):
 
 
 def test_a_copy_is_refused_where_rows_are_streamed(folder, momentmix, monkeypatch):
-    monkeypatch.setattr("momentmix.cli.fit.SHARE_IN_MEMORY", 0.0)
+    monkeypatch.setattr("momentmix.fitting.tables.SHARE_IN_MEMORY", 0.0)
     done = momentmix(*COUNTING["fit"])
     assert (done.code, "holds the same bytes" in done.err) == (65, True), done
     assert momentmix(*COUNTING["fit"], "--by-name").code == 0
@@ -126,7 +126,7 @@ def test_a_file_that_changes_between_two_passes_of_a_fit(folder, momentmix, monk
             np.savetxt("a.csv", np.ones((300, 2)), delimiter=",")
         return blocks(self)
 
-    monkeypatch.setattr("momentmix.cli.fit.SHARE_IN_MEMORY", 0.0)
+    monkeypatch.setattr("momentmix.fitting.tables.SHARE_IN_MEMORY", 0.0)
     monkeypatch.setattr(RowSource, "blocks", changing)
     done = momentmix("fit", "a.csv", "b.csv", "-r", "2", "-o", "out.json")
     assert (done.code, "a.csv changed while it was being read" in done.err) == (65, True), done
@@ -150,7 +150,7 @@ def test_rows_in_memory_are_counted_as_they_are_not_as_they_are_compressed(
 
     monkeypatch.setattr("momentmix.fitting.api.fit", fit)
     for size in (10_000, 959_999, 960_001):
-        monkeypatch.setattr("momentmix.cli.fit.SHARE_IN_MEMORY", size / physical_memory())
+        monkeypatch.setattr("momentmix.fitting.tables.SHARE_IN_MEMORY", size / physical_memory())
         assert momentmix("fit", "x.csv.gz", "-r", "1", "-o", "m.json").code == 65
     assert given == [True, True, False]
 
