@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Array, Float
 from momentmix.errors import InputError, InputTypeError
+from momentmix.parallel import map_in_order, usable_cores
 from momentmix.rows.names import column_label
 from momentmix.rows.validation import LARGEST_VALUE, in_range
 from momentmix.schema.cells import Cells, CellTable
@@ -17,6 +19,7 @@ from momentmix.schema.column import POISSON, Column
 from momentmix.schema.transforms import check_range, restored
 
 _BLOCK = 2048  # rows at a time: they and their features stay in the processor's cache
+_SHARE = 1 << 16  # rows that are worth a thread
 _LARGEST_COUNT = 2.0**53  # float64 holds all integers up to it
 _UNKNOWN = -2  # the code of a label that is no level
 _LEFT_OUT = -3  # that of one which is left out of the density, whatever the column's model
@@ -63,10 +66,15 @@ def encode_cells(columns: Sequence[Column], table: CellTable, unseen: Unseen = "
     ]
     starts = np.cumsum([0] + [column.n_features for column in columns]).tolist()
     features = np.empty((table.n_rows, starts[-1]))
-    for first in range(0, table.n_rows, _BLOCK):
-        rows = slice(first, first + _BLOCK)
-        for column, source, start in zip(columns, sources, starts[:-1], strict=True):
-            _fill(column, source[rows], features[rows, start : start + column.n_features])
+
+    def fill_rows(start_row: int) -> None:
+        for first in range(start_row, min(start_row + _SHARE, table.n_rows), _BLOCK):
+            rows = slice(first, first + _BLOCK)
+            for column, source, start in zip(columns, sources, starts[:-1], strict=True):
+                _fill(column, source[rows], features[rows, start : start + column.n_features])
+
+    n_threads = min(usable_cores(), -(-table.n_rows // _SHARE))
+    deque(map_in_order(fill_rows, range(0, table.n_rows, _SHARE), n_threads), maxlen=0)
     if in_range(features):
         return Encoded(features, None)
     left_out = np.isnan(features[:, starts[:-1]])
