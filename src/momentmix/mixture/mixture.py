@@ -306,7 +306,7 @@ class Mixture(RowMethods):
             Where the mixture has a `schema`, probabilities of the second level stand for yes/no
             answers, and NaN for categories.
         """
-        if self.schema is not None:
+        if self.schema is not None or isinstance(rows, Mapping):
             return expected_columns(self, rows, known)
         return conditional_means(self, rows, known)
 
