@@ -307,7 +307,7 @@ class Mixture(RowMethods):
             answers, and NaN for categories; of a column with a transform it is
             the inverse of the mean of the logarithm.
         """
-        if self.schema is not None:
+        if self.schema is not None or isinstance(rows, Mapping):
             return expected_columns(self, rows, known)
         return conditional_means(self, rows, known)
 

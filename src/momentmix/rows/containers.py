@@ -81,7 +81,7 @@ def frame_array(
     labels, arrays = frame_labels(frame), []
     for i in columns:
         column = frame_column(frame, i)
-        array = column_array(column)
+        array = numbers_of_objects(column_array(column))
         check_real(array, f"column {str(labels[i])!a}")
         arrays.append(array.astype(np.float64, copy=False))
         if holder is not None:
@@ -203,14 +203,14 @@ def is_missing(value: object) -> bool:
 
 
 def numbers_of_objects(array: NDArray[Any]) -> NDArray[Any]:
-    """A table of objects that are numbers or missing, as float64; any other array as it is.
+    """Objects that are numbers or missing, as float64; any other array as it is.
 
     Examples
     --------
     >>> numbers_of_objects(np.array([[2, None]], dtype=object)).tolist()
     [[2.0, nan]]
     """
-    if array.dtype.kind != "O" or array.ndim != 2:
+    if array.dtype.kind != "O" or array.ndim == 0:
         return array
     cells = array.ravel()
     numbers = np.array([isinstance(cell, Real | Decimal | np.bool_) for cell in cells], dtype=bool)

@@ -115,6 +115,20 @@ def test_any_container_may_lack_cells(make):
     np.testing.assert_array_equal(mixture.predict(make(rows)), mixture.predict(rows))
 
 
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table, dict])
+def test_a_column_that_is_missing_in_all_rows(make):
+    mixture = joined()
+    rows = mixture.sample(5, random_state=4)[0]
+    columns = {name: rows[:, j].tolist() for j, name in enumerate("abcd")}
+    found = mixture.log_prob(make({**columns, "b": [None] * 5}))
+    np.testing.assert_allclose(
+        found, mixture.select("acd").log_prob(rows[:, [0, 2, 3]]), rtol=1e-11
+    )
+    known = {"a": columns["a"], "b": [None] * 5}
+    expected = mixture.predict_columns(rows[:, [0]], ["a"])
+    np.testing.assert_allclose(mixture.predict_columns(make(known)), expected[:, 1:], rtol=1e-11)
+
+
 def test_single_precision_and_integers():
     mixture = diagonal()
     rows = with_gaps(mixture).astype(np.float32)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Array, Float
 from momentmix.rows.containers import frame_labels, frame_names
-from momentmix.rows.names import match_names, numbers_as_names
+from momentmix.rows.names import numbers_as_names
 from momentmix.schema.encoding import decode_columns
 from momentmix.schema.schema import Schema
 
@@ -58,13 +58,13 @@ def filled_rows(rows: Any, features: Float, gaps: Gaps, complete: Schema, has_sc
 
 
 def _places(frame: Any, expected: tuple[str, ...] | None) -> list[int]:
-    """Place in the frame of each column of the mixture, as rows are read."""
+    """Place in the frame of each column of the mixture, as it was read."""
     names = frame_names(frame, expected)
     if expected is None and names is not None:
         expected = numbers_as_names(names)
     if expected is None or names is None:
         return list(range(len(frame_labels(frame))))
-    return match_names(expected, names, "the mixture")
+    return [names.index(name) for name in expected]
 
 
 def _filled_pandas(frame: Any, place: int, values: Array, gaps: Gaps, are_levels: bool) -> Any:
