@@ -37,6 +37,7 @@ from momentmix.fitting.automatic import (
 )
 from momentmix.fitting.certifying import begin_test, certify
 from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.constrained import check_varying, constraint_findings, free_parameters
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.passes import full_passes
 from momentmix.fitting.em.patterns import Layout
@@ -125,6 +126,9 @@ def fit_robust(
         apart = {j for block in with_missing for j in varying.columns[list(block)].tolist()}
         blocks = [block for block in blocks or () if not apart.intersection(block)]
     joined = varying_blocks(blocks, all_columns, varying)
+    context = with_start(context, n_components, all_columns, varying)
+    if context.constraint is not None:
+        check_varying(context.constraint, all_columns)
     sample = None if rows is None else draw_sample(rows, moments, context.rng)
     choice: Choice | None = None
     if sample is not None and joined is None:
@@ -203,6 +207,19 @@ def read_moments(
                     wanted, most_squared = min(wanted, enough), enough - 2
         wanted = wanted or choose_order(data.n_features, n_components)
         return summarized(data, wanted, context.n_threads, most_squared)
+
+
+def with_start(
+    context: FitContext,
+    n_components: int | Literal["auto"],
+    all_columns: StandardMoments,
+    varying: StandardMoments,
+) -> FitContext:
+    """The context with a start of the features that vary, standardized."""
+    if context.start is None:
+        return context
+    context.start.check(n_components, all_columns.n_features)
+    return replace(context, start=context.start.standardized(varying))
 
 
 def known_blocks(asked: AskedBlocks, n_features: int, names: Sequence[str] | None) -> Blocks | None:
@@ -287,7 +304,7 @@ def answer_from_rows(
     answer = _settled(rows, sample, moments, candidates, context)
     is_rejected = answer.diagnostics.certificate.test.p_value < LEAST_P_VALUE
     if is_rejected and n_components > 1 and rows.n_counted >= FEW_ROWS:
-        floor = moments.structure(context.variance_floor, sample.blocks)
+        floor = context.structure(moments, sample.blocks)
         with context.clock.stage("second search"):
             again = ranked_candidates(
                 sample, None, n_components, floor, context.rng, context.n_threads, thorough=True
@@ -306,7 +323,7 @@ def _settled(
 ) -> StandardFit:
     """Passes over the rows from the best candidate, standard errors and certificate."""
     clock, n_threads = context.clock, context.n_threads
-    floor = moments.structure(context.variance_floor, sample.blocks)
+    floor = context.structure(moments, sample.blocks)
     best = candidates[0]
     n_components = best.parameters.n_components
     with clock.stage("passes"):
@@ -319,6 +336,7 @@ def _settled(
             context.max_passes,
             n_threads,
             scoring_first=best.origin.is_before_em,
+            tol=context.tol,
         )
     p = done.parameters
     test = begin_test(moments, p, context, after_rows=True)
@@ -329,6 +347,9 @@ def _settled(
         with clock.stage("support"):
             support = support_from_rows(sample, moments, p, context)
     certificate = certify(moments, p, test, uncertainty, support, context)
+    if context.constraint is not None:
+        found = constraint_findings(sample, moments, p, context)
+        certificate = replace(certificate, findings=[*certificate.findings, *found])
     provenance = Provenance(
         moments.n_rows, moments.order, "robust", "em", best.name, 1 + done.n_passes, done.converged
     )
@@ -336,7 +357,9 @@ def _settled(
     if not done.converged:
         notes.append(f"stopped after max_passes={context.max_passes} passes, not converged")
     scores = [(c.name, c.score) for c in candidates] if n_components > 1 else []
-    diagnostics = Diagnostics(done.log_likelihood, notes, certificate, scores)
+    diagnostics = Diagnostics(
+        done.log_likelihood, notes, certificate, scores, log_likelihoods=done.log_likelihoods
+    )
     return StandardFit(moments, p, uncertainty, provenance, diagnostics)
 
 
@@ -359,8 +382,9 @@ def answer_by_patterns(
         with context.clock.stage("candidates"):
             for other in start_samples(sample, layout, n_components, context):
                 candidates += ranked_candidates(
-                    other, None, n_components, floor, context.rng, context.n_threads
-                )[:MOST_STARTS]
+                    other, None, n_components, floor, context.rng, context.n_threads,
+                    thorough=context.thorough,
+                )[:MOST_STARTS]  # fmt: skip
     found = fit_patterns(rows, sample, moments, layout, candidates, context)
     done = found.done
     provenance = Provenance(
@@ -370,7 +394,9 @@ def answer_by_patterns(
     notes = ["joined columns with missing cells: EM by missing pattern"]
     if not done.converged:
         notes.append(f"stopped after max_passes={context.max_passes} passes, not converged")
-    diagnostics = Diagnostics(found.log_likelihood, notes, found.certificate)
+    diagnostics = Diagnostics(
+        done.log_likelihood, notes, found.certificate, log_likelihoods=done.log_likelihoods
+    )
     return StandardFit(moments, done.parameters, found.uncertainty, provenance, diagnostics)
 
 
@@ -399,7 +425,9 @@ def uncertainty_from_rows(
         matrix = information_matrix(features, p, n_threads, of_rows)
         settle_floored(matrix, p, prior.floors(p, n), prior.structure)
         matrices.append(matrix)
-    return uncertainty_after_em(p, matrices[0], moments.n_effective, *matrices[1:])
+    return uncertainty_after_em(
+        p, matrices[0], moments.n_effective, *matrices[1:], free=free_parameters(p, structure)
+    )
 
 
 def hear_certificate(
@@ -451,10 +479,17 @@ def find_candidates(
     moment_answer = None
     with context.clock.stage("candidates"):
         # Of wider models the moment answer takes longer than the EM starts.
-        if many_rows and sample.blocks.is_diagonal and r <= robust_rank(d, moments.order):
+        is_simple = sample.blocks.is_diagonal and context.constraint is None
+        if many_rows and is_simple and r <= robust_rank(d, moments.order):
             moment_answer = begin_moment_answer(moments, r, context)
-        floor = moments.structure(context.variance_floor, sample.blocks)
-        return ranked_candidates(sample, moment_answer, r, floor, context.rng, context.n_threads)
+        floor, given = context.structure(moments, sample.blocks), None
+        if context.start is not None:
+            prior = VariancePrior.of_rows(sample.features.shape[1], r, floor)
+            given = context.start.parameters(sample.features, prior)
+        return ranked_candidates(
+            sample, moment_answer, r, floor, context.rng, context.n_threads, given,
+            context.thorough, Kind.GIVEN,
+        )  # fmt: skip
 
 
 def begin_moment_answer(
@@ -500,8 +535,9 @@ def in_data_units(
     base: float = 0.0,
     schema: Schema | None = None,
 ) -> FitResult:
-    """The result: all columns, in the units of the data, the heaviest component first.
+    """The result: all columns, in the units of the data.
 
+    The heaviest component comes first, or components come in the order of a start that was given.
     `base` is the mean over all rows of what log-densities have beside linear functions of T(z).
     """
     moments, floor = all_columns.truncated(answer.moments.order), context.variance_floor
@@ -512,6 +548,8 @@ def in_data_units(
     )
     weights = parameters.weights / parameters.weights.sum()
     order = np.argsort(-weights, kind="stable")
+    if context.start is not None:
+        order = context.start.order_of(answer.parameters)
     ordered = replace(parameters, weights=weights)[order].without_seen(moments.n_rows)
     ordered = ordered.restored(moments.shift, moments.scale)
     names = moments.feature_names if schema is None else None  # a schema has those of columns
@@ -540,6 +578,7 @@ def in_data_units(
             for trial in tried
         ),
         joined=joined_columns(answer, moments),
+        log_likelihoods=[value - units for value in answer.diagnostics.log_likelihoods],
     )
     return FitResult(
         Answer(mixture, moments, uncertainty.reordered(order), summary, schema),

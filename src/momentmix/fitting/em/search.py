@@ -52,6 +52,7 @@ class Kind(Enum):
     MOMENTS_BEFORE_EM = "moments, before EM"
     CLOSED_FORM = "closed form"
     JOINED = "joined columns"
+    GIVEN = "given start"
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,7 @@ def ranked_candidates(
     n_threads: int = 1,
     known: Parameters | None = None,
     thorough: bool = False,
+    known_as: Kind = Kind.JOINED,
 ) -> list[Candidate]:
     """Candidates for the full passes, best first.
 
@@ -129,7 +131,7 @@ def ranked_candidates(
     """
     search = _Search(sample, n_components, floor, rng, n_threads, thorough)
     if known is not None:
-        search.candidates[Origin(Kind.JOINED)] = search.converge([known])[0]
+        search.candidates[Origin(known_as)] = search.converge([known])[0]
     with few_threads(True):
         n_starts, n_rounds = max(_STARTS, search.started_components // n_components), _ROUNDS
         if search.has_few_rows:
