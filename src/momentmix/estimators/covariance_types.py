@@ -60,7 +60,7 @@ def constraint_of(covariance_type: CovarianceType) -> Constraint | None:
 
 def n_parameters(mixture: Mixture, covariance_type: CovarianceType) -> int:
     """Free parameters: what is held equal counts once."""
-    r, d = mixture.means.shape
+    r, d = mixture.n_components, mixture.n_features
     if covariance_type == "tied":
         return r - 1 + r * d + d * (d + 1) // 2
     if covariance_type == "spherical":

@@ -79,7 +79,7 @@ def free_parameters(p: Parameters, structure: Structure) -> Float | None:
     group = np.arange(places.size)
     spread = places[:, 1 + d :]
     group[spread] = spread[:1] if structure.constraint == "tied" else spread[:, :1]
-    return (group[:, None] == np.unique(group)).astype(np.float64)
+    return np.asarray(group[:, None] == np.unique(group), dtype=np.float64)
 
 
 def constraint_findings(

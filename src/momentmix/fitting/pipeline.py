@@ -425,9 +425,9 @@ def uncertainty_from_rows(
         matrix = information_matrix(features, p, n_threads, of_rows)
         settle_floored(matrix, p, prior.floors(p, n), prior.structure)
         matrices.append(matrix)
-    return uncertainty_after_em(
-        p, matrices[0], moments.n_effective, *matrices[1:], free=free_parameters(p, structure)
-    )
+    of_scores = matrices[1] if len(matrices) > 1 else None
+    free = free_parameters(p, structure)
+    return uncertainty_after_em(p, matrices[0], moments.n_effective, of_scores, free)
 
 
 def hear_certificate(

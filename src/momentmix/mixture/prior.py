@@ -277,7 +277,8 @@ class VariancePrior:
         if structure.units is not None:
             total = (squares * structure.units).sum(axis=-1, keepdims=True)
             floor = float(np.max(self.floor))
-            return self.variances(structure.units.size * counts, total, floor) / structure.units
+            own = self.variances(structure.units.size * counts, total, floor)
+            return np.asarray(own / structure.units)
         return self._own_spread(counts, squares)
 
     def _own_spread(self, counts: Float, squares: Float) -> Float:

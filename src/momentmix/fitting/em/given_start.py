@@ -74,7 +74,7 @@ class Start:
         if matrices is not None:
             matrices = matrices[:, own][:, :, own] / moments.scale[:, None] / moments.scale
         means = (self.means[:, own] - moments.shift) / moments.scale
-        return Start(means, self.weights, matrices)
+        return Start(np.ascontiguousarray(means), self.weights, matrices)
 
     def parameters(self, features: Float, prior: VariancePrior) -> Parameters:
         """The start as a mixture; the features are those of standardized rows."""
@@ -82,7 +82,8 @@ class Start:
         if self.weights is not None:
             p = replace(p, weights=np.maximum(self.weights, LEAST_WEIGHT)).normalized()
         if self.covariances is not None:
-            p = p.with_spread(spread_of(self.covariances, p.blocks)).completed()
+            spread = np.ascontiguousarray(spread_of(self.covariances, p.blocks))
+            p = p.with_spread(spread).completed()
         raised: Parameters = prior.structure.raised(p)
         return raised
 
