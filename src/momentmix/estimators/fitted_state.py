@@ -65,17 +65,13 @@ class FittedState:
         """Whether methods have what they need: a fit, or rows that they can make one of."""
         return "mixture_" in self.__dict__ or bool(self.__dict__.get("_pending"))
 
-    @one_at_a_time
     def _fit_pending(self) -> None:
         """Make the fit that is waiting, if there is one; other threads wait for it."""
-        if not self.__dict__.get("_pending"):
-            return
-        self._pending = False
-        try:
-            self._fit_to(self.summary_)
-        except BaseException:
-            self._pending = True
-            raise
+        if self.__dict__.get("_pending"):
+            with self._lock.held():
+                if self.__dict__.get("_pending"):  # no other thread has made it meanwhile
+                    self._fit_to(self.summary_)
+                    self._pending = False
 
     @property
     def _lock(self) -> ForkSafeLock:

@@ -77,8 +77,9 @@ class MixtureMethods(FittedState, DensityMixin, BaseEstimator):  # type: ignore[
                     "fit_summary() without a summary fits the rows that partial_fit added, and "
                     "there are none. Call partial_fit first, or give a MomentSummary."
                 )
+            self._fit_to(self.summary_)
             self._pending = False
-            return self._fit_to(self.summary_)  # type: ignore[no-any-return]
+            return self
         if not isinstance(summary, MomentSummary):
             raise InputTypeError(
                 f"fit_summary needs a MomentSummary; got {type(summary).__name__}. Use fit() for "
@@ -89,7 +90,8 @@ class MixtureMethods(FittedState, DensityMixin, BaseEstimator):  # type: ignore[
         schema = summary.schema
         self.n_features_in_ = summary.n_features if schema is None else schema.n_columns
         self._set_names(summary.feature_names if schema is None else schema.column_names)
-        return self._fit_to(self.summary_)  # type: ignore[no-any-return]
+        self._fit_to(self.summary_)
+        return self
 
     def _set_names(self, names: Any) -> None:
         self.__dict__.pop("feature_names_in_", None)
