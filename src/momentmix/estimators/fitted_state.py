@@ -70,8 +70,12 @@ class FittedState:
         if self.__dict__.get("_pending"):
             with self._lock.held():
                 if self.__dict__.get("_pending"):  # no other thread has made it meanwhile
-                    self._fit_to(self.summary_)
-                    self._pending = False
+                    self._fit_summary()
+
+    @keeps_state
+    def _fit_summary(self) -> None:
+        self._fit_to(self.summary_)
+        self._pending = False
 
     @property
     def _lock(self) -> ForkSafeLock:

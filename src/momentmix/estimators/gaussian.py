@@ -85,16 +85,16 @@ class MomentGaussianMixture(MixtureMethods):
         No effect, and a warning that says so unless it is the default: starts from k-means++ seeds
         and at random compete in every fit.
     means_init : array of shape (n_components, n_features), optional
-        Means of one more start; the best start wins, whichever it is. Components come in the order
-        of these means. Without rows, and with covariance_type="auto", they give the order alone.
+        Means that EM starts from, instead of the best of many starts. Components come in their
+        order. Without rows, and with covariance_type="auto", they give the order alone.
     weights_init, precisions_init : array of shape (n_components,), of that of `precisions_`
         Weights and precisions of that start; without them they come from the rows next to each
         mean, and without `means_init` they have no effect.
     random_state : int, RandomState, Generator or None, default=None
         The same seed gives the same bits.
     warm_start : bool, default=False
-        Whether `fit` takes the mixture of the last fit as one more start, and its order of the
-        components, if it has as many components and the same columns.
+        Whether EM starts from the mixture of the last fit, and keeps its order of the components,
+        if it has as many components and the same columns.
     verbose : int, default=0
         1 prints the stages as they begin, 2 the seconds before them too.
     verbose_interval : int, default=10

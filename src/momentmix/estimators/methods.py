@@ -77,8 +77,7 @@ class MixtureMethods(FittedState, DensityMixin, BaseEstimator):  # type: ignore[
                     "fit_summary() without a summary fits the rows that partial_fit added, and "
                     "there are none. Call partial_fit first, or give a MomentSummary."
                 )
-            self._fit_to(self.summary_)
-            self._pending = False
+            self._fit_summary()
             return self
         if not isinstance(summary, MomentSummary):
             raise InputTypeError(

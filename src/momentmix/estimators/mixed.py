@@ -57,8 +57,8 @@ class MomentMixture(MixtureMethods):
     random_state : int, RandomState, Generator or None, default=None
         The same seed gives the same bits.
     warm_start : bool, default=False
-        Whether `fit` takes the mixture of the last fit as one more start, and its order of the
-        components, if it has as many components and the same columns.
+        Whether EM starts from the mixture of the last fit, and keeps its order of the components,
+        if it has as many components and the same columns.
     verbose : int, default=0
         1 prints the stages as they begin, 2 the seconds before them too.
     n_threads : int or None, default=None

@@ -107,9 +107,8 @@ def fit(
         of a component, in the units of the data. For rows of numbers and a number of components;
         the certificate does not pass where BIC is lower without the constraint.
     start : Mixture or array of shape (n_components, n_features), optional
-        A mixture, or means, that EM starts from too; the best start wins, whichever it is.
-        Components then come in its order. From a summary, and with blocks="auto", it gives the
-        order alone.
+        A mixture, or means, that EM starts from, instead of the best of many starts. Components
+        then come in its order. From a summary, and with blocks="auto", it gives the order alone.
     tol : float, optional
         Passes end when one gains less than so many nats a row. By default when a pass gains less
         than the rows can tell.

@@ -43,7 +43,14 @@ from momentmix.fitting.em.passes import full_passes
 from momentmix.fitting.em.patterns import Layout
 from momentmix.fitting.em.sample import Sample, draw_sample, information_rows
 from momentmix.fitting.em.scores import information_matrix, settle_floored
-from momentmix.fitting.em.search import FEW_ROWS, Candidate, Kind, Origin, ranked_candidates
+from momentmix.fitting.em.search import (
+    FEW_ROWS,
+    Candidate,
+    Kind,
+    Origin,
+    given_candidate,
+    ranked_candidates,
+)
 from momentmix.fitting.inference.finding import plural
 from momentmix.fitting.inference.findings import find_constants
 from momentmix.fitting.inference.over_identification import (
@@ -303,7 +310,8 @@ def answer_from_rows(
     candidates = list(found) or find_candidates(sample, moments, n_components, context)
     answer = _settled(rows, sample, moments, candidates, context)
     is_rejected = answer.diagnostics.certificate.test.p_value < LEAST_P_VALUE
-    if is_rejected and n_components > 1 and rows.n_counted >= FEW_ROWS:
+    can_search = n_components > 1 and context.start is None and rows.n_counted >= FEW_ROWS
+    if is_rejected and can_search:
         floor = context.structure(moments, sample.blocks)
         with context.clock.stage("second search"):
             again = ranked_candidates(
@@ -468,7 +476,10 @@ def hear_certificate(
 def find_candidates(
     sample: Sample, moments: StandardMoments, n_components: int, context: FitContext
 ) -> list[Candidate]:
-    """Starts for the passes, best first; the moment answer competes where it can be computed."""
+    """Starts for the passes, best first; the moment answer competes where it can be computed.
+
+    A start that was given is the only one.
+    """
     r, d = n_components, moments.n_features
     if r == 1:
         closed_form = one_component(moments, context.variance_floor, sample.blocks)
@@ -476,19 +487,17 @@ def find_candidates(
     # With few rows EM from many starts finds the same, and takes less time.
     n_parameters = r * sample.blocks.n_parameters
     many_rows = moments.n_counted >= max(FEW_ROWS, ROWS_PER_PARAMETER * n_parameters)
-    moment_answer = None
+    moment_answer, floor = None, context.structure(moments, sample.blocks)
     with context.clock.stage("candidates"):
+        if context.start is not None:
+            return [given_candidate(sample, context.start, floor, context.n_threads)]
         # Of wider models the moment answer takes longer than the EM starts.
         is_simple = sample.blocks.is_diagonal and context.constraint is None
         if many_rows and is_simple and r <= robust_rank(d, moments.order):
             moment_answer = begin_moment_answer(moments, r, context)
-        floor, given = context.structure(moments, sample.blocks), None
-        if context.start is not None:
-            prior = VariancePrior.of_rows(sample.features.shape[1], r, floor)
-            given = context.start.parameters(sample.features, prior)
         return ranked_candidates(
-            sample, moment_answer, r, floor, context.rng, context.n_threads, given,
-            context.thorough, Kind.GIVEN,
+            sample, moment_answer, r, floor, context.rng, context.n_threads,
+            thorough=context.thorough,
         )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""A start that the caller gives: one more candidate, and the order of the components."""
+"""A start that the caller gives: where EM begins, and the order of the components."""
 
 from __future__ import annotations
 

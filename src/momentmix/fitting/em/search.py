@@ -17,6 +17,7 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.fitting.em.em import log_likelihoods, run_batch, settle
+from momentmix.fitting.em.given_start import Start
 from momentmix.fitting.em.pooling import merge_copies, pool_components, pool_weights, reduce_pool
 from momentmix.fitting.em.repair import repair
 from momentmix.fitting.em.sample import Sample
@@ -29,6 +30,7 @@ from momentmix.parallel import few_threads
 # Rows of the short runs, which only have to tell good starts from poor ones, and rows a parameter.
 _FEWEST_SHORT, _MOST_SHORT, _SHORT_PER_PARAMETER = 3000, 8000, 8
 _SHORT_STEPS, _LEAST_SHORT = 30, 10
+_STEPS_ON_SAMPLE = 40  # a sample need not be fitted to its end
 _AT_REST = 1e-5  # nats a row in five steps of a short run: it has found its optimum
 FEW_ROWS = 4000  # with fewer, local optima are many, and EM steps cost next to nothing
 _STARTS, _ROUNDS = 4, 3  # starts of each kind in a round, at least, and rounds at most
@@ -119,7 +121,6 @@ def ranked_candidates(
     n_threads: int = 1,
     known: Parameters | None = None,
     thorough: bool = False,
-    known_as: Kind = Kind.JOINED,
 ) -> list[Candidate]:
     """Candidates for the full passes, best first.
 
@@ -131,7 +132,7 @@ def ranked_candidates(
     """
     search = _Search(sample, n_components, floor, rng, n_threads, thorough)
     if known is not None:
-        search.candidates[Origin(known_as)] = search.converge([known])[0]
+        search.candidates[Origin(Kind.JOINED)] = search.converge([known])[0]
     with few_threads(True):
         n_starts, n_rounds = max(_STARTS, search.started_components // n_components), _ROUNDS
         if search.has_few_rows:
@@ -150,6 +151,17 @@ def ranked_candidates(
         if not search.is_clear:
             search.repair()
     return search.judged()
+
+
+def given_candidate(
+    sample: Sample, start: Start, floor: Float | Structure, n_threads: int = 1
+) -> Candidate:
+    """The start that was given; of many rows after EM on the sample, as other candidates."""
+    prior = VariancePrior.of_rows(sample.features.shape[1], len(start.means), floor)
+    p = start.parameters(sample.features, prior)
+    if not sample.is_all:
+        p = settle(sample.features, p[None], prior, _STEPS_ON_SAMPLE, n_threads)[0][0]
+    return Candidate(Origin(Kind.GIVEN), p, float(log_likelihoods(sample.judges, p[None])[0]))
 
 
 def quick_fit(
@@ -197,7 +209,7 @@ class _Search:
         # a component of its own gains much.
         on_all = sample.is_all and (self.has_few_rows or not sample.blocks.laws)
         self.short = sample.features if on_all else sample.features[:, :n_short]
-        self.max_steps = 400 if sample.is_all else 40  # a sample need not be fitted to its end
+        self.max_steps = 400 if sample.is_all else _STEPS_ON_SAMPLE
         self.runs: dict[Origin, Parameters] = {}
         self.candidates: dict[Origin, Parameters] = {}
         self.pool: Parameters
