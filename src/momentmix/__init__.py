@@ -18,11 +18,11 @@ if _typing.TYPE_CHECKING:
         InputTypeError,
         MomentmixError,
     )
-    from momentmix.estimator import MomentGaussianMixture
+    from momentmix.estimators.gaussian import MomentGaussianMixture
+    from momentmix.estimators.mixed import MomentMixture
     from momentmix.fitting.api import fit
     from momentmix.fitting.conditions.standard_moments import StandardMoments
     from momentmix.fitting.result import FitResult
-    from momentmix.mixed_estimator import MomentMixture
     from momentmix.mixture.gaussian_block import GaussianBlock
     from momentmix.mixture.mixture import DiagonalMixture, Mixture
     from momentmix.mixture.tables.family_blocks import (
@@ -87,8 +87,8 @@ _HOMES = {
         "InputTypeError",
         "MomentmixError",
     ),
-    "estimator": ("MomentGaussianMixture",),
-    "mixed_estimator": ("MomentMixture",),
+    "estimators.gaussian": ("MomentGaussianMixture",),
+    "estimators.mixed": ("MomentMixture",),
     "fitting.api": ("fit",),
     "fitting.result": ("FitResult",),
     "summary.summarize": ("summarize",),

@@ -25,7 +25,7 @@ from scipy import sparse
 from campaigns.campaign import Campaign
 from momentmix.cli import main
 from momentmix.errors import MomentmixError
-from momentmix.estimator import MomentGaussianMixture
+from momentmix.estimators.gaussian import MomentGaussianMixture
 from momentmix.fitting.api import fit
 from momentmix.mixture.mixture import DiagonalMixture
 from momentmix.summary.summarize import summarize

@@ -142,7 +142,7 @@ def test_threads_that_fill_one_estimator_lose_no_rows():
 
     run_all(*[fill] * 4)
     assert model.summary_.n_rows == 16_000
-    assert model.means_[0] == pytest.approx(ROWS.mean(axis=0), abs=1e-12)
+    assert model.fit_summary().means_[0] == pytest.approx(ROWS.mean(axis=0), abs=1e-12)
 
 
 def test_a_failing_thread_takes_nothing_back_from_another():

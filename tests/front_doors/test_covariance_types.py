@@ -178,7 +178,7 @@ def test_moments_alone(frame, truth, kind):
     model = MomentGaussianMixture(r, covariance_type=kind, random_state=0, **options)
     for part in (frame[:1500], frame[1500:]):
         model.partial_fit(part)
-    assert model.blocks_ == JOINED[kind]
+    assert model.fit_summary().blocks_ == JOINED[kind]
     if kind == "full":  # one component: the covariance of all rows
         np.testing.assert_allclose(model.covariances_[0], np.cov(frame.T, ddof=0), rtol=1e-6)
     else:
@@ -194,7 +194,7 @@ def test_moments_alone(frame, truth, kind):
 @pytest.mark.parametrize(
     ("kind", "blocks", "message"),
     [
-        ("tied", None, "covariance_type must be .* got 'tied'"),
+        ("cubic", None, "covariance_type must be one of 'diag', .* got 'cubic'"),
         ("block", None, 'needs blocks, .* or use covariance_type="auto"'),
         ("full", [[0, 1]], "got covariance_type='full'. Use covariance_type=\"block\""),
         ("diag", [[0, 1]], 'blocks are for covariance_type="block"'),

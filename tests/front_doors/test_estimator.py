@@ -95,13 +95,14 @@ def test_partial_fit_adds_up_and_fits_when_used(rows, truth):
     fitted = MomentGaussianMixture(2, random_state=0)
     for part in np.array_split(rows, 7):
         assert "weights_" not in vars(fitted.partial_fit(part))
+    assert fitted.predict(rows).shape == (3000,)
     np.testing.assert_allclose(fitted.means_, truth.means[::-1], atol=0.3)
     assert fitted.summary_.n_rows == 3000
     assert np.isnan(fitted.lower_bound_)
     before = fitted.weights_
     fitted.partial_fit(rows[:500] + 100)
     assert fitted.summary_.n_rows == 3500
-    assert not np.array_equal(fitted.weights_, before)
+    assert not np.array_equal(fitted.fit_summary().weights_, before)
 
 
 def test_a_column_that_is_constant_at_first(rows):
@@ -188,7 +189,7 @@ def test_pickle_keeps_everything(model, rows):
     np.testing.assert_array_equal(twin.predict_proba(rows), model.predict_proba(rows))
     assert twin.summary_ == model.summary_
     waiting = pickle.loads(pickle.dumps(MomentGaussianMixture(2).partial_fit(rows)))
-    assert waiting.weights_.shape == (2,)
+    assert waiting.fit_summary().weights_.shape == (2,)
 
 
 @pytest.mark.parametrize("state", [7, np.random.RandomState(7), np.random.default_rng(7)])

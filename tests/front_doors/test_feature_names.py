@@ -105,7 +105,8 @@ def test_estimators_give_the_names_to_their_mixture(frame, rows):
     for data in (frame, pl.from_pandas(frame), pa.Table.from_pandas(frame)):
         assert make().fit(data).mixture_.feature_names == NAMES
     assert make().fit(frame, sample_weight=np.ones(2000)).mixture_.feature_names == NAMES
-    assert make().partial_fit(frame[:900]).partial_fit(frame[900:]).mixture_.feature_names == NAMES
+    parts = make().partial_fit(frame[:900]).partial_fit(frame[900:])
+    assert parts.fit_summary().mixture_.feature_names == NAMES
     estimator = make().fit_summary(mm.summarize(frame, 4))
     assert estimator.mixture_.feature_names == NAMES
     assert estimator.to_sklearn().feature_names_in_.tolist() == list(NAMES)

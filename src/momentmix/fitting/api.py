@@ -10,12 +10,15 @@ import numpy as np
 from momentmix.capacity import check_count
 from momentmix.errors import InputError
 from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.constrained import check_constraint
 from momentmix.fitting.context import Clock, FitContext
+from momentmix.fitting.em.given_start import Start
 from momentmix.fitting.inputs import is_summary_path, load_summaries
 from momentmix.fitting.paper.method import fit_as_printed
 from momentmix.fitting.pipeline import AskedBlocks, fit_robust
 from momentmix.fitting.result import FitResult
 from momentmix.fitting.tables import Asked, Table, feature_blocks, table_of
+from momentmix.mixture.prior import Constraint
 from momentmix.parallel import few_threads, usable_cores
 from momentmix.rows.opening import path_list
 from momentmix.rows.reading import reading_from
@@ -41,6 +44,10 @@ def fit(
     max_passes: int = 100,
     n_threads: int | None = None,
     progress: Callable[[str], None] | None = None,
+    constraint: Constraint | None = None,
+    start: Any = None,
+    tol: float | None = None,
+    thorough: bool = False,
     **reading: Any,
 ) -> FitResult:
     """Fit a mixture: numbers, yes/no answers, categories and counts, also with missing cells.
@@ -99,11 +106,23 @@ def fit(
         Least variance of a component, as a fraction of the feature's variance. With rows a prior
         keeps variances of small components well above it.
     max_passes : int
-        Passes over all rows at most.
+        Passes over all rows at most; 0: the best start as it is.
     n_threads : int, optional
         Threads for passes over rows; all cores by default. The answer does not depend on it.
     progress : callable, optional
         Called with the name of each stage as it begins.
+    constraint : {"tied", "spherical"}, optional
+        "tied": all components have the same covariances. "spherical": one variance for all columns
+        of a component, in the units of the data. For rows of numbers and a number of components;
+        the certificate does not pass where BIC is lower without the constraint.
+    start : Mixture or array of shape (n_components, n_features), optional
+        A mixture, or means, that EM starts from, instead of the best of many starts. Components
+        then come in its order. From a summary, and with blocks="auto", it gives the order alone.
+    tol : float, optional
+        Passes end when one gains less than so many nats a row. By default when a pass gains less
+        than the rows can tell.
+    thorough : bool
+        Whether all starts of the search are made, also where the first of them agree.
     **reading
         Which columns to take, of any table: ``columns``, ``exclude``, ``numeric_only``. How files
         are read: ``na_values``, ``delimiter``, ``decimal``, ``thousands``, ``by_name``. All are
@@ -140,6 +159,10 @@ def fit(
                 'method="paper" has Gaussian columns only; got families, missing cells or text. '
                 'Use method="robust", or numeric_only=True.'
             )
+        if constraint is not None or start is not None:
+            raise InputError(
+                'method="paper" takes no constraint and no start. Use method="robust".'
+            )
         if not isinstance(table.data, StandardMoments):
             data = table.data
         return fit_as_printed(data, n_components, order, refine, random_state, variance_floor)
@@ -148,12 +171,18 @@ def fit(
             'refine="em" needs the rows, and a summary holds none. Pass the rows, or use '
             'refine="auto" (no passes for a summary).'
         )
+    if constraint is not None:
+        check_constraint(constraint, table, n_components, blocks, refine)
     context = FitContext(
         variance_floor,
-        check_count("max_passes", max_passes, 1),
+        check_count("max_passes", max_passes, 0),
         usable_cores() if n_threads is None else check_count("n_threads", n_threads, 1),
         np.random.default_rng(random_state),
         Clock(progress),
+        tol=None if tol is None else _checked_tol(tol),
+        thorough=thorough,
+        start=None if start is None else Start.of(start, table.schema),
+        constraint=constraint,
     )
     if n_components != "auto":
         n_components = check_count("n_components", n_components, 1)
@@ -178,3 +207,9 @@ def _check_choices(method: str, refine: str | None) -> None:
         raise InputError(f'method must be "robust" or "paper"; got {method!r}.')
     if refine not in ("auto", "em", None):
         raise InputError(f'refine must be "auto", "em" or None; got {refine!r}.')
+
+
+def _checked_tol(tol: float) -> float:
+    if isinstance(tol, bool) or not isinstance(tol, int | float | np.number) or not tol >= 0:
+        raise InputError(f"tol must be a number that is not negative; got {tol!r}.")
+    return float(tol)

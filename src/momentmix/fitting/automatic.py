@@ -129,7 +129,10 @@ class _Numbers:
         rng, n_threads = self.context.rng, self.context.n_threads
         for r in numbers:
             if r not in self.candidates:
-                found = ranked_candidates(self.sample, None, r, self.floor, rng, n_threads)
+                found = ranked_candidates(
+                    self.sample, None, r, self.floor, rng, n_threads,
+                    thorough=self.context.thorough,
+                )  # fmt: skip
                 self._add(found[0].parameters)
                 self.candidates[r] = found
 

@@ -5,13 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from momentmix.errors import InputError
 from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.em.given_start import Start
 from momentmix.fitting.inference.rows_checked import CheckedRows
 from momentmix.fitting.inference.weighted_noise import MomentSpread
+from momentmix.mixture.blocks import Blocks
+from momentmix.mixture.prior import Constraint, Structure
+
+_LEAST_UNIT = 1e-16  # of a column's variance over their mean: the others leave no digit of it
 
 
 @dataclass(frozen=True)
@@ -45,6 +51,14 @@ class FitContext:
     clock : Clock
     checked : CheckedRows or None
         An excerpt of the rows, and those left out; None where the fit has no rows.
+    tol : float or None
+        Gain of a pass, in nats a row, below which the passes end; None: what the rows can tell.
+    thorough : bool
+        Whether all starts of a search are made, also where the first agree.
+    start : Start or None
+        In standardized features once the moments are known.
+    constraint : {"tied", "spherical"} or None
+        On the covariances of components.
     """
 
     variance_floor: float
@@ -53,6 +67,27 @@ class FitContext:
     rng: np.random.Generator
     clock: Clock
     checked: CheckedRows | None = None
+    tol: float | None = None
+    thorough: bool = False
+    start: Start | None = None
+    constraint: Constraint | None = None
+
+    def structure(self, moments: StandardMoments, blocks: Blocks | None) -> Structure:
+        """Blocks, floors and constraint of the features."""
+        structure = moments.structure(self.variance_floor, blocks)
+        if self.constraint is None:
+            return structure
+        if self.constraint == "tied":
+            return replace(structure, constraint="tied")
+        units = (moments.scale / moments.scale.max()) ** 2
+        units /= units.mean()
+        if units.min() < _LEAST_UNIT:
+            raise InputError(
+                "one variance for all columns says nothing of a column whose deviation is less "
+                f"than 1e-8 of another's, as that of {moments.column_name(int(units.argmin()))}. "
+                "Scale the columns, or use diagonal covariances."
+            )
+        return replace(structure, constraint="spherical", units=units)
 
     def noise(self, moments: StandardMoments) -> MomentSpread | None:
         """How the moments of weighted rows vary; None where the model knows it."""

@@ -11,7 +11,7 @@ that no test of them belongs to the answer: the certificate says that it is unte
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log
 
 import numpy as np
@@ -61,12 +61,11 @@ _LEAST_GAIN = 1e-5  # nats a row of a step on the sample
 class PatternFit:
     """A fit by pattern in standardized features.
 
-    `log_likelihood` is per row, of densities in which a missing value has the unit of its column,
-    as a seen one has: the units of all columns can be taken off for every row alike.
+    Log-likelihoods of the passes are per row, of densities in which a missing value has the unit
+    of its column, as a seen one has: the units of all columns can be taken off for every row alike.
     """
 
     done: Refined
-    log_likelihood: float
     uncertainty: Uncertainty
     certificate: Certificate
     winner: str
@@ -136,7 +135,7 @@ def fit_patterns(
 
     with context.clock.stage("passes"):
         scoring = information_of if len(scored) >= 8 * start.n_free else None
-        done = climb(sums_of, scoring, start, prior, n, context.max_passes)
+        done = climb(sums_of, scoring, start, prior, n, context.max_passes, tol=context.tol)
     p = done.parameters
     with context.clock.stage("standard errors"):
         information = information_of(p)
@@ -145,7 +144,12 @@ def fit_patterns(
     certificate = _certificate(moments, layout, few, p, structure, uncertainty, context)
     seen = shares_seen(layout, last[0].statistics)
     units = sum((1.0 - q) * log(moments.scale[j]) for j, q in seen.items())
-    return PatternFit(done, done.log_likelihood + units, uncertainty, certificate, best.name)
+    done = replace(
+        done,
+        log_likelihood=done.log_likelihood + units,
+        log_likelihoods=[value + units for value in done.log_likelihoods],
+    )
+    return PatternFit(done, uncertainty, certificate, best.name)
 
 
 def _best_start(

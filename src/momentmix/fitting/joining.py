@@ -186,7 +186,7 @@ class BlockSearch:
             structure = self.moments.structure(context.variance_floor, blocks)
             self.candidates[key] = ranked_candidates(
                 self.sample.of_blocks(blocks), None, n_components, structure, context.rng,
-                context.n_threads, known,
+                context.n_threads, known, context.thorough,
             )  # fmt: skip
         return self.candidates[key]
 

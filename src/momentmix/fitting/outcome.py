@@ -139,6 +139,8 @@ class Diagnostics:
         What n_components="auto" tried, by number of components; empty where a number was given.
     joined : tuple of JoinedColumns
         Columns that were joined, and why; empty for diagonal covariances.
+    log_likelihoods : list of float
+        Per row, at each EM or scoring pass whose step was kept; empty without rows. Not saved.
     """
 
     log_likelihood: float | None
@@ -149,6 +151,7 @@ class Diagnostics:
     residual: float | None = None
     tried: tuple[Trial, ...] = ()
     joined: tuple[JoinedColumns, ...] = ()
+    log_likelihoods: list[float] = field(default_factory=list)
 
 
 class PartOf(Generic[T]):

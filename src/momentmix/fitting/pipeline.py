@@ -37,12 +37,20 @@ from momentmix.fitting.automatic import (
 )
 from momentmix.fitting.certifying import begin_test, certify
 from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.constrained import check_varying, constraint_findings, free_parameters
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.passes import full_passes
 from momentmix.fitting.em.patterns import Layout
 from momentmix.fitting.em.sample import Sample, draw_sample, information_rows
 from momentmix.fitting.em.scores import information_matrix, settle_floored
-from momentmix.fitting.em.search import FEW_ROWS, Candidate, Kind, Origin, ranked_candidates
+from momentmix.fitting.em.search import (
+    FEW_ROWS,
+    Candidate,
+    Kind,
+    Origin,
+    given_candidate,
+    ranked_candidates,
+)
 from momentmix.fitting.inference.finding import plural
 from momentmix.fitting.inference.findings import find_constants
 from momentmix.fitting.inference.over_identification import (
@@ -125,6 +133,9 @@ def fit_robust(
         apart = {j for block in with_missing for j in varying.columns[list(block)].tolist()}
         blocks = [block for block in blocks or () if not apart.intersection(block)]
     joined = varying_blocks(blocks, all_columns, varying)
+    context = with_start(context, n_components, all_columns, varying)
+    if context.constraint is not None:
+        check_varying(context.constraint, all_columns)
     sample = None if rows is None else draw_sample(rows, moments, context.rng)
     choice: Choice | None = None
     if sample is not None and joined is None:
@@ -215,6 +226,19 @@ def read_moments(
         return summarized(data, wanted, context.n_threads, most_squared)
 
 
+def with_start(
+    context: FitContext,
+    n_components: int | Literal["auto"],
+    all_columns: StandardMoments,
+    varying: StandardMoments,
+) -> FitContext:
+    """The context with a start of the features that vary, standardized."""
+    if context.start is None:
+        return context
+    context.start.check(n_components, all_columns.n_features)
+    return replace(context, start=context.start.standardized(varying))
+
+
 def known_blocks(asked: AskedBlocks, n_features: int, names: Sequence[str] | None) -> Blocks | None:
     """Blocks of all columns; None where the fit is to find them."""
     if asked == "auto":
@@ -296,8 +320,9 @@ def answer_from_rows(
     candidates = list(found) or find_candidates(sample, moments, n_components, context)
     answer = _settled(rows, sample, moments, candidates, context)
     is_rejected = answer.diagnostics.certificate.test.p_value < LEAST_P_VALUE
-    if is_rejected and n_components > 1 and rows.n_counted >= FEW_ROWS:
-        floor = moments.structure(context.variance_floor, sample.blocks)
+    can_search = n_components > 1 and context.start is None and rows.n_counted >= FEW_ROWS
+    if is_rejected and can_search:
+        floor = context.structure(moments, sample.blocks)
         with context.clock.stage("second search"):
             again = ranked_candidates(
                 sample, None, n_components, floor, context.rng, context.n_threads, thorough=True
@@ -316,7 +341,7 @@ def _settled(
 ) -> StandardFit:
     """Passes over the rows from the best candidate, standard errors and certificate."""
     clock, n_threads = context.clock, context.n_threads
-    floor = moments.structure(context.variance_floor, sample.blocks)
+    floor = context.structure(moments, sample.blocks)
     best = candidates[0]
     n_components = best.parameters.n_components
     with clock.stage("passes"):
@@ -329,6 +354,7 @@ def _settled(
             context.max_passes,
             n_threads,
             scoring_first=best.origin.is_before_em,
+            tol=context.tol,
         )
     p = done.parameters
     test = begin_test(moments, p, context, after_rows=True)
@@ -339,6 +365,9 @@ def _settled(
         with clock.stage("support"):
             support = support_from_rows(sample, moments, p, context)
     certificate = certify(moments, p, test, uncertainty, support, context)
+    if context.constraint is not None:
+        found = constraint_findings(sample, moments, p, context)
+        certificate = replace(certificate, findings=[*certificate.findings, *found])
     provenance = Provenance(
         moments.n_rows, moments.order, "robust", "em", best.name, 1 + done.n_passes, done.converged
     )
@@ -346,7 +375,9 @@ def _settled(
     if not done.converged:
         notes.append(f"stopped after max_passes={context.max_passes} passes, not converged")
     scores = [(c.name, c.score) for c in candidates] if n_components > 1 else []
-    diagnostics = Diagnostics(done.log_likelihood, notes, certificate, scores)
+    diagnostics = Diagnostics(
+        done.log_likelihood, notes, certificate, scores, log_likelihoods=done.log_likelihoods
+    )
     return StandardFit(moments, p, uncertainty, provenance, diagnostics)
 
 
@@ -369,8 +400,9 @@ def answer_by_patterns(
         with context.clock.stage("candidates"):
             for other in start_samples(sample, layout, n_components, context):
                 candidates += ranked_candidates(
-                    other, None, n_components, floor, context.rng, context.n_threads
-                )[:MOST_STARTS]
+                    other, None, n_components, floor, context.rng, context.n_threads,
+                    thorough=context.thorough,
+                )[:MOST_STARTS]  # fmt: skip
     found = fit_patterns(rows, sample, moments, layout, candidates, context)
     done = found.done
     provenance = Provenance(
@@ -380,7 +412,9 @@ def answer_by_patterns(
     notes = ["joined columns with missing cells: EM by missing pattern"]
     if not done.converged:
         notes.append(f"stopped after max_passes={context.max_passes} passes, not converged")
-    diagnostics = Diagnostics(found.log_likelihood, notes, found.certificate)
+    diagnostics = Diagnostics(
+        done.log_likelihood, notes, found.certificate, log_likelihoods=done.log_likelihoods
+    )
     return StandardFit(moments, done.parameters, found.uncertainty, provenance, diagnostics)
 
 
@@ -409,7 +443,9 @@ def uncertainty_from_rows(
         matrix = information_matrix(features, p, n_threads, of_rows)
         settle_floored(matrix, p, prior.floors(p, n), prior.structure)
         matrices.append(matrix)
-    return uncertainty_after_em(p, matrices[0], moments.n_effective, *matrices[1:])
+    of_scores = matrices[1] if len(matrices) > 1 else None
+    free = free_parameters(p, structure)
+    return uncertainty_after_em(p, matrices[0], moments.n_effective, of_scores, free)
 
 
 def hear_certificate(
@@ -450,7 +486,10 @@ def hear_certificate(
 def find_candidates(
     sample: Sample, moments: StandardMoments, n_components: int, context: FitContext
 ) -> list[Candidate]:
-    """Starts for the passes, best first; the moment answer competes where it can be computed."""
+    """Starts for the passes, best first; the moment answer competes where it can be computed.
+
+    A start that was given is the only one.
+    """
     r, d = n_components, moments.n_features
     if r == 1:
         closed_form = one_component(moments, context.variance_floor, sample.blocks)
@@ -458,13 +497,18 @@ def find_candidates(
     # With few rows EM from many starts finds the same, and takes less time.
     n_parameters = r * sample.blocks.n_parameters
     many_rows = moments.n_counted >= max(FEW_ROWS, ROWS_PER_PARAMETER * n_parameters)
-    moment_answer = None
+    moment_answer, floor = None, context.structure(moments, sample.blocks)
     with context.clock.stage("candidates"):
+        if context.start is not None:
+            return [given_candidate(sample, context.start, floor, context.n_threads)]
         # Of wider models the moment answer takes longer than the EM starts.
-        if many_rows and sample.blocks.is_diagonal and r <= robust_rank(d, moments.order):
+        is_simple = sample.blocks.is_diagonal and context.constraint is None
+        if many_rows and is_simple and r <= robust_rank(d, moments.order):
             moment_answer = begin_moment_answer(moments, r, context)
-        floor = moments.structure(context.variance_floor, sample.blocks)
-        return ranked_candidates(sample, moment_answer, r, floor, context.rng, context.n_threads)
+        return ranked_candidates(
+            sample, moment_answer, r, floor, context.rng, context.n_threads,
+            thorough=context.thorough,
+        )  # fmt: skip
 
 
 def begin_moment_answer(
@@ -521,8 +565,9 @@ def in_data_units(
     base: float = 0.0,
     schema: Schema | None = None,
 ) -> FitResult:
-    """The result: all columns, in the units of the data, the heaviest component first.
+    """The result: all columns, in the units of the data.
 
+    The heaviest component comes first, or components come in the order of a start that was given.
     `base` is the mean over all rows of what log-densities have beside linear functions of T(z).
     """
     moments, floor = all_columns.truncated(answer.moments.order), context.variance_floor
@@ -533,6 +578,8 @@ def in_data_units(
     )
     weights = parameters.weights / parameters.weights.sum()
     order = np.argsort(-weights, kind="stable")
+    if context.start is not None:
+        order = context.start.order_of(answer.parameters)
     ordered = replace(parameters, weights=weights)[order].without_seen(moments.n_rows)
     ordered = ordered.restored(moments.shift, moments.scale)
     names = moments.feature_names if schema is None else None  # a schema has those of columns
@@ -561,6 +608,7 @@ def in_data_units(
             for trial in tried
         ),
         joined=joined_columns(answer, moments, schema),
+        log_likelihoods=[value - units for value in answer.diagnostics.log_likelihoods],
     )
     return FitResult(
         Answer(mixture, moments, uncertainty.reordered(order), summary, schema),

@@ -73,7 +73,8 @@ class FitResult(FitFacts):
     provenance : Provenance
         n_rows, order, method, refine, winner, n_passes, converged.
     diagnostics : Diagnostics
-        log_likelihood, notes, certificate, candidates, stages, residual, tried, joined.
+        log_likelihood, notes, certificate, candidates, stages, residual, tried, joined,
+        log_likelihoods.
     """
 
     answer: Answer
@@ -88,6 +89,7 @@ class FitResult(FitFacts):
     candidates = PartOf["list[tuple[str, float]]"]("diagnostics")
     stages = PartOf["list[tuple[str, float]]"]("diagnostics")
     residual = PartOf["float | None"]("diagnostics")
+    log_likelihoods = PartOf["list[float]"]("diagnostics")
 
     @property
     def standard_errors(self) -> StandardErrors:

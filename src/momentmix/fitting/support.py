@@ -24,6 +24,7 @@ from momentmix.mixture.density import joint_densities, most_probable
 from momentmix.mixture.gaussian import coefficients, features_of, sample
 from momentmix.mixture.matching import clustering_accuracy
 from momentmix.mixture.parameters import Parameters
+from momentmix.mixture.prior import Structure
 
 LARGEST_DISAGREEMENT = 0.02  # share of rows; twice the loss of accuracy that a certificate allows
 _ROWS = 2500  # drawn to compare two mixtures
@@ -80,8 +81,9 @@ def support_from_rows(
     """Whether the likelihood or the moments reject one component less."""
     r, n = parameters.n_components, moments.n_counted
     # Of the last component, in nats a row.
-    price = 0.5 * parameters.blocks.n_parameters * log(n) / n
-    smaller, loss = _best_smaller(sample, moments, parameters, context, price)
+    structure = context.structure(moments, parameters.blocks)
+    price = 0.5 * structure.n_own(parameters.blocks) * log(n) / n
+    smaller, loss = _best_smaller(sample, structure, parameters, context, price)
     fewer = f"{r - 1} component{'s' if r > 2 else ''}"
     if loss > price:
         return Support(r, True, f"BIC rejects {fewer}")
@@ -101,7 +103,7 @@ def support_from_rows(
 
 def _best_smaller(
     sample: Sample,
-    moments: StandardMoments,
+    structure: Structure,
     parameters: Parameters,
     context: FitContext,
     price: float,
@@ -111,7 +113,6 @@ def _best_smaller(
     A part of the rows is enough where it loses far more than the price: parameters from n rows cost
     about n_parameters / 2n nats on others.
     """
-    floor = moments.structure(context.variance_floor, parameters.blocks)
     large = log_likelihood(sample.judges, parameters)
     few = max(_FEW_ROWS, 10 * parameters.n_free)
     for n in sorted({min(few, sample.features.shape[1]), sample.features.shape[1]}):
@@ -120,7 +121,7 @@ def _best_smaller(
         # Where every merge stays far below, further steps would not change the answer.
         target = log_likelihood(features, parameters) - clear
         smaller = one_less(
-            features, parameters, floor, _STEPS, n_threads=context.n_threads,
+            features, parameters, structure, _STEPS, n_threads=context.n_threads,
             least_gain=price / 20, target=target,
         )  # fmt: skip
         loss = large - log_likelihood(sample.judges, smaller)

@@ -127,7 +127,7 @@ def coefficients(parameters: Parameters) -> Float:
 def m_step(statistics: Float, prior: VariancePrior) -> Parameters:
     """The M-step: parameters from statistics (…, r, n_statistics).
 
-    An empty component keeps mean 0, variance 1 and weight 0.
+    An empty component keeps mean 0, variance 1 (or what a constraint says) and weight 0.
     """
     blocks = prior.blocks_for(statistics.shape[-1])
     d = blocks.n_features
@@ -139,8 +139,9 @@ def m_step(statistics: Float, prior: VariancePrior) -> Parameters:
         j, k = blocks.pairs.T
         products = np.concatenate([products, means[..., j] * means[..., k]], axis=-1)
     spread = prior.spread(divisor, statistics[..., d:-1] - divisor * products)
-    alone = np.arange(blocks.n_spread) < d  # an empty component has no covariances
-    spread = np.where(counts[..., None] > FEWEST_ROWS, spread, np.where(alone, 1.0, 0.0))
+    if prior.structure.constraint is None:
+        alone = np.arange(blocks.n_spread) < d  # an empty component has no covariances
+        spread = np.where(counts[..., None] > FEWEST_ROWS, spread, np.where(alone, 1.0, 0.0))
     for law, own in blocks.stacks:
         means[..., own], spread[..., own] = law.m_step(
             counts[..., None, None], statistics[..., own], statistics[..., d + own], prior

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -28,6 +28,8 @@ from momentmix.mixture.parameters import HasParameters, Parameters
 
 FEWEST_ROWS = 1e-10  # a component with a smaller count is empty: it keeps mean 0 and variance 1
 _LEAST_TOTAL = 1e-4  # eigenvalue of a total correlation: columns closer than that are copies
+
+Constraint = Literal["tied", "spherical"]
 
 
 @dataclass(frozen=True)
@@ -43,11 +45,18 @@ class Structure:
         By default every feature is a block of its own.
     roots : tuple of arrays of shape (k, k)
         For each joined block a lower triangle R with R Rᵀ = total covariance.
+    constraint : {"tied", "spherical"} or None
+        "tied": all components have the same covariances. "spherical": all features of a component
+        have the same variance, in the units of the data; no features are joined.
+    units : array of shape (d,)
+        Variance of each feature in the units of the data, over their mean, for "spherical".
     """
 
     floor: float | Float
     blocks: Blocks | None = None
     roots: tuple[Float, ...] = ()
+    constraint: Constraint | None = None
+    units: Float | None = None
 
     @classmethod
     def of_total(cls, floor: float, blocks: Blocks, total: Float) -> Structure:
@@ -81,6 +90,23 @@ class Structure:
     def is_diagonal(self) -> bool:
         """Whether all features are Gaussian, and no two joined."""
         return self.blocks is None or self.blocks.is_diagonal
+
+    def n_own(self, blocks: Blocks) -> int:
+        """Parameters that one component more has, its weight among them."""
+        if self.constraint is None:
+            return blocks.n_parameters
+        return 1 + blocks.n_features + (self.constraint == "spherical")
+
+    def constrained(self, p: Parameters) -> Parameters:
+        """The same with covariances that obey the constraint: their means by weight, or by unit."""
+        if self.constraint == "tied":
+            shares = p.weights / p.weights.sum(axis=-1, keepdims=True)
+            pooled = shares[..., None, :] @ p.spread
+            return p.with_spread(np.repeat(pooled, p.n_components, axis=-2))
+        if self.units is not None:
+            mean = (p.variances * self.units).mean(axis=-1, keepdims=True)
+            return p.with_spread(mean / self.units)
+        return p
 
     def relative(self, matrices: Float, place: int) -> Float:
         """R⁻¹ Σ R⁻ᵀ of matrices (…, k, k) of a joined block."""
@@ -200,7 +226,7 @@ class VariancePrior:
         """
         structure = floor if isinstance(floor, Structure) else Structure(floor)
         floors = np.asarray(structure.floor)
-        if n_components == 1:
+        if n_components == 1 or structure.constraint == "tied":  # no component can shrink alone
             return cls(floors, structure=structure)
         scale = float(n_components) ** (-2.0 / floors.size)
         return cls(floors, scale, scale / n_rows**0.5, structure)
@@ -243,6 +269,20 @@ class VariancePrior:
 
         `counts` as in `variances`.
         """
+        structure = self.structure
+        if structure.constraint == "tied":
+            pooled = squares.sum(axis=-2, keepdims=True)
+            spread = self._own_spread(counts.sum(axis=-2, keepdims=True), pooled)
+            return np.repeat(spread, squares.shape[-2], axis=-2)
+        if structure.units is not None:
+            total = (squares * structure.units).sum(axis=-1, keepdims=True)
+            floor = float(np.max(self.floor))
+            own = self.variances(structure.units.size * counts, total, floor)
+            return np.asarray(own / structure.units)
+        return self._own_spread(counts, squares)
+
+    def _own_spread(self, counts: Float, squares: Float) -> Float:
+        """`spread` where each component has its own."""
         structure = self.structure
         if structure.is_diagonal:
             return self.variances(counts, squares)
@@ -296,6 +336,9 @@ class VariancePrior:
         p = parameters
         if not self.scale:  # a single component
             return np.zeros(p.variances.shape[:-2])
+        if self.structure.units is not None:  # one variance each
+            own = p.variances[..., 0] * self.structure.units[0]
+            return np.asarray(self.log_terms(own).sum(axis=-1))
         terms = self.log_terms(self.structure.eigenvalues(p), self._widths())
         for law, own in p.blocks.stacks:
             terms[..., own] = 0.0

@@ -7,7 +7,7 @@ from typing import Any
 
 from momentmix.atomic_file import atomic_write
 from momentmix.errors import InputTypeError
-from momentmix.estimator import MomentGaussianMixture
+from momentmix.estimators.gaussian import MomentGaussianMixture
 from momentmix.fitting.record import FitRecord, load_fit
 from momentmix.fitting.result import FitResult
 from momentmix.mixture.mixture import Mixture

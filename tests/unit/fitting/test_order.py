@@ -72,7 +72,7 @@ def test_the_printed_method_takes_its_planned_order(d, r):
     fitted = mm.MomentGaussianMixture(r, method="paper", random_state=0).fit(rows)
     assert fitted.summary_.order == order
     parts = mm.MomentGaussianMixture(r, method="paper", random_state=0).partial_fit(rows)
-    assert parts.summary_.order == parts.result_.order == order
+    assert parts.summary_.order == parts.fit_summary().result_.order == order
 
 
 def test_the_printed_method_takes_the_order_asked_for_with_one_component():

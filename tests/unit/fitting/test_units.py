@@ -81,7 +81,7 @@ def refusals(rows, path):
         (lambda: estimator(2).fit(frame), r" \('c'\)"),
         (lambda: estimator(2).fit(rows, sample_weight=np.full(len(rows), 1.5)), ""),
         (lambda: estimator(2).fit_summary(named), r" \('c'\)"),
-        (lambda: estimator(2).partial_fit(rows).mixture_, ""),
+        (lambda: estimator(2).partial_fit(rows).fit_summary(), ""),
     ]
 
 

@@ -86,7 +86,8 @@ def run_steps(
     start : Parameters of k mixtures
     prior : VariancePrior
     """
-    if code is not None and start.blocks.widest <= MOST_COMPILED:
+    is_free = prior.structure.constraint is None  # compiled code knows of no constraint
+    if code is not None and start.blocks.widest <= MOST_COMPILED and is_free:
         return _compiled_steps(features, start, prior, n_steps, n_threads)
     k, r = start.weights.shape
     n_groups = min(k, n_threads)

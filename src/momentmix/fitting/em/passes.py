@@ -40,6 +40,7 @@ class Refined:
     n_passes: int
     converged: bool
     gains: list[float]
+    log_likelihoods: list[float]  # per row, at each pass whose step was kept
 
 
 def full_passes(
@@ -51,11 +52,15 @@ def full_passes(
     max_passes: int,
     n_threads: int,
     scoring_first: bool = False,
+    tol: float | None = None,
 ) -> Refined:
     """Passes over all rows until a pass gains less likelihood than the noise of the rows."""
     n_rows = rows.n_counted
     prior = VariancePrior.of_rows(n_rows, start.n_components, floor)
-    features = sample.scoring_features(start.n_free)
+    start = prior.structure.constrained(start)
+    features = None
+    if prior.structure.constraint is None:  # scoring steps know of no constraint
+        features = sample.scoring_features(start.n_free)
 
     def sums_of(p: Parameters) -> Pass:
         return em_pass(rows, moments, p, n_threads)
@@ -65,7 +70,7 @@ def full_passes(
         return information_matrix(features, p, n_threads)
 
     scoring = None if features is None else information_of
-    return climb(sums_of, scoring, start, prior, n_rows, max_passes, scoring_first)
+    return climb(sums_of, scoring, start, prior, n_rows, max_passes, scoring_first, tol)
 
 
 def climb(
@@ -76,6 +81,7 @@ def climb(
     n_rows: int,
     max_passes: int,
     scoring_first: bool = False,
+    tol: float | None = None,
 ) -> Refined:
     """EM and scoring steps, each from a pass of all rows.
 
@@ -83,16 +89,18 @@ def climb(
 
     The likelihoods at the truth and at its maximum differ by n_parameters / (2 N) nats a row; a
     pass that gains less than 2 % of that, and less than 1e-5, changes nothing that the rows can
-    tell. Each pass gives an EM step and, with the information matrix of a sample, a scoring step.
-    Where components are apart EM needs two or three passes; where they overlap it is slow, and
-    scoring steps take over (at once with `scoring_first`). Where a scoring step lowered the
-    likelihood, the EM step from the point before it is taken instead, and the next scoring step is
-    shorter; after a few failures, or where nothing gives the information matrix, EM goes on alone.
-    Slow steps that gain little are no end: what is left to gain has to be little.
+    tell; `tol` replaces that gain. Without any pass the start is the answer. Each pass gives an EM
+    step and, with the information matrix of a sample, a scoring step. Where components are apart EM
+    needs two or three passes; where they overlap it is slow, and scoring steps take over (at once
+    with `scoring_first`). Where a scoring step lowered the likelihood, the EM step from the point
+    before it is taken instead, and the next scoring step is shorter; after a few failures, or where
+    nothing gives the information matrix, EM goes on alone. Slow steps that gain little are no end:
+    what is left to gain has to be little.
     """
-    least = min(1e-5, 0.02 * start.n_free / (2 * n_rows))
-    current, fallback, last, log_likelihood = start, start, -np.inf, -np.inf
+    least = min(1e-5, 0.02 * start.n_free / (2 * n_rows)) if tol is None else tol
+    current, fallback, last = start, start, -np.inf
     gains: list[float] = []
+    logs: list[float] = []
     longest = _LONGEST
     for count in range(1, max_passes + 1):
         sums = sums_of(current)
@@ -104,13 +112,14 @@ def climb(
             continue
         if np.isfinite(last):
             gains.append(value - last)
-        last, log_likelihood = value, sums.log_likelihood / sums.n_rows
+        last = value
+        logs.append(sums.log_likelihood / sums.n_rows)
         fallback = m_step(sums.statistics, prior)
         slow = len(gains) > 1 and gains[-1] > 0.25 * gains[-2]
         left = _left_to_gain(gains) if slow and information_of is None else 0.0
         is_slow_step = slow and information_of is not None
         if gains and gains[-1] < least and not is_slow_step and left < _MOST_LEFT * least:
-            return Refined(fallback, log_likelihood, count, True, gains)
+            return Refined(fallback, logs[-1], count, True, gains, logs)
         if information_of is not None and (slow or scoring_first):
             with few_threads(True):
                 information = information_of(current)
@@ -122,10 +131,13 @@ def climb(
                     current, score, information, prior.structure, longest
                 )
             if predicted < 0.5 * least:
-                return Refined(fallback, log_likelihood, count, True, gains)
+                return Refined(fallback, logs[-1], count, True, gains, logs)
         else:
             current = fallback
-    return Refined(fallback, log_likelihood, max_passes, False, gains)
+    if not logs:
+        sums = sums_of(start)
+        return Refined(start, sums.log_likelihood / sums.n_rows, 0, False, gains, logs)
+    return Refined(fallback, logs[-1], max_passes, False, gains, logs)
 
 
 def _left_to_gain(gains: list[float]) -> float:

@@ -17,6 +17,7 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.fitting.em.em import log_likelihoods, run_batch, settle
+from momentmix.fitting.em.given_start import Start
 from momentmix.fitting.em.pooling import merge_copies, pool_components, pool_weights, reduce_pool
 from momentmix.fitting.em.repair import repair
 from momentmix.fitting.em.sample import Sample
@@ -29,6 +30,7 @@ from momentmix.parallel import few_threads
 # Rows of the short runs, which only have to tell good starts from poor ones, and rows a parameter.
 _FEWEST_SHORT, _MOST_SHORT, _SHORT_PER_PARAMETER = 3000, 8000, 8
 _SHORT_STEPS, _LEAST_SHORT = 30, 10
+_STEPS_ON_SAMPLE = 40  # a sample need not be fitted to its end
 _AT_REST = 1e-5  # nats a row in five steps of a short run: it has found its optimum
 FEW_ROWS = 4000  # with fewer, local optima are many, and EM steps cost next to nothing
 _STARTS, _ROUNDS = 4, 3  # starts of each kind in a round, at least, and rounds at most
@@ -52,6 +54,7 @@ class Kind(Enum):
     MOMENTS_BEFORE_EM = "moments, before EM"
     CLOSED_FORM = "closed form"
     JOINED = "joined columns"
+    GIVEN = "given start"
 
 
 @dataclass(frozen=True)
@@ -150,6 +153,17 @@ def ranked_candidates(
     return search.judged()
 
 
+def given_candidate(
+    sample: Sample, start: Start, floor: Float | Structure, n_threads: int = 1
+) -> Candidate:
+    """The start that was given; of many rows after EM on the sample, as other candidates."""
+    prior = VariancePrior.of_rows(sample.features.shape[1], len(start.means), floor)
+    p = start.parameters(sample.features, prior)
+    if not sample.is_all:
+        p = settle(sample.features, p[None], prior, _STEPS_ON_SAMPLE, n_threads)[0][0]
+    return Candidate(Origin(Kind.GIVEN), p, float(log_likelihoods(sample.judges, p[None])[0]))
+
+
 def quick_fit(
     features: Float,
     n_components: int,
@@ -195,7 +209,7 @@ class _Search:
         # a component of its own gains much.
         on_all = sample.is_all and (self.has_few_rows or not sample.blocks.laws)
         self.short = sample.features if on_all else sample.features[:, :n_short]
-        self.max_steps = 400 if sample.is_all else 40  # a sample need not be fitted to its end
+        self.max_steps = 400 if sample.is_all else _STEPS_ON_SAMPLE
         self.runs: dict[Origin, Parameters] = {}
         self.candidates: dict[Origin, Parameters] = {}
         self.pool: Parameters

@@ -11,6 +11,7 @@ responsibilities find those that differ in spread.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -20,6 +21,8 @@ from momentmix._typing import Float
 from momentmix.mixture.gaussian import m_step, values_of
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VariancePrior
+
+LEAST_WEIGHT = 1e-6
 
 
 def seeded_starts(
@@ -37,26 +40,48 @@ def seeded_starts(
     """
     values = values_of(features, prior.blocks_for(len(features)))
     d = values.shape[0]
-    statistics = np.zeros((n_starts, n_components, features.shape[0]))
+    labels = []
     for start in range(n_starts):
         points = values
         if start % 4 == 3:
             points = values[rng.choice(d, size=int(rng.integers(1, max(2, d // 3 + 1))))]
-        nearest = _assign(points, _seeds(points, n_components, rng))
+        labels.append(_assign(points, _seeds(points, n_components, rng)))
+    return _from_clusters(features, labels, n_components, prior, np.arange(n_starts) % 2)
+
+
+def _from_clusters(
+    features: Float,
+    labels: Sequence[NDArray[np.int64]],
+    n_components: int,
+    prior: VariancePrior,
+    own_spread: NDArray[np.int64],
+) -> Parameters:
+    """Mixtures of clusters of rows; where marked 1 with each cluster's own spread, else pooled."""
+    statistics = np.zeros((len(labels), n_components, features.shape[0]))
+    for start, nearest in enumerate(labels):
         for i in range(n_components):
             statistics[start, i] = features[:, nearest == i].sum(axis=1)
     p = m_step(statistics, prior)
+    d = p.blocks.n_features
     pooled = p.weights[:, None] @ p.spread  # (n_starts, 1, n_spread)
     pooled[..., :d] = np.maximum(pooled[..., :d], prior.floor)
     # Clusters of few rows have no spread of their own: it counts for half from five rows on.
-    trust = statistics[..., -1] * (np.arange(n_starts) % 2)[:, None]
+    trust = statistics[..., -1] * own_spread[:, None]
     share = (trust / (trust + 5.0))[..., None]
     spread = share * p.spread + (1 - share) * pooled
     own = p.blocks.with_law  # their laws tell their spread
     spread[..., own] = p.spread[..., own]
     p = p.with_spread(spread)
     # A cluster without rows keeps a weight that EM can raise again.
-    return replace(p, weights=np.maximum(p.weights, 1e-6)).normalized()
+    return replace(p, weights=np.maximum(p.weights, LEAST_WEIGHT)).normalized()
+
+
+def start_at(features: Float, means: Float, prior: VariancePrior) -> Parameters:
+    """A mixture with these means (r, d); weights and spread from the rows nearest to each."""
+    values = values_of(features, prior.blocks_for(len(features)))
+    own = np.ones(1, dtype=np.int64)
+    found = _from_clusters(features, [_assign(values, means)], len(means), prior, own)[0]
+    return replace(found, means=means).completed()
 
 
 def _seeds(points: Float, n_components: int, rng: np.random.Generator) -> Float:

@@ -255,13 +255,19 @@ def uncertainty_after_em(
     information: Float,
     n_effective: float,
     score_covariance: Float | None = None,
+    free: Float | None = None,
 ) -> Uncertainty:
     """Covariance from the information in (log ω, μ, E), carried over to (ω, μ, Σ).
 
     E is the relative change of Σ as in ``relative_spread.py``, that of log v for a single feature.
-    Where the covariance B of the scores is not the information I, it is I⁻¹ B I⁻¹.
+    Where the covariance B of the scores is not the information I, it is I⁻¹ B I⁻¹. Parameters that
+    are not free are A f, with A = `free` of shape (n_parameters, n_free): I is then Aᵀ I A.
     """
     r, d = parameters.means.shape
+    if free is not None:
+        information = free.T @ information @ free
+        if score_covariance is not None:
+            score_covariance = free.T @ score_covariance @ free
     scale = np.sqrt(np.maximum(np.diagonal(information), 1e-12))
     matrix = information / scale[:, None] / scale
     # Of one component the weight is known: what is there is rounding.
@@ -270,6 +276,8 @@ def uncertainty_after_em(
     if score_covariance is not None:
         root = root @ (root.T @ _root(score_covariance / scale[:, None] / scale))
     factor = root / scale[:, None] / np.sqrt(n_effective)
+    if free is not None:
+        factor = free @ factor
     logs = factor[:r]
     factor[:r] = parameters.weights[:, None] * (logs - parameters.weights @ logs)
     places = component_places(parameters)[:, 1 + d :]

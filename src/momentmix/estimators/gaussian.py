@@ -8,19 +8,23 @@ import numpy as np
 from sklearn.utils.validation import check_array, validate_data
 
 from momentmix.capacity import choose_order
-from momentmix.covariance_types import (
+from momentmix.errors import CapacityError, InputError
+from momentmix.estimators.covariance_types import (
     CovarianceType,
     asked_blocks,
     check_for_moments,
+    constraint_of,
     covariance_attributes,
     joined_columns,
+    n_parameters,
 )
-from momentmix.errors import InputError, InputTypeError
-from momentmix.estimator_methods import MixtureMethods
-from momentmix.fitted_state import keeps_state
+from momentmix.estimators.fitted_state import keeps_state
+from momentmix.estimators.methods import MixtureMethods
+from momentmix.estimators.sklearn_names import larger_floor, start_from, warn_without_effect
 from momentmix.fitting.api import fit
 from momentmix.fitting.pipeline import AskedBlocks, known_blocks
 from momentmix.mixture.blocks import Blocks
+from momentmix.mixture.mixture import Mixture
 from momentmix.rows.arrays import is_foreign
 from momentmix.rows.protocol import ArrayRows, DeviceRows, HeldRows
 from momentmix.rows.validation import (
@@ -51,10 +55,11 @@ class MomentGaussianMixture(MixtureMethods):
     n_components : int or "auto", default=1
         "auto": the number of least BIC; after `fit_summary`, `partial_fit` and with refine=None the
         smallest number whose moments the test accepts. ``result_.tried`` lists what was tried.
-    covariance_type : {"diag", "block", "full", "auto"}, default="diag"
-        "diag": columns are independent within components. "block": those of one block may be
-        correlated there. "full": all may. "auto": columns are joined where it pays, by BIC with
-        rows. Without rows there must be three blocks or more.
+    covariance_type : {"diag", "spherical", "block", "full", "tied", "auto"}, default="diag"
+        "diag": columns are independent within components. "spherical": so they are, and have one
+        variance there. "block": those of one block may be correlated. "full": all may. "tied": all
+        may, and alike in all components. "auto": columns are joined where it pays, by BIC with
+        rows. Without rows there must be three blocks or more, and neither "spherical" nor "tied".
     blocks : list of lists of int or str, optional
         Columns of each block, by number or name, for covariance_type="block"; columns that are not
         named are blocks of their own.
@@ -66,31 +71,60 @@ class MomentGaussianMixture(MixtureMethods):
         "auto": EM passes where there are rows. None: the pure moment answer.
     variance_floor : float, default=1e-6
         Least variance of a component, as a fraction of the feature's variance.
+    reg_covar : float or None, default=None
+        Another name of `variance_floor`; the larger of both counts. It is a floor, not added, and
+        relative: scikit-learn's where columns have variance 1.
     max_iter : int, default=100
-        Passes over all rows at most.
+        Passes over all rows at most; 0: the best start as it is.
+    tol : float or None, default=None
+        Passes end when one gains less than so many nats a row; None: less than the rows can tell.
+    n_init : int, default=1
+        1: the search for a start ends when its starts agree. More: all of its starts are made; how
+        many does not depend on the number.
+    init_params : {"kmeans", "k-means++", "random", "random_from_data"}, default="kmeans"
+        No effect, and a warning that says so unless it is the default: starts from k-means++ seeds
+        and at random compete in every fit.
+    means_init : array of shape (n_components, n_features), optional
+        Means that EM starts from, instead of the best of many starts. Components come in their
+        order. Without rows, and with covariance_type="auto", they give the order alone.
+    weights_init, precisions_init : array of shape (n_components,), of that of `precisions_`
+        Weights and precisions of that start; without them they come from the rows next to each
+        mean, and without `means_init` they have no effect.
     random_state : int, RandomState, Generator or None, default=None
         The same seed gives the same bits.
+    warm_start : bool, default=False
+        Whether EM starts from the mixture of the last fit, and keeps its order of the components,
+        if it has as many components and the same columns.
+    verbose : int, default=0
+        1 prints the stages as they begin, 2 the seconds before them too.
+    verbose_interval : int, default=10
+        No effect, and a warning that says so unless it is the default.
     n_threads : int or None, default=None
         Threads; all cores by default. The answer does not depend on it.
+    n_jobs : int or None, default=None
+        scikit-learn's name of n_threads; −1 is all cores. Give one of both.
 
     Attributes
     ----------
     n_components_ : int
         Number of components, also where "auto" chose it.
     weights_ : array of shape (n_components,)
-        Heaviest component first.
+        Heaviest component first, or in the order of `means_init`.
     means_ : array of shape (n_components, n_features)
     covariances_ : array of shape (n_components, n_features) or (…, n_features, n_features)
-        Variances for covariance_type="diag", else matrices, 0 between blocks.
+        Variances for covariance_type="diag", else matrices, 0 between blocks. One variance for each
+        component for "spherical", and one matrix for "tied".
     precisions_, precisions_cholesky_ : array of the shape of `covariances_`
         Inverses of the covariances, and their (upper triangular) square roots.
     blocks_ : list of lists of int or str
         Columns that are joined, also where "auto" chose them.
     converged_ : bool
     n_iter_ : int
-        Passes over the rows.
+        Passes over the rows after that for the moments; 0 after `fit_summary` and `partial_fit`.
     lower_bound_ : float
         Log-likelihood per row; NaN after `fit_summary` and `partial_fit`.
+    lower_bounds_ : list of float
+        The same at each pass whose step was kept.
     certificate_ : Certificate
         Whether the fit can be trusted, and why not: ``certificate_.verdict`` is "passed",
         "not passed" or "untested".
@@ -118,8 +152,8 @@ class MomentGaussianMixture(MixtureMethods):
 
     _fitted = frozenset({
         "result_", "mixture_", "weights_", "means_", "covariances_", "precisions_",
-        "precisions_cholesky_", "blocks_", "n_iter_", "converged_", "lower_bound_", "certificate_",
-        "standard_errors_", "n_components_",
+        "precisions_cholesky_", "blocks_", "n_iter_", "converged_", "lower_bound_",
+        "lower_bounds_", "certificate_", "standard_errors_", "n_components_",
     })  # fmt: skip
 
     def __init__(
@@ -132,9 +166,20 @@ class MomentGaussianMixture(MixtureMethods):
         method: Literal["robust", "paper"] = "robust",
         refine: Literal["auto", "em"] | None = "auto",
         variance_floor: float = 1e-6,
+        reg_covar: float | None = None,
         max_iter: int = 100,
+        tol: float | None = None,
+        n_init: int = 1,
+        init_params: str = "kmeans",
+        weights_init: Any = None,
+        means_init: Any = None,
+        precisions_init: Any = None,
         random_state: Any = None,
+        warm_start: bool = False,
+        verbose: int = 0,
+        verbose_interval: int = 10,
         n_threads: int | None = None,
+        n_jobs: int | None = None,
     ) -> None:
         self.n_components = n_components
         self.covariance_type = covariance_type
@@ -143,9 +188,20 @@ class MomentGaussianMixture(MixtureMethods):
         self.method = method
         self.refine = refine
         self.variance_floor = variance_floor
+        self.reg_covar = reg_covar
         self.max_iter = max_iter
+        self.tol = tol
+        self.n_init = n_init
+        self.init_params = init_params
+        self.weights_init = weights_init
+        self.means_init = means_init
+        self.precisions_init = precisions_init
         self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.verbose_interval = verbose_interval
         self.n_threads = n_threads
+        self.n_jobs = n_jobs
 
     # -- fitting ------------------------------------------------------------------------------
 
@@ -168,14 +224,18 @@ class MomentGaussianMixture(MixtureMethods):
         """
         data = self._validated(X, reset=True, largest=LARGEST_TO_FIT)
         weighted = data if sample_weight is None else with_weights(data, sample_weight)
+        previous = self._previous()
         self._forget()
-        return self._fit_to(weighted)
+        return self._fit_to(weighted, previous)
 
     @keeps_state
     def partial_fit(
         self, X: Any, y: Any = None, sample_weight: Any = None
     ) -> MomentGaussianMixture:
-        """Add rows to the summary; the fit is made when it is first used.
+        """Add rows to the summary; the fit is made when a method needs it.
+
+        Attributes of the fit, as `weights_`, are there after that, or after `fit_summary` without a
+        summary. Looking at one never makes a fit.
 
         Parameters
         ----------
@@ -185,7 +245,7 @@ class MomentGaussianMixture(MixtureMethods):
         sample_weight : array of shape (n_samples,), optional
             Frequencies.
         """
-        first = not hasattr(self, "summary_")
+        first = "summary_" not in self.__dict__
         data = self._validated(X, reset=first, fewest=1, largest=LARGEST_TO_FIT)
         if first:
             self._check_moments("partial_fit keeps moments, not rows")
@@ -194,23 +254,6 @@ class MomentGaussianMixture(MixtureMethods):
         self._forget()
         self.summary_, self._pending = summary, True
         return self
-
-    @keeps_state
-    def fit_summary(self, summary: MomentSummary) -> MomentGaussianMixture:
-        """Fit to a summary of rows; `partial_fit` goes on from it."""
-        if not isinstance(summary, MomentSummary):
-            raise InputTypeError(
-                f"fit_summary needs a MomentSummary; got {type(summary).__name__}. Use fit() for "
-                "rows."
-            )
-        self._forget()
-        self.summary_ = summary.copy()  # partial_fit adds to it; the caller's stays as it is
-        self.n_features_in_ = summary.n_features
-        if summary.feature_names is not None:
-            self.feature_names_in_ = np.array(summary.feature_names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-        return self._fit_to(self.summary_)
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Fit to rows, and give the most probable component of each."""
@@ -253,10 +296,6 @@ class MomentGaussianMixture(MixtureMethods):
                 f"{', '.join(map(ascii, expected))}; got {', '.join(map(ascii, names))}."
             )
 
-    def _names(self) -> tuple[str, ...] | None:
-        names = getattr(self, "feature_names_in_", None)
-        return None if names is None else tuple(names)
-
     def _asked_blocks(self) -> AskedBlocks:
         return asked_blocks(self.covariance_type, self.blocks, self.n_features_in_)
 
@@ -264,6 +303,12 @@ class MomentGaussianMixture(MixtureMethods):
         return known_blocks(self._asked_blocks(), self.n_features_in_, self._names())
 
     def _check_moments(self, what: str) -> None:
+        constraint = constraint_of(self.covariance_type)
+        if constraint is not None:
+            raise CapacityError(
+                f"{what}, and {constraint} covariances are fitted by passes over the rows. Use "
+                'fit() with all rows, or covariance_type="diag".'
+            )
         if self.n_components != 1:  # one component is known from the moments, whatever its blocks
             check_for_moments(self._known_blocks(), what)
 
@@ -277,35 +322,46 @@ class MomentGaussianMixture(MixtureMethods):
             order = self.order
         squared_order = max(order - 2, 0) if self.method == "paper" else None
         return MomentSummary(
-            n_features, order, self._names(), squared_order, n_threads=self.n_threads
+            n_features, order, self._names(), squared_order, n_threads=self._threads()
         )
 
-    def _fit_to(self, data: Any) -> MomentGaussianMixture:
+    def _fit_to(self, data: Any, previous: Mixture | None = None) -> MomentGaussianMixture:
         """Fit to rows or a summary, and set the attributes from the result."""
+        warn_without_effect(self.init_params, self.verbose_interval)
+        start = self._start_of(previous) or start_from(
+            self.covariance_type, self.means_init, self.weights_init, self.precisions_init,
+            (self.n_components, self.n_features_in_),
+        )  # fmt: skip
         result = fit(
             data, self.n_components, self.order, self.method, self.refine, self._seed(),
-            blocks=self._asked_blocks(), variance_floor=self.variance_floor,
-            max_passes=self.max_iter, n_threads=self.n_threads,
+            blocks=self._asked_blocks(), constraint=constraint_of(self.covariance_type),
+            variance_floor=larger_floor(self.variance_floor, self.reg_covar), start=start,
+            **self._fit_options(),
         )  # fmt: skip
         mixture = result.mixture
         self.blocks_ = joined_columns(mixture)
-        self.__dict__.update(covariance_attributes(mixture, self.covariance_type == "diag"))
+        self.__dict__.update(covariance_attributes(mixture, self.covariance_type))
         self._set_from(result)
         return self
+
+    def _n_parameters(self) -> int:
+        return n_parameters(self._mixture(), self.covariance_type)
 
     def to_sklearn(self) -> Any:
         """The same mixture as a fitted ``sklearn.mixture.GaussianMixture``.
 
-        Its covariance_type is "full" where columns are joined, else "diag". Its `bic` and `aic`
-        then count the covariances between blocks too, which are 0 here.
+        Its covariance_type is that of this estimator; instead of "block" and "auto" it is "full"
+        where columns are joined, else "diag". Its `bic` and `aic` then count the covariances
+        between blocks too, which are 0 here.
         """
         from sklearn.mixture import GaussianMixture
 
         mixture = self._mixture()
-        diagonal = mixture.parameters.blocks.is_diagonal
-        twin = GaussianMixture(len(self.weights_), covariance_type="diag" if diagonal else "full")
+        kind: CovarianceType = "diag" if mixture.parameters.blocks.is_diagonal else "full"
+        kind = constraint_of(self.covariance_type) or kind
+        twin = GaussianMixture(len(self.weights_), covariance_type=kind)
         values = {name: getattr(self, name) for name in _SHARED if hasattr(self, name)}
-        for name, value in {**values, **covariance_attributes(mixture, diagonal)}.items():
+        for name, value in {**values, **covariance_attributes(mixture, kind)}.items():
             setattr(twin, name, value.copy() if isinstance(value, np.ndarray) else value)
-        twin.lower_bounds_ = [self.lower_bound_]
+        twin.lower_bounds_ = self.lower_bounds_ or [self.lower_bound_]
         return twin

@@ -10,9 +10,9 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from momentmix.capacity import usual_order
-from momentmix.errors import InputError, InputTypeError
-from momentmix.estimator_methods import MixtureMethods
-from momentmix.fitted_state import keeps_state
+from momentmix.errors import InputError
+from momentmix.estimators.fitted_state import keeps_state
+from momentmix.estimators.methods import MixtureMethods
 from momentmix.fitting.api import fit
 from momentmix.mixture.mixture import Mixture
 from momentmix.rows.arrays import is_foreign, to_numpy
@@ -49,11 +49,23 @@ class MomentMixture(MixtureMethods):
     variance_floor : float, default=1e-6
         Least variance of a component, as a fraction of the feature's variance.
     max_iter : int, default=100
-        Passes over all rows at most.
+        Passes over all rows at most; 0: the best start as it is.
+    tol : float or None, default=None
+        Passes end when one gains less than so many nats a row; None: less than the rows can tell.
+    n_init : int, default=1
+        1: the search for a start ends when its starts agree. More: all of its starts are made; how
+        many does not depend on the number.
     random_state : int, RandomState, Generator or None, default=None
         The same seed gives the same bits.
+    warm_start : bool, default=False
+        Whether EM starts from the mixture of the last fit, and keeps its order of the components,
+        if it has as many components and the same columns.
+    verbose : int, default=0
+        1 prints the stages as they begin, 2 the seconds before them too.
     n_threads : int or None, default=None
         Threads; all cores by default. The answer does not depend on it.
+    n_jobs : int or None, default=None
+        scikit-learn's name of n_threads; −1 is all cores. Give one of both.
 
     Attributes
     ----------
@@ -71,9 +83,11 @@ class MomentMixture(MixtureMethods):
     summary_ : MomentSummary
     converged_ : bool
     n_iter_ : int
-        Passes over the rows.
+        Passes over the rows after that for the moments; 0 after `fit_summary` and `partial_fit`.
     lower_bound_ : float
         Log-likelihood per row; NaN after `fit_summary` and `partial_fit`.
+    lower_bounds_ : list of float
+        The same at each pass whose step was kept.
     n_features_in_ : int
     feature_names_in_ : array of shape (n_features,)
         Where the rows had names.
@@ -92,7 +106,7 @@ class MomentMixture(MixtureMethods):
 
     _fitted = frozenset({
         "result_", "mixture_", "weights_", "means_", "schema_", "n_iter_", "converged_",
-        "lower_bound_", "certificate_", "standard_errors_", "n_components_",
+        "lower_bound_", "lower_bounds_", "certificate_", "standard_errors_", "n_components_",
     })  # fmt: skip
 
     def __init__(
@@ -106,8 +120,13 @@ class MomentMixture(MixtureMethods):
         refine: Literal["auto", "em"] | None = "auto",
         variance_floor: float = 1e-6,
         max_iter: int = 100,
+        tol: float | None = None,
+        n_init: int = 1,
         random_state: Any = None,
+        warm_start: bool = False,
+        verbose: int = 0,
         n_threads: int | None = None,
+        n_jobs: int | None = None,
     ) -> None:
         self.n_components = n_components
         self.families = families
@@ -117,8 +136,13 @@ class MomentMixture(MixtureMethods):
         self.refine = refine
         self.variance_floor = variance_floor
         self.max_iter = max_iter
+        self.tol = tol
+        self.n_init = n_init
         self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
         self.n_threads = n_threads
+        self.n_jobs = n_jobs
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -130,7 +154,7 @@ class MomentMixture(MixtureMethods):
     # -- fitting ------------------------------------------------------------------------------
 
     @keeps_state
-    def fit(self, X: Any, y: Any = None) -> MomentMixture:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MomentMixture:
         """Fit to a table: array, data frame, Arrow table or dict of columns.
 
         Parameters
@@ -138,18 +162,22 @@ class MomentMixture(MixtureMethods):
         X : table of shape (n_samples, n_features)
         y : None
             Not used.
+        sample_weight : array of shape (n_samples,), optional
+            Whole numbers stand for repeated rows; others are relative, as in `momentmix.fit`.
         """
         table = self._checked(X, reset=True)
+        previous = self._previous()
         self._forget()
-        return self._fit_to(table)
+        return self._fit_to(table, previous, sample_weight)
 
     @keeps_state
     def partial_fit(self, X: Any, y: Any = None) -> MomentMixture:
-        """Add rows to the summary; the fit is made when it is first used.
+        """Add rows to the summary; the fit is made when a method needs it.
 
-        Levels of categories must be the same in all parts: give them in `families`.
+        Attributes of the fit are there after that, or after `fit_summary` without a summary. Levels
+        of categories must be the same in all parts: give them in `families`.
         """
-        first = not hasattr(self, "summary_")
+        first = "summary_" not in self.__dict__
         table = self._checked(X, reset=first, fewest=1)
         order = self.order
         if order == "auto":
@@ -160,35 +188,22 @@ class MomentMixture(MixtureMethods):
         self.summary_, self._pending = summary, True
         return self
 
-    @keeps_state
-    def fit_summary(self, summary: MomentSummary) -> MomentMixture:
-        """Fit to a summary of rows; `partial_fit` goes on from it."""
-        if not isinstance(summary, MomentSummary):
-            raise InputTypeError(
-                f"fit_summary needs a MomentSummary; got {type(summary).__name__}. Use fit() for "
-                "rows."
-            )
-        self._forget()
-        self.summary_ = summary.copy()
-        schema = summary.schema
-        self.n_features_in_ = summary.n_features if schema is None else schema.n_columns
-        self._set_names(summary.feature_names if schema is None else schema.column_names)
-        return self._fit_to(self.summary_)
-
-    def fit_predict(self, X: Any, y: Any = None) -> Any:
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Fit to a table, and give the most probable component of each row."""
-        return self.fit(X, y).predict(X)
+        return self.fit(X, y, sample_weight).predict(X)
 
-    def _fit_to(self, data: Any) -> MomentMixture:
+    def _fit_to(
+        self, data: Any, previous: Mixture | None = None, sample_weight: Any = None
+    ) -> MomentMixture:
         is_summary = isinstance(data, MomentSummary)
         families = self.families
         if is_summary and data.schema is not None:
             families = None
         result = fit(
             data, self.n_components, self.order, "robust", self.refine, self._seed(),
-            blocks=self.blocks, families=families, missing=self.missing,
-            variance_floor=self.variance_floor, max_passes=self.max_iter,
-            n_threads=self.n_threads,
+            blocks=self.blocks, sample_weight=sample_weight, families=families,
+            missing=self.missing, variance_floor=self.variance_floor,
+            start=self._start_of(previous), **self._fit_options(),
         )  # fmt: skip
         self.schema_ = result.schema
         self._set_from(result)
@@ -221,11 +236,6 @@ class MomentMixture(MixtureMethods):
                 f"X has {n} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input."
             )
-
-    def _set_names(self, names: Any) -> None:
-        self.__dict__.pop("feature_names_in_", None)
-        if names is not None:
-            self.feature_names_in_ = np.array(names, dtype=object)
 
     def _rows_to_predict(self, X: Any) -> Any:
         mixture, rows = self._mixture(), self._checked(X, reset=False)

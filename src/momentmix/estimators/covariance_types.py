@@ -3,6 +3,8 @@
 | covariance_type | blocks | covariances_ |
 |---|---|---|
 | "diag" | none | (r, d) |
+| "spherical" | none, one variance for all columns | (r,) |
+| "tied" | one of all columns, the same in all components | (d, d) |
 | "block" | those given | (r, d, d) |
 | "full" | one of all columns | (r, d, d) |
 | "auto" | those that pay | (r, d, d) |
@@ -20,15 +22,17 @@ from momentmix.errors import CapacityError, InputError
 from momentmix.fitting.pipeline import AskedBlocks
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.mixture import Mixture
+from momentmix.mixture.prior import Constraint
 
-CovarianceType = Literal["diag", "block", "full", "auto"]
+CovarianceType = Literal["diag", "block", "full", "auto", "tied", "spherical"]
 
 
 def asked_blocks(covariance_type: CovarianceType, blocks: Any, n_features: int) -> AskedBlocks:
     """The blocks that `fit` is asked for."""
     if covariance_type not in get_args(CovarianceType):
         raise InputError(
-            f'covariance_type must be "diag", "block", "full" or "auto"; got {covariance_type!r}.'
+            f"covariance_type must be one of {', '.join(map(repr, get_args(CovarianceType)))}; got "
+            f"{covariance_type!r}."
         )
     if covariance_type == "block":
         if blocks is None:
@@ -44,9 +48,24 @@ def asked_blocks(covariance_type: CovarianceType, blocks: Any, n_features: int) 
             f'blocks are for covariance_type="block"; got covariance_type={covariance_type!r}. '
             'Use covariance_type="block", or leave blocks out.'
         )
-    if covariance_type == "full":
+    if covariance_type in ("full", "tied"):
         return [list(range(n_features))]
     return "auto" if covariance_type == "auto" else None
+
+
+def constraint_of(covariance_type: CovarianceType) -> Constraint | None:
+    """What a fit holds equal."""
+    return covariance_type if covariance_type in ("tied", "spherical") else None
+
+
+def n_parameters(mixture: Mixture, covariance_type: CovarianceType) -> int:
+    """Free parameters: what is held equal counts once."""
+    r, d = mixture.n_components, mixture.n_features
+    if covariance_type == "tied":
+        return r - 1 + r * d + d * (d + 1) // 2
+    if covariance_type == "spherical":
+        return r - 1 + r * d + r
+    return mixture.parameters.n_free
 
 
 def check_for_moments(blocks: Blocks | None, what: str) -> None:
@@ -68,17 +87,23 @@ def joined_columns(mixture: Mixture) -> list[list[int | str]]:
     return [[names[j] for j in block] for block in mixture.parameters.blocks.joined]
 
 
-def covariance_attributes(mixture: Mixture, diagonal: bool) -> dict[str, Float]:
-    """Covariances and precisions as scikit-learn shapes them for "diag" or for "full"."""
-    if diagonal:
-        with np.errstate(divide="ignore"):
-            precisions = 1.0 / mixture.variances
-        roots = np.sqrt(precisions)
+def covariance_attributes(mixture: Mixture, covariance_type: CovarianceType) -> dict[str, Float]:
+    """Covariances and precisions as scikit-learn shapes them."""
+    if covariance_type in ("diag", "spherical"):
         covariances = mixture.variances
+        if covariance_type == "spherical":
+            covariances = covariances[:, 0]
+        with np.errstate(divide="ignore"):
+            precisions = 1.0 / covariances
+        roots = np.sqrt(precisions)
     else:
         covariances = mixture.covariances
+        if covariance_type == "tied":
+            covariances = covariances[:1]
         roots = _precision_roots(covariances)
         precisions = roots @ roots.swapaxes(1, 2)
+        if covariance_type == "tied":
+            covariances, roots, precisions = covariances[0], roots[0], precisions[0]
     return {
         "covariances_": covariances,
         "precisions_": precisions,

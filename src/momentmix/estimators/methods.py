@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, DensityMixin
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from momentmix.errors import CertificateWarning, FitWarning, InputError, warn_caller
-from momentmix.fitted_state import FittedState
+from momentmix.capacity import check_count
+from momentmix.errors import (
+    CertificateWarning,
+    FitWarning,
+    InputError,
+    InputTypeError,
+    warn_caller,
+)
+from momentmix.estimators.fitted_state import FittedState, keeps_state
+from momentmix.estimators.sklearn_names import can_start, progress_of, threads_of
 from momentmix.fitting.result import FitResult
 from momentmix.mixture.mixture import Mixture
 from momentmix.rows.arrays import namespace
+from momentmix.summary.summary import MomentSummary
 
 _WARNED_OF = {"constant-column", "duplicate-columns", "outlier-influence", "outlier-rows"}
 
@@ -23,8 +32,15 @@ _WARNED_OF = {"constant-column", "duplicate-columns", "outlier-influence", "outl
 class MixtureMethods(FittedState, DensityMixin, BaseEstimator):  # type: ignore[misc]
     """Methods of a fitted estimator; a class gives `_rows_to_predict` and the fit."""
 
+    n_components: Any
     max_iter: int
+    tol: float | None
+    n_init: int
     random_state: Any
+    warm_start: bool
+    verbose: int
+    n_threads: int | None
+    n_jobs: int | None
 
     def _rows_to_predict(self, X: Any) -> Any:
         """Rows as the mixture takes them, checked as scikit-learn does."""
@@ -38,11 +54,74 @@ class MixtureMethods(FittedState, DensityMixin, BaseEstimator):  # type: ignore[
             self.summary_ = result.summary
         self.n_components_ = mixture.n_components
         self.weights_, self.means_ = mixture.weights, mixture.means
-        self.n_iter_, self.converged_ = result.n_passes, bool(result.converged)
+        self.n_iter_, self.converged_ = result.n_passes - 1, bool(result.converged)
         self.lower_bound_ = np.nan if result.log_likelihood is None else result.log_likelihood
+        self.lower_bounds_ = list(result.log_likelihoods)
         self.certificate_ = result.certificate
         self.standard_errors_ = None if result.uncertainty is None else result.standard_errors
         self._warn(result)
+
+    @keeps_state
+    def fit_summary(self, summary: MomentSummary | None = None) -> Self:
+        """Fit to a summary of rows; `partial_fit` goes on from it.
+
+        Parameters
+        ----------
+        summary : MomentSummary, optional
+            By default that of the rows so far, `summary_`: the fit that `partial_fit` leaves to
+            the first method that needs it.
+        """
+        if summary is None:
+            if "summary_" not in self.__dict__:
+                raise NotFittedError(
+                    "fit_summary() without a summary fits the rows that partial_fit added, and "
+                    "there are none. Call partial_fit first, or give a MomentSummary."
+                )
+            self._fit_summary()
+            return self
+        if not isinstance(summary, MomentSummary):
+            raise InputTypeError(
+                f"fit_summary needs a MomentSummary; got {type(summary).__name__}. Use fit() for "
+                "rows."
+            )
+        self._forget()
+        self.summary_ = summary.copy()  # partial_fit adds to it; the caller's stays as it is
+        schema = summary.schema
+        self.n_features_in_ = summary.n_features if schema is None else schema.n_columns
+        self._set_names(summary.feature_names if schema is None else schema.column_names)
+        self._fit_to(self.summary_)
+        return self
+
+    def _set_names(self, names: Any) -> None:
+        self.__dict__.pop("feature_names_in_", None)
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
+
+    def _names(self) -> tuple[str, ...] | None:
+        names = getattr(self, "feature_names_in_", None)
+        return None if names is None else tuple(names)
+
+    def _fit_options(self) -> dict[str, Any]:
+        """Options of `momentmix.fit` that the names of scikit-learn stand for."""
+        return {
+            "max_passes": check_count("max_iter", self.max_iter, 0),
+            "tol": self.tol,
+            "thorough": check_count("n_init", self.n_init, 1) > 1,
+            "n_threads": self._threads(),
+            "progress": progress_of(self.verbose, type(self).__name__),
+        }
+
+    def _threads(self) -> int | None:
+        return threads_of(self.n_threads, self.n_jobs)
+
+    def _previous(self) -> Mixture | None:
+        """The mixture of the last fit, where `warm_start` asks for it."""
+        return self.__dict__.get("mixture_") if self.warm_start else None
+
+    def _start_of(self, previous: Mixture | None) -> Mixture | None:
+        """The mixture of the last fit, where it can be a start of this one."""
+        own = (self.n_components, self._names(), self.n_features_in_)
+        return previous if can_start(previous, *own) else None
 
     def _seed(self) -> Any:
         state = self.random_state
@@ -67,6 +146,7 @@ class MixtureMethods(FittedState, DensityMixin, BaseEstimator):  # type: ignore[
 
     def _mixture(self) -> Mixture:
         check_is_fitted(self)
+        self._fit_pending()
         mixture: Mixture = self.mixture_
         return mixture
 

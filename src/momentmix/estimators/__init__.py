@@ -1,0 +1,1 @@
+"""The fits behind the interface of scikit-learn; no mathematics."""

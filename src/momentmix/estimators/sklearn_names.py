@@ -1,0 +1,152 @@
+"""What scikit-learn's names for options of a mixture mean here.
+
+| name | here |
+|---|---|
+| ``tol``, ``max_iter`` | end of the passes over all rows |
+| ``n_init`` | above 1 all starts of the search are made |
+| ``means_init``, ``weights_init``, ``precisions_init``, ``warm_start`` | a `Start` |
+| ``verbose`` | prints the stages |
+| ``n_jobs`` | threads |
+| ``init_params``, ``verbose_interval`` | nothing |
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from momentmix._typing import Float
+from momentmix.capacity import check_count
+from momentmix.errors import InputError, warn_caller
+from momentmix.fitting.em.given_start import Start
+from momentmix.mixture.checks import real_array
+from momentmix.mixture.mixture import Mixture
+from momentmix.parallel import usable_cores
+
+INIT_PARAMS = ("kmeans", "k-means++", "random", "random_from_data")
+VERBOSE_INTERVAL = 10  # scikit-learn's default
+
+
+def threads_of(n_threads: int | None, n_jobs: int | None) -> int | None:
+    """Number of threads from either name; −1 is all cores, −2 all but one."""
+    if n_jobs is None:
+        return n_threads
+    if n_threads is not None:
+        raise InputError(
+            f"n_jobs is scikit-learn's name of n_threads; got n_jobs={n_jobs!r} and "
+            f"n_threads={n_threads!r}. Give one of them."
+        )
+    is_integer = isinstance(n_jobs, int | np.integer) and not isinstance(n_jobs, bool)
+    if not is_integer or n_jobs == 0:
+        raise InputError(f"n_jobs must be an integer that is not 0, or None; got {n_jobs!r}.")
+    return int(n_jobs) if n_jobs > 0 else max(1, usable_cores() + 1 + int(n_jobs))
+
+
+def progress_of(verbose: int, name: str) -> Callable[[str], None] | None:
+    """What prints the name of each stage as it begins; from 2 on, with the seconds before it."""
+    if not check_count("verbose", int(verbose), 0):
+        return None
+    begin = time.perf_counter()
+
+    def show(stage: str) -> None:
+        seconds = f", after {time.perf_counter() - begin:.2f} s" if verbose > 1 else ""
+        print(f"{name}: {stage}{seconds}", flush=True)
+
+    return show
+
+
+def warn_without_effect(init_params: Any, verbose_interval: Any) -> None:
+    """Warn of options that were set and have no effect; raise where they are not even known."""
+    if init_params not in INIT_PARAMS:
+        raise InputError(
+            f"init_params must be one of {', '.join(map(repr, INIT_PARAMS))}; got {init_params!r}."
+        )
+    if init_params != INIT_PARAMS[0]:
+        warn_caller(
+            f"init_params={init_params!r} has no effect: in every fit starts from k-means++ seeds "
+            "and from random responsibilities compete. Give means_init for a start of your own.",
+            UserWarning,
+        )
+    if verbose_interval != VERBOSE_INTERVAL:
+        warn_caller(
+            f"verbose_interval={verbose_interval!r} has no effect: verbose prints stages, not "
+            "passes.",
+            UserWarning,
+        )
+
+
+def larger_floor(variance_floor: float, reg_covar: float | None) -> float:
+    """The floor of the variances, as a fraction of each column's, by either name."""
+    if reg_covar is None:
+        return variance_floor
+    if not 0 <= reg_covar < 1:
+        raise InputError(
+            "reg_covar must lie between 0 and 1: it is the least variance of a component, as a "
+            f"fraction of the column's variance; got {reg_covar!r}."
+        )
+    return max(variance_floor, reg_covar)
+
+
+# -- starts -----------------------------------------------------------------------------------
+
+
+def start_from(
+    covariance_type: str, means: Any, weights: Any, precisions: Any, shape: tuple[Any, int]
+) -> Start | None:
+    """The start that means_init and its companions give; `shape` is (n_components, n_features)."""
+    if means is None:
+        for name, value in (("weights_init", weights), ("precisions_init", precisions)):
+            if value is not None:
+                warn_caller(
+                    f"{name} has no effect without means_init: there would be no telling which "
+                    "component it is for.",
+                    UserWarning,
+                )
+        return None
+    found = real_array("means_init", means)
+    Start(found).check(*shape)
+    shares = None if weights is None else _checked_weights(weights, len(found))
+    covariances = None
+    if precisions is not None:
+        covariances = _inverses(covariance_type, real_array("precisions_init", precisions), shape)
+    return Start(found, shares, covariances)
+
+
+def _checked_weights(weights: Any, n_components: int) -> Float:
+    shares = real_array("weights_init", weights)
+    if shares.shape != (n_components,) or (shares < 0).any() or abs(shares.sum() - 1) > 1e-6:
+        raise InputError(
+            f"weights_init must be {n_components} numbers that are not negative and sum to 1; got "
+            f"shape {shares.shape}, sum {shares.sum():.6g}."
+        )
+    return shares
+
+
+def _inverses(covariance_type: str, precisions: Float, shape: tuple[int, int]) -> Float:
+    """Covariances (r, d, d) from precisions of the shape that the type has in scikit-learn."""
+    r, d = shape
+    expected = {"spherical": (r,), "diag": (r, d), "tied": (d, d)}.get(covariance_type, (r, d, d))
+    if precisions.shape != expected:
+        raise InputError(
+            f"precisions_init must have shape {expected} for covariance_type={covariance_type!r}; "
+            f"got {precisions.shape}."
+        )
+    if covariance_type in ("spherical", "diag"):
+        columns = precisions.reshape(r, -1) * np.ones((r, d))
+        precisions = columns[:, :, None] * np.eye(d)
+    precisions = np.broadcast_to(precisions, (r, d, d))
+    is_symmetric = np.allclose(precisions, precisions.swapaxes(1, 2))
+    if not is_symmetric or (np.linalg.eigvalsh(precisions) <= 0).any():
+        raise InputError("precisions_init must be positive, and matrices symmetric.")
+    return np.asarray(np.linalg.inv(precisions))
+
+
+def can_start(previous: Mixture | None, n_components: Any, names: Any, n_columns: int) -> bool:
+    """Whether the mixture of the last fit has as many components, and the same columns."""
+    if previous is None or previous.n_components != n_components:
+        return False
+    own = previous.feature_names
+    return previous.means.shape[1] == n_columns and (own is None or own == names)
