@@ -140,8 +140,10 @@ def test_verbose_prints_the_stages(kind, rows, capsys):
     assert f"{kind.__name__}: passes" in lines
     kind(2, verbose=2, random_state=0).fit(rows[:300])
     assert ", after 0." in capsys.readouterr().out
-    kind(2, random_state=0).fit(rows[:300])
+    kind(2, verbose=False, random_state=0).fit(rows[:300])
     assert not capsys.readouterr().out
+    with pytest.raises((TypeError, ValueError), match="verbose"):
+        kind(2, verbose="much").fit(rows)
 
 
 def test_names_without_effect_say_so(rows):
@@ -289,6 +291,9 @@ def test_fit_takes_a_mixture_or_means_as_its_start(rows, model):
     np.testing.assert_allclose(by_means.mixture.means[::-1], model.means_, atol=2e-3)
     np.testing.assert_allclose(by_mixture.mixture.means, model.means_, atol=2e-3)
     assert by_mixture.winner == "given start"
+    counts = mm.Mixture.from_blocks([0.5, 0.3, 0.2], [mm.PoissonBlock([1.0, 2.0, 3.0])] * 6)
+    with pytest.raises(InputError, match="of the same families and levels"):
+        mm.fit(rows, 3, start=counts)
 
 
 # -- covariance types -------------------------------------------------------------------------

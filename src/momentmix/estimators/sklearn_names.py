@@ -47,7 +47,8 @@ def threads_of(n_threads: int | None, n_jobs: int | None) -> int | None:
 
 def progress_of(verbose: int, name: str) -> Callable[[str], None] | None:
     """What prints the name of each stage as it begins; from 2 on, with the seconds before it."""
-    if not check_count("verbose", int(verbose), 0):
+    level = int(verbose) if isinstance(verbose, bool) else verbose
+    if not check_count("verbose", level, 0):
         return None
     begin = time.perf_counter()
 

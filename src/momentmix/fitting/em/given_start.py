@@ -18,6 +18,7 @@ from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VariancePrior
 from momentmix.mixture.tables.block_features import parameters_of
+from momentmix.schema.column import GAUSSIAN
 from momentmix.schema.schema import Schema
 
 
@@ -43,14 +44,15 @@ class Start:
             return given
         if not isinstance(given, Mixture):
             return cls(real_array("start", given))
-        if schema is None:
-            return cls(given.means, given.weights, given.covariances)
-        own, columns = ([(c.family, c.levels) for c in x] for x in (given.columns, schema.columns))
-        if own != columns:
+        own = [(c.family, c.levels) for c in given.columns]
+        numbers = [(GAUSSIAN, ())] * len(own)
+        if own != (numbers if schema is None else [(c.family, c.levels) for c in schema.columns]):
             raise InputError(
                 "a start must have the columns of the rows, of the same families and levels; give "
                 "no start, or that of a fit to such rows."
             )
+        if schema is None:
+            return cls(given.means, given.weights, given.covariances)
         p = parameters_of(given.weights, given.blocks, schema)
         return cls(p.means, p.weights, p.matrices)
 
@@ -65,6 +67,11 @@ class Start:
             raise InputError(
                 f"the means of a start must have shape (n_components, n_features) = "
                 f"({n_components}, {n_features}); got {self.means.shape}."
+            )
+        if np.isnan(self.means).any():
+            raise InputError(
+                "a start must have all means; a component of this one never saw a column. Leave "
+                "the start out, or give means."
             )
 
     def standardized(self, moments: StandardMoments) -> Start:
