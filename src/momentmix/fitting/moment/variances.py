@@ -45,7 +45,7 @@ def fit_variances(
         matrix = np.concatenate([features * weights, penalty * np.diag(np.sqrt(weights))])
         right = np.concatenate([target, penalty * np.sqrt(weights) * average])
         variances[:, j] = nnls(matrix, right, maxiter=100 * r)[0]  # eq. solve-sigma
-    return np.maximum(variances, least)
+    return np.asarray(np.maximum(variances, least))
 
 
 def fit_spread(
