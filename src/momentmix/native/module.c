@@ -512,6 +512,7 @@ done:
 
 #include "mixtures.h"
 #include "conditions.h"
+#include "encoding.h"
 
 PyDoc_STRVAR(fold_doc,
 "fold(words, n_pieces, keys, out)\n--\n\nFour sums of each piece of 512 words: see `rows.fingerprint`.");
@@ -595,6 +596,7 @@ static PyMethodDef METHODS[] = {
     {"em_steps", em_steps, METH_VARARGS, em_steps_doc},
     {"map_rows", map_rows, METH_VARARGS, map_rows_doc},
     {"add_second_moments", add_second_moments, METH_VARARGS, add_second_moments_doc},
+    {"fill_column", fill_column, METH_VARARGS, fill_column_doc},
     {"use", use, METH_VARARGS, use_doc},
     {NULL, NULL, 0, NULL},
 };

@@ -148,6 +148,16 @@ class ArrowTable(Table):
         warn_integers(chosen, f"{self.name}, {self.label(number)} holds")
         return with_nan(array, valid)
 
+    def meet_labels(self, labels: Mapping[int, Labels]) -> None:
+        """Number all labels of columns of text; a batch with a dictionary has them there."""
+        columns = list(labels)
+        with self._refuse_unreadable():
+            for first, batch in self._batches(columns, 0, _MOST_ROWS):
+                batch.validate()
+                for number, column in zip(columns, batch.columns, strict=True):
+                    cells = column[:0] if hasattr(column, "dictionary") else column
+                    self._codes(number, cells, labels[number], first)
+
     def _codes(self, number: int, column: Any, labels: Labels, first_row: int) -> NDArray[Any]:
         """Codes of a column of text."""
         if not self._arrow.types.is_dictionary(column.type):

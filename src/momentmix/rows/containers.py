@@ -150,7 +150,7 @@ def coded_indices(indices: Any, codes: NDArray[np.float64]) -> NDArray[np.float6
     codes : array of shape (n_entries,)
         Of the entries of the dictionary.
     """
-    if not len(codes):  # nulls only
+    if not len(codes) or not len(indices):  # nulls only, or no cells
         return np.full(len(indices), np.nan)
     array, valid = arrow_numbers(indices)
     places = array if valid is None else np.where(valid, array, len(codes))

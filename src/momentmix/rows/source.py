@@ -154,6 +154,13 @@ class RowSource(Rows):
         self.n_dropped, self._n_rows = n_dropped, n_rows
         self._suspects = frozenset()  # compared once, not in every pass
 
+    def meet_labels(self, labels: Mapping[int, Labels]) -> None:
+        """Number all labels of columns of text, by number among the columns, in a pass."""
+        for table, columns in zip(self.tables, self.columns, strict=True):
+            table.check_unchanged()
+            table.meet_labels({columns[j]: known for j, known in labels.items()})
+            table.check_unchanged()
+
     def head(self, n_rows: int, labels: Mapping[int, Labels]) -> Float:
         """The first rows as they are, NaN for missing cells, without a pass over the source."""
         columns = self.columns[0]

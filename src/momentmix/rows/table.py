@@ -19,6 +19,7 @@ from momentmix.rows.labels import NO_LABELS, Labels
 
 # 16 windows of 64 KiB, read in milliseconds: other files show early. The digest of the rows that
 # are read finds the rest.
+_MEET_ROWS = 1 << 17  # rows of a block where only labels matter
 _SAMPLES, _SAMPLE_BYTES = 16, 1 << 16
 
 
@@ -133,6 +134,11 @@ class Table(ABC):
         labels: Mapping[int, Labels] = NO_LABELS,
     ) -> Iterator[RawBlock]:
         """Blocks of the given columns from row `start` on; codes of the columns with labels."""
+
+    def meet_labels(self, labels: Mapping[int, Labels]) -> None:
+        """Number all labels of columns of text, in a pass."""
+        for _ in self.read(list(labels), 0, _MEET_ROWS, labels):
+            pass
 
     def head(
         self, columns: Sequence[int], n_rows: int, labels: Mapping[int, Labels] = NO_LABELS

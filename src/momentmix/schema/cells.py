@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Array
 from momentmix.errors import InputError, InputTypeError
+from momentmix.parallel import map_in_order, usable_cores
 from momentmix.rows.arrays import check_real, is_foreign, to_numpy
 from momentmix.rows.columns import ALL_COLUMNS, Selection
 from momentmix.rows.containers import (
@@ -36,6 +37,7 @@ from momentmix.schema.column import plain_level
 
 _TIME_TYPES = ("date", "time", "duration", "period", "interval")  # of pandas, polars and Arrow
 _NUMBERS = (Real, Decimal, np.bool_)
+_MANY_ROWS = 1 << 16  # whose text is worth a thread for each column
 _MISSING = -1  # the code of a missing cell
 
 
@@ -208,9 +210,9 @@ def _named(
         f"column {i}" if names is None else f"column {names[k]!a}" for k, i in enumerate(order)
     ]
     read = _of_column if expected is not None else _read_or_problem
-    return CellTable(
-        [read(columns[i], label) for i, label in zip(order, labels, strict=True)], names
-    )
+    n_threads = usable_cores() if len(columns[0]) > _MANY_ROWS else 1  # text is numbered
+    pairs = [(columns[i], label) for i, label in zip(order, labels, strict=True)]
+    return CellTable(list(map_in_order(lambda pair: read(*pair), pairs, n_threads)), names)
 
 
 def _read_or_problem(column: Any, label: str) -> Cells:

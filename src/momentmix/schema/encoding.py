@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Array, Float
 from momentmix.errors import InputError, InputTypeError
+from momentmix.native import code
 from momentmix.parallel import map_in_order, usable_cores
 from momentmix.rows.names import column_label
 from momentmix.rows.validation import LARGEST_VALUE, in_range
@@ -18,8 +18,9 @@ from momentmix.schema.cells import Cells, CellTable
 from momentmix.schema.column import POISSON, Column
 from momentmix.schema.transforms import check_range, restored
 
-_BLOCK = 2048  # rows at a time: they and their features stay in the processor's cache
+_BLOCK = 8192  # rows at a time: they and their features stay in the processor's cache
 _SHARE = 1 << 16  # rows that are worth a thread
+_HAS_SEEN, _HAS_LEVELS = 1, 2  # the same in native/encoding.h
 _LARGEST_COUNT = 2.0**53  # float64 holds all integers up to it
 _UNKNOWN = -2  # the code of a label that is no level
 _LEFT_OUT = -3  # that of one which is left out of the density, whatever the column's model
@@ -60,22 +61,22 @@ def encode_cells(columns: Sequence[Column], table: CellTable, unseen: Unseen = "
     check_unseen(unseen)
     known = [column.name for column in columns if column.name is not None]
     names = tuple(known) or None
+    starts = np.cumsum([0] + [column.n_features for column in columns]).tolist()
+    features = np.empty((table.n_rows, starts[-1]))
+    ends = zip(columns, starts[:-1], starts[1:], strict=True)
+    parts = [(column, slice(start, stop)) for column, start, stop in ends]
+    if code is not None:
+        quick = [
+            _numbers_or_codes(c, cells) for c, cells in zip(columns, table.columns, strict=True)
+        ]
+        sources = [source for source in quick if source is not None]
+        if len(sources) == len(columns) and _fill_all(_compiled_fill, parts, sources, features):
+            return Encoded(features, None)
     sources = [
         _checked(column, cells, column_label(i, names), unseen)
         for i, (column, cells) in enumerate(zip(columns, table.columns, strict=True))
     ]
-    starts = np.cumsum([0] + [column.n_features for column in columns]).tolist()
-    features = np.empty((table.n_rows, starts[-1]))
-
-    def fill_rows(start_row: int) -> None:
-        for first in range(start_row, min(start_row + _SHARE, table.n_rows), _BLOCK):
-            rows = slice(first, first + _BLOCK)
-            for column, source, start in zip(columns, sources, starts[:-1], strict=True):
-                _fill(column, source[rows], features[rows, start : start + column.n_features])
-
-    n_threads = min(usable_cores(), -(-table.n_rows // _SHARE))
-    deque(map_in_order(fill_rows, range(0, table.n_rows, _SHARE), n_threads), maxlen=0)
-    if in_range(features):
+    if _fill_all(_fill, parts, sources, features):
         return Encoded(features, None)
     left_out = np.isnan(features[:, starts[:-1]])
     features[np.isnan(features)] = 0.0
@@ -84,7 +85,55 @@ def encode_cells(columns: Sequence[Column], table: CellTable, unseen: Unseen = "
     return Encoded(features, left_out if left_out.any() else None)
 
 
-def _fill(column: Column, source: Array, target: Float) -> None:
+def _fill_all(
+    fill: Callable[[Column, Array, Float], bool],
+    parts: Sequence[tuple[Column, slice]],
+    sources: Sequence[Array],
+    features: Float,
+) -> bool:
+    """Fill the features of all rows; whether all of them are numbers in range."""
+    n_rows = len(features)
+
+    def fill_rows(start: int) -> bool:
+        is_whole = True
+        for first in range(start, min(start + _SHARE, n_rows), _BLOCK):
+            rows = slice(first, first + _BLOCK)
+            for (column, own), source in zip(parts, sources, strict=True):
+                is_whole &= fill(column, source[rows], features[rows, own])
+        return is_whole
+
+    n_threads = min(usable_cores(), -(-n_rows // _SHARE))
+    are_whole = list(map_in_order(fill_rows, range(0, n_rows, _SHARE), n_threads))
+    return all(are_whole) and in_range(features)
+
+
+def _numbers_or_codes(column: Column, cells: Cells) -> Float | None:
+    """What compiled code makes features of; None where it knows no way, or there may be an error.
+
+    Codes are float64, NaN where a cell is missing, and −2 for a label that is no level.
+    """
+    if column.transform or column.family == POISSON:
+        return None
+    if not column.levels:
+        return cells.values.astype(np.float64, copy=False) if cells.labels is None else None
+    if cells.labels is not None:
+        unknown = _UNKNOWN if column.other is None else column.levels.index(column.other)
+        places = {level: i for i, level in enumerate(column.levels)}
+        known = [places.get(name, unknown) for name in cells.labels]
+        return np.array([*known, np.nan])[cells.values]
+    if column.levels != tuple(range(len(column.levels))) or column.other is not None:
+        return None
+    return cells.values.astype(np.float64, copy=False)
+
+
+def _compiled_fill(column: Column, source: Array, target: Float) -> bool:
+    """As `_fill`, by compiled code; False where a cell has to be looked at."""
+    kind = _HAS_SEEN * column.has_missing + _HAS_LEVELS * bool(column.levels)
+    found: int = code.fill_column(source, target, kind, len(column.levels), column.center)
+    return not found
+
+
+def _fill(column: Column, source: Array, target: Float) -> bool:
     """Features of some rows; NaN in the first one where a cell is to be left out."""
     if column.levels:
         for k in range(1, len(column.levels)):
@@ -93,7 +142,7 @@ def _fill(column: Column, source: Array, target: Float) -> None:
     else:
         np.subtract(source, column.center, out=target[:, 0], dtype=np.float64)
         if not column.has_missing:
-            return
+            return True
         seen = np.equal(source, source)
     if column.has_missing:
         np.copyto(target[:, 0], 0.0, where=~seen)
@@ -102,6 +151,7 @@ def _fill(column: Column, source: Array, target: Float) -> None:
             np.copyto(target[:, 0], np.nan, where=source == _LEFT_OUT)
     elif not seen.all():
         np.copyto(target[:, 0], np.nan, where=~seen)
+    return True
 
 
 def _checked(column: Column, cells: Cells, label: str, unseen: Unseen) -> Array:

@@ -199,7 +199,10 @@ def encode_rows(
         return SchemaOfRows(kept, plain, source.notes, coarse)
     labels = _new_labels(source, chosen, _MOST_TEXTS if rare else MOST_LEVELS)
     whole = source.with_missing("error" if missing == "error" else "model").with_labels(labels)
-    met = _met(whole, chosen, labels) if missing == "model" else _met_levels(whole, chosen, labels)
+    if missing == "model":
+        met = _met(whole, chosen, labels)
+    else:
+        met = _met_levels(whole, chosen, labels, counted=rare > 0)
     schema = schema_of_cells(met, chosen, missing, rare)
     return SchemaOfRows(coded_by(kept, schema), schema, source.notes, coarse)
 
@@ -333,17 +336,27 @@ def _met(rows: Rows, families: Mapping[int, Any], labels: Mapping[int, Labels]) 
 
 
 def _met_levels(
-    source: RowSource, families: Mapping[int, Any], labels: Mapping[int, Labels]
+    source: RowSource, families: Mapping[int, Any], labels: Mapping[int, Labels], counted: bool
 ) -> CellTable:
-    """The same where only levels matter: other columns are not read."""
+    """The same where only levels matter: other columns are not read.
+
+    Labels are counted where that is asked for, else only numbered.
+    """
     kinds = (BERNOULLI, CATEGORICAL)
-    read = [j for j in range(source.n_features) if j in labels or families.get(j) in kinds]
+    texts = {} if counted else {j: x for j, x in labels.items() if not x.are_bools}
     cells = [Cells(np.zeros(1))] * source.n_features
+    if texts:
+        source.meet_labels(texts)
+        for j, known in texts.items():
+            order = "ordered" if source.kinds[j].is_ordered else ""
+            cells[j] = Cells(np.arange(len(known.names)), known.names, order)
+    read = [j for j in range(source.n_features) if j in labels or families.get(j) in kinds]
+    read = [j for j in read if j not in texts]
     if read:
         part = source.selected(read)
-        known = {k: labels[j] for k, j in enumerate(read) if j in labels}
+        known_labels = {k: labels[j] for k, j in enumerate(read) if j in labels}
         chosen = {k: families.get(j) for k, j in enumerate(read)}
-        met = _met(part.with_labels(known), chosen, known)
+        met = _met(part.with_labels(known_labels), chosen, known_labels)
         for k, j in enumerate(read):
             cells[j] = met.columns[k]
     return CellTable(cells, source.feature_names)

@@ -101,7 +101,7 @@ def test_without_a_data_frame_library(monkeypatch):
     assert encode_table(words, {0: "categorical"}).features.ravel().tolist() == [1.0, 0.0, 1.0]
 
 
-@pytest.mark.parametrize("missing", [np.nan, None, pd.NA, pd.NaT, np.datetime64("NaT")])
+@pytest.mark.parametrize("missing", [np.nan, None, pd.NA, pd.NaT, np.datetime64("NaT", "D")])
 def test_what_counts_as_missing(missing):
     table = {"x": np.array([1.0, missing, 3.0], dtype=object)}
     assert encode_table(table, None, "model").features[:, 1].tolist() == [1.0, 0.0, 1.0]
