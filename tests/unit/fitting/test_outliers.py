@@ -35,7 +35,9 @@ def column(law, n, seed):
         "nine in ten are zero": lambda: rng.exponential(size=n) * (rng.uniform(size=n) > 0.9),
         "rare yes": lambda: (rng.uniform(size=n) < 0.01) * 1.0,
         "counts": lambda: rng.poisson(0.3, n) * 1.0,
-        "counts of a mixture": lambda: rng.poisson(np.repeat([0.2, 0.2, 0.2, 0.5, 2.5], n // 5)) * 1.0,
+        "counts of a mixture": lambda: (
+            rng.poisson(np.repeat([0.2, 0.2, 0.2, 0.5, 2.5], n // 5)) * 1.0
+        ),
         "rounded exponential": lambda: np.round(rng.exponential(2.0, n)),
         "cluster far away": lambda: rng.standard_normal(n) + 100.0 * (np.arange(n) % 20 == 0),
         "cluster of 20 rows": lambda: rng.standard_normal(n) + 40.0 * (np.arange(n) < 20),
