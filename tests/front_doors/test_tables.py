@@ -406,6 +406,9 @@ def test_schema_files(tmp_path):
     assert mm.Schema.load(path) == schema
     document = json.loads(path.read_text())
     assert document["columns"][3] == {"name": "w", "family": "gaussian", "transform": "log"}
+    document["columns"][3] = {"name": "w", "family": "log"}  # as in families=
+    path.write_text(json.dumps(document))
+    assert mm.Schema.load(path) == schema
     document["columns"][1]["levels"] = ["x", "y", "z"]
     path.write_text(json.dumps(document))
     assert mm.Schema.load(path).columns[1].levels == ("x", "y", "z")
