@@ -81,7 +81,7 @@ DEFECTS = {
     ),
     "ragged": ([list], lambda t: [[1.0, 2.0, 3.0], [1.0]], r"rectangular|inhomogeneous|sequence"),
     "nothing": ([None], lambda t: None, r"real numbers|2D array|NoneType|dimension"),
-    "a name": ([str], lambda t: "rows.csv", r"real numbers|convert string"),
+    "a name": ([str], lambda t: "rows.csv", r"real numbers|convert string|does not exist"),
 }
 COLUMNS = {
     "too few columns": (
@@ -303,7 +303,10 @@ BAD_FILES = {
     "Parquet struct": (_parquet(lambda pa: {"x": [{"a": 1}], "y": [1.0]}), "'x' (struct<"),
     "Parquet decimal": (_parquet(lambda pa: {"x": pa.array([1], pa.decimal128(5))}), "decimal128"),
     "Parquet nulls": (_parquet(lambda pa: {"x": pa.nulls(2)}), "'x' (null)"),
-    "Parquet time": (_parquet(lambda pa: {"x": pa.array([0], pa.timestamp("s"))}), "timestamp"),
+    "Parquet time": (
+        _parquet(lambda pa: {"x": pa.array([0], pa.timestamp("s"))}),
+        "left out: dates",
+    ),
     "Parquet no rows": (_parquet(lambda pa: {"x": pa.array([], pa.float64())}), "no rows"),
 }
 COMMANDS = {
@@ -337,8 +340,6 @@ def folder_state():
 def command_cases():
     """(place, arguments, writer of the file, words of the message)."""
     for (name, arguments), (defect, (write, words)) in product(COMMANDS.items(), BAD_FILES.items()):
-        if name == "fit" and words == "no rows":
-            words = "at least one row"
         if name in ("predict", "score") and words == "no rows":
             continue  # no rows, no labels
         yield f"{name}, {defect}", arguments, write, words

@@ -391,22 +391,13 @@ def test_a_lack_of_memory_while_a_file_is_read_does_not_accuse_the_file(
 
 def test_a_package_that_cannot_be_loaded_is_not_called_missing(folder, momentmix, monkeypatch):
     message = "libarrow.so: failed to map segment from shared object"
-    for name in ("pyarrow", "matplotlib"):
-        monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.setattr("builtins.__import__", failing_import(message))
+
+    def load(name):
+        raise ImportError(message)
+
+    monkeypatch.setattr("momentmix.errors.import_module", load)
     done = momentmix("summarize", "good.parquet", "-o", "x.mms")
     assert (done.code, message in done.err, "not installed" in done.err) == (74, True, False)
-
-
-def failing_import(message):
-    real = __import__
-
-    def load(name, *rest):
-        if name == "pyarrow":
-            raise ImportError(message)
-        return real(name, *rest)
-
-    return load
 
 
 LIMITED = """

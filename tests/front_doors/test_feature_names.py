@@ -221,8 +221,7 @@ def test_models_refuse_other_columns(kind, method, frame, fitted):
         InputError, match=r"'age', 'x 1' are missing\. Add or rename.*'dose', 'age'"
     ):
         use(frame.drop(columns=["age", "x 1"]))
-    with pytest.raises(InputError, match=r"'city' is not among them\. Drop"):
-        use(frame.assign(city="Ulm"))
+    np.testing.assert_array_equal(use(frame.assign(city="Ulm")), use(frame))  # taken by name
     with pytest.raises(InputError, match=r"'flow' is missing and 'Flow' is not.*Rename"):
         use(frame.rename(columns={"flow": "Flow"}))
     with pytest.raises(InputTypeError, match=r"column 'age' has dtype"):
@@ -302,7 +301,7 @@ def test_missing_cells_of_frames_are_named(kind, frame, fitted):
     holed = frame.convert_dtypes() if "nullable" in kind else frame.copy()
     holed.loc[9, "flow"] = pd.NA if "nullable" in kind else np.nan
     table = KINDS[kind](holed)
-    with pytest.raises(InputError, match=r"row 9, column 3 \('flow'\) is NaN"):
+    with pytest.raises(InputError, match=r"row 9, column 3 \('flow'\), is missing"):
         mm.fit(table, 2)
     others, kept = frame[[name for name in NAMES if name != "flow"]], np.arange(2000) != 9
     mixture = fitted.mixture

@@ -144,11 +144,11 @@ def test_rows_in_memory_are_counted_as_they_are_not_as_they_are_compressed(
     compressed, given = os.path.getsize("x.csv.gz"), []
     assert compressed < 10_000
 
-    def fit(rows, *rest, **options):
-        given.append(isinstance(rows, RowSource))
+    def fit(table, *rest, **options):
+        given.append(isinstance(table.data, RowSource))
         raise mm.errors.InputError("seen")
 
-    monkeypatch.setattr("momentmix.fitting.api.fit", fit)
+    monkeypatch.setattr("momentmix.fitting.api.fit_robust", fit)
     for size in (10_000, 959_999, 960_001):
         monkeypatch.setattr("momentmix.fitting.tables.SHARE_IN_MEMORY", size / physical_memory())
         assert momentmix("fit", "x.csv.gz", "-r", "1", "-o", "m.json").code == 65

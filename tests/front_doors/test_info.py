@@ -156,7 +156,7 @@ def test_a_checkpoint(tmp_path, monkeypatch, momentmix):
 
 
 DATA = {
-    "csv": ["number", "number", "text", "text", "number"],
+    "csv": ["number", "number", "text", "true or false", "number"],
     "parquet": ["double", "int64", None, "bool", "double"],
     "feather": ["double", "int64", None, "bool", "double"],
 }

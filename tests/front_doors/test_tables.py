@@ -172,6 +172,24 @@ def test_hints_for_numbers_that_are_no_measurements():
     assert "'x'" not in notes
 
 
+def test_counts_and_flags_that_nobody_names_give_segments_all_the_same(tmp_path):
+    # As Gaussian columns of any variance they gave components of one value: 0.3 of accuracy lost.
+    frame, labels, law = TABLES["passengers"](N_ROWS, seed=12)
+    best = (law.predict(frame) == labels).mean()
+    flags = frame.assign(survived=frame["survived"].astype(int))
+    result = mm.fit(flags, 3, missing="model", random_state=0)
+    columns = [column.name for column in result.schema.columns]
+    for name in ("survived", "relatives"):
+        assert result.schema.columns[columns.index(name)].family == "gaussian"
+        least = min(0.25, 0.9 * flags[name].var(ddof=0))
+        assert result.mixture.variances[:, columns.index(name)].min() >= least - 1e-9
+        assert any(f"families={{{name!r}: " in note for note in result.notes)
+    assert clustering_accuracy(labels, result.mixture.predict(flags)) >= best - 0.01
+    flags.to_csv(tmp_path / "t.csv", index=False)
+    again = mm.fit(tmp_path / "t.csv", 3, missing="model", random_state=0)
+    assert again.mixture.to_dict() == result.mixture.to_dict()
+
+
 @pytest.mark.parametrize("name", ["user_id", "ID", "customerId", "Unnamed: 0", "uuid"])
 def test_names_of_ids(name):
     numbers = np.random.default_rng(1).permutation(50) * 7 + 1000

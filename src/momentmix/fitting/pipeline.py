@@ -90,7 +90,6 @@ from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure, VariancePrior
 from momentmix.parallel import begin
 from momentmix.rows.protocol import Rows
-from momentmix.schema.schema import Schema
 from momentmix.summary.summary import MomentSummary
 
 AskedBlocks = Sequence[Sequence[int | str]] | Literal["auto", "full"] | None
@@ -111,7 +110,7 @@ def fit_robust(
     """Fit by the robust method; `refine` allows passes over the rows, where there are rows."""
     data, laws, notes = table.data, laws_of(table.schema), list(table.notes)
     all_columns, summary = read_moments(data, n_components, order, refine, context, blocks)
-    all_columns = _with_schema(all_columns, laws, table.schema)
+    all_columns = _with_schema(all_columns, laws, table)
     if isinstance(data, Rows):
         with context.clock.stage("checks of rows"):
             checked = check_rows(data, all_columns)
@@ -122,7 +121,7 @@ def fit_robust(
             notes.append(f"{data.n_rows - left_out.size} of {data.n_rows} rows were used")
             data = data.without(left_out)
             all_columns, summary = read_moments(data, n_components, order, refine, context, blocks)
-            all_columns = _with_schema(all_columns, laws, table.schema)
+            all_columns = _with_schema(all_columns, laws, table)
     rows = None if isinstance(data, StandardMoments) or not refine else data
     varying = moments = all_columns.varying()
     with_missing = joined_with_missing(blocks, all_columns, varying, n_components)
@@ -185,13 +184,12 @@ def fit_robust(
     return in_data_units(answer, all_columns, summary, notes, tried, context, base, table.schema)
 
 
-def _with_schema(
-    moments: StandardMoments, laws: tuple[Law, ...], schema: Schema | None
-) -> StandardMoments:
-    """The moments with what a schema says of their features."""
+def _with_schema(moments: StandardMoments, laws: tuple[Law, ...], table: Table) -> StandardMoments:
+    """The moments with what a table says of their features."""
+    schema = table.schema
     transformed = [] if schema is None else [j for j, c in enumerate(schema.columns) if c.transform]
     values = tuple(schema.features_of(j)[0] for j in transformed) if schema is not None else ()
-    return replace(moments.with_laws(laws), transformed=values)
+    return replace(moments.with_laws(laws), transformed=values, coarse=table.coarse)
 
 
 def read_moments(

@@ -31,6 +31,7 @@ from momentmix.schema.building import (
     Families,
     Missing,
     check_missing,
+    coarse_features,
     encode_table,
 )
 from momentmix.schema.column import BERNOULLI, FAMILIES, GAUSSIAN, POISSON, Column, unknown_family
@@ -58,12 +59,15 @@ class Table:
         What was done to the columns and rows.
     kept : array of bool, or None
         Which rows were kept, where some were dropped.
+    coarse : tuple of int
+        Numbers of the features that are whole numbers of few values, as far as that was looked at.
     """
 
     data: Rows | StandardMoments
     schema: Schema | None = None
     notes: tuple[str, ...] = ()
     kept: NDArray[np.bool_] | None = None
+    coarse: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -122,9 +126,12 @@ def _held(encoded: EncodedTable) -> Table:
     names = schema.column_names if schema.is_plain else schema.feature_names
     check_values(encoded.features, names, largest=LARGEST_TO_FIT)
     if schema.is_plain:
-        rows = ArrayRows(encoded.features, feature_names=names)
-        return Table(rows, None, notes, encoded.kept)
-    return Table(EncodedArray(encoded.features, schema), schema, notes, encoded.kept)
+        rows: Rows = ArrayRows(encoded.features, feature_names=names)
+    else:
+        rows = EncodedArray(encoded.features, schema)
+    known = None if schema.is_plain else schema
+    coarse = coarse_features(schema, encoded.coarse)
+    return Table(rows, known, notes, encoded.kept, coarse)
 
 
 def _table_of_source(source: RowSource, asked: Asked, n_bytes: float) -> Table:
@@ -142,7 +149,7 @@ def _table_of_source(source: RowSource, asked: Asked, n_bytes: float) -> Table:
     if prepared.is_plain and missing != "model":
         kept = prepared.source.with_missing(missing)
         schema = plain_schema(kept.n_features, kept.feature_names)
-        return _read(SchemaOfRows(kept, schema, kept.notes), n_bytes)
+        return _read(SchemaOfRows(kept, schema, kept.notes, prepared.coarse), n_bytes)
     encoded = held_table(prepared, missing, n_bytes) if n_bytes else None
     if encoded is not None:
         return _held(encoded)
@@ -156,13 +163,16 @@ def _read(found: SchemaOfRows, n_bytes: float) -> Table:
     values = source.read_within(n_bytes) if n_bytes else None
     notes = (*found.notes, *_notes(source.n_dropped))
     if values is None:
-        return Table(found.encoded, None if schema.is_plain else schema, notes)
+        coarse = coarse_features(schema, found.coarse)
+        return Table(found.encoded, None if schema.is_plain else schema, notes, coarse=coarse)
     if not len(values):
         raise InputError(f"{source.tables[0].name} holds no rows.")
     if schema.is_plain:
         check_values(values, source.feature_names, largest=LARGEST_TO_FIT)
-        return Table(ArrayRows(values, feature_names=source.feature_names), None, notes)
-    return _held(EncodedTable(schema, schema.coded.encode(values), notes=notes))
+        rows = ArrayRows(values, feature_names=source.feature_names)
+        return Table(rows, None, notes, coarse=found.coarse)
+    features = schema.coded.encode(values)
+    return _held(EncodedTable(schema, features, notes=notes, coarse=found.coarse))
 
 
 def _table_of_blocks(data: Any, asked: Asked) -> Table:

@@ -59,7 +59,7 @@ class Structure:
     units: Float | None = None
 
     @classmethod
-    def of_total(cls, floor: float, blocks: Blocks, total: Float) -> Structure:
+    def of_total(cls, floor: float | Float, blocks: Blocks, total: Float) -> Structure:
         """The structure of features with this total covariance (d, d), which is known."""
         roots = []
         for features, _ in blocks.places:

@@ -84,7 +84,7 @@ class Kind(NamedTuple):
 
 
 NUMBER = Kind("number", "number")
-NO_CELL = Kind("number", "no cell that is not missing")
+NO_CELL = Kind("number", "empty")
 
 
 class Table(ABC):

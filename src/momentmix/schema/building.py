@@ -53,12 +53,15 @@ class EncodedTable(NamedTuple):
         Which rows were kept, where some were dropped.
     notes : tuple of str
         Which columns were left out, and hints what others could be taken as.
+    coarse : tuple of int
+        Numbers of the columns that are whole numbers of few values, where they were guessed.
     """
 
     schema: Schema
     features: Float
     kept: NDArray[np.bool_] | None = None
     notes: tuple[str, ...] = ()
+    coarse: tuple[int, ...] = ()
 
     @property
     def n_dropped(self) -> int:
@@ -90,7 +93,7 @@ def encode_table(
         return encode_known(table, schema, missing)
     table = read_cells(rows, None, None, chosen=chosen)
     found = guessed(table, families, missing, chosen.columns is not None)
-    return encode_known(found.table, found.schema, missing, found.notes)
+    return encode_known(found.table, found.schema, missing, found.notes, found.coarse)
 
 
 class GuessedTable(NamedTuple):
@@ -98,7 +101,8 @@ class GuessedTable(NamedTuple):
 
     table: CellTable
     schema: Schema
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    coarse: tuple[int, ...] = ()
 
 
 def guessed(
@@ -110,12 +114,13 @@ def guessed(
 ) -> GuessedTable:
     """The columns of a table that can be features, with the families given or guessed."""
     if table.names is None and all(cells.is_number for cells in table.columns):
-        return GuessedTable(table, schema_of_cells(table, by_number(families, table), missing), ())
+        return GuessedTable(table, schema_of_cells(table, by_number(families, table), missing))
     found = guess_columns(table, by_number(families, table), asked, rare)
     kept = [i for i in range(len(table.columns)) if i not in found.left_out]
     chosen = {k: found.families[i] for k, i in enumerate(kept) if i in found.families}
     notes, table = found.notes(table.names), table.selected(kept)
-    return GuessedTable(table, schema_of_cells(table, chosen, missing, rare), notes)
+    schema = schema_of_cells(table, chosen, missing, rare)
+    return GuessedTable(table, schema, notes, found.coarse_among(kept))
 
 
 def with_gaps(schema: Schema, table: CellTable) -> Schema:
@@ -127,12 +132,16 @@ def with_gaps(schema: Schema, table: CellTable) -> Schema:
 
 
 def encode_known(
-    table: CellTable, schema: Schema, missing: Missing, notes: tuple[str, ...] = ()
+    table: CellTable,
+    schema: Schema,
+    missing: Missing,
+    notes: tuple[str, ...] = (),
+    coarse: tuple[int, ...] = (),
 ) -> EncodedTable:
     """The features of columns of cells, by a schema."""
     encoded = encode_cells(schema.columns, table)
     if encoded.left_out is None:
-        return EncodedTable(schema, encoded.features, notes=notes)
+        return EncodedTable(schema, encoded.features, None, notes, coarse)
     if missing != "drop":
         raise missing_cell(encoded.left_out, schema.column_names)
     kept = np.asarray(~encoded.left_out.any(axis=1))
@@ -141,7 +150,12 @@ def encode_known(
             f"every one of the {len(kept)} rows has a missing cell, so that missing='drop' leaves "
             "none. Leave out columns, or pass missing='model'."
         )
-    return EncodedTable(schema, encoded.features[kept], kept, notes)
+    return EncodedTable(schema, encoded.features[kept], kept, notes, coarse)
+
+
+def coarse_features(schema: Schema, columns: Sequence[int]) -> tuple[int, ...]:
+    """Numbers of the features of columns that are plain numbers."""
+    return tuple(schema.features_of(j)[0] for j in columns if schema.columns[j].is_plain)
 
 
 def by_number(families: Families, table: CellTable) -> dict[int, Any]:

@@ -26,7 +26,7 @@ from momentmix.errors import InputError
 from momentmix.rows.csv.kinds import are_dates
 from momentmix.rows.names import column_label
 from momentmix.schema.cells import Cells, CellTable
-from momentmix.schema.column import BERNOULLI, CATEGORICAL, GAUSSIAN
+from momentmix.schema.column import BERNOULLI, CATEGORICAL, GAUSSIAN, POISSON
 
 HEAD = 1 << 16  # rows that are looked at
 FEW_LEVELS = 50  # more labels of text are an error
@@ -48,13 +48,17 @@ class Guess(NamedTuple):
         Family of each column that is not left out; gaussian ones are not listed.
     left_out : dict of str
         Why a column is left out.
-    hints : tuple of str
-        What else a column could be taken as.
+    hints : dict of str
+        What else a column of whole numbers could be taken as.
     """
 
     families: dict[int, Any]
     left_out: dict[int, str]
-    hints: tuple[str, ...]
+    hints: dict[int, str]
+
+    def coarse_among(self, kept: Sequence[int]) -> tuple[int, ...]:
+        """Numbers, among the columns that are kept, of those that have a hint."""
+        return tuple(k for k, i in enumerate(kept) if i in self.hints)
 
     def notes(self, names: tuple[str, ...] | None) -> tuple[str, ...]:
         """What was left out, and the hints, in sentences."""
@@ -62,7 +66,7 @@ class Guess(NamedTuple):
             f"column {i if names is None else ascii(names[i])} left out: {why}"
             for i, why in self.left_out.items()
         ]
-        return (*gone, *self.hints)
+        return (*gone, *self.hints.values())
 
 
 def guess_columns(
@@ -82,7 +86,7 @@ def guess_columns(
     """
     chosen: dict[int, Any] = dict(families)
     left_out: dict[int, str] = {}
-    hints: list[str] = []
+    hints: dict[int, str] = {}
     for i, cells in enumerate(table.columns):
         if cells.problem is not None:
             if i in families or asked or not cells.are_dates:
@@ -103,14 +107,15 @@ def guess_columns(
             if not asked and _numbers_rows(head, table.names[i]):
                 left_out[i] = "it numbers the rows"
             else:
-                hints += _hints(head, table.names[i])
+                hint = _hint(head, table.names[i])
+                hints |= {i: hint} if hint else {}
     if len(left_out) == len(table.columns):
         listed = "; ".join(f"{column_label(i, table.names)}: {w}" for i, w in left_out.items())
         raise InputError(
             f"the table has no usable column ({listed}). Pass columns of numbers or of few levels, "
             "or say with families= (--families) what the columns are."
         )
-    return Guess(chosen, left_out, tuple(hints))
+    return Guess(chosen, left_out, hints)
 
 
 # -- text -------------------------------------------------------------------------------------
@@ -169,20 +174,21 @@ def _are_whole(values: Array) -> bool:
     return bool((first == np.floor(first)).all() and (values == np.floor(values)).all())
 
 
-def _hints(values: Array, name: str) -> list[str]:
+def _hint(values: Array, name: str) -> str:
+    """What a column of whole numbers could be taken as, if it looks like no measurement."""
     seen = values[values == values]
     if len(seen) < _FEWEST_NAMED or not _are_whole(seen):
-        return []
+        return ""
     low, high = float(seen.min()), float(seen.max())
     if low == 0 and high == 1:
-        return [_hint(name, "has two values", BERNOULLI, "a yes/no column")]
+        return _said(name, "has two values", BERNOULLI, "a yes/no column")
     if bool(_ID_NAME.search(name)):
-        return [_hint(name, "is named like a code", CATEGORICAL, "categories")]
-    few = low in (0, 1) and float(seen.mean()) <= _MOST_COUNTED and high > 2
-    return [_hint(name, "looks like counts", "poisson", "counts")] if few else []
+        return _said(name, "is named like a code", CATEGORICAL, "categories")
+    few = low in (0, 1) and float(seen.mean()) <= _MOST_COUNTED and high > low
+    return _said(name, "looks like counts", POISSON, "counts") if few else ""
 
 
-def _hint(name: str, what: str, family: str, kind: str) -> str:
+def _said(name: str, what: str, family: str, kind: str) -> str:
     return (
         f"column {name!a} {what} and is taken as a number ({GAUSSIAN}); "
         f"families={{{name!a}: {family!r}}} takes it as {kind}"

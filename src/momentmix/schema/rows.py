@@ -83,11 +83,12 @@ class EncodedRows(Rows):
 
 
 class SchemaOfRows(NamedTuple):
-    """Rows whose columns are those of a schema, and notes on the other columns."""
+    """Rows whose columns are those of a schema, notes on other columns, and which are coarse."""
 
     rows: Rows
     schema: Schema
     notes: tuple[str, ...] = ()
+    coarse: tuple[int, ...] = ()
 
     @property
     def encoded(self) -> Rows:

@@ -115,10 +115,13 @@ class Prepared(NamedTuple):
     source : RowSource
     families : dict
         Gaussian columns need not be there.
+    coarse : tuple of int
+        Columns that are whole numbers of few values.
     """
 
     source: RowSource
     families: dict[int, Any]
+    coarse: tuple[int, ...] = ()
 
     @property
     def is_plain(self) -> bool:
@@ -140,7 +143,8 @@ def prepare(source: RowSource, families: Mapping[Any, Any] | None, rare: float =
     found = guess_columns(head, asked, source.chosen, rare)
     kept = [j for j in range(source.n_features) if j not in found.left_out]
     chosen = {k: found.families[j] for k, j in enumerate(kept) if j in found.families}
-    return Prepared(source.selected(kept, found.notes(source.feature_names)), chosen)
+    notes = found.notes(source.feature_names)
+    return Prepared(source.selected(kept, notes), chosen, found.coarse_among(kept))
 
 
 def held_table(prepared: Prepared, missing: Missing, n_bytes: float) -> EncodedTable | None:
@@ -155,7 +159,7 @@ def held_table(prepared: Prepared, missing: Missing, n_bytes: float) -> EncodedT
         raise InputError(f"{source.tables[0].name} holds no rows.")
     table = _cells_of(values, source, labels)
     schema = schema_of_cells(table, prepared.families, missing)
-    return encode_known(table, schema, missing, source.notes)
+    return encode_known(table, schema, missing, source.notes, prepared.coarse)
 
 
 def encode_rows(
@@ -188,17 +192,16 @@ def encode_rows(
     if not isinstance(rows, RowSource):
         chosen = by_number(families, _no_cells(rows))
         return SchemaOfRows(rows, schema_of_cells(_met(rows, chosen, {}), chosen, missing))
-    source, chosen = prepare(rows, families, rare)
+    source, chosen, coarse = prepare(rows, families, rare)
     kept = source.with_missing(missing)
     if all(family == GAUSSIAN for family in chosen.values()) and missing != "model":
-        return SchemaOfRows(
-            kept, plain_schema(source.n_features, source.feature_names), source.notes
-        )
+        plain = plain_schema(source.n_features, source.feature_names)
+        return SchemaOfRows(kept, plain, source.notes, coarse)
     labels = _new_labels(source, chosen, _MOST_TEXTS if rare else MOST_LEVELS)
     whole = source.with_missing("error" if missing == "error" else "model").with_labels(labels)
     met = _met(whole, chosen, labels) if missing == "model" else _met_levels(whole, chosen, labels)
     schema = schema_of_cells(met, chosen, missing, rare)
-    return SchemaOfRows(coded_by(kept, schema), schema, source.notes)
+    return SchemaOfRows(coded_by(kept, schema), schema, source.notes, coarse)
 
 
 def _known(rows: Rows, schema: Schema, missing: Missing) -> SchemaOfRows:

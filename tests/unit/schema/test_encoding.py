@@ -58,7 +58,7 @@ TABLES = {
 
 @pytest.mark.parametrize("kind", TABLES)
 def test_named_tables(kind):
-    schema, features, kept, _ = encode_table(TABLES[kind], FAMILIES, "model")
+    schema, features, kept, *_ = encode_table(TABLES[kind], FAMILIES, "model")
     assert schema.columns == (
         Column("age", has_missing=True, center=34.0),
         Column("plan", "categorical", ("basic", "gold", "silver"), has_missing=True),
@@ -86,7 +86,7 @@ def test_columns_are_matched_by_name(kind):
 
 @pytest.mark.parametrize("rows", [ROWS, np.array(ROWS, dtype=object), tuple(map(tuple, ROWS))])
 def test_rows_without_names(rows):
-    schema, features, _, _ = encode_table(rows, BY_NUMBER, "model")
+    schema, features, _, *_ = encode_table(rows, BY_NUMBER, "model")
     assert schema.column_names is None
     assert features.tolist() == EXPECTED.tolist()
     named = schema_from(COLUMNS, FAMILIES, "model")
@@ -148,7 +148,7 @@ def test_numbers_of_any_kind():
 
 
 def test_drop_leaves_rows_out():
-    schema, features, kept, _ = encode_table(COLUMNS, FAMILIES, "drop")
+    schema, features, kept, *_ = encode_table(COLUMNS, FAMILIES, "drop")
     assert kept.tolist() == [True, False, False, True]
     assert not any(column.has_missing for column in schema.columns)
     assert features[:, -1].tolist() == [1.5, 1.0]
@@ -294,7 +294,7 @@ def tables(draw):
 @given(tables())
 def test_decoding_undoes_encoding(drawn):
     columns, families = drawn
-    schema, features, _, _ = encode_table(columns, families, "model")
+    schema, features, _, *_ = encode_table(columns, families, "model")
     decoded = schema.decode(features)
     assert list(decoded) == list(columns)
     for (name, back), column in zip(decoded.items(), schema.columns, strict=True):
@@ -311,7 +311,7 @@ def test_decoding_undoes_encoding(drawn):
 
 
 def test_decoding_without_names():
-    schema, features, _, _ = encode_table(ROWS, BY_NUMBER, "model")
+    schema, features, _, *_ = encode_table(ROWS, BY_NUMBER, "model")
     decoded = schema.decode(features)
     assert decoded[0].tolist() == ROWS[0]
     assert decoded[2, 1] is None
@@ -343,7 +343,7 @@ def test_large_tables_are_encoded_in_blocks():
     rows = rng.standard_normal((10_001, 3)) + 7
     rows[rng.random(rows.shape) < 0.3] = np.nan
     rows[:, 1] = 1.0
-    schema, features, _, _ = encode_table(rows, None, "model")
+    schema, features, _, *_ = encode_table(rows, None, "model")
     assert [column.has_missing for column in schema.columns] == [True, False, True]
     for j, first in ((0, 0), (2, 3)):
         seen = ~np.isnan(rows[:, j])

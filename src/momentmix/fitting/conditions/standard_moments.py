@@ -36,6 +36,9 @@ from momentmix.mixture.mixture import Mixture, mixture_from
 from momentmix.mixture.prior import Structure
 from momentmix.rows.names import check_feature_names
 
+# Of a number between two whole ones the variance is at most 1/4; so 0/1 answers that are taken as
+# numbers tell components apart about as much as they do by their probabilities.
+_LEAST_OF_WHOLE, _MOST_FLOOR = 0.25, 0.9  # the latter of the variance over all rows
 _BY_FEATURE = ("shift", "scale", "minimum", "maximum")
 
 
@@ -78,6 +81,9 @@ class StandardMoments:
         Laws of standardized features that are not Gaussian within components.
     transformed : tuple of int
         Which of `columns` are logarithms of those of the table.
+    coarse : tuple of int
+        Which of `columns` are whole numbers of few values, as counts and 0/1 are: variances of
+        components stay above (1/2)² there. Smaller ones are spikes at a value, of any likelihood.
     """
 
     n_features: int
@@ -99,6 +105,7 @@ class StandardMoments:
     counted: int | None = None
     laws: tuple[Law, ...] = ()
     transformed: tuple[int, ...] = ()
+    coarse: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "orders", tuple(np.asarray(x, float) for x in self.orders))
@@ -176,9 +183,12 @@ class StandardMoments:
     def structure(self, floor: float, blocks: Blocks | None) -> Structure:
         """Blocks and floors of the features; the moments know the total covariances of blocks."""
         blocks = blocks or self.alone
+        floors = np.full(self.n_features, floor)
+        own = np.isin(self.columns, self.coarse)
+        floors[own] = np.clip(_LEAST_OF_WHOLE / self.scale[own] ** 2, floor, _MOST_FLOOR)
         if blocks.is_diagonal:
-            return Structure(np.full(self.n_features, floor))
-        return Structure.of_total(floor, blocks, self.total_covariance)
+            return Structure(floors)
+        return Structure.of_total(floors, blocks, self.total_covariance)
 
     def column_name(self, feature: int) -> str:
         """A column of the rows as texts name it: by its name, escaped, or by its number."""

@@ -25,25 +25,27 @@ from momentmix.mixture.prior import Structure
 _PENALTY = 1e-3  # far below the noise of the conditions
 
 
-def fit_variances(moments: StandardMoments, weights: Float, means: Float, floor: float) -> Float:
+def fit_variances(
+    moments: StandardMoments, weights: Float, means: Float, floor: float | Float
+) -> Float:
     """Variances of standardized features, at least `floor`, of shape (r, d).
 
     A penalty towards the average within-component variance determines the components that the
     conditions say nothing about. Its factor keeps it far below the noise of the conditions.
     """
     r, d = means.shape
-    variances = np.empty((r, d))
+    variances, least = np.empty((r, d)), np.broadcast_to(floor, d)
     for j in range(d):
         blocks = [means[:, sets_without(d, q, j)].prod(axis=2) for q in range(len(moments.squared))]
         features = np.concatenate(blocks, axis=1).T  # (n, r)
         observed = np.concatenate([level[j] for level in moments.squared])
         target = observed - features @ (weights * means[:, j] ** 2)  # eq. cov-A
-        average = max(target[0], floor)
+        average = max(target[0], least[j])
         penalty = np.sqrt(_PENALTY / max(moments.n_effective, 1.0)) * np.sqrt(features.shape[0])
         matrix = np.concatenate([features * weights, penalty * np.diag(np.sqrt(weights))])
         right = np.concatenate([target, penalty * np.sqrt(weights) * average])
         variances[:, j] = nnls(matrix, right, maxiter=100 * r)[0]  # eq. solve-sigma
-    return np.maximum(variances, floor)
+    return np.asarray(np.maximum(variances, least))
 
 
 def fit_spread(
@@ -56,8 +58,7 @@ def fit_spread(
     """
     blocks = structure.blocks
     if blocks is None or blocks.is_diagonal:
-        floor = float(np.max(structure.floor))
-        return Parameters(weights, means, fit_variances(moments, weights, means, floor))
+        return Parameters(weights, means, fit_variances(moments, weights, means, structure.floor))
     start = Parameters(weights, means, np.ones_like(means), None, blocks)
     matrices = np.zeros((*means.shape, means.shape[1]))
     for block in blocks.with_spread:
