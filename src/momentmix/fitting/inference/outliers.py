@@ -235,4 +235,4 @@ def _apart(distances: Float) -> Float:
         return distances
     place = np.arange(len(distances)) - np.repeat(first, counts) + 1.0  # within its value, from 1
     share = 0.5 - place / (np.repeat(counts, counts) + 1.0)
-    return distances + np.diff(values).min() * share
+    return np.asarray(distances + np.diff(values).min() * share)
