@@ -64,7 +64,7 @@ DEFECTS = {
     "text": (
         ["U3", "S3"],
         lambda t: np.full((9, 3), "x", t),
-        r"real numbers|convert string|no usable column",
+        r"real numbers|convert string|has one level only",
     ),
     "objects": ([object], lambda t: at("x", t), r"numbers, or text|real numbers|convert string"),
     "lists in it": ([object], lambda t: at([1], t), r"numbers, or text|real numbers|sequence"),

@@ -137,3 +137,21 @@ def test_wrong_tables_are_refused(fitted):
         model.predict(frame.assign(plan="platinum"))
     with pytest.raises(mm.InputError, match="counts must be integers"):
         model.predict(frame.assign(visits=-1))
+
+
+def test_a_frame_as_it_is():
+    import pandas as pd
+    from campaigns.made_tables import COUNTS, TABLES
+
+    frame, _, _ = TABLES["customers"](3000, seed=4)
+    model = mm.MomentMixture(3, families=COUNTS["customers"], random_state=0).fit(frame)
+    assert model.n_features_in_ == frame.shape[1]
+    found = model.predict(frame[frame.columns[::-1]])
+    assert (found == model.predict(frame)).all()
+    assert (found == model.mixture_.predict(frame)).all()
+    new = pd.DataFrame(frame).assign(country="FR")
+    with pytest.raises(mm.InputError, match="must hold its levels, 'AT', 'CH', 'DE'"):
+        model.predict(new)
+    lenient = model.set_params(unseen="missing")
+    expected = model.mixture_.predict(frame.assign(country=None))
+    assert (lenient.predict(new) == expected).all()

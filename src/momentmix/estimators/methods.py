@@ -150,21 +150,25 @@ class MixtureMethods(FittedState, DensityMixin, BaseEstimator):  # type: ignore[
         mixture: Mixture = self.mixture_
         return mixture
 
+    def _row_options(self) -> dict[str, Any]:
+        """Options of the mixture's methods that take rows."""
+        return {}
+
     def predict(self, X: Any) -> Any:
         """Most probable component of each row, of shape (n_samples,).
 
         Rows of another array library (torch, CuPy, JAX, …) give an array of that library, where
         they lie; so do `predict_proba` and `score_samples`.
         """
-        return self._mixture().predict(self._rows_to_predict(X))
+        return self._mixture().predict(self._rows_to_predict(X), **self._row_options())
 
     def predict_proba(self, X: Any) -> Any:
         """Probability of each component, of shape (n_samples, n_components)."""
-        return self._mixture().responsibilities(self._rows_to_predict(X))
+        return self._mixture().responsibilities(self._rows_to_predict(X), **self._row_options())
 
     def score_samples(self, X: Any) -> Any:
         """Log-density of each row, of shape (n_samples,)."""
-        return self._mixture().log_prob(self._rows_to_predict(X))
+        return self._mixture().log_prob(self._rows_to_predict(X), **self._row_options())
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log-density of the rows."""

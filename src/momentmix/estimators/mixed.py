@@ -18,6 +18,7 @@ from momentmix.mixture.mixture import Mixture
 from momentmix.rows.arrays import is_foreign, to_numpy
 from momentmix.rows.containers import frame_labels, frame_names, is_frame
 from momentmix.schema.building import Families, Missing
+from momentmix.schema.encoding import Unseen
 from momentmix.schema.schema import Schema
 from momentmix.schema.sources import schema_from
 from momentmix.summary.summarize import summarize
@@ -36,10 +37,14 @@ class MomentMixture(MixtureMethods):
         "auto": the number of least BIC; after `fit_summary` and `partial_fit` the smallest number
         whose moments the test accepts.
     families : dict, optional
-        Family of each column that is not Gaussian, by name or number: "bernoulli", "categorical"
-        (or a list of the levels) or "poisson"; "log" or "log1p" where its logarithm is Gaussian.
+        Family of a column, by name or number: "gaussian", "bernoulli", "categorical" (or a list of
+        the levels), "poisson", or "log" and "log1p" where its logarithm is Gaussian. Others are
+        guessed, as by `momentmix.fit`.
     missing : {"model", "drop", "error"}, default="model"
         What missing cells get: they are part of the model, their rows are left out, or an error.
+    unseen : {"error", "missing"}, default="error"
+        What a level gets, in rows to predict, that no row of the fit had: an error, or its cell is
+        left out.
     blocks : None, "auto" or list of lists of int or str, default=None
         Columns that may be correlated within components.
     order : int or "auto", default="auto"
@@ -115,6 +120,7 @@ class MomentMixture(MixtureMethods):
         *,
         families: Families = None,
         missing: Missing = "model",
+        unseen: Unseen = "error",
         blocks: Any = None,
         order: int | Literal["auto"] = "auto",
         refine: Literal["auto", "em"] | None = "auto",
@@ -131,6 +137,7 @@ class MomentMixture(MixtureMethods):
         self.n_components = n_components
         self.families = families
         self.missing = missing
+        self.unseen = unseen
         self.blocks = blocks
         self.order = order
         self.refine = refine
@@ -243,6 +250,9 @@ class MomentMixture(MixtureMethods):
             Schema(mixture.columns).encode(rows)  # raises where a cell is missing
         return rows
 
+    def _row_options(self) -> dict[str, Any]:
+        return {"unseen": self.unseen}
+
     def _mixture(self) -> Mixture:
         """The mixture; where missing cells are modeled, one that leaves unknown ones out.
 
@@ -258,7 +268,8 @@ class MomentMixture(MixtureMethods):
     def impute(self, X: Any, draws: int | None = None) -> Any:
         """The table with missing cells filled from the mixture; `draws` tables drawn from it."""
         mixture = self._mixture()
-        return mixture.impute(self._checked(X, reset=False), self._seed(), draws)
+        rows = self._checked(X, reset=False)
+        return mixture.impute(rows, self._seed(), draws, **self._row_options())
 
 
 def _numbers_if_all(rows: Any) -> Any:

@@ -80,10 +80,11 @@ def guess_columns(
     families : dict
         Families that are known, by number.
     asked : bool
-        Whether the columns were asked for: then none is left out.
+        Whether the columns were asked for: then none is left out, nor where they have no names.
     rare : float
         Share of rows below which levels are joined, so that text may have many of them.
     """
+    asked = asked or table.names is None  # columns without names are known by their places
     chosen: dict[int, Any] = dict(families)
     left_out: dict[int, str] = {}
     hints: dict[int, str] = {}

@@ -191,7 +191,7 @@ GOOD = np.random.default_rng(0).normal(size=(200, 5))
         (GOOD[:0], {"n_components": 2}, InputError, "at least one row"),
         (GOOD[:, :0], {"n_components": 2}, InputError, "at least one column"),
         (GOOD * 1j, {"n_components": 2}, InputTypeError, "complex"),
-        (GOOD.astype(str), {"n_components": 2}, InputTypeError, "real numbers"),
+        (GOOD.astype(str), {"n_components": 2}, InputError, "text with .* different levels"),
         (np.where(GOOD > 2.5, np.nan, GOOD), {"n_components": 2}, InputError, "is NaN"),
         (np.where(GOOD > 2.5, np.inf, GOOD), {"n_components": 2}, InputError, "finite"),
         (np.where(GOOD > 2.5, 1e308, GOOD), {"n_components": 2}, InputError, "column"),

@@ -121,7 +121,7 @@ def test_device_arrays_are_encoded_here():
             r"same levels.*families=\{'plan': \['basic', 'gold', 'silver'\]\}",
         ),
         (FAMILIES | {"visits": "gaussian"}, r"'visits'\) is poisson in one table and gaussian"),
-        ({"plan": "categorical", "visits": "poisson"}, r"'smoker'\) is bernoulli .* and gaussian"),
+        (FAMILIES | {"smoker": "gaussian"}, r"'smoker'\) is bernoulli .* and gaussian"),
     ],
 )
 def test_other_schemas_are_refused(families, problem):

@@ -255,7 +255,8 @@ def test_data_frames_bring_names(frame):
     with pytest.raises(InputTypeError, match=r"column 'b' has dtype <U1"):
         summary.update(frame({**columns, "b": ["x"] * 30}))
     assert summary.n_rows == 30
-    assert summarize(frame(columns), 2).feature_names == ("a", "b", "c")
+    names = ("a", "b", "c")
+    assert summarize(frame(columns), 2, columns=list(names)).feature_names == names
     plain = MomentSummary(3, 2).update(values)
     with pytest.raises(InputError, match=r"filled without any"):
         plain.update(frame(columns))
