@@ -104,8 +104,10 @@ def is_transform(column):
 
 def check_column(column):
     """Whether a column of a schema is as described; returns the number of its value features."""
-    need(isinstance(column, dict) and sorted({*column} - {"transform"}) == COLUMN_KEYS)
+    keys = {*column} - {"transform", "other"} if isinstance(column, dict) else set()
+    need(sorted(keys) == COLUMN_KEYS)
     need("transform" not in column or is_transform(column))
+    need("other" not in column or column["other"] in column["levels"])
     need(column["name"] is None or isinstance(column["name"], str))
     need(type(column["has_missing"]) is bool and type(column["center"]) is float)
     family, levels = column["family"], column["levels"]
@@ -362,8 +364,9 @@ def check_columns(schema):
     need(isinstance(columns, list) and columns)
     for c in columns:
         need(isinstance(c, dict))
-        need({*c} - {"transform"} == {"name", "family", "levels", "has_missing", "center"})
+        need(sorted({*c} - {"transform", "other"}) == COLUMN_KEYS)
         need("transform" not in c or is_transform(c))
+        need("other" not in c or c["other"] in c["levels"])
         need(isinstance(c["family"], str) and c["family"] in PARAMETERS)
         need(type(c["has_missing"]) is bool and number(c["center"]))
         need(not c["center"] or (c["family"] == "gaussian" and c["has_missing"]))

@@ -37,6 +37,17 @@ def info(momentmix, file):
     return json.loads(done.out)
 
 
+def test_a_schema(frame, momentmix):
+    schema = mm.schema_from(frame, {"visits": "poisson", "height": "log"}, missing="model")
+    schema.save("s.json")
+    found = info(momentmix, "s.json")
+    assert (found["kind"], found["n_columns"], found["n_features"]) == ("schema", 5, 8)
+    families = ["gaussian", "poisson", "categorical", "bernoulli", "log"]
+    assert [column["family"] for column in found["columns"]] == families
+    assert [column["missing"] for column in found["columns"]] == [True, False, True, False, False]
+    assert found["columns"][2]["levels"] == ["basic", "gold", "silver"]
+
+
 def test_a_summary_of_a_table(frame, momentmix):
     mm.summarize(frame, order=3, families=FAMILIES, missing="model").save("t.mms")
     found = info(momentmix, "t.mms")

@@ -106,6 +106,14 @@ def test_summaries_of_shards_by_a_schema_add_up(made, tmp_path, momentmix):
     assert total.mean == pytest.approx(whole.mean, rel=1e-14)
     by_command = mm.summarize(tmp_path / "0.parquet", families=schema, missing="model")
     assert by_command.to_bytes() == parts[0].read_bytes()
+    piped = (tmp_path / "all.csv").read_bytes()
+    options = ("--schema", tmp_path / "s.json", "-o", tmp_path / "piped.mms")
+    done = momentmix("summarize", "-", *options, stdin=piped)
+    assert done.code == 0, done.err
+    assert mm.MomentSummary.load(tmp_path / "piped.mms").mean == pytest.approx(whole.mean, 1e-14)
+    done = momentmix("summarize", "-", "-o", tmp_path / "guessed.mms", stdin=piped)
+    assert done.code == 2
+    assert "standard input cannot be read again, as text" in done.err
 
 
 # -- guesses ----------------------------------------------------------------------------------
@@ -416,6 +424,9 @@ def test_schema_files(tmp_path):
     assert mm.Schema.load(path) == schema
     document = json.loads(path.read_text())
     assert document["columns"][3] == {"name": "w", "family": "gaussian", "transform": "log"}
+    document["columns"][3] = {"name": "w", "family": "log"}  # as in families=
+    path.write_text(json.dumps(document))
+    assert mm.Schema.load(path) == schema
     document["columns"][1]["levels"] = ["x", "y", "z"]
     path.write_text(json.dumps(document))
     assert mm.Schema.load(path).columns[1].levels == ("x", "y", "z")

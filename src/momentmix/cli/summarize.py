@@ -128,13 +128,13 @@ def _schema(
     source: RowSource, families: Any, missing: Any, quiet: bool
 ) -> tuple[RowSource, Schema | None]:
     """The columns that are used, and how they become features, if they are not these."""
-    from momentmix.schema.sources import encode_rows
+    from momentmix.schema.sources import encode_rows, needs_pass
 
-    needs_pass = missing == "model" or any(kind.is_text for kind in source.kinds)
-    if (needs_pass or families is not None) and not all(x.reopens for x in source.tables):
+    once = not all(table.reopens for table in source.tables)
+    if once and needs_pass(source, families, missing):
         raise click.UsageError(
             "standard input cannot be read again, as text, --families and --missing model need; "
-            "give files, or --numeric-only."
+            "give files, a --schema, or --numeric-only."
         )
     found = encode_rows(source, families, missing)
     if not quiet:

@@ -51,6 +51,8 @@ class RowSource(Rows):
         Whether the columns were asked for, so that none is left out because of what it holds.
     notes : tuple of str
         Which columns were left out, and why.
+    gaps : list of int
+        Numbers of the columns whose missing cells are NaN, whatever `missing` says.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class RowSource(Rows):
         self.tables, self.columns = list(tables), columns
         self.missing, self.block_rows, self.by_name = missing, block_rows, by_name
         self.chosen, self.notes = chosen, notes
+        self.gaps: list[int] = []
         self.labels: Mapping[int, Labels] | None = None  # by number among the columns
         self.kinds = [common_kind(tables, numbers) for numbers in zip(*columns, strict=True)]
         self.feature_names = feature_names(tables[0], columns[0])
@@ -102,6 +105,12 @@ class RowSource(Rows):
         """The same tables with labels of the columns of text, by number among the columns."""
         twin = copy(self)
         twin.labels = labels
+        return twin
+
+    def with_gaps(self, columns: Sequence[int]) -> RowSource:
+        """The same tables, where cells of these columns may be missing."""
+        twin = copy(self)
+        twin.gaps = list(columns)
         return twin
 
     def selected(self, features: Sequence[int], notes: Sequence[str] = ()) -> RowSource:
@@ -224,14 +233,18 @@ class RowSource(Rows):
         values, place = raw.values, raw.where
         if in_range(values):
             return values
-        if self.missing == "model" and in_range(
-            np.nan_to_num(values, posinf=np.inf, neginf=-np.inf)
-        ):
-            return values
         if self.missing == "drop":
             values, place = values[raw.complete()], lambda _: "a row"
             if in_range(values):
                 return values
+        elif self.missing == "model" or self.gaps:
+            known = np.nan_to_num(values, posinf=np.inf, neginf=-np.inf)
+            if self.missing == "error":
+                others = [j for j in range(self.n_features) if j not in self.gaps]
+                known[:, others] = values[:, others]
+            if in_range(known):
+                return values
+            values = known
         source, numbers = self.tables[table], self.columns[table]
 
         def where(row: int, column: int) -> str:

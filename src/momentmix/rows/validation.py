@@ -245,8 +245,8 @@ def bad_value(
     drop = "Pass missing='drop' (--missing drop) to leave such rows out"
     if np.isnan(value) and can_drop:
         return InputError(
-            f"rows must not hold missing values; {place} is missing or NaN. {drop}, or impute "
-            "them first."
+            f"rows must not hold missing values; {place} is missing or NaN. {drop}, or "
+            "missing='model' (--missing model), so that missing cells are part of the model."
         )
     if np.isnan(value):
         return InputError(

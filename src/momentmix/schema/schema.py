@@ -29,7 +29,7 @@ from momentmix.atomic_file import atomic_write
 from momentmix.errors import InputError, NoInputError
 from momentmix.json_fields import Fields, check_version
 from momentmix.schema.cells import read_cells
-from momentmix.schema.column import FAMILIES, Column, Level, is_text, is_whole, number_of
+from momentmix.schema.column import FAMILIES, GAUSSIAN, Column, Level, is_text, is_whole, number_of
 from momentmix.schema.encoding import (
     Encoded,
     Unseen,
@@ -243,7 +243,10 @@ class Schema:
             if not isinstance(document, dict) or document.pop("format", None) != _FORMAT:
                 raise ValueError(f'no "format": "{_FORMAT}" in it')
             check_version(document, "it", _VERSION)
-            return cls.from_dict({"columns": document.get("columns")}, "")
+            columns = document.get("columns")
+            if isinstance(columns, list):
+                columns = [_without_log_family(column) for column in columns]
+            return cls.from_dict({"columns": columns}, "")
         except FileNotFoundError:
             raise NoInputError(f"{path} does not exist; check the path.") from None
         except (ValueError, RecursionError) as error:
@@ -266,6 +269,13 @@ def _without_defaults(column: dict[str, Any]) -> dict[str, Any]:
         for key, value in column.items()
         if key in ("name", "family") or value != _DEFAULTS.get(key)
     }
+
+
+def _without_log_family(column: Any) -> Any:
+    """A column as `to_dict` writes it, where "log" was written for its family as in `families`."""
+    if isinstance(column, dict) and column.get("family") in TRANSFORMS:
+        return {**column, "family": GAUSSIAN, "transform": column["family"]}
+    return column
 
 
 def _level(value: Any, place: str) -> Level:

@@ -212,11 +212,20 @@ def _known(rows: Rows, schema: Schema, missing: Missing) -> SchemaOfRows:
     if not isinstance(rows, RowSource):
         return SchemaOfRows(rows, schema)
     source = coded_by(in_columns_of(rows.with_missing(missing), schema), schema)
-    if missing == "model" and not all(column.has_missing for column in schema.columns):
+    if needs_pass(source, schema, missing):
         labels = source.labels or {}
         families = {j: list(column.levels) for j, column in enumerate(schema.columns)}
         schema = with_gaps(schema, _met(source, families, labels))
-    return SchemaOfRows(source, schema, source.notes)
+    gaps = [j for j, column in enumerate(schema.columns) if column.has_missing]
+    return SchemaOfRows(source.with_gaps(gaps), schema, source.notes)
+
+
+def needs_pass(source: RowSource, families: Families, missing: Missing) -> bool:
+    """Whether `encode_rows` reads all rows, to find levels or missing cells."""
+    if isinstance(families, Schema):
+        return missing == "model" and not all(column.has_missing for column in families.columns)
+    text = any(kind.is_text for kind in source.kinds)
+    return missing == "model" or text or families is not None
 
 
 def in_columns_of(source: RowSource, schema: Schema) -> RowSource:

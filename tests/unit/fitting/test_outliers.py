@@ -35,6 +35,10 @@ def column(law, n, seed):
         "nine in ten are zero": lambda: rng.exponential(size=n) * (rng.uniform(size=n) > 0.9),
         "rare yes": lambda: (rng.uniform(size=n) < 0.01) * 1.0,
         "counts": lambda: rng.poisson(0.3, n) * 1.0,
+        "counts of a mixture": lambda: (
+            rng.poisson(np.repeat([0.2, 0.2, 0.2, 0.5, 2.5], n // 5)) * 1.0
+        ),
+        "rounded exponential": lambda: np.round(rng.exponential(2.0, n)),
         "cluster far away": lambda: rng.standard_normal(n) + 100.0 * (np.arange(n) % 20 == 0),
         "cluster of 20 rows": lambda: rng.standard_normal(n) + 40.0 * (np.arange(n) < 20),
     }[law]()
@@ -42,12 +46,13 @@ def column(law, n, seed):
 
 LAWS = [
     "normal", "exponential", "lognormal", "Cauchy", "Student t(3)", "nine in ten are zero",
-    "rare yes", "counts", "cluster far away", "cluster of 20 rows",
+    "rare yes", "counts", "counts of a mixture", "rounded exponential",
+    "cluster far away", "cluster of 20 rows",
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("n", [100, 500, 5000])
+@pytest.mark.parametrize("n", [100, 500, 5000, 20_000])
 def test_no_column_loses_its_rows(law, n):
     """A gap in the heaviest tail (Cauchy) has a chance of 1 %, and then few rows are lost."""
     counts = [outliers_of(column(law, n, seed)[:, None]).n_found for seed in range(40)]

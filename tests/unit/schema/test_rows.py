@@ -95,6 +95,32 @@ def test_missing_cells_of_a_file_are_named(rows, tmp_path):
         mm.summarize(source, 2, families={"x": "poisson"}, missing="model")
 
 
+@pytest.mark.parametrize("kind", ["npy", "csv", "parquet"])
+def test_a_schema_that_knows_of_missing_cells_takes_them(rows, tmp_path, kind):
+    """From files as from memory, and read once; other columns must have none."""
+    schema = encode_table(dict(zip(NAMES, rows.T, strict=True)), FAMILIES, "model").schema
+    path = written(rows, tmp_path, kind)
+    summary = mm.summarize(path, 2, families=schema)
+    assert summary.schema == schema
+    assert summary.mean == pytest.approx(schema.encode(rows).mean(axis=0), abs=1e-12)
+    rows[2000, 3] = np.nan
+    path = written(rows, tmp_path, kind)
+    place = {"npy": "row 2000, column 3", "csv": "line 2002, column 'x'"}.get(kind, "column 'x'")
+    with pytest.raises(InputError, match=f"{place} is missing or NaN. Pass missing='drop'"):
+        mm.summarize(path, 2, families=schema)
+    rows[2000, 3], rows[1999, 0] = 0.0, np.inf
+    with pytest.raises(InputError, match=r"column .* is inf"):
+        mm.summarize(written(rows, tmp_path, kind), 2, families=schema)
+
+
+def test_a_stream_by_a_schema_is_read_once(rows, tmp_path):
+    path = written(rows, tmp_path, "csv")
+    schema = encode_table(dict(zip(NAMES, rows.T, strict=True)), FAMILIES, "model").schema
+    with path.open("rb") as stream:
+        summary = mm.summarize(stream, 2, families=schema)
+    assert (summary.mean == mm.summarize(path, 2, families=schema).mean).all()
+
+
 def test_numbers_without_missing_cells_stay_as_they_are(rows):
     source = mm.open_rows(rows[:1000])
     assert encode_rows(source, None, "error").encoded.tables == source.tables

@@ -2,8 +2,11 @@
 
 import json
 
+import numpy as np
 import pytest
+from campaigns.strangers_reader import read_model, read_summary
 
+import momentmix as mm
 from momentmix.errors import InputError
 from momentmix.schema.column import Column
 from momentmix.schema.schema import Schema
@@ -95,3 +98,19 @@ def test_names_that_collide_are_refused():
 def test_unknown_columns(column):
     with pytest.raises(InputError, match="no such column"):
         SCHEMA.features_of(column)
+
+
+def test_a_level_for_others_is_kept_in_files(tmp_path):
+    schema = Schema((Column("town", "categorical", ("a", "b", "rest"), other="rest"), Column("x")))
+    rng = np.random.default_rng(0)
+    table = {"town": [*"abcde"] * 40, "x": rng.standard_normal(200)}
+    summary = mm.summarize(table, families=schema)
+    assert mm.MomentSummary.from_bytes(summary.to_bytes()).schema == schema
+    read_summary(summary.to_bytes())
+    mixture = mm.fit(table, 1, families=schema, random_state=0).mixture
+    mixture.save(tmp_path / "m.json")
+    read_model((tmp_path / "m.json").read_bytes())
+    loaded = mm.Mixture.load(tmp_path / "m.json")
+    assert loaded.level_probabilities("town")["rest"] == pytest.approx([0.6], abs=1e-2)
+    new = {"town": ["nowhere", "rest"], "x": [0.0, 0.0]}
+    assert np.ptp(loaded.log_prob(new)) == 0

@@ -20,7 +20,7 @@ _WIDEST = 40  # letters of a cell of text
 @click.option("--delimiter", help="Character between the fields of CSV; default: comma.")
 @json_option
 def info_command(file: str, delimiter: str | None, as_json: bool) -> None:
-    """Print what a file holds: a summary, a model, a checkpoint of `summarize`, or data.
+    """Print what a file holds: a summary, a model, a schema, a checkpoint of `summarize`, or data.
 
     Nothing is fitted, and of data only the first rows are read.
     """
@@ -34,7 +34,7 @@ def info_command(file: str, delimiter: str | None, as_json: bool) -> None:
 def facts_of(file: str, delimiter: str | None = None) -> dict[str, Any]:
     """Facts of a file, as plain values; ``columns`` has a dict for each column."""
     from momentmix.cli.info.of_data import data_facts
-    from momentmix.cli.info.of_model import model_facts
+    from momentmix.cli.info.of_model import model_facts, schema_facts
     from momentmix.cli.info.of_summary import checkpoint_facts, summary_facts
     from momentmix.errors import InputError
     from momentmix.rows.opening import missing_input
@@ -54,6 +54,8 @@ def facts_of(file: str, delimiter: str | None = None) -> dict[str, Any]:
         facts = summary_facts(path)
     elif start.startswith(b"momentmix checkpoint "):
         facts = checkpoint_facts(path)
+    elif b'"momentmix schema"' in start:
+        facts = schema_facts(path)
     elif start.lstrip().startswith(b"{") or file.lower().endswith(".json"):
         facts = model_facts(path)
     else:

@@ -206,7 +206,7 @@ def _n_beyond_gap(distances: Float, far: float, n_rows: int, n_tail: int) -> int
     The loop starts at the innermost: rows far away together hide each other's gaps.
     """
     positive = distances[distances > 0]
-    spacings = np.arange(1, len(positive)) * -np.diff(np.log(positive))
+    spacings = np.arange(1, len(positive)) * -np.diff(np.log(_apart(positive)))
     most = _n_beyond(n_rows)
     for i in range(min(most, len(spacings) - _FEWEST_IN_TAIL), 0, -1):
         inner = spacings[i : i + n_tail]
@@ -218,3 +218,21 @@ def _n_beyond_gap(distances: Float, far: float, n_rows: int, n_tail: int) -> int
         if positive[i - 1] > far and spacings[i - 1] > limit * max(tail, _LIGHTEST_TAIL):
             return i
     return 0
+
+
+def _apart(distances: Float) -> Float:
+    """Sorted distances as they were before rounding: equal ones spread over a cell of the grid.
+
+    Between the rows of two counts there is otherwise a gap, after many spacings of 0.
+
+    Examples
+    --------
+    >>> _apart(np.array([3.0, 2.0, 2.0, 2.0, 1.0])).tolist()
+    [3.0, 2.25, 2.0, 1.75, 1.0]
+    """
+    values, first, counts = np.unique(-distances, return_index=True, return_counts=True)
+    if len(values) < 2 or len(values) == len(distances):
+        return distances
+    place = np.arange(len(distances)) - np.repeat(first, counts) + 1.0  # within its value, from 1
+    share = 0.5 - place / (np.repeat(counts, counts) + 1.0)
+    return np.asarray(distances + np.diff(values).min() * share)
