@@ -307,7 +307,7 @@ def _cells_of(values: Float, source: RowSource, labels: Mapping[int, Labels]) ->
             columns.append(Cells(values[:, j], are_bools=kind.kind == "bool"))
         else:
             codes = np.where(np.isnan(values[:, j]), -1, values[:, j]).astype(np.int64)
-            columns.append(Cells(codes, known.names, "ordered" if kind.is_ordered else ""))
+            columns.append(Cells(codes, known.names, kind.order))
     return CellTable(columns, source.feature_names)
 
 
@@ -362,8 +362,7 @@ class _MetTexts:
     def cells(self, labels: Labels | None, kind: Kind) -> Cells:
         assert labels is not None
         values = np.append(np.arange(len(self.counts)), [-1] * self.has_missing)
-        order = "ordered" if kind.is_ordered else ""
-        return Cells(values.astype(np.int64), labels.names, order, counts=self.counts)
+        return Cells(values.astype(np.int64), labels.names, kind.order, counts=self.counts)
 
 
 class _MetNumbers:
