@@ -18,6 +18,7 @@ from momentmix.native import code
 from momentmix.parallel import usable_cores
 from momentmix.rows.arrays import check_real, dtype_name, is_foreign, namespace, to_numpy
 from momentmix.rows.containers import (
+    column_array,
     frame_column,
     frame_labels,
     frame_names,
@@ -140,7 +141,10 @@ def for_sklearn(X: Any) -> tuple[Any, tuple[str, ...] | None]:
             return as_rows(X, None)
         check_feature_names(frame_names(X) or ())  # pandas, which scikit-learn reads itself
         for i, label in enumerate(frame_labels(X)):
-            warn_integers(frame_column(X, i), f"X, column {str(label)!a} holds")
+            column = frame_column(X, i)
+            warn_integers(column, f"X, column {str(label)!a} holds")
+            if getattr(column.dtype, "kind", "O") not in "fiub":  # scikit-learn names no column
+                _check_objects(column_array(column), f"column {str(label)!a}")
         return X, None
     if has_mask(X):
         X = plain_array(X)  # NaN where a number is masked
@@ -150,6 +154,17 @@ def for_sklearn(X: Any) -> tuple[Any, tuple[str, ...] | None]:
     if isinstance(X, np.ndarray):
         warn_integers(X)
     return X, None
+
+
+def _check_objects(array: NDArray[Any], where: str) -> None:
+    """Raise unless objects are numbers or missing; text would be an error without a name."""
+    array = numbers_of_objects(array)
+    if array.dtype.kind in "OUT":
+        raise InputTypeError(
+            f"rows must be real numbers; {where} holds text or other objects. Leave it out, "
+            "convert it, or use MomentMixture, which takes text as categories."
+        )
+    check_real(array, where)
 
 
 # -- shapes and values ------------------------------------------------------------------------
@@ -245,8 +260,8 @@ def bad_value(
     drop = "Pass missing='drop' (--missing drop) to leave such rows out"
     if np.isnan(value) and can_drop:
         return InputError(
-            f"rows must not hold missing values; {place} is missing or NaN. {drop}, or impute "
-            "them first."
+            f"rows must not hold missing values; {place} is missing or NaN. {drop}, or "
+            "missing='model' (--missing model) to make missing cells part of the model."
         )
     if np.isnan(value):
         return InputError(
