@@ -145,7 +145,7 @@ def test_a_checkpoint(tmp_path, monkeypatch, momentmix):
 
 
 DATA = {
-    "csv": ["number", "number", "text", "text", "number"],
+    "csv": ["number", "number", "text", "true or false", "number"],
     "parquet": ["double", "int64", None, "bool", "double"],
     "feather": ["double", "int64", None, "bool", "double"],
 }
@@ -199,3 +199,22 @@ def test_other_files(tmp_path, monkeypatch, momentmix, name):
     done = momentmix("info", name)
     assert (done.code, message in done.err) == (65, True), done
     assert "Traceback" not in done.err
+
+
+def test_json_lines_are_data(frame, momentmix):
+    frame.to_json("rows.jsonl", orient="records", lines=True)
+    found = info(momentmix, "rows.jsonl")
+    assert (found["kind"], [c["name"] for c in found["columns"]]) == ("data", list(frame))
+
+
+def test_a_schema(frame, momentmix):
+    mm.schema_from(frame, {"height": "log"}, "model").save("schema.json")
+    found = info(momentmix, "schema.json")
+    assert (found["kind"], found["n_columns"], found["n_features"]) == ("schema", 5, 8)
+    assert [c["family"] for c in found["columns"]] == [
+        "gaussian", "gaussian", "categorical", "bernoulli", "gaussian",
+    ]  # fmt: skip
+    assert [c["missing"] for c in found["columns"]] == [True, False, True, False, False]
+    assert found["columns"][2]["levels"] == ["basic", "gold", "silver"]
+    assert found["columns"][4]["transform"] == "log"
+    assert "plan" in momentmix("info", "schema.json").out

@@ -430,7 +430,52 @@ def test_a_level_that_is_new_in_a_file(tmp_path, momentmix):
         done = momentmix("score", tmp_path / "m.json", path)
         assert done.code == 65
         assert f"{place}, column 'g': 'c' is no level of the column, which has 'a', 'b'" in done.err
+        assert "leave such cells out with --unseen missing" in done.err
         done = momentmix("score", tmp_path / "m.json", path, "--unseen", "missing", "--json")
         assert done.code == 0, done.err
         expected = mm.Mixture.load(tmp_path / "m.json").log_prob(frame, unseen="missing").mean()
         assert json.loads(done.out)["log_likelihood_per_row"] == pytest.approx(expected)
+
+
+@pytest.fixture
+def clients(tmp_path, monkeypatch):
+    """A CSV file with text and missing cells, and the model of it."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(1)
+    group = rng.random(400) < 0.4
+    frame = pd.DataFrame(
+        {
+            "plan": np.where(rng.random(400) < 0.8, np.where(group, "gold", "basic"), "plus"),
+            "a": np.where(group, 0.0, 6.0) + rng.standard_normal(400),
+            "b": np.where(group, 6.0, 0.0) + rng.standard_normal(400),
+            "c": np.where(group, -3.0, 3.0) + rng.standard_normal(400),
+        }
+    )
+    frame.to_csv("rows.csv", index=False)
+    mm.fit(frame, 2, random_state=0).save("model.json")
+    return frame
+
+
+@pytest.mark.parametrize("kind", ["pairs", "residuals", "choice", "levels", "means", "weights"])
+def test_pictures_of_files_with_text(clients, momentmix, kind):
+    done = momentmix("plot", "model.json", "rows.csv", "--kind", kind, "-o", "p.png")
+    assert done.code == 0, done.err
+
+
+def test_missing_cells_of_files_name_both_cures(clients, momentmix):
+    clients.loc[3, "a"] = np.nan
+    clients.to_csv("gaps.csv", index=False)
+    done = momentmix("fit", "gaps.csv", "-r", "2", "-o", "m.json")
+    assert done.code == 65
+    assert "(--missing drop)" in done.err
+    assert "(--missing model)" in done.err
+
+
+def test_text_of_standard_input_needs_a_schema(clients, momentmix):
+    text = clients.to_csv(index=False).encode()
+    done = momentmix("summarize", "-", "-o", "x.mms", stdin=text)
+    assert (done.code, "give files, or --schema" in done.err) == (2, True)
+    mm.schema_from(clients).save("schema.json")
+    done = momentmix("summarize", "-", "-o", "x.mms", "--schema", "schema.json", stdin=text)
+    assert done.code == 0, done.err
+    assert (mm.MomentSummary.load("x.mms").mean == mm.summarize(clients).mean).all()

@@ -128,13 +128,15 @@ def _schema(
     source: RowSource, families: Any, missing: Any, quiet: bool
 ) -> tuple[RowSource, Schema | None]:
     """The columns that are used, and how they become features, if they are not these."""
+    from momentmix.schema.schema import Schema
     from momentmix.schema.sources import encode_rows
 
-    needs_pass = missing == "model" or any(kind.is_text for kind in source.kinds)
-    if (needs_pass or families is not None) and not all(x.reopens for x in source.tables):
+    is_text = any(kind.is_text for kind in source.kinds)
+    is_guessed = (is_text or families is not None) and not isinstance(families, Schema)
+    if (missing == "model" or is_guessed) and not all(x.reopens for x in source.tables):
         raise click.UsageError(
             "standard input cannot be read again, as text, --families and --missing model need; "
-            "give files, or --numeric-only."
+            "give files, or --schema, or --numeric-only."
         )
     found = encode_rows(source, families, missing)
     if not quiet:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from momentmix.cli.info.of_schema import column_facts
 from momentmix.fitting.record import FitRecord, load_fit
 from momentmix.mixture.model_file import read_model
 
@@ -14,15 +15,7 @@ def model_facts(path: Path) -> dict[str, Any]:
     mixture, record = load_fit(path)
     names = mixture.feature_names or tuple(map(str, range(mixture.n_features)))
     joined = [block.columns for block in mixture.blocks if len(block.columns) > 1]
-    columns = [
-        {
-            "name": name,
-            "family": column.family,
-            "levels": list(column.levels),
-            "missing": column.has_missing,
-        }
-        for name, column in zip(names, mixture.columns, strict=True)
-    ]
+    columns = column_facts(mixture.columns)
     return {
         "kind": "model",
         "version": int(read_model(path)["version"]),
