@@ -16,6 +16,7 @@ from momentmix.fitting.api import fit
 from momentmix.mixture.mixture import Mixture
 from momentmix.rows.arrays import is_foreign, to_numpy
 from momentmix.rows.containers import frame_labels, frame_names, is_frame
+from momentmix.rows.validation import refuse_dask
 from momentmix.schema.building import Families, Missing
 from momentmix.schema.joining import plain_schema
 from momentmix.schema.schema import Schema
@@ -215,6 +216,7 @@ class MomentMixture(MixtureMethods):
 
     def _checked(self, X: Any, reset: bool, fewest: int = 2) -> Any:
         """A table whose columns are those of the fit; frames and dicts are left as they are."""
+        refuse_dask(X)
         if is_foreign(X):
             X = to_numpy(X)
         if isinstance(X, Mapping) or is_frame(X):

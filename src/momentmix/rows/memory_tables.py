@@ -111,6 +111,9 @@ class FrameTable(_MemoryTable):
     def kind(self, column: int) -> Kind:
         """What a column holds, from its type."""
         array = self._column(column)
+        dtype = getattr(frame_column(self.frame, column), "dtype", array.dtype)
+        if str(dtype).startswith("str"):  # also where there is no cell, as in Dask's examples
+            return Kind("text", str(dtype), is_text=True)
         if array.dtype.kind in "fiub":
             return Kind("bool" if array.dtype.kind == "b" else "number", str(array.dtype))
         if array.dtype.kind in "Mm":

@@ -130,12 +130,7 @@ def for_sklearn(X: Any) -> tuple[Any, tuple[str, ...] | None]:
 
     Refuses what scikit-learn would read wrongly, and warns of integers, which it casts.
     """
-    if is_dask(X):
-        raise InputTypeError(
-            "X is a Dask collection, which would be computed as a whole, in memory. Use "
-            "momentmix.dask: fit_summary(momentmix.dask.summarize(X, order)) to fit, "
-            "momentmix.dask.predict(model.mixture_, X) to predict."
-        )
+    refuse_dask(X)
     if is_frame(X):
         if not hasattr(X, "iloc"):
             return as_rows(X, None)
@@ -154,6 +149,16 @@ def for_sklearn(X: Any) -> tuple[Any, tuple[str, ...] | None]:
     if isinstance(X, np.ndarray):
         warn_integers(X)
     return X, None
+
+
+def refuse_dask(X: Any) -> None:
+    """Raise where an estimator is given a Dask collection."""
+    if is_dask(X):
+        raise InputTypeError(
+            "X is a Dask collection, which would be computed as a whole, in memory. Use "
+            "momentmix.dask: fit_summary(momentmix.dask.summarize(X, order)) to fit, "
+            "momentmix.dask.predict(model.mixture_, X) to predict."
+        )
 
 
 def _check_objects(array: NDArray[Any], where: str) -> None:
