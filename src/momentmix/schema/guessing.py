@@ -155,7 +155,8 @@ def _numbers_rows(values: Array, name: str) -> bool:
     """Whether whole numbers are ids: all different, and named so or one after the other."""
     if len(values) < _FEWEST_NAMED or not _are_whole(values):
         return False
-    steps = np.diff(values)
+    with np.errstate(invalid="ignore"):  # infinite numbers are refused later, by row
+        steps = np.diff(values)
     if (steps == 1).all() and values[0] in (0, 1):
         return True
     return bool(_ID_NAME.search(name)) and len(np.unique(values)) > len(values) / 2
