@@ -55,3 +55,16 @@ def test_levels_that_differ_between_partitions_are_refused(frame):
 def test_passes_over_such_rows_are_refused(frame):
     with pytest.raises(mm.InputError, match="moments alone"):
         mmd.fit(dd.from_pandas(frame, 2), 2, families=LEVELS, missing="model", refine="em")
+
+
+def test_text_without_families_is_refused_before_any_work(frame, tmp_path):
+    lazy = dd.from_pandas(frame, npartitions=2)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    frame.to_parquet(tmp_path / "t.parquet", index=False)
+    for data in (lazy, str(tmp_path / "t.csv"), str(tmp_path / "t.parquet")):
+        with pytest.raises(mm.InputError, match=r"columns must hold real numbers.*'plan'"):
+            mmd.summarize(data, 2, missing="drop")
+    with pytest.raises(mm.InputError, match=r"got paths. Pass dask.dataframe.read_parquet"):
+        mmd.summarize(str(tmp_path / "t.csv"), 2, families=LEVELS, missing="model")
+    with pytest.raises(mm.InputTypeError, match=r"Use momentmix\.dask: fit_summary"):
+        mm.MomentMixture(2).fit(lazy)

@@ -247,8 +247,19 @@ def test_rows_of_another_kind(rows):
     with pytest.raises(TypeError, match="toarray"):
         MomentGaussianMixture(2).fit(sparse.csr_array(rows))
     frame = pd.DataFrame(rows, columns=NAMES).assign(city="Ulm")
-    with pytest.raises(ValueError, match="could not convert string to float: 'Ulm'"):
+    with pytest.raises(InputTypeError, match=r"column 'city' holds text .* use MomentMixture"):
         MomentGaussianMixture(2).fit(frame)
+    numbers_as_text = pd.DataFrame(rows, columns=NAMES).astype({NAMES[0]: str})
+    with pytest.raises(InputTypeError, match=f"column '{NAMES[0]}' holds text"):
+        MomentGaussianMixture(2).fit(numbers_as_text)
+    dates = pd.DataFrame(
+        {"a": pd.date_range("2020", periods=9), "b": pd.date_range("2021", periods=9)}
+    )
+    with pytest.raises(InputTypeError, match="column 'a' has dtype datetime64"):
+        MomentGaussianMixture(2).fit(dates)
+    objects = pd.DataFrame(rows, columns=NAMES).astype({NAMES[1]: object})
+    expected = MomentGaussianMixture(2, random_state=0).fit(rows).means_
+    assert (MomentGaussianMixture(2, random_state=0).fit(objects).means_ == expected).all()
     lazy = type("Collection", (), {"__dask_graph__": None})()
     with pytest.raises(InputTypeError, match=r"Use momentmix\.dask: fit_summary"):
         MomentGaussianMixture(2).fit(lazy)

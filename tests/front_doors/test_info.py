@@ -210,3 +210,9 @@ def test_other_files(tmp_path, monkeypatch, momentmix, name):
     done = momentmix("info", name)
     assert (done.code, message in done.err) == (65, True), done
     assert "Traceback" not in done.err
+
+
+def test_json_lines_are_data(frame, momentmix):
+    frame.to_json("rows.jsonl", orient="records", lines=True)
+    found = info(momentmix, "rows.jsonl")
+    assert (found["kind"], [c["name"] for c in found["columns"]]) == ("data", list(frame))

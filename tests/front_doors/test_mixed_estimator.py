@@ -155,3 +155,27 @@ def test_a_frame_as_it_is():
     lenient = model.set_params(unseen="missing")
     expected = model.mixture_.predict(frame.assign(country=None))
     assert (lenient.predict(new) == expected).all()
+
+
+def test_the_first_part_says_what_columns_are():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "t": np.arange(900),  # numbers the rows, in the first part alone
+            "x": rng.standard_normal(900),
+            "plan": rng.choice(["a", "b", "c"], 900),
+            "y": rng.standard_normal(900),
+        }
+    )
+    frame.loc[[400, 700], "y"] = np.nan  # as another order of moments would not hold
+    model = mm.MomentMixture(2, random_state=0)
+    parts = [frame.iloc[:300], frame.iloc[300:310, ::-1], frame.iloc[310:]]
+    for part in parts:
+        model.partial_fit(part)
+    whole = mm.summarize(frame, missing="model")
+    assert model.summary_.feature_names == whole.feature_names
+    assert model.summary_.n_rows == 900
+    assert model.summary_.mean == pytest.approx(whole.mean, rel=1e-12, abs=1e-12)
+    with pytest.raises(mm.InputError, match=r"'plan'. must hold its levels, 'a', 'b', 'c'"):
+        model.partial_fit(frame.iloc[:5].assign(plan="new"))
+    assert model.summary_.n_rows == 900

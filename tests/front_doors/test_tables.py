@@ -459,7 +459,93 @@ def test_a_level_that_is_new_in_a_file(tmp_path, momentmix):
         done = momentmix("score", tmp_path / "m.json", path)
         assert done.code == 65
         assert f"{place}, column 'g': 'c' is no level of the column, which has 'a', 'b'" in done.err
+        assert "leave such cells out with --unseen missing" in done.err
         done = momentmix("score", tmp_path / "m.json", path, "--unseen", "missing", "--json")
         assert done.code == 0, done.err
         expected = mm.Mixture.load(tmp_path / "m.json").log_prob(frame, unseen="missing").mean()
         assert json.loads(done.out)["log_likelihood_per_row"] == pytest.approx(expected)
+
+
+@pytest.fixture
+def clients(tmp_path, monkeypatch):
+    """A CSV file with text and missing cells, and the model of it."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(1)
+    group = rng.random(400) < 0.4
+    frame = pd.DataFrame(
+        {
+            "plan": np.where(rng.random(400) < 0.8, np.where(group, "gold", "basic"), "plus"),
+            "a": np.where(group, 0.0, 6.0) + rng.standard_normal(400),
+            "b": np.where(group, 6.0, 0.0) + rng.standard_normal(400),
+            "c": np.where(group, -3.0, 3.0) + rng.standard_normal(400),
+        }
+    )
+    frame.to_csv("rows.csv", index=False)
+    mm.fit(frame, 2, random_state=0).save("model.json")
+    return frame
+
+
+@pytest.mark.parametrize("kind", ["pairs", "residuals", "choice", "levels", "means", "weights"])
+def test_pictures_of_files_with_text(clients, momentmix, kind):
+    done = momentmix("plot", "model.json", "rows.csv", "--kind", kind, "-o", "p.png")
+    assert done.code == 0, done.err
+
+
+def test_missing_cells_of_files_name_both_cures(clients, momentmix):
+    clients.loc[3, "a"] = np.nan
+    clients.to_csv("gaps.csv", index=False)
+    done = momentmix("fit", "gaps.csv", "-r", "2", "-o", "m.json")
+    assert done.code == 65
+    assert "(--missing drop)" in done.err
+    assert "(--missing model)" in done.err
+
+
+def test_text_of_standard_input_needs_a_schema(clients, momentmix):
+    text = clients.to_csv(index=False).encode()
+    done = momentmix("summarize", "-", "-o", "x.mms", stdin=text)
+    assert (done.code, "give files, or --schema" in done.err) == (2, True)
+    mm.schema_from(clients).save("schema.json")
+    done = momentmix("summarize", "-", "-o", "x.mms", "--schema", "schema.json", stdin=text)
+    assert done.code == 0, done.err
+    assert (mm.MomentSummary.load("x.mms").mean == mm.summarize(clients).mean).all()
+
+
+def test_a_first_line_that_is_a_row(tmp_path):
+    path = tmp_path / "t.csv"
+    rows = [f"{i}{end},{'ab'[i % 2]}\n" for end in (".5", "") for i in range(30)]
+    for text in ("".join(rows[:30]), "".join(rows[30:]), "1.5,Ann\n2.5,Eve\n"):
+        path.write_text(text)
+        with pytest.raises(InputError, match=r"look like a row\. Write a line of names before it"):
+            mm.schema_from(path)
+    for names in ("2024,city", "x,a"):  # a year; a column that holds its own name
+        path.write_text(f"{names}\n{''.join(rows)}")
+        assert mm.schema_from(path).column_names == tuple(names.split(","))
+
+
+def test_text_that_comes_late(tmp_path):
+    path, lines = tmp_path / "t.csv", [f"{i * 5 % 7}.5,{{}}\n" for i in range(1500)]
+    empty = "x,y\n" + "".join(lines).replace("{}", "") + "3,foo\n4,bar\n"
+    numbers = "x,y\n" + "".join(line.format(i % 2) for i, line in enumerate(lines)) + "3,foo\n"
+    for text in (empty, numbers):
+        path.write_text(text)
+        with pytest.raises(InputError, match=r"line 1502, column 'y': 'foo' is not a number.*list"):
+            mm.schema_from(path, missing="model")
+    levels = mm.schema_from(path, {"y": ["0", "1", "foo"]}).columns[1].levels
+    assert levels == ("0", "1", "foo")
+    path.write_text(empty)
+    found = mm.schema_from(path, {"y": "categorical"}, "model").columns[1]
+    assert (found.levels, found.has_missing) == (("bar", "foo"), True)
+
+
+def test_opened_frames_with_missing_text():
+    frame = pd.DataFrame(
+        {"x": [1.5, 2.5, 0.5] * 9, "g": pd.Series(["a", None, "b"] * 9, dtype="string")}
+    )
+    opened = mm.schema_from(mm.open_rows(frame), missing="model")
+    assert opened.feature_names == mm.schema_from(frame, missing="model").feature_names
+    assert opened.feature_names == ("x", "g=b", "g seen")
+
+
+def test_infinite_numbers_are_refused_by_row():
+    with pytest.raises(InputError, match=r"row 0, column 0 \('x'\) is inf"):
+        mm.fit(pd.DataFrame({"x": [np.inf] * 12, "y": np.arange(12) % 5 / 2}), 1)

@@ -128,7 +128,7 @@ class _Request:
         if self.inputs:
             source = open_for(self.mixture, self.inputs, self.read_options, by_name=True)
             rows = displays.thinned(source.blocks(), MOST_POINTS)
-        return displays.PairsDisplay.from_estimator(self.mixture, rows, features=features)
+        return displays.PairsDisplay.from_estimator(self.mixture.coded, rows, features=features)
 
     def residuals(self) -> Any:
         from momentmix.displays import MomentResidualsDisplay

@@ -67,7 +67,8 @@ def open_collection(
     blocks, example = blocks_of(data, schedule)
     ids = shard_ids(data, blocks, shard_id)
     table = named_table(example, "the collection")
-    source = open_rows(table, columns, missing)  # refuses columns that are not there, or no numbers
+    # Refuses columns that are not there, or no numbers.
+    source = open_rows(table, columns, missing).check_numeric()
     chosen = tuple(column_keys(table, source.columns[0]))  # partitions may be in another order
     same = table.column_names, table.n_columns, chosen, missing
     partitions: list[tuple[Partition, Any]] = [
@@ -144,7 +145,7 @@ def _open_files(
                 f"paths must be files that every worker sees; got {path!a}. Pass "
                 "dask.dataframe.read_parquet(...) for remote storage."
             )
-    source = open_rows(paths, columns, missing)
+    source = open_rows(paths, columns, missing).check_numeric()
     partitions: list[tuple[Partition, Any]] = []
     for file, (table, numbers) in enumerate(zip(source.tables, source.columns, strict=True)):
         starts = range(0, table.n_rows, PART_ROWS) if table.n_rows else [0]

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from momentmix.dask.opening import blocks_of, shard_ids
 from momentmix.dask.schedule import Schedule
 from momentmix.errors import InputError
+from momentmix.rows.opening import path_list
 from momentmix.schema.building import Families, Missing
 from momentmix.summary.summarize import summarize
 from momentmix.summary.summary import MomentSummary
@@ -26,6 +27,11 @@ def summarize_table(
     data: Any, encoding: Encoding, shard_id: str | None, schedule: Schedule
 ) -> MomentSummary:
     """The sum of the summaries of all partitions; levels must be the same in all of them."""
+    if path_list(data):
+        raise InputError(
+            "families and missing='model' need a collection; got paths. Pass "
+            "dask.dataframe.read_parquet(...) or read_csv(...) of them."
+        )
     blocks, _ = blocks_of(data, schedule)
     ids = shard_ids(data, blocks, shard_id)
     partitions = list(zip(ids, blocks, strict=True))

@@ -9,7 +9,6 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from momentmix.capacity import usual_order
 from momentmix.errors import InputError
 from momentmix.estimators.fitted_state import keeps_state
 from momentmix.estimators.methods import MixtureMethods
@@ -17,10 +16,11 @@ from momentmix.fitting.api import fit
 from momentmix.mixture.mixture import Mixture
 from momentmix.rows.arrays import is_foreign, to_numpy
 from momentmix.rows.containers import frame_labels, frame_names, is_frame
+from momentmix.rows.validation import refuse_dask
 from momentmix.schema.building import Families, Missing
 from momentmix.schema.encoding import Unseen
+from momentmix.schema.joining import plain_schema
 from momentmix.schema.schema import Schema
-from momentmix.schema.sources import schema_from
 from momentmix.summary.summarize import summarize
 from momentmix.summary.summary import MomentSummary
 
@@ -181,16 +181,19 @@ class MomentMixture(MixtureMethods):
     def partial_fit(self, X: Any, y: Any = None) -> MomentMixture:
         """Add rows to the summary; the fit is made when a method needs it.
 
-        Attributes of the fit are there after that, or after `fit_summary` without a summary. Levels
-        of categories must be the same in all parts: give them in `families`.
+        Attributes of the fit are there after that, or after `fit_summary` without a summary. The
+        first part says what the columns are, and which levels categories have unless they are given
+        in `families`.
         """
         first = "summary_" not in self.__dict__
         table = self._checked(X, reset=first, fewest=1)
-        order = self.order
-        if order == "auto":
-            order = usual_order(schema_from(table, self.families, self.missing).n_features)
-        part = summarize(table, order, families=self.families, missing=self.missing)
-        summary = part if first else self.summary_ + part
+        if first:
+            order = None if self.order == "auto" else self.order
+            summary = summarize(table, order, families=self.families, missing=self.missing)
+        else:
+            known = self.summary_
+            schema = known.schema or plain_schema(known.n_features, known.feature_names)
+            summary = known + summarize(table, known.order, families=schema, missing=self.missing)
         self._forget()
         self.summary_, self._pending = summary, True
         return self
@@ -220,6 +223,7 @@ class MomentMixture(MixtureMethods):
 
     def _checked(self, X: Any, reset: bool, fewest: int = 2) -> Any:
         """A table whose columns are those of the fit; frames and dicts are left as they are."""
+        refuse_dask(X)
         if is_foreign(X):
             X = to_numpy(X)
         if isinstance(X, Mapping) or is_frame(X):

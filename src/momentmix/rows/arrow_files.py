@@ -82,8 +82,10 @@ class ArrowTable(Table):
     def kind(self, column: int) -> Kind:
         """What a column holds, from its type."""
         type_ = self.schema.field(column).type
-        kind, is_ordered = arrow_kind(type_), bool(getattr(type_, "ordered", False))
-        return Kind(kind, str(type_), kind == "text", is_ordered)
+        kind, order = arrow_kind(type_), ""
+        if self._arrow.types.is_dictionary(type_):
+            order = "ordered" if type_.ordered else "declared"
+        return Kind(kind, str(type_), kind == "text", order)
 
     def read(
         self,

@@ -104,7 +104,8 @@ def refused_label(place: str, text: str, labels: Labels) -> InputError:
     listed = ", ".join(map(ascii, known[:8])) + (", …" if len(known) > 8 else "")
     return InputError(
         f"{place}: {text[:60]!a} is no level of the column, which has {listed}. Correct the cell, "
-        "add the level to the schema, or give the schema a level for all others."
+        "add the level to the schema, or give the schema a level for all others. The commands "
+        "predict and score leave such cells out with --unseen missing."
     )
 
 

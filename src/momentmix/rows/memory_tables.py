@@ -18,6 +18,7 @@ from momentmix.rows.containers import (
     frame_labels,
     frame_names,
     is_frame,
+    is_missing,
 )
 from momentmix.rows.labels import (
     NO_LABELS,
@@ -111,11 +112,14 @@ class FrameTable(_MemoryTable):
     def kind(self, column: int) -> Kind:
         """What a column holds, from its type."""
         array = self._column(column)
+        dtype = getattr(frame_column(self.frame, column), "dtype", array.dtype)
+        if str(dtype).startswith("str"):  # also where there is no cell, as in Dask's examples
+            return Kind("text", str(dtype), is_text=True)
         if array.dtype.kind in "fiub":
             return Kind("bool" if array.dtype.kind == "b" else "number", str(array.dtype))
         if array.dtype.kind in "Mm":
             return Kind("date", str(array.dtype))
-        seen = (value for value in array if value is not None and value == value)
+        seen = (value for value in array if not is_missing(value))
         is_text = array.dtype.kind in "UTO" and isinstance(next(seen, None), str)
         return Kind("text" if is_text else "other", str(array.dtype), is_text)
 
@@ -133,7 +137,7 @@ class FrameTable(_MemoryTable):
     def _numbers(self, column: int, labels: Labels | None) -> NDArray[np.float64]:
         if labels is None:
             return frame_array(self.frame, [column], self._holder)[:, 0]
-        texts = [None if text != text else text for text in self._column(column)]
+        texts = [None if is_missing(text) else text for text in self._column(column)]
         try:
             codes = labels.codes(texts)
         except LabelsError:

@@ -64,14 +64,14 @@ class Kind(NamedTuple):
         Its type as the format calls it, for messages.
     is_text : bool
         Whether its cells are text, which is read as codes of labels.
-    is_ordered : bool
-        Whether its type has labels in an order of their own.
+    order : {"", "declared", "ordered"}
+        Whether its type has labels of its own, and whether that orders them.
     """
 
     kind: str
     type: str
     is_text: bool = False
-    is_ordered: bool = False
+    order: str = ""
 
     @property
     def is_usable(self) -> bool:

@@ -18,6 +18,7 @@ from momentmix.native import code
 from momentmix.parallel import usable_cores
 from momentmix.rows.arrays import check_real, dtype_name, is_foreign, namespace, to_numpy
 from momentmix.rows.containers import (
+    column_array,
     frame_column,
     frame_labels,
     frame_names,
@@ -129,18 +130,16 @@ def for_sklearn(X: Any) -> tuple[Any, tuple[str, ...] | None]:
 
     Refuses what scikit-learn would read wrongly, and warns of integers, which it casts.
     """
-    if is_dask(X):
-        raise InputTypeError(
-            "X is a Dask collection, which would be computed as a whole, in memory. Use "
-            "momentmix.dask: fit_summary(momentmix.dask.summarize(X, order)) to fit, "
-            "momentmix.dask.predict(model.mixture_, X) to predict."
-        )
+    refuse_dask(X)
     if is_frame(X):
         if not hasattr(X, "iloc"):
             return as_rows(X, None)
         check_feature_names(frame_names(X) or ())  # pandas, which scikit-learn reads itself
         for i, label in enumerate(frame_labels(X)):
-            warn_integers(frame_column(X, i), f"X, column {str(label)!a} holds")
+            column = frame_column(X, i)
+            warn_integers(column, f"X, column {str(label)!a} holds")
+            if getattr(column.dtype, "kind", "O") not in "fiub":  # scikit-learn names no column
+                _check_objects(column_array(column), f"column {str(label)!a}")
         return X, None
     if has_mask(X):
         X = plain_array(X)  # NaN where a number is masked
@@ -150,6 +149,27 @@ def for_sklearn(X: Any) -> tuple[Any, tuple[str, ...] | None]:
     if isinstance(X, np.ndarray):
         warn_integers(X)
     return X, None
+
+
+def refuse_dask(X: Any) -> None:
+    """Raise where an estimator is given a Dask collection."""
+    if is_dask(X):
+        raise InputTypeError(
+            "X is a Dask collection, which would be computed as a whole, in memory. Use "
+            "momentmix.dask: fit_summary(momentmix.dask.summarize(X, order)) to fit, "
+            "momentmix.dask.predict(model.mixture_, X) to predict."
+        )
+
+
+def _check_objects(array: NDArray[Any], where: str) -> None:
+    """Raise unless objects are numbers or missing; text would be an error without a name."""
+    array = numbers_of_objects(array)
+    if array.dtype.kind in "OUT":
+        raise InputTypeError(
+            f"rows must be real numbers; {where} holds text or other objects. Leave it out, "
+            "convert it, or use MomentMixture, which takes text as categories."
+        )
+    check_real(array, where)
 
 
 # -- shapes and values ------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, time, timedelta
 from decimal import Decimal
 from numbers import Real
@@ -28,6 +28,7 @@ from momentmix.rows.containers import (
     frame_labels,
     frame_names,
     is_frame,
+    is_missing,
     plain_array,
     warn_integers,
 )
@@ -36,6 +37,7 @@ from momentmix.rows.validation import as_rows, check_shape, is_dask
 from momentmix.schema.column import plain_level
 
 _TIME_TYPES = ("date", "time", "duration", "period", "interval")  # of pandas, polars and Arrow
+_TIMES = (date, time, timedelta, np.datetime64, np.timedelta64)
 _NUMBERS = (Real, Decimal, np.bool_)
 _MANY_ROWS = 1 << 16  # whose text is worth a thread for each column
 _MISSING = -1  # the code of a missing cell
@@ -141,7 +143,8 @@ def read_cells(
     chosen : Selection
         Columns to take where none are expected.
     """
-    if is_dask(rows):
+    is_sparse = hasattr(rows, "toarray") and hasattr(rows, "nnz")  # some of these are mappings
+    if is_sparse or is_dask(rows):
         as_rows(rows, None)  # raises, with the cure
     if isinstance(rows, Mapping) or is_frame(rows):
         table = _named(rows, expected, n_columns, owner, chosen)
@@ -189,6 +192,7 @@ def _named(
     if isinstance(rows, Mapping):
         names: tuple[str, ...] | None = tuple(str(key) for key in rows)
         columns = list(rows.values())
+        _check_lists(rows)
     else:
         names = frame_names(rows, expected)
         columns = [frame_column(rows, i) for i in range(len(frame_labels(rows)))]
@@ -215,6 +219,17 @@ def _named(
     return CellTable(list(map_in_order(lambda pair: read(*pair), pairs, n_threads)), names)
 
 
+def _check_lists(columns: Mapping[Any, Any]) -> None:
+    """Raise unless the columns of a dict are arrays, lists or the like."""
+    for name, column in columns.items():
+        has_cells = hasattr(column, "__len__") and getattr(column, "shape", None) != ()
+        if isinstance(column, str | bytes) or not has_cells:
+            raise InputTypeError(
+                "the columns of a dict must be lists, arrays or series of one cell for each row; "
+                f"column {str(name)!a} is {type(column).__name__}. Put its cells in a list."
+            )
+
+
 def _read_or_problem(column: Any, label: str) -> Cells:
     """A column, also one that can be no feature."""
     try:
@@ -231,12 +246,13 @@ def _read_or_problem(column: Any, label: str) -> Cells:
 def _holds_dates(column: Any) -> bool:
     """Whether a column of any library holds dates, times or spans of time."""
     dtype = getattr(column, "dtype", getattr(column, "type", None))
+    dtype = getattr(dtype, "value_type", dtype)  # of Arrow's dictionaries
     if getattr(dtype, "kind", "") in tuple("Mm"):
         return True
     if str(dtype).lower().startswith(_TIME_TYPES):
         return True
-    seen = (value for value in column if value is not None and value == value)
-    return isinstance(next(seen, None), date | time | timedelta | np.datetime64 | np.timedelta64)
+    seen = (value for value in column if not is_missing(value))
+    return isinstance(next(seen, None), _TIMES)
 
 
 def _of_array(rows: Any) -> list[Cells]:
@@ -256,8 +272,6 @@ def _of_array(rows: Any) -> list[Cells]:
 
 
 def _array(rows: Any) -> Array:
-    if hasattr(rows, "toarray") and hasattr(rows, "nnz"):
-        as_rows(rows, None)  # raises, with the cure
     if is_foreign(rows):
         rows = to_numpy(rows)
     try:
@@ -276,7 +290,7 @@ def _of_column(column: Any, label: str) -> Cells:
     dtype: Any = getattr(column, "dtype", None)
     if hasattr(column, "cat") and hasattr(dtype, "categories") and hasattr(dtype, "ordered"):
         order = "ordered" if dtype.ordered else "declared"  # pandas
-        return _coded(column.cat.codes.to_numpy(), dtype.categories.tolist(), order)
+        return _categories(column.cat.codes.to_numpy(), dtype.categories.tolist(), order, label)
     if hasattr(column, "factorize") and str(dtype).startswith("str"):
         codes, labels = column.factorize()
         return _coded(codes, labels.tolist())
@@ -299,7 +313,7 @@ def _of_polars(column: Any, label: str) -> Cells:
     if kind in ("Enum", "Categorical"):
         cells = _of_values(column.cast(str).to_numpy(), label)
         if kind == "Categorical":
-            return cells
+            return replace(cells, order="declared")
         declared = column.dtype.categories.to_list()
         places = {name: i for i, name in enumerate(declared)}
         new = np.array([*(places[name] for name in cells.labels or ()), _MISSING])
@@ -308,35 +322,38 @@ def _of_polars(column: Any, label: str) -> Cells:
     if kind == "Boolean":
         numbers = column.cast(int).to_numpy()
         return Cells(numbers, are_bools=True)
+    if kind.endswith("Int128"):  # NumPy has none
+        column = column.cast(float)
     return _of_values(column.to_numpy(), label)
 
 
 def _of_arrow(column: Any, label: str) -> Cells:
     from pyarrow import types
 
-    if (
-        types.is_dictionary(column.type)
-        or types.is_string(column.type)
-        or (types.is_large_string(column.type))
-    ):
-        order = ""
-        if types.is_dictionary(column.type):
-            order = "ordered" if column.type.ordered else "declared"
-            column = column.unify_dictionaries() if hasattr(column, "chunks") else column
-        elif hasattr(column, "chunks"):
-            column = column.combine_chunks()
-        if not types.is_dictionary(column.type):
-            column = column.dictionary_encode()
-        chunks = column.chunks if hasattr(column, "chunks") else [column]
-        codes = [
-            chunk.indices.fill_null(_MISSING).to_numpy(zero_copy_only=False) for chunk in chunks
-        ]
-        labels = chunks[0].dictionary.to_pylist() if chunks else []
-        return _coded(np.concatenate([np.empty(0, dtype=np.int64), *codes]), labels, order)
+    if types.is_dictionary(column.type):
+        order = "ordered" if column.type.ordered else "declared"
+        return _of_dictionaries(column, order, label)
+    if types.is_string(column.type) or types.is_large_string(column.type):
+        whole = column.combine_chunks() if hasattr(column, "chunks") else column
+        return _of_dictionaries(whole.dictionary_encode(), "", label)
     warn_integers(column, f"{label} holds")
     if types.is_boolean(column.type):
         return Cells(_of_values(column_array(column), label).values, are_bools=True)
     return _of_values(column_array(column), label)
+
+
+def _of_dictionaries(column: Any, order: str, label: str) -> Cells:
+    """A column whose chunks have dictionaries, which may differ, repeat labels and hold nulls."""
+    labels: dict[Any, int] = {}
+    codes = [np.empty(0, dtype=np.int64)]
+    for chunk in column.chunks if hasattr(column, "chunks") else [column]:
+        known = [
+            _MISSING if entry is None else labels.setdefault(entry, len(labels))
+            for entry in chunk.dictionary.to_pylist()
+        ]
+        places = chunk.indices.cast("int64").fill_null(_MISSING).to_numpy(zero_copy_only=False)
+        codes.append(np.array([*known, _MISSING])[places])
+    return _categories(np.concatenate(codes), list(labels), order, label)
 
 
 # -- arrays → cells ---------------------------------------------------------------------------
@@ -344,6 +361,18 @@ def _of_arrow(column: Any, label: str) -> Cells:
 
 def _coded(codes: Any, labels: Sequence[Any], order: str = "") -> Cells:
     return Cells(np.asarray(codes, dtype=np.int64), tuple(map(plain_level, labels)), order)
+
+
+def _categories(codes: Any, labels: Sequence[Any], order: str, label: str) -> Cells:
+    """Codes of categories; intervals, as of ``pandas.cut``, are told by their text."""
+    if labels and isinstance(labels[0], _TIMES):
+        raise InputTypeError(
+            f"categories must be text or numbers; those of {label} are dates or times. Write them "
+            "as text."
+        )
+    if labels and all(hasattr(name, "left") and hasattr(name, "right") for name in labels):
+        labels = [str(name) for name in labels]
+    return _coded(codes, labels, order)
 
 
 def _of_values(array: Array, label: str) -> Cells:

@@ -6,7 +6,7 @@
 | text of few labels, or categories | categorical |
 | text whose labels are nearly all different; whole numbers that number the rows | left out: ids |
 | dates and times, also as text | left out |
-| text with one label only | left out |
+| text or categories with one label only | left out |
 | numbers | gaussian; a hint where they have two values or look like counts |
 
 The first rows decide, in memory as in files. Text of many labels is an error: nobody knows whether
@@ -36,6 +36,7 @@ _ID_NAME = re.compile(
     r"(?:^|[_\W])(?:[iI][dD]|uuid|guid|index|rownum|rowid|row)$"
     r"|^(?:[iI][dD]|[uU]nnamed: ?\d+)(?:$|[_\W])|[a-z]I[dD]$"
 )
+_ONE_LEVEL = "it has one level only"
 _MOST_COUNTED = 20.0  # mean of numbers that look like counts
 
 
@@ -126,7 +127,7 @@ def _unusable_text(cells: Cells, label: str, asked: bool, rare: float) -> str:
     """Why a column of text is left out; empty where it is a category."""
     assert cells.labels is not None
     if cells.order:  # the categories of its type
-        return ""
+        return _ONE_LEVEL if len(cells.labels) == 1 and not asked else ""
     codes = cells.values[:HEAD]
     codes = codes[codes >= 0].astype(np.int64)
     found = np.unique(codes)
@@ -137,7 +138,7 @@ def _unusable_text(cells: Cells, label: str, asked: bool, rare: float) -> str:
     if are_ids and not asked:
         return "it names the rows, nearly every text is another one"
     if n_levels == 1 and len(cells.labels) == 1 and not asked:
-        return "it has one level only"
+        return _ONE_LEVEL
     if n_levels > FEW_LEVELS and not rare:
         raise InputError(
             f"{label} is text with {n_levels} different levels in {n_seen} rows, too many to take "
@@ -160,7 +161,8 @@ def _numbers_rows(values: Array, name: str) -> bool:
     """Whether whole numbers are ids: all different, and named so or one after the other."""
     if len(values) < _FEWEST_NAMED or not _are_whole(values):
         return False
-    steps = np.diff(values)
+    with np.errstate(invalid="ignore"):  # infinite numbers are refused later, by row
+        steps = np.diff(values)
     if (steps == 1).all() and values[0] in (0, 1):
         return True
     return bool(_ID_NAME.search(name)) and len(np.unique(values)) > len(values) / 2

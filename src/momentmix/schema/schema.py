@@ -41,6 +41,8 @@ from momentmix.schema.encoding import (
 from momentmix.schema.transforms import TRANSFORMS
 from momentmix.strict_json import format_strict, parse_strict
 
+FORMAT = "momentmix schema"  # of files
+
 
 @dataclass(frozen=True)
 class Schema:
@@ -231,7 +233,7 @@ class Schema:
         """Write the schema to a JSON file that people can edit; `load` reads it."""
         columns = [_without_defaults(column) for column in self.to_dict()["columns"]]
         lines = ",\n  ".join(format_strict(column) for column in columns)
-        head = f'"format": "{_FORMAT}",\n "version": {_VERSION}'
+        head = f'"format": "{FORMAT}",\n "version": {_VERSION}'
         text = f'{{{head},\n "columns": [\n  {lines}\n ]}}\n'
         atomic_write(path, text.encode("ascii"))
 
@@ -240,8 +242,8 @@ class Schema:
         """The schema in a file that `save` or ``momentmix schema`` wrote, perhaps edited since."""
         try:
             document = parse_strict(Path(path).read_bytes().decode())
-            if not isinstance(document, dict) or document.pop("format", None) != _FORMAT:
-                raise ValueError(f'no "format": "{_FORMAT}" in it')
+            if not isinstance(document, dict) or document.pop("format", None) != FORMAT:
+                raise ValueError(f'no "format": "{FORMAT}" in it')
             check_version(document, "it", _VERSION)
             columns = document.get("columns")
             if isinstance(columns, list):
@@ -289,7 +291,7 @@ def _built_column(values: dict[str, Any]) -> Column:
     return Column(**{**values, "levels": tuple(values.get("levels", ()))})
 
 
-_FORMAT, _VERSION = "momentmix schema", 1
+_VERSION = 1
 _DEFAULTS: dict[str, Any] = {
     "levels": [], "has_missing": False, "center": 0.0, "transform": "", "other": None,
 }  # fmt: skip

@@ -19,7 +19,7 @@ from momentmix.rows.opening import can_open
 from momentmix.rows.protocol import Rows
 from momentmix.rows.reading import Reading, reading_from
 from momentmix.rows.source import RowSource
-from momentmix.rows.table import NUMBER, Kind
+from momentmix.rows.table import NO_CELL, NUMBER, Kind
 from momentmix.schema.building import (
     LOOKED_AT,
     MOST_LEVELS,
@@ -297,6 +297,7 @@ def _new_labels(source: RowSource, families: Mapping[int, Any], most: int) -> di
         family = families.get(j)
         asked = isinstance(family, Sequence | np.ndarray) and not isinstance(family, str)
         has_levels = asked or family in (None, BERNOULLI, CATEGORICAL)
+        is_open = kind.kind == "mixed" or kind == NO_CELL  # its first cells do not tell
         listed_text = asked and any(isinstance(level, str) for level in family or ())
         if kind.is_text and not has_levels:
             raise InputError(
@@ -306,8 +307,7 @@ def _new_labels(source: RowSource, families: Mapping[int, Any], most: int) -> di
         if kind.kind == "bool" and kind.is_text and not listed_text:
             labels[j] = Labels((False, True))
         elif kind.is_text or (
-            _nulls(source)
-            and (listed_text or (kind.kind == "mixed" and family in (BERNOULLI, CATEGORICAL)))
+            _nulls(source) and (listed_text or (is_open and family in (BERNOULLI, CATEGORICAL)))
         ):
             labels[j] = Labels(most=most)
     return labels
@@ -322,7 +322,7 @@ def _cells_of(values: Float, source: RowSource, labels: Mapping[int, Labels]) ->
             columns.append(Cells(values[:, j], are_bools=kind.kind == "bool"))
         else:
             codes = np.where(np.isnan(values[:, j]), -1, values[:, j]).astype(np.int64)
-            columns.append(Cells(codes, known.names, "ordered" if kind.is_ordered else ""))
+            columns.append(Cells(codes, known.names, kind.order))
     return CellTable(columns, source.feature_names)
 
 
@@ -387,8 +387,7 @@ class _MetTexts:
     def cells(self, labels: Labels | None, kind: Kind) -> Cells:
         assert labels is not None
         values = np.append(np.arange(len(self.counts)), [-1] * self.has_missing)
-        order = "ordered" if kind.is_ordered else ""
-        return Cells(values.astype(np.int64), labels.names, order, counts=self.counts)
+        return Cells(values.astype(np.int64), labels.names, kind.order, counts=self.counts)
 
 
 class _MetNumbers:

@@ -34,7 +34,8 @@ def info_command(file: str, delimiter: str | None, as_json: bool) -> None:
 def facts_of(file: str, delimiter: str | None = None) -> dict[str, Any]:
     """Facts of a file, as plain values; ``columns`` has a dict for each column."""
     from momentmix.cli.info.of_data import data_facts
-    from momentmix.cli.info.of_model import model_facts, schema_facts
+    from momentmix.cli.info.of_model import model_facts
+    from momentmix.cli.info.of_schema import is_schema, schema_facts
     from momentmix.cli.info.of_summary import checkpoint_facts, summary_facts
     from momentmix.errors import InputError
     from momentmix.rows.opening import missing_input
@@ -54,10 +55,10 @@ def facts_of(file: str, delimiter: str | None = None) -> dict[str, Any]:
         facts = summary_facts(path)
     elif start.startswith(b"momentmix checkpoint "):
         facts = checkpoint_facts(path)
-    elif b'"momentmix schema"' in start:
-        facts = schema_facts(path)
+    elif file.lower().endswith((".jsonl", ".ndjson")):
+        facts = data_facts(path, delimiter)
     elif start.lstrip().startswith(b"{") or file.lower().endswith(".json"):
-        facts = model_facts(path)
+        facts = schema_facts(path) if is_schema(path) else model_facts(path)
     else:
         facts = data_facts(path, delimiter)
     return {"file": file, "bytes": path.stat().st_size, **facts}

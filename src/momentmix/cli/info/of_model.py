@@ -1,15 +1,13 @@
-"""Facts of a model, and of a schema."""
+"""Facts of a model."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from momentmix.cli.info.of_schema import column_facts
 from momentmix.fitting.record import FitRecord, load_fit
 from momentmix.mixture.model_file import read_model
-from momentmix.schema.column import Column
-from momentmix.schema.schema import Schema
 
 
 def model_facts(path: Path) -> dict[str, Any]:
@@ -17,7 +15,7 @@ def model_facts(path: Path) -> dict[str, Any]:
     mixture, record = load_fit(path)
     names = mixture.feature_names or tuple(map(str, range(mixture.n_features)))
     joined = [block.columns for block in mixture.blocks if len(block.columns) > 1]
-    columns = _columns(names, mixture.columns)
+    columns = column_facts(mixture.columns)
     return {
         "kind": "model",
         "version": int(read_model(path)["version"]),
@@ -29,31 +27,6 @@ def model_facts(path: Path) -> dict[str, Any]:
         **({} if record is None else _fit_facts(record)),
         "columns": columns,
     }
-
-
-def schema_facts(path: Path) -> dict[str, Any]:
-    """Facts of a file of `Schema.save`."""
-    schema = Schema.load(path)
-    names = schema.column_names or tuple(map(str, range(schema.n_columns)))
-    columns = _columns(names, schema.columns)
-    return {
-        "kind": "schema",
-        "n_columns": len(columns),
-        "n_features": schema.n_features,
-        "columns": columns,
-    }
-
-
-def _columns(names: Sequence[str], columns: Sequence[Column]) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": name,
-            "family": column.transform or column.family,
-            "levels": list(column.levels),
-            "missing": column.has_missing,
-        }
-        for name, column in zip(names, columns, strict=True)
-    ]
 
 
 def _fit_facts(record: FitRecord) -> dict[str, Any]:

@@ -21,6 +21,34 @@ def kinds_of(lines: Sequence[Sequence[str]], n_columns: int, dialect: Dialect) -
     return [_kind([fields[j] for fields in lines], dialect) for j in range(n_columns)]
 
 
+def is_row(names: Sequence[str], lines: Sequence[Sequence[str]], dialect: Dialect) -> bool:
+    """Whether a first line with text, as of names, is a row like the lines after it.
+
+    All columns of numbers have a number for a name; and one of these is not whole, as years would
+    be, or all columns of text hold what names them.
+
+    Examples
+    --------
+    >>> rows = [["1", "x"], ["2", "y"]]
+    >>> is_row(["3", "y"], rows, Dialect()), is_row(["2024", "city"], rows, Dialect())
+    (True, False)
+    """
+    kinds = kinds_of(lines, len(names), dialect)
+    numbers = [
+        dialect.number(name) for name, kind in zip(names, kinds, strict=True) if kind == NUMBER
+    ]
+    known = [number for number in numbers if number is not None and number == number]
+    repeated = any([field.strip() for field in fields] == list(names) for fields in lines)
+    if repeated or not known or len(known) < len(numbers):  # the reader refuses repeated names
+        return False
+    held = all(
+        any(fields[j].strip() == names[j] for fields in lines)
+        for j, kind in enumerate(kinds)
+        if kind.is_text
+    )
+    return held or any(number % 1 for number in known)
+
+
 def _kind(fields: Iterable[str], dialect: Dialect) -> Kind:
     texts = [text for field in fields if (text := field.strip()) not in dialect.nulls]
     others = [text for text in texts if dialect.number(text) is None]

@@ -23,7 +23,7 @@ from momentmix.parallel import read_ahead
 from momentmix.rows.containers import warn_beyond
 from momentmix.rows.csv.compression import Unpacked, split_packing
 from momentmix.rows.csv.dialect import Dialect
-from momentmix.rows.csv.kinds import kinds_of
+from momentmix.rows.csv.kinds import is_row, kinds_of
 from momentmix.rows.csv.lines import LineFinder, count_lines, end_of_line
 from momentmix.rows.csv.numbers import parsed_fast
 from momentmix.rows.labels import (
@@ -122,9 +122,14 @@ class CsvText(Table):
             lines = [fields for _, fields in self._lines(text, line)]
         except InputError:  # the reader says so when it comes to the line
             lines = []
-        return kinds_of(
-            [x for x in lines if len(x) == self.n_columns], self.n_columns, self.dialect
-        )
+        lines = [fields for fields in lines if len(fields) == self.n_columns]
+        if self.column_names is not None and is_row(self._fields, lines, self.dialect):
+            raise InputError(
+                f"{self.name}: the first line has the names of the columns, and "
+                f"{', '.join(map(ascii, self._fields[:5]))} look like a row. Write a line of names "
+                "before it."
+            )
+        return kinds_of(lines, self.n_columns, self.dialect)
 
     def kind(self, column: int) -> Kind:
         """What a column holds, from its first cells."""
@@ -384,7 +389,8 @@ class CsvText(Table):
         cure = cure or (
             "Repair the line; name the text in na_values (--na-values) if it stands for a missing "
             "cell; leave the column out with exclude= (--exclude); or take it as categories: "
-            f"families={{{self._key(column)}: 'categorical'}} (--families)."
+            f"families={{{self._key(column)}: 'categorical'}} (--families), or a list of the "
+            "levels as text where the first rows hold numbers only."
         )
         raise InputError(
             f"{self.name}, line {number}, {label}: {text[:60]!a} is not a number. {cure}"

@@ -1,0 +1,143 @@
+"""Columns of types that few tables have: they are read rightly, left out, or refused by name."""
+
+from datetime import date
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from scipy import sparse
+
+import momentmix as mm
+from momentmix.errors import InputError, InputTypeError
+
+N = 60
+LETTERS = [("a", None, "b", "c")[i % 4] for i in range(N)]
+NUMBERS = np.random.default_rng(0).standard_normal(N)
+
+
+def column(table, **options):
+    """What the column g of a table is taken as; None where it is left out."""
+    found = [c for c in mm.schema_from(table, missing="model", **options).columns if c.name == "g"]
+    return (found[0].family, found[0].levels, found[0].has_missing) if found else None
+
+
+def arrow(cells):
+    return pa.table({"x": NUMBERS, "g": cells})
+
+
+EXPECTED = ("categorical", ("a", "b", "c"), True)
+
+
+@pytest.mark.parametrize("index", [pa.uint8(), pa.uint32(), pa.int8(), pa.int64()])
+def test_dictionaries_of_any_index(index):
+    cells = pa.array(LETTERS).cast(pa.dictionary(index, pa.string()))
+    assert column(arrow(cells)) == EXPECTED
+    assert column(arrow(pa.chunked_array([cells[:7], cells[7:]]))) == EXPECTED
+
+
+def test_categories_of_polars_in_arrow():
+    frame = pl.DataFrame({"x": NUMBERS, "g": pl.Series(LETTERS, dtype=pl.Categorical)})
+    assert column(frame) == column(frame.to_arrow()) == column(frame.lazy()) == EXPECTED
+
+
+def test_dictionaries_that_repeat_labels_or_hold_nulls(tmp_path):
+    places = pa.array([i % 4 for i in range(N)])
+    cells = pa.DictionaryArray.from_arrays(places, pa.array(["b", None, "a", "b"]))
+    expected = ("categorical", ("a", "b"), True)
+    assert column(arrow(cells)) == expected
+    table = arrow(cells)
+    with (
+        pa.OSFile(str(tmp_path / "t.arrow"), "wb") as file,
+        pa.ipc.new_file(file, table.schema) as f,
+    ):
+        f.write_table(table)
+    assert column(tmp_path / "t.arrow") == expected
+    sums = [mm.summarize(rows, 2, missing="model").mean for rows in (table, tmp_path / "t.arrow")]
+    assert (sums[0] == sums[1]).all()
+
+
+def test_dictionaries_that_differ_between_chunks():
+    parts = [pa.array(part).dictionary_encode() for part in (LETTERS[:2], LETTERS[2:])]
+    assert column(arrow(pa.chunked_array(parts))) == EXPECTED
+
+
+def test_a_category_of_one_level_is_left_out_everywhere(tmp_path):
+    frame = pd.DataFrame({"x": NUMBERS, "g": pd.Categorical(["a"] * N)})
+    frame.to_parquet(tmp_path / "t.parquet")
+    for table in (
+        frame,
+        pa.Table.from_pandas(frame),
+        pl.from_pandas(frame),
+        tmp_path / "t.parquet",
+    ):
+        assert column(table) is None
+    with pytest.raises(InputError, match="one level only"):
+        mm.schema_from(frame, columns=["x", "g"])
+
+
+def test_categories_of_many_levels_are_categories_everywhere(tmp_path):
+    frame = pd.DataFrame({"x": np.tile(NUMBERS, 10), "g": [f"l{i % 70:02}" for i in range(10 * N)]})
+    with pytest.raises(InputError, match=r"column 1 .'g'. is text with 70 different levels"):
+        mm.schema_from(frame)
+    frame["g"] = frame["g"].astype("category")
+    frame.to_parquet(tmp_path / "t.parquet")
+    frame.to_feather(tmp_path / "t.feather")
+    expected = ("categorical", tuple(f"l{i:02}" for i in range(70)), False)
+    for table in (frame, pa.Table.from_pandas(frame), pl.from_pandas(frame)):
+        assert column(table) == expected
+    for name in ("t.parquet", "t.feather"):
+        assert column(tmp_path / name) == expected
+
+
+def test_categories_of_dates_are_left_out():
+    days = [date(2020, 1, 1 + i % 3) for i in range(N)]
+    assert column(arrow(pa.array(days).dictionary_encode())) is None
+    frame = pd.DataFrame({"x": NUMBERS, "g": pd.Categorical(pd.to_datetime(days))})
+    assert column(frame) is None
+    with pytest.raises(InputTypeError, match="those of column 'g' are dates or times"):
+        mm.schema_from(frame, {"g": "categorical"})
+
+
+def test_intervals_are_told_by_their_text():
+    frame = pd.DataFrame({"x": NUMBERS, "g": pd.cut(NUMBERS, [-9, -0.5, 0.5, 9])})
+    assert column(frame) == ("categorical", ("(-9.0, -0.5]", "(-0.5, 0.5]", "(0.5, 9.0]"), False)
+    mixture = mm.fit(frame, 1, random_state=0).mixture
+    assert mixture.predict(frame.iloc[:5]).tolist() == [0] * 5
+
+
+def test_wide_integers_of_polars():
+    whole = [i * 3 % 7 for i in range(N)]
+    tables = [
+        pl.DataFrame({"x": NUMBERS, "g": pl.Series(whole, dtype=kind)})
+        for kind in (pl.Int64, pl.Int128)
+    ]
+    means = [mm.summarize(table, 2).mean for table in tables]
+    assert (means[0] == means[1]).all()
+
+
+@pytest.mark.parametrize(
+    ("cells", "problem"),
+    [
+        (pl.Series([[1, 2]] * N), "row 0, column 'g', holds array"),
+        (pl.Series([{"a": 1}] * N), "column 'g'"),
+        (pl.Series([object()] * N, dtype=pl.Object), "column 'g', holds <object"),
+    ],
+)
+def test_nested_columns_are_refused_by_name(cells, problem):
+    frame = pl.DataFrame({"x": NUMBERS, "g": cells})
+    with pytest.raises((InputError, InputTypeError), match=rf"{problem}.* exclude= \(--exclude\)"):
+        mm.schema_from(frame)
+    assert mm.schema_from(frame, exclude=["g"]).column_names == ("x",)
+
+
+@pytest.mark.parametrize("cells", [1, "abc", np.array(2.0), (i for i in range(3))])
+def test_columns_of_a_dict_are_lists(cells):
+    with pytest.raises(InputTypeError, match=r"column 'g' is .*Put its cells in a list"):
+        mm.schema_from({"g": cells, "x": [1.0, 2.0, 3.0]})
+
+
+def test_sparse_mappings_are_refused_as_sparse():
+    with pytest.raises(TypeError, match="toarray"):
+        mm.schema_from(sparse.dok_matrix(np.eye(3)))
