@@ -357,8 +357,7 @@ def _met_levels(
     if texts:
         source.meet_labels(texts)
         for j, known in texts.items():
-            order = "ordered" if source.kinds[j].is_ordered else ""
-            cells[j] = Cells(np.arange(len(known.names)), known.names, order)
+            cells[j] = Cells(np.arange(len(known.names)), known.names, source.kinds[j].order)
     read = [j for j in range(source.n_features) if j in labels or families.get(j) in kinds]
     read = [j for j in read if j not in texts]
     if read:
