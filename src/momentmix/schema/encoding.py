@@ -112,10 +112,11 @@ def _numbers_or_codes(column: Column, cells: Cells) -> Float | None:
 
     Codes are float64, NaN where a cell is missing, and −2 for a label that is no level.
     """
-    if column.transform or column.family == POISSON:
+    if column.transform or (not column.levels and cells.labels is not None):
         return None
     if not column.levels:
-        return cells.values.astype(np.float64, copy=False) if cells.labels is None else None
+        numbers = cells.values.astype(np.float64, copy=False)
+        return None if column.family == POISSON and _no_counts(numbers).any() else numbers
     if cells.labels is not None:
         unknown = _UNKNOWN if column.other is None else column.levels.index(column.other)
         places = {level: i for i, level in enumerate(column.levels)}
@@ -193,12 +194,18 @@ def family_key(column: Column, label: str) -> str:
     return label.split()[1] if column.name is None else ascii(column.name)
 
 
-def check_counts(numbers: Array, label: str) -> None:
-    """Raise unless all numbers are missing or counts."""
+def _no_counts(numbers: Array) -> NDArray[np.bool_]:
+    """Which numbers are no counts; missing ones may be."""
     with np.errstate(invalid="ignore"):
         wrong = (numbers < 0) | (numbers > _LARGEST_COUNT)
         if numbers.dtype.kind == "f":
             wrong |= (numbers != np.floor(numbers)) & ~np.isnan(numbers)
+    return np.asarray(wrong)
+
+
+def check_counts(numbers: Array, label: str) -> None:
+    """Raise unless all numbers are missing or counts."""
+    wrong = _no_counts(numbers)
     if wrong.any():
         row = int(np.argmax(wrong))
         raise InputError(

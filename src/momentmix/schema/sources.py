@@ -6,22 +6,18 @@ are; `encode_rows` finds levels and missing cells in a pass, `held_table` in mem
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from momentmix._typing import Array, Float
 from momentmix.errors import InputError
 from momentmix.rows.labels import Labels
-from momentmix.rows.names import column_label, match_names
+from momentmix.rows.names import match_names
 from momentmix.rows.opening import can_open
 from momentmix.rows.protocol import Rows
 from momentmix.rows.reading import Reading, reading_from
 from momentmix.rows.source import RowSource
-from momentmix.rows.table import NO_CELL, NUMBER, Kind
+from momentmix.rows.table import Kind
 from momentmix.schema.building import (
-    LOOKED_AT,
     MOST_LEVELS,
     EncodedTable,
     Families,
@@ -33,9 +29,17 @@ from momentmix.schema.building import (
     schema_of_cells,
     with_gaps,
 )
-from momentmix.schema.cells import Cells, CellTable, read_cells
-from momentmix.schema.column import BERNOULLI, CATEGORICAL, GAUSSIAN, Column
+from momentmix.schema.cells import read_cells
+from momentmix.schema.column import GAUSSIAN, Column
 from momentmix.schema.encoding import Unseen
+from momentmix.schema.file_cells import (
+    cells_of,
+    met_levels,
+    met_rows,
+    new_labels,
+    no_cells,
+    nulls_of,
+)
 from momentmix.schema.guessing import HEAD, guess_columns
 from momentmix.schema.joining import plain_schema
 from momentmix.schema.rows import SchemaOfRows
@@ -136,10 +140,10 @@ def prepare(source: RowSource, families: Mapping[Any, Any] | None, rare: float =
     by `held_table` in memory.
     """
     if source.feature_names is None and not any(kind.is_text for kind in source.kinds):
-        return Prepared(source, by_number(families, _no_cells(source)))
-    asked = by_number(families, _no_cells(source))
-    labels = _new_labels(source, asked, _MOST_TEXTS)
-    head = _cells_of(source.head(HEAD, labels), source, labels)
+        return Prepared(source, by_number(families, no_cells(source)))
+    asked = by_number(families, no_cells(source))
+    labels = new_labels(source, asked, _MOST_TEXTS)
+    head = cells_of(source.head(HEAD, labels), source, labels)
     found = guess_columns(head, asked, source.chosen, rare)
     kept = [j for j in range(source.n_features) if j not in found.left_out]
     chosen = {k: found.families[j] for k, j in enumerate(kept) if j in found.families}
@@ -151,13 +155,13 @@ def held_table(prepared: Prepared, missing: Missing, n_bytes: float) -> EncodedT
     """All rows of a source as features in memory; None if they take more than so many bytes."""
     source = prepared.source
     source = source.with_missing("error" if missing == "error" else "model")
-    labels = _new_labels(source, prepared.families, MOST_LEVELS)
+    labels = new_labels(source, prepared.families, MOST_LEVELS)
     values = source.with_labels(labels).read_within(n_bytes)
     if values is None:
         return None
     if not len(values):
         raise InputError(f"{source.tables[0].name} holds no rows.")
-    table = _cells_of(values, source, labels)
+    table = cells_of(values, source, labels)
     schema = schema_of_cells(table, prepared.families, missing)
     return encode_known(table, schema, missing, source.notes, prepared.coarse)
 
@@ -190,19 +194,19 @@ def encode_rows(
     if isinstance(families, Schema):
         return _known(rows, families, missing)
     if not isinstance(rows, RowSource):
-        chosen = by_number(families, _no_cells(rows))
-        return SchemaOfRows(rows, schema_of_cells(_met(rows, chosen, {}), chosen, missing))
+        chosen = by_number(families, no_cells(rows))
+        return SchemaOfRows(rows, schema_of_cells(met_rows(rows, chosen, {}), chosen, missing))
     source, chosen, coarse = prepare(rows, families, rare)
     kept = source.with_missing(missing)
     if all(family == GAUSSIAN for family in chosen.values()) and missing != "model":
         plain = plain_schema(source.n_features, source.feature_names)
         return SchemaOfRows(kept, plain, source.notes, coarse)
-    labels = _new_labels(source, chosen, _MOST_TEXTS if rare else MOST_LEVELS)
+    labels = new_labels(source, chosen, _MOST_TEXTS if rare else MOST_LEVELS)
     whole = source.with_missing("error" if missing == "error" else "model").with_labels(labels)
     if missing == "model":
-        met = _met(whole, chosen, labels)
+        met = met_rows(whole, chosen, labels)
     else:
-        met = _met_levels(whole, chosen, labels, counted=rare > 0)
+        met = met_levels(whole, chosen, labels, counted=rare > 0)
     schema = schema_of_cells(met, chosen, missing, rare)
     return SchemaOfRows(coded_by(kept, schema), schema, source.notes, coarse)
 
@@ -215,7 +219,7 @@ def _known(rows: Rows, schema: Schema, missing: Missing) -> SchemaOfRows:
     if needs_pass(source, schema, missing):
         labels = source.labels or {}
         families = {j: list(column.levels) for j, column in enumerate(schema.columns)}
-        schema = with_gaps(schema, _met(source, families, labels))
+        schema = with_gaps(schema, met_rows(source, families, labels))
     gaps = [j for j, column in enumerate(schema.columns) if column.has_missing]
     return SchemaOfRows(source.with_gaps(gaps), schema, source.notes)
 
@@ -247,7 +251,7 @@ def coded_by(source: RowSource, schema: Schema, unseen: Unseen = "error") -> Row
     for j, (column, kind) in enumerate(zip(schema.columns, source.kinds, strict=True)):
         is_text = bool(column.levels) and isinstance(column.levels[0], str)
         place = source.tables[0].label(source.columns[0][j])
-        if kind.is_text or (is_text and kind.kind in ("number", "mixed") and _nulls(source)):
+        if kind.is_text or (is_text and kind.kind in ("number", "mixed") and nulls_of(source)):
             _check_labels(column, is_text, kind, source, place)
             labels[j] = Labels(column.levels, column.other, unseen)  # type: ignore[arg-type]
         elif is_text:
@@ -259,11 +263,6 @@ def coded_by(source: RowSource, schema: Schema, unseen: Unseen = "error") -> Row
     return source.with_labels(labels)
 
 
-def _nulls(source: RowSource) -> tuple[str, ...]:
-    """Texts that stand for a missing cell, in files of text."""
-    return next((table.nulls for table in source.tables if table.nulls), ())
-
-
 def _check_labels(column: Column, is_text: bool, kind: Kind, source: RowSource, place: str) -> None:
     """Raise where a column of text cannot have the levels of a column."""
     name = source.tables[0].name
@@ -273,137 +272,10 @@ def _check_labels(column: Column, is_text: bool, kind: Kind, source: RowSource, 
             f"{name}: {place} is {kind.type}, and the schema has {what} for it. Correct the "
             "schema, or convert the column."
         )
-    lost = [level for level in column.levels if level in _nulls(source)]
+    lost = [level for level in column.levels if level in nulls_of(source)]
     if lost:
         raise InputError(
             f"{name}: the level {lost[0]!a} of {place} reads as a missing cell. Pass na_values "
             "(--na-values), the texts that stand for missing cells in this file, without it; or "
             "rename the level."
         )
-
-
-# -- cells that stand for a column ------------------------------------------------------------
-
-
-def _no_cells(rows: Rows) -> CellTable:
-    """Names without cells."""
-    return CellTable([Cells(np.empty(0))] * rows.n_features, rows.feature_names)
-
-
-def _new_labels(source: RowSource, families: Mapping[int, Any], most: int) -> dict[int, Labels]:
-    """Labels of the columns that are read as text, to be met."""
-    labels = {}
-    for j, kind in enumerate(source.kinds):
-        family = families.get(j)
-        asked = isinstance(family, Sequence | np.ndarray) and not isinstance(family, str)
-        has_levels = asked or family in (None, BERNOULLI, CATEGORICAL)
-        is_open = kind.kind == "mixed" or kind == NO_CELL  # its first cells do not tell
-        listed_text = asked and any(isinstance(level, str) for level in family or ())
-        if kind.is_text and not has_levels:
-            raise InputError(
-                f"a {family} column must hold numbers; {column_label(j, source.feature_names)} "
-                f"holds {kind.type}. Convert it, or take it as 'categorical' in families."
-            )
-        if kind.kind == "bool" and kind.is_text and not listed_text:
-            labels[j] = Labels((False, True))
-        elif kind.is_text or (
-            _nulls(source) and (listed_text or (is_open and family in (BERNOULLI, CATEGORICAL)))
-        ):
-            labels[j] = Labels(most=most)
-    return labels
-
-
-def _cells_of(values: Float, source: RowSource, labels: Mapping[int, Labels]) -> CellTable:
-    """Numbers and codes of labels as cells."""
-    columns = []
-    for j, kind in enumerate(source.kinds):
-        known = labels.get(j)
-        if known is None or known.are_bools:
-            columns.append(Cells(values[:, j], are_bools=kind.kind == "bool"))
-        else:
-            codes = np.where(np.isnan(values[:, j]), -1, values[:, j]).astype(np.int64)
-            columns.append(Cells(codes, known.names, kind.order))
-    return CellTable(columns, source.feature_names)
-
-
-def _met(rows: Rows, families: Mapping[int, Any], labels: Mapping[int, Labels]) -> CellTable:
-    """Cells that stand for all rows, from a pass: all levels, missing cells, some numbers."""
-    columns = [
-        _MetTexts() if j in labels and not labels[j].are_bools else _MetNumbers(families.get(j))
-        for j in range(rows.n_features)
-    ]
-    n_rows = 0
-    for block in rows.blocks():
-        n_rows += len(block)
-        for j, column in enumerate(columns):
-            column.meet(block[:, j])
-    if not n_rows:
-        raise InputError("rows must hold at least one row; the source gave none.")
-    kinds = rows.kinds if isinstance(rows, RowSource) else [NUMBER] * rows.n_features
-    cells = [column.cells(labels.get(j), kinds[j]) for j, column in enumerate(columns)]
-    return CellTable(cells, rows.feature_names)
-
-
-def _met_levels(
-    source: RowSource, families: Mapping[int, Any], labels: Mapping[int, Labels], counted: bool
-) -> CellTable:
-    """The same where only levels matter: other columns are not read.
-
-    Labels are counted where that is asked for, else only numbered.
-    """
-    kinds = (BERNOULLI, CATEGORICAL)
-    texts = {} if counted else {j: x for j, x in labels.items() if not x.are_bools}
-    cells = [Cells(np.zeros(1))] * source.n_features
-    if texts:
-        source.meet_labels(texts)
-        for j, known in texts.items():
-            cells[j] = Cells(np.arange(len(known.names)), known.names, source.kinds[j].order)
-    read = [j for j in range(source.n_features) if j in labels or families.get(j) in kinds]
-    read = [j for j in read if j not in texts]
-    if read:
-        part = source.selected(read)
-        known_labels = {k: labels[j] for k, j in enumerate(read) if j in labels}
-        chosen = {k: families.get(j) for k, j in enumerate(read)}
-        met = _met(part.with_labels(known_labels), chosen, known_labels)
-        for k, j in enumerate(read):
-            cells[j] = met.columns[k]
-    return CellTable(cells, source.feature_names)
-
-
-class _MetTexts:
-    """How often each label of a column of text occurs."""
-
-    def __init__(self) -> None:
-        self.counts, self.has_missing = np.zeros(0, dtype=np.int64), False
-
-    def meet(self, codes: Array) -> None:
-        seen = codes[~np.isnan(codes)].astype(np.int64)
-        self.has_missing = self.has_missing or len(seen) < len(codes)
-        counts = np.bincount(seen, minlength=len(self.counts))
-        counts[: len(self.counts)] += self.counts
-        self.counts = counts
-
-    def cells(self, labels: Labels | None, kind: Kind) -> Cells:
-        assert labels is not None
-        values = np.append(np.arange(len(self.counts)), [-1] * self.has_missing)
-        return Cells(values.astype(np.int64), labels.names, kind.order, counts=self.counts)
-
-
-class _MetNumbers:
-    """Cells that stand for a column of numbers: all its levels, or some, and a missing one."""
-
-    def __init__(self, family: Any) -> None:
-        self.has_levels = family in (BERNOULLI, CATEGORICAL) if isinstance(family, str) else False
-        self.has_missing, self.values = False, np.empty(0)
-
-    def meet(self, numbers: Array) -> None:
-        seen = numbers[~np.isnan(numbers)]
-        self.has_missing = self.has_missing or len(seen) < len(numbers)
-        if self.has_levels and len(self.values) <= MOST_LEVELS:
-            self.values = np.union1d(self.values, seen)
-        elif not self.has_levels and len(self.values) < LOOKED_AT:
-            self.values = np.append(self.values, seen[: LOOKED_AT - len(self.values)])
-
-    def cells(self, labels: Labels | None, kind: Kind) -> Cells:
-        values = np.append(self.values, [np.nan] * self.has_missing)
-        return Cells(values, are_bools=kind.kind == "bool")
