@@ -503,7 +503,7 @@ def test_missing_cells_of_files_name_both_cures(clients, momentmix):
 def test_text_of_standard_input_needs_a_schema(clients, momentmix):
     text = clients.to_csv(index=False).encode()
     done = momentmix("summarize", "-", "-o", "x.mms", stdin=text)
-    assert (done.code, "give files, or --schema" in done.err) == (2, True)
+    assert (done.code, "give files, a --schema" in done.err) == (2, True)
     mm.schema_from(clients).save("schema.json")
     done = momentmix("summarize", "-", "-o", "x.mms", "--schema", "schema.json", stdin=text)
     assert done.code == 0, done.err
