@@ -214,7 +214,8 @@ def _named(
         f"column {i}" if names is None else f"column {names[k]!a}" for k, i in enumerate(order)
     ]
     read = _of_column if expected is not None else _read_or_problem
-    n_threads = usable_cores() if len(columns[0]) > _MANY_ROWS else 1  # text is numbered
+    is_long = hasattr(columns[0], "__len__") and len(columns[0]) > _MANY_ROWS
+    n_threads = usable_cores() if is_long else 1  # text is numbered
     pairs = [(columns[i], label) for i, label in zip(order, labels, strict=True)]
     return CellTable(list(map_in_order(lambda pair: read(*pair), pairs, n_threads)), names)
 
