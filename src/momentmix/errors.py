@@ -147,6 +147,10 @@ class CertificateWarning(_Printable, UserWarning):
     """
 
 
+class TableWarning(_Printable, UserWarning):
+    """Columns of a table were left out, or could be taken as something else."""
+
+
 class PrecisionWarning(_Printable, UserWarning):
     """Numbers lose digits in the conversion to float64, or by a large offset."""
 

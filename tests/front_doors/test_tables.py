@@ -1,6 +1,7 @@
 """Tables as they are: kinds of columns guessed, one line from frame or file to segments."""
 
 import json
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,7 @@ from campaigns.made_tables import COUNTS, TABLES, names_of
 from pyarrow import parquet
 
 import momentmix as mm
-from momentmix.errors import InputError, InputTypeError, NoInputError
+from momentmix.errors import InputError, InputTypeError, NoInputError, TableWarning
 from momentmix.mixture.matching import clustering_accuracy
 from momentmix.schema.column import Column
 
@@ -156,6 +157,20 @@ def test_kinds_of_columns_are_guessed():
     assert list(columns_of(table, exclude=["flag"])) == ["plan", "size"]
     assert list(columns_of(table, numeric_only=True)) == ["flag", "size"]
     assert columns_of(table, families={"plan": "bernoulli"})["plan"][0] == "bernoulli"
+
+
+def test_a_summary_says_what_it_is_without(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"id": range(50), "x": rng.random(50), "visits": rng.poisson(3, 50)})
+    table.to_csv(tmp_path / "t.csv", index=False)
+    for data in (table, tmp_path / "t.csv"):
+        said = r"guessed: column 'id' left out: it numbers the rows; column 'visits' looks like"
+        with pytest.warns(TableWarning, match=said):
+            assert mm.summarize(data).feature_names == ("x", "visits")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            chosen = mm.summarize(data, exclude=["id"], families={"visits": "gaussian"})
+        assert chosen.feature_names == ("x", "visits")
 
 
 def test_hints_for_numbers_that_are_no_measurements():

@@ -31,7 +31,7 @@ from momentmix.cli.score import score_command
 from momentmix.cli.summarize import summarize_command
 
 # After a line with a backspace, click does not rewrap the paragraph.
-_HELP = """Gaussian mixtures from one pass over the data.
+_HELP = """Mixture models from one pass over the data.
 
 \b
 momentmix summarize part-*.parquet -o all.mms   moments of the rows, in one pass

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from momentmix.capacity import usual_order
-from momentmix.errors import InputError
+from momentmix.errors import InputError, TableWarning, warn_caller
 from momentmix.rows.arrays import is_plain_array
 from momentmix.rows.columns import Selection
 from momentmix.rows.opening import can_open
@@ -55,7 +56,7 @@ def summarize(
         Family of a column, by name or number: ``"gaussian"``, ``"bernoulli"``, ``"categorical"``,
         ``"poisson"``, ``"log"`` or ``"log1p"``, or a list of the levels of a categorical column. Or
         a `Schema`, as that of another summary, to encode these rows alike. Other columns of tables
-        with names are guessed, as by `fit`.
+        with names are guessed, as by `fit`; a `TableWarning` says which were left out.
     missing : {"error", "drop", "model"}
         What to do with missing cells (NaN, None, NA, masked): refuse them, leave their rows out,
         or keep which cells were seen, by a further feature of the column.
@@ -111,6 +112,7 @@ def _of_rows(
     if isinstance(rows, RowSource) or families is not None or missing != "error":
         found = encode_rows(rows, families, missing)
         rows, schema = found.encoded, None if found.schema.is_plain else found.schema
+        _warn_of(found.notes)
     else:
         schema = getattr(rows, "schema", None)
     order = usual_order(rows.n_features) if order is None else order
@@ -121,10 +123,10 @@ def _of_rows(
         new_shard = partial(MomentSummary, rows.n_features, order, **options)
         state = Progress(new_shard(), 0, 0, 0)
         encode = rows.summand_of if isinstance(rows, EncodedRows) else None
-        *_, last = [state, *summarize_parts(source, state, new_shard, encode=encode)]
-        if not last.summary.n_rows:
+        last = deque(summarize_parts(source, state, new_shard, encode=encode), maxlen=1)
+        if not last or not last[0].summary.n_rows:
             raise InputError("rows must hold at least one row; the source gave none.")
-        return last.summary
+        return last[0].summary
     summary: MomentSummary = rows.summarize_into(MomentSummary(rows.n_features, order, **options))
     return summary
 
@@ -162,6 +164,7 @@ def _of_blocks(
             else:
                 table = encode_table(block, asked.families, asked.missing, asked.chosen)
                 schema = table.schema
+                _warn_of(table.notes)
                 names = schema.column_names if schema.is_plain else None
                 summary = asked.new_summary(schema.n_features, feature_names=names, schema=schema)
                 _add(summary, table, sample_weight, asked.device)
@@ -173,6 +176,16 @@ def _of_blocks(
     if summary is None:
         raise InputError("rows must hold at least one block; the iterator was empty.")
     return summary
+
+
+def _warn_of(notes: Sequence[str]) -> None:
+    """Say which columns a summary is without, and which it takes for numbers."""
+    if notes:
+        warn_caller(
+            f"columns were guessed: {'; '.join(notes)}. Say what they are with families=, or "
+            "choose them with columns= or exclude=.",
+            TableWarning,
+        )
 
 
 def _columns_of(array: Any, chosen: Selection) -> Any:
