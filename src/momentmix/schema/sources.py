@@ -183,6 +183,7 @@ def encode_rows(
 
     Examples
     --------
+    >>> import numpy as np
     >>> from momentmix.rows.opening import open_rows
     >>> source = open_rows(np.array([[1.5, 0], [np.nan, 2], [2.5, 1]]))
     >>> encode_rows(source, {1: "poisson"}, "model").schema.feature_names
