@@ -112,6 +112,7 @@ def test_shards_with_their_own_frames():
     assert worst_error(total, np.concatenate(parts)) < LIMIT
 
 
+@pytest.mark.long
 def test_many_rows_at_order_seven():
     rng = np.random.default_rng(9)
     rows = rng.standard_normal((100_000, 7)) + 1e3

@@ -93,7 +93,7 @@ def outcome(use):
         return None, str(error)
 
 
-@pytest.mark.parametrize("name", ["document", "joined"])
+@pytest.mark.parametrize("name", ["document", pytest.param("joined", marks=pytest.mark.long)])
 def test_every_value_replaced_by_every_other(request, name, rows, tmp_path):
     document = request.getfixturevalue(name)
     path, n_refused, n_loaded = tmp_path / "model.json", 0, 0

@@ -39,7 +39,7 @@ def loss(mixture, truth):
     return best - clustering_accuracy(labels, mixture.predict(rows))
 
 
-@pytest.mark.parametrize(("r", "most"), [(6, 0.005), (8, 0.01)])
+@pytest.mark.parametrize(("r", "most"), [(6, 0.005), pytest.param(8, 0.01, marks=pytest.mark.long)])
 def test_moments_alone_classify_unit_scale_mixtures(r, most):
     losses = []
     for seed in range(3):
