@@ -30,7 +30,8 @@ from momentmix.dask.tables import Encoding, summarize_table
 from momentmix.fitting import api as local
 from momentmix.fitting.pipeline import AskedBlocks
 from momentmix.fitting.result import FitResult
-from momentmix.schema.building import Families, Missing
+from momentmix.rows.source import Missing
+from momentmix.schema.building import Families
 from momentmix.summary.layout import DEFAULT_REPLICATES
 from momentmix.summary.summary import MomentSummary
 

@@ -8,7 +8,8 @@ from momentmix.dask.opening import blocks_of, shard_ids
 from momentmix.dask.schedule import Schedule
 from momentmix.errors import InputError
 from momentmix.rows.opening import path_list
-from momentmix.schema.building import Families, Missing
+from momentmix.rows.source import Missing
+from momentmix.schema.building import Families
 from momentmix.summary.summarize import summarize
 from momentmix.summary.summary import MomentSummary
 

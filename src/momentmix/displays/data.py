@@ -11,8 +11,8 @@ from momentmix.errors import InputError
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.tables.rows import encoded_blocks, rows_at_a_time
 from momentmix.rows.opening import open_rows
-from momentmix.rows.source import RowSource
-from momentmix.schema.building import EncodedTable, Missing
+from momentmix.rows.source import Missing, RowSource
+from momentmix.schema.building import EncodedTable
 from momentmix.schema.encoding import Encoded
 from momentmix.schema.schema import Schema
 from momentmix.schema.sources import coded_by

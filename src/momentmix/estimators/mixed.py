@@ -16,8 +16,9 @@ from momentmix.fitting.api import fit
 from momentmix.mixture.mixture import Mixture
 from momentmix.rows.arrays import is_foreign, to_numpy
 from momentmix.rows.containers import frame_labels, frame_names, is_frame
+from momentmix.rows.source import Missing
 from momentmix.rows.validation import refuse_dask
-from momentmix.schema.building import Families, Missing
+from momentmix.schema.building import Families
 from momentmix.schema.encoding import Unseen
 from momentmix.schema.joining import plain_schema
 from momentmix.schema.schema import Schema

@@ -22,7 +22,8 @@ from momentmix.mixture.prior import Constraint
 from momentmix.parallel import few_threads, usable_cores
 from momentmix.rows.opening import path_list
 from momentmix.rows.reading import reading_from
-from momentmix.schema.building import Families, Missing
+from momentmix.rows.source import Missing
+from momentmix.schema.building import Families
 from momentmix.schema.column import GAUSSIAN
 
 Auto = Literal["auto"]

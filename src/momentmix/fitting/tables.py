@@ -23,22 +23,14 @@ from momentmix.rows.names import column_label
 from momentmix.rows.opening import can_open
 from momentmix.rows.protocol import ArrayRows, Rows
 from momentmix.rows.reading import ALL_AS_IT_IS, Reading
-from momentmix.rows.source import RowSource
+from momentmix.rows.source import Missing, RowSource, check_missing
 from momentmix.rows.validation import LARGEST_TO_FIT, as_weights, check_values
 from momentmix.rows.weighted import with_weights
-from momentmix.schema.building import (
-    EncodedTable,
-    Families,
-    Missing,
-    check_missing,
-    coarse_features,
-    encode_table,
-)
+from momentmix.schema.building import EncodedTable, Families, coarse_features, encode_table
 from momentmix.schema.column import BERNOULLI, FAMILIES, GAUSSIAN, POISSON, Column, unknown_family
-from momentmix.schema.joining import plain_schema
 from momentmix.schema.rows import EncodedArray, SchemaOfRows
 from momentmix.schema.schema import Schema
-from momentmix.schema.sources import encode_rows, held_table, prepare
+from momentmix.schema.sources import encode_prepared, encode_rows, held_table, prepare
 from momentmix.schema.transforms import TRANSFORMS
 from momentmix.summary.cost import physical_memory
 from momentmix.summary.summary import MomentSummary
@@ -146,14 +138,12 @@ def _table_of_source(source: RowSource, asked: Asked, n_bytes: float) -> Table:
         found = encode_rows(source, asked.families, missing)
         return _read(found, n_bytes)
     prepared = prepare(source, asked.families)
-    if prepared.is_plain and missing != "model":
-        kept = prepared.source.with_missing(missing)
-        schema = plain_schema(kept.n_features, kept.feature_names)
-        return _read(SchemaOfRows(kept, schema, kept.notes, prepared.coarse), n_bytes)
-    encoded = held_table(prepared, missing, n_bytes) if n_bytes else None
-    if encoded is not None:
-        return _held(encoded)
-    return _read(encode_rows(source, asked.families, missing), 0.0)
+    if not prepared.is_plain(missing):
+        encoded = held_table(prepared, missing, n_bytes) if n_bytes else None
+        if encoded is not None:
+            return _held(encoded)
+        n_bytes = 0.0  # too many rows
+    return _read(encode_prepared(prepared, missing), n_bytes)
 
 
 def _read(found: SchemaOfRows, n_bytes: float) -> Table:

@@ -18,7 +18,7 @@ from momentmix.rows.csv.dialect import Dialect
 from momentmix.rows.formats.queries import is_query, query_table
 from momentmix.rows.formats.remote import can_fetch, fetched, is_address, name_at, remote_files
 from momentmix.rows.memory_tables import memory_table
-from momentmix.rows.source import Missing, RowSource
+from momentmix.rows.source import Missing, RowSource, check_missing
 from momentmix.rows.table import Table
 
 _TEXT = (".csv", ".tsv", ".jsonl", ".ndjson")
@@ -98,8 +98,7 @@ def open_rows(
     >>> [block.tolist() for block in source.blocks()]
     [[[1.0], [3.0], [5.0]]]
     """
-    if missing not in ("error", "drop", "model"):
-        raise InputError(f"missing must be 'error', 'drop' or 'model'; got {missing!r}.")
+    check_missing(missing)
     dialect = Dialect(delimiter, decimal, thousands, _checked_nulls(na_values))
     if block_rows is not None:
         check_count("block_rows", block_rows, 1)

@@ -24,6 +24,12 @@ from momentmix.rows.validation import bad_value, in_range
 Missing = Literal["error", "drop", "model"]
 
 
+def check_missing(missing: object) -> None:
+    """Raise unless this says what missing cells get."""
+    if missing not in ("error", "drop", "model"):
+        raise InputError(f"missing must be 'error', 'drop' or 'model'; got {missing!r}.")
+
+
 class NumberedBlock(NamedTuple):
     """Number of the first row in its table, the rows as read, and those that the policy keeps."""
 
@@ -167,14 +173,13 @@ class RowSource(Rows):
         """Number all labels of columns of text, by number among the columns, in a pass."""
         for table, columns in zip(self.tables, self.columns, strict=True):
             table.check_unchanged()
-            table.meet_labels({columns[j]: known for j, known in labels.items()})
+            table.meet_labels(_by_column(labels, columns))
             table.check_unchanged()
 
     def head(self, n_rows: int, labels: Mapping[int, Labels]) -> Float:
         """The first rows as they are, NaN for missing cells, without a pass over the source."""
         columns = self.columns[0]
-        numbered = {columns[j]: known for j, known in labels.items()}
-        return self.tables[0].head(columns, n_rows, numbered)
+        return self.tables[0].head(columns, n_rows, _by_column(labels, columns))
 
     def _may_be_equal(self) -> frozenset[int]:
         """Tables that share their mark with another one, where that matters."""
@@ -220,7 +225,7 @@ class RowSource(Rows):
         self, table: int, start: int, part_rows: int | None, stop: float
     ) -> Generator[NumberedBlock, None, None]:
         position, columns = start, self.columns[table]
-        labels = {columns[j]: labels for j, labels in (self.labels or {}).items()}
+        labels = _by_column(self.labels or {}, columns)
         for raw in self.tables[table].read(columns, start, self.block_rows, labels):
             for section in _cut(raw, position, part_rows):
                 yield NumberedBlock(position, section, self._kept(section, table))
@@ -309,6 +314,11 @@ class RowSource(Rows):
             f"RowSource({len(self.tables)} table(s), n_features={self.n_features}, {rows} rows, "
             f"missing={self.missing!r})"
         )
+
+
+def _by_column(labels: Mapping[int, Labels], columns: Sequence[int]) -> dict[int, Labels]:
+    """Labels by number among the chosen columns → by number in the table."""
+    return {columns[j]: known for j, known in labels.items()}
 
 
 def common_kind(tables: Sequence[Table], columns: Sequence[int]) -> Kind:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from momentmix.errors import InputError, InputTypeError
 from momentmix.rows.columns import ALL_COLUMNS, Selection
 from momentmix.rows.labels import MOST_LABELS
 from momentmix.rows.names import column_label
+from momentmix.rows.source import Missing, check_missing
 from momentmix.schema.cells import Cells, CellTable, read_cells
 from momentmix.schema.column import (
     BERNOULLI,
@@ -33,7 +34,6 @@ from momentmix.schema.guessing import guess_columns
 from momentmix.schema.schema import Schema
 from momentmix.schema.transforms import TRANSFORMS
 
-Missing = Literal["error", "drop", "model"]
 Families = Mapping[Any, Any] | Schema | None
 CENTER_BITS = 30  # of a center: leaves room to change it exactly, and far more than it needs
 SMALLEST_CENTER = 2.0**-900  # its digits are in the range of units
@@ -67,12 +67,6 @@ class EncodedTable(NamedTuple):
     def n_dropped(self) -> int:
         """Number of rows that were left out."""
         return 0 if self.kept is None else int((~self.kept).sum())
-
-
-def check_missing(missing: object) -> None:
-    """Raise unless this says what missing cells get."""
-    if missing not in ("error", "drop", "model"):
-        raise InputError(f"missing must be 'error', 'drop' or 'model'; got {missing!r}.")
 
 
 def encode_table(
@@ -116,11 +110,10 @@ def guessed(
     if table.names is None and all(cells.is_number for cells in table.columns):
         return GuessedTable(table, schema_of_cells(table, by_number(families, table), missing))
     found = guess_columns(table, by_number(families, table), asked, rare)
-    kept = [i for i in range(len(table.columns)) if i not in found.left_out]
-    chosen = {k: found.families[i] for k, i in enumerate(kept) if i in found.families}
-    notes, table = found.notes(table.names), table.selected(kept)
-    schema = schema_of_cells(table, chosen, missing, rare)
-    return GuessedTable(table, schema, notes, found.coarse_among(kept))
+    kept = found.kept(len(table.columns))
+    notes, table = found.notes(table.names), table.selected(kept.numbers)
+    schema = schema_of_cells(table, kept.families, missing, rare)
+    return GuessedTable(table, schema, notes, kept.coarse)
 
 
 def with_gaps(schema: Schema, table: CellTable) -> Schema:

@@ -40,6 +40,24 @@ _ONE_LEVEL = "it has one level only"
 _MOST_COUNTED = 20.0  # mean of numbers that look like counts
 
 
+class KeptColumns(NamedTuple):
+    """Columns that are used.
+
+    Attributes
+    ----------
+    numbers : list of int
+        Their numbers in the table.
+    families : dict
+        By number among these columns.
+    coarse : tuple of int
+        Which of these columns are whole numbers of few values.
+    """
+
+    numbers: list[int]
+    families: dict[int, Any]
+    coarse: tuple[int, ...]
+
+
 class Guess(NamedTuple):
     """What columns are taken as, by their numbers.
 
@@ -57,9 +75,12 @@ class Guess(NamedTuple):
     left_out: dict[int, str]
     hints: dict[int, str]
 
-    def coarse_among(self, kept: Sequence[int]) -> tuple[int, ...]:
-        """Numbers, among the columns that are kept, of those that have a hint."""
-        return tuple(k for k, i in enumerate(kept) if i in self.hints)
+    def kept(self, n_columns: int) -> KeptColumns:
+        """The columns that are not left out, and what is known of them by their new numbers."""
+        numbers = [i for i in range(n_columns) if i not in self.left_out]
+        families = {k: self.families[i] for k, i in enumerate(numbers) if i in self.families}
+        coarse = tuple(k for k, i in enumerate(numbers) if i in self.hints)
+        return KeptColumns(numbers, families, coarse)
 
     def notes(self, names: tuple[str, ...] | None) -> tuple[str, ...]:
         """What was left out, and the hints, in sentences."""

@@ -15,15 +15,13 @@ from momentmix.rows.names import match_names
 from momentmix.rows.opening import can_open
 from momentmix.rows.protocol import Rows
 from momentmix.rows.reading import Reading, reading_from
-from momentmix.rows.source import RowSource
+from momentmix.rows.source import Missing, RowSource, check_missing
 from momentmix.rows.table import Kind
 from momentmix.schema.building import (
     MOST_LEVELS,
     EncodedTable,
     Families,
-    Missing,
     by_number,
-    check_missing,
     encode_known,
     guessed,
     schema_of_cells,
@@ -127,17 +125,16 @@ class Prepared(NamedTuple):
     families: dict[int, Any]
     coarse: tuple[int, ...] = ()
 
-    @property
-    def is_plain(self) -> bool:
+    def is_plain(self, missing: Missing) -> bool:
         """Whether all columns are numbers that nothing is done to."""
-        return all(family == GAUSSIAN for family in self.families.values())
+        return missing != "model" and all(f == GAUSSIAN for f in self.families.values())
 
 
 def prepare(source: RowSource, families: Mapping[Any, Any] | None, rare: float = 0.0) -> Prepared:
     """The columns of a source that can be features; what no family is given for is guessed.
 
-    The first rows are read. Levels and missing cells are found later, by `encode_rows` in a pass or
-    by `held_table` in memory.
+    The first rows are read. Levels and missing cells are found later, by `encode_prepared` in a
+    pass or by `held_table` in memory.
     """
     if source.feature_names is None and not any(kind.is_text for kind in source.kinds):
         return Prepared(source, by_number(families, no_cells(source)))
@@ -145,10 +142,9 @@ def prepare(source: RowSource, families: Mapping[Any, Any] | None, rare: float =
     labels = new_labels(source, asked, _MOST_TEXTS)
     head = cells_of(source.head(HEAD, labels), source, labels)
     found = guess_columns(head, asked, source.chosen, rare)
-    kept = [j for j in range(source.n_features) if j not in found.left_out]
-    chosen = {k: found.families[j] for k, j in enumerate(kept) if j in found.families}
-    notes = found.notes(source.feature_names)
-    return Prepared(source.selected(kept, notes), chosen, found.coarse_among(kept))
+    kept = found.kept(source.n_features)
+    source = source.selected(kept.numbers, found.notes(source.feature_names))
+    return Prepared(source, kept.families, kept.coarse)
 
 
 def held_table(prepared: Prepared, missing: Missing, n_bytes: float) -> EncodedTable | None:
@@ -197,9 +193,14 @@ def encode_rows(
     if not isinstance(rows, RowSource):
         chosen = by_number(families, no_cells(rows))
         return SchemaOfRows(rows, schema_of_cells(met_rows(rows, chosen, {}), chosen, missing))
-    source, chosen, coarse = prepare(rows, families, rare)
+    return encode_prepared(prepare(rows, families, rare), missing, rare)
+
+
+def encode_prepared(prepared: Prepared, missing: Missing, rare: float = 0.0) -> SchemaOfRows:
+    """`encode_rows` of a source whose first rows have been looked at."""
+    source, chosen, coarse = prepared
     kept = source.with_missing(missing)
-    if all(family == GAUSSIAN for family in chosen.values()) and missing != "model":
+    if prepared.is_plain(missing):
         plain = plain_schema(source.n_features, source.feature_names)
         return SchemaOfRows(kept, plain, source.notes, coarse)
     labels = new_labels(source, chosen, _MOST_TEXTS if rare else MOST_LEVELS)

@@ -17,9 +17,9 @@ from momentmix.rows.columns import Selection
 from momentmix.rows.opening import can_open
 from momentmix.rows.protocol import Rows
 from momentmix.rows.reading import Reading
-from momentmix.rows.source import RowSource
+from momentmix.rows.source import Missing, RowSource
 from momentmix.rows.validation import as_weights, check_shape
-from momentmix.schema.building import EncodedTable, Families, Missing, encode_known, encode_table
+from momentmix.schema.building import EncodedTable, Families, encode_known, encode_table
 from momentmix.schema.cells import read_cells
 from momentmix.schema.rows import EncodedRows
 from momentmix.schema.schema import Schema
