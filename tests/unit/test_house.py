@@ -15,7 +15,7 @@ SOURCE = Path(momentmix.__file__).parent
 # that begin with it and are named by no longer entry: `summary.layout` lies below `summary`.
 LAYERS = [
     {"errors", "_typing", "_version", "deprecation", "native"},
-    {"atomic_file", "index_sets", "locks", "strict_json"},
+    {"atomic_file", "html", "index_sets", "locks", "strict_json"},
     {"parallel", "json_fields"},
     {"rows.arrays", "rows.blocks", "rows.fingerprint", "rows.labels", "rows.names", "rows.table"},
     {"mixture.laws"},

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.displays.style import COLORS, need_matplotlib, new_axes
+from momentmix.displays.style import need_matplotlib, new_axes
 from momentmix.errors import InputError
 from momentmix.fitting.api import fit
 from momentmix.fitting.inference.certificate import Verdict
 from momentmix.fitting.result import FitResult
+from momentmix.html.palette import COLORS
 
 _MARKERS: tuple[tuple[Verdict, str, str], ...] = (
     ("passed", "o", COLORS[0]),

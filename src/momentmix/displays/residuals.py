@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from momentmix._typing import Float, Int
 from momentmix.displays.data import summary_of_rows
 from momentmix.displays.style import (
-    COLORS,
     LARGEST_DRAWN,
     column_names_of,
     drawable,
@@ -21,6 +20,7 @@ from momentmix.displays.style import (
 )
 from momentmix.errors import InputError, InputTypeError
 from momentmix.fitting.result import FitResult
+from momentmix.html.palette import COLORS
 from momentmix.index_sets import index_sets, sets_without
 from momentmix.mixture.gaussian import product_moments
 from momentmix.mixture.mixture import Mixture

@@ -11,12 +11,10 @@ from numpy.typing import NDArray
 from momentmix._typing import Float
 from momentmix.errors import InputError, InputTypeError, MissingDependencyError, printable
 from momentmix.fitting.result import FitResult
+from momentmix.html.palette import COLORS, component_color
 from momentmix.mixture.mixture import Mixture
 from momentmix.summary.summary import MomentSummary
 
-# The palette of Okabe and Ito for color-blind readers, without black and yellow, which are hard to
-# see on dark and on white pages.
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 LARGEST_DRAWN = 1e150  # squares of larger numbers overflow, in matplotlib as well
 FEW_COMPONENTS = 8  # more lines or ellipses in one picture are hard to tell apart
 _DASHES = ("-", "--", ":", "-.")
@@ -37,7 +35,7 @@ def need_matplotlib() -> Any:
 def component_styles(n_components: int) -> list[tuple[str, str]]:
     """A color and a line style for each component; they repeat after 24."""
     n = len(COLORS)
-    return [(COLORS[i % n], _DASHES[i // n % len(_DASHES)]) for i in range(n_components)]
+    return [(component_color(i), _DASHES[i // n % len(_DASHES)]) for i in range(n_components)]
 
 
 def thinned(blocks: Iterable[Float], most: int) -> Float:

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from momentmix.displays.style import COLORS, LARGEST_DRAWN, need_matplotlib, new_axes
+from momentmix.displays.style import LARGEST_DRAWN, need_matplotlib, new_axes
 from momentmix.errors import InputError
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE
 from momentmix.fitting.outcome import FitFacts, Trial
+from momentmix.html.palette import COLORS
 
 _LEAST_DRAWN = 1e-16  # p-values below are drawn at it; a logarithmic axis has no 0
 

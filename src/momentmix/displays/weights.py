@@ -7,13 +7,13 @@ from typing import Any
 
 from momentmix._typing import Float
 from momentmix.displays.style import (
-    COLORS,
     error_bars,
     intervals_of,
     mixture_of,
     need_matplotlib,
     new_axes,
 )
+from momentmix.html.palette import COLORS
 
 
 @dataclass

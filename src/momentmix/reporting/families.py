@@ -13,8 +13,8 @@ from momentmix.displays.probabilities import (
 )
 from momentmix.displays.style import value_names_of
 from momentmix.fitting.inference.standard_errors import Intervals
+from momentmix.html.markup import Cell, sortable_table
 from momentmix.mixture.mixture import Mixture
-from momentmix.reporting.markup import Cell, sortable_table
 from momentmix.schema.column import BERNOULLI, CATEGORICAL
 from momentmix.schema.schema import Schema
 from momentmix.summary.summary import MomentSummary

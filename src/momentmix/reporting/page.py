@@ -14,6 +14,14 @@ from momentmix.fitting.inference.certificate import rejected_lines
 from momentmix.fitting.inference.findings import Severity
 from momentmix.fitting.inference.standard_errors import Intervals
 from momentmix.fitting.record import FitRecord, versions
+from momentmix.html.markup import (
+    Cell,
+    definition_table,
+    escaped,
+    items,
+    section,
+    sortable_table,
+)
 from momentmix.mixture.mixture import Mixture
 from momentmix.reporting.data_facts import DataFacts
 from momentmix.reporting.families import (
@@ -22,14 +30,6 @@ from momentmix.reporting.families import (
     data_tables,
     families_of,
     parameter_tables,
-)
-from momentmix.reporting.markup import (
-    Cell,
-    definition_table,
-    escaped,
-    items,
-    section,
-    sortable_table,
 )
 from momentmix.reporting.pictures import Picture
 from momentmix.reporting.words import answers, verdict

@@ -1,0 +1,1 @@
+"""What pages, notebooks and pictures share: escaped markup, and the colors of components."""
