@@ -30,6 +30,7 @@ if _typing.TYPE_CHECKING:
         CategoricalBlock,
         PoissonBlock,
     )
+    from momentmix.monitoring.track import track
     from momentmix.reporting.report import report
     from momentmix.rows.opening import open_rows
     from momentmix.schema.schema import Schema
@@ -70,6 +71,7 @@ __all__ = [
     "schema_from",
     "smallest_order",
     "summarize",
+    "track",
 ]
 
 _HOMES = {
@@ -93,6 +95,7 @@ _HOMES = {
     "fitting.result": ("FitResult",),
     "summary.summarize": ("summarize",),
     "summary.summary": ("MomentSummary",),
+    "monitoring.track": ("track",),
     "reporting.report": ("report",),
     "rows.opening": ("open_rows",),
     "schema.schema": ("Schema",),
