@@ -84,15 +84,15 @@ def track(
 
     Examples
     --------
-    >>> import numpy as np, momentmix as mm
-    >>> mixture = mm.DiagonalMixture([0.5, 0.5], [[-3.0], [3.0]], [[1.0], [1.0]])
-    >>> rng = np.random.default_rng(0)
-    >>> weeks = {
-    ...     week: mm.summarize(np.append(rng.normal(-3, 1, 500 - 50 * week), rng.normal(3, 1, 500)))
-    ...     for week in range(5)
-    ... }
-    >>> [round(float(share), 2) for share in mm.track(mixture, weeks).weights[:, 1]]
-    [0.5, 0.53, 0.55, 0.59, 0.63]
+    >>> import momentmix as mm
+    >>> means, variances = [[-3.0, 0.0], [3.0, 1.0]], [[1.0, 1.0], [1.0, 1.0]]
+    >>> def week(number):
+    ...     mixture = mm.DiagonalMixture([0.9 - number / 10, 0.1 + number / 10], means, variances)
+    ...     return mm.summarize(mixture.sample(2000, random_state=number)[0])
+    >>> model = mm.DiagonalMixture([0.5, 0.5], means, variances)
+    >>> tracking = mm.track(model, {number: week(number) for number in range(5)})
+    >>> [round(float(share), 2) for share in tracking.weights[:, 1]]
+    [0.1, 0.2, 0.3, 0.4, 0.52]
     """
     z = normal_quantile(level)
     if prior not in (None, "whole"):
