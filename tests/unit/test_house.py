@@ -30,6 +30,7 @@ LAYERS = [
     {"mixture", "summary.layout"},
     {"summary.kernels"},
     {"summary"},
+    {"cube"},
     {"fitting.conditions"},
     {"fitting.em"},
     {"fitting.inference"},

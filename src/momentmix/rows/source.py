@@ -245,7 +245,7 @@ class RowSource(Rows):
         elif self.missing == "model" or self.gaps:
             known = np.nan_to_num(values, posinf=np.inf, neginf=-np.inf)
             if self.missing == "error":
-                others = [j for j in range(self.n_features) if j not in self.gaps]
+                others = [j for j in range(values.shape[1]) if j not in self.gaps]
                 known[:, others] = values[:, others]
             if in_range(known):
                 return values

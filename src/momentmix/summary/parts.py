@@ -67,6 +67,35 @@ class Progress:
     n_dropped: int
     read: str = ""
 
+    @property
+    def n_rows(self) -> int:
+        """Number of rows that are summed."""
+        return self.summary.n_rows
+
+
+class StartOfPass(Protocol):
+    """Where a pass begins; see `Progress`."""
+
+    @property
+    def table(self) -> int:
+        """Number of the table."""
+
+    @property
+    def row(self) -> int:
+        """First row of it."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows that are summed."""
+
+    @property
+    def n_dropped(self) -> int:
+        """Number of rows that were dropped."""
+
+    @property
+    def read(self) -> str:
+        """Digest of all rows before that place."""
+
 
 class Part:
     """A part while it is read: its sums, and a digest that a second thread makes meanwhile.
@@ -170,12 +199,13 @@ def read_parts(
 
 def name_shards(summary: MomentSummary, marks: Sequence[PartMark]) -> MomentSummary:
     """Give the parts of one table the ids that follow from the contents of all of it."""
-    contents = _digest([mark.contents for mark in marks])
+    contents = digest_of([mark.contents for mark in marks])
     names = {mark.in_pass: f"{mark.place_id} {contents}" for mark in marks}
     return rename_shards(summary, names)
 
 
-def _digest(texts: Sequence[str]) -> str:
+def digest_of(texts: Sequence[str]) -> str:
+    """A digest of texts."""
     return hashlib.blake2b(json.dumps(texts).encode(), digest_size=16).hexdigest()
 
 
@@ -203,7 +233,7 @@ def summarize_parts(
     encode : callable, optional
         Rows as read → what is added to a summary of features.
     """
-    check = _ResumeCheck(start, source)
+    check = ResumeCheck(start, source)
     total, n_dropped, read = start.summary, start.n_dropped, ""
     for table in range(len(source.tables)):
         marks: list[PartMark] = []
@@ -217,7 +247,7 @@ def summarize_parts(
             else:
                 total, n_dropped = total + part.summary(), n_dropped + part.n_dropped
             marks.append(part.mark())  # last: it waits for the digest
-            read = _digest([read, *marks[-1]])
+            read = digest_of([read, *marks[-1]])
             if part.complete and check.passed((table, part.stop), read):
                 yield Progress(total, table, part.stop, n_dropped, read)
         if (table + 1, 0) > check.goal:
@@ -230,10 +260,10 @@ def summarize_parts(
     check.finish()
 
 
-class _ResumeCheck:
+class ResumeCheck:
     """Whether the rows before the start of a pass are those that were summed before."""
 
-    def __init__(self, start: Progress, source: RowSource) -> None:
+    def __init__(self, start: StartOfPass, source: RowSource) -> None:
         self.start, self.goal, self.source = start, (start.table, start.row), source
         self.n_kept = self.n_dropped = 0
         self.waiting = self.goal > (0, 0)
@@ -253,7 +283,7 @@ class _ResumeCheck:
             return False
         if not self.waiting:
             return True
-        before = self.start.read, self.start.summary.n_rows, self.start.n_dropped
+        before = self.start.read, self.start.n_rows, self.start.n_dropped
         self.waiting = place != self.goal or before != (read, self.n_kept, self.n_dropped)
         self.finish()
         return False
