@@ -11,6 +11,7 @@ thread is a context variable, so that steps of several threads do not mix; the f
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -26,7 +27,6 @@ from momentmix.errors import InputTypeError
 DELAY = 1.0  # seconds from which a step is long
 INTERVAL = 0.2  # seconds between two pictures of the bar
 
-_TEXT = "{desc} [{elapsed}]{bar}"  # tqdm cuts it to the width of the terminal, for the empty bar
 _FREE = Lock()  # held by the step that has the bar
 
 
@@ -176,7 +176,8 @@ def within(own: Step | None) -> Iterator[None]:
 
 @contextmanager
 def _shown(own: Step, asked: bool | None) -> Iterator[None]:
-    if not (is_watched() if asked is None else asked) or not _FREE.acquire(blocking=False):
+    wanted = is_watched() if asked is None else asked
+    if not wanted or is_disabled() or not _FREE.acquire(blocking=False):
         yield
         return
     try:
@@ -200,21 +201,15 @@ def is_watched() -> bool:
         return False
 
 
+def is_disabled() -> bool:
+    """Whether the environment turns all bars off; in notebooks tqdm itself does not ask."""
+    return bool(os.environ.get("TQDM_DISABLE"))
+
+
 def in_notebook() -> bool:
     """Whether this is the kernel of a notebook."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return shell is not None and "IPKernelApp" in shell.config
-
-
-def _tqdm() -> Any:
-    """What tqdm.auto would be; that one changes the filters of warnings, unfit for a thread."""
-    if in_notebook() and find_spec("ipywidgets") is not None:
-        from tqdm.notebook import tqdm as of_notebooks
-
-        return of_notebooks
-    from tqdm import tqdm
-
-    return tqdm
 
 
 # -- drawing ----------------------------------------------------------------------------------
@@ -225,71 +220,111 @@ class _Bar:
 
     def __init__(self, own: Step, delay: float) -> None:
         self.step, self.stream = own, sys.stderr
-        self.bar: Any = None
-        self.counted: Count | None = None
+        self.drawn: _Drawn | None = None
         self.ended, self.lock = Event(), Lock()
         if not delay:
-            self._open(_tqdm())
+            self.drawn = _class_of_bar()(own, self.stream)
         work = Thread(target=copy_context().run, args=(self._run, delay), daemon=True)
         with suppress(RuntimeError):  # of systems without threads
             work.start()
 
     def erase(self) -> None:
         with self.lock:
-            if self.bar is not None:
-                self.bar.clear()
+            if self.drawn is not None:
+                self.drawn.bar.clear()
 
     def close(self) -> None:
-        with self.lock:
+        # No step fails because of its bar, as where the terminal is gone.
+        with self.lock, suppress(Exception):
             self.ended.set()
-            if self.bar is not None:
-                self._draw()
-                self.bar.close()
+            if self.drawn is not None:
+                self.drawn.draw(self.step)
+                self.drawn.close()
 
     def _run(self, delay: float) -> None:
-        if delay:
-            if self.ended.wait(delay):
-                return
-            tqdm = _tqdm()  # the step need not wait for the import
-            with self.lock:
-                if self.ended.is_set():
-                    return
-                self._open(tqdm)
-        while not self.ended.wait(INTERVAL):
-            with self.lock:
-                if not self.ended.is_set():
-                    self._draw()
+        with suppress(Exception):
+            if delay and not self.ended.wait(delay):
+                kind = _class_of_bar()  # without the lock: the end of a step waits for no import
+                with self.lock:
+                    if not self.ended.is_set():
+                        self.drawn = kind(self.step, self.stream)
+            while not self.ended.wait(INTERVAL):
+                with self.lock:
+                    if not self.ended.is_set() and self.drawn is not None:
+                        self.drawn.draw(self.step)
 
-    def _open(self, tqdm: Any) -> None:
-        bar = tqdm(
-            desc=self.step.text, file=self.stream, leave=False, dynamic_ncols=True,
-            bar_format=_TEXT,
-        )  # fmt: skip
-        if bar.disable:  # by TQDM_DISABLE
-            self.ended.set()
-            return
-        bar.start_t = self.step.began
-        self.bar = bar
-        self._draw()
 
-    def _draw(self) -> None:
-        bar, count = self.bar, self.step.count
-        bar.set_description_str(self.step.text, refresh=False)
+def _class_of_bar() -> type[_Drawn]:
+    """What tqdm.auto would choose; that one changes the filters of warnings, unfit for a thread."""
+    if in_notebook() and find_spec("ipywidgets") is not None:
+        import tqdm.notebook
+
+        return _DrawnInNotebook
+    import tqdm  # noqa: F401
+
+    return _Drawn
+
+
+class _Drawn:
+    """A bar of tqdm in a terminal."""
+
+    # With a bar, which is empty, tqdm cuts the text to the width of the terminal.
+    text_format = "{desc} [{elapsed}]{bar}"
+
+    def __init__(self, own: Step, stream: Any) -> None:
+        self.counted: Count | None = None
+        self.bar = self.new_bar(own.text, stream)
+        self.bar.start_t = own.began
+        self.draw(own)
+
+    def new_bar(self, text: str, stream: Any) -> Any:
+        from tqdm import tqdm
+
+        return tqdm(
+            desc=text, file=stream, leave=False, dynamic_ncols=True, bar_format=self.text_format
+        )
+
+    def draw(self, own: Step) -> None:
+        bar, count = self.bar, own.count
+        bar.set_description_str(own.text, refresh=False)
         if count is not self.counted:
-            self._turn_to(count)
+            self.counted = count
+            self._turn_to(count, own.began)
         bar.n = 0 if count is None else count.done
         bar.refresh()
 
-    def _turn_to(self, count: Count | None) -> None:
+    def _turn_to(self, count: Count | None, began: float) -> None:
         """Count something else, from its own beginning; without a count show the time of all."""
-        bar, self.counted = self.bar, count
-        bar.bar_format = _TEXT if count is None else None
-        if count is None:
-            bar.total = None
-            bar.reset()
-            bar.start_t = self.step.began
-            return
-        bar.unit, bar.unit_scale = f" {count.unit}", count.unit == "rows"
+        bar = self.bar
         bar.total = None
-        bar.reset(count.total or None)
-        bar.start_t = count.began
+        if count is None:
+            bar.bar_format = self.text_format
+            bar.reset()
+            bar.start_t = began
+        else:
+            bar.bar_format = None
+            bar.unit, bar.unit_scale = f" {count.unit}", count.unit == "rows"
+            bar.reset(count.total or None)
+            bar.start_t = count.began
+
+    def close(self) -> None:
+        self.bar.close()
+
+
+class _DrawnInNotebook(_Drawn):
+    """A bar of tqdm as a widget; nothing of it stays in the notebook."""
+
+    text_format = "{desc}{bar}[{elapsed}]"  # something to the right: tqdm leaves the old text else
+
+    def new_bar(self, text: str, stream: Any) -> Any:
+        from IPython.display import display
+        from tqdm.notebook import tqdm
+
+        bar = tqdm(desc=text, leave=False, bar_format=self.text_format, display=False)
+        self.output = display(bar.container, display_id=True)
+        return bar
+
+    def close(self) -> None:
+        self.bar.total = None  # tqdm would leave a bar that is not full, in red
+        self.bar.close()
+        self.output.update({"text/plain": ""}, raw=True)

@@ -118,7 +118,7 @@ class _Numbers:
         context = self.context
         if level == 1:
             return
-        detail(f"{level} components and less")
+        detail(f"up to {level}")
         p = quick_fit(self.short, level, self.floor, context.rng, context.n_threads)
         while True:
             self._add(p)
