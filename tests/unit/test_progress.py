@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import momentmix as mm
-from momentmix import progress
+from momentmix import progress, progress_bar
 from momentmix.cli import cli
 from momentmix.errors import InputTypeError
 from momentmix.parallel import read_ahead
@@ -70,7 +70,7 @@ def frames(stream):
 
 def test_a_thread_shows_a_step_that_takes_long_and_it_is_erased(terminal, monkeypatch):
     monkeypatch.setattr(progress, "DELAY", 0.01)
-    monkeypatch.setattr(progress, "INTERVAL", 0.001)
+    monkeypatch.setattr(progress_bar, "INTERVAL", 0.001)
     last = time.monotonic() + 30
     with progress.step("Working"):
         for stage, wanted in (("first", "Working: first ["), ("second", "Working: second [")):
@@ -125,7 +125,7 @@ def test_a_notebook_without_widgets_has_a_bar_of_text(monkeypatch):
     stream = io.StringIO()
     use(monkeypatch, stream)
     monkeypatch.setattr(progress, "DELAY", 0.0)
-    monkeypatch.setattr(progress, "find_spec", lambda name: None)
+    monkeypatch.setattr(progress_bar, "find_spec", lambda name: None)
     shell = SimpleNamespace(config={"IPKernelApp": {}})
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
     with progress.step("Working"):
@@ -146,7 +146,7 @@ def test_a_notebook_with_widgets_has_a_bar_of_them_and_keeps_none(monkeypatch):
         return SimpleNamespace(update=lambda data, raw: updates.append(data))
 
     monkeypatch.setattr(IPython.display, "display", display)
-    monkeypatch.setattr(progress, "in_notebook", lambda: True)
+    monkeypatch.setattr(progress_bar, "in_notebook", lambda: True)
     with progress.counting("Working", 4, "parts", asked=True) as count:
         count(3)
     left, bar, right = shown[0].children
@@ -299,7 +299,7 @@ def test_a_terminal_that_is_gone_stops_no_step(monkeypatch, terminal):
 
 
 def test_the_bits_are_the_same(tmp_path, rows, terminal, monkeypatch):
-    monkeypatch.setattr(progress, "INTERVAL", 1e-4)
+    monkeypatch.setattr(progress_bar, "INTERVAL", 1e-4)
     np.savetxt(tmp_path / "a.csv", rows, delimiter=",")
     path = str(tmp_path / "a.csv")
     summaries = [mm.summarize(path, progress=asked).to_bytes() for asked in (True, False)]
