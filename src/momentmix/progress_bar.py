@@ -70,7 +70,7 @@ class Bar:
 
     def erase(self) -> None:
         """Take it away until it is drawn again."""
-        with self.lock:
+        with self.lock, suppress(Exception):
             if self.drawn is not None:
                 self.drawn.bar.clear()
 
