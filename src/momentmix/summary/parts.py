@@ -159,7 +159,6 @@ def read_parts(
     summed_to: float = 0,
     stop: float = math.inf,
     part_rows: int = PART_ROWS,
-    on_rows: Callable[[int], None] = lambda n: None,
     encode: Encode | None = None,
 ) -> Iterator[Part]:
     """The parts of one table from a row on, each when all of it has been read.
@@ -175,7 +174,7 @@ def read_parts(
         Parts that start before this row are summed already: only their digests are made.
     stop : float
         Where to stop, a multiple of `part_rows`; by default at the end of the table.
-    new_shard, part_rows, on_rows, encode
+    new_shard, part_rows, encode
         As for `summarize_parts`.
     """
     part = None
@@ -188,7 +187,6 @@ def read_parts(
                 shard = None if row < summed_to else new_shard(shard_id=place_id)
                 part = Part(place_id, in_pass, shard, encode)
             part.add(block, pool)
-            on_rows(len(block.raw.values))
             part.complete = part.stop % part_rows == 0
             if part.complete:
                 yield part
@@ -214,7 +212,6 @@ def summarize_parts(
     start: Progress,
     new_shard: NewShard,
     part_rows: int = PART_ROWS,
-    on_rows: Callable[[int], None] = lambda n: None,
     encode: Encode | None = None,
 ) -> Iterator[Progress]:
     """Go on from `start` to the end of the source, and give the state after every part.
@@ -228,8 +225,6 @@ def summarize_parts(
     new_shard : NewShard
     part_rows : int
         Rows in a part, before any are dropped.
-    on_rows : callable
-        Called with the number of rows of every block.
     encode : callable, optional
         Rows as read → what is added to a summary of features.
     """
@@ -239,8 +234,7 @@ def summarize_parts(
         marks: list[PartMark] = []
         for part in read_parts(
             source, table, 0, new_shard,
-            summed_to=check.summed_to(table), part_rows=part_rows, on_rows=on_rows,
-            encode=encode,
+            summed_to=check.summed_to(table), part_rows=part_rows, encode=encode,
         ):  # fmt: skip
             if part.shard is None:
                 check.count(part)
