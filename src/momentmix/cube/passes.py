@@ -86,7 +86,6 @@ def summarize_groups(
     new_shard: Callable[..., MomentSummary],
     encode: Encode | None = None,
     part_rows: int = PART_ROWS,
-    on_rows: Callable[[int], None] = lambda n: None,
 ) -> Iterator[CubeProgress]:
     """Go on from `start` to the end of the source, and give the state after every part.
 
@@ -99,7 +98,7 @@ def summarize_groups(
         Makes an empty summary, with a keyword ``shard_id``.
     encode : callable, optional
         Rows as read, without keys → what is added to a summary of features.
-    part_rows, on_rows
+    part_rows : int
         As for `summary.parts.summarize_parts`.
     """
     job = _Pass(source, new_shard, encode)
@@ -108,7 +107,7 @@ def summarize_groups(
     for table, opened in enumerate(source.tables):
         for part in read_parts(
             source, table, 0, partial(job.open, table),  # type: ignore[arg-type]
-            summed_to=check.summed_to(table), part_rows=part_rows, on_rows=on_rows,
+            summed_to=check.summed_to(table), part_rows=part_rows,
         ):  # fmt: skip
             if part.shard is None:
                 check.count(part)
