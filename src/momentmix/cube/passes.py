@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from momentmix._typing import Float
+from momentmix.cube.file import rows_of
 from momentmix.cube.grouping import GroupedShard, KeyIndex
 from momentmix.cube.keyed_rows import KeyedRows
 from momentmix.cube.keys import Value
@@ -42,6 +43,12 @@ class GroupSums:
 
     pieces: dict[GroupKey, list[bytes]] = field(default_factory=dict)
     n_rows: int = 0
+
+    @classmethod
+    def of(cls, groups: dict[GroupKey, bytes]) -> GroupSums:
+        """Groups that were summed before."""
+        n_rows = sum(rows_of(group) for group in groups.values())
+        return cls({key: [group] for key, group in groups.items()}, n_rows)
 
     def add(self, key: GroupKey, summary: MomentSummary) -> None:
         """Add a summary to a group."""
@@ -102,6 +109,9 @@ def summarize_groups(
         As for `summary.parts.summarize_parts`.
     """
     job = _Pass(source, new_shard, encode)
+    for pieces in start.sums.pieces.values():
+        for piece in pieces:
+            job.shards.update(MomentSummary.from_bytes(piece).shard_ids)
     check = ResumeCheck(start, source)
     state = replace(start, table=0, row=0, read="")
     for table, opened in enumerate(source.tables):
