@@ -32,12 +32,17 @@ PLANS = ("day", "month", "year")
 # amount is Gaussian, and no office has seen the names of the others.
 FAMILIES = {"rides": "poisson", "spent": "log", "newsletter": "bernoulli", "office": OFFICES}
 BLOCKS = [["km", "minutes"]]  # long rides take long, in every group
-NEXT = (
-    "momentmix predict demo-output/model.json demo-output/customers/north.csv --keep customer",
-    "momentmix fit demo-output/all.mms -r 3 --blocks km,minutes -o three.json  # one too few",
-    "momentmix subtract demo-output/all.mms demo-output/summaries/west.mms -o rest.mms",
-    "momentmix sample demo-output/model.json -n 5 --labels",
-)
+MODEL, NORTH = "demo-output/model.json", "demo-output/customers/north.csv"
+NEXT = {
+    f"momentmix predict {MODEL} {NORTH} --keep customer -o groups.csv": "a group for each customer",
+    "momentmix fit demo-output/all.mms -r 3 --blocks km,minutes -o three.json": (
+        "one group too few: the certificate does not pass"
+    ),
+    "momentmix subtract demo-output/all.mms demo-output/summaries/west.mms -o rest.mms": (
+        "an office leaves: its customers are taken out, exactly"
+    ),
+    f"momentmix sample {MODEL} -n 5 --labels": "customers that do not exist",
+}
 
 
 def true_law() -> mm.Mixture:
@@ -152,7 +157,7 @@ def fit_groups(summary: mm.MomentSummary) -> mm.FitResult:
 
 
 def compare(result: mm.FitResult, columns: dict[str, np.ndarray], groups: np.ndarray) -> None:
-    """Compare what was found with the law that the customers were drawn from."""
+    """Compare what was found with the groups that the customers were drawn from."""
     truth, found = true_law(), result.mixture  # both in the order of the weights
     tell(f"{'':16}{'share':>17}{'age':>17}{'rides':>17}{'km':>17}")
     for k, group in enumerate(GROUPS):
@@ -164,7 +169,7 @@ def compare(result: mm.FitResult, columns: dict[str, np.ndarray], groups: np.nda
     tell(f"True means inside their 95 % intervals: {inside.sum()} of {n_means}")
     right = (found.predict(columns) == groups).mean()
     best = (truth.predict(columns) == groups).mean()
-    tell(f"Customers put into the right group: {right:.2%} (with the true law itself: {best:.2%})")
+    tell(f"Customers put into the right group: {right:.2%} (by the true parameters: {best:.2%})")
 
 
 def draw(result: mm.FitResult, columns: dict[str, np.ndarray]) -> None:
@@ -225,21 +230,21 @@ def show_end() -> None:
     print("\nTry next")
     if sys.prefix != sys.base_prefix:
         tell(f". {os.path.relpath(sys.prefix)}/bin/activate")
-    for line in NEXT:
-        tell(line)
+    for command, what in NEXT.items():
+        tell(f"{command}\n      # {what}")
 
 
 def main() -> None:
-    """Run all steps, and compare the fit with the true law."""
+    """Run all steps."""
     print(f"{N_CUSTOMERS:,} customers of a bike-sharing service, in the files of four offices\n")
-    with step(1, f"Draw the customers from a known law and write {CUSTOMERS}/"):
+    with step(1, f"Draw the customers from four known groups and write {CUSTOMERS}/"):
         columns, groups = make_shards()
         show_head(columns)
-    with step(2, "Summarize each file in one pass, and add the summaries"):
+    with step(2, "Summarize each file in one pass, as sums of products; add the summaries"):
         summary = summarize_shards()
     with step(3, "Find four groups from the sum alone, without the rows"):
         result = fit_groups(summary)
-    with step(4, "Compare them with the law that the customers were drawn from"):
+    with step(4, "Compare them with the groups that the customers were drawn from"):
         compare(result, columns, groups)
     with step(5, "Draw a picture and write the report"):
         draw(result, columns)
