@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 NATIVE := $(wildcard src/momentmix/native/*.[ch])  # built again when it changes
 NEEDS  := pyproject.toml constraints.txt $(NATIVE)
-CODE   := src tests benchmarks examples docs
+CODE   := src tests benchmarks examples docs .github
 
 # $(call install,folder,constraints,requirements): pip shows errors only, it would scroll for pages.
 define install

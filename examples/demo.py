@@ -183,7 +183,7 @@ def draw(result: mm.FitResult, columns: dict[str, np.ndarray]) -> None:
 
     matplotlib.use("Agg")
     some = {name: cells[::20] for name, cells in columns.items()}
-    shown = ["age", "rides", "km", "minutes", "spent"]
+    shown = ["age", "rides", "km", "minutes"]
     display = displays.PairsDisplay.from_estimator(result, some, features=shown)
     display.figure_.savefig(FOLDER / "picture.png", dpi=120)
     mm.report(FOLDER / "model.json", FOLDER / "report.html", CUSTOMERS)
