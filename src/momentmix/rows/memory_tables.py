@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, datetime
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from momentmix.rows.labels import (
     NO_LABELS,
     Labels,
     LabelsError,
+    Periods,
     first_unknown,
     refused_label,
     too_many_labels,
@@ -119,8 +121,10 @@ class FrameTable(_MemoryTable):
             return Kind("bool" if array.dtype.kind == "b" else "number", str(array.dtype))
         if array.dtype.kind in "Mm":
             return Kind("date", str(array.dtype))
-        seen = (value for value in array if not is_missing(value))
-        is_text = array.dtype.kind in "UTO" and isinstance(next(seen, None), str)
+        first = next((value for value in array if not is_missing(value)), None)
+        if isinstance(first, date):  # as pandas keeps days
+            return Kind("date", "datetime64" if isinstance(first, datetime) else "date")
+        is_text = array.dtype.kind in "UTO" and isinstance(first, str)
         return Kind("text" if is_text else "other", str(array.dtype), is_text)
 
     def _array(self, columns: Sequence[int], labels: Mapping[int, Labels]) -> NDArray[Any]:
@@ -137,6 +141,8 @@ class FrameTable(_MemoryTable):
     def _numbers(self, column: int, labels: Labels | None) -> NDArray[np.float64]:
         if labels is None:
             return frame_array(self.frame, [column], self._holder)[:, 0]
+        if isinstance(labels, Periods) and self._column(column).dtype.kind == "M":
+            return labels.of_times(self._column(column))
         texts = [None if is_missing(text) else text for text in self._column(column)]
         try:
             codes = labels.codes(texts)
