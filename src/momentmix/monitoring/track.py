@@ -19,21 +19,21 @@ from momentmix.errors import InputError
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE
 from momentmix.fitting.inference.standard_errors import normal_quantile
 from momentmix.mixture.gaussian_block import GaussianBlock
-from momentmix.monitoring.component_sets import ComponentSets
-from momentmix.monitoring.fixed_components import Shape
-from momentmix.monitoring.group_moments import Groups
-from momentmix.monitoring.group_weights import (
+from momentmix.monitoring.shares.component_sets import ComponentSets
+from momentmix.monitoring.shares.fixed_components import Shape
+from momentmix.monitoring.shares.group_moments import Groups
+from momentmix.monitoring.shares.group_weights import (
     FitTest,
     GroupWeights,
     check_fit,
     estimate,
     linear_weights,
 )
-from momentmix.monitoring.shrinkage import Estimator, Prior, shrink
+from momentmix.monitoring.shares.shrinkage import Estimator, Prior, shrink
+from momentmix.monitoring.shares.tracked_model import StandardComponents, TrackedModel
+from momentmix.monitoring.shares.unseen import Unexplained, Unseen
 from momentmix.monitoring.track_words import looks_ordered
-from momentmix.monitoring.tracked_model import StandardComponents, TrackedModel
 from momentmix.monitoring.tracking import Tracking
-from momentmix.monitoring.unseen import Unexplained, Unseen
 from momentmix.schema.schema import Schema
 from momentmix.summary.summary import MomentSummary
 from momentmix.wording import plural

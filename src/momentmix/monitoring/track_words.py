@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import chdtrc, stdtr
 
 from momentmix._typing import Float
-from momentmix.monitoring.group_moments import key_text
+from momentmix.monitoring.shares.group_moments import key_text
 from momentmix.monitoring.tracking import Tracking, described, group_label
 from momentmix.wording import percent
 

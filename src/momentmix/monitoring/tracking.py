@@ -12,9 +12,9 @@ from momentmix._typing import Float
 from momentmix.errors import printable
 from momentmix.html.notebook import Markup, bar, box, bullets, plain_table, tag
 from momentmix.mixture.parameter_table import need_pandas
-from momentmix.monitoring.group_moments import key_text
-from momentmix.monitoring.shrinkage import Prior
-from momentmix.monitoring.unseen import Unexplained
+from momentmix.monitoring.shares.group_moments import key_text
+from momentmix.monitoring.shares.shrinkage import Prior
+from momentmix.monitoring.shares.unseen import Unexplained
 from momentmix.strict_json import plain
 from momentmix.wording import cut, cut_lines, percent, plural
 

@@ -16,9 +16,9 @@ from momentmix._typing import Float
 from momentmix.errors import InputError
 from momentmix.fitting.conditions.conditions import point_powers
 from momentmix.mixture import gaussian
-from momentmix.monitoring.fixed_components import FixedComponents, Shape, list_conditions
-from momentmix.monitoring.group_weights import linear_weights
-from momentmix.monitoring.tracked_model import StandardComponents
+from momentmix.monitoring.shares.fixed_components import FixedComponents, Shape, list_conditions
+from momentmix.monitoring.shares.group_weights import linear_weights
+from momentmix.monitoring.shares.tracked_model import StandardComponents
 
 FEW_ROWS = 400
 _HIGHEST = 6

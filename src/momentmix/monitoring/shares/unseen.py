@@ -27,9 +27,9 @@ from momentmix.mixture.tables.family_blocks import (
     CategoricalBlock,
     PoissonBlock,
 )
-from momentmix.monitoring.fixed_components import FixedComponents, Root
-from momentmix.monitoring.group_weights import bounded, estimate, group_covariance
-from momentmix.monitoring.tracked_model import StandardComponents
+from momentmix.monitoring.shares.fixed_components import FixedComponents, Root
+from momentmix.monitoring.shares.group_weights import bounded, estimate, group_covariance
+from momentmix.monitoring.shares.tracked_model import StandardComponents
 from momentmix.schema.joining import plain_schema
 from momentmix.schema.schema import Schema
 from momentmix.wording import short_number

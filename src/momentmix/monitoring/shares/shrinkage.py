@@ -26,7 +26,7 @@ from scipy.linalg import helmert
 from scipy.optimize import brentq
 
 from momentmix._typing import Float
-from momentmix.monitoring.group_weights import LinearWeights
+from momentmix.monitoring.shares.group_weights import LinearWeights
 
 _LARGEST = 1.0  # of τ: weights that are 0 or 1
 _LEAST_SHARE = 1e-3  # of a component in the prior: a share of 0 would let no group have it

@@ -9,7 +9,7 @@ from typing import Any
 from momentmix._typing import Float
 from momentmix.errors import InputError, InputTypeError, printable
 from momentmix.mixture.mixture import Mixture
-from momentmix.monitoring.fixed_components import Shape, flat_moments
+from momentmix.monitoring.shares.fixed_components import Shape, flat_moments
 from momentmix.rows.names import column_label, match_names
 from momentmix.schema.joining import joined, plain_schema
 from momentmix.schema.schema import Schema

@@ -38,7 +38,7 @@ from scipy.optimize import nnls
 from scipy.special import gammaincc
 
 from momentmix._typing import Float
-from momentmix.monitoring.fixed_components import FixedComponents, Root
+from momentmix.monitoring.shares.fixed_components import FixedComponents, Root
 
 _ROUNDS = 12  # of weights → covariance → weights; mostly four are enough
 _SETTLED = 0.02  # over √n: far below the standard errors
