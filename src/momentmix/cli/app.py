@@ -20,6 +20,7 @@ from momentmix._version import __version__
 from momentmix.cli.arithmetic import forget_command, merge_command, subtract_command
 from momentmix.cli.fit import fit_command
 from momentmix.cli.info import info_command
+from momentmix.cli.monitoring.track import track_command
 from momentmix.cli.output import say
 from momentmix.cli.plan import plan_command
 from momentmix.cli.plot import plot_command
@@ -97,6 +98,7 @@ for _command in (
     predict_command,
     score_command,
     sample_command,
+    track_command,
     plot_command,
     report_command,
     info_command,

@@ -21,7 +21,7 @@ from momentmix.fitting.inference.standard_errors import normal_quantile
 from momentmix.mixture.gaussian_block import GaussianBlock
 from momentmix.monitoring.shares.component_sets import ComponentSets
 from momentmix.monitoring.shares.fixed_components import Shape
-from momentmix.monitoring.shares.group_moments import Groups
+from momentmix.monitoring.shares.group_moments import Groups, read, read_flat
 from momentmix.monitoring.shares.group_weights import (
     FitTest,
     GroupWeights,
@@ -101,14 +101,14 @@ def track(
     if isinstance(cube, str | os.PathLike):
         cube = _loaded(cube)
     groups = Groups.of(cube, tracked.mixture)
-    n_rows = np.array([summary.n_rows for summary in groups.summaries], dtype=np.int64)
+    n_rows = np.array([own.n_rows for own in groups.facts], dtype=np.int64)
     if not n_rows.any():
         raise InputError("no group of the cube holds rows; summarize some first.")
     if tracked.n_rows is None or model_rows is not None:
         tracked = _with_rows(tracked, model_rows, int(n_rows.sum()))
     tracked, groups, left_out = _without_joined_missing(tracked, groups)
     work = _Work.of(tracked, groups)
-    found = [work.group(number, z) for number in range(len(groups.keys))]
+    found = [work.group(summary, z) for summary in groups.summaries()]
     law = None
     if prior == "whole":
         law = work.shrink(found, z)
@@ -199,46 +199,18 @@ class _Work:
     def of(cls, tracked: TrackedModel, groups: Groups) -> _Work:
         schema = groups.schema(tracked.mixture)
         model = tracked.standard(schema)
-        filled = [g for g, summary in enumerate(groups.summaries) if summary.n_rows]
-        sizes = [groups.summaries[g].effective_rows for g in filled]
-        sets = ComponentSets(model, cls._shape(groups, schema, model, filled, 4))
+        sizes = [own.n_effective for own in groups.facts if own.n_rows]
+        sets = ComponentSets(model, _shape(groups, schema, model, 4))
         if max(sets.degree_for(n) for n in sizes) <= 3:  # fewer moments are read in less time
-            sets = ComponentSets(model, cls._shape(groups, schema, model, filled, 3))
+            sets = ComponentSets(model, _shape(groups, schema, model, 3))
         return cls(tracked, groups, schema, model, sets)
 
-    @staticmethod
-    def _shape(
-        groups: Groups,
-        schema: Schema | None,
-        model: StandardComponents,
-        filled: list[int],
-        order: int,
-    ) -> Shape:
-        """The moments up to an order that all groups hold."""
-        layouts = {
-            (s.order, s.squared_order, s._layout.high): g
-            for g, s in enumerate(groups.summaries)
-            if s.n_rows
-        }
-        own = (model.shift, model.scale)
-        shapes = [Shape.of(groups.read(g, order, schema, *own)) for g in layouts.values()]
-        return Shape(
-            shapes[0].n_features,
-            min(shape.order for shape in shapes),
-            min(shape.squared_order for shape in shapes),
-            all(shape.has_powers for shape in shapes),
-            all(shape.has_pairs for shape in shapes),
-        )
-
-    def group(self, number: int, z: float) -> _Found:
+    def group(self, summary: MomentSummary, z: float) -> _Found:
         """Weights, intervals and test of one group."""
-        summary = self.groups.summaries[number]
         if not summary.n_rows:
             return _Found(0.0, 0, None, None, _UNTESTED, "no rows")
         n = summary.effective_rows
-        flat = self.groups.flat(
-            number, self.sets.shape, self.schema, self.model.shift, self.model.scale
-        )
+        flat = read_flat(summary, self.sets.shape, self.schema, self.model.shift, self.model.scale)
         degree: int | None = self.sets.degree_for(n)
         while degree is not None:
             components = self.sets.of(degree)
@@ -286,6 +258,25 @@ class _Work:
                 self.sets.of(own.degree), own.moments, own.n, own.weights.weights, excess
             )
         return answers
+
+
+def _shape(groups: Groups, schema: Schema | None, model: StandardComponents, order: int) -> Shape:
+    """The moments up to an order that all groups hold."""
+    left = {own.layout for own in groups.facts if own.n_rows}
+    shapes = list[Shape]()
+    for own, summary in zip(groups.facts, groups.summaries(), strict=True):
+        if own.n_rows and own.layout in left:
+            left.remove(own.layout)
+            shapes.append(Shape.of(read(summary, order, schema, model.shift, model.scale)))
+        if not left:
+            break
+    return Shape(
+        shapes[0].n_features,
+        min(shape.order for shape in shapes),
+        min(shape.squared_order for shape in shapes),
+        all(shape.has_powers for shape in shapes),
+        all(shape.has_pairs for shape in shapes),
+    )
 
 
 def _estimator(sets: ComponentSets, own: _Found) -> Estimator:

@@ -46,10 +46,11 @@ def sentences_of(tracking: Tracking) -> list[str]:
 
 def _changes(tracking: Tracking) -> list[_Change]:
     known = np.asarray(np.isfinite(tracking.weights).all(axis=1))
+    if 2 * (known & tracking.fits).sum() >= known.sum():
+        known &= tracking.fits  # shares of components that do not fit say little
     series = dict[tuple[Any, ...], list[int]]()
-    for g, key in enumerate(tracking.keys):
-        if known[g]:
-            series.setdefault(key[:-1] if tracking.is_ordered else (), []).append(g)
+    for name, groups in series_of(tracking).items():
+        series[name] = [g for g in groups if known[g]]
     found = list[_Change]()
     if tracking.n_components == 1:
         return found
@@ -60,7 +61,7 @@ def _changes(tracking: Tracking) -> list[_Change]:
             errors = np.maximum(tracking.errors[groups, c], 1e-9)
             if tracking.is_ordered and len(groups) >= _FEWEST:
                 found.append(_trend(tracking, c, shares, errors, where))
-            elif not tracking.is_ordered and len(groups) >= 2:
+            elif not tracking.is_ordered and len(groups) > 1:
                 found.append(_difference(tracking, c, groups, shares, errors))
     return found
 
@@ -116,7 +117,7 @@ def _number(share: float) -> str:
 
 def _misfits(tracking: Tracking) -> list[str]:
     """Groups that the components do not fit, in their order."""
-    bad = [g for g in range(len(tracking)) if not tracking.fits[g]]
+    bad = [g for groups in series_of(tracking).values() for g in groups if not tracking.fits[g]]
     texts = []
     for g in bad[:_MOST_SAID]:
         key = tracking.keys[g]
@@ -124,10 +125,9 @@ def _misfits(tracking: Tracking) -> list[str]:
         if extra is None:
             texts.append(f"in {label} the components do not fit")
         elif extra.kind == "new rows":
-            texts.append(
-                f"in {label} rows appeared that no component has, about {percent(extra.share)}: "
-                f"{extra.text}"
-            )
+            what = "rows appeared" if tracking.is_ordered else "there are rows"
+            share = percent(extra.share)
+            texts.append(f"in {label} {what} that no component has, about {share}: {extra.text}")
         else:
             texts.append(f"in {label} {described(extra)}")
     if len(bad) > _MOST_SAID:
@@ -136,6 +136,34 @@ def _misfits(tracking: Tracking) -> list[str]:
 
 
 # -- order ------------------------------------------------------------------------------------
+
+
+def series_of(tracking: Tracking) -> dict[tuple[Any, ...], list[int]]:
+    """Numbers of the groups in their order, by all keys but the last; one series without order."""
+    series = dict[tuple[Any, ...], list[int]]()
+    if not tracking.is_ordered:
+        return {(): list(range(len(tracking)))}
+    for g, key in enumerate(tracking.keys):
+        series.setdefault(key[:-1], []).append(g)
+    return {
+        name: sorted(groups, key=lambda g: place_of(tracking.keys[g][-1]))
+        for name, groups in series.items()
+    }
+
+
+def place_of(value: Any) -> tuple[Any, ...]:
+    """What a key is sorted by: numbers within texts count as numbers, missing values come last.
+
+    Examples
+    --------
+    >>> sorted(["week 10", "week 9", None], key=place_of)
+    ['week 9', 'week 10', None]
+    """
+    if isinstance(value, str):
+        parts = re.split(r"(\d+)", value)
+        return (0, *(int(x) if i % 2 else x for i, x in enumerate(parts)))
+    return (1,) if value is None else (0, value)
+
 
 _TIME = re.compile(
     r"\s*(\d{4}([-/.]?(q[1-4]|w?\d{1,2})([-/.]\d{1,2})?)?([t ]\d.*)?|(week|day|month|year|w|q|kw)"

@@ -88,6 +88,14 @@ class Tracking:
 
     # -- tables -------------------------------------------------------------------------------
 
+    def to_rows(self) -> tuple[list[str], list[list[Any]]]:
+        """Names of columns, and one row for each group; None where something is not known."""
+        columns: dict[str, Any] = {
+            name: [_plain_key(key[i]) for key in self.keys] for i, name in enumerate(self.key_names)
+        }
+        columns |= {name: plain(values) for name, values in self._columns().items()}
+        return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
+
     def to_frame(self) -> Any:
         """One row for each group, as a pandas frame.
 
@@ -98,17 +106,18 @@ class Tracking:
             effect_size, note.
         """
         pd = need_pandas()
-        columns: dict[str, Any] = {
-            name: [key[i] for key in self.keys] for i, name in enumerate(self.key_names)
-        }
-        columns["n_rows"] = self.n_rows
+        keys = {name: [key[i] for key in self.keys] for i, name in enumerate(self.key_names)}
+        return pd.DataFrame(keys | self._columns())
+
+    def _columns(self) -> dict[str, Any]:
+        """All columns but the keys."""
+        columns: dict[str, Any] = {"n_rows": self.n_rows}
         for c in range(self.n_components):
-            for name in ("weight", "low", "high"):
-                table = self.weights if name == "weight" else getattr(self, name)
-                columns[f"{name}_{c}"] = table[:, c]
+            tables = {"weight": self.weights, "low": self.low, "high": self.high}
+            columns |= {f"{name}_{c}": table[:, c] for name, table in tables.items()}
         columns |= {name: getattr(self, name) for name in ("p_value", "fits", "effect_size")}
         columns["note"] = [self.note(key) for key in self.keys]
-        return pd.DataFrame(columns)
+        return columns
 
     def note(self, key: tuple[Any, ...]) -> str:
         """What is to be said of one group; empty where there is nothing."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,20 +21,46 @@ from momentmix.wording import cut
 
 
 @dataclass(frozen=True)
-class Groups:
-    """Summaries by key.
+class GroupFacts:
+    """What all of a cube is looked at for, before moments are read.
 
     Attributes
     ----------
-    key_names : tuple of str
-    keys : list of tuples
-    summaries : list of MomentSummary
-        With the columns of the model, in its order.
+    key : tuple
+    n_rows : int
+    n_effective : float
+    schema : Schema or None
+    layout : tuple of int
+        Order, squared order, and kinds of high moments.
     """
 
+    key: tuple[Any, ...]
+    n_rows: int
+    n_effective: float
+    schema: Schema | None
+    layout: tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Groups of a cube beside a mixture; summaries are taken from the cube one by one.
+
+    Attributes
+    ----------
+    cube : Mapping
+    key_names : tuple of str
+    facts : list of GroupFacts
+    mixture : Mixture
+        Its columns, in its order, are those that are read.
+    columns : list of int or None
+        Which of them, where some are left out.
+    """
+
+    cube: Mapping[Any, MomentSummary]
     key_names: tuple[str, ...]
-    keys: list[tuple[Any, ...]]
-    summaries: list[MomentSummary]
+    facts: list[GroupFacts]
+    mixture: Mixture
+    columns: list[int] | None = None
 
     @classmethod
     def of(cls, cube: Any, mixture: Mixture) -> Groups:
@@ -46,84 +72,117 @@ class Groups:
             )
         if not cube:
             raise InputError("the cube has no groups; check its filter, or summarize more rows.")
-        keys, summaries = list[tuple[Any, ...]](), list[MomentSummary]()
-        for key, summary in cube.items():
-            own = key if isinstance(key, tuple) else (key,)
-            if not isinstance(summary, MomentSummary):
-                raise InputTypeError(
-                    f"group {key_text(own)}: expected a MomentSummary; got "
-                    f"{type(summary).__name__}."
-                )
-            if keys and len(own) != len(keys[0]):
+        facts = [_facts(mixture, _tuple(key), summary) for key, summary in cube.items()]
+        count = len(facts[0].key)
+        for own in facts:
+            if len(own.key) != count:
                 raise InputError(
-                    f"keys must have as many parts each; {key_text(own)} has {len(own)}, "
-                    f"{key_text(keys[0])} has {len(keys[0])}."
+                    f"keys must have as many parts each; {key_text(own.key)} has {len(own.key)}, "
+                    f"{key_text(facts[0].key)} has {count}."
                 )
-            keys.append(own)
-            summaries.append(_matched(mixture, summary, own))
-        count = len(keys[0])
         names = getattr(cube, "key_names", None)
         if names is None:
             names = ("group",) if count == 1 else tuple(f"key {i}" for i in range(count))
-        return cls(tuple(names), keys, summaries)
+        return cls(cube, tuple(names), facts, mixture)
+
+    @property
+    def keys(self) -> list[tuple[Any, ...]]:
+        """Keys of the groups, as tuples."""
+        return [own.key for own in self.facts]
+
+    def summaries(self) -> Iterator[MomentSummary]:
+        """The summaries, with the columns of the model."""
+        for own, summary in zip(self.facts, self.cube.values(), strict=True):
+            yield self._prepared(own.key, summary)
+
+    def _prepared(self, key: tuple[Any, ...], summary: MomentSummary) -> MomentSummary:
+        found = _matched(self.mixture, summary, key)
+        if self.columns is None:
+            return found
+        return found.truncate(min(found.order, len(self.columns))).select(self.columns)
 
     def select(self, columns: list[int]) -> Groups:
         """The same with some of the columns."""
-        order = max(1, min(summary.order for summary in self.summaries))
-        order = min(order, len(columns))
-        chosen = [s.truncate(min(s.order, order)).select(columns) for s in self.summaries]
-        return replace(self, summaries=chosen)
+        facts = [
+            replace(
+                own,
+                schema=_chosen(own.schema, columns),
+                layout=(min(own.layout[0], len(columns)), *own.layout[1:]),
+            )
+            for own in self.facts
+        ]
+        return replace(self, columns=columns, facts=facts)
 
     def schema(self, mixture: Mixture) -> Schema | None:
         """The schema that summaries and mixture have in common; None of plain numbers."""
-        known = mixture.schema
-        found = known
-        for key, summary in zip(self.keys, self.summaries, strict=True):
-            own = summary.schema
-            if own == known and found == known:
+        found = mixture.schema
+        plain = plain_schema(mixture.n_columns, mixture.feature_names)
+        for own in {fact.schema: fact for fact in self.facts}.values():
+            if own.schema == mixture.schema and found == mixture.schema:
                 continue
-            if own is None and summary.n_features == mixture.n_features and _are_numbers(mixture):
+            if own.schema is None and _are_numbers(mixture):
                 continue  # families were given to the fit of a summary of numbers
             try:
-                left = found or plain_schema(mixture.n_columns, mixture.feature_names)
-                right = own or plain_schema(mixture.n_columns, mixture.feature_names)
-                found = joined(left, right)
+                found = joined(found or plain, own.schema or plain)
             except InputError as error:
-                raise InputError(f"group {key_text(key)} and the model differ: {error}") from None
-            _check_missing(mixture, found, key)
+                raise InputError(
+                    f"group {key_text(own.key)} and the model differ: {error}"
+                ) from None
+            _check_missing(mixture, found, own.key)
         return found
 
-    def read(
-        self, number: int, order: int, schema: Schema | None, shift: Float, scale: Float
-    ) -> Moments:
-        """Moments of one group up to an order, in the units of the model."""
-        summary = self.summaries[number]
-        summary = summary.truncate(min(order, summary.order), min(summary.squared_order, order - 1))
-        totals = summary._totals()
-        if schema is not None and summary.schema is not None and summary.schema != schema:
-            q = summary.squared_order
-            empty = MomentSummary(schema.n_features, summary.order, squared_order=q, schema=schema)
-            totals = alike(totals, empty._totals())[0]
-        elif schema is not None and summary.schema is None and schema.n_features != len(shift):
-            raise AssertionError("features of the summary and of the model differ")
-        return read_moments(totals, shift, scale)
 
-    def flat(
-        self, number: int, shape: Shape, schema: Schema | None, shift: Float, scale: Float
-    ) -> Float:
-        """The same in one vector, as `shape` has them."""
-        found = self.read(number, shape.order, schema, shift, scale)
-        distinct, squared = found.distinct[: shape.order + 1], found.squared
-        return flat_moments(
-            replace(
-                found,
-                distinct=distinct,
-                squared=squared[: shape.squared_order + 1],
-                powers=found.powers if shape.has_powers else None,
-                cubed=found.cubed if shape.has_pairs else None,
-                two_squares=found.two_squares if shape.has_pairs else None,
-            )
+def read(
+    summary: MomentSummary, order: int, schema: Schema | None, shift: Float, scale: Float
+) -> Moments:
+    """Moments of a group up to an order, in the units of the model."""
+    order = min(order, summary.order)
+    summary = summary.truncate(order, min(summary.squared_order, order - 1))
+    totals = summary._totals()
+    if schema is not None and summary.schema is not None and summary.schema != schema:
+        q = summary.squared_order
+        empty = MomentSummary(schema.n_features, order, squared_order=q, schema=schema)
+        totals = alike(totals, empty._totals())[0]
+    return read_moments(totals, shift, scale)
+
+
+def read_flat(
+    summary: MomentSummary, shape: Shape, schema: Schema | None, shift: Float, scale: Float
+) -> Float:
+    """The same in one vector, as `shape` has them."""
+    found = read(summary, shape.order, schema, shift, scale)
+    return flat_moments(
+        replace(
+            found,
+            squared=found.squared[: shape.squared_order + 1],
+            powers=found.powers if shape.has_powers else None,
+            cubed=found.cubed if shape.has_pairs else None,
+            two_squares=found.two_squares if shape.has_pairs else None,
         )
+    )
+
+
+def _chosen(schema: Schema | None, columns: list[int]) -> Schema | None:
+    """The schema of some columns; None of plain numbers."""
+    if schema is None:
+        return None
+    chosen = Schema(tuple(schema.columns[j] for j in columns))
+    return None if chosen.is_plain else chosen
+
+
+def _tuple(key: Any) -> tuple[Any, ...]:
+    return key if isinstance(key, tuple) else (key,)
+
+
+def _facts(mixture: Mixture, key: tuple[Any, ...], summary: Any) -> GroupFacts:
+    if not isinstance(summary, MomentSummary):
+        raise InputTypeError(
+            f"group {key_text(key)}: expected a MomentSummary; got {type(summary).__name__}."
+        )
+    own = _matched(mixture, summary, key)
+    n_effective = own.effective_rows if own.n_rows else 0.0
+    layout = own.order, own.squared_order, own._layout.high
+    return GroupFacts(key, own.n_rows, n_effective, own.schema, layout)
 
 
 def key_text(key: tuple[Any, ...]) -> str:

@@ -122,8 +122,7 @@ def estimate(components: FixedComponents, moments: Float, n: float, z: float) ->
             break
     at = inside(w, n)
     u, noise, shared, table = linear_weights(components, moments, n, at)
-    ends = [_ends(components, table[c], c, u[c], at, n, float(shared[c, c]), z) for c in range(r)]
-    low, high = (np.array(x) for x in zip(*ends, strict=True))
+    low, high = _intervals(components, table, u, at, n, np.diagonal(shared), z)
     return GroupWeights(w, u, noise + shared, np.minimum(low, w), np.maximum(high, w))
 
 
@@ -172,40 +171,31 @@ def _influence(components: FixedComponents, root: Root) -> Float:
     return np.asarray(basis @ root.transposed(inverse.T).T)
 
 
-def _ends(
-    components: FixedComponents,
-    a: Float,
-    c: int,
-    u: float,
-    w: Float,
-    n: float,
-    extra: float,
-    z: float,
-) -> tuple[float, float]:
-    """Ends of the interval of one share."""
-    # The row's statistic a T(z) + b has the mean 1 in component c and 0 in the others, as far as
-    # the moments tell them apart; its second moments there:
-    b = 1.0 / len(w) - float(a @ components.means.mean(axis=1))
-    first = a @ components.means + b
-    second = np.einsum("i,kij,j->k", a, components.seconds, a) + 2 * b * first - b * b
-    others = np.delete(w, c) / max(1.0 - w[c], 1e-300)
-    rest, rest_mean = float(np.delete(second, c) @ others), float(np.delete(first, c) @ others)
+def _intervals(
+    components: FixedComponents, table: Float, u: Float, w: Float, n: float, extra: Float, z: float
+) -> tuple[Float, Float]:
+    """Ends of the intervals of all shares, of shape (r,) each."""
+    # The statistic a_c T + b_c of a row has the mean 1 in component c and 0 in the others, as far
+    # as the moments tell them apart. Its first and second moments, by statistic and component:
+    b = 1.0 / len(w) - table @ components.means.mean(axis=1)
+    first = table @ components.means + b[:, None]
+    second = ((components.seconds @ table.T) * table.T).sum(axis=1).T
+    second += 2 * b[:, None] * first - (b**2)[:, None]
+    own = np.eye(len(w), dtype=bool)
+    others = np.where(own, 0.0, w / np.maximum(1.0 - w, 1e-300)[:, None])
+    rest, rest_mean = (second * others).sum(axis=1), (first * others).sum(axis=1)
     # v(x) = x s_c + (1 − x) s_rest − (x f_c + (1 − x) f_rest)²
-    f = float(first[c]) - rest_mean
-    square = -f * f
-    linear = float(second[c]) - rest - 2 * f * rest_mean
-    constant = rest - rest_mean**2
-    scale = z * z / n
-    at_0 = np.sqrt(max(constant / n + extra, 0.0))
-    at_1 = np.sqrt(max((constant + linear + square) / n + extra, 0.0))
-    u = float(np.clip(u, -at_0, 1.0 + at_1))
+    f = first[own] - rest_mean
+    square, linear, constant = -f * f, second[own] - rest - 2 * f * rest_mean, rest - rest_mean**2
+    at_0 = np.sqrt(np.maximum(constant / n + extra, 0.0))
+    at_1 = np.sqrt(np.maximum((constant + linear + square) / n + extra, 0.0))
+    u = np.clip(u, -at_0, 1.0 + at_1)
     # (u − x)² = z² (v(x) / n + extra)
+    scale = z * z / n
     p = 1.0 - scale * square
-    q = -2.0 * u - scale * linear
-    s = u * u - scale * constant - z * z * extra
-    width = np.sqrt(max(q * q - 4 * p * s, 0.0))
-    low, high = (-q - width) / (2 * p), (-q + width) / (2 * p)
-    return float(np.clip(low, 0.0, 1.0)), float(np.clip(high, 0.0, 1.0))
+    half = u + scale * linear / 2
+    width = np.sqrt(np.maximum(half**2 - p * (u * u - scale * constant - z * z * extra), 0.0))
+    return np.clip((half - width) / p, 0.0, 1.0), np.clip((half + width) / p, 0.0, 1.0)
 
 
 def group_covariance(components: FixedComponents, n: float, weights: Float) -> Float:
