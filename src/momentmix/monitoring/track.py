@@ -237,10 +237,13 @@ class _Work:
         for own, answer in zip(known, answers, strict=True):
             half = z * np.sqrt(np.maximum(np.diagonal(answer.covariance), 0.0))
             low, high = answer.weights - half, answer.weights + half
-            own.weights = GroupWeights(
-                answer.weights, answer.weights, answer.covariance,
-                np.maximum(low, 0.0), np.minimum(high, 1.0),
-            )  # fmt: skip
+            assert own.weights is not None
+            own.weights = replace(
+                own.weights,
+                weights=answer.weights,
+                low=np.maximum(low, 0.0),
+                high=np.minimum(high, 1.0),
+            )
         return law
 
     def explained(
@@ -312,4 +315,4 @@ def _high(own: _Found, r: int) -> Float:
 def _errors(own: _Found, r: int) -> Float:
     if own.weights is None:
         return np.full(r, np.nan)
-    return np.sqrt(np.maximum(np.diagonal(own.weights.covariance), 0.0))
+    return np.sqrt(np.maximum(np.diagonal(own.weights.noise), 0.0))

@@ -45,6 +45,9 @@ class Tracking:
         Names of the components.
     level : float
         Of the intervals.
+    errors : array of shape (n_groups, n_components)
+        Standard errors of the shares of each group alone, without errors of the components, which
+        all groups share.
     notes : dict
         What is to be said of single groups, by key.
     unexplained : dict

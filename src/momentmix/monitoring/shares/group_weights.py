@@ -56,14 +56,14 @@ class GroupWeights:
         Non-negative, of sum 1.
     unbounded : array of shape (r,)
         The same without the bounds; unbiased.
-    covariance : array of shape (r, r)
-        Of `unbounded`.
+    noise : array of shape (r, r)
+        Covariance of `unbounded` from the rows of the group, without errors of the components.
     low, high : arrays of shape (r,)
     """
 
     weights: Float
     unbounded: Float
-    covariance: Float
+    noise: Float
     low: Float
     high: Float
 
@@ -123,7 +123,7 @@ def estimate(components: FixedComponents, moments: Float, n: float, z: float) ->
     at = inside(w, n)
     u, noise, shared, table = linear_weights(components, moments, n, at)
     low, high = _intervals(components, table, u, at, n, np.diagonal(shared), z)
-    return GroupWeights(w, u, noise + shared, np.minimum(low, w), np.maximum(high, w))
+    return GroupWeights(w, u, noise, np.minimum(low, w), np.maximum(high, w))
 
 
 def inside(weights: Float, n: float) -> Float:
