@@ -28,16 +28,22 @@ from momentmix.mixture.tables.family_blocks import (
     PoissonBlock,
 )
 from momentmix.monitoring.shares.fixed_components import FixedComponents, Root
-from momentmix.monitoring.shares.group_weights import bounded, estimate, group_covariance
+from momentmix.monitoring.shares.group_weights import (
+    bounded,
+    check_fit,
+    estimate,
+    group_covariance,
+)
 from momentmix.monitoring.shares.tracked_model import StandardComponents
 from momentmix.schema.joining import plain_schema
 from momentmix.schema.schema import Schema
 from momentmix.wording import short_number
 
-_PLACES = (-4.5, -3.0, -2.0, 2.0, 3.0, 4.5)  # of a mean, in overall standard deviations
+_PLACES = (-4.5, -3.2, -2.2, -1.4, -0.7, 0.7, 1.4, 2.2, 3.2, 4.5)  # in overall deviations
 _SURE = 0.95  # probability of the level that a candidate mostly has
-_MORE = 1.1  # gain for which a further column is named
-_MOST_COLUMNS = 3
+_MORE = 1.03  # gain for which a further column differs
+_MOST_COLUMNS = 8
+_NAMED = 3  # columns in a sentence, those that differ most
 _MOST_CANDIDATES = 4000  # in one table of moments
 _LEAST_EXPLAINED = 0.5  # of the statistic above its mean, or nothing is said of where it is
 
@@ -154,14 +160,14 @@ class Unseen:
         residual = _Residual(components, moments, n, weights)
         rows, gain = self._new_rows(components, residual)
         moved = self._moved(components, residual)
-        enough = _LEAST_EXPLAINED * excess
-        if max(gain, moved.gain) < enough:
-            return self._differing(components, residual, excess)
-        if moved.gain > gain:
+        share, explained = self._with_rows(components, rows, moments, n, excess)
+        explained = max(explained, gain / excess)
+        if moved.gain > max(explained, _LEAST_EXPLAINED) * excess:
             return self._moved_words(moved, excess)
-        share = self._share(components, rows, moments, n)
+        if explained < _LEAST_EXPLAINED or not share:
+            return self._differing(components, residual, excess)
         words, named = self._words(rows, share)
-        return Unexplained("new rows", words, named, share, gain / excess)
+        return Unexplained("new rows", words, named, share, explained)
 
     def _differing(
         self, components: FixedComponents, residual: _Residual, excess: float
@@ -237,21 +243,28 @@ class Unseen:
             bases = [best[0]]
         return best, best_gain
 
-    def _share(
+    def _with_rows(
         self,
         components: FixedComponents,
         candidate: tuple[int, tuple[Move, ...]],
         moments: Float,
         n: float,
-    ) -> float:
-        """Share of a further component, with its own part in the covariance of the moments."""
+        excess: float,
+    ) -> tuple[float, float]:
+        """Share of a further component, and the part of the statistic that it explains.
+
+        The component has its own part in the covariance of the moments.
+        """
         r = self._mixture.n_components
         every = [*((i, ()) for i in range(r)), candidate]
         weights = np.append(0.9 * components.parameters.weights, 0.1)
         p = parameters_of(weights, self._candidate_blocks(every), self._schema)
         p = p.standardized(self._model.shift, self._model.scale)
         wider = FixedComponents(components.conditions, p)
-        return float(estimate(wider, moments, n, 1.0).weights[-1])
+        found = estimate(wider, moments, n, 1.0).weights
+        test = check_fit(wider, moments, n, found, None)
+        left = max(test.statistic - test.degrees_of_freedom, 0.0)
+        return float(found[-1]), 1.0 - left / excess
 
     def _moments(
         self, components: FixedComponents, candidates: list[tuple[int, tuple[Move, ...]]]
@@ -283,10 +296,10 @@ class Unseen:
         every = [(i, ()) for i in range(r)] + [(base, moves)]
         weights = np.append((1 - share) * self._mixture.weights, share)
         whole = Mixture.from_blocks(weights / weights.sum(), self._candidate_blocks(every))
-        named = [self._columns[move.column] for move in moves]
-        traits = {trait.column: trait for trait in profile_of(whole)[r].traits}
-        texts = [traits[name].text for name in named if name in traits]
-        return ", ".join(texts) or ", ".join(named), tuple(named)
+        moved = [self._columns[move.column] for move in moves]
+        traits = [trait for trait in profile_of(whole)[r].traits if trait.column in moved][:_NAMED]
+        named = tuple(dict.fromkeys(trait.column for trait in traits)) or tuple(moved[:_NAMED])
+        return ", ".join(trait.text for trait in traits) or ", ".join(named), named
 
     # -- a component that has moved -------------------------------------------------------------
 
