@@ -1,4 +1,4 @@
-"""Shares of components in groups (`mm.track`): coverage, false alarms, unseen components, shrinkage.
+"""Shares in groups (`mm.track`): coverage, false alarms, unseen components, shrinkage.
 
     python benchmarks/track.py coverage   --first 0 --cases 40 --processes 2   # 300 groups a case
     python benchmarks/track.py unseen     --first 0 --cases 40                 # 50 groups a case

@@ -38,6 +38,7 @@ from momentmix.schema.schema import Schema
 from momentmix.summary.summary import MomentSummary
 from momentmix.wording import plural
 
+_FAR = 1e15  # a statistic beyond is that of values in other units, or of wild rows
 _MOST_EXPLAINED = 200  # groups that do not fit, of which it is said where
 
 
@@ -257,8 +258,11 @@ class _Work:
             unseen = unseen or Unseen(self.tracked.mixture, self.model, self.schema, names)
             assert own.weights is not None
             excess = own.test.statistic - own.test.degrees_of_freedom
-            answers[self.groups.keys[g]] = unseen.explain(
-                self.sets.of(own.degree), own.moments, own.n, own.weights.weights, excess
+            components = self.sets.of(own.degree)
+            answers[self.groups.keys[g]] = (
+                unseen.explain(components, own.moments, own.n, own.weights.weights, excess)
+                if excess < _FAR
+                else unseen.far(components, own.moments)
             )
         return answers
 

@@ -82,6 +82,12 @@ def alike(left: Totals, right: Totals) -> tuple[Totals, Totals]:
     return _about_centers(a, schema, exponents), _about_centers(b, schema, exponents)
 
 
+def in_schema(totals: Totals, schema: Schema) -> Totals:
+    """The same sums in a schema that is the common one of theirs and others: exact."""
+    totals = with_seen(totals, schema)
+    return _about_centers(totals, schema, finest(totals.exponents, _units_of(totals, schema)))
+
+
 def _schema_of(totals: Totals) -> Schema:
     return totals.schema or plain_schema(totals.layout.n_features)
 

@@ -13,7 +13,7 @@ from momentmix.monitoring.shares.fixed_components import Shape, flat_moments
 from momentmix.rows.names import column_label, match_names
 from momentmix.schema.joining import joined, plain_schema
 from momentmix.schema.schema import Schema
-from momentmix.summary.common_schema import alike
+from momentmix.summary.common_schema import in_schema
 from momentmix.summary.readings import Moments
 from momentmix.summary.readings import moments as read_moments
 from momentmix.summary.summary import MomentSummary
@@ -140,9 +140,7 @@ def read(
     summary = summary.truncate(order, min(summary.squared_order, order - 1))
     totals = summary._totals()
     if schema is not None and summary.schema is not None and summary.schema != schema:
-        q = summary.squared_order
-        empty = MomentSummary(schema.n_features, order, squared_order=q, schema=schema)
-        totals = alike(totals, empty._totals())[0]
+        totals = in_schema(totals, schema)
     return read_moments(totals, shift, scale)
 
 

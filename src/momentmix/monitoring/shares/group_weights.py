@@ -218,7 +218,8 @@ def check_fit(
     means = root.whiten(components.means)
     best = bounded(means, root.whiten(moments))
     residual = root.whiten(moments - components.means @ best)
-    statistic = float(residual @ residual)
+    with np.errstate(over="ignore"):  # infinite where rows lie 1e50 deviations away
+        statistic = float(residual @ residual)
     free = int((best > 0).sum()) - 1
     dof = root.rank - free
     if dof <= 0:

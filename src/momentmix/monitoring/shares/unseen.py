@@ -169,6 +169,15 @@ class Unseen:
         words, named = self._words(rows, share)
         return Unexplained("new rows", words, named, share, explained)
 
+    def far(self, components: FixedComponents, moments: Float) -> Unexplained:
+        """The column whose mean is farthest away, where it is out of all proportion."""
+        exponents = components.conditions.slot_exponents
+        own = np.flatnonzero(exponents.sum(axis=1) == 1)
+        feature = components.conditions.slots[own[np.argmax(np.abs(moments[own]))], 0]
+        name = self._columns[self._schema.column_of[feature]]
+        text = f"values of {name} lie far beyond those of the components; are the units the same?"
+        return Unexplained("columns", text, (name,))
+
     def _differing(
         self, components: FixedComponents, residual: _Residual, excess: float
     ) -> Unexplained:
