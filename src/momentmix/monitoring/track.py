@@ -34,6 +34,7 @@ from momentmix.monitoring.shares.tracked_model import StandardComponents, Tracke
 from momentmix.monitoring.shares.unseen import Unexplained, Unseen
 from momentmix.monitoring.track_words import looks_ordered
 from momentmix.monitoring.tracking import Tracking
+from momentmix.rows.names import column_label
 from momentmix.schema.schema import Schema
 from momentmix.summary.summary import MomentSummary
 from momentmix.wording import plural
@@ -210,7 +211,7 @@ class _Work:
         """Weights, intervals and test of one group."""
         if not summary.n_rows:
             return _Found(0.0, 0, None, None, _UNTESTED, "no rows")
-        n = summary.effective_rows
+        n, note = summary.effective_rows, self._varying(summary)
         flat = read_flat(summary, self.sets.shape, self.schema, self.model.shift, self.model.scale)
         degree: int | None = self.sets.degree_for(n)
         while degree is not None:
@@ -220,10 +221,22 @@ class _Work:
                 weights = estimate(components, moments, n, z)
                 draws = self.sets.draws(degree)
                 test = check_fit(components, moments, n, weights.weights, draws)
-                return _Found(n, degree, moments, weights, test)
+                return _Found(n, degree, moments, weights, test, note)
             degree = self.sets.lower(degree)
         text = "values so far away that their powers are not known"
         return _Found(n, 0, None, None, _UNTESTED, text)
+
+    def _varying(self, summary: MomentSummary) -> str:
+        """What is to be said of columns that are constant in the model and vary in a group."""
+        constant = list(self.model.constant)
+        wrong = [j for j in constant if summary.minimum[j] != summary.maximum[j]]
+        if not wrong:
+            return ""
+        names = self.tracked.mixture.feature_names
+        known = self.schema.column_of if self.schema is not None else None
+        columns = [j if known is None else known[j] for j in wrong]
+        labels = ", ".join(column_label(j, names) for j in columns)
+        return f"{labels} was constant in the model and is not here; it takes no part"
 
     def shrink(self, found: list[_Found], z: float) -> Prior | None:
         """Put weights with the whole as prior in place of those of each group alone."""

@@ -249,6 +249,23 @@ def test_huge_offsets_change_nothing():
     assert there.p_value == pytest.approx(here.p_value, abs=0.01)
 
 
+def test_constant_columns_take_no_part():
+    def wide(rows, constant):
+        return summary(np.column_stack([rows, constant]), [*NAMES, "site"])
+
+    rows = rows_of([0.6, 0.25, 0.15], 4000, 99)
+    frame = pd.DataFrame(np.column_stack([rows, np.full(4000, 7.0)]), columns=[*NAMES, "site"])
+    result = mm.fit(frame, 3, random_state=0)
+    other = rows_of([0.3, 0.3, 0.4], 1000, 5)
+    cube = {1: wide(other, np.full(1000, 7.0)), 2: wide(other, np.sqrt(np.arange(1000.0)))}
+    for model in (result, result.mixture):
+        tracking = mm.track(model, cube)
+        assert tracking.fits.all()
+        assert tracking.weights[0] == pytest.approx(tracking.weights[1], abs=1e-12)
+        assert list(tracking.notes) == [(2,)]
+        assert "'site') was constant in the model and is not here" in tracking.notes[(2,)]
+
+
 def test_one_component_has_all_rows():
     model = mm.DiagonalMixture([1.0], MEANS[:1], VARIANCES[:1], NAMES)
     tracking = mm.track(model, {"EU": summary(rows_of([1.0, 0.0, 0.0], 1000, 0))})

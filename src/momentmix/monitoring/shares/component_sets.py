@@ -46,7 +46,8 @@ class ComponentSets:
         """The components with the moments up to a degree."""
         if degree not in self._known:
             p = self.model.parameters
-            conditions = list_conditions(self.shape, degree, p.blocks.laws)
+            constant = self.model.constant
+            conditions = list_conditions(self.shape, degree, p.blocks.laws, constant)
             self._known[degree] = FixedComponents(conditions, p, self.model.factor)
         return self._known[degree]
 

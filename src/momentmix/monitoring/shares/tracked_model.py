@@ -29,6 +29,7 @@ from momentmix.schema.schema import Schema
 
 _DRAWS = 8000  # rows for the information; more than there are parameters
 _PER_PARAMETER = 20
+_HARDLY = 1e-4  # of the square of a constant: what fits give it as its variance is less
 _LEAST_VARIANCE = 1e-12  # of a feature, over the square of its size
 
 
@@ -93,7 +94,9 @@ class TrackedModel:
             moments, uncertainty = result.moments, result.uncertainty
             assert uncertainty is not None
             p = mixture.parameters.standardized(moments.shift, moments.scale)
-            return StandardComponents(p, moments.shift, moments.scale, _short(uncertainty.factor))
+            constant = tuple(np.flatnonzero(moments.constant).tolist())
+            factor = _short(uncertainty.factor)
+            return StandardComponents(p, moments.shift, moments.scale, factor, constant)
         p = mixture.parameters
         if schema is not None and schema != mixture.schema:
             p = parameters_of(mixture.weights, mixture.blocks, schema)
@@ -101,8 +104,9 @@ class TrackedModel:
         total = p.weights @ (p.variances + (p.means - shift) ** 2)
         size = np.maximum(np.abs(shift), 1.0)
         scale = np.sqrt(np.maximum(total, _LEAST_VARIANCE * size**2))
+        constant = _constant(p)
         p = p.standardized(shift, scale)
-        return StandardComponents(p, shift, scale, self._factor(p, scale))
+        return StandardComponents(p, shift, scale, self._factor(p, scale), constant)
 
     def _factor(self, p: Parameters, scale: Float) -> Float | None:
         if self.n_rows is None:
@@ -128,12 +132,15 @@ class StandardComponents:
     shift, scale : arrays of shape (d,)
     factor : array of shape (n_places, k), or None
         The covariance of the parameters is factor factorᵀ.
+    constant : tuple of int
+        Features that had one value only when the model was fitted.
     """
 
     parameters: Parameters
     shift: Float
     scale: Float
     factor: Float | None
+    constant: tuple[int, ...] = ()
 
 
 def information_bound(parameters: Parameters, n_rows: float) -> Uncertainty:
@@ -143,6 +150,15 @@ def information_bound(parameters: Parameters, n_rows: float) -> Uncertainty:
     rows, _ = gaussian.sample(p.normalized(), n_draws, np.random.default_rng(0))
     features = gaussian.features_of(rows, p.blocks)
     return uncertainty_after_em(p, information_matrix(features, p), n_rows)
+
+
+def _constant(p: Parameters) -> tuple[int, ...]:
+    """Features that seem to be constant: the same in all components, with hardly any variance."""
+    if p.n_components == 1:
+        return ()
+    same = (np.ptp(p.means, axis=0) == 0) & (np.ptp(p.variances, axis=0) == 0)
+    size = np.maximum(p.means[0] ** 2, 1.0)
+    return tuple(np.flatnonzero(same & (p.variances[0] <= _HARDLY * size)).tolist())
 
 
 def _short(factor: Float) -> Float:
