@@ -33,7 +33,7 @@ def need_matplotlib() -> Any:
 
 
 def component_styles(n_components: int) -> list[tuple[str, str]]:
-    """A color and a line style for each component; they repeat after 24."""
+    """A color and a line style for each component; they repeat after 48."""
     n = len(COLORS)
     return [(component_color(i), _DASHES[i // n % len(_DASHES)]) for i in range(n_components)]
 
