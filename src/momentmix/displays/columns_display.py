@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from textwrap import wrap
 from typing import Any
-
-import numpy as np
 
 from momentmix.displays.marginal_panels import draw_marginal, missing_note, texts_of_marginals
 from momentmix.displays.marginals import (
@@ -23,7 +22,6 @@ from momentmix.displays.style import (
     component_handles,
     component_names,
     drawable,
-    full_names_of,
     mixture_of,
     need_matplotlib,
 )
@@ -156,4 +154,5 @@ class ColumnsDisplay:
         bars = any(x.shares is not None for x in self.observed.values())
         moments = any(x.center is not None for x in self.observed.values())
         texts = texts_of_marginals(bars, not all(levels), any(levels), moments)
-        return ("\n" if across < 3 else " · ").join(texts.values())
+        lines = wrap("; ".join(texts.values()), 34 * across)
+        return "\n".join(lines)
