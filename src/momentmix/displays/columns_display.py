@@ -25,6 +25,7 @@ from momentmix.displays.style import (
     mixture_of,
     need_matplotlib,
 )
+from momentmix.errors import InputError
 from momentmix.mixture.conditional import column_numbers
 from momentmix.mixture.mixture import Mixture
 from momentmix.summary.summary import MomentSummary
@@ -113,6 +114,9 @@ class ColumnsDisplay:
         """
         names = self.mixture.feature_names
         number = int(column_numbers([column], self.mixture.n_columns, names)[0])
+        if number not in self.marginals:
+            shown = ", ".join(marginal.name for marginal in self.marginals.values())
+            raise InputError(f"the display has no column {column!a}; it shows {shown}.")
         marginal, observed = self.marginals[number], self.observed.get(number)
         draw_marginal(ax, marginal, observed, lying=True)
         ax.set_title(marginal.name, fontsize="medium", loc="left")

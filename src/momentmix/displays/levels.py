@@ -161,10 +161,12 @@ class LevelsDisplay:
         for ax, (title, labels, groups) in zip(axes.flat, panels, strict=False):
             self._panel(ax, title, labels, groups)
         self.figure_.suptitle("Levels: probabilities within components")
+        known = any(group.low is not None for group in self.groups)
+        title = "component: share of rows" + ("; lines: 95 % intervals" if known else "")
         style: Any = {"fontsize": "small", "title_fontsize": "small", "frameon": False}
         self.figure_.legend(
             handles=component_handles(self.weights, self.component_names, line=False),
-            title="component: share of rows; lines: 95 % intervals", loc="outside lower center",
+            title=title, loc="outside lower center",
             ncols=in_a_row if self.component_names else 2 * in_a_row, **style,
         )  # fmt: skip
 

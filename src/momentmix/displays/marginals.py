@@ -228,7 +228,8 @@ def separation(mixture: Mixture) -> Float:
         known = ~np.isnan(values[:, 0])
         weights = mixture.weights[known] / max(mixture.weights[known].sum(), 1e-300)
         values, variances = values[known], variances[known]
-        scale = max(float(np.abs(values).max(initial=0.0)), 1e-300)
+        extent = np.abs(values) + np.sqrt(variances)  # squares of large numbers overflow
+        scale = float(extent.max(initial=0.0)) or 1.0
         offsets = values / scale - weights @ (values / scale)
         between = float((weights @ offsets**2).sum())
         within = float((weights @ (np.sqrt(variances) / scale) ** 2).sum())

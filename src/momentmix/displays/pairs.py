@@ -40,6 +40,7 @@ from momentmix.rows.names import feature_number
 # Panels shrink with the number of features, and ellipses cover one another with many components.
 _MOST_FEATURES, _MOST_FEATURES_CROWDED = 6, 4
 _MOST_LEVELS = 8  # of a column that is shown unasked
+_LINE = 0.18  # height of a line of the legend, in inches
 MOST_POINTS = 5000  # more points hide one another
 MOST_ROWS = 200_000  # of the histograms
 
@@ -197,6 +198,9 @@ class PairsDisplay:
             self.figure_.legend(handles=entries, loc="outside lower center", ncols=columns, **style)
         else:
             columns = 1 if r <= FEW_COMPONENTS else 2 if r <= 2 * FEW_COMPONENTS else 3
+            n_lines = sum(1 + entry.get_label().count("\n") for entry in entries)
+            room = self.figure_.get_size_inches()[1] / d / _LINE
+            columns += columns == 1 and n_lines > room and d > 2
             corner: Any = {"loc": "upper right", "borderaxespad": 0, "ncols": columns}
             legend = self.axes_[0, -1].legend(handles=entries, **corner, **style)
             legend.set_in_layout(False)
