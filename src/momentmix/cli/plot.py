@@ -34,11 +34,11 @@ _MORE = 3  # numbers of components beyond the model's own that `choice` tries
     ),
     default="pairs",
     show_default=True,
-    help="What to draw. pairs shows two columns at a time and columns each one alone, with the rows "
-    "of data files; columns and residuals also take summaries; residuals are those of the moments; "
-    "levels are probabilities of levels and of cells being seen; trials are the numbers of "
-    "components that `fit -r auto` tried; choice fits other numbers of components to data files or "
-    "summaries.",
+    help="What to draw. pairs shows two columns at a time and columns each one alone, with the "
+    "rows of data files; columns and residuals also take summaries; residuals are those of the "
+    "moments; levels are probabilities of levels and of cells being seen; trials are the numbers "
+    "of components that `fit -r auto` tried; choice fits other numbers of components to data files "
+    "or summaries.",
 )
 @click.option(
     "--features",
