@@ -16,6 +16,7 @@ from momentmix.displays.style import (
     component_handles,
     component_names,
     component_styles,
+    entries_in_a_row,
     error_bars,
     ink,
     intervals_of,
@@ -149,9 +150,10 @@ class LevelsDisplay:
         crowded = min(most, _MOST_LEVELS) * r > _MOST_BARS
         n_columns = 1 if crowded else min(_PANELS_IN_A_ROW, len(panels))
         n_rows = -(-len(panels) // n_columns)
-        in_a_row = n_columns + crowded
-        legend = 0.5 + 0.2 * -(-r // in_a_row)
-        size = (8.6 if crowded else 4.2 * n_columns), 3.4 * n_rows + legend
+        width = 8.6 if crowded else max(4.6, 4.2 * n_columns)
+        entries = component_handles(self.weights, self.component_names, line=False)
+        in_a_row = entries_in_a_row(entries, width)
+        size = width, 3.4 * n_rows + 0.5 + 0.2 * -(-r // in_a_row)
         self.figure_, axes = pyplot.subplots(
             n_rows, n_columns, figsize=size, squeeze=False, layout="constrained"
         )
@@ -165,10 +167,8 @@ class LevelsDisplay:
         title = "component: share of rows" + ("; lines: 95 % intervals" if known else "")
         style: Any = {"fontsize": "small", "title_fontsize": "small", "frameon": False}
         self.figure_.legend(
-            handles=component_handles(self.weights, self.component_names, line=False),
-            title=title, loc="outside lower center",
-            ncols=in_a_row if self.component_names else 2 * in_a_row, **style,
-        )  # fmt: skip
+            handles=entries, title=title, loc="outside lower center", ncols=in_a_row, **style
+        )
 
     def _panel(self, ax: Any, title: str, labels: list[str], groups: list[Probabilities]) -> None:
         values = np.hstack([group.values for group in groups])

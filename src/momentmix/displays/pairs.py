@@ -27,6 +27,7 @@ from momentmix.displays.pair_panels import (
 from momentmix.displays.shown_rows import shown_rows
 from momentmix.displays.style import (
     FEW_COMPONENTS,
+    LETTER_WIDTH,
     axis_names_of,
     component_handles,
     component_names,
@@ -40,7 +41,7 @@ from momentmix.rows.names import feature_number
 # Panels shrink with the number of features, and ellipses cover one another with many components.
 _MOST_FEATURES, _MOST_FEATURES_CROWDED = 6, 4
 _MOST_LEVELS = 8  # of a column that is shown unasked
-_LINE = 0.18  # height of a line of the legend, in inches
+_LINE = 0.17  # height of a line of the legend, in inches
 MOST_POINTS = 5000  # more points hide one another
 MOST_ROWS = 200_000  # of the histograms
 
@@ -198,12 +199,19 @@ class PairsDisplay:
             self.figure_.legend(handles=entries, loc="outside lower center", ncols=columns, **style)
         else:
             columns = 1 if r <= FEW_COMPONENTS else 2 if r <= 2 * FEW_COMPONENTS else 3
-            n_lines = sum(1 + entry.get_label().count("\n") for entry in entries)
-            room = self.figure_.get_size_inches()[1] / d / _LINE
-            columns += columns == 1 and n_lines > room and d > 2
+            columns += columns == 1 and self._is_long(entries)
             corner: Any = {"loc": "upper right", "borderaxespad": 0, "ncols": columns}
             legend = self.axes_[0, -1].legend(handles=entries, **corner, **style)
             legend.set_in_layout(False)
         what = "Components and rows" if has_rows else "Components"
         over = f"over pairs of {d} columns" if d > 1 else f"in {self.names[0]}"
         self.figure_.suptitle(f"{what} {over}")
+
+    def _is_long(self, entries: Sequence[Any]) -> bool:
+        """Whether a legend of one column would reach the panels of the diagonal."""
+        d = len(self.names)
+        width, height = self.figure_.get_size_inches() / d  # of a panel
+        lines = [line for entry in entries for line in entry.get_label().split("\n")]
+        longest = LETTER_WIDTH * max(map(len, lines)) + 0.5
+        free = max(1, d - int(np.ceil(longest / width)))  # rows whose panels lie left of the legend
+        return bool(_LINE * (len(lines) + 2) > free * height) and d > 2

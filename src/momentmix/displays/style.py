@@ -20,6 +20,7 @@ FEW_COMPONENTS = 8  # more ellipses or groups of bars in one picture are hard to
 MOST_LINES = 3  # lines over all features; more of them cross too often to be followed
 GRAY = "0.55"  # of what belongs to no component: visible on white and on dark pages
 MOST_LETTERS = 24  # of a name at an axis
+LETTER_WIDTH = 0.07  # of small letters, in inches, on average
 _MOST_LETTERS_OF_COMPONENT = 36  # of the name of a component in a legend
 _DASHES = ("-", "--", ":", "-.")
 
@@ -81,6 +82,12 @@ def component_handles(weights: Float, names: Sequence[str] = (), *, line: bool =
         {"color": color, "linestyle": dash, "label": label} for (color, dash), label in pairs
     ]
     return [Line2D([], [], linewidth=2, **style) for style in styles]
+
+
+def entries_in_a_row(entries: Sequence[Any], width: float) -> int:
+    """How many entries of a legend of small letters stand beside one another in so many inches."""
+    longest = max(len(entry.get_label()) for entry in entries)
+    return int(np.clip(width // (0.6 + LETTER_WIDTH * longest), 1, len(entries)))
 
 
 def thinned(blocks: Iterable[Float], most: int) -> Float:
