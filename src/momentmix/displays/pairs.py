@@ -41,6 +41,7 @@ from momentmix.rows.names import feature_number
 # Panels shrink with the number of features, and ellipses cover one another with many components.
 _MOST_FEATURES, _MOST_FEATURES_CROWDED = 6, 4
 _MOST_LEVELS = 8  # of a column that is shown unasked
+_MOST_NAMED_OF_THREE = 5  # components with names in the legend beside three columns
 _LINE = 0.17  # height of a line of the legend, in inches
 MOST_POINTS = 5000  # more points hide one another
 MOST_ROWS = 200_000  # of the histograms
@@ -62,12 +63,12 @@ class PairsDisplay:
         Names of the columns shown.
     rows : array of shape (n_rows, n_columns) or None
         Numbers after their transform, counts, or codes of levels; NaN where a cell is missing.
-    weights, component_names
-        Shares and names of the components.
     axes_ : array of shape (n_columns, n_columns)
         Axes of matplotlib: row i and column j show column i of the data over column j.
     figure_
         Figure of matplotlib.
+    component_names : sequence of str
+        Names of the components; empty where they have none.
     """
 
     mixture: Mixture
@@ -183,7 +184,8 @@ class PairsDisplay:
         levels = [bool(law.levels) for law in laws]
         n_levels, counts = sum(levels), any(law.is_count for law in laws)
         r = self.mixture.n_components
-        names = self.component_names if r <= FEW_COMPONENTS else ()
+        most_named = _MOST_NAMED_OF_THREE if d == 3 else FEW_COMPONENTS
+        names = self.component_names if r <= most_named else ()
         entries = component_handles(self.mixture.weights, names)
         entries += legend_of_pairs(
             has_rows and n_levels < d and d > 1, d - n_levels > 1, 0 < n_levels < d, n_levels > 1,
