@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from momentmix.schema.schema import Schema
 from momentmix.summary.summary import MomentSummary
 
 _MOST_SHOWN = 4000  # rows in the pictures; more points hide one another and make the file large
+_MOST_MOMENTS = 100_000  # of one order: more are no picture, and take minutes
 _RARE = 1e-3  # share of the model's own rows that counts as improbable
 _N_DRAWN = 20_000  # rows drawn to find that quantile: 20 lie below it
 _FAR = 8.0  # standard deviations; a Gaussian column practically never has such a value
@@ -70,6 +72,12 @@ class DataFacts:
     rare: float | None = None
     n_dropped: int = 0
     n_unexpected: int = 0
+
+    def shown_column(self, column: int) -> Any:
+        """The values of a column in the rows for pictures; None if only a summary was given."""
+        if self.shown is None:
+            return None
+        return list(self.shown.values())[column] if isinstance(self.shown, dict) else self.shown[:, column]
 
     def findings(self, names: list[str]) -> list[str]:
         """Unusual properties of the columns and rows, in sentences."""
@@ -145,12 +153,21 @@ def gather(mixture: Mixture, data: Any) -> DataFacts:
         data = matching_summary(mixture, data)
         if not data.n_rows:
             raise InputError("the summary holds no rows; give one that does.")
-        return DataFacts(data.truncate(min(data.order, HIGHEST_ORDER), min(data.squared_order, 2)))
+        order = min(data.order, _order(data.n_features))
+        return DataFacts(data.truncate(order, min(data.squared_order, max(order - 2, 0))))
     if mixture.schema is not None:
         return _pass_over_table(mixture, mixture.schema, data)
     source = opened(mixture, data, "error")
-    order = min(HIGHEST_ORDER, mixture.n_features)
+    order = _order(mixture.n_features)
     return _pass(mixture, source, MomentSummary(mixture.n_features, order, replicates=0))
+
+
+def _order(n_features: int) -> int:
+    """Highest order of the moments of a report: 4, or less where these are very many."""
+    order = min(HIGHEST_ORDER, n_features)
+    while order > 2 and comb(n_features, order) > _MOST_MOMENTS:
+        order -= 1
+    return order
 
 
 def _pass(mixture: Mixture, source: Any, summary: MomentSummary) -> DataFacts:
@@ -183,7 +200,7 @@ def _pass(mixture: Mixture, source: Any, summary: MomentSummary) -> DataFacts:
 
 def _pass_over_table(mixture: Mixture, schema: Schema, data: Any) -> DataFacts:
     """Facts about a table in memory, or rows of files."""
-    order = min(HIGHEST_ORDER, schema.n_features)
+    order = _order(schema.n_features)
     summary = MomentSummary(schema.n_features, order, replicates=0, schema=schema)
     density, rare_below = mixture.table_density(), _rare_below(mixture)
     counts = np.zeros(mixture.n_components, dtype=np.int64)

@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-import base64
-import io
-import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field
 
-from momentmix.displays import (
-    LevelsDisplay,
-    MeansDisplay,
-    MomentResidualsDisplay,
-    PairsDisplay,
-    TrialsDisplay,
-    need_matplotlib,
-)
-from momentmix.displays.columns import numeric_columns
-from momentmix.displays.probabilities import Probabilities, all_probabilities
-from momentmix.displays.style import FEW_COMPONENTS
-from momentmix.fitting.inference.standard_errors import Intervals
+from momentmix.displays import MomentResidualsDisplay, TrialsDisplay, need_matplotlib
+from momentmix.displays.style import value_names_of
 from momentmix.fitting.outcome import Trial
 from momentmix.mixture.mixture import Mixture
 from momentmix.reporting.data_facts import DataFacts
+from momentmix.reporting.temp_draw import draw_column, draw_pair
+from momentmix.reporting.separation import by_separation, pairs_by_separation
+from momentmix.reporting.svg import SETTINGS, data_url
+from momentmix.schema.column import BERNOULLI, CATEGORICAL, POISSON
 
-_MOST_BARS = 40  # levels; more of them are a heat map
+_MOST_PAIRS = 6
+_SMALL, _SQUARE = (3.4, 2.1), (3.4, 3.0)  # inches, of pictures in a grid
+_FAMILIES = {BERNOULLI: "yes/no", CATEGORICAL: "categories", POISSON: "counts"}
 
 
 @dataclass(frozen=True)
@@ -48,71 +40,77 @@ class Picture:
     address: str
 
 
-def draw(
-    mixture: Mixture,
-    ends: Intervals | None,
-    facts: DataFacts | None,
-    tried: Sequence[Trial] = (),
-) -> list[Picture]:
+@dataclass(frozen=True)
+class Pictures:
+    """The pictures of a report.
+
+    Attributes
+    ----------
+    columns : list of Picture
+        One for each column, those that separate the components best first.
+    pairs : list of Picture
+        Pairs of columns, in the same order.
+    residuals, tried : Picture or None
+    """
+
+    columns: list[Picture] = field(default_factory=list)
+    pairs: list[Picture] = field(default_factory=list)
+    residuals: Picture | None = None
+    tried: Picture | None = None
+
+
+def draw(mixture: Mixture, facts: DataFacts | None, tried: Sequence[Trial] = ()) -> Pictures:
     """The pictures that the model and the data allow to draw."""
     need_matplotlib()
     from matplotlib import style
 
-    settings = {"svg.hashsalt": "momentmix", "svg.fonttype": "path", "font.size": 10.0}
-    with style.context(["default", settings]):
-        pictures = []
-        if numeric_columns(mixture):
-            pictures += [_pairs(mixture, facts), _means(mixture, ends)]
-        groups = all_probabilities(mixture, ends)
-        if groups:
-            pictures.append(_levels(mixture, groups))
-        if facts is not None:
-            pictures.append(_residuals(mixture, facts))
-        if tried:
-            pictures.append(_tried(tried))
-    return pictures
+    with style.context(["default", SETTINGS]):
+        return Pictures(
+            _columns(mixture, facts),
+            _pairs(mixture, facts),
+            None if facts is None else _residuals(mixture, facts),
+            _tried(tried) if tried else None,
+        )
 
 
-def _pairs(mixture: Mixture, facts: DataFacts | None) -> Picture:
+# -- columns ----------------------------------------------------------------------------------
+
+
+def _columns(mixture: Mixture, facts: DataFacts | None) -> list[Picture]:
+    """A picture of each column: its rows, where there are rows, and the fitted components."""
+    from matplotlib import pyplot
+
+    names, found = value_names_of(mixture), []
+    for place, j in enumerate(by_separation(mixture)):
+        figure, ax = pyplot.subplots(figsize=_SMALL, layout="constrained")
+        draw_column(ax, mixture, j, None if facts is None else facts.shown_column(j))
+        family = _FAMILIES.get(mixture.columns[j].family, "numbers")
+        rows = "" if facts is None or facts.shown is None else " and of the rows"
+        alt = f"Distribution of {names[j]} ({family}) in each group{rows}."
+        found.append(Picture(f"column-{place}", names[j], alt, "", data_url(figure)))
+    return found
+
+
+# -- pairs ------------------------------------------------------------------------------------
+
+
+def _pairs(mixture: Mixture, facts: DataFacts | None) -> list[Picture]:
+    """Pictures of the pairs of columns that separate the components best."""
+    from matplotlib import pyplot
+
+    names, found = value_names_of(mixture), []
     rows = None if facts is None or facts.counts is None else facts.shown
-    facts_shown = 0 if facts is None else facts.n_shown
-    display = PairsDisplay.from_estimator(mixture, rows)
-    shown = len(display.names)
-    what = "one feature" if shown == 1 else f"each pair of {shown} features"
-    caption = "Ellipses at one and two standard deviations; the number marks the center."
-    if shown == 1:
-        caption = "Density of the mixture and of its components."
-    n_numbers = len(numeric_columns(mixture))
-    if shown < n_numbers:
-        caption += f" Shown are the {shown} features that separate the components best."
-    if n_numbers < mixture.n_features:
-        caption += " Columns of levels are in a picture of their own."
-    if rows is not None and shown > 1:
-        caption += f" Points are {facts_shown:,} rows, in the color of their component."
-    alt = f"Components over {what}" + (", with rows as points." if rows is not None else ".")
-    return _picture("pairs", "Pairs of features", alt, caption, display.figure_)
+    pairs = pairs_by_separation(mixture, _MOST_PAIRS) if mixture.n_components > 1 else []
+    for place, pair in enumerate(pairs):
+        figure, ax = pyplot.subplots(figsize=_SQUARE, layout="constrained")
+        draw_pair(ax, mixture, pair, rows)
+        x, y = (names[j] for j in pair)
+        alt = f"Groups over {x} and {y}" + (", with rows as points." if rows is not None else ".")
+        found.append(Picture(f"pair-{place}", f"{x} and {y}", alt, "", data_url(figure)))
+    return found
 
 
-def _means(mixture: Mixture, ends: Intervals | None) -> Picture:
-    display = replace(MeansDisplay.of_mixture(mixture, ends), groups=())
-    caption = "Means as deviations from the overall mean, in overall standard deviations."
-    if ends is not None and mixture.n_components <= FEW_COMPONENTS:
-        caption += " Bars are 95 % intervals."
-    alt = f"Means of {mixture.n_components} components over {len(display.names)} features."
-    return _picture("means", "Means", alt, caption, display.plot("auto").figure_)
-
-
-def _levels(mixture: Mixture, groups: list[Probabilities]) -> Picture:
-    display = LevelsDisplay(mixture.weights, groups)
-    few = mixture.n_components <= FEW_COMPONENTS and len(display.labels) <= _MOST_BARS
-    caption = "Probabilities of levels within components, where the cell is seen."
-    if not groups[-1].title:
-        caption += " The last ones are the probabilities that the cell is seen."
-    if few and groups[0].low is not None:
-        caption += " Bars have 95 % intervals."
-    alt = f"Probabilities of {len(display.labels)} levels in {mixture.n_components} components."
-    figure = display.plot("bars" if few else "heat map").figure_
-    return _picture("levels", "Levels and missing cells", alt, caption, figure)
+# -- for experts ------------------------------------------------------------------------------
 
 
 def _residuals(mixture: Mixture, facts: DataFacts) -> Picture:
@@ -124,7 +122,8 @@ def _residuals(mixture: Mixture, facts: DataFacts) -> Picture:
         "product occurs twice."
     )
     alt = "Moments of the data against those of the model, and their differences by order."
-    return _picture("residuals", "Residuals of the moments", alt, caption, display.figure_)
+    address = data_url(display.figure_)
+    return Picture("residuals", "Residuals of the moments", alt, caption, address)
 
 
 def _tried(tried: Sequence[Trial]) -> Picture:
@@ -134,20 +133,5 @@ def _tried(tried: Sequence[Trial]) -> Picture:
         "components that was tried. The bar marks the number that was chosen."
     )
     alt = f"BIC and p-value over the number of components: {numbers}."
-    return _picture(
-        "tried", "Numbers of components tried", alt, caption, TrialsDisplay(tried).plot().figure_
-    )
-
-
-def _picture(name: str, title: str, alt: str, caption: str, figure: Any) -> Picture:
-    from matplotlib import pyplot
-
-    stream = io.BytesIO()
-    metadata = {"Date": None, "Creator": None}
-    with warnings.catch_warnings():
-        # Letters that the font lacks are drawn as boxes; the tables show the name itself.
-        warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
-        figure.savefig(stream, format="svg", metadata=metadata, dpi=130)
-    pyplot.close(figure)
-    data = base64.b64encode(stream.getvalue()).decode("ascii")
-    return Picture(name, title, alt, caption, f"data:image/svg+xml;base64,{data}")
+    address = data_url(TrialsDisplay(tried).plot().figure_)
+    return Picture("tried", "Numbers of components tried", alt, caption, address)
