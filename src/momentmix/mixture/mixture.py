@@ -27,6 +27,7 @@ from numpy.typing import ArrayLike
 
 from momentmix._typing import Float, Int
 from momentmix.errors import InputError, InputTypeError, ModelFileError
+from momentmix.html.notebook import Markup, box
 from momentmix.index_sets import sets_without
 from momentmix.mixture.checks import checked_parameters, parameters_of_matrices, real_array
 from momentmix.mixture.conditional import column_numbers, conditional_means, given_values
@@ -36,6 +37,7 @@ from momentmix.mixture.model_file import model_document, parameters_in, read_mod
 from momentmix.mixture.parameter_table import parameter_frame
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure
+from momentmix.mixture.profiles.profile import Profile, profile_of
 from momentmix.mixture.row_methods import RowMethods
 from momentmix.mixture.tables.block_features import (
     Block,
@@ -57,6 +59,7 @@ from momentmix.rows.names import check_feature_names
 from momentmix.schema.column import Level
 from momentmix.schema.schema import Schema
 from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
+from momentmix.wording import cut
 
 
 class Mixture(RowMethods):
@@ -263,6 +266,24 @@ class Mixture(RowMethods):
 
     # -- derived mixtures ---------------------------------------------------------------------
 
+    def profile(self, names: Sequence[str] | None = None) -> Profile:
+        """What makes each component different from the others, in words.
+
+        Parameters
+        ----------
+        names : sequence of str, optional
+            Names of the components; made of what is different by default.
+
+        Examples
+        --------
+        >>> weights, means = [0.75, 0.25], [[126.0, 60.0], [109.0, 54.0]]
+        >>> mixture = DiagonalMixture(weights, means, [[9.0, 4.0]] * 2, ["flow", "temperature"])
+        >>> print(mixture.profile())
+        0  high flow, high temperature: 75 % of rows; flow high (126 against 109), temperature high (60 against 54)
+        1  low flow, low temperature: 25 % of rows; flow low (109 against 126), temperature low (54 against 60)
+        """  # noqa: E501
+        return profile_of(self, names)
+
     def select(self, columns: Sequence[int | str]) -> Mixture:
         """The mixture of some of the columns, by number or name: their marginal law."""
         numbers = self._numbers(columns)
@@ -401,8 +422,11 @@ class Mixture(RowMethods):
         joined = self.parameters.blocks.joined
         return (
             f"{type(self).__name__}(n_components={self.n_components}, "
-            f"n_features={self.n_features}{f', joined={joined}' if joined else ''})"
+            f"n_features={self.n_features}{f', joined={cut(str(joined), 200)}' if joined else ''})"
         )
+
+    def _repr_html_(self) -> str:
+        return box(repr(self), Markup(self.profile()._repr_html_()))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -24,11 +24,13 @@ from momentmix._typing import Float
 from momentmix.errors import MissingDependencyError
 from momentmix.mixture.tables.block_features import column_seen
 from momentmix.schema.column import BERNOULLI, CATEGORICAL, POISSON, Column, Level
+from momentmix.wording import short_repr
 
 if TYPE_CHECKING:
     from momentmix.mixture.mixture import Mixture
 
 
+@short_repr
 @dataclass(frozen=True)
 class ColumnValues:
     """A number for each parameter of a mixture, by columns; shapes (r,), (r, d), (r, d).
@@ -126,6 +128,17 @@ def values_of(mixture: Mixture) -> ColumnValues:
     return ColumnValues(mixture.weights, means, variances, covariances, levels, seen)
 
 
+def need_pandas() -> Any:
+    """Import pandas, or raise an error that says how to install it."""
+    try:
+        import pandas as pd
+    except ModuleNotFoundError:
+        raise MissingDependencyError(
+            "to_frame needs pandas, which is not installed: pip install pandas"
+        ) from None
+    return pd
+
+
 def parameter_frame(
     mixture: Mixture,
     errors: ColumnValues | None = None,
@@ -133,12 +146,7 @@ def parameter_frame(
     high: ColumnValues | None = None,
 ) -> Any:
     """A pandas frame of all parameters, with standard errors and ends of intervals where known."""
-    try:
-        import pandas as pd
-    except ModuleNotFoundError:
-        raise MissingDependencyError(
-            "to_frame needs pandas, which is not installed: pip install pandas"
-        ) from None
+    pd = need_pandas()
     places = list(parameter_places(mixture))
     all_values = [values_of(mixture), errors, low, high]
     numbers = np.array([[place.value(values) for values in all_values] for place in places])
