@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from momentmix._typing import Float, Int
 from momentmix.displays.data import summary_of_rows
 from momentmix.displays.style import (
+    GRAY,
     LARGEST_DRAWN,
     column_names_of,
     drawable,
@@ -98,11 +99,16 @@ class MomentResidualsDisplay:
             right.scatter(i + rng.uniform(-0.3, 0.3, difference.size), difference, **style)
         ends = np.concatenate([*self.observed.values(), *self.fitted.values()])
         limits = [float(ends.min()), float(ends.max())]
-        left.plot(limits, limits, color="0.3", linewidth=0.8, zorder=1)
+        left.plot(limits, limits, color=GRAY, linewidth=1, zorder=1, label="line: they agree")
         left.set(xlabel="moment of the fitted mixture", ylabel="moment of the rows")
-        right.axhline(0, color="0.3", linewidth=0.8, zorder=1)
-        right.set_xticks(range(len(names)), names, rotation=30, ha="right")
+        left.set_title("Each point is one moment", fontsize="medium")
+        left.legend(fontsize="small", frameon=False)
+        right.axhline(0, color=GRAY, linewidth=1, zorder=1)
+        turned = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
+        right.set_xticks(range(len(names)), names, **turned)
         right.set_ylabel("rows − fitted, standardized features")
+        right.set_title("Differences, order by order; 0: they agree", fontsize="medium")
+        self.figure_.suptitle("Moments of the rows and of the fitted mixture")
         return self
 
 
