@@ -32,12 +32,16 @@ class Cell:
         Shown in small print after the text.
     chip : int or None
         Number of a component, shown in its color before the text.
+    digits_after : int
+        Width of the space after the text, in digits, so that decimal points are aligned; that of
+        a point is added where the text has none.
     """
 
     text: str
     value: float | str
     aside: str = ""
     chip: int | None = None
+    digits_after: int = 0
 
     @classmethod
     def number(
@@ -61,7 +65,9 @@ def _cell(cell: Cell, column: int, label: str = "") -> str:
     attributes = f' data-value="{escaped(value)}"{_kind(cell, column)}'
     attributes += f' data-label="{escaped(label)}"' if label else ""
     aside = f' <span class="interval">{escaped(cell.aside)}</span>' if cell.aside else ""
-    inner = ("" if cell.chip is None else chip(cell.chip)) + escaped(cell.text) + aside
+    space = "&#x2007;" * cell.digits_after
+    space += "&#x2008;" if space and "." not in cell.text else ""
+    inner = ("" if cell.chip is None else chip(cell.chip)) + escaped(cell.text) + space + aside
     if column == 0:
         return f'<th scope="row"{attributes}>{inner}</th>'
     return f"<td{attributes}>{inner}</td>"

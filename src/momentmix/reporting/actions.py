@@ -18,6 +18,12 @@ from momentmix.mixture.mixture import Mixture
 from momentmix.wording import listed
 
 _MOST_LISTED = 6  # columns in an action
+_MISFIT = "the moments do not fit"
+# Findings that can be the cause of a misfit.
+_CAUSES = frozenset({
+    "column-shape", "heavy-tails", "correlated-columns", "dependent-columns", "dispersion",
+    "discrete-column", "repeated-value", "independent-column",
+})  # fmt: skip
 _CODE = re.compile(r"\b(?:blocks|families)=(?:\"auto\"|\[.*\]|\{.*\})")
 _GROUPS = re.compile(r"\bcomponents? ((?:\d+ \(\d+ rows\)(?:, )?)+)")
 _NUMBERED = re.compile(r"\bcolumns? (?:correlated within components: )?(\d+(?:(?:, | and )\d+)*)")
@@ -175,26 +181,35 @@ WORDS: dict[str, tuple[str, str]] = {
 
 
 def actions(certificate: Certificate, mixture: Mixture) -> list[Action]:
-    """What to do, the most important first."""
-    found = [_of_finding(finding, mixture) for finding in certificate.findings]
+    """What to do, the most important first.
+
+    Where the moments do not fit, what may be the cause of that is needed as well.
+    """
+    misfit = any(reason.startswith(_MISFIT) for reason in certificate.reasons)
+    found = []
+    for finding in sorted(certificate.findings, key=lambda f: f.severity is not Severity.FATAL):
+        needed = misfit and finding.name in _CAUSES and finding.severity is Severity.WARNING
+        severity = Severity.FATAL if needed else finding.severity
+        found.append(_of_finding(finding, severity, mixture))
     found += _of_tests(certificate)
     order = [Severity.FATAL, Severity.WARNING, Severity.NOTE]
     return sorted(found, key=lambda action: order.index(action.severity))
 
 
-def _of_finding(finding: Finding, mixture: Mixture) -> Action:
+def _of_finding(finding: Finding, severity: Severity, mixture: Mixture) -> Action:
     text, why = WORDS.get(finding.name, ("Read this finding.", ""))
     names, groups = columns_in(finding.text, mixture), groups_in(finding.text)
     words = {
-        "columns": listed(names, _MOST_LISTED) if names else "the columns named below",
+        "columns": listed([f"“{x}”" for x in names], _MOST_LISTED) or "the columns named below",
         "groups": f"Group{'s' * (len(groups) != 1)} {listed([str(g) for g in groups], 5)}",
     }
-    code = _CODE.search(finding.text)
+    found = _CODE.search(finding.text)
+    code = "" if found is None else found[0].replace("…", ascii(names[0]) if names else "…")
     return Action(
         text.format_map(words),
         why.format_map(words),
-        finding.severity,
-        "" if code is None else code[0],
+        severity,
+        code,
         finding.text,
     )
 
@@ -204,13 +219,15 @@ def _of_tests(c: Certificate) -> list[Action]:
     found, r = [], c.n_components
     named = {f.name for f in c.findings}
     for reason in c.reasons:
-        if reason.startswith("the moments do not fit"):
-            shaped = {"column-shape", "heavy-tails", "correlated-columns", "dependent-columns"}
-            text = "Then fit again." if shaped & named else "Ask for more groups."
+        if reason.startswith(_MISFIT):
+            text = "Ask for more groups."
             why = (
                 "Averages of the data differ from those of the model by more than chance. Too few "
                 "groups, or columns that move together within a group, are the usual causes."
             )
+            if _CAUSES & named:
+                text = "Then fit again, with more groups if it still does not fit."
+                why = "Averages of the data differ from those of the model by more than chance."
             details = "; ".join([reason, *rejected_lines(c.test)])
             found.append(Action(text, why, Severity.FATAL, "", details))
         elif reason.startswith("not supported"):

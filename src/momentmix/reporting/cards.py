@@ -9,7 +9,8 @@ import numpy as np
 from momentmix.html.markup import chip, definition_table, escaped, folded
 from momentmix.html.palette import COLORS
 from momentmix.mixture.mixture import Mixture
-from momentmix.mixture.profile import ComponentProfile, Trait
+from momentmix.mixture.profiles.profile import ComponentProfile
+from momentmix.mixture.profiles.traits import Trait
 from momentmix.reporting.contents import Contents
 from momentmix.schema.column import BERNOULLI, CATEGORICAL
 from momentmix.schema.transforms import restored
@@ -85,7 +86,8 @@ def _emphasized(trait: Trait) -> str:
     text, opened, numbers = trait.text.rpartition(" (")
     if not opened:
         return escaped(trait.text)
-    return f'{escaped(text)} <span class="numbers">({escaped(numbers)}</span>'
+    kept = escaped(numbers).replace(" %", "&nbsp;%")
+    return f'{escaped(text)} <span class="numbers">({kept}</span>'
 
 
 # -- typical values ---------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from momentmix.errors import InputError, InputTypeError
 from momentmix.fitting.inference.standard_errors import Intervals
 from momentmix.fitting.record import FitRecord
 from momentmix.mixture.mixture import Mixture
-from momentmix.mixture.profile import Profile
+from momentmix.mixture.profiles.profile import Profile
 from momentmix.reporting.data_facts import DataFacts
 from momentmix.reporting.pictures import Pictures
 from momentmix.wording import cut, percent, plural

@@ -10,7 +10,7 @@ from momentmix.html.markup import Cell, definition_table, escaped, folded, sorta
 from momentmix.reporting.contents import Contents
 from momentmix.reporting.families import data_tables, families_of
 from momentmix.reporting.pictures import Picture
-from momentmix.reporting.tables import correlation_table, number_cell
+from momentmix.reporting.tables import correlation_table
 
 
 def expert_section(c: Contents) -> list[str]:
@@ -104,16 +104,7 @@ def _data(c: Contents) -> list[str]:
     )
     if not c.facts.findings(c.names):
         text += " Nothing unusual was found."
-    parts = [f'<p class="soft">{text}</p>']
-    if s.schema is not None:
-        return [*parts, *data_tables(c.mixture, s.schema, s)]
-    headings = ["Column", "Minimum", "Mean", "Maximum", "Standard deviation"]
-    columns = (s.minimum, s.mean, s.maximum, s.deviation)
-    rows = [
-        [Cell(c.names[j], c.names[j]), *(number_cell(float(column[j])) for column in columns)]
-        for j in range(s.n_features)
-    ]
-    return [*parts, sortable_table("data-table", "Columns of the data", headings, rows)]
+    return [f'<p class="soft">{text}</p>', *data_tables(c.mixture, s)]
 
 
 def _made(c: Contents) -> list[str]:

@@ -11,7 +11,7 @@ from momentmix.html.palette import COLORS, ink_on
 from momentmix.reporting.cards import cards
 from momentmix.reporting.contents import Contents
 from momentmix.reporting.experts import expert_section
-from momentmix.reporting.pictures import Picture
+from momentmix.reporting.pictures import MOST_POINTS, Picture
 from momentmix.reporting.tables import parameter_tables
 from momentmix.reporting.verdict import fit_section, next_section
 
@@ -114,7 +114,8 @@ def _pairs(c: Contents) -> list[str]:
         return []
     text = "Ellipses hold about 39 % and 86 % of the rows of a group; the number marks its center."
     if c.facts is not None and c.facts.counts is not None:
-        text += f" Points are {c.facts.n_shown:,} of the rows, in the color of their group."
+        shown = min(MOST_POINTS, c.facts.n_shown)
+        text += f" Points are {shown:,} of the rows, in the color of their group."
     return [f'<p class="soft">{text}</p>', _legend(c), _grid(c.pictures.pairs)]
 
 

@@ -4,19 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from momentmix.displays import MomentResidualsDisplay, TrialsDisplay, need_matplotlib
-from momentmix.displays.style import value_names_of
+from momentmix.displays import (
+    ColumnsDisplay,
+    MomentResidualsDisplay,
+    TrialsDisplay,
+    need_matplotlib,
+)
+from momentmix.displays.marginal_panels import ticks_in_data_units
+from momentmix.displays.marginals import marginal_of
+from momentmix.displays.pair_panels import draw_points, draw_rings
+from momentmix.displays.shown_rows import shown_rows
+from momentmix.displays.style import axis_names_of, value_names_of
 from momentmix.fitting.outcome import Trial
 from momentmix.mixture.mixture import Mixture
 from momentmix.reporting.data_facts import DataFacts
-from momentmix.reporting.temp_draw import draw_column, draw_pair
 from momentmix.reporting.separation import by_separation, pairs_by_separation
 from momentmix.reporting.svg import SETTINGS, data_url
 from momentmix.schema.column import BERNOULLI, CATEGORICAL, POISSON
 
 _MOST_PAIRS = 6
+MOST_POINTS = 1500  # of rows in a picture of a pair
 _SMALL, _SQUARE = (3.4, 2.1), (3.4, 3.0)  # inches, of pictures in a grid
+_MARGINS = {"left": 0.13, "right": 0.94, "bottom": 0.12, "top": 0.91}
+_MOST_LETTERS = 9  # of a number at an axis
 _FAMILIES = {BERNOULLI: "yes/no", CATEGORICAL: "categories", POISSON: "counts"}
 
 
@@ -80,15 +92,36 @@ def _columns(mixture: Mixture, facts: DataFacts | None) -> list[Picture]:
     """A picture of each column: its rows, where there are rows, and the fitted components."""
     from matplotlib import pyplot
 
-    names, found = value_names_of(mixture), []
+    names, found, rows = value_names_of(mixture), [], None
+    if facts is not None:
+        rows = facts.summary if facts.shown is None else facts.shown
+    display = ColumnsDisplay.of_model(mixture, rows, range(mixture.n_columns))
     for place, j in enumerate(by_separation(mixture)):
-        figure, ax = pyplot.subplots(figsize=_SMALL, layout="constrained")
-        draw_column(ax, mixture, j, None if facts is None else facts.shown_column(j))
+        # Only names of levels need a layout that makes room for them, which takes long.
+        layout: Any = "constrained" if mixture.columns[j].levels else None
+        figure, ax = pyplot.subplots(figsize=_SMALL, layout=layout)
+        if layout is None:
+            figure.subplots_adjust(**_MARGINS)
+        display.draw_column(j, ax)
+        _plain_ticks(ax.xaxis)
+        ax.set_title("", loc="left")  # the page has the name
         family = _FAMILIES.get(mixture.columns[j].family, "numbers")
-        rows = "" if facts is None or facts.shown is None else " and of the rows"
-        alt = f"Distribution of {names[j]} ({family}) in each group{rows}."
+        of_rows = "" if rows is None else " and of the rows"
+        alt = f"Distribution of {names[j]} ({family}) in each group{of_rows}."
         found.append(Picture(f"column-{place}", names[j], alt, "", data_url(figure)))
     return found
+
+
+def _plain_ticks(axis: Any) -> None:
+    """Numbers with separators in place of long ones, where they are short enough."""
+    from matplotlib.ticker import FuncFormatter, ScalarFormatter
+
+    def written(value: float) -> str:
+        return f"{value:,.10g}".replace("-", "−")
+
+    is_plain = isinstance(axis.get_major_formatter(), ScalarFormatter)
+    if is_plain and all(len(written(x)) <= _MOST_LETTERS for x in axis.get_majorticklocs()):
+        axis.set_major_formatter(FuncFormatter(lambda value, _: written(value)))
 
 
 # -- pairs ------------------------------------------------------------------------------------
@@ -98,15 +131,35 @@ def _pairs(mixture: Mixture, facts: DataFacts | None) -> list[Picture]:
     """Pictures of the pairs of columns that separate the components best."""
     from matplotlib import pyplot
 
+    pairs = pairs_by_separation(mixture, _MOST_PAIRS)
     names, found = value_names_of(mixture), []
-    rows = None if facts is None or facts.counts is None else facts.shown
-    pairs = pairs_by_separation(mixture, _MOST_PAIRS) if mixture.n_components > 1 else []
-    for place, pair in enumerate(pairs):
+    labels = axis_names_of(mixture)
+    rows = None
+    if pairs and facts is not None and facts.counts is not None:
+        rows = shown_rows(mixture, facts.shown, MOST_POINTS)
+    components = None if rows is None else rows.components(mixture)
+    for place, (x, y) in enumerate(pairs):
         figure, ax = pyplot.subplots(figsize=_SQUARE, layout="constrained")
-        draw_pair(ax, mixture, pair, rows)
-        x, y = (names[j] for j in pair)
-        alt = f"Groups over {x} and {y}" + (", with rows as points." if rows is not None else ".")
-        found.append(Picture(f"pair-{place}", f"{x} and {y}", alt, "", data_url(figure)))
+        laws = (marginal_of(mixture, x), marginal_of(mixture, y))
+        if rows is not None:
+            laws = (
+                marginal_of(mixture, x, rows.values[:, x]),
+                marginal_of(mixture, y, rows.values[:, y]),
+            )
+            points = rows.values[:, [x, y]]
+            draw_points(ax, points, components, laws, mixture.n_components)
+        draw_rings(ax, mixture, x, y)
+        for number in ax.texts:
+            number.set_fontsize(8.5)
+        for axis, law in ((ax.xaxis, laws[0]), (ax.yaxis, laws[1])):
+            axis.set_view_interval(*law.limits, ignore=True)
+            ticks_in_data_units(axis, law)
+            _plain_ticks(axis)
+        ax.set(xlabel=labels[x], ylabel=labels[y])
+        alt = f"Groups over {names[x]} and {names[y]}"
+        alt += ", with rows as points." if rows is not None else "."
+        title = f"{names[x]} and {names[y]}"
+        found.append(Picture(f"pair-{place}", title, alt, "", data_url(figure)))
     return found
 
 

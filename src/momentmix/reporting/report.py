@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 from collections.abc import Sequence
-from datetime import date as Date
 from typing import Any
 
 from momentmix.atomic_file import atomic_write
@@ -14,7 +14,7 @@ from momentmix.estimators.mixed import MomentMixture
 from momentmix.fitting.record import FitRecord, load_fit
 from momentmix.fitting.result import FitResult
 from momentmix.mixture.mixture import Mixture
-from momentmix.mixture.profile import profile_of
+from momentmix.mixture.profiles.profile import profile_of
 from momentmix.reporting.contents import Contents, day_of
 from momentmix.reporting.data_facts import gather
 from momentmix.reporting.page import page
@@ -29,7 +29,7 @@ def report(
     data: Any = None,
     *,
     names: Sequence[str] | None = None,
-    date: Date | str | None = None,
+    date: datetime.date | str | None = None,
     command: str | None = None,
     data_name: str | None = None,
 ) -> None:

@@ -6,57 +6,30 @@ from itertools import combinations
 
 import numpy as np
 
-from momentmix._typing import Float
-from momentmix.displays.columns import numeric_columns, overall_spread
+from momentmix.displays.marginals import separation
 from momentmix.mixture.mixture import Mixture
+from momentmix.mixture.overall import numeric_columns
 
 _MOST_COMPARED = 8  # columns whose pairs are compared, the best ones
-
-
-def separation(mixture: Mixture) -> Float:
-    """Share of each column's variance that lies between components, of shape (n_columns,).
-
-    Of a column with levels it is the largest of its levels.
-    """
-    found = np.zeros(mixture.n_columns)
-    numbers = numeric_columns(mixture)
-    if numbers:
-        center, scale = overall_spread(mixture.select(numbers))
-        offsets = (mixture.means[:, numbers] - center) / np.maximum(scale, 1e-300)
-        found[numbers] = mixture.weights @ np.nan_to_num(offsets) ** 2
-    for j, column in enumerate(mixture.columns):
-        if column.levels:
-            tables = mixture.level_probabilities(j).values()
-            found[j] = max(_between(mixture.weights, table) for table in tables)
-    return np.nan_to_num(np.minimum(found, 1.0))
-
-
-def _between(weights: Float, probabilities: Float) -> float:
-    """Share of the variance of a yes/no answer between components."""
-    known = ~np.isnan(probabilities)
-    if not known.any():
-        return 0.0
-    shares = weights[known] / weights[known].sum()
-    mean = float(shares @ probabilities[known])
-    variance = mean * (1.0 - mean)
-    between = float(shares @ (probabilities[known] - mean) ** 2)
-    return between / variance if variance > 0 else 0.0
+_LEAST_RATIO = 0.05  # of the variance between components over that within
 
 
 def by_separation(mixture: Mixture) -> list[int]:
     """Numbers of all columns, those that separate the components best first."""
     if mixture.n_components == 1:
         return list(range(mixture.n_columns))
-    return np.argsort(-separation(mixture), kind="stable").tolist()
+    return [int(j) for j in np.argsort(-separation(mixture), kind="stable")]
 
 
 def pairs_by_separation(mixture: Mixture, most: int) -> list[tuple[int, int]]:
     """Pairs of numeric columns over which the components overlap least, the best first."""
-    numbers = set(numeric_columns(mixture))
-    best = [j for j in by_separation(mixture) if j in numbers][:_MOST_COMPARED]
-    pairs = list(combinations(best, 2))
     if mixture.n_components == 1:
-        return pairs[:most]
+        return []
+    numbers, ratios = set(numeric_columns(mixture)), separation(mixture)
+    best = [j for j in by_separation(mixture) if j in numbers][:_MOST_COMPARED]
+    # Over columns that hardly differ the components lie one above the other.
+    best = [j for place, j in enumerate(best) if place < 2 or ratios[j] > _LEAST_RATIO]
+    pairs = list(combinations(best, 2))
     overlap = [_overlap(mixture.select(list(pair))) for pair in pairs]
     return [pairs[k] for k in np.argsort(overlap, kind="stable")[:most]]
 

@@ -44,12 +44,15 @@ _PATHS = re.compile(r' (?:d|x|y|transform)="[^"]*"')
 def data_url(figure: Any) -> str:
     """The figure as a data URL; the figure is closed."""
     from matplotlib import pyplot
+    from matplotlib.collections import PolyCollection
 
     for ax in figure.axes:
         _keep_colors(ax)
-        for points in ax.collections:
-            if len(points.get_offsets()) > _MOST_POINTS:
-                points.set_rasterized(True)
+        for drawn in list(ax.collections):
+            if isinstance(drawn, PolyCollection):  # the tint below a curve, of many points
+                drawn.remove()
+            elif len(drawn.get_offsets()) > _MOST_POINTS:
+                drawn.set_rasterized(True)
     stream = io.StringIO()
     with warnings.catch_warnings():
         # Letters that the font lacks: the browser has other fonts.

@@ -21,7 +21,6 @@ from momentmix.wording import percent, short_number
 
 _MOST_PAIRS = 20  # pairs of joined columns in the table, the strongest of them
 _NEVER_SEEN = "never seen"
-_DIGIT, _POINT = "\u2007", "\u2008"  # spaces as wide as a digit and as a point
 
 
 def parameter_tables(c: Contents) -> list[str]:
@@ -79,8 +78,8 @@ def _numbers(c: Contents) -> str:
         aside = "counts" if m.columns[j].family == POISSON else ""
         label = Cell(c.names[j], c.names[j], aside)
         rows += [[label, group_cell(i), means[i], widths[i]] for i in range(m.n_components)]
-    caption = "Means and spreads of numbers and counts in every group"
-    headings = ["Column", "Group", "Mean", "Standard deviation"]
+    caption = "Means and spreads (standard deviations) of numbers and counts in every group"
+    headings = ["Column", "Group", "Mean", "Spread"]
     return sortable_table("parameter-table", caption, headings, rows)
 
 
@@ -118,8 +117,10 @@ def correlation_table(c: Contents) -> list[str]:
             bounds = _pairs(*(end[:, j, k] for end in ends))
         covariances = number_cells(p.covariances[:, place], bounds)
         correlations = number_cells(p.correlations[:, place])
-        for i in range(c.mixture.n_components):
-            rows.append([Cell(names, names), group_cell(i), correlations[i], covariances[i]])
+        rows += [
+            [Cell(names, names), group_cell(i), correlations[i], covariances[i]]
+            for i in range(c.mixture.n_components)
+        ]
     text = "Joined columns may be correlated within groups; all others are independent there."
     if len(shown) < p.blocks.n_pairs:
         text += f" Shown are the {len(shown)} most correlated of {p.blocks.n_pairs} pairs."
@@ -142,8 +143,13 @@ def share_cell(value: float, low: float | None = None, high: float | None = None
     if value != value:
         return Cell(_NEVER_SEEN, nan)
     has_interval = low is not None and high is not None and low == low and high == high
-    aside = f"{percent(low)} … {percent(high)}" if has_interval else ""  # type: ignore[arg-type]
-    return Cell(percent(value), value, aside)
+    aside = f"{_share(low)} … {_share(high)}" if has_interval else ""  # type: ignore[arg-type]
+    return Cell(_share(value), value, aside)
+
+
+def _share(value: float) -> str:
+    """A share in percent with three digits, or one behind the point."""
+    return percent(value) if not 1e-3 <= value < 0.9995 else f"{100 * value:.1f} %"
 
 
 def number_cells(
@@ -163,7 +169,11 @@ def number_cells(
             if known
             else ""
         )
-    return [Cell(*cell) for cell in zip(aligned(texts), floats, asides, strict=True)]
+    missing = missing_digits(texts)
+    return [
+        Cell(text, value, aside, digits_after=n)
+        for text, value, aside, n in zip(texts, floats, asides, missing, strict=True)
+    ]
 
 
 def number_cell(value: float) -> Cell:
@@ -171,19 +181,15 @@ def number_cell(value: float) -> Cell:
     return Cell("" if value != value else short_number(value), float(value))
 
 
-def aligned(texts: Sequence[str]) -> list[str]:
-    """Numbers padded on the right so that decimal points stand below one another.
+def missing_digits(texts: Sequence[str]) -> list[int]:
+    """How many digits each number has fewer behind the point than that with the most.
 
     Examples
     --------
-    >>> [text.replace("\u2007", "0").replace("\u2008", ".") for text in aligned(["12", "3.45"])]
-    ['12.00', '3.45']
+    >>> missing_digits(["12", "3.45", "never seen"])
+    [2, 0, 0]
     """
-    after = [len(t) - t.index(".") - 1 if "." in t and "e" not in t else 0 for t in texts]
-    most = max(after, default=0)
-    padded = []
-    for text, n in zip(texts, after, strict=True):
-        is_plain = text[-1:].isdigit() and "e" not in text
-        space = _DIGIT * (most - n) + (_POINT if most and not n else "")
-        padded.append(text + space if is_plain else text)
-    return padded
+    is_plain = [text[-1:].isdigit() and "e" not in text for text in texts]
+    after = [len(text.partition(".")[2]) for text in texts]
+    most = max((n for n, plain in zip(after, is_plain, strict=True) if plain), default=0)
+    return [most - n if plain else 0 for n, plain in zip(after, is_plain, strict=True)]

@@ -17,7 +17,11 @@ _BANNERS = {  # CSS class and words of each verdict
     "not passed": ("bad", "✗ No"),
     "untested": ("plain", "? Not tested"),
 }
-_LABELS = {Severity.FATAL: "Needed", Severity.WARNING: "Worth a look", Severity.NOTE: "Good to know"}
+_LABELS = {
+    Severity.FATAL: "Needed",
+    Severity.WARNING: "Worth a look",
+    Severity.NOTE: "Good to know",
+}
 _KINDS = {Severity.FATAL: "bad", Severity.WARNING: "warn", Severity.NOTE: "plain"}
 
 
@@ -59,7 +63,8 @@ def next_section(c: Contents) -> list[str]:
     found = [] if c.record is None else actions(c.record.certificate, c.mixture)
     if c.facts is not None:
         warned = Severity.WARNING
-        found += [Action(text, "", warned) for text in c.facts.findings(c.names)]
+        said = set() if c.record is None else {f.name for f in c.record.certificate.findings}
+        found += [Action(text, "", warned) for text in c.facts.findings(c.names, said)]
         order = list(_LABELS)
         found.sort(key=lambda action: order.index(action.severity))
     to_do = [a for a in found if a.severity is not Severity.NOTE]
