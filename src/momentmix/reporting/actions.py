@@ -186,32 +186,30 @@ def actions(certificate: Certificate, mixture: Mixture) -> list[Action]:
     Where the moments do not fit, what may be the cause of that is needed as well.
     """
     misfit = any(reason.startswith(_MISFIT) for reason in certificate.reasons)
-    found = []
+    alike: dict[tuple[str, Severity], list[Finding]] = {}
     for finding in sorted(certificate.findings, key=lambda f: f.severity is not Severity.FATAL):
         needed = misfit and finding.name in _CAUSES and finding.severity is Severity.WARNING
         severity = Severity.FATAL if needed else finding.severity
-        found.append(_of_finding(finding, severity, mixture))
+        alike.setdefault((finding.name, severity), []).append(finding)
+    found = [_of_findings(own, severity, mixture) for (_, severity), own in alike.items()]
     found += _of_tests(certificate)
     order = [Severity.FATAL, Severity.WARNING, Severity.NOTE]
     return sorted(found, key=lambda action: order.index(action.severity))
 
 
-def _of_finding(finding: Finding, severity: Severity, mixture: Mixture) -> Action:
-    text, why = WORDS.get(finding.name, ("Read this finding.", ""))
-    names, groups = columns_in(finding.text, mixture), groups_in(finding.text)
+def _of_findings(findings: list[Finding], severity: Severity, mixture: Mixture) -> Action:
+    """One action for findings of one name, about one column each or several."""
+    text, why = WORDS.get(findings[0].name, ("Read this finding.", ""))
+    names = list(dict.fromkeys(x for f in findings for x in columns_in(f.text, mixture)))
+    groups = [g for f in findings for g in groups_in(f.text)]
     words = {
         "columns": listed([f"“{x}”" for x in names], _MOST_LISTED) or "the columns named below",
         "groups": f"Group{'s' * (len(groups) != 1)} {listed([str(g) for g in groups], 5)}",
     }
-    found = _CODE.search(finding.text)
-    code = "" if found is None else found[0].replace("…", ascii(names[0]) if names else "…")
-    return Action(
-        text.format_map(words),
-        why.format_map(words),
-        severity,
-        code,
-        finding.text,
-    )
+    codes = [found[0] for f in findings if (found := _CODE.search(f.text)) is not None]
+    code = codes[0].replace("…", ascii(names[0])) if codes and names else ""
+    details = " ".join(finding.text for finding in findings)
+    return Action(text.format_map(words), why.format_map(words), severity, code, details)
 
 
 def _of_tests(c: Certificate) -> list[Action]:

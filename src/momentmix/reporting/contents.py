@@ -14,6 +14,7 @@ from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.profiles.profile import Profile
 from momentmix.reporting.data_facts import DataFacts
 from momentmix.reporting.pictures import Pictures
+from momentmix.reporting.words import verdict
 from momentmix.wording import cut, percent, plural
 
 _LETTERS = 60  # of the name of the data in the title
@@ -97,11 +98,12 @@ class Contents:
     def _verdict(self) -> str:
         if self.record is None:
             return "Whether they describe the data well was not tested."
-        return {
-            "passed": "The model fits the data.",
-            "not passed": "The model does not fit the data well enough to rely on it.",
-            "untested": "Whether the model fits the data could not be fully tested.",
-        }[self.record.certificate.verdict]
+        certificate = self.record.certificate
+        if certificate.verdict == "not passed":
+            return verdict(certificate)
+        if certificate.passed:
+            return "The model fits the data."
+        return "Whether the model fits the data could not be fully tested."
 
 
 def day_of(given: date | str | None) -> date:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Collection
 from importlib.resources import files
 
 from momentmix.html.markup import chip, escaped, folded, section
@@ -13,7 +14,7 @@ from momentmix.reporting.contents import Contents
 from momentmix.reporting.experts import expert_section
 from momentmix.reporting.pictures import MOST_POINTS, Picture
 from momentmix.reporting.tables import parameter_tables
-from momentmix.reporting.verdict import fit_section, next_section
+from momentmix.reporting.verdict import columns_to_see, fit_section, next_section
 
 _COLUMNS_SHOWN = 12  # pictures of columns; the others are folded
 
@@ -100,9 +101,10 @@ def _columns(c: Contents) -> list[str]:
         text += "; gray is the data. Where the dark line follows the gray, the model fits"
     if c.mixture.n_components > 1 and len(c.pictures.columns) > 1:
         text += ". The columns that differ most between the groups come first"
-    parts = [f'<p class="soft">{text}.</p>', _legend(c), _grid(shown)]
+    marked = columns_to_see(c)
+    parts = [f'<p class="soft">{text}.</p>', _legend(c), _grid(shown, marked)]
     if others:
-        parts.append(folded(f"{len(others)} more columns", _grid(others)))
+        parts.append(folded(f"{len(others)} more columns", _grid(others, marked)))
     if c.facts is None or c.facts.shown is None:
         text = "Give the rows (--data) to see them in the pictures."
         parts.append(f'<p class="soft">{text}</p>')
@@ -127,11 +129,14 @@ def _legend(c: Contents) -> str:
     return f'<ul class="legend" aria-label="Colors of the groups">{entries}</ul>'
 
 
-def _grid(pictures: list[Picture]) -> str:
-    """Pictures beside one another, as many as there is room for."""
+def _grid(pictures: list[Picture], marked: Collection[str] = ()) -> str:
+    """Pictures beside one another, as many as there is room for; titles in `marked` have a tag."""
+    tag = ' <a class="tag warn" href="#next">worth a look</a>'
     figures = "\n".join(
-        f'<figure id="picture-{p.name}"><figcaption>{escaped(p.title)}</figcaption>'
-        f'<img src="{p.address}" alt="{escaped(p.alt)}"></figure>'
+        f'<figure id="picture-{p.name}"><figcaption>{escaped(p.title)}'
+        + (f' <span class="numbers">{escaped(p.caption)}</span>' if p.caption else "")
+        + f"{tag if p.title in marked else ''}</figcaption>"
+        + f'<img src="{p.address}" alt="{escaped(p.alt)}"></figure>'
         for p in pictures
     )
     return f'<div class="grid">\n{figures}\n</div>'

@@ -108,7 +108,7 @@ def _columns(mixture: Mixture, facts: DataFacts | None) -> list[Picture]:
         family = _FAMILIES.get(mixture.columns[j].family, "numbers")
         of_rows = "" if rows is None else " and of the rows"
         alt = f"Distribution of {names[j]} ({family}) in each group{of_rows}."
-        found.append(Picture(f"column-{place}", names[j], alt, "", data_url(figure)))
+        found.append(Picture(f"column-{place}", names[j], alt, family, data_url(figure)))
     return found
 
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from math import isnan
 
 from momentmix.fitting.inference.certificate import LARGEST_LOSS, NEGLIGIBLE_EFFECT, Certificate
+from momentmix.fitting.inference.findings import Severity
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE
-from momentmix.wording import plural
+from momentmix.wording import listed, plural
 
 NO_RECORD = (
     "This model file holds no record of a fit, so there are no certificate and no intervals. "
@@ -31,8 +32,27 @@ def verdict(certificate: Certificate) -> str:
         return "No test speaks against this fit."
     if certificate.verdict == "untested":
         return "Nothing speaks against this fit, but not everything could be tested."
-    n = len(certificate.reasons)
-    return f"{n} reason{plural(n)} speak{'s' if n == 1 else ''} against trusting this fit."
+    return f"Do not rely on it yet: {listed(shortcomings(certificate), 4)}."
+
+
+def shortcomings(certificate: Certificate) -> list[str]:
+    """What speaks against a fit, a few words each."""
+    kinds = {
+        "the moments do not fit": "the data contradict the model",
+        "too imprecise": "the groups are not known precisely enough",
+        "not supported": "fewer groups, or others, describe the data as well",
+    }
+    found = [words for start, words in kinds.items() if _has_reason(certificate, start)]
+    n = sum(finding.severity is Severity.FATAL for finding in certificate.findings)
+    return (
+        [*found, f"{n} finding{plural(n)} below spoil{'s' if n == 1 else ''} the fit"]
+        if n
+        else found
+    )
+
+
+def _has_reason(certificate: Certificate, start: str) -> bool:
+    return any(reason.startswith(start) for reason in certificate.reasons)
 
 
 def answers(certificate: Certificate) -> list[Reply]:
