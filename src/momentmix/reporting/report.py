@@ -15,6 +15,7 @@ from momentmix.fitting.record import FitRecord, load_fit
 from momentmix.fitting.result import FitResult
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.profiles.profile import profile_of
+from momentmix.progress import step, tell
 from momentmix.reporting.contents import Contents, day_of
 from momentmix.reporting.data_facts import gather
 from momentmix.reporting.page import page
@@ -76,12 +77,15 @@ def report(
         data = getattr(model, "summary_", None)
     if data_name is None and isinstance(data, str | os.PathLike):
         data_name = os.path.basename(os.fspath(data)) or None
-    facts = None if data is None else gather(mixture, data)
-    pictures = draw(mixture, facts, () if record is None else record.tried)
-    contents = Contents(
-        mixture, record, profile, facts, pictures, day, model_name, data_name, command
-    )
-    atomic_write(path, page(contents).encode())
+    with step("Report"):
+        tell("reading rows")
+        facts = None if data is None else gather(mixture, data)
+        tell("pictures")
+        pictures = draw(mixture, facts, () if record is None else record.tried)
+        contents = Contents(
+            mixture, record, profile, facts, pictures, day, model_name, data_name, command
+        )
+        atomic_write(path, page(contents).encode())
 
 
 def _mixture_and_record(model: Any) -> tuple[Mixture, FitRecord | None]:
