@@ -114,11 +114,11 @@ WORDS: dict[str, tuple[str, str]] = {
     ),
     "spurious-components": (
         "Ask for fewer groups.",
-        "{groups} describe only a handful of rows.",
+        "{groups}: only a handful of rows.",
     ),
     "light-components": (
         "Read small groups with care, or ask for fewer.",
-        "{groups} have few rows, so that their numbers are rough.",
+        "{groups}: few rows, so that the numbers are rough.",
     ),
     "variance-floor": (
         "Look at {columns}.",
