@@ -191,7 +191,7 @@ def test_the_report_lists_correlations(result, rows, tmp_path):
     text = page.read_text()
     table = re.search(r'id="correlation-table".*?</table>', text, re.DOTALL)[0]
     assert re.findall(r'data-value="length, rate"', table) == ['data-value="length, rate"'] * 2
-    shown = [float(x) for x in re.findall(r"<td data-value=\"(-?0\.[0-9]+)\">-?0\.[79]<", table)]
+    shown = [float(x) for x in re.findall(r"<td data-value=\"(-?0\.[0-9]+)\">-?0\.[79]00<", table)]
     assert shown == pytest.approx([0.9, -0.7])
     assert table.count('class="interval"') == 2
     glance = re.search(r'id="summary-table".*?</table>', text, re.DOTALL)[0]

@@ -174,13 +174,14 @@ def test_report_has_tables_of_levels_and_of_cells_seen(result, rows, tmp_path):
     path = tmp_path / "r.html"
     mm.report(result, path, rows)
     page = path.read_text()
-    for part in ("level-table", "seen-table", "data-level-table", "picture-levels", "plan=gold"):
+    for part in ("level-table", "seen-table", "data-level-table", "picture-column-4", "plan=gold"):
         assert part in page
     assert ">nan<" not in page
     mm.report(result, path, result.summary)
     assert "picture-residuals" in path.read_text()
     mm.report(result.mixture.select(["member", "plan"]), path)
-    assert "picture-pairs" not in path.read_text()
+    assert "picture-column-1" in path.read_text()
+    assert "picture-pair-" not in path.read_text()
 
 
 def test_rows_with_cells_missing_that_the_model_does_not_know(result, rows, tmp_path):
