@@ -1,33 +1,5 @@
 """Columns of a mixture that are numbers: which they are, and how they vary over all components."""
 
-from __future__ import annotations
+from momentmix.mixture.overall import numeric_columns, overall_spread
 
-import numpy as np
-
-from momentmix._typing import Float
-from momentmix.mixture.gaussian import center_and_scale
-from momentmix.mixture.mixture import DiagonalMixture, Mixture
-from momentmix.mixture.tables.block_features import column_seen
-from momentmix.schema.column import GAUSSIAN, POISSON
-
-
-def numeric_columns(mixture: Mixture) -> list[int]:
-    """Numbers of the columns that are numbers or counts."""
-    return [j for j, column in enumerate(mixture.columns) if column.family in (GAUSSIAN, POISSON)]
-
-
-def overall_spread(mixture: Mixture) -> tuple[Float, Float]:
-    """Mean and standard deviation of each numeric column over all components, where it is seen."""
-    if mixture.schema is None:
-        return center_and_scale(mixture)
-    seen = np.nan_to_num(column_seen(mixture.blocks, mixture.n_columns), nan=1.0)
-    center, scale = np.empty(mixture.n_columns), np.empty(mixture.n_columns)
-    for j in range(mixture.n_columns):
-        shares = mixture.weights * seen[:, j] * ~np.isnan(mixture.means[:, j])
-        part = DiagonalMixture(
-            shares / shares.sum(),
-            np.nan_to_num(mixture.means[:, [j]]),
-            np.nan_to_num(mixture.variances[:, [j]]),
-        )
-        (center[j],), (scale[j],) = center_and_scale(part)
-    return center, scale
+__all__ = ["numeric_columns", "overall_spread"]

@@ -15,7 +15,6 @@ from momentmix.fitting.certifying import begin_test, certify
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.inference.correlations import Correlation
-from momentmix.fitting.inference.finding import plural
 from momentmix.fitting.inference.over_identification import OverIdentification
 from momentmix.fitting.inference.support import Support
 from momentmix.fitting.joining import blocks_of_correlations, joined_by_correlations
@@ -25,6 +24,7 @@ from momentmix.fitting.outcome import Diagnostics, Provenance
 from momentmix.fitting.standard_fit import StandardFit
 from momentmix.fitting.support import support_from_moments
 from momentmix.mixture.blocks import Blocks
+from momentmix.wording import plural
 
 MOST_JOININGS = 8  # rounds of joining columns from moments alone: each costs a fit
 LEAST_FALL = 0.9  # of the effect size that joining columns has to bring from moments alone

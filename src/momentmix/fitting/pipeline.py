@@ -52,7 +52,6 @@ from momentmix.fitting.em.search import (
     given_candidate,
     ranked_candidates,
 )
-from momentmix.fitting.inference.finding import plural
 from momentmix.fitting.inference.over_identification import (
     LEAST_P_VALUE,
     order_after_rows,
@@ -91,6 +90,7 @@ from momentmix.mixture.prior import Structure, VariancePrior
 from momentmix.parallel import begin
 from momentmix.rows.protocol import Rows
 from momentmix.summary.summary import MomentSummary
+from momentmix.wording import plural
 
 AskedBlocks = Sequence[Sequence[int | str]] | Literal["auto", "full"] | None
 

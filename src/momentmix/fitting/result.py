@@ -10,7 +10,6 @@ from typing import Any
 from momentmix.errors import InputError, printable
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.column_errors import column_errors, column_intervals
-from momentmix.fitting.inference.finding import plural
 from momentmix.fitting.inference.standard_errors import (
     Intervals,
     StandardErrors,
@@ -21,8 +20,10 @@ from momentmix.fitting.outcome import Diagnostics, FitFacts, PartOf, Provenance
 from momentmix.fitting.record import FitRecord, save_fit
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.parameter_table import parameter_frame
+from momentmix.mixture.profiles.profile import Profile, profile_of
 from momentmix.schema.schema import Schema
 from momentmix.summary.summary import MomentSummary
+from momentmix.wording import plural
 
 MOST_TRIALS_PRINTED = 8  # numbers of components; all of them are in `tried`
 MOST_COLUMNS_PRINTED = 8  # of one family
@@ -119,6 +120,19 @@ class FitResult(FitFacts):
             return self.mixture.to_frame()
         low, high = self.intervals(level).ends
         return parameter_frame(self.mixture, self.standard_errors, low, high)
+
+    def profile(self, names: Sequence[str] | None = None) -> Profile:
+        """What makes each component different from the others, in words.
+
+        As `Mixture.profile`, without differences that are smaller than two standard errors.
+
+        Parameters
+        ----------
+        names : sequence of str, optional
+            Names of the components; made of what is different by default.
+        """
+        errors = None if self.uncertainty is None else self.standard_errors
+        return profile_of(self.mixture, names, errors)
 
     def _known_uncertainty(self) -> Uncertainty:
         if self.uncertainty is None:

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from momentmix.errors import InputError, InputTypeError
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.inference.finding import plural
 from momentmix.fitting.inputs import moments_of, rows_of
 from momentmix.mixture.blocks import blocks_from
 from momentmix.rows.arrays import is_plain_array
@@ -34,6 +33,7 @@ from momentmix.schema.sources import encode_prepared, encode_rows, held_table, p
 from momentmix.schema.transforms import TRANSFORMS
 from momentmix.summary.cost import physical_memory
 from momentmix.summary.summary import MomentSummary
+from momentmix.wording import plural
 
 SHARE_IN_MEMORY = 0.125  # of the memory: rows of files that take more are read for each pass
 

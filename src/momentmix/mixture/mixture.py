@@ -36,6 +36,7 @@ from momentmix.mixture.model_file import model_document, parameters_in, read_mod
 from momentmix.mixture.parameter_table import parameter_frame
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure
+from momentmix.mixture.profiles.profile import Profile, profile_of
 from momentmix.mixture.row_methods import RowMethods
 from momentmix.mixture.tables.block_features import (
     Block,
@@ -262,6 +263,24 @@ class Mixture(RowMethods):
         return parameter_frame(self)
 
     # -- derived mixtures ---------------------------------------------------------------------
+
+    def profile(self, names: Sequence[str] | None = None) -> Profile:
+        """What makes each component different from the others, in words.
+
+        Parameters
+        ----------
+        names : sequence of str, optional
+            Names of the components; made of what is different by default.
+
+        Examples
+        --------
+        >>> weights, means = [0.75, 0.25], [[126.0, 60.0], [109.0, 54.0]]
+        >>> mixture = DiagonalMixture(weights, means, [[9.0, 4.0]] * 2, ["flow", "temperature"])
+        >>> print(mixture.profile())
+        0  high flow, high temperature: 75 % of rows; flow high (126 against 109), temperature high (60 against 54)
+        1  low flow, low temperature: 25 % of rows; flow low (109 against 126), temperature low (54 against 60)
+        """  # noqa: E501
+        return profile_of(self, names)
 
     def select(self, columns: Sequence[int | str]) -> Mixture:
         """The mixture of some of the columns, by number or name: their marginal law."""

@@ -126,6 +126,17 @@ def values_of(mixture: Mixture) -> ColumnValues:
     return ColumnValues(mixture.weights, means, variances, covariances, levels, seen)
 
 
+def need_pandas() -> Any:
+    """Import pandas, or raise an error that says how to install it."""
+    try:
+        import pandas as pd
+    except ModuleNotFoundError:
+        raise MissingDependencyError(
+            "to_frame needs pandas, which is not installed: pip install pandas"
+        ) from None
+    return pd
+
+
 def parameter_frame(
     mixture: Mixture,
     errors: ColumnValues | None = None,
@@ -133,12 +144,7 @@ def parameter_frame(
     high: ColumnValues | None = None,
 ) -> Any:
     """A pandas frame of all parameters, with standard errors and ends of intervals where known."""
-    try:
-        import pandas as pd
-    except ModuleNotFoundError:
-        raise MissingDependencyError(
-            "to_frame needs pandas, which is not installed: pip install pandas"
-        ) from None
+    pd = need_pandas()
     places = list(parameter_places(mixture))
     all_values = [values_of(mixture), errors, low, high]
     numbers = np.array([[place.value(values) for values in all_values] for place in places])

@@ -13,10 +13,10 @@ from momentmix.fitting.inference.finding import (
     column_names,
     fatal,
     note,
-    plural,
     warning,
 )
 from momentmix.mixture.parameters import Parameters
+from momentmix.wording import plural
 
 LEAST_ROWS_PER_COMPONENT = 50  # with fewer, a mean is off by 1/√50 = 0.14 deviations or more
 _LISTED = 5  # components in a sentence

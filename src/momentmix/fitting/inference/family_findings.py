@@ -9,11 +9,12 @@ from scipy.special import chdtrc
 
 from momentmix.fitting.conditions.conditions import feature_powers
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.inference.finding import Finding, column_names, note, plural, warning
+from momentmix.fitting.inference.finding import Finding, column_names, note, warning
 from momentmix.mixture.laws.law import Law
 from momentmix.mixture.laws.poisson import Poisson
 from momentmix.mixture.laws.seen import Seen
 from momentmix.mixture.parameters import Parameters
+from momentmix.wording import plural
 
 _DISPERSION_THAT_MATTERS = 0.1  # of the variance of a count beside its mean
 _SIGNIFICANT_DEVIATES = 6  # not reached by chance, however many columns are tested

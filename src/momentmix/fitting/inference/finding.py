@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.wording import plural
 
 _MOST_LISTED = 8  # names in one sentence
 
@@ -44,11 +45,6 @@ def warning(name: str, text: str) -> Finding:
 def fatal(name: str, text: str) -> Finding:
     """What the certificate cannot pass."""
     return Finding(name, Severity.FATAL, text)
-
-
-def plural(count: int) -> str:
-    """The ending of a noun."""
-    return "s" if count > 1 else ""
 
 
 def column_names(moments: StandardMoments, columns: Iterable[int]) -> str:

@@ -21,7 +21,6 @@ from momentmix.fitting.inference.finding import (
     Severity,
     column_names,
     fatal,
-    plural,
     warning,
 )
 from momentmix.fitting.inference.over_identification import (
@@ -38,6 +37,7 @@ from momentmix.fitting.inference.rows_checked import (
 from momentmix.index_sets import index_sets
 from momentmix.mixture.blocks import Blocks, one_a_block
 from momentmix.mixture.parameters import Parameters
+from momentmix.wording import plural
 
 __all__ = ["Finding", "Severity", "collect_findings", "find_constants"]
 

@@ -25,8 +25,9 @@ import numpy as np
 
 from momentmix._typing import Float, Int
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.inference.finding import Finding, fatal, plural
+from momentmix.fitting.inference.finding import Finding, fatal
 from momentmix.rows.protocol import Rows
+from momentmix.wording import plural
 
 _FEWEST_ROWS = 30  # with fewer, no tail can be told from an outlier
 _FAR = 10.0  # robust standard deviations; normal rows reach 6 by chance

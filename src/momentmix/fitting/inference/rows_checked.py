@@ -33,7 +33,6 @@ from momentmix.fitting.inference.finding import (
     column_names,
     fatal,
     note,
-    plural,
     warning,
 )
 from momentmix.fitting.inference.outliers import NONE, Outliers, find_outliers
@@ -43,6 +42,7 @@ from momentmix.mixture.gaussian import coefficients, features_of
 from momentmix.mixture.parameters import Parameters
 from momentmix.rows.protocol import Rows
 from momentmix.rows.weighted import proportional_places
+from momentmix.wording import plural
 
 EXCERPT = 20_000  # rows: enough for shapes and shares, and a small part of a fit's time
 _FEWEST_ROWS = 30  # with fewer, nothing can be said about columns

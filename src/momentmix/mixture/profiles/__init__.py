@@ -1,0 +1,1 @@
+"""What makes each component of a mixture different from the others, in words."""

@@ -1,0 +1,126 @@
+"""Numbers and lists in texts for people: three digits, percent, at most so many letters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import floor, isfinite, log10
+
+MOST_SHOWN = 2000  # letters of a repr, whatever the size of the object
+_DIGITS = 3
+_LARGEST, _LEAST = 1e9, 1e-4  # numbers beyond are written with an exponent
+
+
+def short_number(value: float, finest: float | None = None) -> str:
+    """A number with three significant digits; whole thousands are written in full.
+
+    Parameters
+    ----------
+    value : float
+    finest : float, optional
+        The smallest difference that the text must show, where that takes more digits.
+
+    Examples
+    --------
+    >>> [short_number(x) for x in (1234.6, 0.5, -12.34, 2e12, 3e-7, 0.0)]
+    ['1,230', '0.500', '-12.3', '2.00e+12', '3.00e-07', '0']
+    >>> short_number(1000.25, finest=0.1)
+    '1,000.2'
+    """
+    if not isfinite(value):
+        return str(value)
+    if value == 0:
+        return "0"
+    places = _DIGITS - 1 - _exponent(value)
+    if finest is not None and isfinite(finest) and finest != 0:
+        places = max(places, -_exponent(finest))
+    if not _LEAST <= abs(value) < _LARGEST:
+        return f"{value:.{min(max(places + _exponent(value), 0), 15)}e}"
+    rounded = round(value, min(places, 15))
+    if rounded != 0 and places > 0 and _exponent(rounded) > _exponent(value):
+        places -= finest is None  # 9.996 is 10.0
+    return f"{rounded:,.{max(0, min(places, 15))}f}"
+
+
+def numbers_apart(*values: float) -> list[str]:
+    """Numbers as texts, with as many digits as it takes to see the first apart from the others.
+
+    Examples
+    --------
+    >>> numbers_apart(109.3, 126.4), numbers_apart(10023.0, 10041.0), numbers_apart(1234.6, 5.2)
+    (['109', '126'], ['10,023', '10,041'], ['1,230', '5.20'])
+    >>> numbers_apart(60.0, 54.0)
+    ['60', '54']
+    """
+    finest = min(abs(values[0] - value) for value in values[1:]) / 10
+    texts = [short_number(value, finest) for value in values]
+    while all(text[-1] in "0." and "e" not in text for text in texts if "." in text):
+        if not any("." in text for text in texts):
+            break
+        texts = [text[:-1] if "." in text else text for text in texts]
+    return texts
+
+
+def percent(share: float) -> str:
+    """A share in percent: whole from 10 % on, with one digit more below.
+
+    Examples
+    --------
+    >>> [percent(x) for x in (0.256, 0.0312, 0.0002, 0.0, 0.9999, 1.0)]
+    ['26 %', '3.1 %', '< 0.1 %', '0 %', '> 99.9 %', '100 %']
+    """
+    if not isfinite(share):
+        return str(share)
+    if 0 < share < 5e-4:
+        return "< 0.1 %"
+    if 0.9995 < share < 1:
+        return "> 99.9 %"
+    digits = 1 if 0 < share < 0.0995 or 0.995 <= share < 1 else 0
+    return f"{100 * share:.{digits}f} %"
+
+
+def plural(count: int) -> str:
+    """The ending of a noun."""
+    return "" if count == 1 else "s"
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """Names separated by commas, the first of them.
+
+    Examples
+    --------
+    >>> listed(["a", "b", "c"], 2)
+    'a, b and 1 more'
+    """
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def cut(text: str, most: int) -> str:
+    """A text of at most so many letters."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def cut_lines(text: str, most: int = MOST_SHOWN) -> str:
+    r"""The first lines of a text, with at most so many letters in all.
+
+    Examples
+    --------
+    >>> print(cut_lines("one\ntwo\nthree and four", 12))
+    one
+    two
+    …
+    """
+    if len(text) <= most:
+        return text
+    kept, room = [], most - 2
+    for line in text.split("\n"):
+        if len(line) + 1 > room:
+            break
+        kept.append(line)
+        room -= len(line) + 1
+    return "\n".join([*kept, "…"]) if kept else cut(text, most)
+
+
+def _exponent(value: float) -> int:
+    """Power of ten of the first digit."""
+    return floor(log10(abs(value)))

@@ -1,0 +1,175 @@
+"""What makes components different, in words: against numbers worked out by hand."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import momentmix as mm
+from momentmix.errors import InputError
+
+MACHINES = mm.DiagonalMixture(
+    [0.5, 0.25, 0.25],
+    [[126.0, 60.0], [109.0, 54.0], [126.0, 54.0]],
+    [[9.0, 4.0]] * 3,
+    ["flow", "temperature"],
+)
+
+
+def test_means_are_compared_with_those_of_all_others_together():
+    first, second, _ = MACHINES.profile()
+    # Others of component 1: (0.5·126 + 0.25·126) / 0.75 = 126, (0.5·60 + 0.25·54) / 0.75 = 58.
+    said = "flow low (109 against 126), temperature low (54 against 58)"
+    assert str(second) == f"25 % of rows; {said}"
+    flow = second.traits[0]
+    variance = 9.0 + 0.25 * 0.75 * 17.0**2
+    assert flow.strength == pytest.approx(17.0 / np.sqrt(variance))
+    assert (flow.value, flow.others, flow.what, flow.column) == (109.0, 126.0, "low", "flow")
+    assert first.name == "high temperature, high flow"
+    assert first.share == 0.5
+    assert [p.component for p in MACHINES.profile()] == [0, 1, 2]
+
+
+def test_a_mean_between_the_others_is_medium():
+    mixture = mm.DiagonalMixture([1 / 3] * 3, [[0.0], [5.0], [10.0]], np.ones((3, 1)), ["a"])
+    assert [p.traits[0].what for p in mixture.profile()] == ["low", "medium", "high"]
+    assert str(mixture.profile()[1]) == "33 % of rows; a medium (5, others 0 to 10)"
+
+
+def test_small_differences_are_no_traits():
+    mixture = mm.DiagonalMixture([0.5, 0.5], [[0.0], [0.2]], [[1.0], [1.0]], ["a"])
+    assert [p.traits for p in mixture.profile()] == [(), ()]
+    assert mixture.profile().names == ["typical", "typical (2)"]
+    assert str(mixture.profile()[0]) == "50 % of rows"
+
+
+def test_spread_is_told_where_means_are_equal():
+    mixture = mm.DiagonalMixture([0.5, 0.5], [[0.0], [0.0]], [[1.0], [9.0]], ["a"])
+    first, second = (p.traits[0] for p in mixture.profile())
+    assert first.text == "a varies less (standard deviation 1 against 3)"
+    assert (second.what, second.short) == ("spread", "varied a")
+    assert second.strength == pytest.approx(np.log(3.0) / 2)
+
+
+def table():
+    return mm.Mixture.from_blocks(
+        [0.5, 0.5],
+        [
+            mm.GaussianBlock.of([30.0, 50.0], [25.0, 25.0], "age", seen=[0.9, 0.4]),
+            mm.CategoricalBlock([[0.7, 0.2, 0.1], [0.1, 0.2, 0.7]], ("a", "b", "c"), names="plan"),
+            mm.BernoulliBlock([0.8, 0.1], (False, True), names="member"),
+            mm.PoissonBlock([1.0, 9.0], names="visits"),
+        ],
+    )
+
+
+def test_levels_counts_and_missing_cells():
+    first, second = table().profile()
+    texts = {trait.text for trait in first.traits}
+    assert texts == {
+        "age low (30 against 50)",
+        "age rarely missing (10 % against 60 %)",
+        "plan mostly “a” (70 % against 10 %)",
+        "member mostly (80 % against 10 %)",
+        "visits low (1 against 9)",
+    }
+    by_column = {(t.column, t.what): t for t in second.traits}
+    # p = 0.4 over both components, of plan "c"; the difference is 0.6.
+    assert by_column["plan", "level"].strength == pytest.approx(0.6 / np.sqrt(0.4 * 0.6))
+    assert by_column["plan", "level"].level == "c"
+    assert by_column["member", "level"].short == "no member"
+    assert by_column["age", "missing"].text == "age often missing (60 % against 10 %)"
+
+
+def test_counts_weigh_what_is_seen():
+    """Of age, components 0 and 1 have shares 0.9 and 0.4 of the cells that are seen."""
+    mixture = mm.Mixture.from_blocks(
+        [0.4, 0.3, 0.3],
+        [mm.GaussianBlock.of([10.0, 30.0, 60.0], [1.0, 1.0, 1.0], "age", seen=[1.0, 0.5, 1.0])],
+    )
+    trait = next(t for t in mixture.profile()[2].traits if t.what == "high")
+    assert trait.others == pytest.approx((0.4 * 10 + 0.15 * 30) / 0.55)
+
+
+def test_columns_with_a_logarithm_are_told_in_units_of_the_data():
+    block = mm.GaussianBlock.of([np.log(20.0), np.log(90.0)], [0.1, 0.1], "spend", transforms="log")
+    assert mm.Mixture.from_blocks([0.5, 0.5], [block]).profile()[0].traits[0].text == (
+        "spend low (20 against 90)"
+    )
+
+
+def test_a_component_that_never_sees_a_column_says_so():
+    nan = np.nan
+    block = mm.GaussianBlock.of([35.0, nan], [64.0, nan], "age", seen=[0.9, 0.0])
+    profile = mm.Mixture.from_blocks([0.6, 0.4], [block]).profile()
+    assert [p.name for p in profile] == ["age known", "age missing"]
+
+
+def test_a_result_leaves_out_what_chance_explains():
+    law = mm.DiagonalMixture([0.5, 0.5], [[0.0] * 4, [9.0, 9.0, 9.0, 0.0]], np.ones((2, 4)))
+    rows, _ = law.sample(60, random_state=0)
+    result = mm.fit(rows, 2, random_state=0)
+    told = {t.column for p in result.profile() for t in p.traits if t.what != "spread"}
+    assert told == {"feature 0", "feature 1", "feature 2"}
+    shifted = mm.DiagonalMixture([0.5, 0.5], [[0.0] * 4, [9.0, 9.0, 9.0, 0.5]], np.ones((2, 4)))
+    assert "feature 3" in {t.column for p in shifted.profile() for t in p.traits}
+
+
+def test_names_differ_whatever_the_components():
+    rng = np.random.default_rng(0)
+    mixture = mm.DiagonalMixture(
+        np.full(30, 1 / 30), rng.integers(0, 2, (30, 2)) * 9.0, np.ones((30, 2))
+    )
+    names = mixture.profile().names
+    assert len(set(names)) == 30
+
+
+def test_names_can_be_given():
+    profile = MACHINES.profile(["day", "night", "idle"])
+    assert profile.names == ["day", "night", "idle"]
+    assert str(profile).splitlines()[1].startswith("1  night: 25 % of rows; flow low")
+    with pytest.raises(InputError, match="must be 3, one for each; got 2"):
+        MACHINES.profile(["a", "b"])
+    with pytest.raises(InputError, match="must differ"):
+        MACHINES.profile(["a", "a", "b"])
+    for wrong in ("abc", [1, 2, 3]):
+        with pytest.raises(InputError, match="must be a sequence of strings"):
+            MACHINES.profile(wrong)
+
+
+def test_a_profile_is_a_sequence_a_table_and_html():
+    profile = MACHINES.profile()
+    assert len(profile) == 3
+    assert profile[1] in profile
+    frame = profile.to_frame()
+    assert isinstance(frame, pd.DataFrame)
+    assert len(frame) == sum(len(p.traits) for p in profile)
+    assert frame.loc[0, "strength"] == profile[0].traits[0].strength
+    html = profile._repr_html_()
+    assert "flow low (109 against 126)" in html
+    hostile = MACHINES.with_feature_names(["<script>alert(1)</script>", "\x1b[31m"])
+    html = hostile.profile()._repr_html_()
+    assert "<script>" not in html
+    assert "\x1b" not in html + str(hostile.profile())
+
+
+def test_the_repr_is_short_whatever_the_size():
+    rng = np.random.default_rng(0)
+    names = [f"{'long ' * 9}{j}" for j in range(50)]
+    mixture = mm.DiagonalMixture(
+        np.full(40, 1 / 40), rng.normal(size=(40, 50)), np.ones((40, 50)), names
+    )
+    assert len(str(mixture.profile())) > 4000
+    assert len(repr(mixture.profile())) <= 2000
+    assert all(len(p.traits) <= 20 for p in mixture.profile())
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1.0, 1e200])
+def test_any_scale(scale):
+    mixture = mm.DiagonalMixture([0.5, 0.5], [[scale], [2 * scale]], [[0.0], [0.0]], ["a"])
+    assert [p.name for p in mixture.profile()] == ["low a", "high a"]
+
+
+def test_one_component_is_all_rows():
+    assert (
+        str(mm.DiagonalMixture([1.0], [[0.0]], [[1.0]]).profile()) == "0  all rows: 100 % of rows"
+    )
