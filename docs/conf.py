@@ -23,6 +23,7 @@ extensions = [
     "myst_parser",
     "numpydoc",
     "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
     "sphinx_design",
@@ -47,6 +48,8 @@ html_show_sourcelink = False
 html_copy_source = False
 
 autodoc_member_order = "bysource"
+add_module_names = False
+autosummary_generate = False
 autodoc_typehints = "none"  # the docstrings say it with shapes
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
