@@ -14,8 +14,8 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[1] / "src" / "momentmix"
 GALLERY = (
     "customers", "how_it_works", "local_optimum", "choice_of_r", "certificate",
-    "correlated_measurements", "survey", "missing_values", "error_against_rows", "sharded_fit", "sliding_window",
-    "cytometry", "image_segmentation", "real_data", "paper_tables",
+    "correlated_measurements", "survey", "missing_values", "error_against_rows", "sharded_fit",
+    "sliding_window", "cytometry", "image_segmentation", "real_data", "paper_tables",
 )  # fmt: skip
 ORDER = ("index_sets", "capacity", "rows", "summary", "tensor", "mixture", "fitting")
 

@@ -31,8 +31,8 @@ customers = pd.DataFrame(table)
 print(customers.head().round(1))
 
 # %%
-# One call. ``"auto"`` chooses the number of groups, ``missing="model"`` takes rows with gaps as they
-# are, and ``families`` names what cannot be seen from the cells.
+# One call. ``"auto"`` chooses the number of groups, ``missing="model"`` takes rows with gaps as
+# they are, and ``families`` names what cannot be seen from the cells.
 
 families = {"rides": "poisson", "spent": "log"}
 result = mm.fit(customers, "auto", missing="model", families=families, random_state=0)
