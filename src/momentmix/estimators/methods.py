@@ -46,6 +46,20 @@ class MixtureMethods(FittedState, DensityMixin, BaseEstimator):  # type: ignore[
         """Rows as the mixture takes them, checked as scikit-learn does."""
         raise NotImplementedError
 
+    def _repr_html_inner(self) -> str:
+        return self._with_result(super()._repr_html_inner())
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**options)
+        if "text/html" in bundle:
+            bundle["text/html"] = self._with_result(bundle["text/html"])
+        return bundle
+
+    def _with_result(self, html: str) -> str:
+        """The diagram of scikit-learn, and the result below it once there is one."""
+        result = vars(self).get("result_")
+        return html if result is None else f"{html}{result._repr_html_()}"
+
     def _set_from(self, result: FitResult) -> None:
         """Set the attributes that every estimator has, and warn where there is reason to."""
         mixture = result.mixture

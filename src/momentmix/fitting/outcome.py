@@ -9,6 +9,7 @@ from math import nan
 from typing import Any, Generic, TypeVar, overload
 
 from momentmix.fitting.inference.certificate import Certificate
+from momentmix.wording import short_repr
 
 T = TypeVar("T")
 
@@ -118,6 +119,7 @@ class JoinedColumns:
         return f"{', '.join(listed)}: {self.why}"
 
 
+@short_repr
 @dataclass(frozen=True)
 class Diagnostics:
     """How good an answer is, and what happened on the way to it.

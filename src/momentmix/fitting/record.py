@@ -48,6 +48,7 @@ from momentmix.json_fields import (
 )
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.model_file import read_model, write_model
+from momentmix.wording import short_repr
 
 _VERSION = 2
 _WITH_JOINED = 3  # where columns are joined
@@ -67,6 +68,7 @@ def versions() -> dict[str, str]:
     }
 
 
+@short_repr
 @dataclass(frozen=True)
 class FitRecord(FitFacts):
     """What a model file tells of a fit, once the rows and the result are gone.

@@ -18,23 +18,19 @@ from momentmix.fitting.inference.standard_errors import (
 )
 from momentmix.fitting.outcome import Diagnostics, FitFacts, PartOf, Provenance
 from momentmix.fitting.record import FitRecord, save_fit
+from momentmix.html.notebook import Markup, box, bullets, folded
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.parameter_table import parameter_frame
 from momentmix.mixture.profiles.profile import Profile, profile_of
 from momentmix.schema.schema import Schema
 from momentmix.summary.summary import MomentSummary
-from momentmix.wording import plural
+from momentmix.wording import cut_lines, listed, plural, short_repr
 
 MOST_TRIALS_PRINTED = 8  # numbers of components; all of them are in `tried`
 MOST_COLUMNS_PRINTED = 8  # of one family
 
 
-def _listed(names: list[str]) -> str:
-    more = len(names) - MOST_COLUMNS_PRINTED
-    shown = ", ".join(names[:MOST_COLUMNS_PRINTED])
-    return shown + (f" and {more} more" if more > 0 else "")
-
-
+@short_repr
 @dataclass(frozen=True)
 class Answer:
     """A fitted mixture and what its errors are computed from.
@@ -60,7 +56,7 @@ class Answer:
     schema: Schema | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class FitResult(FitFacts):
     """A fitted mixture with everything that was learned on the way, in three parts.
 
@@ -185,6 +181,21 @@ class FitResult(FitFacts):
         """Time of all stages together."""
         return sum(seconds for _, seconds in self.stages)
 
+    def __repr__(self) -> str:
+        verdict = self.certificate.verdict
+        head = f"FitResult: {self._kind()}, {self.n_rows} rows; certificate {verdict}"
+        return cut_lines("\n".join([head, str(self.profile())]))
+
+    def _repr_html_(self) -> str:
+        facts = [f"{self.method}, moments up to order {self.order}", self._refinement()]
+        if self.log_likelihood is not None:
+            facts.append(f"log-likelihood per row {self.log_likelihood:.6g}")
+        facts += [f"joined columns: {columns}" for columns in self.joined]
+        facts += self.notes
+        title = f"{self._kind()}, {self.n_rows:,} rows"
+        parts = Markup(self.profile()._repr_html_()), Markup(self.certificate._repr_html_())
+        return box(title, *parts, folded("How it was fitted", bullets(facts)))
+
     def __str__(self) -> str:
         lines = [
             f"{self._kind()}, {self.n_rows} rows",
@@ -215,7 +226,10 @@ class FitResult(FitFacts):
         """Lines with the columns of each family, and those with missing cells."""
         if self.schema is None:
             return []
-        return [f"  {label:<20} {_listed(names)}" for label, names in self.schema.by_family()]
+        return [
+            f"  {label:<20} {listed(names, MOST_COLUMNS_PRINTED)}"
+            for label, names in self.schema.by_family()
+        ]
 
     def _trials(self) -> list[str]:
         """A short table of what "auto" tried: the numbers next to the chosen one."""

@@ -24,6 +24,7 @@ from momentmix.mixture.checks import real_array
 from momentmix.mixture.parameters import Parameters
 from momentmix.rows.names import check_feature_names
 from momentmix.schema.column import Column
+from momentmix.wording import short_repr
 
 
 class Regression(NamedTuple):
@@ -38,6 +39,7 @@ class Regression(NamedTuple):
     rest: Float
 
 
+@short_repr
 @dataclass(frozen=True, eq=False)
 class GaussianBlock:
     """Columns that may be correlated within components; all others are independent of them there.

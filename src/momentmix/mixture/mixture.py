@@ -27,6 +27,7 @@ from numpy.typing import ArrayLike
 
 from momentmix._typing import Float, Int
 from momentmix.errors import InputError, InputTypeError, ModelFileError
+from momentmix.html.notebook import Markup, box
 from momentmix.index_sets import sets_without
 from momentmix.mixture.checks import checked_parameters, parameters_of_matrices, real_array
 from momentmix.mixture.conditional import column_numbers, conditional_means, given_values
@@ -58,6 +59,7 @@ from momentmix.rows.names import check_feature_names
 from momentmix.schema.column import Level
 from momentmix.schema.schema import Schema
 from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
+from momentmix.wording import cut
 
 
 class Mixture(RowMethods):
@@ -420,8 +422,11 @@ class Mixture(RowMethods):
         joined = self.parameters.blocks.joined
         return (
             f"{type(self).__name__}(n_components={self.n_components}, "
-            f"n_features={self.n_features}{f', joined={joined}' if joined else ''})"
+            f"n_features={self.n_features}{f', joined={cut(str(joined), 200)}' if joined else ''})"
         )
+
+    def _repr_html_(self) -> str:
+        return box(repr(self), Markup(self.profile()._repr_html_()))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -24,11 +24,13 @@ from momentmix._typing import Float
 from momentmix.errors import MissingDependencyError
 from momentmix.mixture.tables.block_features import column_seen
 from momentmix.schema.column import BERNOULLI, CATEGORICAL, POISSON, Column, Level
+from momentmix.wording import short_repr
 
 if TYPE_CHECKING:
     from momentmix.mixture.mixture import Mixture
 
 
+@short_repr
 @dataclass(frozen=True)
 class ColumnValues:
     """A number for each parameter of a mixture, by columns; shapes (r,), (r, d), (r, d).

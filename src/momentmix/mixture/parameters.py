@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from momentmix._typing import Float, Int
 from momentmix.mixture.blocks import Blocks, full_matrices
 from momentmix.mixture.laws.law import Law
+from momentmix.wording import short_repr
 
 
 class HasParameters(Protocol):
@@ -30,6 +31,7 @@ class HasParameters(Protocol):
         """Variances of the components."""
 
 
+@short_repr
 @dataclass(frozen=True)
 class Parameters:
     """Weights (r,), means (r, d) and variances (r, d); a batch has a leading axis more in each.

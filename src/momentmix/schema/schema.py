@@ -40,10 +40,12 @@ from momentmix.schema.encoding import (
 )
 from momentmix.schema.transforms import TRANSFORMS
 from momentmix.strict_json import format_strict, parse_strict
+from momentmix.wording import short_repr
 
 FORMAT = "momentmix schema"  # of files
 
 
+@short_repr
 @dataclass(frozen=True)
 class Schema:
     """The columns of a table, and how they become features.

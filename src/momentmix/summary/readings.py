@@ -35,6 +35,7 @@ from momentmix.summary.layout import Layout
 from momentmix.summary.reduction import rearranged
 from momentmix.summary.totals import Totals
 from momentmix.tensor.monomials import monomials
+from momentmix.wording import short_repr
 
 _SMALLEST_GROUPS = 4  # fewer say next to nothing about a standard error
 _OVERFLOW = (
@@ -43,6 +44,7 @@ _OVERFLOW = (
 )
 
 
+@short_repr
 @dataclass(frozen=True, eq=False)
 class Moments:
     """Means of products of features, as float64 numbers.

@@ -34,6 +34,7 @@ from momentmix.schema.schema import Schema
 from momentmix.summary import combining, readings, reduction
 from momentmix.summary import file as summary_file
 from momentmix.summary import totals as algebra
+from momentmix.summary.column_facts import summary_html
 from momentmix.summary.common_schema import encoded
 from momentmix.summary.cost import check_budget
 from momentmix.summary.layout import DEFAULT_REPLICATES, NO_HIGH, Layout
@@ -368,6 +369,9 @@ class MomentSummary(SummaryView):
         if self._layout.high == NO_HIGH:
             parts.append("no powers")
         return f"MomentSummary({', '.join(parts)})"
+
+    def _repr_html_(self) -> str:
+        return summary_html(self)
 
 
 def _check_schema(schema: Schema, n_features: int, names: tuple[str, ...] | None) -> None:

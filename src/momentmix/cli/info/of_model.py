@@ -21,6 +21,7 @@ def model_facts(path: Path) -> dict[str, Any]:
         "version": int(read_model(path)["version"]),
         "n_components": mixture.n_components,
         "weights": mixture.weights.tolist(),
+        "profile": [f"{component.name}: {component}" for component in mixture.profile()],
         "n_columns": len(columns),
         "joined": [", ".join(names[j] for j in block) for block in joined],
         "verdict": None,

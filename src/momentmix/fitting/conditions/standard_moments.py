@@ -35,6 +35,7 @@ from momentmix.mixture.laws.law import Law
 from momentmix.mixture.mixture import Mixture, mixture_from
 from momentmix.mixture.prior import Structure
 from momentmix.rows.names import check_feature_names
+from momentmix.wording import short_repr
 
 # Of a number between two whole ones the variance is at most 1/4; so 0/1 answers that are taken as
 # numbers tell components apart about as much as they do by their probabilities.
@@ -42,6 +43,7 @@ _LEAST_OF_WHOLE, _MOST_FLOOR = 0.25, 0.9  # the latter of the variance over all 
 _BY_FEATURE = ("shift", "scale", "minimum", "maximum")
 
 
+@short_repr
 @dataclass(frozen=True, eq=False)
 class StandardMoments:
     """Moments of standardized features up to one order.

@@ -14,15 +14,18 @@ from momentmix.errors import printable
 from momentmix.fitting.inference.findings import Finding, Severity
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, OverIdentification
 from momentmix.fitting.inference.support import Support
+from momentmix.html.notebook import bullets, folded, paragraph, plain_table, tag
+from momentmix.wording import cut_lines
 
 Verdict = Literal["passed", "not passed", "untested"]
 
 NEGLIGIBLE_EFFECT = 5e-4  # standard deviations of one row; with enough rows every test rejects
 LARGEST_LOSS = 0.01  # of accuracy
+_MOST_IN_NOTEBOOK = 8  # reasons and findings; the others are folded away
 UNTESTED = "untested"  # the finding that says why an answer has no test
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Certificate:
     """Verdict on a fit.
 
@@ -122,10 +125,29 @@ class Certificate:
         """Whether the fit was tested and nothing speaks against it."""
         return self.verdict == "passed"
 
-    def __str__(self) -> str:
-        t = self.test
+    def __repr__(self) -> str:
+        return cut_lines(str(self))
+
+    def _repr_html_(self) -> str:
+        tone = {"passed": "good", "not passed": "bad", "untested": "plain"}[self.verdict]
+        head = paragraph("Certificate:", tag(self.verdict, tone))
+        numbers = plain_table(["test", ""], self._numbers())
+        others = [f.text for f in self._others() if f.severity is not Severity.NOTE]
+        notes = [f.text for f in self._others() if f.severity is Severity.NOTE]
+        texts = [*self.reasons, *self.untested, *others]
+        shown = bullets(texts[:_MOST_IN_NOTEBOOK]) if texts else ""
+        rest = [*texts[_MOST_IN_NOTEBOOK:], *notes]
+        return paragraph(head, shown, folded("Numbers and notes", numbers, bullets(rest)))
+
+    def _others(self) -> list[Finding]:
+        """Findings that are neither a reason nor say what could not be tested."""
+        fatal = Severity.FATAL
+        return [f for f in self.findings if f.name != UNTESTED and f.severity is not fatal]
+
+    def _numbers(self) -> list[tuple[str, str]]:
+        """The figures of the test, and the predicted loss."""
+        t, rows = self.test, []
         law = "bootstrap" if t.bootstrapped else "χ²"
-        rows = [("verdict", self.verdict if self.passed else self.verdict.upper())]
         if t.testable:
             rows += [
                 ("over-identification", f"{t.statistic:.1f} on {t.degrees_of_freedom} d.o.f."),
@@ -137,11 +159,15 @@ class Certificate:
             rows.append(("over-identification", "nothing to test"))
         loss = "unknown" if isnan(self.predicted_loss) else f"{self.predicted_loss:.4f}"
         rows.append(("predicted loss", loss))
+        return rows
+
+    def __str__(self) -> str:
+        verdict = self.verdict if self.passed else self.verdict.upper()
+        rows = [("verdict", verdict), *self._numbers()]
         lines = [f"  {name:<20} {value}" for name, value in rows]
         lines += [f"  - {reason}" for reason in self.reasons]
         lines += [f"  - [untested] {reason}" for reason in self.untested]
-        others = (f for f in self.findings if f.name != UNTESTED)
-        lines += [f"  - {f}" for f in others if f.severity is not Severity.FATAL]
+        lines += [f"  - {f}" for f in self._others()]
         return "\n".join(["Certificate", *map(printable, lines)])
 
 

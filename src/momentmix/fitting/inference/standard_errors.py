@@ -47,6 +47,7 @@ from momentmix.mixture.parameters import (
 )
 from momentmix.mixture.relative_spread import moved_spread, relative_changes, spread_changes
 from momentmix.parallel import all_threads, map_in_order
+from momentmix.wording import short_repr
 
 AnyDerivative = Derivative | DenseDerivative
 
@@ -54,6 +55,7 @@ _DRAWS = 4000  # rows: the standard errors themselves then have errors of about 
 _AT_ONCE = 100  # draws whose products are in memory at once: a few megabytes
 
 
+@short_repr
 @dataclass(frozen=True)
 class Uncertainty:
     """Estimate and covariance in standardized features.
@@ -117,6 +119,7 @@ class Uncertainty:
         return drawn.completed()
 
 
+@short_repr
 @dataclass(frozen=True)
 class StandardErrors(ColumnValues):
     """Standard errors in the units of the data; shapes (r,), (r, d), (r, d).
@@ -128,6 +131,7 @@ class StandardErrors(ColumnValues):
     """
 
 
+@short_repr
 @dataclass(frozen=True)
 class Intervals:
     """Lower and upper ends of intervals in the units of the data, by default of 95 %.

@@ -30,6 +30,7 @@ from momentmix.mixture.tables.seen_values import (
 )
 from momentmix.rows.names import check_feature_names
 from momentmix.schema.column import BERNOULLI, CATEGORICAL, POISSON, Column, Level, plain_level
+from momentmix.wording import short_repr
 
 LARGEST_RATE = 2.0**53  # float64 holds all counts up to it
 _ROUNDED = 1e-9  # sums of probabilities that were rounded to nine digits are taken for 1
@@ -184,6 +185,7 @@ def _checked_levels(block: LevelsBlock) -> tuple[Level, ...]:
     return Column(name, block.family, tuple(map(plain_level, block.levels))).levels
 
 
+@short_repr
 @dataclass(frozen=True, eq=False)
 class BernoulliBlock(LevelsBlock):
     """A yes/no column.
@@ -229,6 +231,7 @@ class BernoulliBlock(LevelsBlock):
         return (self.probabilities * (1 - self.probabilities))[:, None, None]
 
 
+@short_repr
 @dataclass(frozen=True, eq=False)
 class CategoricalBlock(LevelsBlock):
     """A column of categories.
@@ -286,6 +289,7 @@ class CategoricalBlock(LevelsBlock):
 # -- counts -----------------------------------------------------------------------------------
 
 
+@short_repr
 @dataclass(frozen=True, eq=False)
 class PoissonBlock(FamilyBlock):
     """A column of counts.

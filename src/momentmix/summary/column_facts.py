@@ -1,0 +1,118 @@
+"""What a summary tells of each column of its rows, for people to read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from momentmix.html.notebook import Markup, box, plain_table
+from momentmix.schema.column import Column, Level
+from momentmix.wording import listed, percent, plural, short_number
+
+if TYPE_CHECKING:
+    from momentmix.summary.summary import MomentSummary
+
+_MOST_SHOWN = 12  # columns in a notebook
+_MOST_LEVELS = 4
+
+
+@dataclass(frozen=True)
+class ColumnFacts:
+    """Bounds, mean and deviation of a column, or the shares of its levels, where cells are seen.
+
+    Attributes
+    ----------
+    name, family : str
+    levels : tuple of str, int or bool
+    shares : tuple of float
+        Of the levels.
+    seen : float or None
+        Share of cells that are not missing; None where the column has no missing cells.
+    minimum, maximum, mean, deviation : float or None
+        None for levels, and where nothing is known.
+    """
+
+    name: str
+    family: str
+    levels: tuple[Level, ...] = ()
+    shares: tuple[float, ...] = ()
+    seen: float | None = None
+    minimum: float | None = None
+    maximum: float | None = None
+    mean: float | None = None
+    deviation: float | None = None
+
+
+def columns_of(summary: MomentSummary) -> tuple[Column, ...]:
+    """The columns of the rows that a summary was made of."""
+    if summary.schema is not None:
+        return summary.schema.columns
+    names = summary.feature_names or (None,) * summary.n_features
+    return tuple(Column(name) for name in names)
+
+
+def column_facts(summary: MomentSummary, most: int | None = None) -> list[ColumnFacts]:
+    """Facts of each column, or of the first of them."""
+    return [_facts(summary, i, column) for i, column in enumerate(columns_of(summary)[:most])]
+
+
+def _facts(summary: MomentSummary, number: int, column: Column) -> ColumnFacts:
+    name = str(number) if column.name is None else column.name
+    facts = ColumnFacts(name, column.family, column.levels)
+    if not summary.n_rows:
+        return facts
+    schema = summary.schema
+    first = number if schema is None else schema.values_of(number)[0]
+    mean, seen = summary.mean, 1.0
+    if column.has_missing and schema is not None:
+        seen = float(mean[schema.features_of(number)[-1]])
+        facts = replace(facts, seen=seen)
+    if not seen:
+        return facts
+    if column.levels:
+        others = [float(x) / seen for x in mean[first : first + column.n_values]]
+        return replace(facts, shares=(max(0.0, 1.0 - sum(others)), *others))
+    low: float | None = float(summary.minimum[first])
+    high: float | None = float(summary.maximum[first])
+    center, deviation = float(mean[first]) / seen, float(summary.deviation[first])
+    if column.has_missing:
+        square = float(summary.squared(first, 0, 0.0, 1.0)[0]) / seen
+        deviation = float(np.sqrt(max(0.0, square - center**2)))
+        # A missing cell is 0 among the features, which hides bounds on the other side of it.
+        low = low + column.center if low is not None and low < 0 else None
+        high = high + column.center if high is not None and high > 0 else None
+    return replace(
+        facts, minimum=low, maximum=high, mean=center + column.center, deviation=deviation
+    )
+
+
+# -- notebooks --------------------------------------------------------------------------------
+
+
+def summary_html(summary: MomentSummary) -> Markup:
+    """A summary as a table of its columns."""
+    d = len(columns_of(summary))
+    shards = len(summary.shard_ids)
+    title = f"Summary of {summary.n_rows:,} rows, {d} column{plural(d)}"
+    about = (
+        f"Moments up to order {summary.order}, {shards} shard{plural(shards)}, "
+        f"about {summary.cost.file_bytes / 1000:,.0f} kB on disk."
+    )
+    rows = [_row(facts) for facts in column_facts(summary, _MOST_SHOWN)]
+    headings = ["column", "kind", "values", "mean", "deviation", "missing"]
+    more = f"and {d - _MOST_SHOWN:,} more columns" if d > _MOST_SHOWN else ""
+    return box(title, about, plain_table(headings, rows), more)
+
+
+def _row(facts: ColumnFacts) -> list[str]:
+    numbers = ["" if x is None else short_number(x) for x in (facts.mean, facts.deviation)]
+    ends = ["?" if x is None else short_number(x) for x in (facts.minimum, facts.maximum)]
+    values = "" if facts.mean is None else " to ".join(ends)
+    if facts.levels:
+        shares = facts.shares or (float("nan"),) * len(facts.levels)
+        pairs = sorted(zip(shares, map(str, facts.levels), strict=True), reverse=True)
+        values = listed([f"{level} {percent(p)}" for p, level in pairs], _MOST_LEVELS)
+    missing = "" if facts.seen is None else percent(1.0 - facts.seen)
+    return [facts.name, facts.family, values, *numbers, missing]
