@@ -6,7 +6,7 @@ Six groups in fifteen columns. One pass over the rows computes averages of produ
 steps after that do not need the rows.
 """
 
-# sphinx_gallery_thumbnail_number = 4
+# sphinx_gallery_thumbnail_number = 2
 import matplotlib.pyplot as plt
 import numpy as np
 
