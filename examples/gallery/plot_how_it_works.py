@@ -33,9 +33,8 @@ ax.set(xlabel="column 0", ylabel="column 1", title="4,000 of 100,000 rows")
 # weighted sum of products of means. The pictures show products of three columns, one slice for each
 # k; entries with a repeated column also contain variances, and are white.
 
-summary = mm.summarize(rows, order=4)
-scale = np.sqrt(summary.variance)
-third = summary.tensor(3, summary.mean, scale)
+few = mm.summarize(rows[:5_000], order=3)  # of few rows, so that chance shows
+third = few.tensor(3, few.mean, np.sqrt(few.variance))
 
 figure, axes = plt.subplots(1, 4, figsize=(10, 2.8), layout="constrained")
 cube = np.full((15, 15, 15), np.nan)
@@ -60,7 +59,7 @@ figure.colorbar(image, ax=axes, shrink=0.8)
 # some of them inaccurate, so many splits are drawn.
 
 pairs = np.full((15, 15), np.nan)
-second = summary.tensor(2, summary.mean, scale).values
+second = few.tensor(2, few.mean, np.sqrt(few.variance)).values
 for j in range(15):
     pairs[j, :j] = pairs[:j, j] = second[j * (j - 1) // 2 : j * (j + 1) // 2]
 
@@ -88,7 +87,7 @@ for _ in range(60):
     found = [np.diag(np.linalg.solve(vectors, matrix @ vectors)) for matrix in both]
     candidates.extend(np.array(found).T.real)
 candidates = np.array(candidates)
-means = (truth.means - summary.mean) / scale
+means = (truth.means - few.mean) / np.sqrt(few.variance)
 
 figure, ax = plt.subplots(figsize=(5, 4), layout="constrained")
 ax.scatter(candidates[:, 0], candidates[:, 1], s=10, color="C5", label="candidates")
@@ -97,12 +96,13 @@ ax.set(xlabel="column 0 (standardized)", ylabel="column 1", xlim=(-1.6, 2), ylim
 ax.legend()
 
 # %%
-# **4. Selection and polish.** momentmix does this for all columns at once, selects six of the
+# **4. Selection and polish.** momentmix does this for all rows and columns, selects six of the
 # candidates by a least-squares fit to all moments, and then improves weights, means and variances
 # together, each moment divided by its own noise.
 
+summary = mm.summarize(rows, order=4)
 result = mm.fit(summary, 6, random_state=0)
-found = (result.mixture.means - summary.mean) / scale
+found = (result.mixture.means - few.mean) / np.sqrt(few.variance)
 
 figure, ax = plt.subplots(figsize=(5, 4), layout="constrained")
 ax.scatter(candidates[:, 0], candidates[:, 1], s=4, color="0.85")
