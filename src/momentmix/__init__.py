@@ -10,6 +10,8 @@ from momentmix._version import __version__
 
 if _typing.TYPE_CHECKING:
     from momentmix.capacity import largest_rank, smallest_order
+    from momentmix.cube.cube import SummaryCube
+    from momentmix.cube.summarize_by import summarize_by
     from momentmix.errors import (
         CapacityError,
         CertificateWarning,
@@ -60,6 +62,7 @@ __all__ = [
     "PoissonBlock",
     "Schema",
     "StandardMoments",
+    "SummaryCube",
     "__version__",
     "approximate",
     "decompose",
@@ -70,9 +73,12 @@ __all__ = [
     "schema_from",
     "smallest_order",
     "summarize",
+    "summarize_by",
 ]
 
 _HOMES = {
+    "cube.cube": ("SummaryCube",),
+    "cube.summarize_by": ("summarize_by",),
     "capacity": ("largest_rank", "smallest_order"),
     "tensor.incomplete_tensor": ("IncompleteSymmetricTensor",),
     "mixture.mixture": ("DiagonalMixture", "Mixture"),

@@ -20,6 +20,7 @@ from threadpoolctl import ThreadpoolController
 
 from momentmix.errors import HeldWarnings, held_warnings, warn_caller
 from momentmix.locks import ForkSafeLock
+from momentmix.progress import current, within
 
 _LARGE = 2000  # unknowns of a factorization from which several threads are worth their cost
 
@@ -185,11 +186,12 @@ def read_ahead(items: Generator[T, None, None], n_ahead: int = 2) -> Iterator[T]
     n_ahead : int
         Most items that are made or being made, beside the one that the caller has.
     """
+    step = current()  # rows that the other thread reads count for it
 
     def make() -> tuple[T, BaseException | None, HeldWarnings]:
         held: HeldWarnings = []
         try:
-            with held_warnings(held):
+            with held_warnings(held), within(step):
                 return next(items, _END), None, held
         except BaseException as error:
             return _END, error, held

@@ -464,10 +464,17 @@ class Terminal(io.StringIO):
 @pytest.mark.parametrize("there", [False, True])
 def test_progress_shows_on_a_terminal_only(there, client, monkeypatch):
     given = {"client": client} if there else {}
+    monkeypatch.setattr("momentmix.progress.DELAY", 0.0)
     for stream, shown in ((Terminal(), True), (io.StringIO(), False)):
         monkeypatch.setattr(sys, "stderr", stream)
-        mmd.summarize(ARRAY, 2, progress=True, **given)
+        mmd.summarize(ARRAY, 2, **given)
         assert ("Summarizing" in stream.getvalue(), "100%" in stream.getvalue()) == (shown, shown)
+        mmd.summarize(ARRAY, 2, progress=False, **given)
+        assert stream.getvalue().count("100%") == shown
+    mmd.summarize(ARRAY, 2, progress=True, **given)
+    assert "partitions/s" in stream.getvalue()
+    with pytest.raises(InputTypeError, match="progress must be True, False or None; got 'bar'"):
+        mmd.summarize(ARRAY, 2, progress="bar", **given)
 
 
 def test_an_error_ends_the_bar(client, monkeypatch):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,7 +15,7 @@ from momentmix.cli.options import (
     quiet_option,
 )
 from momentmix.cli.output import check_output, say, say_json
-from momentmix.cli.progress import row_progress
+from momentmix.progress import step
 
 if TYPE_CHECKING:
     from momentmix.rows.source import RowSource
@@ -100,14 +99,13 @@ def forget_command(
     total = load_sum([summary])
     columns = columns_of(total)
     source = open_columns("the summary", columns, inputs, read_options, by_name)
-    with row_progress(source.total_rows, "Forgetting", quiet) as on_rows:
-        for n_rows in _forgotten(total, source):
-            on_rows(n_rows)
+    with step("Forgetting", False if quiet else None):
+        _forget(total, source)
     _finish(total, output, as_json)
 
 
-def _forgotten(total: MomentSummary, source: RowSource) -> Iterator[int]:
-    """Take away the rows of a source; gives the number of rows of each block."""
+def _forget(total: MomentSummary, source: RowSource) -> None:
+    """Take away the rows of a source."""
     from momentmix.errors import InputError
 
     n_before = total.n_rows
@@ -118,7 +116,6 @@ def _forgotten(total: MomentSummary, source: RowSource) -> Iterator[int]:
             except InputError as error:
                 place = f"{source.tables[table].name}, rows from {raw.where(0)} on"
                 raise InputError(f"{place}: {error}") from None
-        yield len(raw.values)
     if total.n_rows == n_before:
         raise InputError(f"{source.tables[0].name} holds no rows.")
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -144,7 +142,7 @@ def fit_command(
     else:
         data, options["missing"] = read_options.source(inputs), read_options.missing
         options |= vars(read_options.reading(by_name))
-    result = fit(data, components, blocks=joined, **options, progress=_stages(quiet))
+    result = fit(data, components, blocks=joined, **options, progress=False if quiet else None)
     result.save(output, command=click.get_current_context().obj, seed=seed)
     code = _exit_code(result, strict)
     if as_json:
@@ -153,12 +151,6 @@ def fit_command(
         _print(result, output)
     if code:
         click.get_current_context().exit(code)
-
-
-def _stages(quiet: bool) -> Callable[[str], None] | None:
-    if quiet or not sys.stderr.isatty():
-        return None
-    return lambda name: say(f"{name} …", err=True)
 
 
 def _from_summaries(inputs: tuple[str, ...], columns: list[str | int] | None) -> MomentSummary:

@@ -22,7 +22,9 @@ force_option = click.option("--force", is_flag=True, help="Replace the output if
 by_name_option = click.option(
     "--by-name", is_flag=True, help="Accept files with equal contents as different data."
 )
-quiet_option = click.option("-q", "--quiet", is_flag=True, help="Print no progress and no notes.")
+quiet_option = click.option(
+    "-q", "--quiet", is_flag=True, help="Show no progress bar, print no notes."
+)
 seed_option = click.option(
     "--seed",
     type=click.IntRange(min=0),

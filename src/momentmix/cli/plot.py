@@ -16,6 +16,7 @@ from momentmix.cli.options import (
     seed_option,
 )
 from momentmix.cli.output import check_output, output_stream, say, say_json
+from momentmix.progress import counting, step
 
 if TYPE_CHECKING:
     from momentmix.mixture.mixture import Mixture
@@ -127,7 +128,8 @@ class _Request:
         rows = None
         if self.inputs:
             source = open_for(self.mixture, self.inputs, self.read_options, by_name=True)
-            rows = displays.thinned(source.blocks(), MOST_POINTS)
+            with step("Reading rows"):
+                rows = displays.thinned(source.blocks(), MOST_POINTS)
         return displays.PairsDisplay.from_estimator(self.mixture.coded, rows, features=features)
 
     def residuals(self) -> Any:
@@ -157,12 +159,14 @@ class _Request:
         options: dict[str, Any] = {"blocks": joined or None, "random_state": seed}
         if mixture.schema is not None and not isinstance(data, MomentSummary):
             options |= {"families": mixture.schema, "missing": data.missing}
-        results = []
-        for number in range(1, (most or mixture.n_components + _MORE) + 1):
-            try:
-                results.append(fit(data, number, **options))
-            except CapacityError:
-                if most is not None or not results:  # else as many as the summary can tell apart
-                    raise
-                break
+        results, highest = [], most or mixture.n_components + _MORE
+        with counting("Fits", highest, "fits") as count:
+            for number in range(1, highest + 1):
+                try:
+                    results.append(fit(data, number, **options))
+                except CapacityError:
+                    if most is not None or not results:  # else as many as the summary tells apart
+                        raise
+                    break
+                count(1)
         return ChoiceDisplay.from_results(results, chosen=mixture.n_components)

@@ -19,7 +19,7 @@ from momentmix.cli.options import (
     seed_option,
 )
 from momentmix.cli.output import check_output, say, say_json
-from momentmix.cli.progress import row_progress
+from momentmix.progress import counting, step
 
 if TYPE_CHECKING:
     import numpy as np
@@ -194,9 +194,8 @@ def predict_command(
                 answer[:, 1:] = answer[:, 1:].round(digits)
             n_rows += len(answer)
             yield table, answer
-            on_rows(len(answer))
 
-    with row_progress(source.total_rows, "Predicting", quiet or output == "-") as on_rows:
+    with step("Predicting", False if quiet or output == "-" else None):
         kept.write(output, names, ["integer"] + ["number"] * (len(names) - 1), answers())
     if as_json:
         report = {"output": output, "n_rows": n_rows, "rows_per_component": counts.tolist()}
@@ -288,9 +287,11 @@ def sample_command(
     writer: Any = table_writer(output, names, n_integers=int(labels))
     if mixture.schema is not None:
         writer = column_writer(output, names, kinds)
-    with writer as write:
+    silent = False if output == "-" else None
+    with writer as write, counting("Sampling", rows, "rows", silent) as count:
         for table in _drawn(mixture, rows, seed, labels):
             write(table)
+            count(len(table[0]) if mixture.schema is not None else len(table))
     if as_json:
         say_json({"output": output, "n_rows": rows, "seed": seed})
     elif output != "-":

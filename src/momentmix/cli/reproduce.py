@@ -11,7 +11,6 @@ from momentmix._version import __version__
 from momentmix.atomic_file import atomic_write
 from momentmix.cli.options import seed_option
 from momentmix.cli.output import check_output, say
-from momentmix.cli.progress import progress_bar
 
 
 @click.command("reproduce", short_help="Experiments of the paper.")
@@ -69,7 +68,7 @@ def reproduce_command(
     say(experiment.title)
     say(format_row(experiment, None))
     results = []
-    for row in experiment.results(chosen, options, progress_bar):
+    for row in experiment.results(chosen, options):
         say(format_row(experiment, row))
         results.append(row)
     if json_file is not None:

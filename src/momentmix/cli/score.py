@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,7 +25,7 @@ from momentmix.cli.predict import (
     parse_keep,
     unseen_option,
 )
-from momentmix.cli.progress import row_progress
+from momentmix.progress import step
 
 if TYPE_CHECKING:
     import numpy as np
@@ -101,8 +101,9 @@ def score_command(
         from momentmix.cli.tables.kept import KeptColumns
 
         kept = KeptColumns(source, columns, names)
-    with row_progress(source.total_rows, "Scoring", quiet or output == "-") as on_rows:
-        scored = _scored(mixture, source, unseen, on_rows)
+    is_silent = quiet or (each_row and output == "-")
+    with step("Scoring", False if is_silent else None):
+        scored = _scored(mixture, source, unseen)
         if quantile is not None:
             stored = list(scored)
             scores.find_threshold(stored, quantile)
@@ -140,9 +141,7 @@ def _check_options(
         raise click.UsageError("--threshold must be a number; got nan.")
 
 
-def _scored(
-    mixture: Mixture, source: RowSource, unseen: Any, on_rows: Callable[[int], None]
-) -> Scored:
+def _scored(mixture: Mixture, source: RowSource, unseen: Any) -> Scored:
     """Number of the table and log-densities of its next rows, NaN for rows that were dropped."""
     import numpy as np
 
@@ -155,7 +154,6 @@ def _scored(
         values[whole] = coded.log_prob(kept, unseen=unseen)
         n_rows += len(kept)
         yield table, values
-        on_rows(len(values))
     if not n_rows:  # while an output can still be given up
         raise InputError(f"{source.tables[0].name} holds no rows.")
 

@@ -21,7 +21,7 @@ from momentmix.cli.options import (
     quiet_option,
 )
 from momentmix.cli.output import check_output, say, say_json
-from momentmix.cli.progress import row_progress
+from momentmix.progress import erase, step
 
 if TYPE_CHECKING:
     from momentmix.cli.checkpoint import Checkpoint
@@ -111,16 +111,17 @@ def summarize_command(
     with locked(checkpoint) if checkpoint is not None else nullcontext():
         resumable = checkpoint is not None and checkpoint.exists()
         check_output(output, inputs, force or resumable)
-        source = read_options.open(inputs, by_name=by_name)
-        source, schema = _schema(source, families, read_options.missing, quiet or as_json)
-        n_features = source.n_features if schema is None else schema.n_features
-        job = _Job(source, _settings(source, n_features, order, part_rows), threads, schema)
-        job.settings |= {"replicates": replicates, "squared_order": squared_order}
-        if schema is not None:
-            job.settings["schema"] = schema.to_dict()
-        job.output, job.force = Path(output), force
-        job.checkpoint, job.every = checkpoint, every
-        summary = job.run(quiet)
+        with step("Summarizing", False if quiet else None):
+            source = read_options.open(inputs, by_name=by_name)
+            source, schema = _schema(source, families, read_options.missing, quiet or as_json)
+            n_features = source.n_features if schema is None else schema.n_features
+            job = _Job(source, _settings(source, n_features, order, part_rows), threads, schema)
+            job.settings |= {"replicates": replicates, "squared_order": squared_order}
+            if schema is not None:
+                job.settings["schema"] = schema.to_dict()
+            job.output, job.force = Path(output), force
+            job.checkpoint, job.every = checkpoint, every
+            summary = job.run()
         _report(job, summary, as_json)
 
 
@@ -138,6 +139,7 @@ def _schema(
         )
     found = encode_rows(source, families, missing)
     if not quiet:
+        erase()
         say(*(f"note: {note}" for note in found.notes), err=True)
     rows: Any = found.rows
     return rows, None if found.schema.is_plain else found.schema
@@ -178,7 +180,7 @@ class _Job:
     n_dropped: int = 0
     seconds: float = 0.0
 
-    def run(self, quiet: bool) -> MomentSummary:
+    def run(self) -> MomentSummary:
         from momentmix.errors import InputError
         from momentmix.summary.parts import Progress, summarize_parts
         from momentmix.summary.summary import MomentSummary
@@ -198,12 +200,11 @@ class _Job:
             state = self._resumed(state, fingerprint)
         begin = last = time.monotonic()
         self.resumed_at = state.summary.n_rows + state.n_dropped
-        with row_progress(self.source.total_rows, "Summarizing", quiet) as on_rows:
-            options = (self.settings["part_rows"], on_rows, self._encode())
-            for state in summarize_parts(self.source, state, new_shard, *options):  # noqa: B020
-                if self.checkpoint is not None and time.monotonic() - last >= self.every:
-                    self._state(state, fingerprint).save(self.checkpoint)
-                    last = time.monotonic()
+        options = (self.settings["part_rows"], self._encode())
+        for state in summarize_parts(self.source, state, new_shard, *options):  # noqa: B020
+            if self.checkpoint is not None and time.monotonic() - last >= self.every:
+                self._state(state, fingerprint).save(self.checkpoint)
+                last = time.monotonic()
         for table in self.source.tables:
             table.check_unchanged()
         summary, self.n_dropped = state.summary, state.n_dropped

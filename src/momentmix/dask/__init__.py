@@ -50,7 +50,7 @@ def summarize(
     shard_id: str | None = None,
     client: Any = None,
     retries: int = 2,
-    progress: bool = False,
+    progress: bool | None = None,
 ) -> MomentSummary:
     """Moments of rows on a cluster, in one pass.
 
@@ -86,8 +86,8 @@ def summarize(
         By default the current one; without any, Dask's local threads.
     retries : int
         How often a task that raised is tried again. Lost workers do not count.
-    progress : bool
-        Show a bar on standard error, where that is a terminal.
+    progress : bool, optional
+        Whether to show a progress bar, which counts partitions, as for `momentmix.summarize`.
 
     Returns
     -------
@@ -129,7 +129,7 @@ def fit(
     max_passes: int = 100,
     client: Any = None,
     retries: int = 2,
-    progress: bool = False,
+    progress: bool | None = None,
 ) -> FitResult:
     """Fit a mixture to rows on a cluster.
 
@@ -163,10 +163,11 @@ def fit(
         encoding = Encoding(highest, families, missing, chosen, {})
         return local.fit(
             summarize_table(data, encoding, None, schedule), n_components, order, method, refine,
-            random_state, blocks=blocks, variance_floor=variance_floor,
+            random_state, blocks=blocks, variance_floor=variance_floor, progress=progress,
         )  # fmt: skip
     rows = open_collection(data, columns, missing, None, schedule)
     return local.fit(
         rows, n_components, order, method, refine, random_state,
         blocks=blocks, variance_floor=variance_floor, max_passes=max_passes,
+        progress=progress,
     )  # fmt: skip

@@ -7,14 +7,12 @@ Nodes are pure: a lost worker costs time, and every row still counts once.
 
 from __future__ import annotations
 
-import sys
 import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from typing import Any
 
-import click
 import dask
 from dask.callbacks import Callback
 from dask.delayed import Delayed, delayed
@@ -23,6 +21,7 @@ from distributed.scheduler import KilledWorker
 
 from momentmix.capacity import check_count
 from momentmix.errors import ClusterError, InputTypeError, MomentmixError
+from momentmix.progress import check_asked, counting, may_show
 
 FAN_IN = 8  # a node holds so many summaries at once; the tree of 1000 partitions has 4 levels
 
@@ -41,16 +40,17 @@ class Schedule:
     retries : int
         Tries after the first, for tasks that raise (storage that fails now and then). Lost
         workers are not counted here but by the scheduler (``allowed-failures``).
-    progress : bool
-        Show a bar on standard error, where that is a terminal.
+    progress : bool, optional
+        Whether to show a bar, as for `momentmix.summarize`.
     """
 
     client: Any = None
     retries: int = 2
-    progress: bool = False
+    progress: bool | None = None
 
     def __post_init__(self) -> None:
         check_count("retries", self.retries, 0)
+        check_asked(self.progress)
         if self.client is not None and not isinstance(self.client, Client):
             raise InputTypeError(
                 f"client must be a distributed.Client; got {type(self.client).__name__}. Use "
@@ -92,10 +92,10 @@ class Schedule:
         root = _tree(leaves, merge, run)
         client = self._client()
         try:
-            with self._bar(len(leaves), label) as bar:
+            with counting(label, len(leaves), "partitions", self.progress) as count:
                 if client is None:
-                    return _run_here(leaves, root, bar)
-                return self._run_there(client, leaves, root, bar)
+                    return _run_here(leaves, root, count)
+                return self._run_there(client, leaves, root, count)
         except MomentmixError:
             raise
         except KilledWorker as error:
@@ -124,12 +124,10 @@ class Schedule:
         except ValueError:
             return None
 
-    def _bar(self, length: int, label: str) -> Any:
-        hidden = not (self.progress and sys.stderr.isatty())
-        return click.progressbar(length=length, label=label, file=sys.stderr, hidden=hidden)
-
-    def _run_there(self, client: Any, leaves: list[Delayed], root: Delayed, bar: Any) -> Any:
-        if not self.progress:
+    def _run_there(
+        self, client: Any, leaves: list[Delayed], root: Delayed, count: Callable[[int], None]
+    ) -> Any:
+        if not may_show():
             return client.compute(root, retries=self.retries).result()
         *watched, future = client.compute([*leaves, root], retries=self.retries)
         finished = as_completed(watched, loop=client.loop)
@@ -137,7 +135,7 @@ class Schedule:
         for leaf in finished:
             if leaf.status != "finished":
                 break  # the root says why
-            bar.update(1)
+            count(1)
         del finished
         return future.result()
 
@@ -171,12 +169,12 @@ def _tree(leaves: list[Delayed], merge: Callable[[list[Any]], Any], run: str) ->
     return level[0]
 
 
-def _run_here(leaves: list[Delayed], root: Delayed, bar: Any) -> Any:
+def _run_here(leaves: list[Delayed], root: Delayed, count: Callable[[int], None]) -> Any:
     counted = {leaf.key for leaf in leaves}
 
-    def count(key: Any, *_: Any) -> None:
+    def after_task(key: Any, *_: Any) -> None:
         if key in counted:
-            bar.update(1)
+            count(1)
 
-    with Callback(posttask=count):
+    with Callback(posttask=after_task):
         return dask.compute(root)[0]

@@ -15,6 +15,7 @@ from momentmix.fitting.api import fit
 from momentmix.fitting.inference.certificate import Verdict
 from momentmix.fitting.result import FitResult
 from momentmix.html.palette import COLORS
+from momentmix.progress import counting
 
 _MARKERS: tuple[tuple[Verdict, str, str], ...] = (
     ("passed", "o", COLORS[0]),
@@ -54,7 +55,11 @@ class ChoiceDisplay:
             As for `fit`.
         """
         need_matplotlib()
-        results = [fit(data, r, **options) for r in n_components]
+        numbers, results = list(n_components), []
+        with counting("Fits", len(numbers), "fits") as count:
+            for number in numbers:
+                results.append(fit(data, number, **options))
+                count(1)
         return cls.from_results(results, ax=ax)
 
     @classmethod

@@ -10,6 +10,7 @@ from momentmix._typing import Float
 from momentmix.errors import InputError
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.tables.rows import encoded_blocks, rows_at_a_time
+from momentmix.progress import step
 from momentmix.rows.opening import open_rows
 from momentmix.rows.source import Missing, RowSource
 from momentmix.schema.building import EncodedTable
@@ -85,12 +86,13 @@ def summary_of_rows(mixture: Mixture, data: Any) -> MomentSummary:
     names = mixture.feature_names if schema is None else None
     order = min(HIGHEST_ORDER, n_features)
     summary = MomentSummary(n_features, order, names, replicates=0, schema=schema)
-    if schema is None:
-        for block in opened(mixture, data, "error").blocks():
-            summary.update(block)
-    else:
-        for encoded in encoded_rows(schema, opened_table(mixture, data)):
-            summary.update(EncodedTable(schema, without_left_out(encoded)))
+    with step("Reading rows"):
+        if schema is None:
+            for block in opened(mixture, data, "error").blocks():
+                summary.update(block)
+        else:
+            for encoded in encoded_rows(schema, opened_table(mixture, data)):
+                summary.update(EncodedTable(schema, without_left_out(encoded)))
     if not summary.n_rows:
         raise InputError(
             "there are no rows without missing cells, where the mixture knows of none. Give other "

@@ -67,7 +67,9 @@ class MomentMixture(MixtureMethods):
         Whether EM starts from the mixture of the last fit, and keeps its order of the components,
         if it has as many components and the same columns.
     verbose : int, default=0
-        1 prints the stages as they begin, 2 the seconds before them too.
+        1 prints the stages as they begin, 2 the seconds before them too. 0 prints nothing; in a
+        terminal or a notebook a fit of more than a second shows a progress bar, which is erased at
+        its end (see `momentmix.fit`).
     n_threads : int or None, default=None
         Threads; all cores by default. The answer does not depend on it.
     n_jobs : int or None, default=None

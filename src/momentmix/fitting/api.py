@@ -20,6 +20,7 @@ from momentmix.fitting.result import FitResult
 from momentmix.fitting.tables import Asked, Table, feature_blocks, table_of
 from momentmix.mixture.prior import Constraint
 from momentmix.parallel import few_threads, usable_cores
+from momentmix.progress import check_asked, step, tell
 from momentmix.rows.opening import path_list
 from momentmix.rows.reading import reading_from
 from momentmix.rows.source import Missing
@@ -44,7 +45,7 @@ def fit(
     variance_floor: float = 1e-6,
     max_passes: int = 100,
     n_threads: int | None = None,
-    progress: Callable[[str], None] | None = None,
+    progress: Callable[[str], None] | bool | None = None,
     constraint: Constraint | None = None,
     start: Any = None,
     tol: float | None = None,
@@ -111,8 +112,10 @@ def fit(
         Passes over all rows at most; 0: the best start as it is.
     n_threads : int, optional
         Threads for passes over rows; all cores by default. The answer does not depend on it.
-    progress : callable, optional
-        Called with the name of each stage as it begins.
+    progress : bool or callable, optional
+        Whether to show a progress bar on standard error. By default in a terminal or a notebook, if
+        the fit takes longer than a second; the environment variable TQDM_DISABLE=1 turns all off. A
+        callable is called with the name of each stage as it begins, and there is no bar.
     constraint : {"tied", "spherical"}, optional
         "tied": all components have the same covariances. "spherical": one variance for all columns
         of a component, in the units of the data. For rows of numbers and a number of components;
@@ -147,54 +150,56 @@ def fit(
     _check_choices(method, refine)
     if not 0 < variance_floor < 1:
         raise InputError(f"variance_floor must lie between 0 and 1; got {variance_floor}.")
-    if is_summary_path(data):
-        data = load_summaries(path_list(data))
-    if method == "paper" and blocks is not None:
-        raise InputError(
-            'method="paper" has diagonal covariances only; got blocks. Use method="robust".'
-        )
-    told = Asked(families, missing, reading_from(reading), sample_weight)
-    table = table_of(data, told)
-    if method == "paper":
-        if families is not None or missing != "error" or table.schema is not None:
+    with step("Fitting", False if callable(progress) else check_asked(progress, ", a callable")):
+        if is_summary_path(data):
+            data = load_summaries(path_list(data))
+        if method == "paper" and blocks is not None:
             raise InputError(
-                'method="paper" has Gaussian columns only; got families, missing cells or text. '
-                'Use method="robust", or numeric_only=True.'
+                'method="paper" has diagonal covariances only; got blocks. Use method="robust".'
             )
-        if constraint is not None or start is not None:
+        told = Asked(families, missing, reading_from(reading), sample_weight)
+        tell("reading rows")
+        table = table_of(data, told)
+        if method == "paper":
+            if families is not None or missing != "error" or table.schema is not None:
+                raise InputError(
+                    'method="paper" has Gaussian columns only; got families, missing cells or '
+                    'text. Use method="robust", or numeric_only=True.'
+                )
+            if constraint is not None or start is not None:
+                raise InputError(
+                    'method="paper" takes no constraint and no start. Use method="robust".'
+                )
+            if not isinstance(table.data, StandardMoments):
+                data = table.data
+            return fit_as_printed(data, n_components, order, refine, random_state, variance_floor)
+        if isinstance(table.data, StandardMoments) and refine == "em":
             raise InputError(
-                'method="paper" takes no constraint and no start. Use method="robust".'
+                'refine="em" needs the rows, and a summary holds none. Pass the rows, or use '
+                'refine="auto" (no passes for a summary).'
             )
-        if not isinstance(table.data, StandardMoments):
-            data = table.data
-        return fit_as_printed(data, n_components, order, refine, random_state, variance_floor)
-    if isinstance(table.data, StandardMoments) and refine == "em":
-        raise InputError(
-            'refine="em" needs the rows, and a summary holds none. Pass the rows, or use '
-            'refine="auto" (no passes for a summary).'
+        if constraint is not None:
+            check_constraint(constraint, table, n_components, blocks, refine)
+        context = FitContext(
+            variance_floor,
+            check_count("max_passes", max_passes, 0),
+            usable_cores() if n_threads is None else check_count("n_threads", n_threads, 1),
+            np.random.default_rng(random_state),
+            Clock(progress if callable(progress) else None),
+            tol=None if tol is None else _checked_tol(tol),
+            thorough=thorough,
+            start=None if start is None else Start.of(start, table.schema),
+            constraint=constraint,
         )
-    if constraint is not None:
-        check_constraint(constraint, table, n_components, blocks, refine)
-    context = FitContext(
-        variance_floor,
-        check_count("max_passes", max_passes, 0),
-        usable_cores() if n_threads is None else check_count("n_threads", n_threads, 1),
-        np.random.default_rng(random_state),
-        Clock(progress),
-        tol=None if tol is None else _checked_tol(tol),
-        thorough=thorough,
-        start=None if start is None else Start.of(start, table.schema),
-        constraint=constraint,
-    )
-    if n_components != "auto":
-        n_components = check_count("n_components", n_components, 1)
-    # Many small products: more than one BLAS thread each makes them slower.
-    with few_threads(True):
-        has_rows = refine is not None and not isinstance(table.data, StandardMoments)
-        if isinstance(blocks, str) and blocks == "full":
-            blocks = [_gaussian_columns(table)]
-        asked = feature_blocks(blocks, table.schema, has_rows)
-        return fit_robust(table, n_components, order, refine is not None, context, asked)
+        if n_components != "auto":
+            n_components = check_count("n_components", n_components, 1)
+        # Many small products: more than one BLAS thread each makes them slower.
+        with few_threads(True):
+            has_rows = refine is not None and not isinstance(table.data, StandardMoments)
+            if isinstance(blocks, str) and blocks == "full":
+                blocks = [_gaussian_columns(table)]
+            asked = feature_blocks(blocks, table.schema, has_rows)
+            return fit_robust(table, n_components, order, refine is not None, context, asked)
 
 
 def _gaussian_columns(table: Table) -> list[int]:

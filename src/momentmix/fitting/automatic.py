@@ -27,6 +27,7 @@ from momentmix.fitting.moment.moment_fit import SMALLER, fit_moments, one_compon
 from momentmix.fitting.outcome import JoinedColumns, Trial
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.parameters import Parameters
+from momentmix.progress import detail
 
 ROWS_PER_PARAMETER = 5  # with fewer, moments are too noisy for an answer that helps
 FIRST_LEVEL = 8  # components of the first quick fit; doubled while BIC falls up to there
@@ -117,6 +118,7 @@ class _Numbers:
         context = self.context
         if level == 1:
             return
+        detail(f"up to {level}")
         p = quick_fit(self.short, level, self.floor, context.rng, context.n_threads)
         while True:
             self._add(p)
@@ -129,6 +131,7 @@ class _Numbers:
         rng, n_threads = self.context.rng, self.context.n_threads
         for r in numbers:
             if r not in self.candidates:
+                detail(f"{r} components")
                 found = ranked_candidates(
                     self.sample, None, r, self.floor, rng, n_threads,
                     thorough=self.context.thorough,
@@ -187,6 +190,7 @@ def _tested_numbers(
     tested: dict[int, tuple[float, float]] = {}
     best, n_idle, parent = np.inf, 0, None
     for r in range(least, most + 1):
+        detail(f"{r} components")
         is_needed = r == least  # the rank of the moments says so
         fit = fit_moments(
             moments, r, context.rng, context.variance_floor, SMALLER, parent, is_needed,

@@ -16,13 +16,17 @@ from momentmix.fitting.inference.rows_checked import CheckedRows
 from momentmix.fitting.inference.weighted_noise import MomentSpread
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.prior import Constraint, Structure
+from momentmix.progress import tell
 
 _LEAST_UNIT = 1e-16  # of a column's variance over their mean: the others leave no digit of it
 
 
 @dataclass(frozen=True)
 class Clock:
-    """Names and seconds of the stages that are done; `progress` is told each name at its start."""
+    """Names and seconds of the stages that are done.
+
+    The progress bar, and `progress`, are told each name at its start.
+    """
 
     progress: Callable[[str], None] | None = None
     stages: list[tuple[str, float]] = field(default_factory=list)
@@ -30,6 +34,7 @@ class Clock:
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """Time a stage; one that raises is not listed."""
+        tell(name)
         if self.progress is not None:
             self.progress(name)
         start = time.perf_counter()

@@ -48,6 +48,7 @@ from momentmix.mixture.gaussian import coefficients, values_of
 from momentmix.mixture.laws.law import Law
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import FEWEST_ROWS, VariancePrior
+from momentmix.progress import detail
 
 _STEPS = 60  # of EM from a proposal
 _ROUNDS = 4  # of proposals: each begins with shares that know what was joined before
@@ -182,6 +183,7 @@ class BlockSearch:
         if n_components == 1:
             return []
         if key not in self.candidates:
+            detail(f"{n_components} components")
             known = self.options[key].parameters if key in self.options else None
             structure = self.moments.structure(context.variance_floor, blocks)
             self.candidates[key] = ranked_candidates(

@@ -11,6 +11,7 @@ from momentmix.estimators.gaussian import MomentGaussianMixture
 from momentmix.fitting.record import FitRecord, load_fit
 from momentmix.fitting.result import FitResult
 from momentmix.mixture.mixture import Mixture
+from momentmix.progress import step, tell
 from momentmix.reporting.data_facts import gather
 from momentmix.reporting.page import Contents, page
 from momentmix.reporting.pictures import draw
@@ -53,13 +54,16 @@ def report(
     model_name = os.fspath(model) if isinstance(model, str | os.PathLike) else None
     if data is None and isinstance(model, MomentGaussianMixture):
         data = getattr(model, "summary_", None)
-    facts = None if data is None else gather(mixture, data)
-    if record is None:
-        pictures = draw(mixture, None, facts)
-    else:
-        pictures = draw(mixture, record.intervals, facts, record.tried)
-    contents = Contents(mixture, record, facts, pictures, model_name, data_name, command)
-    atomic_write(path, page(contents).encode())
+    with step("Report"):
+        tell("reading rows")
+        facts = None if data is None else gather(mixture, data)
+        tell("pictures")
+        if record is None:
+            pictures = draw(mixture, None, facts)
+        else:
+            pictures = draw(mixture, record.intervals, facts, record.tried)
+        contents = Contents(mixture, record, facts, pictures, model_name, data_name, command)
+        atomic_write(path, page(contents).encode())
 
 
 def _mixture_and_record(model: Any) -> tuple[Mixture, FitRecord | None]:

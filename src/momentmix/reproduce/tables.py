@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,10 +10,10 @@ import numpy as np
 
 from momentmix.capacity import largest_rank
 from momentmix.parallel import few_threads
+from momentmix.progress import counting
 from momentmix.reproduce import experiments as ex
 
 Row = dict[str, Any]
-Wrap = Callable[[Iterable[Any], int, str], AbstractContextManager[Iterable[Any]]]
 
 
 @dataclass(frozen=True)
@@ -33,14 +32,14 @@ class Table:
 
     title: str
     rows: Callable[[], list[Row]]
-    run: Callable[[Row, Options, Wrap], Row]
+    run: Callable[[Row, Options], Row]
     columns: tuple[tuple[str, str, str], ...]
 
-    def results(self, rows: list[Row], options: Options, wrap: Wrap) -> Iterator[Row]:
+    def results(self, rows: list[Row], options: Options) -> Iterator[Row]:
         """Run the rows one by one."""
         for row in rows:
             with few_threads(row["r"] < 1000):
-                result = row | self.run(row, options, wrap)
+                result = row | self.run(row, options)
             yield result | {"peak_mb": ex.peak_memory()}
 
 
@@ -55,14 +54,16 @@ def format_row(table: Table, row: Row | None) -> str:
     return "  ".join(cells)
 
 
-def _collect(
-    instances: Iterator[ex.Instance], count: int, row: Row, wrap: Wrap
-) -> list[ex.Instance]:
+def _collect(instances: Iterator[ex.Instance], total: int, row: Row) -> list[ex.Instance]:
     label = f"d={row['d']} m={row['m']} r={row['r']}"
     if "eps" in row:
         label += f" ε={row['eps']:g}"
-    with wrap(instances, count, label) as steps:
-        return list(steps)
+    collected = []
+    with counting(label, total, "instances") as count:
+        for instance in instances:
+            collected.append(instance)
+            count(1)
+    return collected
 
 
 def _values(instances: list[ex.Instance], key: str) -> Any:
@@ -84,10 +85,10 @@ def _median_seconds(instances: list[ex.Instance]) -> float:
 # -- Table 2 ---------------------------------------------------------------------------------------
 
 
-def _run_decomposition(row: Row, options: Options, wrap: Wrap) -> Row:
+def _run_decomposition(row: Row, options: Options) -> Row:
     d, m, r = row["d"], row["m"], row["r"]
     count = _count(options, 20 if r <= 200 else 3)  # large ranks take minutes each
-    instances = _collect(ex.decomposition(d, m, count, options.seed), count, row, wrap)
+    instances = _collect(ex.decomposition(d, m, count, options.seed), count, row)
     return _extremes(_values(instances, "decomp_err")) | {
         "n": count,
         "vec": _values(instances, "vec_err").mean(),
@@ -102,10 +103,10 @@ def _rows_decomposition() -> list[Row]:
 # -- Tables 3 and 4 --------------------------------------------------------------------------------
 
 
-def _run_approximation(row: Row, options: Options, wrap: Wrap) -> Row:
+def _run_approximation(row: Row, options: Options) -> Row:
     d, m, r, eps = row["d"], row["m"], row["r"], row["eps"]
     count = _count(options, 2 if r > 60 else 100)  # large ranks take minutes each
-    instances = _collect(ex.approximation(d, m, eps, count, options.seed), count, row, wrap)
+    instances = _collect(ex.approximation(d, m, eps, count, options.seed), count, row)
     errors = _values(instances, "rel_err")
     return _extremes(errors) | {
         "n": count,
@@ -123,10 +124,10 @@ def _rows_approximation() -> list[Row]:
 # -- Table 5 ---------------------------------------------------------------------------------------
 
 
-def _run_gaussian(row: Row, options: Options, wrap: Wrap) -> Row:
+def _run_gaussian(row: Row, options: Options) -> Row:
     count = _count(options, 20)
     steps = ex.gaussian(row["d"], row["m"], options.n_rows, options.mean_scale, count, options.seed)
-    instances = _collect(steps, count, row, wrap)
+    instances = _collect(steps, count, row)
     figures = {key: float(_values(instances, key).mean()) for key in instances[0]}
     return figures | {"n": count, "N": options.n_rows, "mean_scale": options.mean_scale}
 
@@ -145,11 +146,11 @@ def _rows_stability() -> list[Row]:
     return full + half
 
 
-def _run_stability(row: Row, options: Options, wrap: Wrap) -> Row:
+def _run_stability(row: Row, options: Options) -> Row:
     d, m, r = row["d"], row["m"], row["r"]
     count = _count(options, 10)
-    factors = _collect(ex.stability(d, m, r, count, options.seed), count, row, wrap)
-    parameters = _collect(ex.parameter_stability(d, m, r, count, options.seed), count, row, wrap)
+    factors = _collect(ex.stability(d, m, r, count, options.seed), count, row)
+    parameters = _collect(ex.parameter_stability(d, m, r, count, options.seed), count, row)
     last = ex.RELATIVE_NOISE.index(1e-4 if row["part"] == "capacity" else 1e-3) + 1
     figures: Row = {"n": count}
     for name, table in [
@@ -174,10 +175,10 @@ def _rows_recovery() -> list[Row]:
     return [{"d": 15, "m": m, "r": largest_rank(15, m)} for m in (3, 4, 5, 6)]
 
 
-def _run_recovery(row: Row, options: Options, wrap: Wrap) -> Row:
+def _run_recovery(row: Row, options: Options) -> Row:
     d, m = row["d"], row["m"]
     count = _count(options, 100)
-    instances = _collect(ex.recovery(d, m, count, options.seed), count, row, wrap)
+    instances = _collect(ex.recovery(d, m, count, options.seed), count, row)
     worst = np.max([_values(instances, key) for key in ("weights", "means", "variances")], axis=0)
     return {
         "n": count,

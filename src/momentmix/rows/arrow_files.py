@@ -19,6 +19,7 @@ from momentmix.rows.labels import (
     NO_LABELS,
     Labels,
     LabelsError,
+    Periods,
     first_unknown,
     refused_label,
     too_many_labels,
@@ -143,12 +144,20 @@ class ArrowTable(Table):
     def _array(
         self, number: int, column: Any, labels: Labels | None, first_row: int
     ) -> NDArray[Any]:
+        if isinstance(labels, Periods) and self._arrow.types.is_temporal(column.type):
+            return labels.of_times(self._times(column))
         if labels is not None:
             return self._codes(number, column, labels, first_row)
         array, valid = arrow_numbers(column)
         chosen = array if valid is None else array[valid]
         warn_integers(chosen, f"{self.name}, {self.label(number)} holds")
         return with_nan(array, valid)
+
+    def _times(self, column: Any) -> NDArray[Any]:
+        """Dates and times as datetime64, NaT for nulls; those with a zone are times of UTC."""
+        # Finer times would leave the range of 64 bits; those that are cut off change no period.
+        coarse = column.cast(self._arrow.timestamp("us"), safe=False)
+        return np.asarray(coarse.to_numpy(zero_copy_only=False))
 
     def meet_labels(self, labels: Mapping[int, Labels]) -> None:
         """Number all labels of columns of text; a batch with a dictionary has them there."""

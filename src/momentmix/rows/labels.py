@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
 
 import numpy as np
 
@@ -83,6 +85,70 @@ class Labels:
                 raise LabelsError
             self._codes[text] = code
         return code
+
+
+class Periods(Labels):
+    """Dates and times as numbers of periods since 1970; text in the format of ISO 8601.
+
+    Times with a zone are those of UTC. Weeks begin on Monday.
+
+    Parameters
+    ----------
+    unit : {"year", "quarter", "month", "week", "day", "hour"}
+
+    Examples
+    --------
+    >>> weeks = Periods("week")
+    >>> weeks.codes(["1970-01-05", "1970-01-11T23:59:59", None]).tolist()
+    [1.0, 1.0, nan]
+    >>> weeks.start(1)
+    datetime.date(1970, 1, 5)
+    """
+
+    UNITS = ("year", "quarter", "month", "week", "day", "hour")
+
+    def __init__(self, unit: str) -> None:
+        super().__init__()
+        self.unit = unit
+
+    def codes(self, texts: Iterable[Any]) -> Float:
+        """Periods of texts; NaN for None, `NOT_A_LEVEL` is never given: other text is an error."""
+        return self.of_times(np.array([_instant(text) for text in texts], dtype="M8[us]"))
+
+    def of_times(self, times: Array) -> Float:
+        """Periods of an array of datetime64; NaN for NaT."""
+        times = np.asarray(times)
+        step = {"year": "Y", "quarter": "M", "month": "M", "hour": "h"}.get(self.unit, "D")
+        counts = times.astype(f"M8[{step}]").astype(np.int64)
+        if self.unit == "week":
+            counts = (counts + 3) // 7  # 1970 began on a Thursday
+        elif self.unit == "quarter":
+            counts = counts // 3
+        return np.where(np.isnat(times), np.nan, counts.astype(np.float64))
+
+    def start(self, number: int) -> date | datetime:
+        """The first day of a period; the time of an hour."""
+        if self.unit == "hour":
+            return datetime(1970, 1, 1) + timedelta(hours=number)
+        if self.unit in ("day", "week"):
+            days = number if self.unit == "day" else 7 * number - 3
+            return date(1970, 1, 1) + timedelta(days=days)
+        months = number * {"year": 12, "quarter": 3, "month": 1}[self.unit]
+        return date(1970 + months // 12, months % 12 + 1, 1)
+
+
+def _instant(text: Any) -> datetime | None:
+    """A time of UTC without its zone."""
+    if text is None:
+        return None
+    try:
+        time = datetime.fromisoformat(str(text).strip())
+    except ValueError:
+        raise InputError(
+            f"dates must be written as 2026-01-31 or 2026-01-31T08:15 (ISO 8601); got "
+            f"{str(text)[:40]!a}. Convert the column."
+        ) from None
+    return time if time.tzinfo is None else time.astimezone(UTC).replace(tzinfo=None)
 
 
 class LabelsError(InputError):

@@ -24,6 +24,7 @@ from momentmix.rows.labels import (
     NO_LABELS,
     Labels,
     LabelsError,
+    Periods,
     first_unknown,
     refused_label,
     too_many_labels,
@@ -137,6 +138,8 @@ class FrameTable(_MemoryTable):
     def _numbers(self, column: int, labels: Labels | None) -> NDArray[np.float64]:
         if labels is None:
             return frame_array(self.frame, [column], self._holder)[:, 0]
+        if isinstance(labels, Periods) and self._column(column).dtype.kind == "M":
+            return labels.of_times(self._column(column))
         texts = [None if is_missing(text) else text for text in self._column(column)]
         try:
             codes = labels.codes(texts)

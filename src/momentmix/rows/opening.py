@@ -99,10 +99,10 @@ def open_rows(
     [[[1.0], [3.0], [5.0]]]
     """
     check_missing(missing)
-    dialect = Dialect(delimiter, decimal, thousands, _checked_nulls(na_values))
+    dialect = Dialect(delimiter, decimal, thousands, checked_nulls(na_values))
     if block_rows is not None:
         check_count("block_rows", block_rows, 1)
-    tables = _tables(source, dialect)
+    tables = tables_of(source, dialect)
     if columns is None and expected is not None and tables[0].column_names is not None:
         columns = list(expected)
     first = choose_columns(tables[0], columns)
@@ -116,7 +116,8 @@ def open_rows(
     return RowSource(tables, chosen, missing, block_rows, by_name, columns is not None, notes)
 
 
-def _checked_nulls(na_values: Sequence[str] | None) -> tuple[str, ...] | None:
+def checked_nulls(na_values: Sequence[str] | None) -> tuple[str, ...] | None:
+    """Texts that stand for a missing cell, as a tuple; None for the usual ones."""
     if na_values is None:
         return None
     texts = [na_values] if isinstance(na_values, str) else list(na_values)
@@ -128,9 +129,12 @@ def _checked_nulls(na_values: Sequence[str] | None) -> tuple[str, ...] | None:
 # -- tables of a source -----------------------------------------------------------------------
 
 
-def _tables(source: Any, dialect: Dialect) -> list[Table]:
+def tables_of(source: Any, dialect: Dialect) -> list[Table]:
+    """The tables that a source is, before columns are chosen."""
     if isinstance(source, Table):
         return [source]
+    if isinstance(source, list) and source and all(isinstance(x, Table) for x in source):
+        return list(source)
     names = path_list(source)
     if names:
         files = [file for name in names for file in _files(name)]

@@ -8,8 +8,10 @@ from typing import Any
 
 from momentmix.errors import InputError
 from momentmix.rows.columns import Selection
-from momentmix.rows.opening import open_rows
+from momentmix.rows.csv.dialect import Dialect
+from momentmix.rows.opening import checked_nulls, open_rows, tables_of
 from momentmix.rows.source import Missing, RowSource
+from momentmix.rows.table import Table
 
 _OF_FILES = ("na_values", "delimiter", "decimal", "thousands", "by_name")
 
@@ -45,6 +47,11 @@ class Reading:
         own = {field.name: getattr(self, field.name) for field in fields(self)}
         columns = own.pop("columns")
         return open_rows(source, columns, missing, **own, **options)
+
+    def tables(self, source: Any) -> list[Table]:
+        """The tables of a source, before columns are chosen."""
+        nulls = checked_nulls(self.na_values)
+        return tables_of(source, Dialect(self.delimiter, self.decimal, self.thousands, nulls))
 
     def check_in_memory(self) -> None:
         """Raise where an option for files was given."""

@@ -14,6 +14,7 @@ import numpy as np
 from momentmix._typing import Float
 from momentmix.errors import InputError
 from momentmix.parallel import read_ahead
+from momentmix.progress import row_counter
 from momentmix.rows.columns import column_keys, feature_names
 from momentmix.rows.fingerprint import Fingerprint, RowDigest, counted_twice
 from momentmix.rows.labels import Labels
@@ -98,6 +99,13 @@ class RowSource(Rows):
             else:
                 self._n_rows = sum(len(block) for block in self.blocks())
         return self._n_rows
+
+    @property
+    def _read_rows(self) -> int | None:
+        """Rows before any are dropped, where the formats or a pass have told."""
+        if self.total_rows is None and self._n_rows is not None:
+            return self._n_rows + self.n_dropped
+        return self.total_rows
 
     def with_missing(self, missing: Missing) -> RowSource:
         """The same tables with another policy for missing cells."""
@@ -212,9 +220,11 @@ class RowSource(Rows):
         self.check_numeric()
         source, blocks = self.tables[table], self._numbered(table, start, part_rows, stop)
         source.check_unchanged()
+        count = row_counter(self._read_rows, goes_on=table > 0)
         try:
             for block in read_ahead(blocks) if source.reads_ahead else blocks:
                 source.check_unchanged()  # a file that grows as it is read has no end
+                count(len(block.raw.values))
                 yield block
         except (InputError, OSError):
             source.check_unchanged()  # if it has changed, that is the reason
@@ -245,7 +255,7 @@ class RowSource(Rows):
         elif self.missing == "model" or self.gaps:
             known = np.nan_to_num(values, posinf=np.inf, neginf=-np.inf)
             if self.missing == "error":
-                others = [j for j in range(self.n_features) if j not in self.gaps]
+                others = [j for j in range(values.shape[1]) if j not in self.gaps]
                 known[:, others] = values[:, others]
             if in_range(known):
                 return values

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from momentmix.errors import InputError
+from momentmix.progress import step
 from momentmix.rows.labels import Labels
 from momentmix.rows.names import match_names
 from momentmix.rows.opening import can_open
@@ -97,11 +98,12 @@ def found_schema(
     check_missing(missing)
     if not 0 <= rare < 1:
         raise InputError(f"rare is a share of the rows, from 0 to less than 1; got {rare}.")
-    if can_open(rows):
-        rows = reading.open(rows, missing)
-    if isinstance(rows, Rows):
-        found = encode_rows(rows, families, missing, rare)
-        return FoundSchema(found.schema, found.notes)
+    with step("Reading columns"):
+        if can_open(rows):
+            rows = reading.open(rows, missing)
+        if isinstance(rows, Rows):
+            found = encode_rows(rows, families, missing, rare)
+            return FoundSchema(found.schema, found.notes)
     reading.check_in_memory()
     chosen = reading.selection
     table = read_cells(rows, None, None, chosen=chosen)

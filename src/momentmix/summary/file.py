@@ -380,3 +380,16 @@ def _parse_body(layout: Layout, header: Header, body: bytes, version: int) -> To
         marks=marks,
         schema=header["schema"],
     )
+
+
+# -- a look at a byte string ------------------------------------------------------------------
+
+
+def header_of(data: bytes) -> Header:
+    """The header of a byte string of `pack`, without a look at its sums."""
+    prefix = data[: _PREFIX.size]
+    _check_prefix(prefix)
+    _, version, length = _PREFIX.unpack(prefix)
+    if not 1 <= version <= SCHEMA_VERSION or length > len(data) - _PREFIX.size:
+        raise SummaryFileError("the header is cut off, or of another version.")
+    return _parse_header(data[_PREFIX.size : _PREFIX.size + length], version)

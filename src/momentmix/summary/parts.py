@@ -67,6 +67,35 @@ class Progress:
     n_dropped: int
     read: str = ""
 
+    @property
+    def n_rows(self) -> int:
+        """Number of rows that are summed."""
+        return self.summary.n_rows
+
+
+class StartOfPass(Protocol):
+    """Where a pass begins; see `Progress`."""
+
+    @property
+    def table(self) -> int:
+        """Number of the table."""
+
+    @property
+    def row(self) -> int:
+        """First row of it."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows that are summed."""
+
+    @property
+    def n_dropped(self) -> int:
+        """Number of rows that were dropped."""
+
+    @property
+    def read(self) -> str:
+        """Digest of all rows before that place."""
+
 
 class Part:
     """A part while it is read: its sums, and a digest that a second thread makes meanwhile.
@@ -130,7 +159,6 @@ def read_parts(
     summed_to: float = 0,
     stop: float = math.inf,
     part_rows: int = PART_ROWS,
-    on_rows: Callable[[int], None] = lambda n: None,
     encode: Encode | None = None,
 ) -> Iterator[Part]:
     """The parts of one table from a row on, each when all of it has been read.
@@ -146,7 +174,7 @@ def read_parts(
         Parts that start before this row are summed already: only their digests are made.
     stop : float
         Where to stop, a multiple of `part_rows`; by default at the end of the table.
-    new_shard, part_rows, on_rows, encode
+    new_shard, part_rows, encode
         As for `summarize_parts`.
     """
     part = None
@@ -159,7 +187,6 @@ def read_parts(
                 shard = None if row < summed_to else new_shard(shard_id=place_id)
                 part = Part(place_id, in_pass, shard, encode)
             part.add(block, pool)
-            on_rows(len(block.raw.values))
             part.complete = part.stop % part_rows == 0
             if part.complete:
                 yield part
@@ -170,12 +197,13 @@ def read_parts(
 
 def name_shards(summary: MomentSummary, marks: Sequence[PartMark]) -> MomentSummary:
     """Give the parts of one table the ids that follow from the contents of all of it."""
-    contents = _digest([mark.contents for mark in marks])
+    contents = digest_of([mark.contents for mark in marks])
     names = {mark.in_pass: f"{mark.place_id} {contents}" for mark in marks}
     return rename_shards(summary, names)
 
 
-def _digest(texts: Sequence[str]) -> str:
+def digest_of(texts: Sequence[str]) -> str:
+    """A digest of texts."""
     return hashlib.blake2b(json.dumps(texts).encode(), digest_size=16).hexdigest()
 
 
@@ -184,7 +212,6 @@ def summarize_parts(
     start: Progress,
     new_shard: NewShard,
     part_rows: int = PART_ROWS,
-    on_rows: Callable[[int], None] = lambda n: None,
     encode: Encode | None = None,
 ) -> Iterator[Progress]:
     """Go on from `start` to the end of the source, and give the state after every part.
@@ -198,26 +225,23 @@ def summarize_parts(
     new_shard : NewShard
     part_rows : int
         Rows in a part, before any are dropped.
-    on_rows : callable
-        Called with the number of rows of every block.
     encode : callable, optional
         Rows as read → what is added to a summary of features.
     """
-    check = _ResumeCheck(start, source)
+    check = ResumeCheck(start, source)
     total, n_dropped, read = start.summary, start.n_dropped, ""
     for table in range(len(source.tables)):
         marks: list[PartMark] = []
         for part in read_parts(
             source, table, 0, new_shard,
-            summed_to=check.summed_to(table), part_rows=part_rows, on_rows=on_rows,
-            encode=encode,
+            summed_to=check.summed_to(table), part_rows=part_rows, encode=encode,
         ):  # fmt: skip
             if part.shard is None:
                 check.count(part)
             else:
                 total, n_dropped = total + part.summary(), n_dropped + part.n_dropped
             marks.append(part.mark())  # last: it waits for the digest
-            read = _digest([read, *marks[-1]])
+            read = digest_of([read, *marks[-1]])
             if part.complete and check.passed((table, part.stop), read):
                 yield Progress(total, table, part.stop, n_dropped, read)
         if (table + 1, 0) > check.goal:
@@ -230,10 +254,10 @@ def summarize_parts(
     check.finish()
 
 
-class _ResumeCheck:
+class ResumeCheck:
     """Whether the rows before the start of a pass are those that were summed before."""
 
-    def __init__(self, start: Progress, source: RowSource) -> None:
+    def __init__(self, start: StartOfPass, source: RowSource) -> None:
         self.start, self.goal, self.source = start, (start.table, start.row), source
         self.n_kept = self.n_dropped = 0
         self.waiting = self.goal > (0, 0)
@@ -253,7 +277,7 @@ class _ResumeCheck:
             return False
         if not self.waiting:
             return True
-        before = self.start.read, self.start.summary.n_rows, self.start.n_dropped
+        before = self.start.read, self.start.n_rows, self.start.n_dropped
         self.waiting = place != self.goal or before != (read, self.n_kept, self.n_dropped)
         self.finish()
         return False

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from momentmix.capacity import usual_order
 from momentmix.errors import InputError, TableWarning, warn_caller
+from momentmix.progress import check_asked, erase, row_counter, step
 from momentmix.rows.arrays import is_plain_array
 from momentmix.rows.columns import Selection
 from momentmix.rows.opening import can_open
@@ -27,6 +28,8 @@ from momentmix.schema.sources import encode_rows
 from momentmix.summary.parts import Progress, summarize_parts
 from momentmix.summary.summary import MomentSummary
 
+_NO_WEIGHTS = "sample_weight needs a single array; call update() for each block."
+
 
 def summarize(
     rows: Any,
@@ -36,6 +39,7 @@ def summarize(
     families: Families = None,
     missing: Missing = "error",
     device: Any = None,
+    progress: bool | None = None,
     **options: Any,
 ) -> MomentSummary:
     """Moments of an array, a data frame or files, or of several tables one after the other.
@@ -62,6 +66,9 @@ def summarize(
         or keep which cells were seen, by a further feature of the column.
     device : str or torch.device, optional
         Send NumPy rows to this device and sum them there.
+    progress : bool, optional
+        Whether to show a progress bar on standard error. By default in a terminal or a notebook, if
+        the pass takes longer than a second. The environment variable TQDM_DISABLE=1 turns all off.
     **options
         Which columns to take, and how files are read, as for `open_rows`: ``columns``,
         ``exclude``, ``numeric_only``, ``na_values``, ``delimiter``, ``decimal``, ``thousands``,
@@ -79,27 +86,33 @@ def summarize(
     """
     known = {field.name for field in fields(Reading)}
     reading = Reading(**{name: options.pop(name) for name in list(options) if name in known})
-    if can_open(rows):
-        rows = reading.open(rows, missing)
-    elif isinstance(rows, Rows):
-        reading.check_nothing("the rows are opened already")
-    else:
-        reading.check_in_memory()
-    if isinstance(rows, Rows):
-        if sample_weight is not None:
-            raise InputError("sample_weight needs a single array; call update() for each block.")
-        return _of_rows(rows, order, families, missing, options)
-    return _of_blocks(
-        [rows] if not hasattr(rows, "__next__") else _unweighted(rows, sample_weight),
-        _Asked(order, families, missing, reading.selection, device, options),
-        sample_weight,
-    )
+    with step("Summarizing", check_asked(progress)):
+        if can_open(rows):
+            rows = reading.open(rows, missing)
+        elif isinstance(rows, Rows):
+            reading.check_nothing("the rows are opened already")
+        else:
+            reading.check_in_memory()
+        if isinstance(rows, Rows):
+            if sample_weight is not None:
+                raise InputError(_NO_WEIGHTS)
+            return _of_rows(rows, order, families, missing, options)
+        return _of_blocks(
+            [rows] if not hasattr(rows, "__next__") else _counted(rows, sample_weight),
+            _Asked(order, families, missing, reading.selection, device, options),
+            sample_weight,
+        )
 
 
-def _unweighted(blocks: Iterable[Any], sample_weight: ArrayLike | None) -> Iterable[Any]:
+def _counted(blocks: Iterable[Any], sample_weight: ArrayLike | None) -> Iterable[Any]:
+    """Blocks of an iterator, whose rows are counted for the progress bar."""
     if sample_weight is not None:
-        raise InputError("sample_weight needs a single array; call update() for each block.")
-    return blocks
+        raise InputError(_NO_WEIGHTS)
+    count = row_counter(None)
+    for block in blocks:
+        yield block
+        shape = getattr(block, "shape", None)
+        count(shape[0] if shape else 0)
 
 
 # -- files ------------------------------------------------------------------------------------
@@ -181,6 +194,7 @@ def _of_blocks(
 def _warn_of(notes: Sequence[str]) -> None:
     """Say which columns a summary is without, and which it takes for numbers."""
     if notes:
+        erase()
         warn_caller(
             f"columns were guessed: {'; '.join(notes)}. Say what they are with families=, or "
             "choose them with columns= or exclude=.",

@@ -235,6 +235,10 @@ class MomentSummary(SummaryView):
         )
         return other._totals(theirs), names
 
+    def check_alike(self, other: MomentSummary) -> None:
+        """Raise unless both have the same columns and orders, so that they can be combined."""
+        self._operand(other, self._state)
+
     def __add__(self, other: Any) -> MomentSummary:
         """The sum; it has the powers that both have (a file of version 1 has none)."""
         state = self._state

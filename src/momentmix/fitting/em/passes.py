@@ -22,6 +22,7 @@ from momentmix.mixture.gaussian import m_step
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure, VariancePrior
 from momentmix.parallel import few_threads
+from momentmix.progress import detail
 from momentmix.rows.protocol import Rows
 
 # Scoring steps: deviations that they change means by at most, a factor after one that failed, and
@@ -103,6 +104,7 @@ def climb(
     logs: list[float] = []
     longest = _LONGEST
     for count in range(1, max_passes + 1):
+        detail(f"pass {count}")
         sums = sums_of(current)
         value = (sums.log_likelihood + float(prior.log_density(current))) / sums.n_rows
         if value < last - 1e-12 * abs(last):  # the scoring step failed: back

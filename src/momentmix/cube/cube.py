@@ -1,0 +1,308 @@
+"""`SummaryCube`: summaries of groups by their keys; filtered, rolled up, added and subtracted."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from datetime import date, datetime
+from typing import Any
+
+from momentmix.cube import file as cube_file
+from momentmix.cube.keys import Value
+from momentmix.errors import InputError, InputTypeError
+from momentmix.html.notebook import box, plain_table
+from momentmix.mixture.parameter_table import need_pandas
+from momentmix.schema.schema import Schema
+from momentmix.summary.summary import MomentSummary
+from momentmix.wording import plural
+
+GroupKey = tuple[Value, ...]
+_MOST_SHOWN = 12  # groups in a notebook
+
+
+class SummaryCube(Mapping[GroupKey, MomentSummary]):
+    """Summaries of groups of rows, by their keys: a mapping from keys to `MomentSummary`.
+
+    `summarize_by` makes it. The summaries have the same columns, schema and order. They are kept
+    as bytes; `cube[key]` and `items` unpack them.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Names of the keys.
+    groups : mapping
+        From values of the keys, in the order of `names`, to summaries or their bytes.
+    left_out : (int, int)
+        Numbers of groups and of rows that were left out because they were small.
+
+    Attributes
+    ----------
+    key_names : tuple of str
+
+    Examples
+    --------
+    >>> import pandas as pd, momentmix as mm
+    >>> frame = pd.DataFrame({"region": ["EU", "US", "EU"], "x": [1.0, 5.0, 3.0]})
+    >>> cube = mm.summarize_by(frame, by="region")
+    >>> {key: summary.mean.tolist() for key, summary in cube.items()}
+    {('EU',): [2.0], ('US',): [5.0]}
+    >>> cube.where(region="EU").total().n_rows
+    2
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        groups: Mapping[GroupKey, MomentSummary | bytes],
+        left_out: tuple[int, int] = (0, 0),
+    ) -> None:
+        self.key_names, self.left_out = tuple(names), (int(left_out[0]), int(left_out[1]))
+        self._groups: dict[GroupKey, MomentSummary | bytes] = {}
+        for key in sorted(groups, key=_rank):
+            if not isinstance(key, tuple) or len(key) != len(self.key_names):
+                raise InputError(
+                    f"a group must have a value of each key, {', '.join(self.key_names)}; got "
+                    f"{key!a}."
+                )
+            self._groups[key] = groups[key]
+
+    # -- groups -------------------------------------------------------------------------------
+
+    def __getitem__(self, key: Any) -> MomentSummary:
+        key = key if isinstance(key, tuple) else (key,)
+        key = tuple(_same_type(self, k, value) for k, value in enumerate(key))
+        if key not in self._groups:
+            raise KeyError(key)
+        group = self._groups[key]
+        return MomentSummary.from_bytes(group) if isinstance(group, bytes) else group
+
+    def __iter__(self) -> Iterator[GroupKey]:
+        return iter(self._groups)
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of all groups."""
+        return sum(self.group_rows.values())
+
+    @property
+    def group_rows(self) -> dict[GroupKey, int]:
+        """Number of rows of each group."""
+        return {
+            key: cube_file.rows_of(group) if isinstance(group, bytes) else group.n_rows
+            for key, group in self._groups.items()
+        }
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names of the features of the summaries."""
+        return self._any().feature_names
+
+    @property
+    def schema(self) -> Schema | None:
+        """How columns became features; None where the features are the columns."""
+        return self._any().schema
+
+    @property
+    def order(self) -> int:
+        """Highest order of the moments."""
+        return self._any().order
+
+    def _any(self) -> MomentSummary:
+        if not self._groups:
+            raise InputError("the cube has no groups.")
+        return self[next(iter(self._groups))]
+
+    def where(self, **conditions: Any) -> SummaryCube:
+        """The groups whose keys have these values.
+
+        Parameters
+        ----------
+        **conditions
+            By name of a key: a value, a collection of values, a slice of first and last value
+            (both included), or a function of the value. Dates may be given as text.
+
+        Examples
+        --------
+        ``cube.where(region="EU")``, ``cube.where(week=slice("2026-01-05", "2026-03-30"))``,
+        ``cube.where(store=lambda number: number < 100)``
+        """
+        tests = [(self._place(name), _test(wanted)) for name, wanted in conditions.items()]
+        kept = {
+            key: group
+            for key, group in self._groups.items()
+            if all(test(key[place]) for place, test in tests)
+        }
+        return SummaryCube(self.key_names, kept, self.left_out)
+
+    def rollup(self, *names: str) -> SummaryCube:
+        """The cube by some of its keys: groups that agree in these are merged, exactly."""
+        if not names:
+            raise InputError(f"name a key to keep: {', '.join(self.key_names)}; or use total().")
+        places = [self._place(name) for name in names]
+        parts: dict[GroupKey, list[MomentSummary]] = {}
+        for key in self._groups:
+            parts.setdefault(tuple(key[place] for place in places), []).append(self[key])
+        merged = {key: merged_summary(summaries) for key, summaries in parts.items()}
+        return SummaryCube(names, merged, self.left_out)
+
+    def total(self) -> MomentSummary:
+        """The summary of all groups together."""
+        if not self._groups:
+            raise InputError("the cube has no groups.")
+        return merged_summary([self[key] for key in self._groups])
+
+    def at_least(self, n_rows: int) -> SummaryCube:
+        """The groups of at least so many rows; `left_out` counts the others."""
+        counts = self.group_rows
+        kept = {key: group for key, group in self._groups.items() if counts[key] >= n_rows}
+        gone = [count for count in counts.values() if count < n_rows]
+        left_out = self.left_out[0] + len(gone), self.left_out[1] + sum(gone)
+        return SummaryCube(self.key_names, kept, left_out)
+
+    def _place(self, name: str) -> int:
+        if name not in self.key_names:
+            raise InputError(f"the cube has no key {name!a}; it has {', '.join(self.key_names)}.")
+        return self.key_names.index(name)
+
+    # -- arithmetic ---------------------------------------------------------------------------
+
+    def __add__(self, other: Any) -> SummaryCube:
+        """Groups of both; those with the same keys are merged."""
+        self._check_alike(other)
+        groups = dict(self._groups)
+        for key in other:
+            groups[key] = self[key] + other[key] if key in groups else other._groups[key]
+        left_out = tuple(a + b for a, b in zip(self.left_out, other.left_out, strict=True))
+        return SummaryCube(self.key_names, groups, (left_out[0], left_out[1]))
+
+    def __radd__(self, other: Any) -> SummaryCube:
+        return self if isinstance(other, int) and other == 0 else self.__add__(other)
+
+    def __sub__(self, other: Any) -> SummaryCube:
+        """The rows that are not in the other cube; groups without rows are left out."""
+        self._check_alike(other)
+        unknown = [key for key in other if key not in self._groups]
+        if unknown:
+            raise InputError(
+                f"group {unknown[0]!a} is not in the cube to subtract from; {len(unknown)} such "
+                "groups. Subtract only what was added."
+            )
+        groups: dict[GroupKey, MomentSummary | bytes] = {}
+        for key, group in self._groups.items():
+            rest = group if key not in other else self[key] - other[key]
+            if isinstance(rest, bytes) or rest.n_rows:
+                groups[key] = rest
+        return SummaryCube(self.key_names, groups, self.left_out)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether keys, shards and all sums agree exactly."""
+        if not isinstance(other, SummaryCube):
+            return NotImplemented
+        same = self.key_names == other.key_names and list(self) == list(other)
+        return same and all(self[key] == other[key] for key in self)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _check_alike(self, other: Any) -> None:
+        if not isinstance(other, SummaryCube):
+            raise InputTypeError(
+                f"a cube can be combined with another SummaryCube only; got {type(other).__name__}."
+            )
+        if other.key_names != self.key_names:
+            raise InputError(
+                f"cubes must have the same keys; one has {', '.join(self.key_names)}, the other "
+                f"{', '.join(other.key_names)}. Use rollup() to bring both to common ones."
+            )
+        if len(self) and len(other):
+            self._any().check_alike(other._any())
+
+    # -- files and tables ---------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the cube as one Parquet (.parquet) or Arrow (.arrow, .feather) file.
+
+        The columns are the keys, n_rows and summary; other programs can filter it by the keys.
+        """
+        cube_file.write(path, self.key_names, self._packed(), self.group_rows, self.left_out)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> SummaryCube:
+        """Read a cube; also one that another program has filtered."""
+        return cls(*cube_file.read(path))
+
+    def _packed(self) -> dict[GroupKey, bytes]:
+        return {
+            key: group if isinstance(group, bytes) else group.to_bytes()
+            for key, group in self._groups.items()
+        }
+
+    def to_frame(self) -> Any:
+        """Keys, numbers of rows and means of the features, as a pandas frame."""
+        pd = need_pandas()
+        rows = [(*key, s.n_rows, *s.mean.tolist()) for key, s in self.items()]
+        features = self.feature_names or tuple(map(str, range(self._any().n_features)))
+        return pd.DataFrame(rows, columns=[*self.key_names, "n_rows", *features])
+
+    def __repr__(self) -> str:
+        keys = ", ".join(self.key_names)
+        return f"SummaryCube(by {keys}: {len(self):,} groups, {self.n_rows:,} rows)"
+
+    def _repr_html_(self) -> str:
+        shown = list(self.group_rows.items())[:_MOST_SHOWN]
+        rows = [(*("" if x is None else x for x in key), f"{n:,}") for key, n in shown]
+        n, more = len(self), len(self) - _MOST_SHOWN
+        title = f"Cube of {n:,} group{plural(n)}, {self.n_rows:,} rows"
+        table = plain_table([*self.key_names, "rows"], rows)
+        return box(title, table, f"and {more:,} more groups" if more > 0 else "")
+
+
+def merged_summary(summaries: Sequence[MomentSummary]) -> MomentSummary:
+    """The sum of summaries, the same bytes in any order."""
+    first, *others = summaries
+    return sum(others, first)
+
+
+def _rank(key: Any) -> tuple[Any, ...]:
+    """Order of groups: by key, missing values last."""
+    return tuple((value is None, "" if value is None else value) for value in key)
+
+
+def _same_type(cube: SummaryCube, place: int, value: Any) -> Any:
+    """A date for text, where the key is a date."""
+    example = next((key[place] for key in cube if key[place] is not None), None)
+    return _dated(value, example)
+
+
+def _dated(value: Any, example: Any) -> Any:
+    if isinstance(value, str) and isinstance(example, date):
+        try:
+            time = datetime.fromisoformat(value)
+        except ValueError:
+            raise InputError(
+                f"a date must be written as 2026-01-31 (ISO 8601); got {value!a}."
+            ) from None
+        return time if isinstance(example, datetime) else time.date()
+    return value
+
+
+def _test(wanted: Any) -> Callable[[Any], bool]:
+    """Whether a value of a key is wanted."""
+    if callable(wanted):
+        return lambda value: bool(wanted(value))
+    if isinstance(wanted, slice):
+        if wanted.step is not None:
+            raise InputError("a slice of keys has a first and a last value, and no step.")
+
+        def inside(value: Any) -> bool:
+            low, high = _dated(wanted.start, value), _dated(wanted.stop, value)
+            if value is None or (low is not None and value < low):
+                return False
+            return high is None or bool(value <= high)
+
+        return inside
+    if isinstance(wanted, Collection) and not isinstance(wanted, str):
+        return lambda value: any(_dated(x, value) == value for x in wanted)
+    return lambda value: bool(_dated(wanted, value) == value)

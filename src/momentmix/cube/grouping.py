@@ -1,0 +1,210 @@
+"""Rows of many groups in any order → one shard for each group, in bounded memory.
+
+Rows wait until many have come; then they are sorted by group. A group's rows go to its open shard
+while there is room for more shards in memory, else to a file on disk, together with those of other
+groups. When all rows have come, the files are read one after the other, and each holds all rows of
+its groups. The sums of a shard depend on the sequence of its rows alone, so neither the memory nor
+the disk changes them.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from typing import IO
+
+import numpy as np
+
+from momentmix._typing import Float, Int
+from momentmix.rows.fingerprint import RowDigest
+from momentmix.schema.building import EncodedTable
+from momentmix.summary.summary import MomentSummary, rename_shards
+
+WAITING_BYTES = 1 << 27  # of rows before they are sorted
+OPEN_BYTES = 1 << 28  # of shards in memory
+_SHARD_BYTES = 1 << 16  # of an open shard, beside its moments and its rows that wait
+_ENTRY_BYTES, _WAITING_ROWS = 160, 1024
+_FILES = 64  # on disk; each is read into memory as a whole
+
+Key = tuple[float | None, ...]
+
+
+class KeyIndex:
+    """Groups are numbered as their keys are met."""
+
+    def __init__(self, n_keys: int) -> None:
+        self.keys: list[Key] = []
+        self._numbers: dict[Key, int] = {}
+        self.n_keys = n_keys
+
+    def numbers(self, keys: Float) -> Int:
+        """Number of the group of each row, from keys of shape (n, n_keys); NaN is a key."""
+        codes = np.zeros(len(keys), dtype=np.int64)
+        uniques: list[Float] = []
+        for column in keys.T:
+            values, places = np.unique(column, return_inverse=True, equal_nan=True)
+            codes = codes * len(values) + places
+            uniques.append(values)
+        found, places = _unique(codes, int(np.prod([len(u) for u in uniques])))
+        parts = np.unravel_index(found, [len(u) for u in uniques])
+        columns = [u[part].tolist() for u, part in zip(uniques, parts, strict=True)]
+        groups = [self._number(key) for key in zip(*columns, strict=True)]
+        return np.asarray(np.array(groups, dtype=np.int64)[places])
+
+    def _number(self, numbers: tuple[float, ...]) -> int:
+        key = tuple(None if x != x else x for x in numbers)
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self.keys)
+            self.keys.append(key)
+        return number
+
+
+def _unique(codes: Int, n_codes: int) -> tuple[Int, Int]:
+    """Different codes, and the place of each among them; all are below `n_codes`."""
+    if n_codes > 4 * len(codes):
+        found, places = np.unique(codes, return_inverse=True)
+        return found, places
+    is_there = np.zeros(n_codes, dtype=bool)
+    is_there[codes] = True
+    found = np.flatnonzero(is_there)
+    place = np.zeros(n_codes, dtype=np.int64)
+    place[found] = np.arange(len(found))
+    return found, place[codes]
+
+
+def by_group(groups: Int) -> tuple[Int, Int, Int]:
+    """Order of rows by group, in which rows of a group keep theirs; the groups, and their ends."""
+    # Small integers are sorted in linear time.
+    small = groups.astype(np.uint16) if groups.max(initial=0) < 1 << 16 else groups
+    order = np.argsort(small, kind="stable")
+    counts = np.bincount(groups)
+    present = np.flatnonzero(counts)
+    return order, present, np.cumsum(counts[present])
+
+
+class GroupedShard:
+    """A shard for each group of the rows of one part.
+
+    Parameters
+    ----------
+    index : KeyIndex
+    new_shard : callable
+        Makes an empty summary.
+    split : callable
+        Rows as read → features, and numbers of keys.
+    name : callable
+        Number of a group → what names its shard, before the digest of its rows.
+    """
+
+    def __init__(
+        self,
+        index: KeyIndex,
+        new_shard: Callable[..., MomentSummary],
+        split: Callable[[Float], tuple[Float, Float]],
+        name: Callable[[int], str],
+    ) -> None:
+        self.index, self.new_shard, self.split, self.name = index, new_shard, split, name
+        empty = new_shard()
+        self.n_features = empty.n_features
+        self.waiting: list[tuple[Float, Int]] = []
+        self.n_bytes = 0
+        self.open: dict[int, _Group] = {}
+        self.files: dict[int, IO[bytes]] = {}
+        self.most_open = max(16, OPEN_BYTES // _shard_bytes(empty))
+
+    def update(self, rows: Float) -> None:
+        """Add rows as they were read."""
+        features, keys = self.split(rows)
+        self.waiting.append((features, self.index.numbers(keys)))
+        self.n_bytes += features.nbytes
+        if self.n_bytes >= WAITING_BYTES:
+            self._sort()
+
+    def _sort(self) -> None:
+        """Give the rows that wait to their groups."""
+        if not self.waiting:
+            return
+        groups = np.concatenate([numbers for _, numbers in self.waiting])
+        rows = np.concatenate([features for features, _ in self.waiting])
+        self.waiting, self.n_bytes = [], 0
+        order, present, ends = by_group(groups)
+        rows = rows[order]
+        starts = np.append(0, ends[:-1])
+        for group, start, stop in zip(present.tolist(), starts, ends, strict=True):
+            own = self.open.get(group)
+            if own is None and len(self.open) < self.most_open:
+                own = self.open[group] = self._group(group)
+            if own is not None:
+                own.add(rows[start:stop])
+            else:
+                self._spill(group, rows[start:stop])
+
+    def _group(self, number: int) -> _Group:
+        return _Group(self.new_shard, self.name(number))
+
+    def _spill(self, group: int, rows: Float) -> None:
+        file = self.files.get(group % _FILES)
+        if file is None:
+            file = tempfile.TemporaryFile(prefix="momentmix-")  # noqa: SIM115, until they are read
+            self.files[group % _FILES] = file
+        file.write(np.array([group, len(rows)], dtype=np.int64).tobytes())
+        file.write(np.ascontiguousarray(rows).data)
+
+    def finish(self) -> Iterator[tuple[int, MomentSummary]]:
+        """Numbers and summaries of all groups; after that there are no rows."""
+        self._sort()
+        for number in list(self.open):
+            yield number, self.open.pop(number).summary()
+        for part in list(self.files):
+            for number, rows in self._read(part):
+                group = self._group(number)
+                group.add(rows)
+                yield number, group.summary()
+
+    def _read(self, part: int) -> Iterator[tuple[int, Float]]:
+        """Groups of a file, and all rows of each."""
+        pieces: dict[int, list[Float]] = {}
+        with self.files.pop(part) as file:
+            file.seek(0)
+            data = np.frombuffer(file.read(), dtype=np.float64)
+        place = 0
+        while place < len(data):
+            group, n_rows = data[place : place + 2].view(np.int64).tolist()
+            start, place = place + 2, place + 2 + n_rows * self.n_features
+            rows = data[start:place].reshape(n_rows, self.n_features)
+            pieces.setdefault(group, []).append(rows)
+        for group in list(pieces):
+            yield group, np.concatenate(pieces.pop(group))
+
+    def close(self) -> None:
+        """Forget all rows, as after an error."""
+        self.waiting, self.open = [], {}
+        for file in self.files.values():
+            file.close()
+        self.files = {}
+
+
+class _Group:
+    """The shard of one group while rows come."""
+
+    def __init__(self, new_shard: Callable[..., MomentSummary], name: str) -> None:
+        self.name = name
+        self.shard = new_shard(shard_id=name)
+        self.digest = RowDigest()
+
+    def add(self, rows: Float) -> None:
+        """Add features."""
+        self.digest.update(rows)
+        schema = self.shard.schema
+        self.shard.update(rows if schema is None else EncodedTable(schema, rows))
+
+    def summary(self) -> MomentSummary:
+        """The summary; its shard is named by place, key and rows."""
+        return rename_shards(self.shard, {self.name: f"{self.name} {self.digest.hexdigest()}"})
+
+
+def _shard_bytes(summary: MomentSummary) -> int:
+    """Memory of an open shard, about."""
+    waiting = 8 * _WAITING_ROWS * (summary.n_features + 1)
+    return _SHARD_BYTES + _ENTRY_BYTES * summary.cost.n_entries + waiting

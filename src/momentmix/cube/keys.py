@@ -1,0 +1,227 @@
+"""Keys of groups: which columns, dates cut to periods, and names of folders (Hive).
+
+| asked for | key | values |
+|---|---|---|
+| ``region`` | region | text, whole numbers, true and false, days |
+| ``week(ts)``, also year, quarter, month, day, hour | week | first day of the period, or the hour |
+| ``region`` in folders ``region=EU/`` | region | text; whole numbers where all are |
+
+Rows are read as float64 numbers, and so are keys: codes of labels, numbers of periods, or the
+numbers themselves. `KeyColumn.value` gives what a number stands for. A missing cell is a key, None.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from pathlib import Path
+from urllib.parse import unquote
+
+import numpy as np
+
+from momentmix._typing import Float
+from momentmix.errors import InputError, InputTypeError
+from momentmix.rows.labels import Labels, Periods
+from momentmix.rows.source import common_kind
+from momentmix.rows.table import FileTable, Kind, Table
+
+Value = str | int | bool | date | datetime | None
+
+_ASKED = re.compile(r"\s*(\w+)\s*\(\s*(.+?)\s*\)\s*")
+_FOLDER = re.compile(r"([^=/\\]+)=([^/\\]*)")
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+_MOST_LABELS = 1 << 22  # of a key: more groups than that are names of rows
+_LARGEST = 2.0**53  # beyond, float64 makes one number of several
+RESERVED = ("n_rows", "summary")  # columns of a file of a cube
+
+
+@dataclass(frozen=True)
+class KeySpec:
+    """A key as it was asked for.
+
+    Attributes
+    ----------
+    name : str
+        Of the key: that of the column, or of the unit of a date.
+    column : str
+    unit : str
+        Of a date; empty where the values themselves are the key.
+    """
+
+    name: str
+    column: str
+    unit: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.unit}({self.column})" if self.unit else self.column
+
+
+def parse_keys(by: str | Sequence[str]) -> list[KeySpec]:
+    """Keys from texts such as "region" and "week(ts)".
+
+    Examples
+    --------
+    >>> [(key.name, key.column) for key in parse_keys("region, week(ts)")]
+    [('region', 'region'), ('week', 'ts')]
+    """
+    texts = re.split(r",(?![^(]*\))", by) if isinstance(by, str) else list(by)
+    if not texts or not all(isinstance(text, str) and text.strip() for text in texts):
+        raise InputTypeError(
+            f"by must be names of columns, or week(column) and its like; got {by}."
+        )
+    found = []
+    for text in texts:
+        match = _ASKED.fullmatch(text)
+        if match is None:
+            found.append(KeySpec(text.strip(), text.strip()))
+            continue
+        unit, column = match.groups()
+        if unit not in Periods.UNITS:
+            raise InputError(
+                f"a key of dates must be {', '.join(f'{u}(column)' for u in Periods.UNITS)}; got "
+                f"{text.strip()!a}."
+            )
+        found.append(KeySpec(unit, column, unit))
+    names = [key.name for key in found]
+    for k, key in enumerate(found):
+        if key.unit and names.count(key.name) > 1:  # week(start), week(end)
+            found[k] = KeySpec(f"{key.unit}_{key.column}", key.column, key.unit)
+    names = [key.name for key in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"keys must differ; {name!a} is asked for twice.")
+        if name in RESERVED:
+            raise InputError(
+                f"a key cannot be called {name!a}, which the file of a cube needs; rename the "
+                "column."
+            )
+    return found
+
+
+@dataclass
+class KeyColumn:
+    """Where a key is read, and what its numbers stand for.
+
+    Attributes
+    ----------
+    spec : KeySpec
+    columns : list of int, or None
+        Number of the column in each table; None where folders have the key.
+    labels : Labels or None
+        Of text and dates.
+    folders : list of str, int or None
+        Value of each table, where folders have the key.
+    """
+
+    spec: KeySpec
+    columns: list[int] | None
+    labels: Labels | None = None
+    folders: list[Value] = field(default_factory=list)
+    are_bools: bool = False
+
+    def value(self, number: float | None) -> Value:
+        """What a number stands for."""
+        if number is None:
+            return None
+        if self.columns is None:
+            return self.folders[int(number)]
+        if isinstance(self.labels, Periods):
+            return self.labels.start(int(number))
+        if self.labels is not None:
+            return bool(number) if self.labels.are_bools else self.labels.names[int(number)]
+        return bool(number) if self.are_bools else int(number)
+
+    def check(self, numbers: Float) -> None:
+        """Raise where numbers are no keys: not whole, or too large to tell apart."""
+        if self.labels is not None or self.columns is None:
+            return
+        seen = numbers[~np.isnan(numbers)]
+        bad = seen[(seen != np.floor(seen)) | (np.abs(seen) > _LARGEST)]
+        if len(bad):
+            raise InputError(
+                f"key {str(self.spec)!a}: numbers must be whole, and at most 2^53, beyond which "
+                f"different ones become equal; got {bad[0]!r}. Round or cut them into classes, or "
+                "convert the column to text."
+            )
+
+
+def key_columns(tables: Sequence[Table], specs: Sequence[KeySpec]) -> list[KeyColumn]:
+    """Where the tables have the keys."""
+    return [_key_column(tables, spec) for spec in specs]
+
+
+def _key_column(tables: Sequence[Table], spec: KeySpec) -> KeyColumn:
+    have = [spec.column in (table.column_names or ()) for table in tables]
+    if all(have):
+        columns = [(table.column_names or ()).index(spec.column) for table in tables]
+        kind = common_kind(tables, columns)
+        labels = _labels(spec, kind, tables[0])
+        are_bools = kind.kind == "bool" and labels is None
+        return KeyColumn(spec, columns, labels, are_bools=are_bools)
+    texts = [folder_values(table).get(spec.column) for table in tables]
+    lacking = [t.name for t, text, own in zip(tables, texts, have, strict=True) if text is None]
+    if lacking or any(have):
+        names = tables[0].column_names
+        listed = (
+            "it has no names" if names is None else f"it has {', '.join(map(ascii, names[:20]))}"
+        )
+        raise InputError(
+            f"{(lacking or [tables[have.index(True)].name])[0]} has no column {spec.column!a} to "
+            f"group by, and no folder {spec.column}=… above it; {listed}. All inputs need the key "
+            "in the same place."
+        )
+    known = [text for text in texts if text is not None]
+    if spec.unit:
+        periods = Periods(spec.unit)
+        values: list[Value] = [
+            None if x == _NO_VALUE else periods.start(int(periods.codes([x])[0])) for x in known
+        ]
+        return KeyColumn(spec, None, folders=values)
+    whole = all(x == _NO_VALUE or re.fullmatch(r"0|-?[1-9]\d*", x) for x in known)
+    values = [None if x == _NO_VALUE else int(x) if whole else x for x in known]
+    return KeyColumn(spec, None, folders=values)
+
+
+def _labels(spec: KeySpec, kind: Kind, table: Table) -> Labels | None:
+    """How the cells of a column become numbers."""
+    if spec.unit:
+        if kind.kind == "number":
+            raise InputError(
+                f"{table.name}: {spec} needs dates, and {spec.column!a} holds numbers "
+                f"({kind.type}). Convert it to dates."
+            )
+        return Periods(spec.unit)
+    if kind.kind == "date":
+        if kind.type.startswith(("timestamp", "datetime64", "time")):
+            raise InputError(
+                f"{table.name}: {spec.column!a} holds times ({kind.type}); nearly every row would "
+                f"be a group. Group by day({spec.column}), week({spec.column}) or "
+                f"month({spec.column})."
+            )
+        return Periods("day")
+    if kind.is_text:
+        return Labels((False, True)) if kind.kind == "bool" else Labels(most=_MOST_LABELS)
+    if kind.kind in ("number", "bool"):
+        return None
+    raise InputError(
+        f"{table.name}: a key must hold text, whole numbers, true and false, or dates; "
+        f"{spec.column!a} holds {kind.type}."
+    )
+
+
+def folder_values(table: Table) -> dict[str, str]:
+    """Values in the names of the folders above a file: ``region=EU/week=31/part.parquet``.
+
+    Examples
+    --------
+    >>> _in_path(Path("data/region=north%20west/part-0.parquet"))
+    {'region': 'north west'}
+    """
+    return _in_path(table.path) if isinstance(table, FileTable) else {}
+
+
+def _in_path(path: Path) -> dict[str, str]:
+    matches = (_FOLDER.fullmatch(part) for part in path.parts[:-1])
+    return {unquote(match[1]): unquote(match[2]) for match in matches if match is not None}

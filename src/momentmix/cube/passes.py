@@ -1,0 +1,161 @@
+"""One pass over rows with keys: a summary for each group, from part to part.
+
+As `summary.parts`, with larger parts, since each has a shard for each group. The state between two
+parts is all that a pass needs to go on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from momentmix._typing import Float
+from momentmix.cube.grouping import GroupedShard, KeyIndex
+from momentmix.cube.keyed_rows import KeyedRows
+from momentmix.cube.keys import Value
+from momentmix.errors import InputError
+from momentmix.rows.fingerprint import counted_twice
+from momentmix.summary.parts import ResumeCheck, digest_of, read_parts
+from momentmix.summary.summary import MomentSummary
+
+PART_ROWS = 1 << 24  # of a part: small shards cost more than their rows
+_MOST_PIECES = 8  # summaries of a group that wait to be added
+
+Encode = Callable[[Float], Any]
+GroupKey = tuple[Value, ...]
+
+
+@dataclass
+class GroupSums:
+    """Summaries of groups as bytes, several for a group until they are added.
+
+    Attributes
+    ----------
+    pieces : dict
+        By the values of the keys.
+    n_rows : int
+        Of all groups.
+    """
+
+    pieces: dict[GroupKey, list[bytes]] = field(default_factory=dict)
+    n_rows: int = 0
+
+    def add(self, key: GroupKey, summary: MomentSummary) -> None:
+        """Add a summary to a group."""
+        pieces = self.pieces.setdefault(key, [])
+        pieces.append(summary.to_bytes())
+        self.n_rows += summary.n_rows
+        if len(pieces) > _MOST_PIECES:
+            pieces[:] = [sum_of(pieces)]
+
+    def groups(self) -> dict[GroupKey, bytes]:
+        """The summary of each group."""
+        return {key: sum_of(pieces) for key, pieces in self.pieces.items()}
+
+
+def sum_of(pieces: list[bytes]) -> bytes:
+    """The sum of summaries."""
+    if len(pieces) == 1:
+        return pieces[0]
+    first, *others = (MomentSummary.from_bytes(piece) for piece in pieces)
+    return sum(others, first).to_bytes()
+
+
+@dataclass(frozen=True)
+class CubeProgress:
+    """The state between two parts; see `summary.parts.Progress`."""
+
+    sums: GroupSums = field(default_factory=GroupSums)
+    table: int = 0
+    row: int = 0
+    n_dropped: int = 0
+    read: str = ""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows that are summed."""
+        return self.sums.n_rows
+
+
+def summarize_groups(
+    source: KeyedRows,
+    start: CubeProgress,
+    new_shard: Callable[..., MomentSummary],
+    encode: Encode | None = None,
+    part_rows: int = PART_ROWS,
+    on_rows: Callable[[int], None] = lambda n: None,
+) -> Iterator[CubeProgress]:
+    """Go on from `start` to the end of the source, and give the state after every part.
+
+    Parameters
+    ----------
+    source : KeyedRows
+    start : CubeProgress
+        Where to begin; its sums are changed.
+    new_shard : callable
+        Makes an empty summary, with a keyword ``shard_id``.
+    encode : callable, optional
+        Rows as read, without keys → what is added to a summary of features.
+    part_rows, on_rows
+        As for `summary.parts.summarize_parts`.
+    """
+    job = _Pass(source, new_shard, encode)
+    check = ResumeCheck(start, source)
+    state = replace(start, table=0, row=0, read="")
+    for table, opened in enumerate(source.tables):
+        for part in read_parts(
+            source, table, 0, partial(job.open, table),  # type: ignore[arg-type]
+            summed_to=check.summed_to(table), part_rows=part_rows, on_rows=on_rows,
+        ):  # fmt: skip
+            if part.shard is None:
+                check.count(part)
+            else:
+                job.close(part.shard, state.sums, opened.name)
+                state = replace(state, n_dropped=state.n_dropped + part.n_dropped)
+            state = replace(state, table=table, row=part.stop)
+            state = replace(state, read=digest_of([state.read, *part.mark()]))
+            if part.complete and check.passed((table, part.stop), state.read):
+                yield state
+        state = replace(state, table=table + 1, row=0)
+        if check.passed((table + 1, 0), state.read):
+            yield state
+    check.finish()
+
+
+class _Pass:
+    """What the parts of one pass share."""
+
+    def __init__(
+        self, source: KeyedRows, new_shard: Callable[..., MomentSummary], encode: Encode | None
+    ) -> None:
+        self.source, self.new_shard, self.encode = source, new_shard, encode
+        self.index = KeyIndex(len(source.keys))
+        self.shards: set[str] = set()
+
+    def open(self, table: int, *, shard_id: str) -> GroupedShard:
+        """An empty shard for each group of a part."""
+        split = partial(self._split, table)
+        return GroupedShard(self.index, self.new_shard, split, partial(self._name, shard_id))
+
+    def _split(self, table: int, rows: Float) -> tuple[Float, Float]:
+        features, keys = self.source.split(rows, table)
+        return features if self.encode is None else self.encode(features).features, keys
+
+    def _name(self, place_id: str, number: int) -> str:
+        return json.dumps([place_id, [None if v is None else str(v) for v in self._key(number)]])
+
+    def _key(self, number: int) -> GroupKey:
+        numbers = self.index.keys[number]
+        return tuple(key.value(x) for key, x in zip(self.source.keys, numbers, strict=True))
+
+    def close(self, shard: Any, sums: GroupSums, name: str) -> None:
+        """Add the groups of a part to all others."""
+        for number, summary in shard.finish():
+            ids = summary.shard_ids
+            if not self.shards.isdisjoint(ids):
+                raise InputError(counted_twice(name))
+            self.shards.update(ids)
+            sums.add(self._key(number), summary)

@@ -1,0 +1,148 @@
+"""`summarize_by`: rows → one summary for each group, in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from momentmix.capacity import check_count, usual_order
+from momentmix.cube.cube import SummaryCube
+from momentmix.cube.keyed_rows import KeyedRows
+from momentmix.cube.keys import KeySpec, key_columns, parse_keys
+from momentmix.cube.passes import PART_ROWS, CubeProgress, summarize_groups
+from momentmix.errors import InputError, TableWarning, warn_caller
+from momentmix.rows.reading import Reading, reading_from
+from momentmix.rows.source import Missing, RowSource
+from momentmix.schema.building import Families
+from momentmix.schema.rows import EncodedRows
+from momentmix.schema.schema import Schema
+from momentmix.schema.sources import encode_rows
+from momentmix.summary.summary import MomentSummary
+
+
+def summarize_by(
+    rows: Any,
+    by: str | Sequence[str],
+    order: int | None = None,
+    *,
+    families: Families = None,
+    missing: Missing = "error",
+    min_rows: int = 1,
+    squared_order: int | None = None,
+    replicates: int = 0,
+    n_threads: int | None = None,
+    **reading: Any,
+) -> SummaryCube:
+    """One summary for each group of rows, in one pass.
+
+    Parameters
+    ----------
+    rows : data frame, Arrow table, query, path, glob, folder or list of paths
+        As for `open_rows`. Columns of keys are no features.
+    by : str or sequence of str
+        Keys: names of columns of text, whole numbers, true and false or days; ``week(ts)`` and its
+        like (year, quarter, month, week, day, hour) of a column of dates or times; names of
+        folders, ``region=EU/…``. A missing cell is a key too, None.
+    order : int, optional
+        As for `summarize`.
+    families, missing
+        As for `summarize`; all groups have the same schema.
+    min_rows : int
+        Groups of fewer rows are left out; `SummaryCube.left_out` counts them.
+    squared_order, replicates, n_threads
+        As for `MomentSummary`.
+    **reading
+        Columns to take and how files are read, as for `open_rows`.
+
+    Returns
+    -------
+    SummaryCube
+
+    Notes
+    -----
+    Rows of a group make one shard for every 16,777,216 rows of a file, named by the file, the key
+    and the rows. The sum of the cube has the rows of `summarize`, in other shards: moments agree
+    within the accuracy of a shard (docs/file-format.md), and have the same bytes in any order of
+    adding.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"day": ["Mon", "Tue", "Mon"], "x": [1.0, 2.0, 3.0]})
+    >>> summarize_by(frame, by="day")[("Mon",)].n_rows
+    2
+    """
+    check_count("min_rows", min_rows, 1)
+    job = cube_job(rows, parse_keys(by), families, missing, reading_from(reading))
+    if job.notes:
+        warn_caller(f"columns were guessed: {'; '.join(job.notes)}.", TableWarning)
+    settings = {"squared_order": squared_order, "replicates": replicates, "n_threads": n_threads}
+    *_, state = job.run(CubeProgress(), order, settings)
+    return job.cube(state, min_rows)
+
+
+@dataclass(frozen=True)
+class CubeJob:
+    """Rows with keys, and how they become features."""
+
+    source: KeyedRows
+    schema: Schema | None
+    specs: Sequence[KeySpec]
+    notes: tuple[str, ...]
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return self.source.n_values if self.schema is None else self.schema.n_features
+
+    def run(
+        self,
+        start: CubeProgress,
+        order: int | None,
+        settings: dict[str, Any],
+        part_rows: int = PART_ROWS,
+        on_rows: Callable[[int], None] = lambda n: None,
+    ) -> Any:
+        """States of the pass, one after each part."""
+        if order is None:
+            order = usual_order(self.n_features)
+        names = self.source.feature_names if self.schema is None else None
+        new_shard = partial(
+            MomentSummary, self.n_features, order, names, schema=self.schema, **settings
+        )
+        new_shard()  # raises for impossible settings before anything is read
+        encode = None
+        if self.schema is not None:
+            encode = EncodedRows(self.source, self.schema).summand_of
+        return summarize_groups(self.source, start, new_shard, encode, part_rows, on_rows)
+
+    def cube(self, state: CubeProgress, min_rows: int = 1) -> SummaryCube:
+        """The cube of a pass that is done."""
+        if not state.n_rows:
+            name, n_dropped = self.source.tables[0].name, state.n_dropped
+            dropped = f" besides the {n_dropped} dropped" if n_dropped else ""
+            raise InputError(f"{name} holds no rows{dropped}.")
+        cube = SummaryCube([spec.name for spec in self.specs], state.sums.groups())
+        return cube.at_least(min_rows) if min_rows > 1 else cube
+
+
+def cube_job(
+    rows: Any, specs: list[KeySpec], families: Families, missing: Missing, reading: Reading
+) -> CubeJob:
+    """Rows opened with their keys; what no family is given for is guessed."""
+    tables = rows.tables if isinstance(rows, RowSource) else reading.tables(rows)
+    keys = key_columns(tables, specs)
+    own = {spec.column for spec in specs}
+    names = set(tables[0].column_names or ())
+    if reading.columns is not None:
+        asked = [column for column in reading.columns if column not in own]
+        reading = replace(reading, columns=asked)
+    else:
+        reading = replace(reading, exclude=[*(reading.exclude or ()), *sorted(own & names)])
+    source = reading.open(tables, missing)
+    found = encode_rows(source, families, missing)
+    assert isinstance(found.rows, RowSource)
+    schema = None if found.schema.is_plain else found.schema
+    return CubeJob(KeyedRows(found.rows, keys), schema, specs, found.notes)

@@ -1,0 +1,369 @@
+"""Progress bars: where they show, what they say, and that they change nothing else."""
+
+import fcntl
+import io
+import multiprocessing
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+import threading
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import momentmix as mm
+from momentmix import progress, progress_bar
+from momentmix.cli import cli
+from momentmix.errors import InputTypeError
+from momentmix.parallel import read_ahead
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return not super().isatty()  # an error where it is closed
+
+
+def use(monkeypatch, stream):
+    """Take a stream for standard error; pytest sets its own again after the fixtures."""
+    monkeypatch.setattr(progress, "sys", SimpleNamespace(stderr=stream, modules=sys.modules))
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """Standard error as a terminal, where every step counts as long."""
+    stream = Terminal()
+    use(monkeypatch, stream)
+    monkeypatch.setattr(progress, "DELAY", 0.0)
+    return stream
+
+
+@pytest.fixture
+def rows():
+    half = np.random.default_rng(0).standard_normal((1000, 3))
+    return np.concatenate([half, half + 4.0])
+
+
+def screen(text):
+    """What a terminal shows in the end: carriage returns and spaces overwrite."""
+    lines = []
+    for line in text.split("\n"):
+        shown = []
+        for part in line.split("\r"):
+            shown[: len(part)] = part
+        lines.append("".join(shown).rstrip())
+    return "\n".join(lines).strip("\n")
+
+
+def frames(stream):
+    """All that was shown on the line, one after the other."""
+    return [part.rstrip() for part in stream.getvalue().split("\r") if part.strip()]
+
+
+# -- where bars show --------------------------------------------------------------------------
+
+
+def test_a_thread_shows_a_step_that_takes_long_and_it_is_erased(terminal, monkeypatch):
+    monkeypatch.setattr(progress, "DELAY", 0.01)
+    monkeypatch.setattr(progress_bar, "INTERVAL", 0.001)
+    last = time.monotonic() + 30
+    with progress.step("Working"):
+        for stage, wanted in (("first", "Working: first ["), ("second", "Working: second [")):
+            progress.tell(stage)
+            while wanted not in terminal.getvalue() and time.monotonic() < last:
+                time.sleep(0.001)
+    assert "Working: second [" in terminal.getvalue()
+    assert screen(terminal.getvalue()) == ""
+
+
+def test_a_short_step_shows_nothing(terminal, monkeypatch, rows):
+    monkeypatch.setattr(progress, "DELAY", 60.0)
+    mm.fit(rows, 2, random_state=0)
+    assert terminal.getvalue() == ""
+
+
+def test_nothing_is_shown_without_a_terminal(monkeypatch, rows):
+    monkeypatch.setattr(progress, "DELAY", 0.0)
+    for stream in (io.StringIO(), None):
+        use(monkeypatch, stream)
+        mm.fit(rows, 2, random_state=0)
+        assert stream is None or stream.getvalue() == ""
+    closed = Terminal()
+    closed.close()
+    use(monkeypatch, closed)
+    assert not progress.is_watched()
+
+
+def test_asking_decides_and_the_environment_has_the_last_word(monkeypatch, rows, terminal):
+    mm.summarize(rows, 2, progress=False)
+    mm.fit(rows, 2, random_state=0, progress=False)
+    assert terminal.getvalue() == ""
+    plain = io.StringIO()
+    use(monkeypatch, plain)
+    mm.summarize(rows, 2, progress=True)
+    assert "Summarizing" in plain.getvalue()
+    monkeypatch.setenv("TQDM_DISABLE", "1")
+    use(monkeypatch, terminal)
+    mm.summarize(rows, 2, progress=True)
+    mm.summarize(rows, 2)
+    assert terminal.getvalue() == ""
+
+
+def test_worker_processes_are_silent(terminal, monkeypatch):
+    assert progress.is_watched()
+    worker = SimpleNamespace(name="LokyProcess-1")
+    monkeypatch.setattr(multiprocessing, "current_process", lambda: worker)
+    assert not progress.is_watched()
+
+
+def test_a_notebook_without_widgets_has_a_bar_of_text(monkeypatch):
+    stream = io.StringIO()
+    use(monkeypatch, stream)
+    monkeypatch.setattr(progress, "DELAY", 0.0)
+    monkeypatch.setattr(progress_bar, "find_spec", lambda name: None)
+    shell = SimpleNamespace(config={"IPKernelApp": {}})
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    with progress.step("Working"):
+        pass
+    assert "Working" in stream.getvalue()
+    shell.config = {"TerminalIPythonApp": {}}
+    assert not progress.is_watched()
+
+
+def test_a_notebook_with_widgets_has_a_bar_of_them_and_keeps_none(monkeypatch):
+    pytest.importorskip("ipywidgets")
+    import IPython.display
+
+    shown, updates = [], []
+
+    def display(widget, display_id):
+        shown.append(widget)
+        return SimpleNamespace(update=lambda data, raw: updates.append(data))
+
+    monkeypatch.setattr(IPython.display, "display", display)
+    monkeypatch.setattr(progress_bar, "in_notebook", lambda: True)
+    with progress.counting("Working", 4, "parts", asked=True) as count:
+        count(3)
+    left, bar, right = shown[0].children
+    assert (bar.max, bar.value) == (4, 3)
+    assert left.value.startswith("Working")
+    assert "3/4" in right.value
+    assert updates == [{"text/plain": ""}]
+
+
+@pytest.mark.parametrize(("given", "got"), [("yes", "'yes'"), (1, "1")])
+def test_what_is_no_answer_is_refused(given, got, rows):
+    with pytest.raises(InputTypeError, match=f"progress must be True, False or None; got {got}"):
+        mm.summarize(rows, 2, progress=given)
+    with pytest.raises(InputTypeError, match=f"True, False, a callable or None; got {got}"):
+        mm.fit(rows, 2, progress=given)
+
+
+@pytest.mark.parametrize("what", ["import momentmix.fitting.api", "cli(['--help'])"])
+def test_tqdm_is_not_loaded_before_a_bar(what):
+    code = (
+        "import sys, momentmix\nfrom momentmix.cli import cli\n"
+        f"try:\n    {what}\nexcept SystemExit:\n    pass\nprint('tqdm' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "False"
+
+
+# -- what they say ----------------------------------------------------------------------------
+
+
+def test_rows_of_all_files_are_counted(tmp_path, rows, terminal):
+    for name in ("a", "b"):
+        np.save(tmp_path / f"{name}.npy", rows + (name == "b"))
+    mm.summarize(str(tmp_path / "*.npy"), 2)
+    last = frames(terminal)[-1]
+    assert last.startswith("Summarizing: 100%|")
+    assert "4.00k/4.00k [" in last
+    assert "rows/s" in last
+    assert screen(terminal.getvalue()) == ""
+
+
+def test_rows_without_a_total_are_counted_too(tmp_path, rows, terminal):
+    np.savetxt(tmp_path / "a.csv", rows, delimiter=",")
+    mm.summarize(tmp_path / "a.csv", 2)
+    assert frames(terminal)[-1].startswith("Summarizing: 2.00k rows [")
+    mm.summarize(iter([rows, rows]), 2)
+    assert frames(terminal)[-1].startswith("Summarizing: 4.00k rows [")
+
+
+def test_a_second_pass_knows_the_total(tmp_path, rows):
+    np.savetxt(tmp_path / "a.csv", rows, delimiter=",")
+    source = mm.open_rows(tmp_path / "a.csv", block_rows=300)
+    with progress.step("Reading"):
+        for total in (None, 2000):
+            blocks = list(source.blocks())
+            count = progress.current().count
+            assert (count.total, count.done, len(blocks) > 3) == (total, 2000, True)
+
+
+def test_stages_and_passes_of_a_fit_are_told(rows, monkeypatch):
+    seen, details = [], []
+    monkeypatch.setattr("momentmix.fitting.em.passes.detail", details.append)
+    result = mm.fit(
+        rows, 2, random_state=0, progress=lambda name: seen.append((name, progress.current().text))
+    )
+    assert [name for name, _ in seen] == [name for name, _ in result.stages]
+    assert all(text == f"Fitting: {name}" for name, text in seen)
+    assert details == [f"pass {i + 1}" for i in range(result.n_passes - 1)]
+    assert progress.current() is None
+
+
+def test_numbers_of_components_that_are_tried_are_told(rows, monkeypatch):
+    details = []
+    monkeypatch.setattr("momentmix.fitting.automatic.detail", details.append)
+    mm.fit(rows, "auto", random_state=0)
+    assert details[0] == "up to 8"
+    assert {"2 components", "3 components"} <= set(details)
+    details.clear()
+    mm.fit(mm.summarize(rows), "auto", random_state=0)
+    assert "2 components" in details
+
+
+def test_one_bar_at_a_time(terminal, rows):
+    with progress.counting("Fits", 2, "fits") as count:
+        for _ in range(2):
+            mm.fit(rows, 2, random_state=0)
+            count(1)
+    assert frames(terminal)[-1].startswith("Fits: 100%|")
+    assert "2/2" in frames(terminal)[-1]
+    assert "Fitting" not in terminal.getvalue()
+    with progress.step("Fitting"):
+        progress.tell("moments")
+        with progress.counting("Summarizing", 9, "partitions") as count:
+            count(9)
+            assert progress.may_show()
+        assert progress.current().count is None
+    assert "Summarizing" not in terminal.getvalue()
+
+
+def test_of_two_threads_the_first_has_the_bar(terminal):
+    def other():
+        with progress.step("Second"):
+            assert not progress.may_show()
+            progress.tell("of its own")
+        assert progress.current() is None
+
+    with progress.step("First"):
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+        assert progress.current().text == "First"
+    assert "Second" not in terminal.getvalue()
+
+
+def test_rows_that_a_thread_of_ours_reads_count():
+    def items():
+        progress.row_counter(3)(3)
+        yield 1
+
+    with progress.step("Predicting"):
+        assert list(read_ahead(items())) == [1]
+        assert progress.current().count.done == 3
+
+
+def test_a_line_of_others_has_a_line_of_its_own(terminal):
+    with progress.step("Working", asked=True):
+        progress.erase()
+        terminal.write("a note\n")
+    assert screen(terminal.getvalue()) == "a note"
+
+
+# -- what they must not do --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+def test_errors_erase_the_bar_and_give_it_free(error, terminal):
+    for _ in range(2):
+        with pytest.raises(error), progress.step("Working"):
+            raise error
+    assert terminal.getvalue().count("Working") >= 2
+    assert screen(terminal.getvalue()) == ""
+
+
+def test_a_terminal_that_is_gone_stops_no_step(monkeypatch, terminal):
+    with progress.step("Working"):
+        terminal.close()
+        progress.tell("on")
+    with progress.counting("Working", 3, "parts", asked=False) as count:
+        count(3)
+
+
+def test_the_bits_are_the_same(tmp_path, rows, terminal, monkeypatch):
+    monkeypatch.setattr(progress_bar, "INTERVAL", 1e-4)
+    np.savetxt(tmp_path / "a.csv", rows, delimiter=",")
+    path = str(tmp_path / "a.csv")
+    summaries = [mm.summarize(path, progress=asked).to_bytes() for asked in (True, False)]
+    assert summaries[0] == summaries[1]
+    fits = [mm.fit(path, "auto", random_state=0, progress=asked) for asked in (True, False)]
+    assert fits[0].mixture.to_dict() == fits[1].mixture.to_dict()
+    assert "Fitting" in terminal.getvalue()
+
+
+# -- the command ------------------------------------------------------------------------------
+
+
+def in_terminal(arguments):
+    """Standard output, and what standard error shows where it is a terminal of 80 columns."""
+    leader, follower = pty.openpty()
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    code = (
+        "import sys\nfrom momentmix import progress\nprogress.DELAY = 0.0\n"
+        "from momentmix.cli import main\nsys.exit(main())"
+    )
+    work = subprocess.Popen(
+        [sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE, stderr=follower, text=True
+    )
+    os.close(follower)
+    pieces = []
+    try:
+        while piece := os.read(leader, 4096):
+            pieces.append(piece)
+    except OSError:  # so ends a terminal
+        pass
+    os.close(leader)
+    output = work.communicate()[0]
+    assert work.returncode == 0, b"".join(pieces)
+    return output, b"".join(pieces).decode().replace("\r\n", "\n")
+
+
+def test_a_command_shows_a_bar_on_standard_error_alone(tmp_path, rows):
+    np.save(tmp_path / "a.npy", rows)
+    model = str(tmp_path / "m.json")
+    arguments = ["fit", str(tmp_path / "a.npy"), "-r", "2", "-o", model]
+    output, errors = in_terminal(arguments)
+    assert "Fitting" in errors
+    assert screen(errors) == ""
+    assert max(map(len, re.split("[\r\n]", errors))) <= 80
+    quiet = in_terminal([*arguments, "--force", "--quiet"])
+    assert quiet[1] == ""
+    times = re.compile(r"time .*")
+    assert times.sub("", quiet[0]) == times.sub("", output)
+
+
+@pytest.mark.parametrize("command", ["predict", "score", "report", "plot", "schema", "sample"])
+def test_commands_that_read_or_write_rows_show_them(command, tmp_path, rows, terminal):
+    np.savetxt(tmp_path / "a.csv", rows, delimiter=",", header="a,b,c", comments="")
+    data, model = str(tmp_path / "a.csv"), str(tmp_path / "m.json")
+    mixture = mm.DiagonalMixture([0.5, 0.5], [[0.0] * 3, [4.0] * 3], np.ones((2, 3)), list("abc"))
+    mixture.save(model)
+    label, *arguments = {
+        "predict": ["Predicting: 2.00k rows", model, data, "-o", str(tmp_path / "l.csv")],
+        "score": ["Scoring: 2.00k rows", model, data],
+        "report": ["Report: pictures", model, "--data", data, "-o", str(tmp_path / "r.html")],
+        "plot": ["Reading rows: 2.00k rows", model, data, "-o", str(tmp_path / "p.png")],
+        "schema": ["Reading columns", data, "-o", str(tmp_path / "s.json")],
+        "sample": ["Sampling: 100%", model, "-n", "50", "-o", str(tmp_path / "x.csv")],
+    }[command]
+    cli([command, *arguments], standalone_mode=False)
+    assert label in frames(terminal)[-1]
+    assert screen(terminal.getvalue()) == ""
