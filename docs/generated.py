@@ -54,7 +54,7 @@ def with_indices(text):
     parts = text.split("`")
     for place in range(0, len(parts), 2):  # what stands between backticks is code
         for mark, tag in (("_", "sub"), (r"\^", "sup")):
-            inner = rf"{mark}\{{((?:[^{{}}]|\{{[^{{}}]*\}})*)\}}|{mark}([^\W_]+[⁺]?|\*)"
+            inner = rf"{mark}\{{((?:[^{{}}]|\{{[^{{}}]*\}})*)\}}|{mark}([^\W_²³⁴⁵⁶]+⁺?|\*)"
             while re.search(inner, parts[place]):
                 parts[place] = re.sub(
                     inner, lambda m, tag=tag: f"<{tag}>{m[1] or m[2]}</{tag}>", parts[place]
