@@ -59,7 +59,7 @@ for i, result in enumerate(results.values()):
     text = f"{c.verdict}: {names}" if names else c.verdict
     ax.text(effects[i] + 0.002, i, text, va="center", fontsize=9)
 ax.set_yticks(range(len(cases)), cases)
-ax.set(xlabel="effect size", xlim=(0, max(effects) * 2.2))
+ax.set(xlabel="effect size", xlim=(0, max(effects) * 2.5))
 ax.invert_yaxis()
 
 # %%
