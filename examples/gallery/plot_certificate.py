@@ -7,6 +7,8 @@ the data contradict the model, and are the parameters precise enough? Here are s
 one should pass.
 """
 
+from textwrap import shorten
+
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -47,16 +49,16 @@ for name, result in results.items():
 # %%
 # The misfit of the moments, in standard deviations of one row.
 
-figure, ax = plt.subplots(figsize=(7.5, 3.6), layout="constrained")
+figure, ax = plt.subplots(figsize=(8.0, 4.2), layout="constrained")
 effects = [np.nan_to_num(r.certificate.effect_size) for r in results.values()]
 colors = [COLORS[0] if r.certificate.passed else COLORS[1] for r in results.values()]
 ax.barh(range(len(cases)), effects, color=colors)
 for i, result in enumerate(results.values()):
     c = result.certificate
-    why = f" ({c.reasons[0].split(':')[0]})" if c.reasons else ""
-    ax.text(effects[i] + 0.002, i, c.verdict + why, va="center", fontsize=9)
+    why = shorten(c.reasons[0].split(":")[0], 48, placeholder=" …") if c.reasons else ""
+    ax.text(effects[i] + 0.002, i, f"{c.verdict}\n{why}".strip(), va="center", fontsize=9)
 ax.set_yticks(range(len(cases)), cases)
-ax.set(xlabel="effect size", xlim=(0, max(effects) * 2.2))
+ax.set(xlabel="effect size", xlim=(0, max(effects) * 2.4))
 ax.invert_yaxis()
 
 # %%

@@ -100,14 +100,25 @@ def test_readme(tmp_path, monkeypatch):
     assert Path("report.html").stat().st_size > 10_000
 
 
-def test_the_demo_ends_with_tables_and_pictures(tmp_path, monkeypatch, capsys):
+def test_the_demo_finds_its_groups_and_ends_with_files_and_commands(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    runpy.run_path(str(ROOT / "examples" / "demo.py"), run_name="__main__")
-    lines = capsys.readouterr().out.splitlines()
-    assert any(re.match(r" +temperature +55\.7\d+ ± 0\.\d+ +6\.\d+ ± 0\.\d+$", x) for x in lines)
-    assert "report   demo-output/report.html" in lines
+    demo = runpy.run_path(str(ROOT / "examples" / "demo.py"))
+    demo["main"]()  # ends with a code where the certificate does not pass
+    output = capsys.readouterr().out
+    assert "Does the model fit the data? passed" in output
+    assert "added in another order it has the same bytes" in output
+    shares = re.findall(
+        r"^ +(?:commuters|students|leisure riders|visitors) +(0\.\d+)", output, re.M
+    )
+    assert [round(float(share), 2) for share in shares] == [0.4, 0.3, 0.2, 0.1]
+    found, best = map(float, re.findall(r"(\d\d\.\d\d)%", output))
+    assert best - 0.1 < found < best + 0.1
     sizes = {path.name: path.stat().st_size for path in Path("demo-output").iterdir()}
     assert min(sizes["picture.png"], sizes["report.html"]) > 10_000
+    for line in demo["NEXT"]:
+        assert line in output
+        code, said = run_shell(line)
+        assert code == (4 if " -r 3 " in line else 0), said  # 4: the certificate did not pass
 
 
 def test_every_finding_and_error_is_explained():

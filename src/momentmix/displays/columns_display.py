@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from momentmix.displays.marginal_panels import draw_marginal, missing_note, texts_of_marginals
 from momentmix.displays.marginals import (
     Marginal,
@@ -20,13 +18,15 @@ from momentmix.displays.marginals import (
 from momentmix.displays.residuals import matching_summary
 from momentmix.displays.shown_rows import shown_rows
 from momentmix.displays.style import (
+    LETTER_WIDTH,
     component_handles,
     component_names,
     drawable,
-    full_names_of,
+    entries_in_a_row,
     mixture_of,
     need_matplotlib,
 )
+from momentmix.errors import InputError
 from momentmix.mixture.conditional import column_numbers
 from momentmix.mixture.mixture import Mixture
 from momentmix.summary.summary import MomentSummary
@@ -115,6 +115,9 @@ class ColumnsDisplay:
         """
         names = self.mixture.feature_names
         number = int(column_numbers([column], self.mixture.n_columns, names)[0])
+        if number not in self.marginals:
+            shown = ", ".join(marginal.name for marginal in self.marginals.values())
+            raise InputError(f"the display has no column {column!a}; it shows {shown}.")
         marginal, observed = self.marginals[number], self.observed.get(number)
         draw_marginal(ax, marginal, observed, lying=True)
         ax.set_title(marginal.name, fontsize="medium", loc="left")
@@ -128,13 +131,15 @@ class ColumnsDisplay:
         from matplotlib import pyplot
 
         n = len(self.marginals)
-        across = min(n, 4 if n > 9 else 3)
+        across = 2 if n == 4 else min(n, 4 if n > 9 else 3)
         down = -(-n // across)
+        width = max(4.6, _WIDTH * across)
         weights, names = self.mixture.weights, component_names(self.mixture)
         entries = component_handles(weights, names, line=False)
-        in_a_row = across if names else 2 * across
-        legend_rows = 2 - (-len(entries) // in_a_row)
-        size = max(4.6, _WIDTH * across), _HEIGHT * down + 0.18 * legend_rows + 0.5
+        in_a_row = entries_in_a_row(entries, width)
+        explained = self._explained(width)
+        legend_rows = len(explained) - (-len(entries) // in_a_row)
+        size = width, _HEIGHT * down + 0.18 * legend_rows + 0.5
         self.figure_, self.axes_ = pyplot.subplots(
             down, across, figsize=size, squeeze=False, layout="constrained"
         )
@@ -146,14 +151,19 @@ class ColumnsDisplay:
         self.figure_.suptitle(f"Columns: {what}")
         self.figure_.legend(
             handles=entries, loc="outside lower center", ncols=in_a_row, fontsize="small",
-            title=self._explained(across), title_fontsize="small", frameon=False,
+            title="\n".join(explained), title_fontsize="small", frameon=False,
         )  # fmt: skip
         return self
 
-    def _explained(self, across: int) -> str:
-        """What bars and curves are, in a line or two."""
+    def _explained(self, width: float) -> list[str]:
+        """What bars and curves are, in lines of at most so many inches."""
         levels = [bool(marginal.levels) for marginal in self.marginals.values()]
         bars = any(x.shares is not None for x in self.observed.values())
         moments = any(x.center is not None for x in self.observed.values())
-        texts = texts_of_marginals(bars, not all(levels), any(levels), moments)
-        return ("\n" if across < 3 else " · ").join(texts.values())
+        lines: list[str] = []
+        for text in texts_of_marginals(bars, not all(levels), any(levels), moments).values():
+            if lines and (len(lines[-1]) + len(text)) * LETTER_WIDTH < width - 0.3:
+                lines[-1] += "; " + text
+            else:
+                lines.append(text)
+        return lines

@@ -8,7 +8,14 @@ from typing import Any
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.displays.style import component_styles, short_name
+from momentmix.displays.style import (
+    MOST_LETTERS,
+    component_handles,
+    component_labels,
+    component_styles,
+    percent,
+    short_name,
+)
 
 _MOST_UPRIGHT = 16  # labels beside one another; more of them stand below one another
 _ON_LIGHT, _ON_DARK = "#111111", "#FFFFFF"  # numbers in cells: on their color, not on the page
@@ -21,23 +28,25 @@ def is_tall(n_labels: int) -> bool:
     return n_labels > _MOST_UPRIGHT
 
 
-def heat_map_size(n_components: int, labels: Sequence[str], names: Sequence[str]) -> Any:
+def heat_map_size(
+    labels: Sequence[str], weights: Float, names: Sequence[str] = ()
+) -> tuple[float, float]:
     """Width and height of a heat map of components × labels, in inches."""
-    longest = max(map(len, names), default=0)
-    if is_tall(len(labels)):
-        head = 0.9 if longest <= 8 else 0.9 + 0.05 * longest
-        width = 3.2 + _CELL[0] * n_components
-        return max(4.5, width), head + 0.5 + max(2.0, 0.24 * len(labels))
-    foot = 0.9 + 0.05 * max(map(len, labels), default=0)
-    width = 1.6 + 0.07 * longest + _CELL[0] * len(labels)
-    return max(5.0, width), foot + 0.5 + max(1.2, _CELL[1] * n_components)
+    r, n = len(weights), len(labels)
+    longest = min(MOST_LETTERS, max(map(len, labels), default=0))
+    if is_tall(n):
+        legend = 0.2 * r if names else 0.0
+        return max(4.5, 2.2 + 0.08 * longest + _CELL[0] * r), 1.4 + legend + 0.24 * n
+    beside = 0.08 * max(map(len, component_labels(weights, names)))
+    return max(5.0, 1.8 + beside + _CELL[0] * n), 1.2 + 0.06 * longest + max(1.0, _CELL[1] * r)
 
 
 def draw_heat_map(
     ax: Any,
     values: Float,
     labels: Sequence[str],
-    components: Sequence[str],
+    weights: Float,
+    names: Sequence[str] = (),
     *,
     texts: Sequence[Sequence[str]],
     **style: Any,
@@ -48,26 +57,31 @@ def draw_heat_map(
     ----------
     ax : matplotlib axes
     values : array of shape (n_components, n_labels)
-    labels, components : sequences of str
+    labels : sequence of str
+    weights, names
+        Shares and names of the components.
     texts : nested sequence of str, of the shape of values
     **style
         Of ``imshow``: colors and their range.
     """
-    tall = is_tall(len(labels))
+    tall, r = is_tall(len(labels)), len(weights)
     shown = values.T if tall else values
     image = ax.imshow(shown, aspect="auto", **style)
-    names = [short_name(label) for label in labels]
-    _mark_components(ax, len(components), tall)
+    shortened = [short_name(label) for label in labels]
+    _mark_components(ax, r, tall)
     if tall:
-        ax.set_yticks(range(len(labels)), names, fontsize="small")
+        ax.set_yticks(range(len(labels)), shortened, fontsize="small")
         ax.xaxis.tick_top()
-        long = max(map(len, components), default=0) > 8
-        turned = {"rotation": 45, "ha": "left", "rotation_mode": "anchor"} if long else {}
-        ax.set_xticks(range(len(components)), components, **turned)
+        heads = [f"{k}\n{percent(weight)}" for k, weight in enumerate(weights)]
+        ax.set_xticks(range(r), heads, fontsize="small")
+        if names:
+            place: Any = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.01)}
+            handles = component_handles(weights, names, line=False)
+            ax.legend(handles=handles, fontsize="small", frameon=False, **place)
     else:
-        turned = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
-        ax.set_xticks(range(len(labels)), names, **turned)
-        ax.set_yticks(range(len(components)), components)
+        turned: Any = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
+        ax.set_xticks(range(len(labels)), shortened, **turned)
+        ax.set_yticks(range(r), component_labels(weights, names))
     for side in ax.spines.values():
         side.set_visible(False)
     if _has_room(ax, shown.shape):
@@ -97,7 +111,7 @@ def _shifted(ax: Any, right: float, up: float) -> Any:
 
 def _has_room(ax: Any, shape: tuple[int, int]) -> bool:
     """Whether cells are large enough for numbers."""
-    width, height = ax.figure.get_size_inches() * ax.get_position().size
+    width, height = ax.figure.bbox.size / ax.figure.dpi * ax.get_position().size
     return bool(width / shape[1] >= _LEAST_ROOM[0] and height / shape[0] >= _LEAST_ROOM[1])
 
 

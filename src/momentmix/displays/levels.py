@@ -12,12 +12,11 @@ from momentmix._typing import Float
 from momentmix.displays.heat import draw_heat_map, heat_map_size, is_tall
 from momentmix.displays.probabilities import Probabilities, all_probabilities
 from momentmix.displays.style import (
-    FEW_COMPONENTS,
     GRAY,
     component_handles,
-    component_labels,
     component_names,
     component_styles,
+    entries_in_a_row,
     error_bars,
     ink,
     intervals_of,
@@ -30,6 +29,8 @@ from momentmix.errors import InputError
 from momentmix.mixture.conditional import column_numbers
 
 _PANELS_IN_A_ROW = 3
+_MOST_BARS = 40  # in a third of the width of the picture
+_MOST_LEVELS = 12  # of a column that is drawn as bars; of more levels, those of most rows
 
 
 @dataclass
@@ -114,9 +115,7 @@ class LevelsDisplay:
     @property
     def size(self) -> tuple[float, float]:
         """Width and height of the heat map."""
-        names = component_labels(self.weights, self.component_names)
-        width, height = heat_map_size(len(self.weights), self.labels, names)
-        return width, height
+        return heat_map_size(self.labels, self.weights, self.component_names)
 
     @property
     def labels(self) -> list[str]:
@@ -130,10 +129,10 @@ class LevelsDisplay:
         self.ax_ = self.axes_ = ax = new_axes(ax, self.size)
         self.figure_ = ax.figure
         texts = [["–" if np.isnan(x) else f"{x:.2f}" for x in row] for row in values]
-        names = component_labels(self.weights, self.component_names)
         image = draw_heat_map(
-            ax, values, self.labels, names, texts=texts, cmap="Blues", vmin=0, vmax=1
-        )
+            ax, values, self.labels, self.weights, self.component_names, texts=texts, cmap="Blues",
+            vmin=0, vmax=1,
+        )  # fmt: skip
         ax.set_facecolor("0.75")  # where a component never sees a column
         line = ax.axhline if is_tall(values.shape[1]) else ax.axvline
         for end in np.cumsum([len(group.labels) for group in self.groups])[:-1]:
@@ -146,27 +145,30 @@ class LevelsDisplay:
     def _bars(self) -> None:
         from matplotlib import pyplot
 
-        panels = _panels(self.groups)
-        n_columns = min(_PANELS_IN_A_ROW, len(panels))
+        panels = _panels(self.groups, self.weights)
+        r, most = len(self.weights), max(len(labels) for _, labels, _ in panels)
+        crowded = min(most, _MOST_LEVELS) * r > _MOST_BARS
+        n_columns = 1 if crowded else min(_PANELS_IN_A_ROW, len(panels))
         n_rows = -(-len(panels) // n_columns)
-        most = max(len(labels) for _, labels, _ in panels) * len(self.weights)
-        width = float(np.clip(0.11 * most, 4.2, 12.6 / n_columns))
+        width = 8.6 if crowded else max(4.6, 4.2 * n_columns)
+        entries = component_handles(self.weights, self.component_names, line=False)
+        in_a_row = entries_in_a_row(entries, width)
+        size = width, 3.4 * n_rows + 0.5 + 0.2 * -(-r // in_a_row)
         self.figure_, axes = pyplot.subplots(
-            n_rows, n_columns, figsize=(width * n_columns, 3.4 * n_rows), squeeze=False,
-            layout="constrained",
-        )  # fmt: skip
+            n_rows, n_columns, figsize=size, squeeze=False, layout="constrained"
+        )
         self.axes_, self.ax_ = axes, axes[0, 0]
         for ax in axes.flat[len(panels) :]:
             ax.set_visible(False)
         for ax, (title, labels, groups) in zip(axes.flat, panels, strict=False):
             self._panel(ax, title, labels, groups)
         self.figure_.suptitle("Levels: probabilities within components")
+        known = any(group.low is not None for group in self.groups)
+        title = "component: share of rows" + ("; lines: 95 % intervals" if known else "")
         style: Any = {"fontsize": "small", "title_fontsize": "small", "frameon": False}
         self.figure_.legend(
-            handles=component_handles(self.weights, self.component_names, line=False),
-            title="component: share of rows; lines: 95 % intervals", loc="outside lower center",
-            ncols=n_columns if self.component_names else 2 * n_columns, **style,
-        )  # fmt: skip
+            handles=entries, title=title, loc="outside lower center", ncols=in_a_row, **style
+        )
 
     def _panel(self, ax: Any, title: str, labels: list[str], groups: list[Probabilities]) -> None:
         values = np.hstack([group.values for group in groups])
@@ -182,19 +184,32 @@ class LevelsDisplay:
                 error_kw={"ecolor": ink(), "elinewidth": 0.8, "capsize": min(2.0, 8.0 / r)},
             )  # fmt: skip
         shown = [short_name(label) for label in labels]
-        turned = {"rotation": 45, "ha": "right"} if n > 3 else {}
+        long = n > 3 or sum(map(len, shown)) > 36
+        turned: Any = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if long else {}
         ax.set_xticks(range(n), shown, **turned)
         ax.set(title=title, ylabel="probability", ylim=(0, 1.05))
 
 
-def _panels(groups: list[Probabilities]) -> list[tuple[str, list[str], list[Probabilities]]]:
-    """Title, labels and contents of each panel: all yes/no columns share one."""
-    answers = [group for group in groups if group.title and len(group.labels) == 1]
+def _panels(
+    groups: list[Probabilities], weights: Float
+) -> list[tuple[str, list[str], list[Probabilities]]]:
+    """Title, labels and contents of each panel: yes/no columns share one, up to twelve of them."""
     found = []
-    if answers:
-        labels = [label for group in answers for label in group.full_labels]
-        found.append(("yes/no columns", labels, answers))
-    several = [group for group in groups if group.title and len(group.labels) > 1]
-    found += [(short_name(group.title), group.labels, [group]) for group in several]
-    seen = [group for group in groups if not group.title]
-    return found + [("cell is seen", group.labels, [group]) for group in seen]
+    answers = [group for group in groups if group.title and len(group.labels) == 1]
+    for start in range(0, len(answers), _MOST_LEVELS):
+        part = answers[start : start + _MOST_LEVELS]
+        labels = [label for group in part for label in group.full_labels]
+        found.append(("yes/no columns", labels, part))
+    for group in groups:
+        title, n = short_name(group.title), len(group.labels)
+        if title and n > _MOST_LEVELS:
+            common = np.argsort(-(weights @ np.nan_to_num(group.values)), kind="stable")
+            kept = group.at(np.sort(common[:_MOST_LEVELS]).tolist())
+            found.append((f"{title}: {_MOST_LEVELS} of {n} levels", kept.labels, [kept]))
+        elif title and n > 1:
+            found.append((title, group.labels, [group]))
+        elif not title:
+            for start in range(0, n, _MOST_LEVELS):
+                part_seen = group.at(range(start, min(start + _MOST_LEVELS, n)))
+                found.append(("cell is seen", part_seen.labels, [part_seen]))
+    return found

@@ -12,6 +12,7 @@ from momentmix.displays.style import GRAY, component_styles, ink, percent, short
 from momentmix.schema.transforms import restored, transformed
 
 _MOST_LEVELS = 12  # bars of levels that are drawn one by one; the rarest others share one bar
+_MOST_DIGITS = 14  # letters of all ticks of a logarithmic axis; more would touch one another
 _BAR: dict[str, Any] = {"color": GRAY, "alpha": 0.45, "linewidth": 0}
 _HIGHEST = 1.8  # height of the axis, relative to the highest bar of the rows: a curve may be cut
 
@@ -54,7 +55,7 @@ def _ticks_of_shares(axis: Any) -> None:
     """A few ticks in percent."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    axis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
+    axis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
     axis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:.3g} %"))
 
 
@@ -85,7 +86,7 @@ def _written(value: float) -> str:
 
 
 def _round_numbers(low: float, high: float) -> Float:
-    """At most six round numbers between two positive ones, evenly in their logarithm; and 0."""
+    """A few round numbers between two positive ones, evenly in their logarithm; and 0."""
     if not (np.isfinite(low) and np.isfinite(high)):
         return np.empty(0)
     first = np.floor(np.log10(max(low, 1e-3 * high, 1e-300)))
@@ -93,9 +94,10 @@ def _round_numbers(low: float, high: float) -> Float:
     for mantissas in ((1.0, 2.0, 5.0), (1.0, 3.0), (1.0,)):
         numbers = np.ravel(10.0 ** decades[:, None] * np.array(mantissas))
         numbers = numbers[(numbers >= low) & (numbers <= high)]
-        if len(numbers) <= 6:
+        if sum(len(_written(x)) for x in numbers) <= _MOST_DIGITS:
             break
-    numbers = numbers[:: max(1, -(-len(numbers) // 6))]
+    while len(numbers) > 2 and sum(len(_written(x)) for x in numbers) > _MOST_DIGITS:
+        numbers = numbers[::2]
     return np.concatenate([[0.0], numbers]) if low <= 0 <= high else numbers
 
 
@@ -203,7 +205,7 @@ def texts_of_marginals(
     """What bars and lines are, by kind."""
     texts = {
         "rows": "gray bars: rows" if observed else "",
-        "curves": "curves: fitted components; thin: their sum" if curves else "",
+        "curves": "curves: fitted components, thin: their sum" if curves else "",
         "levels": "colored bars: fitted components" if levels else "",
         "moments": "diamond: mean and standard deviation of the rows" if moments else "",
     }

@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -207,7 +206,8 @@ def observed_moments(marginal: Marginal, summary: MomentSummary, number: int) ->
     means = summary.mean[own] / seen
     if column.levels:
         shares = np.concatenate([[1 - means.sum()], means])
-        return Observed(np.arange(len(shares) + 1) - 0.5, shares, missing=1 - seen)
+        edges = np.arange(len(shares) + 1.0) - 0.5
+        return Observed(edges, shares, missing=1 - seen)
     square = (summary.deviation[own[0]] ** 2 + summary.mean[own[0]] ** 2) / seen
     spread = float(np.sqrt(max(square - means[0] ** 2, 0.0)))
     return Observed(center=float(means[0]) + column.center, spread=spread, missing=1 - seen)
@@ -228,7 +228,8 @@ def separation(mixture: Mixture) -> Float:
         known = ~np.isnan(values[:, 0])
         weights = mixture.weights[known] / max(mixture.weights[known].sum(), 1e-300)
         values, variances = values[known], variances[known]
-        scale = max(float(np.abs(values).max(initial=0.0)), 1e-300)
+        extent = np.abs(values) + np.sqrt(variances)  # squares of large numbers overflow
+        scale = float(extent.max(initial=0.0)) or 1.0
         offsets = values / scale - weights @ (values / scale)
         between = float((weights @ offsets**2).sum())
         within = float((weights @ (np.sqrt(variances) / scale) ** 2).sum())
@@ -236,7 +237,13 @@ def separation(mixture: Mixture) -> Float:
     return np.array(found)
 
 
-def best_separating(mixture: Mixture, most: int) -> list[int]:
-    """Numbers of at most `most` columns that separate the components best, in their order."""
-    order: Any = np.argsort(-separation(mixture), kind="stable")
-    return sorted(int(j) for j in order[:most])
+def best_separating(mixture: Mixture, most: int, most_levels: int | None = None) -> list[int]:
+    """Numbers of at most `most` columns that separate the components best, in their order.
+
+    Columns of more than `most_levels` levels are left out, unless there are no others.
+    """
+    order = [int(j) for j in np.argsort(-separation(mixture), kind="stable")]
+    if most_levels is not None:
+        few = [j for j in order if len(mixture.columns[j].levels) <= most_levels]
+        order = few or order
+    return sorted(order[:most])

@@ -119,10 +119,10 @@ class MeansDisplay:
         if kind == "auto":
             kind = "lines" if len(self.weights) <= MOST_LINES else "heat map"
         if self.groups and ax is None:
-            top, bottom = self._two_panels(kind)
+            figure, top, bottom = self._two_panels(kind)
             self._means(top, kind)
             self._levels(bottom)
-            self.axes_ = [top, bottom]
+            self.axes_, self.figure_ = [top, bottom], figure
         else:
             self._means(new_axes(ax, self._size(kind)), kind)
             self.axes_ = [self.ax_]
@@ -133,16 +133,15 @@ class MeansDisplay:
         labels = component_labels(self.weights, self.component_names)
         if kind == "lines":
             return max(5.0, 0.55 * len(self.names) + 2 + 0.06 * max(map(len, labels))), 4.5
-        width, height = heat_map_size(len(self.weights), self.names, labels)
-        return width, height
+        return heat_map_size(self.names, self.weights, self.component_names)
 
     def _two_panels(self, kind: str) -> Any:
         from matplotlib import pyplot
 
         (width, height), (other, below) = self._size(kind), self._levels_display().size
-        size = max(width, other), height + below
-        ratios = {"height_ratios": [height, below]}
-        return pyplot.subplots(2, 1, figsize=size, layout="constrained", gridspec_kw=ratios)[1]
+        figure = pyplot.figure(figsize=(max(width, other), height + below), layout="constrained")
+        parts: Any = figure.subfigures(2, 1, height_ratios=[height, below])
+        return figure, parts[0].subplots(), parts[1].subplots()
 
     def _levels_display(self) -> LevelsDisplay:
         names = self.component_names
@@ -188,11 +187,14 @@ class MeansDisplay:
     def _heat_map(self, ax: Any, means: Float, ends: Any) -> None:
         assert self.mixture is not None
         largest = float(np.nanmax(np.abs(means))) or 1.0
-        texts = [["–" if np.isnan(x) else f"{x:.3g}" for x in row] for row in self.mixture.means]
-        labels = component_labels(self.weights, self.component_names)
+        texts = [
+            ["–" if np.isnan(x) else f"{x:.3g}".replace("-", "−") for x in row]
+            for row in self.mixture.means
+        ]
         image = draw_heat_map(
-            ax, means, self.names, labels, texts=texts, cmap="PuOr_r", vmin=-largest, vmax=largest
-        )
+            ax, means, self.names, self.weights, self.component_names, texts=texts, cmap="PuOr_r",
+            vmin=-largest, vmax=largest,
+        )  # fmt: skip
         ax.set_facecolor("0.75")  # where a component never sees a column
         title = "Means of the components"
         if ends is not None:

@@ -27,11 +27,12 @@ from momentmix.displays.pair_panels import (
 from momentmix.displays.shown_rows import shown_rows
 from momentmix.displays.style import (
     FEW_COMPONENTS,
+    LETTER_WIDTH,
+    axis_names_of,
     component_handles,
     component_names,
     drawable,
     mixture_of,
-    axis_names_of,
     need_matplotlib,
 )
 from momentmix.mixture.mixture import Mixture
@@ -39,6 +40,9 @@ from momentmix.rows.names import feature_number
 
 # Panels shrink with the number of features, and ellipses cover one another with many components.
 _MOST_FEATURES, _MOST_FEATURES_CROWDED = 6, 4
+_MOST_LEVELS = 8  # of a column that is shown unasked
+_MOST_NAMED_OF_THREE = 5  # components with names in the legend beside three columns
+_LINE = 0.17  # height of a line of the legend, in inches
 MOST_POINTS = 5000  # more points hide one another
 MOST_ROWS = 200_000  # of the histograms
 
@@ -59,12 +63,12 @@ class PairsDisplay:
         Names of the columns shown.
     rows : array of shape (n_rows, n_columns) or None
         Numbers after their transform, counts, or codes of levels; NaN where a cell is missing.
-    weights, component_names
-        Shares and names of the components.
     axes_ : array of shape (n_columns, n_columns)
         Axes of matplotlib: row i and column j show column i of the data over column j.
     figure_
         Figure of matplotlib.
+    component_names : sequence of str
+        Names of the components; empty where they have none.
     """
 
     mixture: Mixture
@@ -89,14 +93,16 @@ class PairsDisplay:
             is drawn after it; the axes have the units of the data.
         features : sequence of int or str, optional
             Columns to show, of any family; by default the six that separate the components best,
-            or four if there are more than eight components.
+            or four if there are more than eight components. Columns of more than eight levels are
+            shown only when asked for.
         """
         need_matplotlib()
         mixture = drawable(mixture_of(model))
         names = axis_names_of(mixture)
         if features is None:
             few = mixture.n_components <= FEW_COMPONENTS
-            chosen = best_separating(mixture, _MOST_FEATURES if few else _MOST_FEATURES_CROWDED)
+            most = _MOST_FEATURES if few else _MOST_FEATURES_CROWDED
+            chosen = best_separating(mixture, most, most_levels=_MOST_LEVELS)
         else:
             chosen = [int(feature_number(f, mixture.feature_names or names)) for f in features]
         values = labels = None
@@ -118,9 +124,9 @@ class PairsDisplay:
         from matplotlib import pyplot
 
         d = self.mixture.n_features
-        size = 4.5 if d == 1 else max(2.9 * d, 6.4) if d <= 3 else max(1.9, 10.5 / d) * d
+        size = {1: 5.0, 2: 7.4, 3: 9.0}.get(d, max(1.9, 10.5 / d) * d)
         self.figure_, self.axes_ = pyplot.subplots(
-            d, d, figsize=(size, size + 0.3), squeeze=False, layout="constrained"
+            d, d, figsize=(size, size + 0.3 if d > 1 else 4.0), squeeze=False, layout="constrained"
         )
         values = [None if self.rows is None else self.rows[:, j] for j in range(d)]
         laws = [marginal_of(self.mixture, j, values[j]) for j in range(d)]
@@ -177,26 +183,37 @@ class PairsDisplay:
         d, has_rows = len(laws), self.rows is not None
         levels = [bool(law.levels) for law in laws]
         n_levels, counts = sum(levels), any(law.is_count for law in laws)
-        entries = component_handles(self.mixture.weights, self.component_names)
+        r = self.mixture.n_components
+        most_named = _MOST_NAMED_OF_THREE if d == 3 else FEW_COMPONENTS
+        names = self.component_names if r <= most_named else ()
+        entries = component_handles(self.mixture.weights, names)
         entries += legend_of_pairs(
             has_rows and n_levels < d and d > 1, d - n_levels > 1, 0 < n_levels < d, n_levels > 1,
             counts,
         )  # fmt: skip
         entries += legend_of_marginals(has_rows, n_levels < d, n_levels > 0)
-        many = self.mixture.n_components > 2 * FEW_COMPONENTS
-        style: Any = {"fontsize": "small", "frameon": False, "ncols": 2 if many else 1}
-        style |= {"title": "component: share of rows", "title_fontsize": "small"}
-        style |= {"alignment": "left"}
-        if d <= 2:
-            where = {"loc": "outside right upper"}
+        style: Any = {"title": "component: share of rows", "alignment": "left"}
+        style |= {"fontsize": "small", "title_fontsize": "small", "frameon": False}
+        if d == 1:
             width, height = self.figure_.get_size_inches()
-            self.figure_.set_size_inches(width + 3.2, height)
-            self.figure_.legend(handles=entries, **style, **where)
+            self.figure_.set_size_inches(width, height + 0.09 * len(entries))
+            columns = 1 if names else 2
+            self.figure_.legend(handles=entries, loc="outside lower center", ncols=columns, **style)
         else:
-            legend = self.axes_[0, -1].legend(
-                handles=entries, loc="upper right", borderaxespad=0, **style
-            )
+            columns = 1 if r <= FEW_COMPONENTS else 2 if r <= 2 * FEW_COMPONENTS else 3
+            columns += columns == 1 and self._is_long(entries)
+            corner: Any = {"loc": "upper right", "borderaxespad": 0, "ncols": columns}
+            legend = self.axes_[0, -1].legend(handles=entries, **corner, **style)
             legend.set_in_layout(False)
         what = "Components and rows" if has_rows else "Components"
         over = f"over pairs of {d} columns" if d > 1 else f"in {self.names[0]}"
         self.figure_.suptitle(f"{what} {over}")
+
+    def _is_long(self, entries: Sequence[Any]) -> bool:
+        """Whether a legend of one column would reach the panels of the diagonal."""
+        d = len(self.names)
+        width, height = self.figure_.get_size_inches() / d  # of a panel
+        lines = [line for entry in entries for line in entry.get_label().split("\n")]
+        longest = LETTER_WIDTH * max(map(len, lines)) + 0.5
+        free = max(1, d - int(np.ceil(longest / width)))  # rows whose panels lie left of the legend
+        return bool(_LINE * (len(lines) + 2) > free * height) and d > 2

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
 from momentmix.displays.data import summary_of_rows
+from momentmix.displays.pair_panels import point_style
 from momentmix.displays.style import (
     GRAY,
     LARGEST_DRAWN,
@@ -84,12 +85,13 @@ class MomentResidualsDisplay:
         left, right = self.axes_
         rng = np.random.default_rng(0)
         names = list(self.observed)
+        size, alpha = point_style(sum(map(len, self.observed.values())))
         for i, name in enumerate(names):
             style = {
-                "s": 12,
+                "s": max(8.0, 1.8 * size),
                 "marker": _MARKERS[i % len(_MARKERS)],
                 "color": COLORS[i % len(COLORS)],
-                "alpha": 0.6,
+                "alpha": max(0.5, alpha),
                 "linewidths": 0,
                 "rasterized": len(self.fitted[name]) > 2000,
                 "zorder": 2 + len(names) - i,  # the few moments of low orders on top

@@ -19,8 +19,9 @@ LARGEST_DRAWN = 1e150  # squares of larger numbers overflow, in matplotlib as we
 FEW_COMPONENTS = 8  # more ellipses or groups of bars in one picture are hard to tell apart
 MOST_LINES = 3  # lines over all features; more of them cross too often to be followed
 GRAY = "0.55"  # of what belongs to no component: visible on white and on dark pages
-_MOST_LETTERS = 24  # of a name at an axis
-_MOST_LETTERS_OF_COMPONENT = 32  # of the name of a component in a legend
+MOST_LETTERS = 24  # of a name at an axis
+LETTER_WIDTH = 0.07  # of small letters, in inches, on average
+_MOST_LETTERS_OF_COMPONENT = 36  # of the name of a component in a legend
 _DASHES = ("-", "--", ":", "-.")
 
 
@@ -77,10 +78,16 @@ def component_handles(weights: Float, names: Sequence[str] = (), *, line: bool =
     pairs = zip(component_styles(len(weights)), component_labels(weights, names), strict=True)
     if not line:
         return [Patch(facecolor=color, label=label) for (color, _), label in pairs]
-    return [
-        Line2D([], [], color=color, linestyle=dash, linewidth=2, label=label)
-        for (color, dash), label in pairs
+    styles: list[dict[str, Any]] = [
+        {"color": color, "linestyle": dash, "label": label} for (color, dash), label in pairs
     ]
+    return [Line2D([], [], linewidth=2, **style) for style in styles]
+
+
+def entries_in_a_row(entries: Sequence[Any], width: float) -> int:
+    """How many entries of a legend of small letters stand beside one another in so many inches."""
+    longest = max(len(entry.get_label()) for entry in entries)
+    return int(np.clip(width // (0.6 + LETTER_WIDTH * longest), 1, len(entries)))
 
 
 def thinned(blocks: Iterable[Float], most: int) -> Float:
@@ -188,7 +195,7 @@ def strongest_pairs(mixture: Mixture, most: int) -> NDArray[np.int64]:
     return np.argsort(-largest, kind="stable")[:most]
 
 
-def short_name(name: str, most: int = _MOST_LETTERS) -> str:
+def short_name(name: str, most: int = MOST_LETTERS) -> str:
     """A name for the axes of a picture, of at most so many letters."""
     text = printable(name)
     text = text if len(text) <= most else text[: most - 1] + "…"
