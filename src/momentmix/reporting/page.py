@@ -99,7 +99,7 @@ def _columns(c: Contents) -> list[str]:
     text = "Curves and bars are the groups of the model in their colors"
     if c.facts is not None and c.facts.shown is not None:
         text += (
-            "; gray is the data. The model fits where the thin line, their sum, follows the gray"
+            "; gray is the data. Where the thin line, their sum, follows the gray, the model fits"
         )
     if c.mixture.n_components > 1 and len(c.pictures.columns) > 1:
         text += ". The columns that differ most between the groups come first"
