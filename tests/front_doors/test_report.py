@@ -31,6 +31,7 @@ from momentmix.fitting.inference.findings import Finding, Severity
 from momentmix.fitting.inference.over_identification import OverIdentification
 from momentmix.fitting.inference.support import Support
 from momentmix.fitting.record import load_fit
+from momentmix.mixture.profiles.profile import profile_of
 from momentmix.reporting.data_facts import gather
 from momentmix.reporting.words import answers
 from momentmix.wording import percent, short_number
@@ -121,7 +122,7 @@ def test_the_numbers_are_those_of_the_model(page, result, rows):
     assert [float(row[2]) for row in table] == m.means.T.ravel().tolist()
     assert [float(row[3]) for row in table] == np.sqrt(m.variances).T.ravel().tolist()
     low, high = result.intervals().means
-    finest = np.sqrt(m.variances[:, 0].min()) / 10
+    finest = float(np.sqrt(m.variances[:, 0].min()))
     ends = [short_number(float(end[0, 0]), finest) for end in (low, high)]
     assert f'<span class="interval">{" … ".join(ends)}</span>' in page.rawdata_
     assert [float(row[2]) for row in page.table("data-table")] == pytest.approx(rows.mean(axis=0))
@@ -148,7 +149,8 @@ def test_the_page_begins_with_title_date_and_answer(page, result):
 def test_each_card_says_share_rows_and_what_is_different(page, result, rows):
     cards = [e["text"] for e in page.all("article")]
     counts = np.bincount(result.mixture.predict(rows), minlength=2)
-    profile = result.profile()
+    named = replace(result.mixture, feature_names=NAMES)
+    profile = profile_of(named, None, result.standard_errors)
     for i, (card, own) in enumerate(zip(cards, profile, strict=True)):
         assert card.startswith(f"{i} {own.name}")
         assert percent(own.share) in card

@@ -98,7 +98,9 @@ def _columns(c: Contents) -> list[str]:
     shown, others = c.pictures.columns[:_COLUMNS_SHOWN], c.pictures.columns[_COLUMNS_SHOWN:]
     text = "Curves and bars are the groups of the model in their colors"
     if c.facts is not None and c.facts.shown is not None:
-        text += "; gray is the data. Where the dark line follows the gray, the model fits"
+        text += (
+            "; gray is the data. Where the thin line, their sum, follows the gray, the model fits"
+        )
     if c.mixture.n_components > 1 and len(c.pictures.columns) > 1:
         text += ". The columns that differ most between the groups come first"
     marked = columns_to_see(c)

@@ -67,7 +67,7 @@ def _numbers(c: Contents) -> str:
     for j in numeric_columns(m):
         deviations = np.sqrt(m.variances[:, j])
         least = float(np.nanmin(np.where(deviations > 0, deviations, np.inf), initial=np.inf))
-        finest = least / 10 if isfinite(least) else None
+        finest = least if isfinite(least) else None
         bounds: list[tuple[float | None, float | None]] = [(None, None)] * m.n_components
         spreads = bounds
         if ends is not None:
