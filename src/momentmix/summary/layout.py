@@ -162,6 +162,18 @@ class Layout:
         """Position of a section in `sections` by kind and size."""
         return {(s.kind, s.size): position for position, s in enumerate(self.sections)}
 
+    @cached_property
+    def stored_places(self) -> tuple[slice, ...]:
+        """Where each section stands in the file, groups included."""
+        stops = [s.n_groups * s.n_entries for s in self.sections]
+        ends = np.cumsum(stops).tolist()
+        return tuple(slice(end - n, end) for end, n in zip(ends, stops, strict=True))
+
+    @cached_property
+    def n_stored(self) -> int:
+        """Number of sums in the file, groups included."""
+        return int(self.stored_places[-1].stop)
+
     def section(self, kind: Kind, size: int) -> Section:
         """The section of a kind and size."""
         return self.sections[self.index[kind, size]]

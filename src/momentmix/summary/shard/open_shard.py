@@ -278,12 +278,12 @@ class OpenShard:
         if self.n_waiting:
             n, self.n_waiting = self.n_waiting, 0
             self._add_block(self.waiting[:n], self.waiting_weights[:n], (-n, None))
-        exponents = self.sums.close()
+        exponents, sums = self.sums.close()
         totals = Totals(
             layout=self.layout,
             exponents=exponents,
             shifts=tuple(self.sums.shifts),
-            sums=self.sums.base,
+            sums=sums,
             weight_squares=self.sums.weight_squares,
             n_rows=tuple(self.n_rows),
             minimum=self.minimum,
