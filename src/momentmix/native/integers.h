@@ -163,3 +163,49 @@ done:
     release(&h);
     return result;
 }
+
+PyDoc_STRVAR(spread_words_doc,
+"spread_words(data, counts, widths, out)\n--\n\n"
+"Numbers of some bytes, section by section, as words: see `summary.file`. On little-endian machines.");
+
+static PyObject *spread_words(PyObject *module, PyObject *args)
+{
+    PyObject *data, *counts, *widths, *out, *result = NULL;
+    held h = {.n = 0};
+    Py_buffer *x, *c, *w, *y;
+    if (!PyArg_ParseTuple(args, "OOOO", &data, &counts, &widths, &out))
+        return NULL;
+    if (!(x = hold(&h, data, 0, 0, "data")) || !(c = hold(&h, counts, 0, 0, "counts"))
+        || !(w = hold(&h, widths, 0, c->len / 8, "widths")))
+        goto done;
+    const int64_t *n = c->buf, *width = w->buf;
+    isize n_sections = c->len / 8, n_numbers = 0, n_bytes = 0, widest = 1;
+    for (isize s = 0; s < n_sections; s++) {
+        if (n[s] < 0 || n[s] > x->len || width[s] < 1 || width[s] > x->len) {
+            n_bytes = x->len + 1;
+            break;
+        }
+        n_numbers += n[s], n_bytes += n[s] * width[s];
+        widest = width[s] > widest ? width[s] : widest;
+        if (n_bytes > x->len)
+            break;
+    }
+    isize row = (widest + 7) / 8 * 8;
+    if (n_bytes > x->len) {
+        PyErr_SetString(PyExc_ValueError, "data is shorter than counts and widths say");
+        goto done;
+    }
+    if (!(y = hold(&h, out, 1, n_numbers * row / 8, "out")))
+        goto done;
+    const unsigned char *from = x->buf;
+    unsigned char *to = y->buf;
+    for (isize s = 0; s < n_sections; s++)
+        for (int64_t i = 0; i < n[s]; i++, from += width[s], to += row) {
+            memcpy(to, from, width[s]);
+            memset(to + width[s], from[width[s] - 1] > 127 ? 255 : 0, row - width[s]);
+        }
+    result = Py_NewRef(Py_None);
+done:
+    release(&h);
+    return result;
+}

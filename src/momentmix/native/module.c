@@ -602,6 +602,7 @@ static PyMethodDef METHODS[] = {
     {"fill_column", fill_column, METH_VARARGS, fill_column_doc},
     {"add_moved", add_moved, METH_VARARGS, add_moved_doc},
     {"join_digits", join_digits, METH_VARARGS, join_digits_doc},
+    {"spread_words", spread_words, METH_VARARGS, spread_words_doc},
     {"typical", typical, METH_VARARGS, typical_doc},
     {"use", use, METH_VARARGS, use_doc},
     {NULL, NULL, 0, NULL},

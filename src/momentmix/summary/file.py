@@ -31,9 +31,9 @@ from momentmix.strict_json import parse_strict
 from momentmix.summary.common_schema import has_units_of
 from momentmix.summary.fixed_point import QUANTUM_BITS
 from momentmix.summary.high_sections import LARGEST_REACH
-from momentmix.summary.integers.packed import PackedSums, packed
+from momentmix.summary.integers.packed import PackedSums, packed, spread
 from momentmix.summary.integers.packed import widths as widths_of
-from momentmix.summary.layout import COMPLETE, NO_HIGH, Layout
+from momentmix.summary.layout import COMPLETE, NO_HIGH, Layout, known
 from momentmix.summary.plausibility import impossible
 from momentmix.summary.totals import Mark, Totals
 
@@ -278,9 +278,8 @@ def _checked_layout(header: Header, size: int) -> Layout:
     _require(fits, f"more sums than the {size} bytes of the file can hold")
     _require(_is_integer(header["high"], NO_HIGH, COMPLETE), "high must be 0, 1 or 2")
     try:
-        layout = Layout(
-            d, header["order"], header["squared_order"], header["replicates"], header["high"]
-        )
+        orders = header["order"], header["squared_order"]
+        layout = known(Layout(d, *orders, header["replicates"], header["high"]))
     except InputError as error:
         raise SummaryFileError(f"impossible contents: {error}") from None
     _require(layout.high == header["high"], "high sections that such a summary does not have")
@@ -321,15 +320,8 @@ def _body_length(layout: Layout, header: Header, version: int) -> int:
 
 def _parse_sums(layout: Layout, widths: list[int], data: memoryview) -> PackedSums:
     """The sums of all sections: two's complement integers of the widths of their sections."""
-    n_words = (max(widths) + 7) // 8
-    table, used = np.empty((layout.n_stored, 8 * n_words), dtype=np.uint8), 0
-    for place, width in zip(layout.stored_places, widths, strict=True):
-        n = place.stop - place.start
-        part = np.frombuffer(data, np.uint8, n * width, used).reshape(n, width)
-        table[place, :width] = part
-        table[place, width:] = np.where(part[:, -1:] > 127, 255, 0)
-        used += n * width
-    words = table.view("<i8").astype(np.int64, copy=False)
+    counts = [place.stop - place.start for place in layout.stored_places]
+    words = spread(data, counts, widths)
     _require(widths_of(layout, words) == widths, "integers are not as narrow as they could be")
     return PackedSums(layout, words)
 

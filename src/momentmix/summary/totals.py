@@ -39,7 +39,7 @@ from momentmix.summary.fixed_point import QUANTUM_BITS
 from momentmix.summary.high_sections import LARGEST_REACH, without_absent
 from momentmix.summary.integers.frames import reframed
 from momentmix.summary.integers.packed import PackedSums, Sums, no_sums
-from momentmix.summary.layout import Layout
+from momentmix.summary.layout import Layout, known
 from momentmix.summary.shard.units import round_ratio
 
 Exponents = tuple[int | None, ...]
@@ -236,7 +236,7 @@ def with_high(totals: Totals, high: int) -> Totals:
     """The sums with fewer high sections."""
     if high >= totals.layout.high:
         return totals
-    layout, sums = replace(totals.layout, high=high), totals.sums
+    layout, sums = known(replace(totals.layout, high=high)), totals.sums
     reach = totals.reach if layout.high else (LARGEST_REACH,) * layout.n_features
     if isinstance(sums, PackedSums):
         return replace(totals, layout=layout, sums=sums.first_sections(layout), reach=reach)

@@ -12,12 +12,14 @@ integer for each sum.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from sys import byteorder
 from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Int
+from momentmix.native import code
 from momentmix.summary.layout import Layout
 
 Integers = NDArray[np.object_]
@@ -97,6 +99,22 @@ def packed(layout: Layout, sums: Sums) -> PackedSums:
     return PackedSums(layout, words.reshape(-1, n_words))
 
 
+def spread(data: memoryview, counts: Sequence[int], widths: Sequence[int]) -> Int:
+    """Words of two's complement integers of some bytes, so many of each width."""
+    n_words, n = (max(widths) + 7) // 8, sum(counts)
+    if code is not None and byteorder == "little":
+        words = np.empty((n, n_words), dtype=np.int64)
+        code.spread_words(data, np.array(counts), np.array(widths), words)
+        return words
+    table, row, used = np.empty((n, 8 * n_words), dtype=np.uint8), 0, 0
+    for count, width in zip(counts, widths, strict=True):
+        part = np.frombuffer(data, np.uint8, count * width, used).reshape(count, width)
+        table[row : row + count, :width] = part
+        table[row : row + count, width:] = np.where(part[:, -1:] > 127, 255, 0)
+        row, used = row + count, used + count * width
+    return table.view("<i8").astype(np.int64, copy=False)
+
+
 def no_sums(layout: Layout) -> PackedSums:
     """Sums of no rows."""
     return PackedSums(layout, np.zeros((layout.n_stored, 1), dtype=np.int64))
@@ -123,8 +141,6 @@ def widths(layout: Layout, words: Int) -> list[int]:
     sizes = (words ^ (words[:, -1:] >> 63)).astype("<i8", copy=False).view(np.uint8)
     starts = [place.start for place in layout.stored_places]
     largest = np.maximum.reduceat(sizes, starts, axis=0)  # byte by byte
-    found = []
-    for section in largest.tolist():
-        top = max((i for i, byte in enumerate(section) if byte), default=0)
-        found.append((8 * top + section[top].bit_length()) // 8 + 1)
-    return found
+    top = np.where(largest != 0, np.arange(sizes.shape[1]), 0).max(axis=1)
+    signs = largest[np.arange(len(top)), top] > 127  # the highest bit has no place for the sign
+    return [*(top + signs + 1).tolist()]

@@ -17,6 +17,7 @@ All these decisions are functions of the rows.
 from __future__ import annotations
 
 from fractions import Fraction
+from math import ldexp
 from typing import Any
 
 import numpy as np
@@ -91,7 +92,7 @@ class MovingSums:
         """Inverse scales and shifts that take rows to units; they take constants to 0."""
         if self._units is None:
             varies = np.isnan(self.constants)
-            shift = np.array([float(k) for k in self.shifts])
+            shift = np.array(self.shifts, dtype=np.float64)
             factor = np.ldexp(1.0, -self.exponents)
             self._units = np.where(varies, factor, 0.0), np.where(varies, shift, 0.0)
         return self._units
@@ -142,6 +143,17 @@ class MovingSums:
                 lambda row, column: names(row, int(columns[column])),
             )
 
+    def surely_in_range(self, ends: Float) -> bool:
+        """Whether a quick look shows that rows with these bounds, (2, n_features), reach no limit.
+
+        Nothing is absent so far, and they stay within half of what every degree allows.
+        """
+        factor, shift = self.units()
+        with np.errstate(over="ignore", invalid="ignore"):
+            reach = float(np.abs(ends * factor - shift).max())
+        allowed = min(_WIDE, reach_allowed(self.layout.order)) / 2
+        return reach < allowed and bool((self.reach == LARGEST_REACH).all())
+
     def limit_reach(self, extremes: tuple[Float, Float]) -> Int:
         """Lower the reach where powers of rows with these bounds exceed the range of the sums.
 
@@ -154,17 +166,19 @@ class MovingSums:
         self.reach = np.minimum(self.reach, reach)
         return absent_places(self.layout, self.reach.tolist())
 
-    def choose_units(self, block: Float) -> None:
-        """Units of the first block."""
+    def choose_units(self, block: Float, largest: Float) -> None:
+        """Units of the first block, from its rows and their largest absolute values."""
         self._units = None
         self.constants = np.full(self.layout.n_features, np.nan)
-        for j, typical in enumerate(typical_exponents(block)):
+        for j, (typical, size) in enumerate(
+            zip(typical_exponents(block), largest.tolist(), strict=True)
+        ):
             if typical is None:
                 self.constants[j] = block[0, j]
                 continue
-            exponent = max(typical[0], floor_exponent(float(np.abs(block[:, j]).max())))
+            exponent = max(typical[0], floor_exponent(size))
             self.exponents[j] = exponent
-            self.shifts[j] = round(Fraction(typical[1]) / Fraction(2) ** exponent)
+            self.shifts[j] = round(ldexp(typical[1], -exponent))  # below 2^45: exact
 
     def adapt_units(
         self, block: Float, extremes: tuple[Float, Float], largest: Float, examine: bool
@@ -183,16 +197,16 @@ class MovingSums:
         low, high = extremes
         constant = ~np.isnan(self.constants)
         varies = constant & ((low != self.constants) | (high != self.constants))
-        for j in np.flatnonzero(varies).tolist():
+        for j in varies.nonzero()[0].tolist():
             typical = typical_exponent(np.append(block[:, j], self.constants[j]))
             assert typical is not None
             self._unfold(j, max(typical[0], floor_exponent(float(largest[j]))))
         doubtful = self._doubtful(low, high, examine) & ~constant
-        found = typical_exponents(block[:, doubtful])
-        for j, typical in zip(np.flatnonzero(doubtful).tolist(), found, strict=True):
+        found = typical_exponents(block if doubtful.all() else block[:, doubtful])
+        sizes, exponents = largest.tolist(), self.exponents.tolist()
+        for j, typical in zip(doubtful.nonzero()[0].tolist(), found, strict=True):
             assert typical is not None
-            finest = max(typical[0], floor_exponent(float(largest[j])))
-            present = int(self.exponents[j])
+            finest, present = max(typical[0], floor_exponent(sizes[j])), exponents[j]
             if finest < present - _FINER_BITS:
                 self._refine(j, present - finest)
             elif typical[0] > present + _COARSER_BITS:  # no lone outlier does that

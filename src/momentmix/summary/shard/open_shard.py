@@ -99,9 +99,21 @@ class OpenShard:
 
     def clone(self) -> OpenShard:
         """Independent copy: an update works on one, so that an error leaves the original alone."""
+        twin, n = self._twin(), self.n_waiting
+        twin.waiting, twin.waiting_weights = (np.empty_like(x) for x in self._places())
+        for mine, own in zip(twin._places(), self._places(), strict=True):
+            mine[:n] = own[:n]
+        twin.n_waiting = n
+        return twin
+
+    def _places(self) -> tuple[Float, Float]:
+        return self.waiting, self.waiting_weights
+
+    def _twin(self) -> OpenShard:
+        """A copy that shares the rows that wait: those that come behind them are not its own."""
         twin = OpenShard.__new__(OpenShard)
         twin.__dict__.update(self.__dict__)
-        for name in ("sums", "n_rows", "minimum", "maximum", "waiting", "waiting_weights"):
+        for name in ("sums", "n_rows", "minimum", "maximum"):
             setattr(twin, name, getattr(self, name).copy())
         return twin
 
@@ -112,7 +124,7 @@ class OpenShard:
 
     def snapshot(self) -> Totals:
         """The sums of the rows so far, as if the shard were complete; it stays as it is."""
-        return self.clone().close()
+        return self._twin().close()
 
     # -- rows → blocks ------------------------------------------------------------------------
 
@@ -178,6 +190,8 @@ class OpenShard:
         if not len(block) or self.sums.constants is None:
             return
         ends, names = block_extremes(block[None])[0], _namer(place)
+        if self.sums.surely_in_range(ends):
+            return
         try:
             self.sums.check_outliers(block, (ends[0], ends[1]), names)
         except InputError:
@@ -233,12 +247,13 @@ class OpenShard:
         pair, absent = (ends[0], ends[1]), None
         is_first = self.sums.constants is None
         if is_first:
-            self.sums.choose_units(block)
+            self.sums.choose_units(block, np.maximum(-ends[0], ends[1]))
         if is_first or self._is_examined() or not self.sums.fits(pair):
             if not is_first:
                 self.sums.adapt_units(block, pair, self.largest(ends), self._is_examined())
-            self.sums.check_outliers(block, pair, _namer(place))
-            absent = self.sums.limit_reach(pair)
+            if not self.sums.surely_in_range(ends):
+                self.sums.check_outliers(block, pair, _namer(place))
+                absent = self.sums.limit_reach(pair)
         sums = self.executor.sums(block[None], weights[None], self.sums.units())
         if absent is not None:
             sums[:, absent] = 0.0  # they may have left the range of float64

@@ -18,6 +18,7 @@ constant c takes the unit in which c is an integer, but at least 2^−44·|c|.
 from __future__ import annotations
 
 from fractions import Fraction
+from math import frexp
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ _LIMIT_BITS = 800  # of a monomial of one row; 2^223 rows or weights fit above i
 
 
 def _exponent(value: float) -> int:
-    return int(np.frexp(value)[1])
+    return frexp(value)[1]
 
 
 def block_extremes(blocks: Float, n_threads: int = 1) -> Float:
