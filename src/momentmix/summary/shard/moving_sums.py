@@ -152,7 +152,7 @@ class MovingSums:
         with np.errstate(over="ignore", invalid="ignore"):
             reach = float(np.abs(ends * factor - shift).max())
         allowed = min(_WIDE, reach_allowed(self.layout.order)) / 2
-        return reach < allowed and bool((self.reach == LARGEST_REACH).all())
+        return reach < allowed and min(self.reach.tolist()) == LARGEST_REACH
 
     def limit_reach(self, extremes: tuple[Float, Float]) -> Int:
         """Lower the reach where powers of rows with these bounds exceed the range of the sums.

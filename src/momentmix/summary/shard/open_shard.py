@@ -31,6 +31,7 @@ from momentmix.rows.names import column_label
 from momentmix.schema.schema import Schema
 from momentmix.summary.common_schema import encoded
 from momentmix.summary.kernels.executor import HostExecutor
+from momentmix.summary.kernels.numpy_sums import weight_squares
 from momentmix.summary.layout import Layout
 from momentmix.summary.shard.moving_sums import MovingSums
 from momentmix.summary.shard.units import block_extremes
@@ -226,7 +227,7 @@ class OpenShard:
                 n = self._add_fitting(rows[run].reshape(n, size, d), w, n_threads)
             if not n:
                 block, n = slice(start, start + size), 1
-                w = np.ones(size) if weights is None else weights[block]
+                w = None if weights is None else weights[block]
                 self._add_block(rows[block], w, (first_row + start, names))
             start += n * size
         return start
@@ -241,7 +242,7 @@ class OpenShard:
         power = 1 << n.bit_length()
         return min(power, n - n % _MEAN_CHECK + _MEAN_CHECK, n - n % rounds + rounds) - n
 
-    def _add_block(self, block: Float, weights: Float, place: tuple[int, Any]) -> None:
+    def _add_block(self, block: Float, weights: Float | None, place: tuple[int, Any]) -> None:
         """Add one block, with a close look at the units that it needs."""
         ends = block_extremes(block[None])[0]
         pair, absent = (ends[0], ends[1]), None
@@ -254,11 +255,12 @@ class OpenShard:
             if not self.sums.surely_in_range(ends):
                 self.sums.check_outliers(block, pair, _namer(place))
                 absent = self.sums.limit_reach(pair)
-        sums = self.executor.sums(block[None], weights[None], self.sums.units())
+        blocks, w = block[None], None if weights is None else weights[None]
+        sums = self.executor.sums(blocks, w, self.sums.units())
         if absent is not None:
             sums[:, absent] = 0.0  # they may have left the range of float64
         group = (self.first_group + self.n_blocks) % self.layout.n_groups
-        self.sums.digits.add(sums, np.vecdot(weights, weights)[None], group)
+        self.sums.digits.add(sums, weight_squares(blocks, w), group)
         self._count(ends[None], len(block))
 
     def _add_fitting(self, run: Float, weights: Float | None, n_threads: int) -> int:
