@@ -209,3 +209,46 @@ done:
     release(&h);
     return result;
 }
+
+PyDoc_STRVAR(word_widths_doc,
+"word_widths(words, counts, out)\n--\n\n"
+"Bytes that hold all numbers of each section: see `summary.integers.packed`.");
+
+static PyObject *word_widths(PyObject *module, PyObject *args)
+{
+    PyObject *words, *counts, *out, *result = NULL;
+    held h = {.n = 0};
+    Py_buffer *x, *c, *y;
+    if (!PyArg_ParseTuple(args, "OOO", &words, &counts, &out))
+        return NULL;
+    if (!(x = hold(&h, words, 0, 0, "words")) || !(c = hold(&h, counts, 0, 0, "counts"))
+        || !(y = hold(&h, out, 1, c->len / 8, "out")))
+        goto done;
+    const int64_t *n = c->buf;
+    isize n_sections = c->len / 8, n_numbers = 0, all = x->len / 8;
+    for (isize s = 0; s < n_sections && n_numbers <= all; s++)
+        n_numbers = n[s] < 0 || n[s] > all ? all + 1 : n_numbers + n[s];
+    if (n_numbers < 1 || all % n_numbers) {
+        PyErr_SetString(PyExc_ValueError, "words do not fit the counts");
+        goto done;
+    }
+    isize n_words = all / n_numbers;
+    const uint64_t *number = x->buf;
+    for (isize s = 0; s < n_sections; s++) {
+        isize bits = 0;
+        for (int64_t i = 0; i < n[s]; i++, number += n_words) {
+            uint64_t sign = number[n_words - 1] >> 63 ? ~(uint64_t)0 : 0;
+            isize k = n_words - 1;
+            while (k > 0 && number[k] == sign && 64 * k > bits)
+                k--;
+            uint64_t top = number[k] ^ sign;
+            isize found = 64 * k + (top ? 64 - __builtin_clzll(top) : 0);
+            bits = found > bits ? found : bits;
+        }
+        ((int64_t *)y->buf)[s] = bits / 8 + 1;
+    }
+    result = Py_NewRef(Py_None);
+done:
+    release(&h);
+    return result;
+}

@@ -4,6 +4,7 @@
 #define FEW 32          /* numbers that are sorted by insertion */
 #define MOST_ROUNDS 16  /* of sorting into buckets, before all that is left is sorted */
 #define EXPONENTS 2048  /* of float64 */
+#define NEAR 6          /* exponents from the largest on that are tried first */
 #define LEAST_EXPONENT -1000
 
 static int ascending(const void *a, const void *b)
@@ -23,33 +24,32 @@ static void sort_few(double *x, isize n)
     }
 }
 
-/* The number at place k of n numbers in order; they are overwritten. */
-static double in_place(double *x, isize n, isize k)
+/* The number at place k of n numbers from low to high in order; they are overwritten. */
+static double in_place(double *x, uint8_t *buckets, isize n, isize k, double low, double high)
 {
     for (int round = 0; round < MOST_ROUNDS && n > FEW; round++) {
-        double low = x[0], high = x[0];
-        for (isize i = 1; i < n; i++) {
-            low = x[i] < low ? x[i] : low;
-            high = x[i] > high ? x[i] : high;
-        }
         double scale = (BUCKETS - 1) / (high - low);
         if (low == high)
             return low;
         if (!(scale <= DBL_MAX))
             break;
         uint32_t counts[BUCKETS] = {0};
-        for (isize i = 0; i < n; i++)
-            counts[(int)((x[i] - low) * scale)]++; /* does not fall where x grows */
+        for (isize i = 0; i < n; i++) {
+            buckets[i] = (uint8_t)(int)((x[i] - low) * scale); /* does not fall where x grows */
+            counts[buckets[i]]++;
+        }
         int bucket = 0;
         for (; k >= (isize)counts[bucket]; bucket++)
             k -= counts[bucket];
         isize kept = 0;
-        for (isize i = 0; i < n; i++) {
-            double value = x[i];
-            x[kept] = value;
-            kept += (int)((value - low) * scale) == bucket;
+        for (isize i = 0; i < n; i++)
+            if (buckets[i] == bucket)
+                x[kept++] = x[i];
+        n = kept, low = high = x[0];
+        for (isize i = 1; i < n; i++) {
+            low = x[i] < low ? x[i] : low;
+            high = x[i] > high ? x[i] : high;
         }
-        n = kept;
     }
     if (n > FEW)
         qsort(x, n, sizeof *x, ascending);
@@ -58,30 +58,58 @@ static double in_place(double *x, isize n, isize k)
     return x[k];
 }
 
-/* Median of a column, and exponent of the median of its deviations other than 0; how many are 0. */
-static void typical_of(const double *rows, isize n, isize d, double *space, double *median,
-                       int64_t *exponent, int64_t *n_zeros)
+static isize exponent_field(double x)
 {
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits >> 52 & (EXPONENTS - 1);
+}
+
+/* Field of the exponent of the number at place k of the sizes of n numbers but 0, from the largest. */
+static isize field_of(const double *x, isize n, isize k, isize largest)
+{
+    for (isize at = largest; at > 0 && at > largest - NEAR; at--) { /* mostly found soon */
+        double least = ldexp(1.0, (int)at - 1023);
+        int64_t count = 0;
+        for (isize i = 0; i < n; i++)
+            count += fabs(x[i]) >= least;
+        if (k < count)
+            return at;
+    }
     uint32_t counts[EXPONENTS] = {0};
     for (isize i = 0; i < n; i++)
-        space[i] = rows[i * d];
-    double middle = *median = in_place(space, n, (n - 1) / 2);
+        counts[exponent_field(x[i])] += x[i] != 0.0;
+    isize at = largest;
+    for (; at > 0 && k >= (isize)counts[at]; at--)
+        k -= counts[at];
+    return at;
+}
+
+/* Median of a column (which becomes its deviations), and exponent of the median of its deviations
+ * other than 0; how many are 0. */
+static void typical_of(double *deviations, isize n, double *space, double *median,
+                       int64_t *exponent, int64_t *n_zeros)
+{
+    double low = deviations[0], high = low;
+    for (isize i = 0; i < n; i++) {
+        low = deviations[i] < low ? deviations[i] : low;
+        high = deviations[i] > high ? deviations[i] : high;
+    }
+    memcpy(space, deviations, n * sizeof *space);
+    double middle = *median = in_place(space, (uint8_t *)(space + n), n, (n - 1) / 2, low, high);
     isize zeros = 0;
     for (isize i = 0; i < n; i++) {
-        double deviation = rows[i * d] - middle;
-        uint64_t bits;
-        memcpy(&bits, &deviation, sizeof bits);
-        zeros += deviation == 0.0;
-        counts[deviation == 0.0 ? EXPONENTS - 1 : bits >> 52 & (EXPONENTS - 1)]++;
+        deviations[i] -= middle;
+        zeros += deviations[i] == 0.0;
     }
     *n_zeros = zeros, *exponent = LEAST_EXPONENT;
-    isize k = (n - zeros - 1) / 2, at = 0;
     if (zeros == n)
         return;
-    for (; k >= (isize)counts[at]; at++)
-        k -= counts[at];
-    if (at - 1022 > LEAST_EXPONENT)
-        *exponent = at - 1022;
+    double farthest = high - middle > middle - low ? high - middle : middle - low;
+    isize k = (n - zeros) - 1 - (n - zeros - 1) / 2; /* from the largest */
+    isize field = field_of(deviations, n, k, exponent_field(farthest));
+    if (field - 1022 > LEAST_EXPONENT)
+        *exponent = field - 1022;
 }
 
 PyDoc_STRVAR(typical_doc,
@@ -104,14 +132,17 @@ static PyObject *typical(PyObject *module, PyObject *args)
     if (!(x = hold(&h, rows, 0, n * d, "rows")) || !(e = hold(&h, exponents, 1, d, "exponents"))
         || !(m = hold(&h, medians, 1, d, "medians")) || !(z = hold(&h, n_zeros, 1, d, "n_zeros")))
         goto done;
-    if (!(space = PyMem_Malloc(n * sizeof *space))) {
+    if (!(space = PyMem_Malloc(2 * n * sizeof *space + n))) {
         PyErr_NoMemory();
         goto done;
     }
     Py_BEGIN_ALLOW_THREADS
-    for (isize j = 0; j < d; j++)
-        typical_of((double *)x->buf + j, n, d, space, (double *)m->buf + j, (int64_t *)e->buf + j,
+    for (isize j = 0; j < d; j++) {
+        for (isize i = 0; i < n; i++)
+            space[i] = ((double *)x->buf)[i * d + j];
+        typical_of(space, n, space + n, (double *)m->buf + j, (int64_t *)e->buf + j,
                    (int64_t *)z->buf + j);
+    }
     Py_END_ALLOW_THREADS
     result = Py_NewRef(Py_None);
 done:

@@ -312,16 +312,15 @@ def _checked_layout(header: Header, size: int) -> Layout:
 
 
 def _body_length(layout: Layout, header: Header, version: int) -> int:
-    places = zip(layout.stored_places, header["widths"], strict=True)
-    integers = sum((place.stop - place.start) * width for place, width in places)
+    counts = layout.stored_counts.tolist()
+    integers = sum(n * width for n, width in zip(counts, header["widths"], strict=True))
     by_shard = 16 + (_mark_length(layout.n_features) if version > 1 else 0)
     return int(by_shard * header["n_shards"] + 16 * layout.n_features + integers)
 
 
 def _parse_sums(layout: Layout, widths: list[int], data: memoryview) -> PackedSums:
     """The sums of all sections: two's complement integers of the widths of their sections."""
-    counts = [place.stop - place.start for place in layout.stored_places]
-    words = spread(data, counts, widths)
+    words = spread(data, layout.stored_counts, widths)
     _require(widths_of(layout, words) == widths, "integers are not as narrow as they could be")
     return PackedSums(layout, words)
 

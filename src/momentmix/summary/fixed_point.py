@@ -26,6 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import lru_cache, partial
+from math import frexp
 from typing import Any
 
 import numpy as np
@@ -93,10 +94,9 @@ class DigitSums:
         group : int
         """
         n_low = self.layout.n_low
-        largest = max(-float(values.min()), float(values.max()), float(weight_squares.max()))
-        needed = digits_needed(largest)
-        self._make_room(needed, len(values))
         both = np.concatenate([values, weight_squares[:, None]], axis=1)
+        needed = digits_needed(max(-float(both.min()), float(both.max())))
+        self._make_room(needed, len(values))
         if self.layout.n_groups == 1:
             add_digits(both, self._all)
             return
@@ -170,17 +170,17 @@ class DigitSums:
         """Whether a quick look shows that every mean is below 2 units in size; most are."""
         if len(self._lanes):
             return False
-        digits, d = self._low_degrees(), self.layout.n_features
-        sizes = np.abs(digits).sum(axis=0)
-        return bool(sizes[1 : d + 1].max() < 1.9 * digits[:, 0].sum())  # rounding is far below
+        digits = self._low_degrees()[:, : self.layout.n_features + 1]
+        sizes, weight = np.abs(digits).sum(axis=0), digits[:, 0].sum()
+        return bool((sizes[1:] < 1.9 * weight).all())  # rounding is far below
 
     def _places(self) -> Int:
-        """The sums of degree 0 and 1, and those of z_j²: all are low."""
-        d, square = self.layout.n_features, self.layout.section("squared", 0).start
-        return np.array([*range(d + 1), *range(square, square + d)])
+        return _first_places(self.layout.n_features, self.layout.section("squared", 0).start)
 
     def _low_degrees(self) -> Float:
         """Digits of Σw, Σwz_j and Σwz_j², without those in lanes, (n_digits, 2·d + 1)."""
+        if self.layout.n_groups == 1:
+            return self._all[:, self._places()]
         return np.asarray(self.low[:, :, self._places()].sum(axis=1))
 
     def fold(self) -> tuple[Sums, int]:
@@ -197,9 +197,15 @@ class DigitSums:
         return PackedSums(layout, sums), squares
 
 
+@lru_cache(maxsize=64)
+def _first_places(n_features: int, square: int) -> Int:
+    """The sums of degree 0 and 1, and those of z_j²: all are low."""
+    return np.array([*range(n_features + 1), *range(square, square + n_features)])
+
+
 def digits_needed(largest: float) -> int:
     """Digits of a vector whose entries reach `largest` in size."""
-    top = 0 if largest < 1 else int(np.frexp(largest)[1])
+    top = 0 if largest < 1 else frexp(largest)[1]
     return (top + QUANTUM_BITS) // _DIGIT_BITS + 1
 
 

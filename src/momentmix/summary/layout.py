@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from math import comb, prod
 from typing import Any, Literal, NamedTuple
 
@@ -165,9 +166,13 @@ class Layout:
     @cached_property
     def stored_places(self) -> tuple[slice, ...]:
         """Where each section stands in the file, groups included."""
-        stops = [s.n_groups * s.n_entries for s in self.sections]
-        ends = np.cumsum(stops).tolist()
-        return tuple(slice(end - n, end) for end, n in zip(ends, stops, strict=True))
+        ends = [0, *np.cumsum(self.stored_counts).tolist()]
+        return tuple(slice(*pair) for pair in pairwise(ends))
+
+    @cached_property
+    def stored_counts(self) -> Int:
+        """Number of sums of each section, groups included."""
+        return np.array([s.n_groups * s.n_entries for s in self.sections], dtype=np.int64)
 
     @cached_property
     def n_stored(self) -> int:

@@ -99,15 +99,15 @@ def packed(layout: Layout, sums: Sums) -> PackedSums:
     return PackedSums(layout, words.reshape(-1, n_words))
 
 
-def spread(data: memoryview, counts: Sequence[int], widths: Sequence[int]) -> Int:
+def spread(data: memoryview, counts: Int, widths: Sequence[int]) -> Int:
     """Words of two's complement integers of some bytes, so many of each width."""
-    n_words, n = (max(widths) + 7) // 8, sum(counts)
+    n_words, n = (max(widths) + 7) // 8, int(counts.sum())
     if code is not None and byteorder == "little":
         words = np.empty((n, n_words), dtype=np.int64)
-        code.spread_words(data, np.array(counts), np.array(widths), words)
+        code.spread_words(data, counts, np.array(widths, dtype=np.int64), words)
         return words
     table, row, used = np.empty((n, 8 * n_words), dtype=np.uint8), 0, 0
-    for count, width in zip(counts, widths, strict=True):
+    for count, width in zip(counts.tolist(), widths, strict=True):
         part = np.frombuffer(data, np.uint8, count * width, used).reshape(count, width)
         table[row : row + count, :width] = part
         table[row : row + count, width:] = np.where(part[:, -1:] > 127, 255, 0)
@@ -138,6 +138,10 @@ def trimmed(words: Int) -> Int:
 
 def widths(layout: Layout, words: Int) -> list[int]:
     """Bytes of the narrowest two's complement that holds all numbers, for each section."""
+    if code is not None:
+        found = np.empty(len(layout.sections), dtype=np.int64)
+        code.word_widths(np.ascontiguousarray(words), layout.stored_counts, found)
+        return [*found.tolist()]
     sizes = (words ^ (words[:, -1:] >> 63)).astype("<i8", copy=False).view(np.uint8)
     starts = [place.start for place in layout.stored_places]
     largest = np.maximum.reduceat(sizes, starts, axis=0)  # byte by byte

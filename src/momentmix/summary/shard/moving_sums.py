@@ -88,13 +88,19 @@ class MovingSums:
         twin.constants = None if self.constants is None else self.constants.copy()
         return twin
 
+    @property
+    def has_constants(self) -> bool:
+        """Whether a feature is constant so far."""
+        return not np.isnan(self.constants).all()
+
     def units(self) -> Units:
         """Inverse scales and shifts that take rows to units; they take constants to 0."""
         if self._units is None:
             varies = np.isnan(self.constants)
-            shift = np.array(self.shifts, dtype=np.float64)
-            factor = np.ldexp(1.0, -self.exponents)
-            self._units = np.where(varies, factor, 0.0), np.where(varies, shift, 0.0)
+            self._units = np.ldexp(1.0, -self.exponents), np.array(self.shifts, dtype=np.float64)
+            if not varies.all():
+                factor, shift = self._units
+                self._units = np.where(varies, factor, 0.0), np.where(varies, shift, 0.0)
         return self._units
 
     def _surely_fit(self, ends: Float) -> NDArray[np.bool_]:
@@ -148,11 +154,13 @@ class MovingSums:
 
         Nothing is absent so far, and they stay within half of what every degree allows.
         """
-        factor, shift = self.units()
-        with np.errstate(over="ignore", invalid="ignore"):
-            reach = float(np.abs(ends * factor - shift).max())
+        factor, shift = (x.tolist() for x in self.units())
+        low, high = ends.tolist()
         allowed = min(_WIDE, reach_allowed(self.layout.order)) / 2
-        return reach < allowed and min(self.reach.tolist()) == LARGEST_REACH
+        for a, b, f, k in zip(low, high, factor, shift, strict=True):
+            if not (-allowed < a * f - k and b * f - k < allowed):
+                return False
+        return bool(min(self.reach.tolist()) == LARGEST_REACH)
 
     def limit_reach(self, extremes: tuple[Float, Float]) -> Int:
         """Lower the reach where powers of rows with these bounds exceed the range of the sums.

@@ -242,7 +242,9 @@ class OpenShard:
         power = 1 << n.bit_length()
         return min(power, n - n % _MEAN_CHECK + _MEAN_CHECK, n - n % rounds + rounds) - n
 
-    def _add_block(self, block: Float, weights: Float | None, place: tuple[int, Any]) -> None:
+    def _add_block(
+        self, block: Float, weights: Float | None, place: tuple[int, Any], is_last: bool = False
+    ) -> None:
         """Add one block, with a close look at the units that it needs."""
         ends = block_extremes(block[None])[0]
         pair, absent = (ends[0], ends[1]), None
@@ -261,7 +263,7 @@ class OpenShard:
             sums[:, absent] = 0.0  # they may have left the range of float64
         group = (self.first_group + self.n_blocks) % self.layout.n_groups
         self.sums.digits.add(sums, weight_squares(blocks, w), group)
-        self._count(ends[None], len(block))
+        self._count(ends[None], len(block), is_last)
 
     def _add_fitting(self, run: Float, weights: Float | None, n_threads: int) -> int:
         """Add the blocks of a run that fit the units, on all threads; returns their number."""
@@ -280,13 +282,18 @@ class OpenShard:
             self._count(ends[:n], run.shape[1])
         return n
 
-    def _count(self, ends: Float, size: int) -> None:
-        """Count blocks that were added, with these bounds; now and then look at the mean."""
+    def _count(self, ends: Float, size: int, is_last: bool = False) -> None:
+        """Count blocks that were added, with these bounds; now and then look at the mean.
+
+        After the last block only constants can tell: the sums are about the mean in the end.
+        """
         for i in range(len(ends)):
             self.n_rows[(self.first_group + self.n_blocks + i) % self.layout.n_groups] += size
         self.n_blocks += len(ends)
         np.minimum(self.minimum, ends[:, 0].min(axis=0), out=self.minimum)
         np.maximum(self.maximum, ends[:, 1].max(axis=0), out=self.maximum)
+        if is_last and not self.sums.has_constants:
+            return
         if self.n_blocks % _MEAN_CHECK == 0 or self._is_examined():
             self.sums.follow_mean()
 
@@ -294,7 +301,8 @@ class OpenShard:
         """The sums of the shard in its canonical units; it takes no rows after that."""
         if self.n_waiting:
             n, self.n_waiting = self.n_waiting, 0
-            self._add_block(self.waiting[:n], self.waiting_weights[:n], (-n, None))
+            rows, weights = (x[:n] for x in self._places())
+            self._add_block(rows, weights, (-n, None), is_last=True)
         exponents, sums = self.sums.close()
         totals = Totals(
             layout=self.layout,
