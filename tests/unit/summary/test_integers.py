@@ -3,6 +3,7 @@
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import momentmix as mm
@@ -41,7 +42,7 @@ def same(left, right):
     return all((a == b).all() for a, b in zip(left, right, strict=True))
 
 
-# -- words --------------------------------------------------------------------------------------
+# -- words ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("bits", BITS)
@@ -100,7 +101,24 @@ def test_digits_join_to_their_exact_sum(n_digits, by_numpy, monkeypatch):
     assert python_integers(fixed_point.join(digits)).tolist() == expected
 
 
-# -- units and origins --------------------------------------------------------------------------
+# -- units and origins ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", LAYOUTS)
+def test_lines_name_the_powers_of_a_feature_times_the_rest(shape):
+    degrees, lines, ends = (table.tolist() for table in frames._tables(Layout(*shape)))
+    start = 0
+    for j, end in enumerate(ends):
+        line, seen = lines[start:end], []
+        while line:
+            p, rows, line = line[0], line[1 : line[0] + 2], line[line[0] + 2 :]
+            assert [degrees[i][j] for i in rows] == list(range(p + 1))
+            rests = {tuple(degrees[i][:j] + degrees[i][j + 1 :]) for i in rows}
+            assert len(rests) == 1
+            seen.append((p, rows[-1]))
+        assert [p for p, _ in seen] == sorted((p for p, _ in seen), reverse=True)
+        assert sorted(i for _, i in seen) == [i for i, row in enumerate(degrees) if row[j]]
+        start = end
 
 
 def test_degrees_are_those_of_the_products():
@@ -215,17 +233,10 @@ def test_a_union_of_tables_has_the_bytes_of_every_order_of_adding():
         n = 40
         y = rng.standard_normal(n) * (i + 1) + 10 * i
         y[: 3 * (i % 3)] = np.nan  # in some tables nothing is missing
-        table = {
-            "y": y,
-            "kind": np.where(rng.random(n) < 0.4, "a", "b"),
-            "count": rng.poisson(3, n),
-        }
+        kind = np.where(rng.random(n) < 0.4, "a", "b")
+        table = pd.DataFrame({"y": y, "kind": kind, "count": rng.poisson(3, n)})
         families = {"y": "gaussian", "kind": ["a", "b"], "count": "poisson"}
-        columns = {name: list(values) for name, values in table.items()}
-        import pandas as pd
-
-        frame = pd.DataFrame(columns)
-        parts.append(mm.summarize(frame, 2, families=families, missing="model", shard_id=str(i)))
+        parts.append(mm.summarize(table, 2, families=families, missing="model", shard_id=str(i)))
     expected = sum(parts).to_bytes()
     for _ in range(3):
         order = [parts[i] for i in rng.permutation(len(parts))]
@@ -240,7 +251,7 @@ def test_a_union_refuses_what_adding_refuses():
         union([left, mm.MomentSummary(5, 3)])
 
 
-# -- quick looks ------------------------------------------------------------------------------------
+# -- quick looks ----------------------------------------------------------------------------------
 
 
 def test_a_quick_look_passes_ordinary_sums_and_never_more_than_exact_numbers_do():
@@ -265,7 +276,7 @@ def test_a_quick_look_passes_ordinary_sums_and_never_more_than_exact_numbers_do(
     assert wrong > 10
 
 
-# -- arguments ----------------------------------------------------------------------------------------
+# -- arguments ------------------------------------------------------------------------------------
 
 
 @needs_code
