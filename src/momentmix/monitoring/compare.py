@@ -3,9 +3,9 @@
 | step | where |
 |---|---|
 | columns are matched by name, families and levels must agree | `matched` |
-| moments in common units, means and spreads apart | `compared_side` |
-| each change alone: mean, spread, shape, shares, correlations | `changes` |
-| all means, and all second moments, by Hotelling's F | `significance.joint_test` |
+| moments in common units, means and spreads apart | `compared.side` |
+| each change alone: mean, spread, shape, shares, correlations | `compared.changes` |
+| all means, and all second moments, by Hotelling's F | `compared.joint` |
 | one p-value of all; corrected ones of each change | `together`, `holm` |
 
 Variances and correlations are compared by second moments in the common unit, not by their
@@ -17,34 +17,33 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from math import nan
 from typing import Any
 
 import numpy as np
 
-from momentmix._typing import Float
 from momentmix.errors import InputError, InputTypeError
-from momentmix.monitoring.changes import ColumnTests, PairTests, column_changes
-from momentmix.monitoring.compared_side import Plain, Side, common_spread, schema_of
+from momentmix.monitoring.compared.changes import ColumnTests, column_changes
+from momentmix.monitoring.compared.group_noise import noise_ratio
+from momentmix.monitoring.compared.joint import means_together, second_together
+from momentmix.monitoring.compared.side import Plain, Side, common_spread, schema_of
+from momentmix.monitoring.compared.significance import holm, together
 from momentmix.monitoring.comparison import ColumnComparison, Comparison
-from momentmix.monitoring.group_noise import noise_ratio
-from momentmix.monitoring.influences import Polynomials, covariance_of_means
-from momentmix.monitoring.significance import FEW, JointTest, holm, joint_test, together
 from momentmix.schema.joining import joined
 from momentmix.schema.schema import Schema
 from momentmix.summary.summary import MomentSummary
 from momentmix.wording import listed
 
-_ROWS_PER_DIRECTION = 4  # of the smaller summary, for Hotelling's test
-_MOST_PAIRS = 5000  # whose covariance is built
-# The test of means has half the level: of few rows with heavy tails it is the one that keeps it.
-_WEIGHTS = {"means": 2.0, "second moments": 1.0, "one by one": 1.0}
+# The test of means has most of the level: with heavy tails and few rows it alone keeps it, while
+# the others reject less often than they say.
+_WEIGHTS = {"means": 3.0, "second moments": 1.0, "one by one": 1.0}
 _MOST_LISTED = 5
 
 
 def compare(
     a: MomentSummary | str | os.PathLike[str], b: MomentSummary | str | os.PathLike[str]
 ) -> Comparison:
-    """Compare two summaries: are their rows of one distribution, and what changed?
+    """Compare two summaries: whether their rows have one distribution, and what changed.
 
     Parameters
     ----------
@@ -67,6 +66,7 @@ def compare(
     Examples
     --------
     >>> import numpy as np
+    >>> from momentmix import summarize
     >>> rng = np.random.default_rng(0)
     >>> old, new = rng.normal(size=(5000, 4)), rng.normal(size=(4000, 4))
     >>> new[:, 2] += 0.2
@@ -126,26 +126,27 @@ def _check_names(names: tuple[str, ...], others: tuple[str, ...]) -> None:
 
 
 def _compared(a: MomentSummary, b: MomentSummary, schema: Schema) -> Comparison:
-    plain, notes = [Plain.of(a), Plain.of(b)], _shared(a, b)
+    left, right, notes = Plain.of(a), Plain.of(b), _shared(a, b)
     ratio = noise_ratio(a, b)
     if ratio > 1:
         notes.append(
             f"groups of rows scatter {ratio:.3g} times as much as independent rows would; each "
             "summary counts as so many times fewer rows."
         )
-    spread = common_spread(*plain)
-    sides = [Side(p, spread, p.n / ratio) for p in plain]
+    spread = common_spread(left, right)
+    sides = Side(left, spread, left.n / ratio), Side(right, spread, right.n / ratio)
     tests = ColumnTests(*sides, spread)
     labels = schema.column_names or tuple(str(i) for i in range(schema.n_columns))
-    changes = [column_changes(tests, i, list(labels)) for i in range(schema.n_columns)]
-    joint: dict[str, JointTest] = {}
-    means = _joint_of_means(tests)
-    if means is not None:
-        joint["means"] = means
-    pairs, second = _second_moments(tests, _value_names(schema, labels), notes)
-    if second is not None:
-        joint["second moments"] = second
-    return _combined((a.n_rows, b.n_rows), schema, labels, (changes, pairs), joint, notes)
+    columns = [
+        ColumnComparison(labels[i], column.family, tuple(column_changes(tests, i, labels[i])))
+        for i, column in enumerate(schema.columns)
+    ]
+    pairs, second = second_together(tests, _value_names(schema, labels), notes)
+    tested = {"means": means_together(tests), "second moments": second}
+    joint = {name: test for name, test in tested.items() if test is not None}
+    return _corrected(
+        Comparison((a.n_rows, b.n_rows), tuple(columns), pairs, joint, nan, tuple(notes))
+    )
 
 
 def _shared(a: MomentSummary, b: MomentSummary) -> list[str]:
@@ -168,94 +169,17 @@ def _value_names(schema: Schema, labels: tuple[str, ...]) -> list[str]:
     ]
 
 
-def _joint_of_means(tests: ColumnTests) -> JointTest | None:
-    """Hotelling's test of means, shares of levels and of cells that are seen."""
-    a, b = tests.a, tests.b
-    if not np.isfinite(a.table.second).all() or not np.isfinite(b.table.second).all():
-        return None  # a summary of order 1
-    share = tests.common(a.mean, b.mean)
-    smaller = min(a.n, b.n)
-    frequent = np.minimum(share, 1 - share) * np.minimum(a.n_seen, b.n_seen) >= FEW
-    own = np.flatnonzero(tests.varies & (a.number | frequent))
-    gone = 1 - (a.n_seen + b.n_seen) / (a.n + b.n)
-    first = np.diff(a.plain.column, prepend=-1) > 0
-    some = np.minimum(gone, 1 - gone) * smaller >= FEW
-    seen = np.flatnonzero(first & some)
-    if not 0 < len(own) + len(seen) <= smaller / _ROWS_PER_DIRECTION:
-        return None
-    change = np.concatenate(
-        [_mean_changes(tests)[own], (b.share - a.share)[seen]]
-    )
-    covariances = [covariance_of_means(side, own, seen) for side in (a, b)]
-    return joint_test(change, *covariances, a.n, b.n)
-
-
-def _mean_changes(tests: ColumnTests) -> Float:
-    """Differences of means in the units of the sides."""
-    return np.where(tests.a.number, tests.means.effect, tests.b.mean - tests.a.mean)
-
-
-def _second_moments(
-    tests: ColumnTests, names: list[str], notes: list[str]
-) -> tuple[list[Any], JointTest | None]:
-    """Changes of correlations, and Hotelling's test of variances and correlations together."""
-    a, b = tests.a, tests.b
-    if not np.isfinite(a.central[4, a.number]).all() or not np.isfinite(b.central[4]).all():
-        notes.append("fourth powers of some columns are not kept, so that spreads of these and "
-                     "correlations are not tested.")
-        return [], None
-    own = np.flatnonzero(tests.varies & tests.a.number & np.isfinite(tests.spreads.p_value))
-    n_pairs = len(a.value) * (len(a.value) - 1) // 2
-    sides = (a, b)
-    if n_pairs > _MOST_PAIRS:
-        notes.append(f"correlations of {n_pairs:,} pairs are too many to test; select columns.")
-        return [], None
-    if not all(np.isfinite(side.table.pair_covariance).all() for side in sides):
-        notes.append(
-            "correlations are not tested and spreads only one by one: that needs all moments of "
-            "degree 4. Summarize with order 4 or more."
-        )
-        return [], None
-    pairs = PairTests(tests)
-    covariances = []
-    for side in sides:
-        polynomials = Polynomials(side, len(own) + len(pairs))
-        polynomials.add_variances(np.arange(len(own)), own)
-        pairs.add_scores(polynomials, len(own))
-        covariances.append(polynomials.covariance())
-    start = len(own)
-    scores = tuple(np.maximum(np.diag(c)[start:], 0.0) for c in covariances)
-    changes = pairs.changes(scores, names) if len(pairs) else []
-    difference = np.concatenate(
-        [(b.central[2] - a.central[2])[own], pairs.score(b) - pairs.score(a)]
-    )
-    most = min(a.n, b.n) / _ROWS_PER_DIRECTION
-    kept = np.arange(len(difference))
-    if len(kept) > most:
-        kept = kept[: len(own)]
-        notes.append("there are too few rows to test all correlations together; they are tested one by one.")
-    if not 0 < len(kept) <= most:
-        return changes, None
-    places = np.ix_(kept, kept)
-    test = joint_test(difference[kept], covariances[0][places], covariances[1][places], a.n, b.n)
-    return changes, test
-
-
-def _combined(n_rows, schema, labels, found, joint, notes) -> Comparison:
-    """All tests together, and corrected p-values that are not below it."""
-    columns, pairs = found
-    flat = [c for changes in columns for c in changes] + pairs
-    p = np.array([c.p_value for c in flat])
-    corrected = holm(p)
-    parts = {name: test.p_value for name, test in joint.items()}
+def _corrected(found: Comparison) -> Comparison:
+    """The comparison with a p-value of all tests, and corrected ones that are not below it."""
+    corrected = holm(np.array([change.p_value for change in found.changes]))
+    parts = {name: test.p_value for name, test in found.tests.items()}
     if np.isfinite(corrected).any():
         parts["one by one"] = float(np.nanmin(corrected))
-    total = together(list(parts.values()), [_WEIGHTS[x] for x in parts]) if parts else np.nan
-    corrected = np.where(np.isfinite(corrected), np.maximum(corrected, total), np.nan)
-    flat = [replace(c, corrected=float(x)) for c, x in zip(flat, corrected, strict=True)]
-    rest = iter(flat)
-    by_column = tuple(
-        ColumnComparison(labels[i], schema.columns[i].family, tuple(next(rest) for _ in changes))
-        for i, changes in enumerate(columns)
+    total = together(list(parts.values()), [_WEIGHTS[x] for x in parts]) if parts else nan
+    values = iter(np.maximum(corrected, total).tolist())
+    columns = tuple(
+        replace(column, changes=tuple(replace(c, corrected=next(values)) for c in column.changes))
+        for column in found.columns
     )
-    return Comparison(n_rows, by_column, tuple(rest), joint, float(total), tuple(notes))
+    pairs = tuple(replace(c, corrected=next(values)) for c in found.pairs)
+    return replace(found, columns=columns, pairs=pairs, p_value=total)

@@ -9,9 +9,9 @@ from typing import Any
 
 from momentmix.errors import InputError
 from momentmix.mixture.parameter_table import need_pandas
-from momentmix.monitoring.changes import Change
+from momentmix.monitoring.compared.changes import Change
+from momentmix.monitoring.compared.significance import JointTest
 from momentmix.monitoring.comparison_text import comparison_html, comparison_lines
-from momentmix.monitoring.significance import JointTest
 from momentmix.strict_json import plain
 
 _SHAPES = ("skewness", "kurtosis")

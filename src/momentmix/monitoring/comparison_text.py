@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from momentmix.errors import printable
 from momentmix.html.notebook import Markup, box, bullets, folded, paragraph, plain_table, tag
-from momentmix.monitoring.changes import Change
+from momentmix.monitoring.compared.changes import Change
 from momentmix.wording import cut, numbers_apart, percent, plural, short_number
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def _column_rows(column: ColumnComparison) -> list[tuple[str, ...]]:
 def pair_rows(found: Comparison, level: float, most: int) -> tuple[list[tuple[str, ...]], int]:
     """Lines of the pairs whose correlation changed most, those that are no chance first."""
     ordered = sorted(found.pairs, key=lambda c: (not c.corrected <= level, -c.size))
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (
             f"{_name(c.column)}, {_name(c.other or '')}",
             _round(c.first),

@@ -1,4 +1,4 @@
-"""Changes of single columns and of pairs of columns between two summaries."""
+"""Changes of single columns between two summaries."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
-from momentmix.monitoring.compared_side import Side, is_indicator, polynomial_variance
-from momentmix.monitoring.influences import Polynomials
-from momentmix.monitoring.significance import FEW, share_test, two_sided
+from momentmix.monitoring.compared.side import Side, is_indicator, polynomial_variance
+from momentmix.monitoring.compared.significance import share_test, two_sided
 from momentmix.schema.column import CATEGORICAL, Level
 
 _NORMAL = 1.959963984540054  # of 95 % intervals
 _LEAST_CURVATURE = 100  # rows · (kurtosis − 1); below, the spread follows from the mean (0 and 1)
 _LEAST_ROWS = 8
-_STIFF, _MOVED = 1e-12, 1e-3  # variance of a correlation of one row that is none; certain change
 _SAME_CONSTANT = 1e-12  # of a constant's size
 
 
@@ -163,20 +161,20 @@ def _skewness_variance(central: Float, unit: Float, skewness: Float) -> Float:
     return polynomial_variance([x / unit**1.5 for x in factors], central)
 
 
-def column_changes(tests: ColumnTests, column: int, names: list[str]) -> list[Change]:
+def column_changes(tests: ColumnTests, column: int, name: str) -> list[Change]:
     """All changes of one column."""
     a, b = tests.a.plain, tests.b.plain
     own = np.flatnonzero(a.column == column)
     changes: list[Change] = []
     if is_indicator(a.schema.columns[column]):
-        changes += _share_changes(tests, column, own, names[column])
+        changes += _share_changes(tests, column, own, name)
     else:
-        changes += _number_changes(tests, int(own[0]), names[column])
+        changes += _number_changes(tests, int(own[0]), name)
     first = own[0]
     if a.schema.columns[column].has_missing or b.schema.columns[column].has_missing:
         shares = 1 - a.share[first], 1 - b.share[first]
         n = np.array([tests.a.n]), np.array([tests.b.n])
-        changes.append(_share("missing", names[column], None, shares, n))
+        changes.append(_share("missing", name, None, shares, n))
     return changes
 
 
@@ -220,85 +218,3 @@ def _share(
     p = share_test(left, right, *n)
     change = Change(what, name, None, level, float(left[0]), float(right[0]), 0.0)
     return Estimate(right - left, error, p).of(0, change)
-
-
-# -- pairs ------------------------------------------------------------------------------------
-
-
-class PairTests:
-    """Correlations of values of different columns, and what one row adds to them.
-
-    Parameters
-    ----------
-    tests : ColumnTests
-
-    Attributes
-    ----------
-    i, j : arrays of int of shape (n,)
-        Values of the pairs whose rows are enough, on both sides.
-    """
-
-    def __init__(self, tests: ColumnTests) -> None:
-        a, b = tests.a, tests.b
-        self._tests = tests
-        i, j = np.triu_indices(len(a.value), 1)
-        column = a.plain.column
-        kept = tests.varies[i] & tests.varies[j] & (column[i] != column[j])
-        share = tests.common(a.mean, b.mean)
-        rare = np.where(a.number, 1.0, np.minimum(share, 1 - share))
-        rows = np.minimum(a.n * a.both_seen[i, j], b.n * b.both_seen[i, j]) * rare[i] * rare[j]
-        kept &= rows >= FEW
-        for side in (a, b):
-            kept &= (side.central[2, i] > 0) & (side.central[2, j] > 0)
-        self.i, self.j = i[kept], j[kept]
-        rows_of = [s.n * s.both_seen[self.i, self.j] for s in (a, b)]
-        # A number has the common unit; the indicator of a level has none.
-        self.unit = np.sqrt(tests.common(a.central[2], b.central[2]))
-        size = self.unit[self.i] * self.unit[self.j]
-        parts = [n * s.covariance[self.i, self.j] for n, s in zip(rows_of, (a, b), strict=True)]
-        self.common = (parts[0] + parts[1]) / (rows_of[0] + rows_of[1]) / size
-
-    def __len__(self) -> int:
-        return len(self.i)
-
-    def correlations(self, side: Side) -> Float:
-        """Correlations of one side."""
-        spread = np.sqrt(side.central[2])
-        return np.asarray(side.covariance[self.i, self.j] / (spread[self.i] * spread[self.j]))
-
-    def score(self, side: Side) -> Float:
-        """Covariances less what variances add to them, at common spreads and correlations."""
-        i, j, unit = self.i, self.j, self.unit
-        relative = side.central[2] / unit**2
-        covariance = side.covariance[i, j] / (unit[i] * unit[j])
-        return np.asarray(covariance - self.common / 2 * (relative[i] + relative[j]))
-
-    def add_scores(self, polynomials: Polynomials, start: int) -> None:
-        """Add what a row adds to the scores, as polynomials from number `start` on."""
-        rows = start + np.arange(len(self))
-        polynomials.add_correlations(rows, self.i, self.j, self.unit, self.common)
-
-    def changes(self, scores: tuple[Float, Float], names: list[str]) -> list[Change]:
-        """Changes of the correlations; `scores` are the variances of `score` on both sides."""
-        sides, rho, own = (self._tests.a, self._tests.b), [], []
-        for side in sides:
-            rho.append(self.correlations(side))
-            polynomials = Polynomials(side, len(self))
-            spread = np.sqrt(side.central[2])
-            polynomials.add_correlations(np.arange(len(self)), self.i, self.j, spread, rho[-1])
-            own.append(np.maximum(polynomials.variances(), 0.0))
-        n = [np.full(len(self), side.n) for side in sides]
-        effect = rho[1] - rho[0]
-        p = np.maximum(
-            two_sided(effect, own[0], own[1], *n),
-            two_sided(self.score(sides[1]) - self.score(sides[0]), *scores, *n),
-        )
-        stiff = np.maximum(own[0], own[1]) <= _STIFF  # copies of a column
-        p = np.where(stiff, np.where(np.abs(effect) > _MOVED, 0.0, nan), p)
-        estimate = Estimate(effect, np.sqrt(own[0] / n[0] + own[1] / n[1]), p)
-        found = []
-        for t, (i, j) in enumerate(zip(self.i.tolist(), self.j.tolist(), strict=True)):
-            first, second = float(rho[0][t]), float(rho[1][t])
-            change = Change("correlation", names[i], names[j], None, first, second, 0.0)
-            found.append(estimate.of(t, change))
-        return found

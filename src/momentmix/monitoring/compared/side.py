@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
-from momentmix.monitoring.moment_table import MomentTable
+from momentmix.monitoring.compared.moment_table import MomentTable
 from momentmix.schema.column import BERNOULLI, CATEGORICAL, Column
 from momentmix.schema.joining import plain_schema
 from momentmix.schema.schema import Schema
@@ -75,12 +75,11 @@ class Plain:
     def of(cls, summary: MomentSummary) -> Plain:
         """Read a summary."""
         schema = schema_of(summary)
-        triples = []
-        for i, column in enumerate(schema.columns):
-            seen = schema.seen_of(i)
-            for value in schema.values_of(i):
-                triples.append((i, value, schema.n_features if seen is None else seen))
-        column, value, seen_ = (np.array(x, dtype=np.int64) for x in zip(*triples, strict=True))
+        counts = [column.n_values for column in schema.columns]
+        column = np.repeat(np.arange(schema.n_columns), counts)
+        value = np.array(schema.value_features)
+        seen = [schema.seen_of(i) for i in column.tolist()]
+        seen_ = np.array([schema.n_features if s is None else s for s in seen])
         plain = [not is_indicator(schema.columns[i]) for i in column.tolist()]
         means = np.append(summary.mean, 1.0)
         spreads = summary.deviation
@@ -164,7 +163,7 @@ class Side:
         raw[2:] = np.where(self.number, raw[2:], raw[1])  # powers of 0 and 1
         with np.errstate(divide="ignore", invalid="ignore"):
             parts = [
-                sum(comb(t, l) * (-self.mean) ** l * raw[t - l] for l in range(t + 1))
+                sum(comb(t, s) * (-self.mean) ** s * raw[t - s] for s in range(t + 1))
                 for t in range(7)
             ]
             return np.asarray(parts) / self.share
@@ -199,4 +198,4 @@ def polynomial_variance(coefficients: Any, central: Float) -> Float:
         for t, c in enumerate(coefficients, 1)
         for s, e in enumerate(coefficients, 1)
     )
-    return np.maximum(np.asarray(square - mean**2), 0.0)
+    return np.asarray(np.maximum(square - mean**2, 0.0))

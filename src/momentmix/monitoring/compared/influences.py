@@ -5,7 +5,7 @@
 | ψ of each parameter as Σ coefficients · x_a x_b | `Polynomials` | (n, n_pairs) |
 | Cov ψ from the moments of degree 4 | `Polynomials.covariance` | (n, n) |
 
-With p, m, u of `compared_side`, q = E s_i s_j and σ the spreads that correlations are made with:
+With p, m, u of `compared.side`, q = E s_i s_j and σ the spreads that correlations are made with:
 the mean adds u/p; the variance (u² − V s)/p; the covariance c = E u_i u_j / q adds
 ψ_c = (u_i u_j − c s_i s_j)/q − E[s_i u_j]/q · u_i/p_i − E[s_j u_i]/q · u_j/p_j, and the correlation
 ψ_c/(σ_i σ_j) − ρ/2 · (ψ_i/σ_i² + ψ_j/σ_j²) with the variances' ψ_i.
@@ -19,7 +19,7 @@ import numpy as np
 from scipy import sparse
 
 from momentmix._typing import Float, Int
-from momentmix.monitoring.compared_side import Side
+from momentmix.monitoring.compared.side import Side
 
 
 class Polynomials:
@@ -86,9 +86,12 @@ class Polynomials:
 
     def _matrix(self) -> Any:
         """Factors as a sparse matrix; its columns are the pairs of the table."""
-        entries = np.concatenate(self._factors), (
-            np.concatenate(self._rows),
-            np.concatenate(self._pairs),
+        entries = (
+            np.concatenate(self._factors),
+            (
+                np.concatenate(self._rows),
+                np.concatenate(self._pairs),
+            ),
         )
         shape = self._n, len(self._side.table.pairs)
         return sparse.csr_array(sparse.coo_array(entries, shape=shape))

@@ -2,7 +2,7 @@
 
 | symbol | name here | shape |
 |---|---|---|
-| E[x_a x_b x_c x_e], x = (y − shift)/scale, index d for the constant 1 | `MomentTable.means` | (…,) |
+| E[x_a x_b x_c x_e], x = (y − shift)/scale, x_d = 1 | `MomentTable.means` | (…,) |
 | E[x_a x_b] | `MomentTable.second` | (d + 1, d + 1) |
 | Cov(x_a x_b, x_c x_e), a ≤ b, c ≤ e | `MomentTable.pair_covariance` | (n, n) |
 
@@ -22,6 +22,7 @@ from momentmix.index_sets import colex_rank
 from momentmix.summary.readings import Moments
 
 _DEGREE = 4
+_AT_ONCE = 1 << 19  # products that are looked up together
 
 
 class MomentTable:
@@ -102,11 +103,14 @@ class MomentTable:
         """Covariance of the products of all pairs of factors, of shape (n, n)."""
         pairs, n = self.pairs, len(self.pairs)
         mean, table = self.second[pairs[:, 0], pairs[:, 1]], np.empty((n, n))
-        for i in range(n):
-            left = np.broadcast_to(pairs[i], (n - i, 2))
-            table[i, i:] = self.means(np.concatenate([left, pairs[i:]], axis=1))
-            table[i, i:] -= mean[i] * mean[i:]
-            table[i:, i] = table[i, i:]
+        step = max(1, _AT_ONCE // n)
+        for start in range(0, n, step):
+            left = pairs[start : start + step]
+            places = np.empty((len(left), n - start, _DEGREE), dtype=np.int64)
+            places[..., :2], places[..., 2:] = left[:, None], pairs[start:]
+            table[start : start + step, start:] = self.means(places)
+        table = np.triu(table) + np.triu(table, 1).T
+        table -= np.outer(mean, mean)
         return table
 
 

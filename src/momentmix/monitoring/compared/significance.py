@@ -121,7 +121,7 @@ def share_test(left: Float, right: Float, n_left: Float, n_right: Float) -> Floa
         counts = [[round(x * n), round((1 - x) * n)] for x, n in (
             (float(left[i]), float(n_left[i])), (float(right[i]), float(n_right[i]))
         )]  # fmt: skip
-        p[i] = stats.fisher_exact(counts).pvalue
+        p[i] = float(stats.fisher_exact(np.array(counts)).pvalue)
     return p
 
 
