@@ -62,6 +62,11 @@ def clusters(n, d, rng):
     return means[rng.integers(3, size=n)] + rng.standard_normal((n, d))
 
 
+def answers(n, d, rng):
+    """0 and 1 as numbers, half of the rows each or nearly so."""
+    return (rng.random((n, d)) < 0.5 + 0.02 * (np.arange(d) % 5)).astype(float)
+
+
 def table(n, d, rng):
     """Numbers with gaps, counts, yes/no answers and categories in turn."""
     hidden = rng.standard_normal(n)
@@ -82,7 +87,8 @@ def table(n, d, rng):
 LAWS = {
     f.__name__.replace("_", "-"): f
     for f in (
-        normal, correlated, exponential, lognormal, joint_lognormal, skewed, heavy, clusters, table
+        normal, correlated, exponential, lognormal, joint_lognormal, skewed, heavy, clusters,
+        answers, table,
     )
 }  # fmt: skip
 

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from momentmix.errors import InputError, InputTypeError
-from momentmix.monitoring.compared.changes import ColumnTests, column_changes
+from momentmix.monitoring.compared.changes import LEAST_ROWS, ColumnTests, column_changes
 from momentmix.monitoring.compared.group_noise import noise_ratio
 from momentmix.monitoring.compared.joint import means_together, second_together
 from momentmix.monitoring.compared.side import Plain, Side, common_spread, schema_of
@@ -76,7 +76,8 @@ def compare(
     """
     first, second = _loaded(a, "a"), _loaded(b, "b")
     first, second, schema = matched(first, second)
-    return _compared(first, second, schema)
+    with np.errstate(all="ignore"):  # constants and cells never seen give NaN: not tested
+        return _compared(first, second, schema)
 
 
 def _loaded(given: Any, name: str) -> MomentSummary:
@@ -144,6 +145,8 @@ def _compared(a: MomentSummary, b: MomentSummary, schema: Schema) -> Comparison:
     pairs, second = second_together(tests, _value_names(schema, labels), notes)
     tested = {"means": means_together(tests), "second moments": second}
     joint = {name: test for name, test in tested.items() if test is not None}
+    if min(sides[0].n, sides[1].n) < LEAST_ROWS:
+        notes.append(f"nothing is tested: each summary needs at least {LEAST_ROWS} rows.")
     return _corrected(
         Comparison((a.n_rows, b.n_rows), tuple(columns), pairs, joint, nan, tuple(notes))
     )

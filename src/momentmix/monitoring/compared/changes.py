@@ -16,8 +16,8 @@ from momentmix.monitoring.compared.significance import share_test, two_sided
 from momentmix.schema.column import CATEGORICAL, Level
 
 _NORMAL = 1.959963984540054  # of 95 % intervals
-_LEAST_CURVATURE = 100  # rows · (kurtosis − 1); below, the spread follows from the mean (0 and 1)
-_LEAST_ROWS = 8
+_LEAST_CURVATURE = 25  # rows · (kurtosis − 1); below, the spread follows from the mean (0 and 1)
+LEAST_ROWS = 8  # with fewer nothing is tested
 _SAME_CONSTANT = 1e-12  # of a constant's size
 
 
@@ -90,20 +90,18 @@ class ColumnTests:
 
     def __init__(self, a: Side, b: Side, spread: Float) -> None:
         self.a, self.b, self.spread = a, b, spread
-        enough = np.minimum(a.n_seen, b.n_seen) >= _LEAST_ROWS
-        self.varies: NDArray[np.bool_] = (spread > 0) & enough
+        self._enough = np.minimum(a.n_seen, b.n_seen) >= LEAST_ROWS
+        self.varies: NDArray[np.bool_] = (spread > 0) & self._enough
         total = a.n_seen + b.n_seen
-        with np.errstate(divide="ignore", invalid="ignore"):
-            self._weights = a.n_seen / total, b.n_seen / total
+        self._weights = a.n_seen / total, b.n_seen / total
 
     def common(self, left: Float, right: Float) -> Float:
         """The mean of two numbers by rows."""
         return np.asarray(self._weights[0] * left + self._weights[1] * right)
 
     def _estimate(self, effect: Float, variances: tuple[Float, Float], p: Float) -> Estimate:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            left, right = variances[0] / self.a.n_seen, variances[1] / self.b.n_seen
-            return Estimate(effect, np.sqrt(left + right), np.where(self.varies, p, nan))
+        left, right = variances[0] / self.a.n_seen, variances[1] / self.b.n_seen
+        return Estimate(effect, np.sqrt(left + right), np.where(self.varies, p, nan))
 
     def _p(self, change: Float, left: Float, right: Float) -> Float:
         return two_sided(change, left, right, self.a.n_seen, self.b.n_seen)
@@ -112,12 +110,11 @@ class ColumnTests:
     def means(self) -> Estimate:
         """Differences of means in common deviations; constants that differ have p = 0."""
         change = self.b.plain.location - self.a.plain.location
-        with np.errstate(divide="ignore", invalid="ignore"):
-            effect = np.where(change == 0, 0.0, change / self.spread)
+        effect = np.where(change == 0, 0.0, change / self.spread)
         left, right = self.a.central[2], self.b.central[2]
         found = self._estimate(effect, (left, right), self._p(effect, left, right))
         size = np.abs(self.a.plain.location) + np.abs(self.b.plain.location)
-        moved = (self.spread == 0) & (np.abs(change) > _SAME_CONSTANT * size)
+        moved = self._enough & (self.spread == 0) & (np.abs(change) > _SAME_CONSTANT * size)
         return found._replace(p_value=np.where(moved, 0.0, found.p_value))
 
     @cached_property
@@ -125,33 +122,30 @@ class ColumnTests:
         """Logarithms of the ratios of deviations, tested by the difference of variances."""
         a, b = self.a.central, self.b.central
         n = np.minimum(self.a.n_seen, self.b.n_seen)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            own = [x[4] - x[2] ** 2 for x in (a, b)]
-            effect = np.log(self.b.plain.deviation / self.a.plain.deviation)
-            relative = own[0] / (4 * a[2] ** 2), own[1] / (4 * b[2] ** 2)
-            p = self._p(b[2] - a[2], own[0], own[1])
-            follows = n * self.common(own[0], own[1]) < _LEAST_CURVATURE
+        own = [x[4] - x[2] ** 2 for x in (a, b)]
+        effect = np.log(self.b.plain.deviation / self.a.plain.deviation)
+        relative = own[0] / (4 * a[2] ** 2), own[1] / (4 * b[2] ** 2)
+        p = self._p(b[2] - a[2], own[0], own[1])
+        follows = n * self.common(own[0], own[1]) < _LEAST_CURVATURE
         return self._estimate(effect, relative, np.where(follows, nan, p))
 
     @cached_property
     def skewness(self) -> tuple[Float, Float, Estimate]:
         """Skewness of both, and differences, tested at common and at own spreads."""
         a, b = self.a.central, self.b.central
-        with np.errstate(divide="ignore", invalid="ignore"):
-            values = [x[3] / x[2] ** 1.5 for x in (a, b)]
-            own = [_skewness_variance(x, x[2], s) for x, s in zip((a, b), values, strict=True)]
-            common = self.common(a[3], b[3])
-            score = [_skewness_variance(x, np.ones_like(common), common) for x in (a, b)]
-            change = (b[3] - a[3]) - 1.5 * common * (b[2] - a[2])
-            p = self._p(values[1] - values[0], *own), self._p(change, *score)
+        values = [x[3] / x[2] ** 1.5 for x in (a, b)]
+        own = [_skewness_variance(x, x[2], s) for x, s in zip((a, b), values, strict=True)]
+        common = self.common(a[3], b[3])
+        score = [_skewness_variance(x, np.ones_like(common), common) for x in (a, b)]
+        change = (b[3] - a[3]) - 1.5 * common * (b[2] - a[2])
+        p = self._p(values[1] - values[0], *own), self._p(change, *score)
         estimate = self._estimate(values[1] - values[0], (own[0], own[1]), np.maximum(*p))
         return values[0], values[1], estimate
 
     @cached_property
     def kurtosis(self) -> tuple[Float, Float]:
         """Fourth moments over squared variances of both, less 3."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            left, right = (x[4] / x[2] ** 2 - 3 for x in (self.a.central, self.b.central))
+        left, right = (x[4] / x[2] ** 2 - 3 for x in (self.a.central, self.b.central))
         return left, right
 
 
@@ -213,8 +207,7 @@ def _share(
     what: str, name: str, level: Level | None, shares: tuple[float, float], n: tuple[Float, Float]
 ) -> Change:
     left, right = (np.clip(np.array([x]), 0.0, 1.0) for x in shares)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        error = np.sqrt(left * (1 - left) / n[0] + right * (1 - right) / n[1])
+    error = np.sqrt(left * (1 - left) / n[0] + right * (1 - right) / n[1])
     p = share_test(left, right, *n)
     change = Change(what, name, None, level, float(left[0]), float(right[0]), 0.0)
     return Estimate(right - left, error, p).of(0, change)

@@ -84,10 +84,9 @@ class Plain:
         means = np.append(summary.mean, 1.0)
         spreads = summary.deviation
         share = means[seen_]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            mean = means[value] / share
-            # v is 0 where a cell is missing.
-            square = (spreads[value] ** 2 - means[value] * mean * (1 - share)) / share
+        mean = means[value] / share
+        # v is 0 where a cell is missing.
+        square = (spreads[value] ** 2 - means[value] * mean * (1 - share)) / share
         deviation = np.sqrt(np.maximum(square, 0.0))
         deviation = np.where(seen_ == schema.n_features, spreads[value], deviation)
         return cls(
@@ -143,8 +142,7 @@ class Side:
         self.moments: Moments = plain.summary.moments(shift, scale)
         self.table = MomentTable(self.moments)
         first = self.moments.distinct[1][plain.value]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            self.mean = np.asarray(first / self.share)
+        self.mean = np.asarray(first / self.share)
 
     @property
     def n_seen(self) -> Float:
@@ -161,12 +159,10 @@ class Side:
         if self.moments.powers is not None:
             raw[3:] = self.moments.powers[:, own]
         raw[2:] = np.where(self.number, raw[2:], raw[1])  # powers of 0 and 1
-        with np.errstate(divide="ignore", invalid="ignore"):
-            parts = [
-                sum(comb(t, s) * (-self.mean) ** s * raw[t - s] for s in range(t + 1))
-                for t in range(7)
-            ]
-            return np.asarray(parts) / self.share
+        parts = [
+            sum(comb(t, s) * (-self.mean) ** s * raw[t - s] for s in range(t + 1)) for t in range(7)
+        ]
+        return np.asarray(parts) / self.share
 
     @cached_property
     def both_seen(self) -> Float:
@@ -179,8 +175,7 @@ class Side:
         second, v, s, m = self.table.second, self.value, self.seen, self.mean
         cross = second[v[:, None], s] * m
         table = second[v[:, None], v] - cross - cross.T + self.both_seen * np.outer(m, m)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray(table / self.both_seen)
+        return np.asarray(table / self.both_seen)
 
     @cached_property
     def seen_with(self) -> Float:

@@ -1,14 +1,16 @@
 """Tests of differences of means: one by one, together, and what they say in all.
 
-A difference is tested by the larger of two p-values: with the noise of both summaries together, as
-it is if their rows have one law, and with the noise of each. The first is right where rows are
-skewed and one summary is much smaller than the other; the second where spreads differ.
+There are two estimates of noise: that of both summaries together, as it is if their rows have one
+law, and the sum of the noise of each. The first is right where rows are skewed and one summary is
+much smaller than the other, the second where spreads differ; the larger one is taken. With as many
+rows in both they are the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 from scipy import stats
@@ -43,16 +45,15 @@ class JointTest:
 
 def two_sided(change: Float, left: Float, right: Float, n_left: Float, n_right: Float) -> Float:
     """p-values of differences with variances `left` and `right` of one row; NaN if not known."""
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        parts = left / (n_left - 1), right / (n_right - 1)
-        apart = parts[0] + parts[1]
-        degrees = apart**2 / (parts[0] ** 2 / (n_left - 1) + parts[1] ** 2 / (n_right - 1))
-        total = n_left + n_right
-        both = (n_left * left + n_right * right) / (total - 2) * (1 / n_left + 1 / n_right)
-        p = np.maximum(
-            _tail(change, apart, np.where(np.isfinite(degrees), degrees, 1.0)),
-            _tail(change, both, total - 2),
-        )
+    parts = left / (n_left - 1), right / (n_right - 1)
+    apart = parts[0] + parts[1]
+    degrees = apart**2 / (parts[0] ** 2 / (n_left - 1) + parts[1] ** 2 / (n_right - 1))
+    total = n_left + n_right
+    both = (n_left * left + n_right * right) / (total - 2) * (1 / n_left + 1 / n_right)
+    p = np.maximum(
+        _tail(change, apart, np.where(np.isfinite(degrees), degrees, 1.0)),
+        _tail(change, both, total - 2),
+    )
     known = np.isfinite(left + right) & (np.minimum(n_left, n_right) > 2)
     same = np.maximum(left, right) <= _CONSTANT
     p = np.where(same, np.where(change == 0, 1.0, 0.0), p)
@@ -68,53 +69,55 @@ def joint_test(
 ) -> JointTest | None:
     """Hotelling's test of differences of means with covariances `left` and `right` of one row.
 
-    The F law has the degrees of freedom of Krishnamoorthy and Yu where the covariances are taken
-    apart. Directions in which nothing varies are left out; a difference along one is certain. None
-    if there is nothing to test.
+    The noise is that of both summaries together. Along directions in which the noise of each
+    summary adds up to more than chance explains (the largest eigenvalue of as many independent
+    rows), it is that one, and the F law has the degrees of freedom of Krishnamoorthy and Yu.
+    Directions in which nothing varies are left out; a difference along one is certain. None if
+    there is nothing to test.
     """
     total = n_left + n_right
-    apart = left / (n_left - 1), right / (n_right - 1)
     both = (n_left * left + n_right * right) / (total - 2) * (1 / n_left + 1 / n_right)
-    tests = [_hotelling(change, *apart, (n_left - 1, n_right - 1))]
-    tests.append(_hotelling(change, both, np.zeros_like(both), (total - 2, 1.0)))
-    known = [test for test in tests if test is not None]
-    return max(known, key=lambda test: test.p_value, default=None)
-
-
-def _hotelling(
-    change: Float, left: Float, right: Float, degrees: tuple[float, float]
-) -> JointTest | None:
-    noise = left + right
-    variances = np.diag(noise)
-    own = variances > 0
+    own = np.diag(both) > 0
     if not own.any():
         return None
-    unit = 1 / np.sqrt(variances[own])
-    values, vectors = np.linalg.eigh(noise[np.ix_(own, own)] * unit[:, None] * unit)
+    places, unit = np.ix_(own, own), 1 / np.sqrt(np.diag(both)[own])
+    values, vectors = np.linalg.eigh(both[places] * unit[:, None] * unit)
     varies = values > _LEAST_SHARE * values[-1]
     along = vectors.T @ (change[own] * unit)
-    if (np.abs(along[~varies]) > _CERTAIN * max(1.0, float(np.abs(along).max()))).any():
-        return JointTest(int(varies.sum()), np.inf, (1.0, 1.0), 0.0)
-    white = unit[:, None] * vectors[:, varies] / np.sqrt(values[varies])
     p = int(varies.sum())
-    square = float((along[varies] ** 2 / values[varies]).sum())
-    spent = 0.0
-    for part, freedom in zip((left, right), degrees, strict=True):
-        share = white.T @ part[np.ix_(own, own)] @ white
-        spent += ((share**2).sum() + np.trace(share) ** 2) / freedom
-    freedom = (p + p * p) / spent
-    second = freedom - p + 1
+    if (np.abs(along[~varies]) > _CERTAIN * max(1.0, float(np.abs(along).max()))).any():
+        return JointTest(p, inf, (p, total - 2 - p + 1), 0.0)
+    white = unit[:, None] * vectors[:, varies] / np.sqrt(values[varies])
+    apart = [
+        white.T @ part[places] @ white / (n - 1) for part, n in ((left, n_left), (right, n_right))
+    ]
+    ratios, turned = np.linalg.eigh(apart[0] + apart[1])
+    chance = (1 + np.sqrt(p / min(n_left, n_right))) ** 2
+    square = (turned.T @ (white.T @ change[own])) ** 2 / np.maximum(ratios / chance, 1.0)
+    degrees = total - 2
+    if ratios[-1] > chance:
+        degrees = _degrees_apart(apart, (n_left - 1, n_right - 1))
+    second = degrees - p + 1
     if second < 1:
         return None
-    statistic = square * second / (freedom * p)
+    statistic = float(square.sum()) * second / (degrees * p)
     return JointTest(p, statistic, (p, second), float(stats.f.sf(statistic, p, second)))
+
+
+def _degrees_apart(parts: Sequence[Float], degrees: Sequence[float]) -> float:
+    """Degrees of freedom of Krishnamoorthy and Yu for the sum of two covariances."""
+    inverse = np.linalg.inv(parts[0] + parts[1])
+    p, spent = len(inverse), 0.0
+    for part, freedom in zip(parts, degrees, strict=True):
+        share = part @ inverse
+        spent += (np.trace(share @ share) + np.trace(share) ** 2) / freedom
+    return float((p + p * p) / spent)
 
 
 def share_test(left: Float, right: Float, n_left: Float, n_right: Float) -> Float:
     """p-values of differences of shares: exact ones where few rows are of one kind."""
     total = n_left + n_right
-    with np.errstate(divide="ignore", invalid="ignore"):
-        common = (n_left * left + n_right * right) / total
+    common = (n_left * left + n_right * right) / total
     p = two_sided(left - right, left * (1 - left), right * (1 - right), n_left, n_right)
     fewest = np.minimum(common, 1 - common) * np.minimum(n_left, n_right)
     for i in np.flatnonzero((fewest < FEW) & np.isfinite(fewest)).tolist():
