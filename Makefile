@@ -1,76 +1,93 @@
-# Two commands need no preparation: `make demo` and `make test`. Each makes its own environment.
+# `make` lists the targets. Each makes the environment that it needs; nothing has to be prepared.
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 NATIVE := $(wildcard src/momentmix/native/*.[ch])  # built again when it changes
-PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+NEEDS  := pyproject.toml constraints.txt $(NATIVE)
+CODE   := src tests benchmarks examples docs .github
 
-.PHONY: demo test test-all test-browser test-oldest test-torch docs lint clean
+# $(call install,folder,constraints,requirements): pip shows errors only, it would scroll for pages.
+define install
+	@test -x $(1)/bin/python || { echo "Making the environment $(1) with $(PYTHON)"; \
+	  $(PYTHON) -m venv $(1); }
+	@echo 'Installing momentmix into $(1) (the first time a minute or two): $(strip $(3))'
+	@$(1)/bin/python -m pip install -qq --disable-pip-version-check -c $(2) $(3)
+endef
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-all test-browser test-oldest test-torch docs lint clean
 .DELETE_ON_ERROR:
 
-$(VENV)/.base: pyproject.toml constraints.txt $(NATIVE)
-	@test -x $(BIN)/python || { echo "Setting up $(VENV)"; $(PYTHON) -m venv $(VENV); }
-	@$(PIP) -e ".[all]"
+help:                        ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) | \
+	  while IFS='|' read -r target text; do printf '%-18s %s\n' "$$target" "$$text"; done
+	@echo
+	@echo "Another Python: make test PYTHON=python3.13 VENV=.venv-313"
+
+$(VENV)/.base: $(NEEDS)
+	$(call install,$(VENV),constraints.txt,-e ".[all]")
 	@touch $@
 
-$(VENV)/.test: pyproject.toml constraints.txt $(NATIVE)
-	@test -x $(BIN)/python || { echo "Setting up $(VENV)"; $(PYTHON) -m venv $(VENV); }
-	@$(PIP) -e ".[test]"
+$(VENV)/.test: $(NEEDS)
+	$(call install,$(VENV),constraints.txt,-e ".[test]")
 	@touch $@ $(VENV)/.base
 
-demo: $(VENV)/.base          ## shards, summaries, merged, fitted: table, model, picture, report
+$(VENV)/.browser: $(NEEDS)
+	$(call install,$(VENV),constraints.txt,-e ".[browser]")
+	@touch $@ $(VENV)/.test $(VENV)/.base
+
+$(VENV)/.docs: $(NEEDS)
+	$(call install,$(VENV),constraints.txt,-e ".[docs]")
+	@touch $@ $(VENV)/.base
+
+demo: $(VENV)/.base          ## files, summaries, their sum, groups, picture, report: a minute
 	@$(BIN)/python examples/demo.py
 
 lint: $(VENV)/.test          ## style and types
-	$(BIN)/ruff check src tests benchmarks examples docs
-	$(BIN)/ruff format --check src tests benchmarks examples docs
-	$(BIN)/mypy
+	@echo "Checking the style (ruff)"
+	@$(BIN)/ruff check --quiet $(CODE)
+	@$(BIN)/ruff format --quiet --check $(CODE)
+	@echo "Checking the types (mypy)"
+	@$(BIN)/mypy
 
-test: lint                   ## every fast test
-	$(BIN)/python -m pytest -m "not long" -n 2
+test: lint                   ## style, types and every fast test: about ten minutes on two cores
+	@echo "Running the fast tests on two processes"
+	@$(BIN)/python -m pytest -m "not long" -n 2
 
 test-all: test               ## the long runs as well, about an hour; ends with their counts
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m long -n 2 --dist worksteal
-	$(MAKE) docs
-
-$(VENV)/.browser: pyproject.toml constraints.txt $(NATIVE)
-	@test -x $(BIN)/python || { echo "Setting up $(VENV)"; $(PYTHON) -m venv $(VENV); }
-	@$(PIP) -e ".[browser]"
-	@touch $@ $(VENV)/.test $(VENV)/.base
-
-$(VENV)/.docs: pyproject.toml constraints.txt $(NATIVE)
-	@test -x $(BIN)/python || { echo "Setting up $(VENV)"; $(PYTHON) -m venv $(VENV); }
-	@$(PIP) -e ".[docs]"
-	@touch $@ $(VENV)/.base
+	@echo "Running the long tests on two processes"
+	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m long -n 2 --dist worksteal
+	@$(MAKE) --no-print-directory docs
 
 docs: $(VENV)/.docs          ## the documentation with its gallery, offline; warnings are errors
+	@echo "Building the pages, and running the scripts of the gallery (some minutes)"
 	@rm -rf docs/_build/html
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
-	@echo "docs/_build/html/index.html"
+	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo "Open docs/_build/html/index.html"
 
 test-browser: $(VENV)/.browser   ## the report page in chromium, where there is one
-	$(BIN)/python -m pytest tests/browser -rs
+	@echo "Opening reports in chromium"
+	@$(BIN)/python -m pytest tests/browser -rs
 
 OLDEST := .venv-oldest
 $(OLDEST)/.test: pyproject.toml constraints-oldest.txt
-	@test -x $(OLDEST)/bin/python || { echo "Setting up $(OLDEST)"; $(PYTHON) -m venv $(OLDEST); }
-	@$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check \
-	  -c constraints-oldest.txt -e ".[test]"
+	$(call install,$(OLDEST),constraints-oldest.txt,-e ".[test]")
 	@touch $@
 
 test-oldest: $(OLDEST)/.test     ## the fast tests on the oldest versions that are supported
-	$(OLDEST)/bin/python -m pytest -m "not long" -n 2
+	@echo "Running the fast tests with the oldest dependencies"
+	@$(OLDEST)/bin/python -m pytest -m "not long" -n 2
 
 TORCH := .venv-torch
-$(TORCH)/.test: pyproject.toml constraints.txt $(NATIVE)
-	@test -x $(TORCH)/bin/python || { echo "Setting up $(TORCH)"; $(PYTHON) -m venv $(TORCH); }
-	@$(TORCH)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
-	  array-api-strict hypothesis jax pytest pytest-timeout pytest-xdist torch triton -e ".[gpu]"
+FOR_TORCH := array-api-strict hypothesis jax pytest pytest-timeout pytest-xdist torch triton
+$(TORCH)/.test: $(NEEDS)
+	$(call install,$(TORCH),constraints.txt,$(FOR_TORCH) -e ".[gpu]")
 	@touch $@
 
 test-torch: $(TORCH)/.test       ## rows of torch and JAX on the CPU; the GPU kernel, interpreted
-	TRITON_INTERPRET=1 $(TORCH)/bin/python -m pytest tests/unit/arrays -n 2
+	@echo "Running the tests of device arrays on the CPU"
+	@TRITON_INTERPRET=1 $(TORCH)/bin/python -m pytest tests/unit/arrays -n 2
 
-clean:
-	rm -rf $(VENV) $(OLDEST) $(TORCH) docs/_build docs/_generated docs/gallery \
+clean:                       ## remove all environments and everything that was built
+	rm -rf $(VENV) .venv-* docs/_build docs/_generated docs/gallery demo-output build dist \
 	  .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -36,10 +36,10 @@ from momentmix.fitting.inputs import moments_of
 from momentmix.mixture.parameters import Parameters
 from momentmix.rows.protocol import ArrayRows, DeviceRows
 from momentmix.summary.cost import estimate
-from momentmix.summary.shard.device_shard import slab_count
 from momentmix.summary.kernels.choice import device_executor
 from momentmix.summary.kernels.triton_sums import TritonExecutor
 from momentmix.summary.layout import Layout
+from momentmix.summary.shard.device_shard import slab_count
 
 TOLERANCE = 1e-12
 # Features, order, rows: 2 to this power.

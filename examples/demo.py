@@ -1,107 +1,254 @@
-"""From shards to summaries, their sum, a fitted model, a picture and a report.
+"""From the files of four offices to summaries, their sum, groups, a picture and a report.
 
-Readings of three kinds of machine come in shards, as CSV files. Each shard is read once; after that
-only its summary, a small file, is needed.
+Four offices of a bike-sharing service list their customers: numbers, counts, categories, an id, and
+gaps in the age. Each file is read once. After that only its summary, a small file, is needed: the
+groups are found from the sum of the summaries, without the rows.
 """
 
 from __future__ import annotations
 
+import csv
+import importlib.util
+import os
 import shutil
 import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
 import momentmix as mm
-from momentmix.cli.fitted_table import fitted_table
-from momentmix.errors import MissingDependencyError
-from momentmix.mixture.matching import clustering_accuracy, match_components
 
-FEATURES = (
-    "temperature", "pressure", "flow", "vibration", "current", "voltage", "humidity", "noise",
-)  # fmt: skip
 FOLDER = Path("demo-output")
-SHARDS = 4
+CUSTOMERS = FOLDER / "customers"
+N_CUSTOMERS = 100_000
+GROUPS = ("commuters", "students", "leisure riders", "visitors")
+OFFICES = ("center", "north", "south", "west")
+PLANS = ("day", "month", "year")
+# What a column is, where it cannot be seen from its cells: rides are counts, the logarithm of the
+# amount is Gaussian, and no office has seen the names of the others.
+FAMILIES = {"rides": "poisson", "spent": "log", "newsletter": "bernoulli", "office": OFFICES}
+BLOCKS = [["km", "minutes"]]  # long rides take long, in every group
+MODEL, NORTH = "demo-output/model.json", "demo-output/customers/north.csv"
+NEXT = {
+    f"momentmix predict {MODEL} {NORTH} --keep customer -o groups.csv": "a group for each customer",
+    "momentmix fit demo-output/all.mms -r 3 --blocks km,minutes -o three.json": (
+        "one group too few: the certificate does not pass"
+    ),
+    "momentmix subtract demo-output/all.mms demo-output/summaries/west.mms -o rest.mms": (
+        "an office leaves: its customers are taken out, exactly"
+    ),
+    f"momentmix sample {MODEL} -n 5 --labels": "customers that do not exist",
+}
 
 
-def make_shards() -> tuple[mm.DiagonalMixture, np.ndarray, np.ndarray]:
-    """Draw 60,000 readings and write them as four shards."""
-    rng = np.random.default_rng(20)
-    level = np.array([60.0, 3.2, 110.0, 0.8, 14.0, 230.0, 45.0, 62.0])
-    spread = np.array([6.0, 0.3, 9.0, 0.1, 1.5, 4.0, 5.0, 3.0])
-    truth = mm.DiagonalMixture(
-        [0.6, 0.25, 0.15],
-        level + 2.0 * spread * rng.standard_normal((3, 8)),
-        spread**2 * (0.5 + rng.random((3, 8))),
-        FEATURES,
-    )
-    rows, labels = truth.sample(60_000, random_state=1)
+def true_law() -> mm.Mixture:
+    """The law that customers are drawn from: four groups, in the order of `GROUPS`."""
+    deviations = np.array([[0.9, 3.5], [0.5, 2.5], [1.6, 8.0], [1.1, 7.0]])  # of km and minutes
+    covariances = deviations[:, :, None] * deviations[:, None, :]
+    covariances[:, [0, 1], [1, 0]] *= np.array([0.8, 0.7, 0.6, 0.4])[:, None]  # correlations
+    return mm.Mixture.from_blocks(
+        [0.4, 0.3, 0.2, 0.1],
+        [
+            mm.GaussianBlock.of(
+                [41.0, 23.5, 53.0, 33.0], [50.0, 6.0, 70.0, 36.0], "age",
+                seen=[0.9, 0.95, 0.8, 0.45],
+            ),
+            mm.PoissonBlock([18.0, 10.0, 5.0, 2.5], names="rides"),
+            mm.GaussianBlock.of(
+                [[4.2, 17.0], [2.6, 13.0], [7.5, 38.0], [5.0, 32.0]], covariances,
+                ["km", "minutes"],
+            ),
+            mm.GaussianBlock.of(
+                [3.6, 2.7, 3.1, 3.3], [0.08, 0.12, 0.15, 0.2], "spent", transforms="log"
+            ),
+            mm.BernoulliBlock([0.35, 0.15, 0.6, 0.05], ("no", "yes"), names="newsletter"),
+            mm.CategoricalBlock(
+                [[0.05, 0.35, 0.6], [0.2, 0.7, 0.1], [0.45, 0.3, 0.25], [0.94, 0.05, 0.01]],
+                PLANS, names="plan",
+            ),
+            mm.CategoricalBlock(
+                [[0.2, 0.3, 0.3, 0.2], [0.45, 0.15, 0.15, 0.25],
+                 [0.2, 0.3, 0.25, 0.25], [0.6, 0.1, 0.2, 0.1]],
+                OFFICES, names="office",
+            ),
+        ],
+    )  # fmt: skip
+
+
+# -- the steps --------------------------------------------------------------------------------
+
+
+def make_shards() -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Draw the customers, write a file an office and the schema; returns table and groups."""
+    table, groups = true_law().sample(N_CUSTOMERS, random_state=4)
+    digits = {"age": 1, "km": 2, "minutes": 1, "spent": 2}
+    columns: dict[str, np.ndarray] = {
+        "customer": np.array([f"C{i:06d}" for i in range(N_CUSTOMERS)]),
+        **{name: np.round(cells, digits[name]) if name in digits else cells
+           for name, cells in table.items()},
+    }  # fmt: skip
+    columns["rides"] = columns["rides"].astype(int)
     shutil.rmtree(FOLDER, ignore_errors=True)
-    FOLDER.mkdir()
-    for i, part in enumerate(np.array_split(rows, SHARDS)):
-        np.savetxt(
-            FOLDER / f"readings-{i}.csv", part, delimiter=",", header=",".join(FEATURES),
-            comments="", fmt="%.17g",
-        )  # fmt: skip
-    return truth, rows, labels
+    CUSTOMERS.mkdir(parents=True)
+    for number, office in enumerate(OFFICES):
+        here = columns["office"] == office
+        part = {name: cells[here] for name, cells in columns.items()}
+        is_parquet = number >= 2 and importlib.util.find_spec("pyarrow") is not None
+        (write_parquet if is_parquet else write_csv)(CUSTOMERS / office, part)
+    schema = mm.schema_from(CUSTOMERS / "center.csv", FAMILIES, missing="model")
+    schema.save(FOLDER / "schema.json")  # one for all offices, so that their summaries can be added
+    return columns, groups
+
+
+def write_csv(path: Path, table: dict[str, np.ndarray]) -> None:
+    """Write a table as CSV; missing cells are empty."""
+    cells = [
+        ["" if cell != cell else cell for cell in column.tolist()] for column in table.values()
+    ]
+    with open(path.with_suffix(".csv"), "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(table)
+        writer.writerows(zip(*cells, strict=True))
+
+
+def write_parquet(path: Path, table: dict[str, np.ndarray]) -> None:
+    """Write a table as Parquet; missing cells are null."""
+    import pyarrow
+    from pyarrow import parquet
+
+    columns = {name: pyarrow.array(cells, from_pandas=True) for name, cells in table.items()}
+    parquet.write_table(pyarrow.table(columns), path.with_suffix(".parquet"))
 
 
 def summarize_shards() -> mm.MomentSummary:
-    """Summarize each shard in one pass, as different machines would, and add the summaries."""
-    for i in range(SHARDS):
-        source = mm.open_rows(FOLDER / f"readings-{i}.csv")
-        summary = mm.MomentSummary(
-            source.n_features, order=4, feature_names=source.feature_names,
-            shard_id=source.shard_id(0, 0),
-        )  # fmt: skip
-        for block in source.blocks():
-            summary.update(block)
-        summary.save(FOLDER / f"readings-{i}.mms")
-        size = (FOLDER / f"readings-{i}.mms").stat().st_size / 1000
-        print(f"shard {i}: {summary.n_rows:,} rows → summary of {size:.0f} kB")
-    merged = sum(mm.MomentSummary.load(FOLDER / f"readings-{i}.mms") for i in range(SHARDS))
-    assert isinstance(merged, mm.MomentSummary)
+    """Summarize each file in one pass, as each office would, and add the summaries."""
+    schema = mm.Schema.load(FOLDER / "schema.json")
+    parts = []
+    (FOLDER / "summaries").mkdir()
+    for file in sorted(CUSTOMERS.iterdir()):
+        part = mm.summarize(file, families=schema)
+        target = FOLDER / "summaries" / f"{file.stem}.mms"
+        part.save(target)
+        read = f"{file.name:14} {part.n_rows:,} rows, {kilobytes(file):>8}"
+        tell(f"{read}  →  summaries/{target.name:10} {kilobytes(target)}")
+        parts.append(part)
+    first, second, third, fourth = parts
+    merged = first + second + third + fourth
+    backward = fourth + (third + (second + first))
+    same = "the same" if merged.to_bytes() == backward.to_bytes() else "OTHER"
     merged.save(FOLDER / "all.mms")
-    print(f"merged:  {merged.n_rows:,} rows\n")
+    tell(f"Sum: {merged.n_rows:,} rows; added in another order it has {same} bytes")
     return merged
 
 
-def draw_pictures(mixture: mm.DiagonalMixture, rows: np.ndarray) -> str:
-    """Draw pairs of features and write the report, if matplotlib is installed."""
+def fit_groups(summary: mm.MomentSummary) -> mm.FitResult:
+    """Find four groups from the summary alone, and say whether to believe them."""
+    result = mm.fit(summary, len(GROUPS), blocks=BLOCKS, random_state=0)
+    result.save(FOLDER / "model.json", command="make demo", seed=0)
+    certificate = result.certificate
+    tell(f"Does the model fit the data? {certificate.verdict} (p-value {certificate.p_value:.2f})")
+    for line in str(result.profile()).splitlines():
+        tell(textwrap.fill(line, 92, subsequent_indent="      "))
+    return result
+
+
+def compare(result: mm.FitResult, columns: dict[str, np.ndarray], groups: np.ndarray) -> None:
+    """Compare what was found with the groups that the customers were drawn from."""
+    truth, found = true_law(), result.mixture  # both in the order of the weights
+    tell(f"{'':16}{'share':>17}{'age':>17}{'rides':>17}{'km':>17}")
+    for k, group in enumerate(GROUPS):
+        cells = [f"{found.weights[k]:.3f} (true {truth.weights[k]:g})"]
+        cells += [f"{found.means[k, j]:.1f} (true {truth.means[k, j]:g})" for j in (0, 1, 2)]
+        tell(f"{group:16}" + "".join(f"{cell:>17}" for cell in cells))
+    inside = np.abs(found.means - truth.means) < 1.96 * result.standard_errors.means
+    n_means = np.count_nonzero(~np.isnan(truth.means))  # categories have none
+    tell(f"True means inside their 95 % intervals: {inside.sum()} of {n_means}")
+    right = (found.predict(columns) == groups).mean()
+    best = (truth.predict(columns) == groups).mean()
+    tell(f"Customers put into the right group: {right:.2%} (by the true parameters: {best:.2%})")
+
+
+def draw(result: mm.FitResult, columns: dict[str, np.ndarray]) -> None:
+    """Draw pairs of columns and write the report, if matplotlib is installed."""
+    if importlib.util.find_spec("matplotlib") is None:
+        tell("left out: matplotlib is not installed (pip install momentmix[plot])")
+        return
+    import matplotlib
+
     from momentmix import displays
 
-    try:
-        import matplotlib
-
-        matplotlib.use("Agg")
-        display = displays.PairsDisplay.from_estimator(mixture, rows[::20], features=range(4))
-    except (ImportError, MissingDependencyError):
-        return "no pictures: matplotlib is not installed (pip install momentmix[plot])"
+    matplotlib.use("Agg")
+    some = {name: cells[::20] for name, cells in columns.items()}
+    shown = ["age", "rides", "km", "minutes"]
+    display = displays.PairsDisplay.from_estimator(result, some, features=shown)
     display.figure_.savefig(FOLDER / "picture.png", dpi=120)
-    mm.report(FOLDER / "model.json", FOLDER / "report.html", rows)
-    return f"picture  {FOLDER / 'picture.png'}\nreport   {FOLDER / 'report.html'}"
+    mm.report(FOLDER / "model.json", FOLDER / "report.html", CUSTOMERS)
+
+
+# -- the output -------------------------------------------------------------------------------
+
+
+def tell(line: str) -> None:
+    """Print a line below the title of a step."""
+    print(f"   {line}", flush=True)
+
+
+def kilobytes(file: Path) -> str:
+    """The size of a file, for people."""
+    return f"{file.stat().st_size / 1000:,.0f} kB"
+
+
+def show_head(columns: dict[str, np.ndarray], n_rows: int = 4) -> None:
+    """Print the first rows of a table."""
+    texts = [[name, *map(str, cells[:n_rows])] for name, cells in columns.items()]
+    texts = [["–" if text == "nan" else text for text in column] for column in texts]
+    widths = [max(map(len, column)) for column in texts]
+    for line in zip(*texts, strict=True):
+        tell("  ".join(f"{text:>{width}}" for text, width in zip(line, widths, strict=True)))
+
+
+@contextmanager
+def step(number: int, title: str) -> Iterator[None]:
+    """Print what is done, and how long it took."""
+    print(f"{number}. {title}", flush=True)
+    start = time.perf_counter()
+    yield
+    tell(f"[{time.perf_counter() - start:.1f} s]\n")
+
+
+def show_end() -> None:
+    """Print what to open, and what to try next."""
+    print("Open")
+    for name, what in (("report.html", "the groups for readers without Python"),
+                       ("picture.png", "pairs of columns, with the groups")):  # fmt: skip
+        if (FOLDER / name).exists():
+            tell(f"{FOLDER / name}   {what}")
+    print("\nTry next")
+    if sys.prefix != sys.base_prefix:
+        tell(f". {os.path.relpath(sys.prefix)}/bin/activate")
+    for command, what in NEXT.items():
+        tell(f"{command}\n      # {what}")
 
 
 def main() -> None:
-    """Run all steps, and compare the fit with the true mixture."""
-    truth, rows, labels = make_shards()
-    summary = summarize_shards()
-    result = mm.fit(summary, n_components=3, random_state=0)
-    print(result, "\n")
-    mixture = result.mixture  # with the feature names of the files
-    order = match_components(truth, mixture)
-    print("From moments alone, with 95 % intervals:\n")
-    print(*fitted_table(mixture, result), "", sep="\n")
-    errors = result.standard_errors
-    inside = np.abs(mixture.means[order] - truth.means) < 1.96 * errors.means[order]
-    print(f"True means inside their intervals: {inside.sum()} of {inside.size} (95 % expected)")
-    accuracy = clustering_accuracy(labels, mixture.predict(rows))
-    best = clustering_accuracy(labels, truth.predict(rows))
-    print(f"Rows assigned to the right component: {accuracy:.4f} (true parameters: {best:.4f})\n")
-    result.save(FOLDER / "model.json", command="make demo", seed=0)
-    print(f"summary  {FOLDER / 'all.mms'}")
-    print(f"model    {FOLDER / 'model.json'}")
-    print(draw_pictures(mixture, rows))
+    """Run all steps."""
+    print(f"{N_CUSTOMERS:,} customers of a bike-sharing service, in the files of four offices\n")
+    with step(1, f"Draw the customers from four known groups and write {CUSTOMERS}/"):
+        columns, groups = make_shards()
+        show_head(columns)
+    with step(2, "Summarize each file in one pass, as sums of products; add the summaries"):
+        summary = summarize_shards()
+    with step(3, "Find four groups from the sum alone, without the rows"):
+        result = fit_groups(summary)
+    with step(4, "Compare them with the groups that the customers were drawn from"):
+        compare(result, columns, groups)
+    with step(5, "Draw a picture and write the report"):
+        draw(result, columns)
+    show_end()
     if not result.certificate.passed:
         sys.exit(4)
 

@@ -5,6 +5,7 @@ Run are ``>>>`` lines in blocks marked python, and lines after ``$`` in blocks m
 ``<!-- needs: package -->`` is skipped where that package is missing.
 """
 
+import ast
 import doctest
 import os
 import re
@@ -15,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from momentmix import errors
+import momentmix
+from momentmix import displays, errors
 
 ROOT = Path(__file__).parents[2]
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.IGNORE_EXCEPTION_DETAIL
@@ -100,14 +102,25 @@ def test_readme(tmp_path, monkeypatch):
     assert Path("report.html").stat().st_size > 10_000
 
 
-def test_the_demo_ends_with_tables_and_pictures(tmp_path, monkeypatch, capsys):
+def test_the_demo_finds_its_groups_and_ends_with_files_and_commands(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    runpy.run_path(str(ROOT / "examples" / "demo.py"), run_name="__main__")
-    lines = capsys.readouterr().out.splitlines()
-    assert any(re.match(r" +temperature +55\.7\d+ ± 0\.\d+ +6\.\d+ ± 0\.\d+$", x) for x in lines)
-    assert "report   demo-output/report.html" in lines
+    demo = runpy.run_path(str(ROOT / "examples" / "demo.py"))
+    demo["main"]()  # ends with a code where the certificate does not pass
+    output = capsys.readouterr().out
+    assert "Does the model fit the data? passed" in output
+    assert "added in another order it has the same bytes" in output
+    shares = re.findall(
+        r"^ +(?:commuters|students|leisure riders|visitors) +(0\.\d+)", output, re.M
+    )
+    assert [round(float(share), 2) for share in shares] == [0.4, 0.3, 0.2, 0.1]
+    found, best = map(float, re.findall(r"(\d\d\.\d\d)%", output))
+    assert best - 0.1 < found < best + 0.1
     sizes = {path.name: path.stat().st_size for path in Path("demo-output").iterdir()}
     assert min(sizes["picture.png"], sizes["report.html"]) > 10_000
+    for line in demo["NEXT"]:
+        assert line in output
+        code, said = run_shell(line)
+        assert code == (4 if " -r 3 " in line else 0), said  # 4: the certificate did not pass
 
 
 def test_every_finding_and_error_is_explained():
@@ -119,6 +132,30 @@ def test_every_finding_and_error_is_explained():
     classes = [name for name in errors.__all__ if isinstance(getattr(errors, name), type)]
     for name in [*names, *classes]:
         assert f"`{name}`" in page, name
+
+
+def test_every_public_name_is_on_a_page_of_the_interface():
+    listed = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    pages = "".join(p.read_text(encoding="utf-8") for p in (ROOT / "docs" / "api").glob("*.md"))
+    names = set(momentmix.__all__) - {"__version__"}
+    names |= {f"displays.{name}" for name in displays.__all__ if name.endswith("Display")}
+    for name in names:
+        assert re.search(rf"~momentmix\.(errors\.)?{re.escape(name)}$", listed, re.M), name
+        assert re.search(rf":: momentmix\.(errors\.)?{re.escape(name)}$", pages, re.M), name
+
+
+def test_examples_import_public_names_only():
+    public = {"momentmix", "momentmix.displays", "momentmix.dask", "momentmix.errors"}
+    for path in (ROOT / "examples" / "gallery").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("momentmix"):
+                assert node.module in public, f"{path.name} imports from {node.module}"
+
+
+def test_each_how_to_says_when_to_use_it():
+    for path in (ROOT / "docs" / "how-to").glob("*.md"):
+        start = path.read_text(encoding="utf-8")[:200]
+        assert "{admonition} When to use this" in start, path.name
 
 
 def test_links_between_pages_exist():

@@ -18,6 +18,7 @@ from momentmix.cli.output import check_output, say, say_json
 from momentmix.progress import step
 
 if TYPE_CHECKING:
+    from momentmix.cube.cube import SummaryCube
     from momentmix.rows.source import RowSource
     from momentmix.summary.summary import MomentSummary
 
@@ -28,18 +29,55 @@ truncate_option = click.option(
 
 @click.command("merge", short_help="Add summaries.")
 @click.argument("summaries", nargs=-1, required=True)
-@click.option("-o", "--output", required=True, help="File of the merged summary.")
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    help="File of the merged summary; .parquet or .arrow for a cube of cubes.",
+)
+@click.option(
+    "--where",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Of cubes: take the groups with this value of a key. Can be given more than once.",
+)
+@click.option("--rollup", metavar="KEYS", help="Of cubes: merge all groups that agree in these.")
 @truncate_option
 @force_option
 @json_option
 def merge_command(
-    summaries: tuple[str, ...], output: str, truncate: bool, force: bool, as_json: bool
+    summaries: tuple[str, ...],
+    output: str,
+    where: tuple[str, ...],
+    rollup: str | None,
+    truncate: bool,
+    force: bool,
+    as_json: bool,
 ) -> None:
-    """Add summaries of different rows. The sum is exact, in whatever order they are merged."""
-    from momentmix.cli.summaries import load_sum
+    """Add summaries of different rows. The sum is exact, in whatever order they are merged.
+
+    Cubes are added group by group where the output is a cube, else all their groups are added.
+    """
+    from momentmix.cli.cubes import are_cubes, chosen_groups
+    from momentmix.cli.summaries import load_cubes, load_sum
 
     check_output(output, summaries, force)
-    _finish(load_sum(summaries, truncate), output, as_json)
+    to_cube = output.lower().endswith((".parquet", ".arrow", ".feather"))
+    if not (where or rollup or to_cube):
+        _finish(load_sum(summaries, truncate), output, as_json)
+        return
+    if not are_cubes(summaries):
+        raise click.UsageError(
+            "--where, --rollup and an output .parquet or .arrow are for cubes, as `momentmix "
+            "summarize --by` writes them; one of the inputs is none."
+        )
+    cube = chosen_groups(load_cubes(summaries), where, rollup)
+    if not len(cube):
+        raise click.UsageError("no group meets the conditions of --where.")
+    if to_cube:
+        _finish_cube(cube, output, as_json)
+    else:
+        _finish(cube.total(), output, as_json)
 
 
 @click.command("subtract", short_help="Take summaries out of a sum.")
@@ -61,9 +99,15 @@ def subtract_command(
 
     A summary that was never added is refused; `momentmix forget` takes away single rows.
     """
-    from momentmix.cli.summaries import load_difference
+    from momentmix.cli.cubes import are_cubes
+    from momentmix.cli.summaries import load_cubes, load_difference
 
     check_output(output, [summary, *parts], force)
+    if output.lower().endswith((".parquet", ".arrow", ".feather")):
+        if not are_cubes([summary, *parts]):
+            raise click.UsageError("an output .parquet or .arrow is for cubes; an input is none.")
+        _finish_cube(load_cubes([summary]) - load_cubes(parts), output, as_json)
+        return
     _finish(load_difference(summary, parts, truncate), output, as_json)
 
 
@@ -126,6 +170,16 @@ def _summand(total: MomentSummary, rows: Any) -> Any:
 
     schema = total.schema
     return rows if schema is None else EncodedTable(schema, schema.coded.encode(rows))
+
+
+def _finish_cube(cube: SummaryCube, output: str, as_json: bool) -> None:
+    """Save a cube, and print what it holds."""
+    cube.save(output)
+    if as_json:
+        keys = list(cube.key_names)
+        say_json({"output": output, "n_rows": cube.n_rows, "n_groups": len(cube), "keys": keys})
+    else:
+        say(f"{output}: {cube}")
 
 
 def _finish(summary: MomentSummary, output: str, as_json: bool) -> None:

@@ -12,14 +12,16 @@ import click
 from momentmix.errors import InputError, ShardError
 
 if TYPE_CHECKING:
+    from momentmix.cube.cube import SummaryCube
     from momentmix.summary.summary import MomentSummary
 
 
 def are_summaries(paths: Sequence[str]) -> bool:
     """Whether the files are summaries (all of them), or data (none); mixing is an error."""
+    from momentmix.cli.cubes import are_cubes
     from momentmix.summary.file import is_summary_file
 
-    flags = [path != "-" and is_summary_file(path) for path in paths]
+    flags = [path != "-" and (is_summary_file(path) or are_cubes([path])) for path in paths]
     if any(flags) and not all(flags):
         raise click.UsageError(
             f"{paths[flags.index(True)]} is a summary and "
@@ -35,6 +37,21 @@ def load_sum(paths: Sequence[str], truncate: bool = False) -> MomentSummary:
     With `truncate`, all are reduced to the lowest order first.
     """
     return _folded(paths, truncate, operator.add)
+
+
+def load_cubes(paths: Sequence[str]) -> SummaryCube:
+    """The sum of the cubes in files; errors name the file."""
+    from momentmix.cube.cube import SummaryCube
+
+    total, *others = (SummaryCube.load(path) for path in paths)
+    for cube, path in zip(others, paths[1:], strict=True):
+        try:
+            total = total + cube
+        except ShardError as error:
+            raise ShardError(f"{path}: {error}", shard_ids=error.shard_ids) from None
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
+    return total
 
 
 def load_difference(path: str, parts: Sequence[str], truncate: bool = False) -> MomentSummary:
@@ -59,13 +76,18 @@ def _folded(
 
 
 def _loaded(paths: Sequence[str], truncate: bool) -> list[MomentSummary]:
+    from momentmix.cli.cubes import are_cubes
+    from momentmix.cube.cube import SummaryCube
     from momentmix.rows.opening import missing_input
     from momentmix.summary.summary import MomentSummary
 
     for path in paths:
         if not Path(path).exists():
             raise missing_input(path)
-    summaries = [MomentSummary.load(path) for path in paths]
+    summaries = [
+        SummaryCube.load(path).total() if are_cubes([path]) else MomentSummary.load(path)
+        for path in paths
+    ]
     if not truncate:
         return summaries
     order = min(summary.order for summary in summaries)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from momentmix.cli.checkpoint import Checkpoint
     from momentmix.rows.source import RowSource
     from momentmix.schema.schema import Schema
-    from momentmix.summary.parts import Progress
-    from momentmix.summary.summary import MomentSummary
 
 
 @click.command("summarize", short_help="Moments of rows, in one pass.")
@@ -54,6 +53,19 @@ if TYPE_CHECKING:
     default=0,
     show_default=True,
     help="Number of groups of rows summed apart, for standard errors of moments; no fit uses them.",
+)
+@click.option(
+    "--by",
+    help="Keys, separated by commas: one summary for each group of rows, in a cube (.parquet or "
+    ".arrow). Names of columns or of folders (region=EU/), or week(column) and its like (year, "
+    "quarter, month, week, day, hour) of dates.",
+)
+@click.option(
+    "--min-rows",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="With --by: leave out groups of fewer rows.",
 )
 @families_options
 @data_options
@@ -83,6 +95,8 @@ def summarize_command(
     order: int | None,
     squared_order: int | None,
     replicates: int,
+    by: str | None,
+    min_rows: int,
     families: Any,
     read_options: ReadOptions,
     checkpoint: Path | None,
@@ -99,6 +113,9 @@ def summarize_command(
     Reads .npy, .parquet, .arrow, .feather, .xlsx, .csv, .tsv, .jsonl and .ndjson, the last four
     also with .gz, .bz2, .xz, .zip or .zst. With --checkpoint, a pass that was interrupted can be
     resumed, and the result has the same bytes.
+
+    With --by, the output is a cube: a table of keys, numbers of rows and summaries that DuckDB or
+    polars can filter, and that merge, fit, compare and track read.
     """
     from momentmix.cli.checkpoint import locked
 
@@ -106,23 +123,37 @@ def summarize_command(
         raise click.UsageError("a summary is a binary file; give a path to --output.")
     if checkpoint is not None and "-" in inputs:
         raise click.UsageError("standard input cannot be read again; --checkpoint needs files.")
+    if by is None and min_rows > 1:
+        raise click.UsageError("--min-rows goes with --by.")
+    if by is not None and not output.lower().endswith((".parquet", ".arrow", ".feather")):
+        raise click.UsageError("--by makes a cube; --output must end in .parquet or .arrow.")
     if checkpoint is not None:
         check_output(str(checkpoint), inputs, force=True, outputs=[output])
     with locked(checkpoint) if checkpoint is not None else nullcontext():
         resumable = checkpoint is not None and checkpoint.exists()
         check_output(output, inputs, force or resumable)
         with step("Summarizing", False if quiet else None):
-            source = read_options.open(inputs, by_name=by_name)
-            source, schema = _schema(source, families, read_options.missing, quiet or as_json)
-            n_features = source.n_features if schema is None else schema.n_features
-            job = _Job(source, _settings(source, n_features, order, part_rows), threads, schema)
+            job: Job
+            if by is None:
+                source = read_options.open(inputs, by_name=by_name)
+                source, schema = _schema(source, families, read_options.missing, quiet or as_json)
+                job = Job(source, {}, threads, schema)
+            else:
+                from momentmix.cli.cubes import cube_job_of
+
+                job = cube_job_of(inputs, by, families, read_options, by_name, quiet or as_json)
+                job.threads, job.min_rows = threads, min_rows
+            job.settings |= job.settings_of(order, part_rows)
             job.settings |= {"replicates": replicates, "squared_order": squared_order}
-            if schema is not None:
-                job.settings["schema"] = schema.to_dict()
+            if job.schema is not None:
+                job.settings["schema"] = job.schema.to_dict()
             job.output, job.force = Path(output), force
             job.checkpoint, job.every = checkpoint, every
-            summary = job.run()
-        _report(job, summary, as_json)
+            job.run()
+        if as_json:
+            say_json(job.facts())
+        else:
+            say(job.sentence())
 
 
 def _schema(
@@ -145,28 +176,9 @@ def _schema(
     return rows, None if found.schema.is_plain else found.schema
 
 
-def _settings(
-    source: RowSource, n_features: int, order: int | None, part_rows: int | None
-) -> dict[str, Any]:
-    from momentmix.capacity import usual_order
-    from momentmix.errors import InputError
-    from momentmix.summary.parts import PART_ROWS
-
-    d = n_features
-    if order is not None and order > d:
-        raise InputError(
-            f"order={order} needs that many features; there are {d}. Use at most --order {d}."
-        )
-    return {
-        "order": usual_order(d) if order is None else order,
-        "part_rows": part_rows or PART_ROWS,
-        "by_name": source.by_name,
-    }
-
-
 @dataclass
-class _Job:
-    """One run of the command."""
+class Job:
+    """One run of the command, which can be interrupted and resumed."""
 
     source: RowSource
     settings: dict[str, Any]
@@ -176,68 +188,71 @@ class _Job:
     force: bool = False
     checkpoint: Path | None = None
     every: float = 10.0
+    min_rows: int = 1
     resumed_at: int = 0
     n_dropped: int = 0
     seconds: float = 0.0
+    result: Any = None
 
-    def run(self) -> MomentSummary:
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return self.source.n_features if self.schema is None else self.schema.n_features
+
+    def settings_of(self, order: int | None, part_rows: int | None) -> dict[str, Any]:
+        """What the bytes of the result depend on, beside the rows."""
+        from momentmix.capacity import usual_order
         from momentmix.errors import InputError
-        from momentmix.summary.parts import Progress, summarize_parts
-        from momentmix.summary.summary import MomentSummary
 
-        new_shard = partial(
-            MomentSummary,
-            self.source.n_features if self.schema is None else self.schema.n_features,
-            self.settings["order"],
-            self.source.feature_names if self.schema is None else None,
-            self.settings["squared_order"],
-            replicates=self.settings["replicates"], n_threads=self.threads, schema=self.schema,
-        )  # fmt: skip
-        state = Progress(new_shard(), 0, 0, 0)
-        fingerprint = None
+        d = self.n_features
+        if order is not None and order > d:
+            raise InputError(
+                f"order={order} needs that many features; there are {d}. Use at most --order {d}."
+            )
+        return {
+            "order": usual_order(d) if order is None else order,
+            "part_rows": part_rows or self.usual_part_rows(),
+            "by_name": self.source.by_name,
+        }
+
+    def run(self) -> None:
+        """Make the pass, or the rest of it, and write the result."""
+        from momentmix.errors import InputError
+
+        state, fingerprint = self.start(), None
         if self.checkpoint is not None:
             fingerprint = self.source.fingerprint()
             state = self._resumed(state, fingerprint)
         begin = last = time.monotonic()
-        self.resumed_at = state.summary.n_rows + state.n_dropped
-        options = (self.settings["part_rows"], self._encode())
-        for state in summarize_parts(self.source, state, new_shard, *options):  # noqa: B020
+        self.resumed_at = state.n_rows + state.n_dropped
+        for state in self.states(state):  # noqa: B020
             if self.checkpoint is not None and time.monotonic() - last >= self.every:
                 self._state(state, fingerprint).save(self.checkpoint)
                 last = time.monotonic()
         for table in self.source.tables:
             table.check_unchanged()
-        summary, self.n_dropped = state.summary, state.n_dropped
-        if not summary.n_rows:
+        self.n_dropped = state.n_dropped
+        if not state.n_rows:
             raise InputError(
                 f"{self.source.tables[0].name} holds no rows"
                 f"{f' besides the {self.n_dropped} dropped' if self.n_dropped else ''}."
             )
         if self.checkpoint is not None:
             self._state(state, fingerprint, finished=True).save(self.checkpoint)
-        summary.save(self.output)
+        self.result = self.made(state)
+        self.result.save(self.output)
         if self.checkpoint is not None:
             self.checkpoint.unlink(missing_ok=True)
         self.seconds = time.monotonic() - begin
-        return summary
 
-    def _encode(self) -> Any:
-        """Rows as read → what a summary adds; None where that is the same."""
-        from momentmix.schema.rows import EncodedRows
-
-        return None if self.schema is None else EncodedRows(self.source, self.schema).summand_of
-
-    def _state(self, state: Progress, fingerprint: Any, finished: bool = False) -> Checkpoint:
+    def _state(self, state: Any, fingerprint: Any, finished: bool = False) -> Checkpoint:
         from momentmix.cli.checkpoint import Checkpoint
 
-        data = state.summary.to_bytes()
         place = (state.table, state.row, state.n_dropped, state.read)
-        return Checkpoint(fingerprint, self.settings, *place, data, finished)
+        return Checkpoint(fingerprint, self.settings, *place, self.packed(state), finished)
 
-    def _resumed(self, state: Progress, fingerprint: Any) -> Progress:
+    def _resumed(self, state: Any, fingerprint: Any) -> Any:
         from momentmix.cli.checkpoint import Checkpoint
-        from momentmix.summary.parts import Progress
-        from momentmix.summary.summary import MomentSummary
 
         assert self.checkpoint is not None
         if not self.checkpoint.exists():
@@ -245,31 +260,89 @@ class _Job:
         found = Checkpoint.load(self.checkpoint)
         found.check(self.checkpoint, fingerprint, self.settings)
         written = found.finished and self.output.exists()
-        if not (written and self.output.read_bytes() == found.summary):
+        if not (written and self.is_written(found.summary)):
             check_output(str(self.output), (), self.force)
+        return self.unpacked(state, found)
+
+    # -- what is made: one summary ------------------------------------------------------------
+
+    def usual_part_rows(self) -> int:
+        """Rows of a part."""
+        from momentmix.summary.parts import PART_ROWS
+
+        return PART_ROWS
+
+    def _new_shard(self) -> Any:
+        from momentmix.summary.summary import MomentSummary
+
+        return partial(
+            MomentSummary,
+            self.n_features,
+            self.settings["order"],
+            self.source.feature_names if self.schema is None else None,
+            self.settings["squared_order"],
+            replicates=self.settings["replicates"], n_threads=self.threads, schema=self.schema,
+        )  # fmt: skip
+
+    def start(self) -> Any:
+        """The state before the first row."""
+        from momentmix.summary.parts import Progress
+
+        return Progress(self._new_shard()(), 0, 0, 0)
+
+    def states(self, state: Any) -> Iterator[Any]:
+        """States after each part."""
+        from momentmix.schema.rows import EncodedRows
+        from momentmix.summary.parts import summarize_parts
+
+        encode = None if self.schema is None else EncodedRows(self.source, self.schema).summand_of
+        options = (self.settings["part_rows"], encode)
+        return summarize_parts(self.source, state, self._new_shard(), *options)
+
+    def packed(self, state: Any) -> bytes:
+        """A state as bytes."""
+        return bytes(state.summary.to_bytes())
+
+    def unpacked(self, state: Any, found: Checkpoint) -> Any:
+        """The state of a checkpoint."""
+        from momentmix.summary.parts import Progress
+        from momentmix.summary.summary import MomentSummary
+
         summary = state.summary + MomentSummary.from_bytes(found.summary)
         return Progress(summary, found.piece, found.row, found.n_dropped, found.read)
 
+    def is_written(self, state: bytes) -> bool:
+        """Whether the output is that of a finished pass."""
+        return self.output.read_bytes() == state
 
-def _report(job: _Job, summary: MomentSummary, as_json: bool) -> None:
-    n_read = summary.n_rows + job.n_dropped - job.resumed_at
-    report = {
-        "output": str(job.output),
-        "n_rows": summary.n_rows,
-        "n_dropped": job.n_dropped,
-        "n_features": summary.n_features,
-        "order": summary.order,
-        "feature_names": summary.feature_names,
-        "n_shards": len(summary.shard_ids),
-        "resumed_at_row": job.resumed_at,
-        "seconds": job.seconds,
-        "rows_per_second": n_read / job.seconds if job.seconds else None,
-    }
-    if as_json:
-        say_json(report)
-        return
-    dropped = f", {job.n_dropped:,} dropped" if job.n_dropped else ""
-    say(
-        f"{job.output}: {summary.n_rows:,} rows{dropped}, {summary.n_features} "
-        f"features, moments up to order {summary.order}"
-    )
+    def made(self, state: Any) -> Any:
+        """What is saved."""
+        return state.summary
+
+    def facts(self) -> dict[str, Any]:
+        """What the command prints as JSON."""
+        n_read = self.result.n_rows + self.n_dropped - self.resumed_at
+        return {
+            "output": str(self.output),
+            "n_rows": self.result.n_rows,
+            "n_dropped": self.n_dropped,
+            "n_features": self.n_features,
+            "order": self.settings["order"],
+            "feature_names": self.result.feature_names,
+            **self.own_facts(),
+            "resumed_at_row": self.resumed_at,
+            "seconds": self.seconds,
+            "rows_per_second": n_read / self.seconds if self.seconds else None,
+        }
+
+    def own_facts(self) -> dict[str, Any]:
+        """Facts of this kind of result."""
+        return {"n_shards": len(self.result.shard_ids)}
+
+    def sentence(self) -> str:
+        """What the command prints."""
+        dropped = f", {self.n_dropped:,} dropped" if self.n_dropped else ""
+        return (
+            f"{self.output}: {self.result.n_rows:,} rows{dropped}, {self.n_features} features, "
+            f"moments up to order {self.settings['order']}"
+        )

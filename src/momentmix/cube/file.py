@@ -28,7 +28,7 @@ from momentmix.summary.file import header_of
 GroupKey = tuple[Value, ...]
 VERSION = 1
 _METADATA = b"momentmix-cube"
-_ENDINGS = (".parquet", ".arrow", ".feather")
+ENDINGS = (".parquet", ".arrow", ".feather")
 
 
 def write(
@@ -40,8 +40,8 @@ def write(
 ) -> None:
     """Write a cube, whole or not at all."""
     ending = Path(path).suffix.lower()
-    if ending not in _ENDINGS:
-        raise InputError(f"a cube is a file {', '.join(_ENDINGS)}; got {os.fspath(path)!a}.")
+    if ending not in ENDINGS:
+        raise InputError(f"a cube is a file {', '.join(ENDINGS)}; got {os.fspath(path)!a}.")
     atomic_write(path, packed(names, groups, counts, left_out, ending == ".parquet"))
 
 
@@ -73,11 +73,24 @@ def packed(
     return stream.getvalue()
 
 
-def read(
-    path: str | os.PathLike[str],
-) -> tuple[tuple[str, ...], dict[GroupKey, bytes], tuple[int, int]]:
+Contents = tuple[tuple[str, ...], dict[GroupKey, bytes], tuple[int, int]]
+
+
+def read(path: str | os.PathLike[str]) -> Contents:
     """Names of the keys, summaries as bytes, and what was left out."""
-    table = _table(path)
+    return _contents(_table(path), os.fspath(path))
+
+
+def unpacked(data: bytes, name: str) -> Contents:
+    """What `packed` made an Arrow file of."""
+    pa = needed("pyarrow", "a file of a cube", "data")
+    try:
+        return _contents(pa.ipc.open_file(pa.py_buffer(data)).read_all(), name)
+    except pa.ArrowException:
+        raise SummaryFileError(f"{name} holds no cube. Remove it to start again.") from None
+
+
+def _contents(table: Any, path: str) -> Contents:
     if not all(name in table.column_names for name in RESERVED):
         raise SummaryFileError(
             f"{path} is no cube: it has no columns n_rows and summary. momentmix summarize --by "
@@ -123,7 +136,7 @@ def _table(path: str | os.PathLike[str]) -> Any:
 
 def is_cube(path: str | os.PathLike[str]) -> bool:
     """Whether a file is a cube: a Parquet or Arrow file with the columns of one."""
-    if Path(path).suffix.lower() not in _ENDINGS or not Path(path).is_file():
+    if Path(path).suffix.lower() not in ENDINGS or not Path(path).is_file():
         return False
     pa = needed("pyarrow", "a file of a cube", "data")
     try:

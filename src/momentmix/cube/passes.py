@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from momentmix._typing import Float
+from momentmix.cube.file import rows_of
 from momentmix.cube.grouping import GroupedShard, KeyIndex
 from momentmix.cube.keyed_rows import KeyedRows
 from momentmix.cube.keys import Value
@@ -42,6 +43,12 @@ class GroupSums:
 
     pieces: dict[GroupKey, list[bytes]] = field(default_factory=dict)
     n_rows: int = 0
+
+    @classmethod
+    def of(cls, groups: dict[GroupKey, bytes]) -> GroupSums:
+        """Groups that were summed before."""
+        n_rows = sum(rows_of(group) for group in groups.values())
+        return cls({key: [group] for key, group in groups.items()}, n_rows)
 
     def add(self, key: GroupKey, summary: MomentSummary) -> None:
         """Add a summary to a group."""
@@ -86,7 +93,6 @@ def summarize_groups(
     new_shard: Callable[..., MomentSummary],
     encode: Encode | None = None,
     part_rows: int = PART_ROWS,
-    on_rows: Callable[[int], None] = lambda n: None,
 ) -> Iterator[CubeProgress]:
     """Go on from `start` to the end of the source, and give the state after every part.
 
@@ -99,16 +105,19 @@ def summarize_groups(
         Makes an empty summary, with a keyword ``shard_id``.
     encode : callable, optional
         Rows as read, without keys → what is added to a summary of features.
-    part_rows, on_rows
+    part_rows : int
         As for `summary.parts.summarize_parts`.
     """
     job = _Pass(source, new_shard, encode)
+    for pieces in start.sums.pieces.values():
+        for piece in pieces:
+            job.shards.update(MomentSummary.from_bytes(piece).shard_ids)
     check = ResumeCheck(start, source)
     state = replace(start, table=0, row=0, read="")
     for table, opened in enumerate(source.tables):
         for part in read_parts(
             source, table, 0, partial(job.open, table),  # type: ignore[arg-type]
-            summed_to=check.summed_to(table), part_rows=part_rows, on_rows=on_rows,
+            summed_to=check.summed_to(table), part_rows=part_rows,
         ):  # fmt: skip
             if part.shard is None:
                 check.count(part)

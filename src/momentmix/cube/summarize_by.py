@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -13,6 +13,7 @@ from momentmix.cube.keyed_rows import KeyedRows
 from momentmix.cube.keys import KeySpec, key_columns, parse_keys
 from momentmix.cube.passes import PART_ROWS, CubeProgress, summarize_groups
 from momentmix.errors import InputError, TableWarning, warn_caller
+from momentmix.progress import check_asked, erase, step
 from momentmix.rows.reading import Reading, reading_from
 from momentmix.rows.source import Missing, RowSource
 from momentmix.schema.building import Families
@@ -33,6 +34,7 @@ def summarize_by(
     squared_order: int | None = None,
     replicates: int = 0,
     n_threads: int | None = None,
+    progress: bool | None = None,
     **reading: Any,
 ) -> SummaryCube:
     """One summary for each group of rows, in one pass.
@@ -53,6 +55,8 @@ def summarize_by(
         Groups of fewer rows are left out; `SummaryCube.left_out` counts them.
     squared_order, replicates, n_threads
         As for `MomentSummary`.
+    progress : bool, optional
+        As for `summarize`.
     **reading
         Columns to take and how files are read, as for `open_rows`.
 
@@ -75,12 +79,14 @@ def summarize_by(
     2
     """
     check_count("min_rows", min_rows, 1)
-    job = cube_job(rows, parse_keys(by), families, missing, reading_from(reading))
-    if job.notes:
-        warn_caller(f"columns were guessed: {'; '.join(job.notes)}.", TableWarning)
     settings = {"squared_order": squared_order, "replicates": replicates, "n_threads": n_threads}
-    *_, state = job.run(CubeProgress(), order, settings)
-    return job.cube(state, min_rows)
+    with step("Summarizing groups", check_asked(progress)):
+        job = cube_job(rows, parse_keys(by), families, missing, reading_from(reading))
+        if job.notes:
+            erase()
+            warn_caller(f"columns were guessed: {'; '.join(job.notes)}.", TableWarning)
+        *_, state = job.run(CubeProgress(), order, settings)
+        return job.cube(state, min_rows)
 
 
 @dataclass(frozen=True)
@@ -103,8 +109,7 @@ class CubeJob:
         order: int | None,
         settings: dict[str, Any],
         part_rows: int = PART_ROWS,
-        on_rows: Callable[[int], None] = lambda n: None,
-    ) -> Any:
+    ) -> Iterator[CubeProgress]:
         """States of the pass, one after each part."""
         if order is None:
             order = usual_order(self.n_features)
@@ -116,7 +121,7 @@ class CubeJob:
         encode = None
         if self.schema is not None:
             encode = EncodedRows(self.source, self.schema).summand_of
-        return summarize_groups(self.source, start, new_shard, encode, part_rows, on_rows)
+        return summarize_groups(self.source, start, new_shard, encode, part_rows)
 
     def cube(self, state: CubeProgress, min_rows: int = 1) -> SummaryCube:
         """The cube of a pass that is done."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, datetime
 from typing import Any
 
 import numpy as np
@@ -120,8 +121,10 @@ class FrameTable(_MemoryTable):
             return Kind("bool" if array.dtype.kind == "b" else "number", str(array.dtype))
         if array.dtype.kind in "Mm":
             return Kind("date", str(array.dtype))
-        seen = (value for value in array if not is_missing(value))
-        is_text = array.dtype.kind in "UTO" and isinstance(next(seen, None), str)
+        first = next((value for value in array if not is_missing(value)), None)
+        if isinstance(first, date):  # as pandas keeps days
+            return Kind("date", "datetime64" if isinstance(first, datetime) else "date")
+        is_text = array.dtype.kind in "UTO" and isinstance(first, str)
         return Kind("text" if is_text else "other", str(array.dtype), is_text)
 
     def _array(self, columns: Sequence[int], labels: Mapping[int, Labels]) -> NDArray[Any]:

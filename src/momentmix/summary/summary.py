@@ -37,7 +37,7 @@ from momentmix.summary import totals as algebra
 from momentmix.summary.column_facts import summary_html
 from momentmix.summary.common_schema import encoded
 from momentmix.summary.cost import check_budget
-from momentmix.summary.layout import DEFAULT_REPLICATES, NO_HIGH, Layout
+from momentmix.summary.layout import DEFAULT_REPLICATES, NO_HIGH, Layout, known
 from momentmix.summary.shard.accumulator import (
     State,
     checked_rows,
@@ -129,7 +129,7 @@ class MomentSummary(SummaryView):
     ) -> None:
         if squared_order is None:
             squared_order = min(2, check_count("order", order, 1) - 1)
-        layout = Layout(n_features, order, squared_order, replicates)
+        layout = known(Layout(n_features, order, squared_order, replicates))
         check_budget(layout, memory_budget)
         names = None if feature_names is None else check_feature_names(feature_names, n_features)
         schema = None if schema is None or schema.is_plain else schema

@@ -20,9 +20,10 @@ _WIDEST = 40  # letters of a cell of text
 @click.option("--delimiter", help="Character between the fields of CSV; default: comma.")
 @json_option
 def info_command(file: str, delimiter: str | None, as_json: bool) -> None:
-    """Print what a file holds: a summary, a model, a schema, a checkpoint of `summarize`, or data.
+    """Print what a file holds.
 
-    Nothing is fitted, and of data only the first rows are read.
+    A summary, a cube, a model, a schema, a checkpoint of `summarize`, or data. Nothing is fitted,
+    and of data only the first rows are read.
     """
     facts = facts_of(file, delimiter)
     if as_json:
@@ -33,10 +34,11 @@ def info_command(file: str, delimiter: str | None, as_json: bool) -> None:
 
 def facts_of(file: str, delimiter: str | None = None) -> dict[str, Any]:
     """Facts of a file, as plain values; ``columns`` has a dict for each column."""
+    from momentmix.cli.cubes import are_cubes
     from momentmix.cli.info.of_data import data_facts
     from momentmix.cli.info.of_model import model_facts
     from momentmix.cli.info.of_schema import is_schema, schema_facts
-    from momentmix.cli.info.of_summary import checkpoint_facts, summary_facts
+    from momentmix.cli.info.of_summary import checkpoint_facts, cube_facts, summary_facts
     from momentmix.errors import InputError
     from momentmix.rows.opening import missing_input
     from momentmix.summary.file import MAGIC
@@ -53,6 +55,8 @@ def facts_of(file: str, delimiter: str | None = None) -> dict[str, Any]:
         start = stream.read(64)
     if start.startswith(MAGIC) or file.lower().endswith(".mms"):
         facts = summary_facts(path)
+    elif are_cubes([file]):
+        facts = cube_facts(path)
     elif start.startswith(b"momentmix checkpoint "):
         facts = checkpoint_facts(path)
     elif file.lower().endswith((".jsonl", ".ndjson")):

@@ -22,7 +22,13 @@ def summary_facts(path: Path) -> dict[str, Any]:
 def checkpoint_facts(path: Path) -> dict[str, Any]:
     """Facts of a checkpoint of `momentmix summarize`."""
     state = Checkpoint.load(path)
-    summary = MomentSummary.from_bytes(state.summary)
+    if "by" in state.settings:
+        from momentmix.cube.cube import SummaryCube
+        from momentmix.cube.file import unpacked
+
+        summary = SummaryCube(*unpacked(state.summary, str(path))).total()
+    else:
+        summary = MomentSummary.from_bytes(state.summary)
     return {
         "kind": "checkpoint",
         "finished": state.finished,
@@ -32,6 +38,24 @@ def checkpoint_facts(path: Path) -> dict[str, Any]:
         "n_dropped": state.n_dropped,
         **_contents(summary),
     }
+
+
+def cube_facts(path: Path) -> dict[str, Any]:
+    """Facts of a cube."""
+    from momentmix.cube.cube import SummaryCube
+
+    cube = SummaryCube.load(path)
+    counts = sorted(cube.group_rows.values())
+    facts = {
+        "kind": "cube",
+        "keys": list(cube.key_names),
+        "n_groups": len(cube),
+        "smallest_group": counts[0] if counts else None,
+        "largest_group": counts[-1] if counts else None,
+        "n_groups_left_out": cube.left_out[0],
+        "n_rows_left_out": cube.left_out[1],
+    }
+    return facts | (_contents(cube.total()) if counts else {"n_rows": 0, "columns": []})
 
 
 def _contents(summary: MomentSummary) -> dict[str, Any]:

@@ -1,0 +1,159 @@
+"""``momentmix summarize --by``: rows → a cube; and cubes among the files of other commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from momentmix.cli.options import ReadOptions
+from momentmix.cli.output import say
+from momentmix.cli.summarize import Job
+from momentmix.progress import erase
+
+if TYPE_CHECKING:
+    from momentmix.cli.checkpoint import Checkpoint
+    from momentmix.cube.cube import SummaryCube
+    from momentmix.cube.keys import KeySpec
+
+
+def cube_job_of(
+    inputs: tuple[str, ...],
+    by: str,
+    families: Any,
+    read_options: ReadOptions,
+    by_name: bool,
+    quiet: bool,
+) -> CubeRun:
+    """The run of a command that makes a cube."""
+    from momentmix.cube.keys import parse_keys
+    from momentmix.cube.summarize_by import cube_job
+
+    if "-" in inputs:
+        raise click.UsageError("--by needs files; standard input has no name for its shards.")
+    reading = read_options.reading(by_name)
+    job = cube_job(list(inputs), parse_keys(by), families, read_options.missing, reading)
+    if not quiet:
+        erase()
+        say(*(f"note: {note}" for note in job.notes), err=True)
+    settings = {"by": [str(spec) for spec in job.specs]}
+    return CubeRun(job.source, settings, None, job.schema, specs=list(job.specs))
+
+
+@dataclass
+class CubeRun(Job):
+    """One run that makes a cube."""
+
+    specs: list[KeySpec] = field(default_factory=list)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features, without keys."""
+        source: Any = self.source
+        return source.n_values if self.schema is None else self.schema.n_features
+
+    def usual_part_rows(self) -> int:
+        """Rows of a part."""
+        from momentmix.cube.passes import PART_ROWS
+
+        return PART_ROWS
+
+    def start(self) -> Any:
+        """The state before the first row."""
+        from momentmix.cube.passes import CubeProgress
+
+        return CubeProgress()
+
+    def states(self, state: Any) -> Iterator[Any]:
+        """States after each part."""
+        from momentmix.cube.passes import summarize_groups
+        from momentmix.schema.rows import EncodedRows
+
+        source: Any = self.source
+        encode = None if self.schema is None else EncodedRows(source, self.schema).summand_of
+        new_shard = self._new_shard()
+        return summarize_groups(source, state, new_shard, encode, self.settings["part_rows"])
+
+    def packed(self, state: Any) -> bytes:
+        """A state as bytes: a cube as an Arrow file."""
+        from momentmix.cube.file import packed, rows_of
+
+        groups = state.sums.groups()
+        counts = {key: rows_of(group) for key, group in groups.items()}
+        return packed(self._names, groups, counts, (0, 0))
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return tuple(spec.name for spec in self.specs)
+
+    def unpacked(self, state: Any, found: Checkpoint) -> Any:
+        """The state of a checkpoint."""
+        from momentmix.cube.file import unpacked
+        from momentmix.cube.passes import CubeProgress, GroupSums
+
+        groups = unpacked(found.summary, str(self.checkpoint))[1]
+        place = found.piece, found.row, found.n_dropped, found.read
+        return CubeProgress(GroupSums.of(groups), *place)
+
+    def is_written(self, state: bytes) -> bool:
+        """Whether the output is that of a finished pass."""
+        from momentmix.cube.cube import SummaryCube
+        from momentmix.cube.file import is_cube, unpacked
+
+        if not is_cube(self.output):
+            return False
+        cube = SummaryCube(*unpacked(state, str(self.checkpoint)))
+        return SummaryCube.load(self.output) == cube.at_least(self.min_rows)
+
+    def made(self, state: Any) -> Any:
+        """The cube."""
+        from momentmix.cube.cube import SummaryCube
+
+        return SummaryCube(self._names, state.sums.groups()).at_least(self.min_rows)
+
+    def own_facts(self) -> dict[str, Any]:
+        """Keys and groups."""
+        gone = self.result.left_out
+        return {
+            "keys": list(self._names),
+            "n_groups": len(self.result),
+            "n_groups_left_out": gone[0],
+            "n_rows_left_out": gone[1],
+        }
+
+    def sentence(self) -> str:
+        """What the command prints."""
+        gone, rows = self.result.left_out
+        left_out = f"; {gone:,} small groups ({rows:,} rows) left out" if gone else ""
+        groups = f"{len(self.result):,} groups by {', '.join(self._names)}"
+        return f"{super().sentence()}, {groups}{left_out}"
+
+
+# -- cubes among the files of other commands --------------------------------------------------
+
+
+def are_cubes(paths: Sequence[str]) -> bool:
+    """Whether all files are cubes."""
+    from momentmix.cube.file import ENDINGS, is_cube
+
+    return all(path.lower().endswith(ENDINGS) and is_cube(path) for path in paths)
+
+
+def chosen_groups(cube: SummaryCube, where: Sequence[str], rollup: str | None) -> SummaryCube:
+    """Groups that meet conditions ``key=value``, by some of the keys."""
+    wanted: dict[str, list[str]] = {}
+    for text in where:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise click.UsageError(f"--where must be key=value; got {text!r}.")
+        wanted.setdefault(name.strip(), []).append(value.strip())
+    for name, texts in wanted.items():
+        cube = cube.where(**{name: _says(texts)})
+    return cube if rollup is None else cube.rollup(*(name.strip() for name in rollup.split(",")))
+
+
+def _says(texts: list[str]) -> Any:
+    """Whether a value is one of these, as text; nothing stands for a missing key."""
+    return lambda value: ("" if value is None else str(value)) in texts

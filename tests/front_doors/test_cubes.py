@@ -1,0 +1,142 @@
+"""Cubes on the command line: made, resumed, merged, subtracted, fitted."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import momentmix as mm
+
+N = 6000
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("shards")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(N, 3)), columns=["a", "b", "c"])
+    frame["region"] = rng.choice(["EU", "US"], N)
+    frame["ts"] = pd.Timestamp("2026-01-01") + pd.to_timedelta(rng.integers(0, 40, N), "D")
+    frame["plan"] = rng.choice(["x", "y", "z"], N)
+    frame[: N // 2].to_csv(folder / "a.csv", index=False)
+    frame[N // 2 :].to_csv(folder / "b.csv", index=False)
+    return folder
+
+
+def test_the_command_makes_the_cube_of_the_function(momentmix, files, tmp_path):
+    out = tmp_path / "cube.parquet"
+    done = momentmix("summarize", files / "a.csv", "--by", "region,week(ts)", "-o", out)
+    assert done.code == 0
+    assert "groups by region, week" in done.out
+    cube = mm.SummaryCube.load(out)
+    assert cube == mm.summarize_by(files / "a.csv", by="region,week(ts)")
+    facts = json.loads(momentmix("info", out, "--json").out)
+    assert (facts["kind"], facts["n_groups"], facts["n_rows"]) == ("cube", len(cube), N // 2)
+
+
+def test_small_groups_are_left_out_and_counted(momentmix, files, tmp_path):
+    out = tmp_path / "cube.arrow"
+    options = ("--by", "day(ts)", "--min-rows", "80", "-o", out, "--json")
+    facts = json.loads(momentmix("summarize", files / "a.csv", *options).out)
+    assert facts["n_groups"] + facts["n_groups_left_out"] == 40
+    assert facts["n_rows"] + facts["n_rows_left_out"] == N // 2
+    assert min(mm.SummaryCube.load(out).group_rows.values()) >= 80
+
+
+def test_an_interrupted_pass_goes_on_to_the_same_cube(momentmix, files, tmp_path, monkeypatch):
+    inputs = (files / "a.csv", files / "b.csv", "--by", "region,week(ts)", "--part-rows", "1024")
+    whole = tmp_path / "whole.arrow"
+    assert momentmix("summarize", *inputs, "-o", whole).code == 0
+    from momentmix.cube import passes
+
+    close, n_parts = passes._Pass.close, []
+
+    def stopped(self, *arguments):
+        n_parts.append(1)
+        if len(n_parts) == 4:
+            raise KeyboardInterrupt
+        return close(self, *arguments)
+
+    out, state = tmp_path / "cube.arrow", tmp_path / "state"
+    options = ("-o", out, "--checkpoint", state, "--every", "0")
+    monkeypatch.setattr(passes._Pass, "close", stopped)
+    assert momentmix("summarize", *inputs, *options).code != 0
+    assert state.exists()
+    assert not out.exists()
+    assert "checkpoint" in momentmix("info", state).out
+    monkeypatch.setattr(passes._Pass, "close", close)
+    done = momentmix("summarize", *inputs, *options, "--json")
+    assert json.loads(done.out)["resumed_at_row"] == 3 * 1024 - (1024 - N // 2 % 1024)
+    assert out.read_bytes() == whole.read_bytes()
+    assert not state.exists()
+
+
+def test_another_key_does_not_resume(momentmix, files, tmp_path, monkeypatch):
+    from momentmix.cube import passes
+
+    state = tmp_path / "state"
+    options = ("--part-rows", "512", "--checkpoint", state, "--every", "0")
+    close = passes._Pass.close
+
+    def stopped(self, shard, sums, name):
+        if sums.n_rows:
+            raise KeyboardInterrupt
+        return close(self, shard, sums, name)
+
+    monkeypatch.setattr(passes._Pass, "close", stopped)
+    out = ("-o", tmp_path / "cube.arrow")
+    momentmix("summarize", files / "a.csv", "--by", "region", *out, *options)
+    done = momentmix("summarize", files / "a.csv", "--by", "plan", *out, *options)
+    assert done.code != 0
+    assert "fingerprint" in done.err or "by=" in done.err
+
+
+def test_cubes_are_merged_subtracted_and_fitted(momentmix, files, tmp_path):
+    for name in ("a", "b"):
+        momentmix(
+            "summarize", files / f"{name}.csv", "--by", "region", "-o", tmp_path / f"{name}.arrow"
+        )
+    both, rest = tmp_path / "both.arrow", tmp_path / "rest.arrow"
+    assert momentmix("merge", tmp_path / "a.arrow", tmp_path / "b.arrow", "-o", both).code == 0
+    a, b = (mm.SummaryCube.load(tmp_path / f"{name}.arrow") for name in ("a", "b"))
+    assert mm.SummaryCube.load(both) == a + b
+    assert momentmix("subtract", both, tmp_path / "b.arrow", "-o", rest).code == 0
+    assert mm.SummaryCube.load(rest) == a
+    assert momentmix("merge", both, "-o", tmp_path / "all.mms").code == 0
+    assert mm.MomentSummary.load(tmp_path / "all.mms") == (a + b).total()
+    one = tmp_path / "eu.mms"
+    assert momentmix("merge", both, "--where", "region=EU", "-o", one).code == 0
+    assert mm.MomentSummary.load(one) == (a + b)["EU"]
+    done = momentmix("fit", both, "-r", "1", "-o", tmp_path / "m.json", "--json")
+    assert json.loads(done.out)["n_rows"] == N
+    twice = momentmix("merge", both, tmp_path / "b.arrow", "-o", tmp_path / "c.arrow")
+    assert "count twice" in twice.err
+    assert not (tmp_path / "c.arrow").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["summarize", "a.csv", "--by", "region", "-o", "x.mms"], "must end in .parquet"),
+        (["summarize", "a.csv", "--min-rows", "5", "-o", "x.mms"], "--min-rows goes with --by"),
+        (["summarize", "-", "--by", "region", "-o", "x.arrow"], "--by needs files"),
+        (["summarize", "a.csv", "--by", "nope", "-o", "x.arrow"], "no column 'nope' to group by"),
+        (["merge", "a.csv", "--where", "region=EU", "-o", "x.mms"], "are for cubes"),
+        (["merge", "cube.arrow", "--where", "region", "-o", "x.mms"], "must be key=value"),
+        (["merge", "cube.arrow", "--where", "store=1", "-o", "x.mms"], "has no key 'store'"),
+        (["merge", "cube.arrow", "--where", "region=Mars", "-o", "x.mms"], "no group meets"),
+        (["merge", "cube.arrow", "--rollup", "store", "-o", "x.arrow"], "has no key 'store'"),
+        (["subtract", "cube.arrow", "a.csv", "-o", "x.arrow"], "is for cubes"),
+    ],
+)
+def test_what_cannot_be_is_said_and_nothing_is_written(
+    momentmix, files, tmp_path, monkeypatch, arguments, message
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.csv").write_bytes((files / "a.csv").read_bytes())
+    mm.summarize_by("a.csv", by="region").save("cube.arrow")
+    done = momentmix(*arguments)
+    assert done.code != 0
+    assert message in done.err
+    assert {path.name for path in tmp_path.iterdir()} == {"a.csv", "cube.arrow"}

@@ -1,0 +1,159 @@
+"""Cubes: filtered, rolled up, added, subtracted; and their files in the hands of other programs."""
+
+import datetime as dt
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import momentmix as mm
+from momentmix.errors import InputError, SummaryFileError
+
+
+def table(seed, n=900, start="2026-01-01"):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(rng.normal(size=(n, 2)), columns=["x", "y"])
+    frame["region"] = rng.choice(["EU", "US", None], n)
+    frame["day"] = (pd.Timestamp(start) + pd.to_timedelta(rng.integers(0, 5, n), "D")).date
+    frame["flag"] = rng.random(n) > 0.5
+    return frame
+
+
+@pytest.fixture(scope="module")
+def cube():
+    return mm.summarize_by(table(0), by=["region", "day", "flag"])
+
+
+def test_conditions_on_keys(cube):
+    eu = cube.where(region="EU")
+    assert {key[0] for key in eu} == {"EU"}
+    assert cube.where(region=["EU", None]).n_rows == sum(
+        n for key, n in cube.group_rows.items() if key[0] in ("EU", None)
+    )
+    first = cube.where(day="2026-01-01", flag=True)
+    assert {key[1:] for key in first} == {(dt.date(2026, 1, 1), True)}
+    some = cube.where(day=slice("2026-01-02", "2026-01-03"))
+    assert {key[1].day for key in some} == {2, 3}
+    assert {key[1].day for key in cube.where(day=slice(None, "2026-01-02"))} == {1, 2}
+    assert {key[1].day for key in cube.where(day=lambda day: day.day > 4)} == {5}
+    assert len(cube.where(region="Mars")) == 0
+    with pytest.raises(InputError, match="no key 'store'; it has region, day, flag"):
+        cube.where(store=1)
+    with pytest.raises(InputError, match="ISO 8601"):
+        cube.where(day="soon")
+    with pytest.raises(InputError, match="no step"):
+        cube.where(day=slice(None, None, 2))
+
+
+def test_rollup_merges_exactly(cube):
+    by_day = cube.rollup("day")
+    assert by_day.key_names == ("day",)
+    for (day,), summary in by_day.items():
+        parts = [s for key, s in cube.items() if key[1] == day]
+        assert summary == sum(parts[1:], parts[0])
+    assert cube.rollup("flag", "region").key_names == ("flag", "region")
+    assert by_day.total() == cube.total()
+    with pytest.raises(InputError, match="name a key to keep"):
+        cube.rollup()
+    with pytest.raises(InputError, match="no groups"):
+        cube.where(region="Mars").total()
+
+
+def test_addition_and_subtraction(cube):
+    other = mm.summarize_by(table(1, start="2026-01-04"), by=["region", "day", "flag"])
+    both = cube + other
+    assert set(both) == set(cube) | set(other)
+    assert both.n_rows == cube.n_rows + other.n_rows
+    assert both == other + cube == sum([cube, other])
+    assert both - other == cube
+    assert (both - both.where(region="EU")).where(region="EU").n_rows == 0
+    with pytest.raises(mm.MomentmixError, match="count twice"):
+        _ = cube + cube
+    with pytest.raises(InputError, match="is not in the cube to subtract from"):
+        _ = cube - other
+    with pytest.raises(InputError, match="must have the same keys"):
+        _ = cube + other.rollup("day")
+    with pytest.raises(mm.InputTypeError, match="another SummaryCube only"):
+        _ = cube + cube.total()
+
+
+def test_cubes_of_other_columns_or_orders_do_not_mix(cube):
+    frame = table(2)
+    keys = ["region", "day", "flag"]
+    lower = mm.summarize_by(frame, by=keys, order=1)
+    renamed = mm.summarize_by(frame.rename(columns={"x": "z"}), by=keys)
+    with pytest.raises(InputError, match="order"):
+        _ = cube + lower
+    with pytest.raises(InputError, match="'z'"):
+        _ = cube + renamed
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow", "feather"])
+def test_files_keep_everything(cube, tmp_path, ending):
+    small = cube.at_least(30)
+    path = tmp_path / f"cube.{ending}"
+    small.save(path)
+    again = mm.SummaryCube.load(path)
+    assert again == small
+    assert again.left_out == small.left_out != (0, 0)
+    assert again.key_names == small.key_names
+    assert [again[key].to_bytes() for key in again] == [small[key].to_bytes() for key in small]
+    with pytest.raises(InputError, match=r"a cube is a file \.parquet"):
+        cube.save(tmp_path / "cube.csv")
+
+
+def test_other_programs_filter_the_file(cube, tmp_path):
+    path = tmp_path / "cube.parquet"
+    cube.save(path)
+    found = duckdb.sql(f"SELECT region, sum(n_rows) FROM '{path}' GROUP BY region").fetchall()
+    assert dict(found) == {key[0]: s.n_rows for key, s in cube.rollup("region").items()}
+    part = tmp_path / "part.parquet"
+    duckdb.sql(
+        f"COPY (SELECT * FROM '{path}' WHERE region = 'EU' AND day >= DATE '2026-01-03') "
+        f"TO '{part}' (FORMAT parquet)"
+    )
+    assert mm.SummaryCube.load(part) == cube.where(region="EU", day=slice("2026-01-03", None))
+    pl.read_parquet(path).filter(pl.col("flag")).write_parquet(part)
+    assert mm.SummaryCube.load(part) == cube.where(flag=True)
+
+
+def test_damaged_files_are_refused(cube, tmp_path):
+    path = tmp_path / "cube.parquet"
+    cube.save(path)
+    whole = pq.read_table(path)
+    bad = tmp_path / "bad.parquet"
+    pq.write_table(whole.drop_columns("summary"), bad)
+    with pytest.raises(SummaryFileError, match="is no cube"):
+        mm.SummaryCube.load(bad)
+    pq.write_table(pa.concat_tables([whole, whole]), bad)
+    with pytest.raises(SummaryFileError, match="several rows of the same group"):
+        mm.SummaryCube.load(bad)
+    counts = pa.array([n + 1 for n in whole["n_rows"].to_pylist()])
+    place = whole.column_names.index("n_rows")
+    pq.write_table(whole.set_column(place, "n_rows", counts), bad)
+    with pytest.raises(SummaryFileError, match="is not that of its"):
+        mm.SummaryCube.load(bad)
+    bad.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(SummaryFileError, match="cannot be read as a cube"):
+        mm.SummaryCube.load(bad)
+    newer = whole.replace_schema_metadata({b"momentmix-cube": b'{"version": 9}'})
+    pq.write_table(newer, bad)
+    with pytest.raises(SummaryFileError, match="version 9"):
+        mm.SummaryCube.load(bad)
+
+
+def test_what_is_shown(cube):
+    assert repr(cube) == f"SummaryCube(by region, day, flag: {len(cube)} groups, 900 rows)"
+    assert f"and {len(cube) - 12} more groups" in cube._repr_html_()
+    frame = cube.to_frame()
+    assert list(frame.columns) == ["region", "day", "flag", "n_rows", "x", "y"]
+    assert frame["n_rows"].sum() == 900
+    assert cube["EU", "2026-01-01", True] == cube["EU", dt.date(2026, 1, 1), True]
+    with pytest.raises(KeyError):
+        _ = cube["Mars", "2026-01-01", True]
+    with pytest.raises(InputError, match="must have a value of each key"):
+        mm.SummaryCube(["a", "b"], {("x",): cube.total()})

@@ -1,0 +1,265 @@
+"""One pass, many groups: against summaries of each group alone."""
+
+import datetime as dt
+import json
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import momentmix as mm
+from momentmix.cube import grouping
+from momentmix.cube.grouping import KeyIndex, by_group
+from momentmix.cube.keys import parse_keys
+from momentmix.errors import InputError
+
+N = 3000
+
+
+@pytest.fixture(scope="module")
+def frame():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        rng.normal(size=(N, 3)) * [1, 5, 100] + [0, 3, -7], columns=["a", "b", "c"]
+    )
+    table["region"] = rng.choice(["EU", "US", "Asia", None], N)
+    table["store"] = rng.integers(0, 4, N)
+    minutes = rng.integers(0, 60 * 24 * 60, N)
+    table["ts"] = pd.Timestamp("2025-12-20") + pd.to_timedelta(minutes, "m")
+    return table
+
+
+def alone(part):
+    return mm.summarize(part[["a", "b", "c"]].to_numpy(), shard_id="alone")
+
+
+def check_groups(cube, groups):
+    """The cube has these groups, and the moments of each."""
+    assert set(cube) == set(groups)
+    for key, part in groups.items():
+        summary, expected = cube[key], alone(part)
+        assert summary.n_rows == len(part)
+        assert summary.mean == pytest.approx(expected.mean, rel=1e-12)
+        assert summary.tensor(3).values == pytest.approx(expected.tensor(3).values, rel=1e-9)
+        np.testing.assert_array_equal(summary.minimum, part[["a", "b", "c"]].min())
+
+
+def regions_and_weeks(frame):
+    weeks = frame["ts"].dt.to_period("W-SUN").dt.start_time.dt.date
+    pairs = zip(frame["region"], weeks, strict=True)
+    keys = [(region if isinstance(region, str) else None, week) for region, week in pairs]
+    return {key: frame[[other == key for other in keys]] for key in dict.fromkeys(keys)}
+
+
+def test_groups_are_those_of_their_rows(frame):
+    cube = mm.summarize_by(frame, by=["region", "week(ts)"], exclude=["store"])
+    check_groups(cube, regions_and_weeks(frame))
+    assert cube.key_names == ("region", "week")
+    assert next(iter(cube)) == ("Asia", dt.date(2025, 12, 15))
+    assert list(cube)[-1][0] is None  # missing keys come last
+    assert cube.n_rows == N
+
+
+@pytest.mark.parametrize("kind", ["polars", "arrow", "csv", "parquet", "feather", "jsonl"])
+def test_the_same_groups_from_every_kind_of_table(frame, kind, tmp_path):
+    data = frame
+    if kind == "polars":
+        data = pl.from_pandas(frame)
+    elif kind == "arrow":
+        data = pa.Table.from_pandas(frame)
+    elif kind == "csv":
+        frame.to_csv(data := tmp_path / "x.csv", index=False)
+    elif kind == "parquet":
+        frame.to_parquet(data := tmp_path / "x.parquet")
+    elif kind == "feather":
+        frame.to_feather(data := tmp_path / "x.feather")
+    else:
+        texts = {"ts": frame["ts"].astype(str), "region": frame["region"].astype(object)}
+        lines = frame.assign(**texts).replace({np.nan: None}).to_dict("records")
+        (data := tmp_path / "x.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    cube = mm.summarize_by(data, by="region, week(ts)", exclude=["store"])
+    check_groups(cube, regions_and_weeks(frame))
+
+
+def test_periods_are_those_of_the_calendar(frame):
+    for unit, rule in [("year", "Y"), ("quarter", "Q"), ("month", "M"), ("day", "D")]:
+        cube = mm.summarize_by(frame, by=f"{unit}(ts)", columns=["a", "b", "c"])
+        starts = frame["ts"].dt.to_period(rule).dt.start_time.dt.date
+        check_groups(cube, {(day,): part for day, part in frame.groupby(starts)})
+    cube = mm.summarize_by(frame, by="hour(ts)", columns=["a"])
+    hours = frame["ts"].dt.floor("h")
+    assert {key[0] for key in cube} == set(hours.dt.to_pydatetime())
+
+
+@pytest.mark.parametrize(
+    ("open_bytes", "waiting"), [(0, 1 << 12), (1 << 30, 1 << 12), (0, 1 << 30)]
+)
+def test_neither_memory_nor_disk_changes_a_byte(frame, monkeypatch, open_bytes, waiting):
+    options = {"by": ["store", "week(ts)"], "columns": ["a", "b", "c"]}
+    expected = mm.summarize_by(frame, **options)
+    monkeypatch.setattr(grouping, "OPEN_BYTES", open_bytes)  # 16 groups are open in any case
+    monkeypatch.setattr(grouping, "WAITING_BYTES", waiting)
+    spilled = []
+    write = grouping.GroupedShard._spill
+    monkeypatch.setattr(
+        grouping.GroupedShard, "_spill", lambda *a: (spilled.append(a[1]), write(*a))[1]
+    )
+    found = mm.summarize_by(frame, **options)
+    assert [found[key].to_bytes() for key in found] == [
+        expected[key].to_bytes() for key in expected
+    ]
+    assert bool(spilled) == (open_bytes == 0)
+
+
+def test_the_sum_of_a_cube_is_the_summary_of_the_whole(frame):
+    cube = mm.summarize_by(frame, by=["store", "region"], columns=["a", "b", "c"])
+    total, whole = cube.total(), mm.summarize(frame[["a", "b", "c"]])
+    assert total.n_rows == whole.n_rows == N
+    for order in (1, 2, 3):
+        assert total.tensor(order).values == pytest.approx(
+            whole.tensor(order).values, rel=1e-11, abs=1e-13
+        )
+    summaries = [cube[key] for key in cube]
+    rng = np.random.default_rng(1)
+    for _ in range(3):
+        shuffled = [summaries[i] for i in rng.permutation(len(summaries))]
+        assert sum(shuffled[1:], shuffled[0]).to_bytes() == total.to_bytes()
+    by_store = cube.rollup("store")
+    assert by_store.total().to_bytes() == total.to_bytes()
+
+
+def test_categories_and_missing_cells_have_one_schema(frame):
+    table = frame.assign(plan=np.where(frame["a"] > 0, "x", "y"))
+    table.loc[::7, "b"] = np.nan
+    table = table[["a", "b", "plan", "store"]]
+    cube = mm.summarize_by(table, by="store", missing="model")
+    assert cube.schema is not None
+    assert "plan" in cube.schema.column_names
+    total, whole = cube.total(), mm.summarize(table.drop(columns="store"), missing="model")
+    assert total.feature_names == whole.feature_names
+    assert total.mean == pytest.approx(whole.mean, rel=1e-11)
+    result = mm.fit(total, 2, random_state=0)
+    assert result.mixture.n_columns == 3
+
+
+def test_rows_with_missing_cells_can_be_dropped(frame):
+    table = frame[["a", "b", "region"]].copy()
+    table.loc[::5, "a"] = np.nan
+    cube = mm.summarize_by(table, by="region", missing="drop")
+    kept = table[table["a"].notna()]
+    assert cube.n_rows == len(kept)  # rows whose key is missing are not dropped
+    assert cube[(None,)].n_rows == kept["region"].isna().sum()
+    with pytest.raises(InputError, match="row 0"):
+        mm.summarize_by(table, by="region")
+
+
+def test_keys_of_folders(frame, tmp_path):
+    for (region, store), part in frame.dropna().groupby(["region", "store"]):
+        folder = tmp_path / f"region={region}" / f"store={store}"
+        folder.mkdir(parents=True)
+        part[["a", "b", "c", "ts"]].to_parquet(folder / "part-0.parquet", index=False)
+    cube = mm.summarize_by(tmp_path, by="region,store", exclude=["ts"])
+    known = frame.dropna()
+    check_groups(cube, dict(list(known.groupby(["region", "store"]))))
+    mixed = mm.summarize_by(tmp_path, by=["region", "month(ts)"])
+    assert mixed.n_rows == len(known)
+    odd = tmp_path / "region=EU" / "store=007"
+    odd.mkdir()
+    frame[["a", "b", "c", "ts"]].head(5).to_parquet(odd / "part-0.parquet", index=False)
+    stores = {key[0] for key in mm.summarize_by(tmp_path, by="store", exclude=["ts"])}
+    assert stores == {"0", "1", "2", "3", "007"}  # 007 is no number, so all are text
+    nothing = tmp_path / "region=__HIVE_DEFAULT_PARTITION__" / "store=1"
+    nothing.mkdir(parents=True)
+    frame[["a", "b", "c", "ts"]].tail(9).to_parquet(nothing / "part-0.parquet", index=False)
+    assert mm.summarize_by(tmp_path, by="region", exclude=["ts"])[(None,)].n_rows == 9
+
+
+def test_small_groups_can_be_left_out(frame):
+    cube = mm.summarize_by(frame, by="day(ts)", columns=["a"], min_rows=50)
+    counts = frame.groupby(frame["ts"].dt.date).size()
+    assert {key[0]: n for key, n in cube.group_rows.items()} == counts[counts >= 50].to_dict()
+    assert cube.left_out == ((counts < 50).sum(), counts[counts < 50].sum())
+    with pytest.raises(InputError, match="min_rows must be"):
+        mm.summarize_by(frame, by="store", min_rows=0)
+
+
+def test_the_same_file_twice_is_an_error(frame, tmp_path):
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    frame.to_csv(tmp_path / "y.csv", index=False)
+    with pytest.raises(InputError, match="count twice"):
+        mm.summarize_by([tmp_path / "x.csv", tmp_path / "y.csv"], by="region", columns=["a"])
+    cube = mm.summarize_by(
+        [tmp_path / "x.csv", tmp_path / "y.csv"], by="region", columns=["a"], by_name=True
+    )
+    assert cube.n_rows == 2 * N
+    one = mm.summarize_by(tmp_path / "x.csv", by="region", columns=["a"])
+    other = mm.summarize_by(tmp_path / "y.csv", by="region", columns=["a"])
+    with pytest.raises(mm.MomentmixError, match="count twice"):
+        _ = one + other
+
+
+@pytest.mark.parametrize(
+    ("by", "message"),
+    [
+        ("nonsense", "has no column 'nonsense' to group by"),
+        ("ts", "holds times .* week\\(ts\\)"),
+        ("a", "numbers must be whole"),
+        ("week(store)", "needs dates"),
+        ("decade(ts)", "must be year\\(column\\)"),
+        ("store,store", "asked for twice"),
+        ([], "by must be names"),
+        ([3], "by must be names"),
+    ],
+)
+def test_keys_that_cannot_be(frame, by, message):
+    with pytest.raises(mm.MomentmixError, match=message):
+        mm.summarize_by(frame, by=by, exclude=["region"])
+
+
+def test_names_that_the_file_needs_are_refused(frame):
+    with pytest.raises(InputError, match="cannot be called 'n_rows'"):
+        mm.summarize_by(frame.rename(columns={"store": "n_rows"}), by="n_rows")
+
+
+def test_numbers_that_would_collide_are_refused():
+    table = pd.DataFrame({"key": [2**53, 2**53 + 1, 5], "x": [1.0, 2.0, 3.0]})
+    with pytest.warns(UserWarning, match="2\\^53"), pytest.raises(InputError, match="beyond which"):
+        mm.summarize_by(table.assign(key=table["key"] + 2), by="key")
+    cube = mm.summarize_by(table.assign(key=table["key"].astype(str)), by="key")
+    assert len(cube) == 3
+
+
+def test_two_keys_of_one_unit():
+    keys = parse_keys(["week(start)", "week(end)"])
+    assert [key.name for key in keys] == ["week_start", "week_end"]
+
+
+def test_dates_in_other_words_are_an_error(frame):
+    with pytest.raises(InputError, match="ISO 8601"):
+        mm.summarize_by(frame.assign(ts="31.12.2025"), by="day(ts)")
+
+
+def test_numbers_of_groups():
+    index = KeyIndex(2)
+    keys = np.array([[1.0, np.nan], [2.0, 5.0], [1.0, np.nan], [1.0, 5.0]])
+    numbers = index.numbers(keys)
+    assert [index.keys[i] for i in numbers] == [(1.0, None), (2.0, 5.0), (1.0, None), (1.0, 5.0)]
+    assert index.numbers(keys[::-1]).tolist() == numbers[::-1].tolist()
+    many = np.random.default_rng(0).integers(0, 10**6, (500, 2)).astype(float)
+    found = index.numbers(many)
+    assert [index.keys[i] for i in found] == list(map(tuple, many))
+
+
+@pytest.mark.parametrize("most", [5, 70_000])
+def test_rows_keep_their_order_within_groups(most):
+    groups = np.random.default_rng(0).integers(0, most, 4000)
+    order, present, ends = by_group(groups)
+    start = 0
+    for group, end in zip(present, ends, strict=True):
+        places = order[start:end]
+        assert (groups[places] == group).all()
+        assert (np.diff(places) > 0).all()
+        start = end
+    assert start == 4000

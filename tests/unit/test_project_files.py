@@ -1,0 +1,105 @@
+"""What the files around the source say about versions, dependencies and addresses agrees."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import momentmix
+
+yaml = pytest.importorskip("yaml")
+jinja2 = pytest.importorskip("jinja2")
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+VERSION = momentmix.__version__
+
+
+def text_of(name):
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def recipe():
+    """The conda recipe as conda-build reads it, for a platform of its own."""
+    functions = {
+        "compiler": lambda language: f"{language} compiler",
+        "stdlib": lambda language: f"{language} library",
+    }
+    names = {"PYTHON": "python", "target_platform": "linux-64"}
+    rendered = jinja2.Environment(undefined=jinja2.StrictUndefined, autoescape=False).from_string(
+        text_of("recipe/meta.yaml")
+    )
+    return yaml.safe_load(rendered.render(**functions, **names))
+
+
+def bounds(requirements, pattern):
+    return dict(match.groups() for one in requirements if (match := re.fullmatch(pattern, one)))
+
+
+def test_one_version_everywhere():
+    newest = re.search(r"^## (\S+) \((\d{4}-\d{2}-\d{2})\)$", text_of("CHANGELOG.md"), re.MULTILINE)
+    citation = yaml.safe_load(text_of("CITATION.cff"))
+    assert newest.group(1) == citation["version"] == str(recipe()["package"]["version"]) == VERSION
+    assert newest.group(2) == str(citation["date-released"])
+    assert f"| {VERSION.rpartition('.')[0]}.x | yes |" in text_of("SECURITY.md")
+
+
+def test_the_recipe_needs_what_the_package_needs():
+    run = recipe()["requirements"]
+    wanted = bounds(PROJECT["dependencies"], r"([a-z-]+)>=([0-9.]+)")
+    assert len(wanted) == len(PROJECT["dependencies"])
+    assert wanted.items() <= bounds(run["run"], r"([a-z-]+) >=([0-9.]+)").items()
+    extras = [one for needs in PROJECT["optional-dependencies"].values() for one in needs]
+    optional = bounds(run["run_constrained"], r"([a-z]+)(?:-base)? >=([0-9.]+)")
+    assert optional.items() <= bounds(extras, r"([a-z]+)>=([0-9.]+)").items()
+    assert PROJECT["description"] == recipe()["about"]["summary"]
+
+
+def test_addresses_agree():
+    urls = PROJECT["urls"]
+    assert set(urls) == {"Homepage", "Documentation", "Source", "Issues", "Changelog"}
+    citation, about = yaml.safe_load(text_of("CITATION.cff")), recipe()["about"]
+    assert citation["repository-code"] == about["dev_url"] == urls["Source"]
+    assert citation["url"] == about["doc_url"] == urls["Documentation"]
+    pages = (
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+        "CODE_OF_CONDUCT.md",
+        ".github/ISSUE_TEMPLATE/config.yml",
+    )
+    for page in pages:
+        found = re.findall(r"https://github\.com/(?!YOUR-NAME)[\w-]+/[\w-]+", text_of(page))
+        assert set(found) <= {urls["Source"]}, page
+        assert found, page
+
+
+def test_hooks_and_workflows_use_what_is_pinned_and_supported():
+    hooks = [
+        h for r in yaml.safe_load(text_of(".pre-commit-config.yaml"))["repos"] for h in r["hooks"]
+    ]
+    pins = {one for hook in hooks for one in hook.get("additional_dependencies", ())}
+    assert pins
+    assert pins <= set(text_of("constraints.txt").splitlines())
+    job = yaml.safe_load(text_of(".github/workflows/tests.yml"))["jobs"]["tests"]
+    assert {"run": ".ci/run"} in job["steps"]
+    listed = {
+        version
+        for one in PROJECT["classifiers"]
+        for version in re.findall(r":: Python :: (3\.\d+)$", one)
+    }
+    assert listed <= set(job["strategy"]["matrix"]["python"])
+    assert min(listed, key=lambda v: int(v[2:])) == PROJECT["requires-python"].removeprefix(">=")
+
+
+def test_all_forms_and_workflows_can_be_read():
+    files = [*(ROOT / ".github").rglob("*.yml")]
+    assert len(files) >= 8
+    for file in files:
+        assert isinstance(yaml.safe_load(file.read_text(encoding="utf-8")), dict), file
+
+
+def test_every_target_of_make_is_listed():
+    text = text_of("Makefile")
+    phony = re.search(r"^\.PHONY: (.*)$", text, re.MULTILINE).group(1).split()
+    assert sorted(re.findall(r"^([a-z-]+):.*## ", text, re.MULTILINE)) == sorted(phony)
