@@ -7,6 +7,7 @@ Components differ in color, line style and number; the colors suit color-blind r
 
 from momentmix.displays.choice import ChoiceDisplay
 from momentmix.displays.columns_display import ColumnsDisplay
+from momentmix.displays.comparison import ComparisonDisplay
 from momentmix.displays.levels import LevelsDisplay
 from momentmix.displays.means import MeansDisplay
 from momentmix.displays.pairs import PairsDisplay
@@ -18,6 +19,7 @@ from momentmix.displays.weights import WeightsDisplay
 __all__ = [
     "ChoiceDisplay",
     "ColumnsDisplay",
+    "ComparisonDisplay",
     "LevelsDisplay",
     "MeansDisplay",
     "MomentResidualsDisplay",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _MOST_COLUMNS, _MOST_PAIRS, _MOST_NOTES = 30, 10, 8
 _WIDEST = 28  # letters of a name
+_LEAST_P = 1e-4  # smaller ones are not written out
 _HEADINGS = ("column", "first", "second", "change (95 % interval)", "spread", "skewness", "p")
 _PAIR_HEADINGS = ("pair", "first", "second", "change (95 % interval)", "p")
 
@@ -39,23 +40,23 @@ def comparison_lines(
 def verdict(found: Comparison, level: float = 0.05, least_effect: float = 0.0) -> str:
     """Whether the summaries differ, in a sentence."""
     a, b = (f"{n:,}" for n in found.n_rows)
-    p = p_text(found.p_value)
+    p = _p_is(found.p_value)
     if not found.differs(level):
-        return f"No difference shows between {a} and {b} rows (p = {p}, level {level:g})."
+        return f"No difference shows between {a} and {b} rows ({p}, level {level:g})."
     names = found.named(level, least_effect)
     if least_effect and not names:
         return (
             f"No difference of at least {least_effect:g} shows between {a} and {b} rows; smaller "
-            f"ones do (p = {p})."
+            f"ones do ({p})."
         )
     which = f"{len(names)} change{plural(len(names))} named" if names else "no single change named"
-    return f"{a} and {b} rows differ (p = {p}, level {level:g}; {which})."
+    return f"{a} and {b} rows differ ({p}, level {level:g}; {which})."
 
 
 def _joint(found: Comparison) -> list[str]:
     texts = [
         f"{name}: F({t.degrees[0]:.0f}, {t.degrees[1]:.0f}) = {t.statistic:.3g}, "
-        f"p = {p_text(t.p_value)}"
+        f"{_p_is(t.p_value)}"
         for name, t in found.tests.items()
     ]
     return ["; ".join(texts)] if texts else []
@@ -84,14 +85,12 @@ def _column_rows(column: ColumnComparison) -> list[tuple[str, ...]]:
             )
         )
     for change in column.changes:
-        if change.what == "share":
-            name = f"{column.name}={change.level}"
-        elif change.what == "missing":
-            name = f"{column.name} missing"
-        else:
+        if change.what not in ("share", "missing"):
             continue
         shares = percent(change.first), percent(change.second)
-        rows.append((_name(name), *shares, _effect(change, ""), "", "", _least([change])))
+        rows.append(
+            (_name(value_name(change)), *shares, _effect(change, ""), "", "", _least([change]))
+        )
     return rows
 
 
@@ -109,6 +108,13 @@ def pair_rows(found: Comparison, level: float, most: int) -> tuple[list[tuple[st
         for c in ordered[:most]
     ]
     return rows, max(0, len(ordered) - most)
+
+
+def value_name(change: Change) -> str:
+    """What a change is of: a column, a level of it, or its missing cells."""
+    if change.what == "share":
+        return f"{change.column}={change.level}"
+    return f"{change.column} missing" if change.what == "missing" else change.column
 
 
 # -- cells ------------------------------------------------------------------------------------
@@ -153,11 +159,15 @@ def _least(changes: Sequence[Change]) -> str:
     return p_text(least.corrected) + suffix
 
 
+def _p_is(p: float) -> str:
+    return f"p {p_text(p)}" if p < _LEAST_P else f"p = {p_text(p)}"
+
+
 def p_text(p: float) -> str:
     """A p-value for people."""
     if p != p:
         return "–"
-    return "< 0.0001" if p < 1e-4 else f"{p:.2g}" if p < 0.995 else "1"
+    return "< 0.0001" if p < _LEAST_P else f"{p:.2g}" if p < 0.995 else "1"
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
