@@ -7,9 +7,9 @@ Components differ in color, line style and number; the colors suit color-blind r
 
 from momentmix.displays.choice import ChoiceDisplay
 from momentmix.displays.columns_display import ColumnsDisplay
-from momentmix.displays.comparison import ComparisonDisplay
 from momentmix.displays.levels import LevelsDisplay
 from momentmix.displays.means import MeansDisplay
+from momentmix.displays.monitoring.comparison import ComparisonDisplay
 from momentmix.displays.pairs import PairsDisplay
 from momentmix.displays.residuals import MomentResidualsDisplay
 from momentmix.displays.style import need_matplotlib, thinned

@@ -55,8 +55,7 @@ def verdict(found: Comparison, level: float = 0.05, least_effect: float = 0.0) -
 
 def _joint(found: Comparison) -> list[str]:
     texts = [
-        f"{name}: F({t.degrees[0]:.0f}, {t.degrees[1]:.0f}) = {t.statistic:.3g}, "
-        f"{_p_is(t.p_value)}"
+        f"{name}: F({t.degrees[0]:.0f}, {t.degrees[1]:.0f}) = {t.statistic:.3g}, {_p_is(t.p_value)}"
         for name, t in found.tests.items()
     ]
     return ["; ".join(texts)] if texts else []

@@ -76,7 +76,7 @@ def compare_command(
     found = compare(*_summaries(first, second, families, read_options))
     differs = found.differs(level, least_effect)
     if output is not None:
-        from momentmix.displays.comparison import ComparisonDisplay
+        from momentmix.displays.monitoring.comparison import ComparisonDisplay
 
         display = ComparisonDisplay.from_comparison(found)
         with output_stream(output) as stream:

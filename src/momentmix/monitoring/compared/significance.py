@@ -18,6 +18,7 @@ from scipy import stats
 from momentmix._typing import Float
 
 _LEAST_SHARE = 1e-10  # of the largest eigenvalue; smaller ones are directions without variation
+_LEAST_VARIANCE = 1e-12  # of the largest; smaller ones are rounding, as for copies of a column
 _CERTAIN = 1e-3  # standard errors along such a direction
 FEW = 10  # rows of one kind that are expected in the smaller summary
 _CONSTANT = 1e-26  # variance of one row, in common units
@@ -77,7 +78,7 @@ def joint_test(
     """
     total = n_left + n_right
     both = (n_left * left + n_right * right) / (total - 2) * (1 / n_left + 1 / n_right)
-    own = np.diag(both) > 0
+    own = np.diag(both) > _LEAST_VARIANCE * np.diag(both).max(initial=0.0)
     if not own.any():
         return None
     places, unit = np.ix_(own, own), 1 / np.sqrt(np.diag(both)[own])

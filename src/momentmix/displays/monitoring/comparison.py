@@ -81,6 +81,10 @@ class ComparisonDisplay:
         differs = self.comparison.differs(_LEVEL)
         text = "they differ" if differs else "no difference shows"
         ax.set_title(f"{a:,} rows → {b:,} rows: {text}", fontsize="medium", loc="left")
+        handles = [_mark(ax, True), _mark(ax, False)]
+        place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.17 - 0.4 / len(shifts))}
+        labels = ["no chance at 5 %", "may be chance"]
+        ax.legend(handles, labels, ncols=2, fontsize="small", frameon=False, **place)
 
     def _draw_spreads(self, shifts: list[tuple[Change, float, Change | None]]) -> None:
         ax = self.axes_[1]
@@ -123,9 +127,22 @@ def _dot(ax: Any, y: int, x: float, ends: tuple[float, float], sure: bool) -> No
     color = _SURE if sure else _CHANCE
     if isfinite(ends[0] + ends[1]):
         ax.plot(ends, [y, y], color=color, linewidth=2.0 if sure else 1.2, zorder=2)
+    mark = _mark(ax, sure)
+    mark.set_data([x], [y])
+    ax.add_line(mark)
+
+
+def _mark(ax: Any, sure: bool) -> Any:
+    from matplotlib.lines import Line2D
+
+    color = _SURE if sure else _CHANCE
     inside = color if sure else ax.get_facecolor()
-    style = {"markerfacecolor": inside, "markeredgecolor": color, "markersize": 7 if sure else 5.5}
-    ax.plot([x], [y], marker="D" if sure else "o", linestyle="", zorder=3, **style)
+    style: dict[str, Any] = {
+        "markerfacecolor": inside,
+        "markeredgecolor": color,
+        "markersize": 7 if sure else 5.5,
+    }
+    return Line2D([], [], marker="D" if sure else "o", linestyle="", zorder=3, **style)
 
 
 def _largest_shifts(found: Comparison) -> list[tuple[Change, float, Change | None]]:
