@@ -10,7 +10,6 @@ from momentmix.errors import printable
 from momentmix.html.palette import COLORS
 
 _MOST_NARROW = 4  # columns of a table that fit on a phone; cells of wider ones stand in lines
-_MOST_PRINTED = 8  # columns of a table that fit on a printed page
 
 
 def escaped(text: object) -> str:
@@ -53,16 +52,14 @@ class Cell:
         return cls("" if value != value else f"{value:.{digits}g}", float(value), aside)
 
 
-def _kind(cell: Cell, column: int) -> str:
-    """CSS class of a cell: text is aligned left; columns beyond a printed page are marked."""
-    if isinstance(cell.value, str):
-        return ' class="text"'
-    return ' class="wide"' if column >= _MOST_PRINTED else ""
+def _kind(cell: Cell) -> str:
+    """CSS class of a cell: text is aligned left."""
+    return ' class="text"' if isinstance(cell.value, str) else ""
 
 
 def _cell(cell: Cell, column: int, label: str = "") -> str:
     value = repr(cell.value) if isinstance(cell.value, float) else cell.value
-    attributes = f' data-value="{escaped(value)}"{_kind(cell, column)}'
+    attributes = f' data-value="{escaped(value)}"{_kind(cell)}'
     attributes += f' data-label="{escaped(label)}"' if label else ""
     aside = f' <span class="interval">{escaped(cell.aside)}</span>' if cell.aside else ""
     space = "&#x2007;" * cell.digits_after
@@ -94,7 +91,7 @@ def sortable_table(
     so that a style sheet can set them in lines on a narrow page.
     """
     rows = list(rows)
-    kinds = [_kind(cell, i) for i, cell in enumerate(rows[0])]
+    kinds = [_kind(cell) for cell in rows[0]]
     head = "".join(
         f'<th scope="col"{kind}>{escaped(heading)}</th>'
         for heading, kind in zip(headings, kinds, strict=True)

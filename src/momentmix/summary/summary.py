@@ -388,6 +388,30 @@ def _check_schema(schema: Schema, n_features: int, names: tuple[str, ...] | None
         raise InputError("feature_names must not be given with a schema, which has names.")
 
 
+def union(summaries: Sequence[MomentSummary]) -> MomentSummary:
+    """The sum of one or more summaries in one step: far faster than adding many one by one.
+
+    The bytes are those of ``+``, in any order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rows = np.arange(12.0).reshape(6, 2)
+    >>> parts = [MomentSummary(2, 2, shard_id=str(i)).update(rows[[i]]) for i in range(6)]
+    >>> union(parts).to_bytes() == sum(parts).to_bytes()
+    True
+    """
+    states = [summary._state for summary in summaries]
+    first, names = states[0], states[0].names
+    layout = summaries[0]._layout
+    for summary, state in zip(summaries[1:], states[1:], strict=True):
+        schemas = first.schema, state.schema
+        names = combining.check_alike(layout, summary._layout, names, state.names, schemas)
+    totals = [s._totals(state) for s, state in zip(summaries, states, strict=True)]
+    combining.check_once([shard for part in totals for shard in part.shards])
+    return summaries[0]._derived(combining.combine_all(totals), names)
+
+
 def rename_shards(summary: MomentSummary, names: Mapping[str, str]) -> MomentSummary:
     """The same sums under other shard ids: those in `names`, where the summary holds them.
 

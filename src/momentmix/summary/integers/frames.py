@@ -95,18 +95,20 @@ def _by_python(layout: Layout, parts: Sequence[Reframed]) -> Sums:
 @lru_cache(maxsize=16)
 def _tables(layout: Layout) -> tuple[Int, Int, Int]:
     """Degrees, lines of all features, and where the lines of each feature end."""
-    degrees = degrees_of(layout)
-    rows = [tuple(row) for row in degrees.tolist()]
-    number = {row: i for i, row in enumerate(rows)}
-    lines, ends = list[int](), list[int]()
-    for j in range(layout.n_features):
-        holders = np.flatnonzero(degrees[:, j])
-        order = np.argsort(-degrees[holders, j], kind="stable")  # each reads the old lower ones
-        for i in holders[order].tolist():
-            row, p = rows[i], rows[i][j]
-            lines += [p, *(number[(*row[:j], q, *row[j + 1 :])] for q in range(p + 1))]
-        ends.append(len(lines))
-    return degrees, np.array(lines, dtype=np.int64), np.array(ends, dtype=np.int64)
+    degrees, d = degrees_of(layout), layout.n_features
+    factors = np.random.default_rng(0).integers(0, 1 << 63, d)  # names of products, modulo 2^64
+    keys = degrees @ factors
+    order = np.argsort(keys)
+    assert (np.diff(keys[order]) != 0).all()  # all products have different names
+    lines, ends = list[Int](), list[int]()
+    for j in range(d):
+        for p in range(int(degrees[:, j].max()), 0, -1):  # each reads the old lower ones
+            held = np.flatnonzero(degrees[:, j] == p)
+            steps = np.arange(-p, 1) * factors[j]
+            rows = order[np.searchsorted(keys, keys[held, None] + steps, sorter=order)]
+            lines.append(np.insert(rows, 0, p, axis=1).ravel())
+        ends.append(sum(len(line) for line in lines))
+    return degrees, np.concatenate(lines), np.array(ends, dtype=np.int64)
 
 
 def degrees_of(layout: Layout) -> Int:
