@@ -137,11 +137,8 @@ def _mark(ax: Any, sure: bool) -> Any:
 
     color = _SURE if sure else _CHANCE
     inside = color if sure else ax.get_facecolor()
-    style: dict[str, Any] = {
-        "markerfacecolor": inside,
-        "markeredgecolor": color,
-        "markersize": 7 if sure else 5.5,
-    }
+    style: dict[str, Any] = {"markerfacecolor": inside, "markeredgecolor": color}
+    style["markersize"] = 7 if sure else 5.5
     return Line2D([], [], marker="D" if sure else "o", linestyle="", zorder=3, **style)
 
 
