@@ -32,6 +32,8 @@ if _typing.TYPE_CHECKING:
         CategoricalBlock,
         PoissonBlock,
     )
+    from momentmix.monitoring.compare import compare
+    from momentmix.monitoring.comparison import Comparison
     from momentmix.reporting.report import report
     from momentmix.rows.opening import open_rows
     from momentmix.schema.schema import Schema
@@ -47,6 +49,7 @@ __all__ = [
     "CapacityError",
     "CategoricalBlock",
     "CertificateWarning",
+    "Comparison",
     "DecompositionError",
     "DiagonalMixture",
     "FitResult",
@@ -65,6 +68,7 @@ __all__ = [
     "SummaryCube",
     "__version__",
     "approximate",
+    "compare",
     "decompose",
     "fit",
     "largest_rank",
@@ -99,6 +103,8 @@ _HOMES = {
     "fitting.result": ("FitResult",),
     "summary.summarize": ("summarize",),
     "summary.summary": ("MomentSummary",),
+    "monitoring.compare": ("compare",),
+    "monitoring.comparison": ("Comparison",),
     "reporting.report": ("report",),
     "rows.opening": ("open_rows",),
     "schema.schema": ("Schema",),

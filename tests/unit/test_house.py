@@ -39,6 +39,7 @@ LAYERS = [
     {"fitting.paper"},
     {"fitting", "planning"},
     {"estimators", "dask"},
+    {"monitoring"},
     {"displays"},
     {"reporting", "reproduce"},
     {"cli"},
