@@ -34,6 +34,7 @@ if _typing.TYPE_CHECKING:
     )
     from momentmix.monitoring.compare import compare
     from momentmix.monitoring.comparison import Comparison
+    from momentmix.monitoring.track import track
     from momentmix.reporting.report import report
     from momentmix.rows.opening import open_rows
     from momentmix.schema.schema import Schema
@@ -78,6 +79,7 @@ __all__ = [
     "smallest_order",
     "summarize",
     "summarize_by",
+    "track",
 ]
 
 _HOMES = {
@@ -105,6 +107,7 @@ _HOMES = {
     "summary.summary": ("MomentSummary",),
     "monitoring.compare": ("compare",),
     "monitoring.comparison": ("Comparison",),
+    "monitoring.track": ("track",),
     "reporting.report": ("report",),
     "rows.opening": ("open_rows",),
     "schema.schema": ("Schema",),

@@ -38,6 +38,7 @@ LAYERS = [
     {"fitting.context", "fitting.inputs", "fitting.outcome", "fitting.record", "fitting.result"},
     {"fitting.paper"},
     {"fitting", "planning"},
+    {"monitoring"},
     {"estimators", "dask"},
     {"monitoring"},
     {"displays"},

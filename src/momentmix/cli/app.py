@@ -21,6 +21,7 @@ from momentmix.cli.arithmetic import forget_command, merge_command, subtract_com
 from momentmix.cli.fit import fit_command
 from momentmix.cli.info import info_command
 from momentmix.cli.monitoring.compare import compare_command
+from momentmix.cli.monitoring.track import track_command
 from momentmix.cli.output import say
 from momentmix.cli.plan import plan_command
 from momentmix.cli.plot import plot_command
@@ -99,6 +100,7 @@ for _command in (
     score_command,
     sample_command,
     compare_command,
+    track_command,
     plot_command,
     report_command,
     info_command,

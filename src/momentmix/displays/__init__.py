@@ -12,6 +12,7 @@ from momentmix.displays.means import MeansDisplay
 from momentmix.displays.monitoring.comparison import ComparisonDisplay
 from momentmix.displays.pairs import PairsDisplay
 from momentmix.displays.residuals import MomentResidualsDisplay
+from momentmix.displays.shares_over_time import SharesDisplay
 from momentmix.displays.style import need_matplotlib, thinned
 from momentmix.displays.trials import TrialsDisplay
 from momentmix.displays.weights import WeightsDisplay
@@ -24,6 +25,7 @@ __all__ = [
     "MeansDisplay",
     "MomentResidualsDisplay",
     "PairsDisplay",
+    "SharesDisplay",
     "TrialsDisplay",
     "WeightsDisplay",
     "need_matplotlib",
