@@ -13,9 +13,9 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src" / "momentmix"
 GALLERY = (
-    "how_it_works", "local_optimum", "choice_of_r", "certificate", "correlated_measurements",
-    "survey", "missing_values", "error_against_rows", "sharded_fit", "sliding_window",
-    "cytometry", "image_segmentation", "real_data", "paper_tables",
+    "customers", "how_it_works", "local_optimum", "choice_of_r", "certificate",
+    "correlated_measurements", "survey", "missing_values", "error_against_rows", "sharded_fit",
+    "sliding_window", "cytometry", "image_segmentation", "real_data", "paper_tables",
 )  # fmt: skip
 ORDER = ("index_sets", "capacity", "rows", "summary", "tensor", "mixture", "fitting")
 
@@ -49,6 +49,19 @@ def difference_of(text):
     return " ".join(sentences).replace("``", "`")
 
 
+def with_indices(text):
+    """The text with q_i and z^{p} as HTML indices, but for code in backticks."""
+    parts = text.split("`")
+    for place in range(0, len(parts), 2):  # what stands between backticks is code
+        for mark, tag in (("_", "sub"), (r"\^", "sup")):
+            inner = rf"{mark}\{{((?:[^{{}}]|\{{[^{{}}]*\}})*)\}}|{mark}([^\W_²³⁴⁵⁶]+⁺?|\*)"
+            while re.search(inner, parts[place]):
+                parts[place] = re.sub(
+                    inner, lambda m, tag=tag: f"<{tag}>{m[1] or m[2]}</{tag}>", parts[place]
+                )
+    return "`".join(parts)
+
+
 def commands():
     """Help texts of all commands, as lines of Markdown."""
     import click
@@ -76,11 +89,11 @@ def write(folder):
     notation, differences = [], []
     for name, text in documented_modules():
         title = text.splitlines()[0].replace("``", "`")
-        table = [line.replace("``", "`") for line in table_of(text)]
+        table = [with_indices(line.replace("``", "`")) for line in table_of(text)]
         notation += [f"## `{name}`", "", title, "", *table, ""]
         sentence = difference_of(text)
         if sentence and not sentence.lower().startswith("nothing"):
-            differences += [f"`{name}`", f": {sentence}", ""]
+            differences += [f"`{name}`", f": {with_indices(sentence)}", ""]
     pages = {"notation.md": notation, "differences.md": differences, "commands.md": commands()}
     for file, lines in pages.items():
         content = "\n".join(lines) + "\n"

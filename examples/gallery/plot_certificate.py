@@ -1,23 +1,25 @@
 """
-The certificate catches a wrong model
-=====================================
+The certificate finds wrong models
+==================================
 
-A fit always returns parameters. The certificate says whether they can be trusted, by two tests: do
-the data contradict the model, and are the parameters precise enough? Here are six fits, of which
-one should pass.
+A fit always returns parameters. The certificate says whether they can be trusted: do the data
+contradict the model, do they need that many components, and are the parameters precise enough? Here
+are six fits, of which one should pass.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
 
 import momentmix as mm
-from momentmix.displays.style import COLORS
+from momentmix import displays
+
+plt.style.use("seaborn-v0_8-colorblind")
 
 rng = np.random.default_rng(6)
 truth = mm.DiagonalMixture(
     [0.5, 0.3, 0.2], 1.5 * rng.standard_normal((3, 8)), rng.uniform(0.5, 1.5, (3, 8))
 )
-rows, labels = truth.sample(20_000, random_state=0)
+rows, labels = truth.sample(8_000, random_state=0)
 
 # %%
 # The cases.
@@ -45,25 +47,26 @@ for name, result in results.items():
             print(f"    {finding}")
 
 # %%
-# The misfit of the moments, in standard deviations of one row.
+# The misfit of the moments, in standard deviations of one row, and what the certificate names.
 
 figure, ax = plt.subplots(figsize=(7.5, 3.6), layout="constrained")
 effects = [np.nan_to_num(r.certificate.effect_size) for r in results.values()]
-colors = [COLORS[0] if r.certificate.passed else COLORS[1] for r in results.values()]
+colors = ["C0" if r.certificate.passed else "C2" for r in results.values()]
 ax.barh(range(len(cases)), effects, color=colors)
 for i, result in enumerate(results.values()):
     c = result.certificate
-    why = f" ({c.reasons[0].split(':')[0]})" if c.reasons else ""
-    ax.text(effects[i] + 0.002, i, c.verdict + why, va="center", fontsize=9)
+    names = ", ".join(finding.name for finding in c.findings[:2])
+    text = f"{c.verdict}: {names}" if names else c.verdict
+    ax.text(effects[i] + 0.002, i, text, va="center", fontsize=9)
 ax.set_yticks(range(len(cases)), cases)
-ax.set(xlabel="effect size", xlim=(0, max(effects) * 2.2))
+ax.set(xlabel="effect size", xlim=(0, max(effects) * 2.5))
 ax.invert_yaxis()
 
 # %%
 # The third case: within each component the two features are correlated, which the axis-parallel
 # ellipses of a diagonal mixture cannot represent. The certificate names the columns.
 
-display = mm.displays.PairsDisplay.from_estimator(
+display = displays.PairsDisplay.from_estimator(
     results["features correlated\nwithin components"], correlated, features=[0, 1]
 )
 plt.show()

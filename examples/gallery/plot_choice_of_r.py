@@ -1,6 +1,6 @@
 """
-Choosing the number of components
-=================================
+How many components?
+====================
 
 Any number of components can be fitted to one summary, without reading the rows again. From the
 right number on, chance explains the misfit of the moments; with more, one component less does too.
@@ -14,15 +14,15 @@ from momentmix import displays
 
 rng = np.random.default_rng(8)
 truth = mm.DiagonalMixture(
-    [0.3, 0.25, 0.2, 0.15, 0.1], 1.5 * rng.standard_normal((5, 12)), rng.uniform(0.5, 1.5, (5, 12))
+    [0.4, 0.3, 0.2, 0.1], 1.5 * rng.standard_normal((4, 9)), rng.uniform(0.5, 1.5, (4, 9))
 )
-rows, _ = truth.sample(50_000, random_state=0)
+rows, _ = truth.sample(20_000, random_state=0)
 summary = mm.summarize(rows, order=4)
 
 # %%
-# The certificate of every number from 1 to 7.
+# The certificate of every number from 1 to 6; the truth is 4.
 
-results = [mm.fit(summary, r, random_state=0) for r in range(1, 8)]
+results = [mm.fit(summary, r, random_state=0) for r in range(1, 7)]
 display = displays.ChoiceDisplay.from_results(results)
 for result in results:
     c = result.certificate

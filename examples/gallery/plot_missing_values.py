@@ -8,13 +8,15 @@ Dropping the others wastes nearly all of the data, and imputing cells invents da
 below needs a summary only.
 """
 
+# sphinx_gallery_thumbnail_number = 2
 import time
 
 import matplotlib.pyplot as plt
 import numpy as np
 
 import momentmix as mm
-from momentmix.displays.style import COLORS
+
+plt.style.use("seaborn-v0_8-colorblind")
 
 # %%
 # Three components. In each of them every column has a probability of being seen, between one half
@@ -52,7 +54,7 @@ print(results["model"].certificate)
 # Means with 95 % intervals, as differences from the truth.
 
 figure, axes = plt.subplots(3, 1, figsize=(7.5, 6.5), sharex=True, layout="constrained")
-for color, (kind, result) in zip((COLORS[0], COLORS[1]), results.items(), strict=True):
+for color, (kind, result) in zip(("C0", "C2"), results.items(), strict=True):
     order = [int(np.argmin(((result.mixture.means - m) ** 2).sum(axis=1))) for m in means]
     low, high = (end[order] for end in result.intervals().means)
     found = result.mixture.means[order]
@@ -83,7 +85,7 @@ figure, ax = plt.subplots(figsize=(4.6, 4.2), layout="constrained")
 ax.axline((0.5, 0.5), slope=1, color="0.3", linewidth=1)
 for k in range(3):
     ends = np.stack([found[k] - low[k], high[k] - found[k]])
-    ax.errorbar(seen[k], found[k], ends, fmt="o", ms=4, color=COLORS[k], label=f"component {k}")
+    ax.errorbar(seen[k], found[k], ends, fmt="o", ms=4, color=f"C{k}", label=f"component {k}")
 ax.set(xlabel="true probability of being seen", ylabel="estimated from moments")
 ax.legend()
 plt.show()

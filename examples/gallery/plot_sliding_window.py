@@ -1,6 +1,6 @@
 """
-A sliding window by subtraction
-===============================
+The last ten days: a sliding window
+===================================
 
 Rows arrive day by day and the mixture drifts. The window of the last ten days is a sum of ten
 summaries: every day the new day is added and the oldest one subtracted. Both are exact, so that
@@ -11,8 +11,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import momentmix as mm
-from momentmix.displays.style import COLORS
-from momentmix.mixture.matching import match_components
+
+plt.style.use("seaborn-v0_8-colorblind")
 
 DAYS, WINDOW, ROWS = 40, 10, 3_000
 rng = np.random.default_rng(5)
@@ -56,16 +56,16 @@ print(f"fits: {len(fits)}, passed: {sum(f.certificate.passed for f in fits.value
 figure, axes = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
 for day, result in fits.items():
     middle = day - (WINDOW - 1) / 2
-    order = match_components(law(middle), result.mixture)
+    order = np.argsort(law(middle).predict(result.mixture.means))  # that of the truth
     low, high = result.intervals().weights
     for k in range(3):
         i = order[k]
-        axes[0].plot(middle, result.mixture.means[i, 0], "o", ms=4, color=COLORS[k])
-        axes[1].plot(middle, result.mixture.weights[i], "o", ms=4, color=COLORS[k])
-        axes[1].plot([middle] * 2, [low[i], high[i]], color=COLORS[k], alpha=0.4)
+        axes[0].plot(middle, result.mixture.means[i, 0], "o", ms=4, color=f"C{k}")
+        axes[1].plot(middle, result.mixture.weights[i], "o", ms=4, color=f"C{k}")
+        axes[1].plot([middle] * 2, [low[i], high[i]], color=f"C{k}", alpha=0.4)
 for k in range(3):
-    axes[0].plot([law(d).means[k, 0] for d in range(DAYS)], color=COLORS[k], linewidth=1)
-    axes[1].plot([law(d).weights[k] for d in range(DAYS)], color=COLORS[k], linewidth=1)
+    axes[0].plot([law(d).means[k, 0] for d in range(DAYS)], color=f"C{k}", linewidth=1)
+    axes[1].plot([law(d).weights[k] for d in range(DAYS)], color=f"C{k}", linewidth=1)
 axes[0].set(xlabel="day", ylabel="mean of feature 0", title="lines: truth, points: window")
 axes[1].set(xlabel="day", ylabel="weight", title="bars: 95 % intervals")
 plt.show()

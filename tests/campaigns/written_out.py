@@ -5,7 +5,7 @@ from math import prod
 
 import numpy as np
 
-from momentmix.summary.fixed_point import QUANTUM_BITS, zeros
+from momentmix.summary.fixed_point import QUANTUM_BITS
 
 
 def monomials(section, d):
@@ -38,7 +38,7 @@ def written_out(layout, points, weights):
 
 def exact_sums(layout, points, groups):
     """Sums of products of whole numbers or fractions, in quanta, group by group."""
-    sums = zeros(layout)
+    sums = [np.zeros((s.n_groups, *s.shape), dtype=object) for s in layout.sections]
     for section, array in zip(layout.sections, sums, strict=True):
         flat = array.reshape(section.n_groups, -1)
         for place, s in enumerate(monomials(section, layout.n_features)):

@@ -24,6 +24,20 @@ def test_every_notation_table_is_whole(generated):
         assert len(widths) == 1, f"{name}: rows of different length; escape a bar as \\|"
 
 
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("μ_ij `n_rows` z_j^p", "μ<sub>ij</sub> `n_rows` z<sub>j</sub><sup>p</sup>"),
+        ("y_j² y_I", "y<sub>j</sub>² y<sub>I</sub>"),
+        ("(M_m)_{Ω_m}", "(M<sub>m</sub>)<sub>Ω<sub>m</sub></sub>"),
+        ("q_i^{⊗m}, q_i^*", "q<sub>i</sub><sup>⊗m</sup>, q<sub>i</sub><sup>*</sup>"),
+        ("(F_m)_{J_1⁺·J_2}", "(F<sub>m</sub>)<sub>J<sub>1⁺</sub>·J<sub>2</sub></sub>"),
+    ],
+)
+def test_indices_are_drawn_as_indices(generated, written, shown):
+    assert generated["with_indices"](written) == shown
+
+
 def test_differences_are_sentences(generated):
     found = [generated["difference_of"](t) for _, t in generated["documented_modules"]()]
     assert sum(sentence.endswith(".") for sentence in found) == len(found)

@@ -5,6 +5,7 @@ Run are ``>>>`` lines in blocks marked python, and lines after ``$`` in blocks m
 ``<!-- needs: package -->`` is skipped where that package is missing.
 """
 
+import ast
 import doctest
 import os
 import re
@@ -15,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from momentmix import errors
+import momentmix
+from momentmix import displays, errors
 
 ROOT = Path(__file__).parents[2]
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.IGNORE_EXCEPTION_DETAIL
@@ -130,6 +132,30 @@ def test_every_finding_and_error_is_explained():
     classes = [name for name in errors.__all__ if isinstance(getattr(errors, name), type)]
     for name in [*names, *classes]:
         assert f"`{name}`" in page, name
+
+
+def test_every_public_name_is_on_a_page_of_the_interface():
+    listed = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    pages = "".join(p.read_text(encoding="utf-8") for p in (ROOT / "docs" / "api").glob("*.md"))
+    names = set(momentmix.__all__) - {"__version__"}
+    names |= {f"displays.{name}" for name in displays.__all__ if name.endswith("Display")}
+    for name in names:
+        assert re.search(rf"~momentmix\.(errors\.)?{re.escape(name)}$", listed, re.M), name
+        assert re.search(rf":: momentmix\.(errors\.)?{re.escape(name)}$", pages, re.M), name
+
+
+def test_examples_import_public_names_only():
+    public = {"momentmix", "momentmix.displays", "momentmix.dask", "momentmix.errors"}
+    for path in (ROOT / "examples" / "gallery").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("momentmix"):
+                assert node.module in public, f"{path.name} imports from {node.module}"
+
+
+def test_each_how_to_says_when_to_use_it():
+    for path in (ROOT / "docs" / "how-to").glob("*.md"):
+        start = path.read_text(encoding="utf-8")[:200]
+        assert "{admonition} When to use this" in start, path.name
 
 
 def test_links_between_pages_exist():

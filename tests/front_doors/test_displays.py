@@ -2,13 +2,19 @@ import matplotlib as mpl
 
 mpl.use("Agg")
 
+import re
+
 import numpy as np
 import pytest
 from matplotlib import pyplot
 
 import momentmix as mm
 from momentmix import displays
+from momentmix.displays.pair_panels import point_style
+from momentmix.displays.pairs import MOST_POINTS
+from momentmix.displays.style import percent
 from momentmix.errors import InputError, InputTypeError, MissingDependencyError
+from momentmix.html.palette import COLORS
 
 
 @pytest.fixture(autouse=True)
@@ -37,12 +43,76 @@ def model(rows):
 
 def test_pairs_show_every_component_in_every_pair(model, rows):
     display = displays.PairsDisplay.from_estimator(model, rows)
-    panels = [ax for ax in display.axes_.ravel() if ax.get_visible()]
-    assert len(panels) == 10
+    assert display.axes_.shape == (5, 5)
+    panels = [display.axes_[i, j] for i in range(5) for j in range(i)]
     assert all(len(ax.patches) == 6 for ax in panels)  # two ellipses for each
     assert display.axes_[-1, 0].get_xlabel() == "feature 0"
-    ellipse = display.axes_[0, 0].patches[0]
+    ellipse = display.axes_[1, 0].patches[0]
     assert ellipse.width == pytest.approx(2 * np.sqrt(model.covariances_[0, 0]))
+    assert display.figure_.get_suptitle() == "Components and rows over pairs of 5 columns"
+
+
+def test_rings_hold_the_shares_of_rows_that_the_legend_says(rows):
+    single = mm.DiagonalMixture([1.0], [[1.0, -2.0]], [[4.0, 0.25]])
+    display = displays.PairsDisplay.from_estimator(single)
+    texts = [x.get_text() for x in display.axes_[0, -1].get_legend().get_texts()]
+    (rings,) = [x for x in texts if "rings" in x]
+    shares = [int(x) / 100 for x in re.findall(r"(\d+) %", rings)]
+    drawn = single.sample(40_000, random_state=0)[0]
+    for ellipse, share in zip(display.axes_[1, 0].patches, shares, strict=True):
+        offsets = (drawn - ellipse.center) / (0.5 * np.array([ellipse.width, ellipse.height]))
+        inside = (offsets**2).sum(axis=1) <= 1
+        # Five standard errors, and the rounding to whole percents.
+        bound = 5 * np.sqrt(share * (1 - share) / len(drawn)) + 0.005
+        assert abs(inside.mean() - share) < bound
+
+
+def test_points_are_large_where_rows_are_few():
+    sizes, alphas = zip(*(point_style(n) for n in (10, 150, 1000, 5000, 10**6)), strict=True)
+    assert list(sizes) == sorted(sizes, reverse=True)
+    assert list(alphas) == sorted(alphas, reverse=True)
+    assert sizes[1] > 4 * sizes[3]
+    rows = drawn(3, 4).sample(20_001, random_state=0)[0]
+    display = displays.PairsDisplay.from_estimator(drawn(3, 4), rows)
+    points = display.axes_[1, 0].collections[0]
+    assert len(points.get_offsets()) <= MOST_POINTS
+    assert points.get_sizes() == point_style(len(points.get_offsets()))[0]
+
+
+def test_every_picture_has_a_title_and_explains_its_colors(model, rows):
+    shown = [
+        displays.PairsDisplay.from_estimator(model, rows, features=[0, 1]),
+        displays.ColumnsDisplay.from_estimator(model, rows, [0, 1]),
+        displays.MeansDisplay.from_estimator(model),
+        displays.WeightsDisplay.from_estimator(model),
+        displays.MomentResidualsDisplay.from_estimator(model),
+        displays.ChoiceDisplay.from_results([model.result_]),
+    ]
+    for display in shown:
+        titles = [display.figure_.get_suptitle(), *(x.get_title() for x in display.figure_.axes)]
+        assert any(titles), display
+    names = list(model.mixture_.profile().names)
+    pairs, columns, means, weights = (texts_of(display.figure_) for display in shown[:4])
+    for text in (pairs, columns, means, weights):
+        assert all(f"{k}: " in text for k in range(3))
+        assert all(name in text for name in names)
+
+
+def texts_of(figure):
+    """All texts of a figure, joined."""
+    return "\n".join(x.get_text() for x in figure.findobj(mpl.text.Text))
+
+
+def test_texts_have_the_colors_of_the_style(model, rows):
+    with pyplot.style.context("dark_background"):
+        pairs = displays.PairsDisplay.from_estimator(model, rows, features=[0, 1])
+        columns = displays.ColumnsDisplay.from_estimator(model, rows, [0, 1])
+        for display in (pairs, columns):
+            found = display.figure_.findobj(mpl.text.Text)
+            colors = {mpl.colors.to_hex(x.get_color()) for x in found if x.get_text()}
+            assert colors == {"#ffffff"}
+        line = columns.axes_[0, 0].lines[0]
+        assert mpl.colors.to_hex(line.get_color()) == "#ffffff"
 
 
 def test_pairs_of_many_choose_the_features_that_tell_components_apart():
@@ -63,7 +133,7 @@ def test_pairs_of_named_features_and_of_one(model):
     with pytest.raises(InputError, match="no feature named 'z'"):
         displays.PairsDisplay.from_estimator(mixture, features=["z"])
     one = displays.PairsDisplay.from_estimator(mixture, np.zeros((5, 4)), features=[2])
-    assert len(one.axes_[0, 0].lines) == 4
+    assert len(one.axes_[0, 0].lines) == 4  # three components, and their sum
 
 
 def test_means_as_lines_with_intervals_and_as_heat_map(model):
@@ -71,15 +141,29 @@ def test_means_as_lines_with_intervals_and_as_heat_map(model):
     assert len(lines.ax_.containers) == 3
     assert lines.low.shape == (3, 5)
     assert displays.MeansDisplay.from_estimator(model, kind="heat map").ax_.images
-    assert displays.MeansDisplay.from_estimator(drawn(20, 15)).ax_.images
+    assert not displays.MeansDisplay.from_estimator(drawn(3, 15)).ax_.images
+    mixture = drawn(4, 15)
+    display = displays.MeansDisplay.from_estimator(mixture)
+    assert display.ax_.images
+    written = [x.get_text().replace("−", "-") for x in display.ax_.texts]
+    assert written == [f"{x:.3g}" for x in mixture.means.ravel()]
+    tall = displays.MeansDisplay.from_estimator(drawn(4, 20)).ax_
+    assert tall.images[0].get_array().shape == (20, 4)
+    assert [x.get_text() for x in tall.get_yticklabels()][:2] == ["feature 0", "feature 1"]
     with pytest.raises(InputError, match="kind must be"):
         displays.MeansDisplay.from_estimator(model, kind="pie")
 
 
 def test_weights(model):
     display = displays.WeightsDisplay.from_estimator(model.result_)
-    assert [bar.get_height() for bar in display.ax_.patches] == model.weights_.tolist()
+    assert [bar.get_width() for bar in display.ax_.patches] == model.weights_.tolist()
+    colors = [mpl.colors.to_hex(bar.get_facecolor()).upper() for bar in display.ax_.patches]
+    assert colors == list(COLORS[:3])
+    assert {percent(w) for w in model.weights_} <= {x.get_text() for x in display.ax_.texts}
     assert (display.low < model.weights_).all()
+    assert [percent(x) for x in (0.0, 0.004, 0.02, 0.256, 1.0)] == [
+        "0 %", "0.4 %", "2 %", "26 %", "100 %",
+    ]  # fmt: skip
     axes = pyplot.subplots()[1]
     assert displays.WeightsDisplay.from_estimator(model.mixture_, ax=axes).ax_ is axes
 
@@ -224,15 +308,16 @@ def test_choice_takes_families_and_blocks_of_the_model(momentmix, tmp_path, monk
     assert options["blocks"] == [[0, 1]]
 
 
-@pytest.mark.parametrize("kind", ["pairs", "means", "weights", "residuals"])
+@pytest.mark.parametrize("kind", ["pairs", "columns", "means", "weights", "residuals"])
 @pytest.mark.parametrize("ending", ["png", "svg"])
 def test_plot_command(momentmix, tmp_path, monkeypatch, model, rows, kind, ending):
     monkeypatch.chdir(tmp_path)
     model.mixture_.save("model.json")
     np.save("rows.npy", rows)
     model.summary_.save("rows.mms")
-    inputs = {"pairs": ["rows.npy"], "residuals": ["rows.mms"]}.get(kind, [])
-    if ending == "svg" and kind == "residuals":
+    inputs = {"pairs": ["rows.npy"], "columns": ["rows.mms"], "residuals": ["rows.mms"]}
+    inputs = inputs.get(kind, [])
+    if ending == "svg" and kind in ("residuals", "columns"):
         inputs = ["rows.npy"]
     picture = f"picture.{ending}"
     done = momentmix("plot", "model.json", *inputs, "-o", picture, "--kind", kind)

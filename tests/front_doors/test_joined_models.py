@@ -16,7 +16,7 @@ from matplotlib import pyplot
 import momentmix as mm
 from momentmix import displays
 from momentmix.cli.fitted_table import fitted_table
-from momentmix.displays.pairs import _ellipse
+from momentmix.displays.pair_panels import ellipse as ellipse_of
 from momentmix.fitting.inference.standard_errors import Uncertainty
 from momentmix.fitting.record import FitRecord, load_fit
 from momentmix.fitting.result import Answer
@@ -156,7 +156,7 @@ def test_diagonal_records_do_not_have_them(rows):
 def test_ellipses_tilt(truth, rows):
     display = displays.PairsDisplay.from_estimator(truth, rows)
     for k in range(2):
-        ellipse = display.axes_[0, 0].patches[2 * k]
+        ellipse = display.axes_[1, 0].patches[2 * k]
         # Every point of the ellipse is one Mahalanobis deviation away.
         points = ellipse.get_patch_transform().transform(
             np.column_stack([np.cos(np.arange(9)), np.sin(np.arange(9))])
@@ -167,8 +167,8 @@ def test_ellipses_tilt(truth, rows):
         np.testing.assert_allclose(distances, 1.0, rtol=1e-6)
     straight = display.axes_[-1, 0].patches[0]
     assert straight.angle == 0
-    assert _ellipse(4.0, 9.0, 0.0) == (2.0, 3.0, 0.0)
-    width, height, angle = _ellipse(1.0, 1.0, 1.0)
+    assert ellipse_of(4.0, 9.0, 0.0) == (2.0, 3.0, 0.0)
+    width, height, angle = ellipse_of(1.0, 1.0, 1.0)
     assert (width, height, angle) == pytest.approx((2**0.5, 0.0, 45.0))
 
 
@@ -191,7 +191,7 @@ def test_the_report_lists_correlations(result, rows, tmp_path):
     text = page.read_text()
     table = re.search(r'id="correlation-table".*?</table>', text, re.DOTALL)[0]
     assert re.findall(r'data-value="length, rate"', table) == ['data-value="length, rate"'] * 2
-    shown = [float(x) for x in re.findall(r"<td data-value=\"(-?0\.[0-9]+)\">-?0\.[79]<", table)]
+    shown = [float(x) for x in re.findall(r"<td data-value=\"(-?0\.[0-9]+)\">-?0\.[79]00<", table)]
     assert shown == pytest.approx([0.9, -0.7])
     assert table.count('class="interval"') == 2
     glance = re.search(r'id="summary-table".*?</table>', text, re.DOTALL)[0]

@@ -1,7 +1,9 @@
 """The report page, parsed: what it says is what the model holds, and nothing in it can do harm."""
 
 import base64
+import datetime
 import hashlib
+import html
 import json
 import re
 import sys
@@ -29,8 +31,10 @@ from momentmix.fitting.inference.findings import Finding, Severity
 from momentmix.fitting.inference.over_identification import OverIdentification
 from momentmix.fitting.inference.support import Support
 from momentmix.fitting.record import load_fit
+from momentmix.mixture.profiles.profile import profile_of
 from momentmix.reporting.data_facts import gather
 from momentmix.reporting.words import answers
+from momentmix.wording import percent, short_number
 
 NAMES = ["height", "<script>alert(1)</script>", 'a"b\x1b', "$x_1$"]
 VOID = {"meta", "link", "img", "br"}
@@ -63,7 +67,7 @@ class Page(HTMLParser):
         return [e for e in self.elements if e["tag"] in tags]
 
     def table(self, name):
-        found = re.search(rf'<table class="sortable" id="{name}">.*?</table>', self.rawdata_, re.S)
+        found = re.search(rf'<table class="[a-z ]*" id="{name}">.*?</table>', self.rawdata_, re.S)
         rows = re.findall(r"<tr>(.*?)</tr>", found[0], re.S)[1:]
         return [re.findall(r'data-value="([^"]*)"', row) for row in rows]
 
@@ -102,24 +106,59 @@ def model(result, tmp_path):
 def page(result, rows, tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
     result.save(folder / "model.json", NAMES, command="by hand", seed=0)
-    mm.report(folder / "model.json", folder / "r.html", pd.DataFrame(rows, columns=NAMES))
+    data = pd.DataFrame(rows, columns=NAMES)
+    mm.report(folder / "model.json", folder / "r.html", data, date="2025-01-31")
     return parsed(folder / "r.html")
 
 
 def test_the_numbers_are_those_of_the_model(page, result, rows):
+    m = result.mixture
     table = page.table("component-table")
-    assert [float(row[1]) for row in table] == result.mixture.weights.tolist()
-    assert [[float(x) for x in row[3:]] for row in table] == result.mixture.means.tolist()
-    counts = np.bincount(result.mixture.predict(rows), minlength=2)
-    assert [float(row[2]) for row in table] == counts.tolist()
+    assert [float(row[2]) for row in table] == m.weights.tolist()
+    counts = np.bincount(m.predict(rows), minlength=2)
+    assert [float(row[3]) for row in table] == counts.tolist()
     table = page.table("parameter-table")
-    assert [float(row[2]) for row in table] == result.mixture.means.ravel().tolist()
-    assert [float(row[4]) for row in table] == result.mixture.variances.ravel().tolist()
+    assert [float(row[1]) for row in table] == [0.0, 1.0] * 4
+    assert [float(row[2]) for row in table] == m.means.T.ravel().tolist()
+    assert [float(row[3]) for row in table] == np.sqrt(m.variances).T.ravel().tolist()
     low, high = result.intervals().means
-    assert f"({low[0, 0]:.5g} … {high[0, 0]:.5g})" in page.rawdata_
+    finest = float(np.sqrt(m.variances[:, 0].min()))
+    ends = [short_number(float(end[0, 0]), finest) for end in (low, high)]
+    assert f'<span class="interval">{" … ".join(ends)}</span>' in page.rawdata_
     assert [float(row[2]) for row in page.table("data-table")] == pytest.approx(rows.mean(axis=0))
-    for words in ("Certificate: ✓ Passed", "by hand", "3,000", f"numpy {np.__version__}"):
+    for words in ("by hand", "3,000", f"numpy {np.__version__}"):
         assert words in page.rawdata_
+
+
+def test_the_page_begins_with_title_date_and_answer(page, result):
+    assert page.all("h1")[0]["text"] == "2 groups in 3,000 rows"
+    (day,) = page.all("time")
+    assert (day["datetime"], day["text"]) == ("2025-01-31", "31 January 2025")
+    (lead,) = [e["text"] for e in page.all("p") if e.get("class") == "lead"]
+    assert lead.endswith("The model fits the data.")
+    assert percent(float(result.mixture.weights[0])) in lead
+    headings = [e["text"] for e in page.all("h2")]
+    assert headings[:4] == [
+        "What are the groups?",
+        "What do the columns look like?",
+        "Does the model fit the data?",
+        "What to do next",
+    ]
+
+
+def test_each_card_says_share_rows_and_what_is_different(page, result, rows):
+    cards = [e["text"] for e in page.all("article")]
+    counts = np.bincount(result.mixture.predict(rows), minlength=2)
+    named = replace(result.mixture, feature_names=NAMES)
+    profile = profile_of(named, None, result.standard_errors)
+    for i, (card, own) in enumerate(zip(cards, profile, strict=True)):
+        assert card.startswith(f"{i} {own.name}")
+        assert percent(own.share) in card
+        assert f"{counts[i]:,} of 3,000" in card
+        for trait in own.traits[:6]:
+            assert trait.text.replace("\x1b", r"\x1b") in card
+    widths = re.findall(r'<rect class="f\d+" width="([\d.]+)"', page.rawdata_)
+    assert [float(w) for w in widths] == pytest.approx(100 * result.mixture.weights, abs=0.06)
 
 
 def test_headings_pictures_and_tables_are_accessible(page):
@@ -128,10 +167,10 @@ def test_headings_pictures_and_tables_are_accessible(page):
     assert levels[0] == 1
     assert levels.count(1) == 1
     assert all(b - a <= 1 for a, b in pairwise(levels))
-    assert len(page.all("img")) == 3
+    assert len(page.all("img")) == 4 + 6 + 1  # columns, pairs, residuals
     assert all(len(image["alt"]) > 20 for image in page.all("img"))
     assert all(cell["scope"] in ("row", "col") for cell in page.all("th"))
-    assert len(page.all("caption")) == len(page.all("table")) == 5
+    assert len(page.all("caption")) == len(page.all("table")) == 7
     names = [e["id"] for e in page.elements if "id" in e]
     assert len(set(names)) == len(names)
     for link in page.all("a"):
@@ -158,14 +197,14 @@ def test_names_are_shown_as_they_are_and_do_nothing(page):
     assert len(page.all("script")) == 1
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page.rawdata_
     assert "\x1b" not in page.rawdata_
-    cells = [e["text"] for e in page.all("td") if e.get("class") == "text"]
-    assert cells[:4] == ["height", NAMES[1], r'a"b\x1b', "$x_1$"]
+    shown = [row[0] for row in page.table("parameter-table")[::2]]
+    assert [html.unescape(name) for name in shown] == ["height", NAMES[1], r'a"b\x1b', "$x_1$"]
 
 
 def test_the_same_inputs_give_the_same_bytes(rows, tmp_path):
     small = mm.fit(rows[:, :2], 2, random_state=0)
     for name in ("a.html", "b.html"):
-        mm.report(small, tmp_path / name, rows[:, :2])
+        mm.report(small, tmp_path / name, rows[:, :2], date="2025-01-31")
     assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
 
 
@@ -183,11 +222,12 @@ def test_a_fit_that_failed_says_why(rows, tmp_path):
     wrong = mm.fit(rows, 1, random_state=0)
     mm.report(wrong, tmp_path / "r.html")
     page = parsed(tmp_path / "r.html")
-    assert "Certificate: ✗ Not passed" in page.rawdata_
+    assert "<strong>✗ No</strong>" in page.rawdata_
     items = [e["text"] for e in page.all("li")]
     assert all(reason in items for reason in wrong.certificate.reasons)
+    assert any(item.startswith("Needed") for item in items)
     assert "No data were given" in page.rawdata_
-    assert len(page.all("img")) == 2
+    assert len(page.all("img")) == 4
 
 
 def test_a_bare_mixture_an_estimator_and_a_summary(truth, rows, tmp_path):
@@ -201,8 +241,12 @@ def test_a_bare_mixture_an_estimator_and_a_summary(truth, rows, tmp_path):
     assert [row[0] for row in page.table("data-table")] == list("abcd")
     assert "Rows</th>" not in page.rawdata_
     assert re.search(r"Seed</th><td[^>]*>7<", page.rawdata_)
-    with pytest.raises(InputTypeError, match="not fitted yet"):
-        mm.report(mm.MomentGaussianMixture(2), path)
+    mixed = mm.MomentMixture(2, random_state=7).fit(frame)
+    mm.report(mixed, path)
+    assert len(parsed(path).table("data-table")) == 4
+    for unfitted in (mm.MomentGaussianMixture(2), mm.MomentMixture(2)):
+        with pytest.raises(InputTypeError, match=f"{type(unfitted).__name__} is not fitted yet"):
+            mm.report(unfitted, path)
     with pytest.raises(InputTypeError, match=r"needs the path of a model.*got ndarray"):
         mm.report(rows, path)
     with pytest.raises(InputError, match="the model has 4 features, the data 3"):
@@ -241,6 +285,46 @@ def test_one_feature_many_components_and_no_density(tmp_path):
     assert "Rows</th>" not in (tmp_path / "r.html").read_text()
 
 
+def test_names_of_components_are_shown_with_their_numbers(truth, tmp_path):
+    mm.report(truth, tmp_path / "r.html", names=["calm", "<b>wild</b>"])
+    page = parsed(tmp_path / "r.html")
+    assert [e["text"] for e in page.all("h3")] == ["0 calm", "1 <b>wild</b>"]
+    assert "“calm”, has 70 %" in page.rawdata_
+    with pytest.raises(InputError, match="names of components must be 2, one for each; got 1"):
+        mm.report(truth, tmp_path / "r.html", names=["calm"])
+
+
+def test_the_date_of_a_report(truth, tmp_path, monkeypatch):
+    path = tmp_path / "r.html"
+
+    def shown(**keywords):
+        mm.report(truth.select([0]), path, **keywords)
+        return re.search(r'<time datetime="([^"]*)">', path.read_text())[1]
+
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    assert shown() == "2023-11-14"
+    assert shown(date=datetime.date(2024, 2, 29)) == "2024-02-29"
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "soon")
+    with pytest.raises(InputError, match="SOURCE_DATE_EPOCH must be seconds since 1970"):
+        shown()
+    monkeypatch.delenv("SOURCE_DATE_EPOCH")
+    today = datetime.datetime.now(datetime.UTC).date()
+    assert 0 <= (datetime.date.fromisoformat(shown()) - today).days <= 1
+    with pytest.raises(
+        InputError, match=r"date must be a date such as '2025-01-31'; got '31\.1\.'"
+    ):
+        shown(date="31.1.")
+    with pytest.raises(InputTypeError, match="date must be a date or a str; got int"):
+        shown(date=2024)
+
+
+def test_a_file_names_the_data(truth, rows, tmp_path):
+    pd.DataFrame(rows, columns=NAMES).to_csv(tmp_path / "rows.csv", index=False)
+    mm.report(truth, tmp_path / "r.html", tmp_path / "rows.csv")
+    title = parsed(tmp_path / "r.html").all("title")[0]["text"]
+    assert title == "2 groups in 3,000 rows of rows.csv – momentmix report"
+
+
 def test_without_matplotlib_the_message_says_what_to_install(truth, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingDependencyError, match=r"pip install momentmix\[plot\]"):
@@ -263,10 +347,10 @@ def certificate(p=0.4, effect=0.0, dof=100, statistic=100.0, loss=0.001, r=2, fi
         ({"p": 1e-5, "effect": 1e-4}, ("Not by much", "Yes"), "too small to matter"),
         ({"p": 1e-5, "effect": 0.1}, ("Yes", "Yes"), "by more than chance"),
         ({"statistic": 1.0, "p": 1.0}, ("Cannot be said", "Yes"), "no power"),
-        ({"dof": 0, "p": np.nan}, ("Not tested", "Yes"), "no more moments"),
-        ({"dof": 0, "p": np.nan, "r": 1}, ("Not tested", "Yes"), "One component"),
+        ({"dof": 0, "p": np.nan}, ("Not tested", "Yes"), "no more averages"),
+        ({"dof": 0, "p": np.nan, "r": 1}, ("Not tested", "Yes"), "One group"),
         ({"loss": 0.05}, ("No", "No"), "about 5 % of the rows"),
-        ({"loss": 0.0}, ("No", "Yes"), "assign less than 0.1 %"),
+        ({"loss": 0.0}, ("No", "Yes"), "less than 0.1 % of the rows"),
         ({"loss": np.nan}, ("No", "Unknown"), "no standard errors"),
     ],
 )
@@ -282,7 +366,7 @@ def test_the_precision_of_parameters_that_are_not_determined_is_unknown(supporte
     found = answers(replace(certificate(loss=loss), support=Support(2, supported, "why")))[1]
     is_unknown = supported is False
     assert found.short == ("Unknown" if is_unknown else "Yes")
-    assert ("do not determine the parameters" in found.text) is is_unknown
+    assert ("do not determine that many groups" in found.text) is is_unknown
 
 
 def test_the_precision_with_too_few_rows_is_unknown():
@@ -397,7 +481,13 @@ def test_report_command(momentmix, rows, tmp_path, monkeypatch):
     done = momentmix("report", "m.json", "--data", "rows.mms", "-o", "s.html", "--json")
     expected = {"output": "s.html", "model": "m.json", "data": ["rows.mms"], "verdict": "passed"}
     assert json.loads(done.out) == expected
-    assert len(parsed(tmp_path / "s.html").all("img")) == 3
+    assert len(parsed(tmp_path / "s.html").all("img")) == 3 + 3 + 1
+    done = momentmix("report", "m.json", "-o", "n.html", "--names", "calm, wild")
+    assert done.code == 0
+    assert [e["text"] for e in parsed(tmp_path / "n.html").all("h3")] == ["0 calm", "1 wild"]
+    done = momentmix("report", "m.json", "-o", "n.html", "--names", "calm", "--force")
+    assert done.code == 65
+    assert "names of components must be 2, one for each; got 1" in done.err
     done = momentmix("report", "m.json", "-o", "r.html")
     assert done.code == 73
     assert "exists; pass --force" in done.err

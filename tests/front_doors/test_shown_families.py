@@ -94,23 +94,43 @@ def test_levels_as_heat_map_and_bars(result):
         displays.LevelsDisplay.from_estimator(result, kind="pie")
 
 
-def test_levels_alone_have_no_means_and_no_pairs():
+def test_levels_alone_have_no_means():
     mixture = truth().select(["member", "plan"])
     assert displays.MeansDisplay.from_estimator(mixture).ax_.images
     with pytest.raises(InputError, match="Use LevelsDisplay"):
         displays.MeansDisplay.from_estimator(mixture, ax=pyplot.subplots()[1])
-    with pytest.raises(InputError, match="Use LevelsDisplay"):
-        displays.PairsDisplay.from_estimator(mixture)
 
 
-def test_pairs_take_numeric_columns(result, rows):
+def test_pairs_of_all_families(result, rows):
     display = displays.PairsDisplay.from_estimator(result, rows)
-    assert display.names == ["age", "income", "visits"]
+    assert display.names == ["age", "income", "visits", "member", "plan"]
     assert np.isnan(display.rows[:, 0]).any()
-    with pytest.raises(InputError, match="plan is categorical"):
-        displays.PairsDisplay.from_estimator(result, features=["age", "plan"])
+    plan = rows["plan"] == "silver"
+    np.testing.assert_array_equal(display.rows[:, 4] == 2, plan)
+    bars = display.axes_[4, 0].lines  # two bars, each of two parts, at each of three levels
+    assert len(bars) == 2 * 2 * 3
+    disks = display.axes_[4, 3].collections
+    areas = np.array([x.get_sizes().reshape(2, 3) for x in disks])
+    yes = result.mixture.level_probabilities("member")["yes"]
+    plans = np.stack(list(result.mixture.level_probabilities("plan").values()), axis=1)
+    member = np.stack([1 - yes, yes], axis=1)
+    expected = result.mixture.weights[:, None, None] * member[:, :, None] * plans[:, None, :]
+    np.testing.assert_allclose(areas / areas.sum(), expected / expected.sum(), rtol=1e-6)
+    two = displays.PairsDisplay.from_estimator(result, features=["plan", "age"])
+    assert two.names == ["plan", "age"]
     one = displays.PairsDisplay.from_estimator(result, rows, features=["visits"]).axes_[0, 0]
     assert one.lines[0].get_ydata().sum() == pytest.approx(1.0, abs=1e-3)
+
+
+def test_pairs_take_columns_of_levels_where_they_separate_best(rows):
+    same = mm.GaussianBlock.of([[0.0] * 6] * 2, [np.eye(6)] * 2)
+    plan = mm.CategoricalBlock([[0.9, 0.1], [0.1, 0.9]], ("a", "b"))
+    many = mm.CategoricalBlock(np.eye(2).repeat(5, axis=1) / 5, tuple("abcdefghij"))
+    mixture = mm.Mixture.from_blocks([0.5, 0.5], [same, plan, many])
+    assert "column 6" in displays.PairsDisplay.from_estimator(mixture).names
+    asked = displays.PairsDisplay.from_estimator(mixture, features=[0, 7])
+    assert asked.names == ["column 0", "column 7"]
+    assert "column 7" not in displays.PairsDisplay.from_estimator(mixture).names  # ten levels
 
 
 def test_a_component_that_never_sees_a_column():
@@ -118,7 +138,7 @@ def test_a_component_that_never_sees_a_column():
     mixture = mm.Mixture.from_blocks([0.5, 0.5], [age, mm.PoissonBlock([1.0, 4.0], names="n")])
     displays.MeansDisplay.from_estimator(mixture).figure_.canvas.draw()
     display = displays.PairsDisplay.from_estimator(mixture)
-    assert len(display.axes_[0, 0].patches) == 2
+    assert len(display.axes_[1, 0].patches) == 2
 
 
 def test_joined_columns_with_missing_cells_are_shown():
@@ -154,13 +174,14 @@ def test_report_has_tables_of_levels_and_of_cells_seen(result, rows, tmp_path):
     path = tmp_path / "r.html"
     mm.report(result, path, rows)
     page = path.read_text()
-    for part in ("level-table", "seen-table", "data-level-table", "picture-levels", "plan=gold"):
+    for part in ("level-table", "seen-table", "data-level-table", "picture-column-4", "plan=gold"):
         assert part in page
     assert ">nan<" not in page
     mm.report(result, path, result.summary)
     assert "picture-residuals" in path.read_text()
     mm.report(result.mixture.select(["member", "plan"]), path)
-    assert "picture-pairs" not in path.read_text()
+    assert "picture-column-1" in path.read_text()
+    assert "picture-pair-" not in path.read_text()
 
 
 def test_rows_with_cells_missing_that_the_model_does_not_know(result, rows, tmp_path):

@@ -256,15 +256,17 @@ def test_offers_from_moments(rows):
 
 def test_pictures_and_tables_name_the_logarithm(rows, result, tmp_path):
     pairs = displays.PairsDisplay.from_estimator(result, rows)
-    assert pairs.names == ["log income", "age", "log1p spent", "score"]
-    step = len(rows) // len(pairs.rows)
-    np.testing.assert_array_equal(pairs.rows, logs_of(rows).to_numpy()[::step])
-    assert displays.MeansDisplay.from_estimator(result).names == pairs.names
-    one = displays.PairsDisplay.from_estimator(result, rows, features=["spent"])
-    assert one.axes_[0, 0].get_xlabel() == "log1p spent"
+    assert pairs.names == ["income, log scale", "age", "spent, log scale", "score"]
+    np.testing.assert_array_equal(pairs.rows, logs_of(rows).to_numpy())
+    means = displays.MeansDisplay.from_estimator(result)
+    assert means.names == ["log income", "age", "log1p spent", "score"]
+    one = displays.PairsDisplay.from_estimator(result, rows, features=["spent"]).axes_[0, 0]
+    assert one.get_xlabel() == "spent, log scale"
+    labels = [x.get_text().replace(",", "") for x in one.get_xticklabels()]  # in units of the data
+    np.testing.assert_allclose(np.log1p([float(x) for x in labels]), one.get_xticks(), rtol=0.01)
     mm.report(result, tmp_path / "r.html", rows)
     text = (tmp_path / "r.html").read_text()
-    assert "Mean of log income" in text
+    assert 'data-value="log income"' in text
     assert "Log-likelihood per row of the data given here" in text
 
 

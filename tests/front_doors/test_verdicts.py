@@ -158,17 +158,18 @@ def test_a_model_without_a_record_or_with_a_damaged_one_is_scored(momentmix, tmp
 @pytest.mark.parametrize(
     ("word", "banner", "kind"),
     [
-        ("passed", "Certificate: ✓ Passed", "good"),
-        ("not passed", "Certificate: ✗ Not passed", "bad"),
-        ("untested", "Certificate: ? Untested", "plain"),
+        ("passed", "✓ Yes", "good"),
+        ("not passed", "✗ No", "bad"),
+        ("untested", "? Not tested", "plain"),
     ],
 )
 def test_the_page_shows_the_verdict(results, tmp_path, word, banner, kind):
     mm.report(results[word], tmp_path / "r.html")
     text = (tmp_path / "r.html").read_text()
     assert f'<p class="verdict {kind}"><strong>{banner}</strong>' in text
-    assert ("<h3>Not tested</h3>" in text) == (word == "untested")
-    assert ("<h3>Reasons against it</h3>" in text) == (word == "not passed")
+    assert ("<p>Not tested:</p>" in text) == (word == "untested")
+    assert ("<p>Reasons against the fit:</p>" in text) == (word == "not passed")
+    assert ("Nothing needs to be changed" in text) == (word == "passed")
     assert "what was tried" not in text
     assert "nothing to test" in text or word != "untested"
 
@@ -176,8 +177,11 @@ def test_the_page_shows_the_verdict(results, tmp_path, word, banner, kind):
 def test_the_verdict_in_a_sentence(results):
     assert verdict(results["passed"].certificate) == "No test speaks against this fit."
     bad = results["not passed"].certificate  # shape of columns, and the test
-    assert verdict(bad) == "2 reasons speak against trusting this fit."
-    assert verdict(replace(bad, findings=[])) == "1 reason speaks against trusting this fit."
+    start = "Do not rely on it yet: the data contradict the model"
+    assert verdict(bad) == f"{start}, 1 finding below spoils the fit."
+    assert verdict(replace(bad, findings=[])) == f"{start}."
+    fewer = replace(bad, findings=[], support=Support(2, False, "one would do"), predicted_loss=0.1)
+    assert "not known precisely enough, fewer groups, or others, describe" in verdict(fewer)
     assert "not everything could be tested" in verdict(results["untested"].certificate)
 
 
@@ -187,8 +191,8 @@ def test_the_verdict_in_a_sentence(results):
 def test_whether_the_number_of_components_is_needed_is_answered(results, supported, short):
     c = replace(results["passed"].certificate, support=Support(2, supported, "some words"))
     reply = answers(c)[2]
-    assert reply.question == "Do the data need 2 components?"
-    assert (reply.short, reply.text) == (short, "some words")
+    assert reply.question == "Do the data need 2 groups?"
+    assert (reply.short, reply.numbers) == (short, "some words")
     assert len(answers(replace(c, support=None))) == 2
 
 
@@ -204,14 +208,13 @@ def test_the_page_lists_groups_that_are_rejected(results, tmp_path):
 
 def test_the_page_has_a_section_and_a_picture_of_what_was_tried(results, tmp_path):
     changed(results["passed"], tried=TRIED).save(tmp_path / "m.json")
-    mm.report(tmp_path / "m.json", tmp_path / "r.html")
+    mm.report(tmp_path / "m.json", tmp_path / "r.html", date="2025-01-31")
     text = (tmp_path / "r.html").read_text()
-    assert '<a href="#tried">Number of components: what was tried</a>' in text
-    assert '<section id="tried"' in text
-    assert '<td data-value="8000.25">8000.25</td><td data-value="yes" class="text">yes</td>' in text
-    assert '<td data-value="nan"></td>' in text
-    assert '<figure id="picture-tried">' in text
-    mm.report(tmp_path / "m.json", tmp_path / "again.html")
+    assert '<details id="tried"><summary>Number of components: what was tried</summary>' in text
+    assert '<td data-value="8000.25" data-label="BIC">8000.25</td>' in text
+    assert '<td data-value="nan" data-label="p-value"></td>' in text
+    assert '<figure id="picture-tried" class="full">' in text
+    mm.report(tmp_path / "m.json", tmp_path / "again.html", date="2025-01-31")
     assert (tmp_path / "again.html").read_text() == text
 
 

@@ -40,6 +40,7 @@ LAYERS = [
     {"fitting", "planning"},
     {"monitoring"},
     {"estimators", "dask"},
+    {"monitoring"},
     {"displays"},
     {"reporting", "reproduce"},
     {"cli"},

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import termios
 import threading
-import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -25,8 +24,23 @@ from momentmix.parallel import read_ahead
 
 
 class Terminal(io.StringIO):
+    def __init__(self):
+        super().__init__()
+        self.written = threading.Event()
+
     def isatty(self):
         return not super().isatty()  # an error where it is closed
+
+    def write(self, text):
+        count = super().write(text)
+        self.written.set()
+        return count
+
+    def wait_for(self, text):
+        """Wait until another thread has written a text."""
+        while text not in self.getvalue():
+            assert self.written.wait(60)
+            self.written.clear()
 
 
 def use(monkeypatch, stream):
@@ -71,12 +85,10 @@ def frames(stream):
 def test_a_thread_shows_a_step_that_takes_long_and_it_is_erased(terminal, monkeypatch):
     monkeypatch.setattr(progress, "DELAY", 0.01)
     monkeypatch.setattr(progress_bar, "INTERVAL", 0.001)
-    last = time.monotonic() + 30
     with progress.step("Working"):
         for stage, wanted in (("first", "Working: first ["), ("second", "Working: second [")):
             progress.tell(stage)
-            while wanted not in terminal.getvalue() and time.monotonic() < last:
-                time.sleep(0.001)
+            terminal.wait_for(wanted)
     assert "Working: second [" in terminal.getvalue()
     assert screen(terminal.getvalue()) == ""
 

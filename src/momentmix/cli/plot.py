@@ -30,15 +30,21 @@ _MORE = 3  # numbers of components beyond the model's own that `choice` tries
 @click.option("-o", "--output", required=True, help="File of the picture: .png, .svg or .pdf.")
 @click.option(
     "--kind",
-    type=click.Choice(["pairs", "means", "levels", "weights", "residuals", "trials", "choice"]),
+    type=click.Choice(
+        ["pairs", "columns", "means", "levels", "weights", "residuals", "trials", "choice"]
+    ),
     default="pairs",
     show_default=True,
-    help="What to draw. pairs shows the rows of data files; residuals are those of the moments of "
-    "data files or summaries; levels are probabilities of levels and of cells being seen; trials "
-    "are the numbers of components that `fit -r auto` tried; choice fits other numbers of "
-    "components to data files or summaries.",
+    help="What to draw. pairs shows two columns at a time and columns each one alone, with the "
+    "rows of data files; columns and residuals also take summaries; residuals are those of the "
+    "moments; levels are probabilities of levels and of cells being seen; trials are the numbers "
+    "of components that `fit -r auto` tried; choice fits other numbers of components to data files "
+    "or summaries.",
 )
-@click.option("--features", help="Features to show, by name or number, separated by commas.")
+@click.option(
+    "--features",
+    help="Columns to show in pairs, columns and levels, by name or number, separated by commas.",
+)
 @click.option(
     "-r",
     "--components",
@@ -84,6 +90,8 @@ def plot_command(
         display = request.residuals()
     elif kind == "pairs":
         display = request.pairs(chosen)
+    elif kind == "columns":
+        display = request.columns(chosen)
     elif kind == "trials":
         display = request.trials()
     elif kind == "choice":
@@ -121,16 +129,21 @@ class _Request:
         return open_for(self.mixture, self.inputs, self.read_options, by_name=True)
 
     def pairs(self, features: list[str | int] | None) -> Any:
-        from momentmix import displays
         from momentmix.cli.predict import open_for
-        from momentmix.displays.pairs import MOST_POINTS
+        from momentmix.displays import PairsDisplay
 
         rows = None
         if self.inputs:
-            source = open_for(self.mixture, self.inputs, self.read_options, by_name=True)
-            with step("Reading rows"):
-                rows = displays.thinned(source.blocks(), MOST_POINTS)
-        return displays.PairsDisplay.from_estimator(self.mixture.coded, rows, features=features)
+            rows = open_for(self.mixture, self.inputs, self.read_options, by_name=True)
+        with step("Reading rows"):
+            return PairsDisplay.from_estimator(self.mixture, rows, features=features)
+
+    def columns(self, features: list[str | int] | None) -> Any:
+        from momentmix.displays import ColumnsDisplay
+
+        data = self.data() if self.inputs else None
+        with step("Reading rows"):
+            return ColumnsDisplay.from_estimator(self.mixture, data, features)
 
     def residuals(self) -> Any:
         from momentmix.displays import MomentResidualsDisplay

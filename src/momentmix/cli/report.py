@@ -24,6 +24,10 @@ from momentmix.cli.output import check_output, say, say_json
     help="Data files, folders, globs, or summaries (.mms), for rows in the pictures, residuals, "
     "and the quality of the data. Can be given more than once.",
 )
+@click.option(
+    "--names",
+    help="Names of the groups, one for each, separated by commas, in the order of their numbers.",
+)
 @click.option("-o", "--output", required=True, help="File of the page (.html).")
 @data_options
 @by_name_option
@@ -32,16 +36,18 @@ from momentmix.cli.output import check_output, say, say_json
 def report_command(
     model: str,
     data: tuple[str, ...],
+    names: str | None,
     output: str,
     read_options: ReadOptions,
     by_name: bool,
     force: bool,
     as_json: bool,
 ) -> None:
-    """Write a report on a model: certificate, parameters with intervals, pictures, data quality.
+    """Write a report on a model: its groups in words, pictures, whether it fits, what to do next.
 
     The report is one HTML file that needs no network and no scripts. The certificate and the
-    intervals are those that `momentmix fit` saved with the model.
+    intervals are those that `momentmix fit` saved with the model. Its date is today, or that of
+    SOURCE_DATE_EPOCH.
     """
     from momentmix.cli.predict import load_model, load_verdict, open_for
     from momentmix.cli.summaries import are_summaries, load_sum
@@ -61,6 +67,7 @@ def report_command(
         model,
         output,
         summary_or_rows,
+        names=None if names is None else [name.strip() for name in names.split(",")],
         command=click.get_current_context().obj,
         data_name=", ".join(data) or None,
     )

@@ -177,13 +177,6 @@ class GroupedShard:
         for group in list(pieces):
             yield group, np.concatenate(pieces.pop(group))
 
-    def close(self) -> None:
-        """Forget all rows, as after an error."""
-        self.waiting, self.open = [], {}
-        for file in self.files.values():
-            file.close()
-        self.files = {}
-
 
 class _Group:
     """The shard of one group while rows come."""

@@ -6,8 +6,10 @@ Components differ in color, line style and number; the colors suit color-blind r
 """
 
 from momentmix.displays.choice import ChoiceDisplay
+from momentmix.displays.columns_display import ColumnsDisplay
 from momentmix.displays.levels import LevelsDisplay
 from momentmix.displays.means import MeansDisplay
+from momentmix.displays.monitoring.comparison import ComparisonDisplay
 from momentmix.displays.pairs import PairsDisplay
 from momentmix.displays.residuals import MomentResidualsDisplay
 from momentmix.displays.shares_over_time import SharesDisplay
@@ -17,6 +19,8 @@ from momentmix.displays.weights import WeightsDisplay
 
 __all__ = [
     "ChoiceDisplay",
+    "ColumnsDisplay",
+    "ComparisonDisplay",
     "LevelsDisplay",
     "MeansDisplay",
     "MomentResidualsDisplay",

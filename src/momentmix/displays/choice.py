@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.displays.style import need_matplotlib, new_axes
+from momentmix.displays.style import GRAY, legend_below, need_matplotlib, new_axes
 from momentmix.errors import InputError
 from momentmix.fitting.api import fit
 from momentmix.fitting.inference.certificate import Verdict
@@ -91,8 +91,8 @@ class ChoiceDisplay:
         self.figure_ = ax.figure
         numbers, verdicts = np.array(self.n_components), np.array(self.verdicts)
         if self.chosen is not None:
-            ax.axvline(self.chosen, color="0.88", linewidth=8, zorder=0, label="chosen")
-        ax.plot(numbers, self.effect_sizes, color="0.6", zorder=1)
+            ax.axvline(self.chosen, color=GRAY, alpha=0.35, linewidth=8, zorder=0, label="chosen")
+        ax.plot(numbers, self.effect_sizes, color=GRAY, zorder=1)
         heights = np.nan_to_num(self.effect_sizes, nan=_LOWEST)  # nothing to test: on the axis
         for verdict, marker, color in _MARKERS:
             chosen = verdicts == verdict
@@ -113,6 +113,6 @@ class ChoiceDisplay:
             )
             other.set_ylabel("log-likelihood per row", color=COLORS[2])
             handles, labels = [*handles, *line], [*labels, "log-likelihood"]
-        above = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 2}
-        ax.legend(handles, labels, fontsize="small", frameon=False, **above)
+        ax.set_title("Misfit by number of components")
+        legend_below(ax, handles, labels)
         return self

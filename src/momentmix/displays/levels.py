@@ -9,11 +9,16 @@ from typing import Any
 import numpy as np
 
 from momentmix._typing import Float
+from momentmix.displays.heat import draw_heat_map, heat_map_size, is_tall
 from momentmix.displays.probabilities import Probabilities, all_probabilities
 from momentmix.displays.style import (
-    FEW_COMPONENTS,
+    GRAY,
+    component_handles,
+    component_names,
     component_styles,
+    entries_in_a_row,
     error_bars,
+    ink,
     intervals_of,
     mixture_of,
     need_matplotlib,
@@ -23,9 +28,9 @@ from momentmix.displays.style import (
 from momentmix.errors import InputError
 from momentmix.mixture.conditional import column_numbers
 
-_MOST_LETTERS = 24  # of a name at the axis
-_MOST_WRITTEN = 200  # numbers in the cells of a heat map; more are too small to read
 _PANELS_IN_A_ROW = 3
+_MOST_BARS = 40  # in a third of the width of the picture
+_MOST_LEVELS = 12  # of a column that is drawn as bars; of more levels, those of most rows
 
 
 @dataclass
@@ -33,8 +38,9 @@ class LevelsDisplay:
     """Probabilities of levels within components, and of cells being seen.
 
     A heat map with a row for each component and a block of cells for each column, or bars with
-    95 % intervals. Yes/no columns show the probability of the second level. All probabilities of
-    levels are those where the cell is seen.
+    95 % intervals. Where there are more than 16 probabilities, they are the rows of the heat map
+    and the components its columns. Yes/no columns show the probability of the second level. All
+    probabilities of levels are those where the cell is seen.
 
     Attributes
     ----------
@@ -43,6 +49,8 @@ class LevelsDisplay:
         One for each column, and one for the probabilities of being seen.
     ax_, axes_, figure_
         Axes and figure of matplotlib.
+    component_names : sequence of str
+        Names of the components; empty where they have none.
     """
 
     weights: Float
@@ -50,6 +58,7 @@ class LevelsDisplay:
     ax_: Any = field(default=None, repr=False)
     axes_: Any = field(default=None, repr=False)
     figure_: Any = field(default=None, repr=False)
+    component_names: Sequence[str] = ()
 
     @classmethod
     def from_estimator(
@@ -87,7 +96,8 @@ class LevelsDisplay:
                 "the columns are numbers without missing cells, which have no probabilities. "
                 "Use MeansDisplay."
             )
-        return cls(mixture.weights, groups).plot(kind, ax)
+        names = component_names(mixture)
+        return cls(mixture.weights, groups, component_names=names).plot(kind, ax)
 
     def plot(self, kind: str = "heat map", ax: Any = None) -> LevelsDisplay:
         """Draw; `kind` as for `from_estimator`."""
@@ -105,7 +115,7 @@ class LevelsDisplay:
     @property
     def size(self) -> tuple[float, float]:
         """Width and height of the heat map."""
-        return max(4.0, 0.5 * len(self.labels) + 2.5), max(3.0, 0.32 * len(self.weights) + 2.2)
+        return heat_map_size(self.labels, self.weights, self.component_names)
 
     @property
     def labels(self) -> list[str]:
@@ -116,49 +126,49 @@ class LevelsDisplay:
 
     def _heat_map(self, ax: Any) -> None:
         values = self.values
-        (r, n), labels = values.shape, [short_name(x, _MOST_LETTERS) for x in self.labels]
         self.ax_ = self.axes_ = ax = new_axes(ax, self.size)
         self.figure_ = ax.figure
-        image = ax.imshow(values, cmap="Blues", vmin=0, vmax=1, aspect="auto")
-        ax.set_facecolor("0.85")  # where a component never sees a column
+        texts = [["–" if np.isnan(x) else f"{x:.2f}" for x in row] for row in values]
+        image = draw_heat_map(
+            ax, values, self.labels, self.weights, self.component_names, texts=texts, cmap="Blues",
+            vmin=0, vmax=1,
+        )  # fmt: skip
+        ax.set_facecolor("0.75")  # where a component never sees a column
+        line = ax.axhline if is_tall(values.shape[1]) else ax.axvline
         for end in np.cumsum([len(group.labels) for group in self.groups])[:-1]:
-            ax.axvline(end - 0.5, color="black", linewidth=1.2)
-        if values.size <= _MOST_WRITTEN:
-            self._write(ax, values)
-        ax.set_xticks(range(n), labels, rotation=45, ha="right", rotation_mode="anchor")
-        ax.set_yticks(range(r), [f"{k}  {w:.1%}" for k, w in enumerate(self.weights)])
-        ax.set_ylabel("component and weight")
+            line(end - 0.5, color=GRAY, linewidth=1.5)
+        ax.set_title("Levels: probabilities within components")
         ax.figure.colorbar(image, ax=ax, label="probability")
-
-    def _write(self, ax: Any, values: Float) -> None:
-        """Write the numbers into their cells."""
-        for (k, j), value in np.ndenumerate(values):
-            text = "–" if np.isnan(value) else f"{value:.2f}"
-            color = "white" if value > 0.6 else "black"
-            ax.text(j, k, text, ha="center", va="center", fontsize=8, color=color)
 
     # -- bars ---------------------------------------------------------------------------------
 
     def _bars(self) -> None:
         from matplotlib import pyplot
 
-        panels = _panels(self.groups)
-        n_columns = min(_PANELS_IN_A_ROW, len(panels))
+        panels = _panels(self.groups, self.weights)
+        r, most = len(self.weights), max(len(labels) for _, labels, _ in panels)
+        crowded = min(most, _MOST_LEVELS) * r > _MOST_BARS
+        n_columns = 1 if crowded else min(_PANELS_IN_A_ROW, len(panels))
         n_rows = -(-len(panels) // n_columns)
+        width = 8.6 if crowded else max(4.6, 4.2 * n_columns)
+        entries = component_handles(self.weights, self.component_names, line=False)
+        in_a_row = entries_in_a_row(entries, width)
+        size = width, 3.4 * n_rows + 0.5 + 0.2 * -(-r // in_a_row)
         self.figure_, axes = pyplot.subplots(
-            n_rows, n_columns, figsize=(4.2 * n_columns, 3.4 * n_rows), squeeze=False,
-            layout="constrained",
-        )  # fmt: skip
+            n_rows, n_columns, figsize=size, squeeze=False, layout="constrained"
+        )
         self.axes_, self.ax_ = axes, axes[0, 0]
         for ax in axes.flat[len(panels) :]:
             ax.set_visible(False)
         for ax, (title, labels, groups) in zip(axes.flat, panels, strict=False):
             self._panel(ax, title, labels, groups)
-        handles, names = self.ax_.get_legend_handles_labels()
-        if len(self.weights) <= FEW_COMPONENTS:
-            self.figure_.legend(
-                handles, names, title="component", loc="outside right upper", fontsize="small"
-            )
+        self.figure_.suptitle("Levels: probabilities within components")
+        known = any(group.low is not None for group in self.groups)
+        title = "component: share of rows" + ("; lines: 95 % intervals" if known else "")
+        style: Any = {"fontsize": "small", "title_fontsize": "small", "frameon": False}
+        self.figure_.legend(
+            handles=entries, title=title, loc="outside lower center", ncols=in_a_row, **style
+        )
 
     def _panel(self, ax: Any, title: str, labels: list[str], groups: list[Probabilities]) -> None:
         values = np.hstack([group.values for group in groups])
@@ -170,23 +180,36 @@ class LevelsDisplay:
             x = np.arange(n) + 0.8 * ((k + 0.5) / r - 0.5)
             bars = error_bars(values[k], None if ends is None else (ends[0][k], ends[1][k]))
             ax.bar(
-                x, values[k], 0.8 / r, yerr=bars, color=color, ecolor="0.3", capsize=2,
-                label=f"{k} ({self.weights[k]:.1%})",
+                x, values[k], 0.8 / r, yerr=bars, color=color,
+                error_kw={"ecolor": ink(), "elinewidth": 0.8, "capsize": min(2.0, 8.0 / r)},
             )  # fmt: skip
-        shown = [short_name(label, _MOST_LETTERS) for label in labels]
-        turned = {"rotation": 45, "ha": "right"} if n > 3 else {}
+        shown = [short_name(label) for label in labels]
+        long = n > 3 or sum(map(len, shown)) > 36
+        turned: Any = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if long else {}
         ax.set_xticks(range(n), shown, **turned)
         ax.set(title=title, ylabel="probability", ylim=(0, 1.05))
 
 
-def _panels(groups: list[Probabilities]) -> list[tuple[str, list[str], list[Probabilities]]]:
-    """Title, labels and contents of each panel: all yes/no columns share one."""
-    answers = [group for group in groups if group.title and len(group.labels) == 1]
+def _panels(
+    groups: list[Probabilities], weights: Float
+) -> list[tuple[str, list[str], list[Probabilities]]]:
+    """Title, labels and contents of each panel: yes/no columns share one, up to twelve of them."""
     found = []
-    if answers:
-        labels = [label for group in answers for label in group.full_labels]
-        found.append(("yes/no columns", labels, answers))
-    several = [group for group in groups if group.title and len(group.labels) > 1]
-    found += [(short_name(group.title, _MOST_LETTERS), group.labels, [group]) for group in several]
-    seen = [group for group in groups if not group.title]
-    return found + [("cell is seen", group.labels, [group]) for group in seen]
+    answers = [group for group in groups if group.title and len(group.labels) == 1]
+    for start in range(0, len(answers), _MOST_LEVELS):
+        part = answers[start : start + _MOST_LEVELS]
+        labels = [label for group in part for label in group.full_labels]
+        found.append(("yes/no columns", labels, part))
+    for group in groups:
+        title, n = short_name(group.title), len(group.labels)
+        if title and n > _MOST_LEVELS:
+            common = np.argsort(-(weights @ np.nan_to_num(group.values)), kind="stable")
+            kept = group.at(np.sort(common[:_MOST_LEVELS]).tolist())
+            found.append((f"{title}: {_MOST_LEVELS} of {n} levels", kept.labels, [kept]))
+        elif title and n > 1:
+            found.append((title, group.labels, [group]))
+        elif not title:
+            for start in range(0, n, _MOST_LEVELS):
+                part_seen = group.at(range(start, min(start + _MOST_LEVELS, n)))
+                found.append(("cell is seen", part_seen.labels, [part_seen]))
+    return found

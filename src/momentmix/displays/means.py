@@ -10,10 +10,14 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.displays.columns import numeric_columns, overall_spread
+from momentmix.displays.heat import draw_heat_map, heat_map_size, is_tall
 from momentmix.displays.levels import LevelsDisplay
 from momentmix.displays.probabilities import Probabilities, all_probabilities
 from momentmix.displays.style import (
-    FEW_COMPONENTS,
+    GRAY,
+    MOST_LINES,
+    component_labels,
+    component_names,
     component_styles,
     drawable,
     error_bars,
@@ -32,8 +36,9 @@ from momentmix.mixture.mixture import Mixture
 class MeansDisplay:
     """Means of the components over the features.
 
-    Parallel coordinates with 95 % intervals for up to eight components, a heat map for more. In the
-    heat map, means whose interval contains the overall mean are crossed out.
+    Parallel coordinates with 95 % intervals for up to three components, a heat map for more: colors
+    are deviations from the overall mean, numbers are means in the units of the data. Means whose
+    interval contains the overall mean are crossed out.
 
     Of a table with families, the means are those of numbers and counts where they are seen; below
     them is a heat map of the probabilities of levels, and of cells being seen.
@@ -51,6 +56,8 @@ class MeansDisplay:
     weights : array of shape (n_components,)
     ax_, axes_, figure_
         Axes and figure of matplotlib; ``ax_`` are those of the means, where there are any.
+    component_names : sequence of str
+        Names of the components; empty where they have none.
     """
 
     mixture: Mixture | None
@@ -62,6 +69,7 @@ class MeansDisplay:
     ax_: Any = field(default=None, repr=False)
     axes_: Any = field(default=None, repr=False)
     figure_: Any = field(default=None, repr=False)
+    component_names: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if self.mixture is not None:
@@ -93,7 +101,10 @@ class MeansDisplay:
             part = mixture.select(numbers)
         low, high = (None, None) if ends is None else (end[:, numbers] for end in ends.means)
         groups = all_probabilities(mixture, ends)
-        return cls(part, names, low, high, groups, mixture.weights)
+        return cls(
+            part, names, low, high, groups, mixture.weights,
+            component_names=component_names(mixture),
+        )  # fmt: skip
 
     def plot(self, kind: str = "lines", ax: Any = None) -> MeansDisplay:
         """Draw; `kind` as for `from_estimator`."""
@@ -106,12 +117,12 @@ class MeansDisplay:
             self._levels(None)
             return self
         if kind == "auto":
-            kind = "lines" if len(self.weights) <= FEW_COMPONENTS else "heat map"
+            kind = "lines" if len(self.weights) <= MOST_LINES else "heat map"
         if self.groups and ax is None:
-            top, bottom = self._two_panels(kind)
+            figure, top, bottom = self._two_panels(kind)
             self._means(top, kind)
             self._levels(bottom)
-            self.axes_ = [top, bottom]
+            self.axes_, self.figure_ = [top, bottom], figure
         else:
             self._means(new_axes(ax, self._size(kind)), kind)
             self.axes_ = [self.ax_]
@@ -119,19 +130,22 @@ class MeansDisplay:
 
     def _size(self, kind: str) -> tuple[float, float]:
         """Width and height of the picture of the means."""
-        width = max(5.0, 0.55 * len(self.names) + 2)
-        return width, 4.5 if kind == "lines" else max(3.0, 0.32 * len(self.weights) + 1.5)
+        labels = component_labels(self.weights, self.component_names)
+        if kind == "lines":
+            return max(5.0, 0.55 * len(self.names) + 2 + 0.06 * max(map(len, labels))), 4.5
+        return heat_map_size(self.names, self.weights, self.component_names)
 
     def _two_panels(self, kind: str) -> Any:
         from matplotlib import pyplot
 
         (width, height), (other, below) = self._size(kind), self._levels_display().size
-        size = max(width, other), height + below
-        ratios = {"height_ratios": [height, below]}
-        return pyplot.subplots(2, 1, figsize=size, layout="constrained", gridspec_kw=ratios)[1]
+        figure = pyplot.figure(figsize=(max(width, other), height + below), layout="constrained")
+        parts: Any = figure.subfigures(2, 1, height_ratios=[height, below])
+        return figure, parts[0].subplots(), parts[1].subplots()
 
     def _levels_display(self) -> LevelsDisplay:
-        return LevelsDisplay(self.weights, list(self.groups))
+        names = self.component_names
+        return LevelsDisplay(self.weights, list(self.groups), component_names=names)
 
     def _levels(self, ax: Any) -> None:
         """Draw the probabilities."""
@@ -149,33 +163,47 @@ class MeansDisplay:
         if self.low is not None and self.high is not None:
             ends = (self.low - center) / spread, (self.high - center) / spread
         (self._lines if kind == "lines" else self._heat_map)(ax, means, ends)
-        ax.set_xticks(range(m.n_features), self.names, rotation=45, ha="right")
 
     def _lines(self, ax: Any, means: Float, ends: Any) -> None:
         r, d = means.shape
+        labels = component_labels(self.weights, self.component_names)
         for k, (color, dash) in enumerate(component_styles(r)):
             x = np.arange(d) + 0.3 * ((k + 0.5) / r - 0.5)  # side by side, so that bars are visible
             bars = error_bars(means[k], None if ends is None else (ends[0][k], ends[1][k]))
-            label = f"{k} ({self.weights[k]:.1%})"
             ax.errorbar(
-                x, means[k], bars, color=color, linestyle=dash, marker="o", markersize=4,
-                capsize=2, label=label,
+                x, means[k], bars, color=color, linestyle=dash, marker="o", markersize=5,
+                capsize=2, label=labels[k],
             )  # fmt: skip
-        ax.axhline(0, color="0.7", linewidth=0.8, zorder=0)
-        ax.set_ylabel("mean, in overall deviations")
-        ax.legend(title="component", fontsize="small", bbox_to_anchor=(1.01, 1), loc="upper left")
+        ax.axhline(0, color=GRAY, linewidth=0.8, zorder=0)
+        turned = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
+        ax.set_xticks(range(d), self.names, **turned)
+        ax.set_ylabel("mean − overall mean,\nin overall standard deviations")
+        ax.set_title("Means of the components" + ("" if ends is None else ", 95 % intervals"))
+        ax.legend(
+            title="component: share of rows", fontsize="small", title_fontsize="small",
+            bbox_to_anchor=(1.01, 1), loc="upper left", frameon=False, alignment="left",
+        )  # fmt: skip
 
     def _heat_map(self, ax: Any, means: Float, ends: Any) -> None:
-        r = len(means)
+        assert self.mixture is not None
         largest = float(np.nanmax(np.abs(means))) or 1.0
-        image = ax.imshow(means, cmap="PuOr_r", vmin=-largest, vmax=largest, aspect="auto")
+        texts = [
+            ["–" if np.isnan(x) else f"{x:.3g}".replace("-", "−") for x in row]
+            for row in self.mixture.means
+        ]
+        image = draw_heat_map(
+            ax, means, self.names, self.weights, self.component_names, texts=texts, cmap="PuOr_r",
+            vmin=-largest, vmax=largest,
+        )  # fmt: skip
+        ax.set_facecolor("0.75")  # where a component never sees a column
+        title = "Means of the components"
         if ends is not None:
             contains_zero = (ends[0] < 0) & (ends[1] > 0)
             for k, j in np.argwhere(contains_zero):
-                ax.plot([j - 0.4, j + 0.4], [k + 0.4, k - 0.4], color="0.4", linewidth=0.8)
-            note = "(crossed out: 95 % interval contains the overall mean)"
-            ax.set_title(note, fontsize="small")
-        labels = [f"{k}  {w:.1%}" for k, w in enumerate(self.weights)]
-        ax.set_yticks(range(r), labels)
-        ax.set_ylabel("component and weight")
-        ax.figure.colorbar(image, ax=ax, label="mean, in overall deviations")
+                x, y = (k, j) if is_tall(len(self.names)) else (j, k)
+                ax.plot([x - 0.45, x + 0.45], [y + 0.45, y - 0.45], color="0.4", linewidth=0.8)
+            if contains_zero.any():
+                title += "\n(crossed out: 95 % interval contains the overall mean)"
+        ax.set_title(title, fontsize="medium")
+        label = "mean − overall mean,\nin overall standard deviations"
+        ax.figure.colorbar(image, ax=ax, label=label)

@@ -1,50 +1,74 @@
-"""Rows and components over pairs of features."""
+"""Rows and components over pairs of columns."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float
-from momentmix.displays.columns import numeric_columns, overall_spread
+from momentmix.displays.marginal_panels import (
+    draw_marginal,
+    legend_of_marginals,
+    level_ticks,
+    ticks_in_data_units,
+)
+from momentmix.displays.marginals import Marginal, best_separating, marginal_of, observed_rows
+from momentmix.displays.pair_panels import (
+    draw_disks,
+    draw_points,
+    draw_rings,
+    draw_strips,
+    legend_of_pairs,
+)
+from momentmix.displays.shown_rows import shown_rows
 from momentmix.displays.style import (
     FEW_COMPONENTS,
-    component_styles,
+    LETTER_WIDTH,
+    axis_names_of,
+    component_handles,
+    component_names,
     drawable,
     mixture_of,
-    names_of,
     need_matplotlib,
 )
-from momentmix.errors import InputError
-from momentmix.mixture.density import most_probable
 from momentmix.mixture.mixture import Mixture
-from momentmix.mixture.tables.family_blocks import PoissonBlock
 from momentmix.rows.names import feature_number
-from momentmix.rows.validation import rows_for
-from momentmix.schema.cells import CellTable, read_cells
-from momentmix.schema.encoding import encode_cells
 
 # Panels shrink with the number of features, and ellipses cover one another with many components.
 _MOST_FEATURES, _MOST_FEATURES_CROWDED = 6, 4
+_MOST_LEVELS = 8  # of a column that is shown unasked
+_MOST_NAMED_OF_THREE = 5  # components with names in the legend beside three columns
+_LINE = 0.17  # height of a line of the legend, in inches
 MOST_POINTS = 5000  # more points hide one another
+MOST_ROWS = 200_000  # of the histograms
 
 
 @dataclass
 class PairsDisplay:
-    """Rows and components over pairs of features: ellipses at one and two standard deviations.
+    """Rows and components over pairs of columns, and each column alone on the diagonal.
+
+    Rings are ellipses at one and two standard deviations of a component. Where both columns are
+    Gaussian, they hold 39 % and 86 % of its rows. A column of levels beside one of numbers has bars
+    in place of rings, two columns of levels have disks. The diagonal is as in `ColumnsDisplay`.
 
     Attributes
     ----------
     mixture : Mixture
+        With the columns shown.
     names : list of str
-        Names of the features shown.
-    rows : array of shape (n_rows, n_features) or None
-    axes_, figure_
-        Axes and figure of matplotlib.
+        Names of the columns shown.
+    rows : array of shape (n_rows, n_columns) or None
+        Numbers after their transform, counts, or codes of levels; NaN where a cell is missing.
+    axes_ : array of shape (n_columns, n_columns)
+        Axes of matplotlib: row i and column j show column i of the data over column j.
+    figure_
+        Figure of matplotlib.
+    component_names : sequence of str
+        Names of the components; empty where they have none.
     """
 
     mixture: Mixture
@@ -52,207 +76,144 @@ class PairsDisplay:
     rows: Float | None = None
     axes_: Any = field(default=None, repr=False)
     figure_: Any = field(default=None, repr=False)
+    component_names: Sequence[str] = ()
 
     @classmethod
     def from_estimator(
         cls, model: Any, rows: Any = None, *, features: Sequence[int | str] | None = None
     ) -> PairsDisplay:
-        """Draw a model over pairs of features.
+        """Draw a model over pairs of columns.
 
         Parameters
         ----------
         model : estimator, FitResult or Mixture
-        rows : array or data frame of shape (n_rows, n_features), optional
-            Shown as points in the color of their component, at most 5,000. Rows with a missing
-            cell are left out of the panels of its column. A column with a transform is drawn after
-            it.
+        rows : array, data frame, path, list of paths or source; optional
+            Shown as points in the color of their component, at most 5,000, and as histograms. Rows
+            with a missing cell are left out of the panels of its column. A column with a transform
+            is drawn after it; the axes have the units of the data.
         features : sequence of int or str, optional
-            Features to show, numbers or counts; by default the six that separate the components
-            best, or four if there are more than eight components.
+            Columns to show, of any family; by default the six that separate the components best,
+            or four if there are more than eight components. Columns of more than eight levels are
+            shown only when asked for.
         """
         need_matplotlib()
         mixture = drawable(mixture_of(model))
-        names = names_of(mixture)
+        names = axis_names_of(mixture)
         if features is None:
             few = mixture.n_components <= FEW_COMPONENTS
-            chosen = _separating(mixture, _MOST_FEATURES if few else _MOST_FEATURES_CROWDED)
+            most = _MOST_FEATURES if few else _MOST_FEATURES_CROWDED
+            chosen = best_separating(mixture, most, most_levels=_MOST_LEVELS)
         else:
             chosen = [int(feature_number(f, mixture.feature_names or names)) for f in features]
-        _check_numeric(mixture, names, chosen)
-        points = labels = None
+        values = labels = None
         if rows is not None:
-            points, labels = _points(mixture, rows, chosen)
-        display = cls(mixture.marginal(chosen), [names[j] for j in chosen], points)
+            shown = shown_rows(mixture, rows, MOST_ROWS)
+            values = shown.values[:, chosen]
+            if mixture.has_density:
+                labels = shown.thinned(MOST_POINTS).components(mixture)
+        display = cls(
+            mixture.marginal(chosen),
+            [names[j] for j in chosen],
+            values,
+            component_names=component_names(mixture),
+        )
         return display.plot(labels)
 
     def plot(self, labels: NDArray[np.int64] | None = None) -> PairsDisplay:
-        """Draw; `labels` are the components of the rows."""
+        """Draw; `labels` are the components of the rows that are drawn as points."""
         from matplotlib import pyplot
 
         d = self.mixture.n_features
-        size = 4.5 if d <= 2 else max(2.0, 10.0 / (d - 1)) * (d - 1)
-        n = max(d - 1, 1)
-        self.figure_, axes = pyplot.subplots(
-            n, n, figsize=(size, size), squeeze=False, layout="constrained"
+        size = {1: 5.0, 2: 7.4, 3: 9.0}.get(d, max(1.9, 10.5 / d) * d)
+        self.figure_, self.axes_ = pyplot.subplots(
+            d, d, figsize=(size, size + 0.3 if d > 1 else 4.0), squeeze=False, layout="constrained"
         )
-        self.axes_ = axes
-        if d == 1:
-            self._density(axes[0, 0])
-            return self
-        for i in range(n):
-            for j in range(n):
-                ax = axes[i, j]
-                if j > i:
-                    ax.set_visible(False)
-                    continue
-                self._pair(ax, j, i + 1, labels)
-                if i == n - 1:
+        values = [None if self.rows is None else self.rows[:, j] for j in range(d)]
+        laws = [marginal_of(self.mixture, j, values[j]) for j in range(d)]
+        for j in range(d):
+            own = values[j]
+            observed = None if own is None else observed_rows(laws[j], own)
+            draw_marginal(self.axes_[j, j], laws[j], observed)
+            for i in range(d):
+                if i < j:
+                    self.axes_[i, j].set_axis_off()
+                elif i > j:
+                    self._pair(self.axes_[i, j], j, i, laws, labels)
+        self._label_axes(laws)
+        self._explain(laws)
+        return self
+
+    def _pair(self, ax: Any, x: int, y: int, laws: list[Marginal], labels: Any) -> None:
+        own = (laws[x], laws[y])
+        if self.rows is not None:
+            step = max(1, -(-len(self.rows) // MOST_POINTS))
+            points = self.rows[::step][:, [x, y]]
+            draw_points(ax, points, labels, own, self.mixture.n_components)
+        if own[0].levels and own[1].levels:
+            draw_disks(ax, self.mixture, *own)
+        elif own[0].levels or own[1].levels:
+            across = bool(own[0].levels)
+            draw_strips(ax, self.mixture, laws[x if across else y], y if across else x, across)
+        else:
+            draw_rings(ax, self.mixture, x, y)
+        for axis, law in ((ax.xaxis, own[0]), (ax.yaxis, own[1])):
+            axis.set_view_interval(*law.limits, ignore=True)
+            (level_ticks if law.levels else ticks_in_data_units)(axis, law)
+
+    def _label_axes(self, laws: list[Marginal]) -> None:
+        d = len(laws)
+        for i in range(d):
+            for j in range(i + 1):
+                ax = self.axes_[i, j]
+                ax.tick_params(labelsize="small")
+                if i == d - 1:
                     ax.set_xlabel(self.names[j])
                 else:
                     ax.tick_params(labelbottom=False)
-                if j == 0:
-                    ax.set_ylabel(self.names[i + 1])
+                if i == j and d > 1:
+                    ax.tick_params(labelleft=False, left=False)
+                    ax.spines[["top", "right", "left"]].set_visible(False)
+                elif j == 0:
+                    ax.set_ylabel(self.names[i] if d > 1 else "share of rows")
                 else:
                     ax.tick_params(labelleft=False)
-        return self
 
-    def _pair(self, ax: Any, x: int, y: int, labels: Any) -> None:
-        from matplotlib.patches import Ellipse
+    def _explain(self, laws: list[Marginal]) -> None:
+        """Title and legend; the legend has the empty corner for itself."""
+        d, has_rows = len(laws), self.rows is not None
+        levels = [bool(law.levels) for law in laws]
+        n_levels, counts = sum(levels), any(law.is_count for law in laws)
+        r = self.mixture.n_components
+        most_named = _MOST_NAMED_OF_THREE if d == 3 else FEW_COMPONENTS
+        names = self.component_names if r <= most_named else ()
+        entries = component_handles(self.mixture.weights, names)
+        entries += legend_of_pairs(
+            has_rows and n_levels < d and d > 1, d - n_levels > 1, 0 < n_levels < d, n_levels > 1,
+            counts,
+        )  # fmt: skip
+        entries += legend_of_marginals(has_rows, n_levels < d, n_levels > 0)
+        style: Any = {"title": "component: share of rows", "alignment": "left"}
+        style |= {"fontsize": "small", "title_fontsize": "small", "frameon": False}
+        if d == 1:
+            width, height = self.figure_.get_size_inches()
+            self.figure_.set_size_inches(width, height + 0.09 * len(entries))
+            columns = 1 if names else 2
+            self.figure_.legend(handles=entries, loc="outside lower center", ncols=columns, **style)
+        else:
+            columns = 1 if r <= FEW_COMPONENTS else 2 if r <= 2 * FEW_COMPONENTS else 3
+            columns += columns == 1 and self._is_long(entries)
+            corner: Any = {"loc": "upper right", "borderaxespad": 0, "ncols": columns}
+            legend = self.axes_[0, -1].legend(handles=entries, **corner, **style)
+            legend.set_in_layout(False)
+        what = "Components and rows" if has_rows else "Components"
+        over = f"over pairs of {d} columns" if d > 1 else f"in {self.names[0]}"
+        self.figure_.suptitle(f"{what} {over}")
 
-        m = self.mixture
-        styles = component_styles(m.n_components)
-        if self.rows is not None:
-            colors = "0.6" if labels is None else [styles[k][0] for k in labels]
-            ax.scatter(
-                self.rows[:, x], self.rows[:, y], s=3, c=colors, alpha=0.25, linewidths=0,
-                rasterized=True,
-            )  # fmt: skip
-        deviations, pair = np.sqrt(m.variances), m.select([x, y]).covariances
-        for k, (color, dash) in enumerate(styles):
-            center = m.means[k, [x, y]]
-            if np.isnan(center).any():  # it never sees one of the columns
-                continue
-            width, height, angle = _ellipse(*pair[k].flat[[0, 3, 1]])
-            for times, thickness in ((1, 1.6), (2, 0.8)):
-                ax.add_patch(
-                    Ellipse(
-                        (float(center[0]), float(center[1])),
-                        2 * times * width, 2 * times * height, angle=angle,
-                        fill=False, edgecolor=color, linestyle=dash, linewidth=thickness,
-                    )
-                )  # fmt: skip
-            _number(ax, center, k, color)
-        for axis, j in (("x", x), ("y", y)):
-            low = np.nanmin(m.means[:, j] - 2.2 * deviations[:, j])
-            high = np.nanmax(m.means[:, j] + 2.2 * deviations[:, j])
-            if high - low <= 1e-12 * abs(high):  # a constant feature
-                pad = max(0.5, 1e-6 * abs(high))
-                low, high = low - pad, high + pad
-            getattr(ax, f"set_{axis}lim")(low, high)
-
-    def _density(self, ax: Any) -> None:
-        block = self.mixture.blocks[0]
-        seen = np.ones(self.mixture.n_components) if block.seen is None else block.seen
-        shares = self.mixture.weights * seen
-        shares = shares / shares.sum()
-        counts = isinstance(block, PoissonBlock)
-        grid, heights = (_count_law if counts else _normal_law)(self.mixture)
-        heights = shares[:, None] * heights
-        if self.rows is not None:
-            values = self.rows[~np.isnan(self.rows[:, 0]), 0]
-            bins: Any = np.append(grid - 0.5, grid[-1] + 0.5) if counts else 60
-            ax.hist(values, bins=bins, density=True, color="0.85")
-        marker = "." if counts else ""
-        ax.plot(grid, np.nansum(heights, axis=0), marker=marker, color="black", label="mixture")
-        for k, (color, dash) in enumerate(component_styles(self.mixture.n_components)):
-            ax.plot(grid, heights[k], dash, marker=marker, color=color, label=str(k))
-        ax.set(xlabel=self.names[0], ylabel="probability" if counts else "density")
-        ax.legend(fontsize="small")
-
-
-def _normal_law(mixture: Mixture) -> tuple[Float, Float]:
-    """A grid, and the density of each component of one Gaussian column there."""
-    mean, deviation = mixture.means[:, :1], np.sqrt(mixture.variances[:, :1])
-    grid = np.linspace(np.nanmin(mean - 4 * deviation), np.nanmax(mean + 4 * deviation), 500)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        heights = np.exp(-0.5 * ((grid - mean) / deviation) ** 2) / deviation
-    return grid, heights / np.sqrt(2 * np.pi)
-
-
-def _count_law(mixture: Mixture) -> tuple[Float, Float]:
-    """A grid of counts, and the probability in each component of a column of counts."""
-    from scipy.special import gammaln, xlogy
-
-    rates = mixture.means[:, :1]
-    ends = np.nanmin(rates - 4 * np.sqrt(rates)), np.nanmax(rates + 5 * np.sqrt(rates)) + 2
-    first, last = max(0.0, np.floor(ends[0])), np.ceil(ends[1])
-    grid = np.arange(first, last + 1, max(1.0, np.floor((last - first) / 500)))
-    return grid, np.exp(xlogy(grid, rates) - rates - gammaln(grid + 1))
-
-
-def _check_numeric(mixture: Mixture, names: list[str], chosen: list[int]) -> None:
-    """Raise where a column has no mean and no spread to draw."""
-    if not chosen:
-        raise InputError(
-            "the mixture has no columns of numbers or counts, so that there are no pairs to draw. "
-            "Use LevelsDisplay."
-        )
-    others = [j for j in chosen if j not in numeric_columns(mixture)]
-    if others:
-        raise InputError(
-            f"pairs are drawn of numbers and counts; {names[others[0]]} is "
-            f"{mixture.columns[others[0]].family}. Use LevelsDisplay for it."
-        )
-
-
-def _points(
-    mixture: Mixture, rows: Any, chosen: list[int]
-) -> tuple[Float, NDArray[np.int64] | None]:
-    """Some of the rows in the columns chosen, and the components of all of these."""
-    if mixture.schema is None:
-        table = rows_for(rows, mixture.feature_names).astype(np.float64, copy=False)
-        table = table[:: max(1, -(-len(table) // MOST_POINTS))]
-        return table[:, chosen], mixture.predict(table)
-    cells = read_cells(rows, mixture.feature_names, mixture.n_columns, "the mixture")
-    step = max(1, -(-cells.n_rows // MOST_POINTS))
-    parts = [replace(column, values=column.values[::step]) for column in cells.columns]
-    encoded = encode_cells(mixture.columns, CellTable(parts, cells.names))
-    labels = mixture.table_density().map_encoded(encoded, most_probable)
-    numbers = [mixture.columns[j].transformed(parts[j].values) for j in chosen]
-    return np.stack(numbers, axis=1), labels
-
-
-def _ellipse(first: float, second: float, covariance: float) -> tuple[float, float, float]:
-    """Half axes of the ellipse of one standard deviation, and the angle of the first, in degrees.
-
-    In closed form: eigenvalues of columns in very different units would lose the shorter axis.
-    """
-    if covariance == 0:
-        return first**0.5, second**0.5, 0.0
-    longest = 0.5 * (first + second) + np.hypot(0.5 * (first - second), covariance)
-    correlation = covariance / first**0.5 / second**0.5
-    shortest = max(first / longest * second * (1.0 - correlation**2), 0.0)
-    angle = 0.5 * np.degrees(np.arctan2(2 * covariance, first - second))
-    return float(longest**0.5), shortest**0.5, float(angle)
-
-
-def _number(ax: Any, center: Any, k: int, color: str) -> None:
-    """Write the number of a component in a small disk at its center."""
-    ax.annotate(
-        str(k), center, ha="center", va="center", fontsize=7, color="white", clip_on=True,
-        bbox={"boxstyle": "circle,pad=0.15", "facecolor": color, "edgecolor": "white",
-              "linewidth": 0.5},
-    )  # fmt: skip
-
-
-def _separating(mixture: Mixture, most: int) -> list[int]:
-    """Numeric columns whose means differ most, relative to the spread within components."""
-    numbers = numeric_columns(mixture)
-    if len(numbers) <= most:
-        return numbers
-    center, scale = overall_spread(mixture)
-    offsets = np.nan_to_num((mixture.means - center) / scale)
-    between = mixture.weights @ offsets**2
-    within = mixture.weights @ (np.sqrt(np.nan_to_num(mixture.variances)) / scale) ** 2
-    ratio = (between / np.maximum(within, np.finfo(float).tiny))[numbers]
-    return sorted(numbers[i] for i in np.argsort(-ratio, kind="stable")[:most])
+    def _is_long(self, entries: Sequence[Any]) -> bool:
+        """Whether a legend of one column would reach the panels of the diagonal."""
+        d = len(self.names)
+        width, height = self.figure_.get_size_inches() / d  # of a panel
+        lines = [line for entry in entries for line in entry.get_label().split("\n")]
+        longest = LETTER_WIDTH * max(map(len, lines)) + 0.5
+        free = max(1, d - int(np.ceil(longest / width)))  # rows whose panels lie left of the legend
+        return bool(_LINE * (len(lines) + 2) > free * height) and d > 2

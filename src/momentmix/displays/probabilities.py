@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,7 +50,10 @@ class Probabilities:
 
     def of_columns(self, columns: Collection[int]) -> Probabilities:
         """The part that belongs to some columns."""
-        places = [i for i, column in enumerate(self.columns) if column in columns]
+        return self.at([i for i, column in enumerate(self.columns) if column in columns])
+
+    def at(self, places: Sequence[int]) -> Probabilities:
+        """The part of some labels."""
         low, high = (None if end is None else end[:, places] for end in (self.low, self.high))
         return Probabilities(
             self.title,

@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
 from momentmix.displays.data import summary_of_rows
+from momentmix.displays.pair_panels import point_style
 from momentmix.displays.style import (
+    GRAY,
     LARGEST_DRAWN,
     column_names_of,
     drawable,
@@ -83,12 +85,13 @@ class MomentResidualsDisplay:
         left, right = self.axes_
         rng = np.random.default_rng(0)
         names = list(self.observed)
+        size, alpha = point_style(sum(map(len, self.observed.values())))
         for i, name in enumerate(names):
             style = {
-                "s": 12,
+                "s": max(8.0, 1.8 * size),
                 "marker": _MARKERS[i % len(_MARKERS)],
                 "color": COLORS[i % len(COLORS)],
-                "alpha": 0.6,
+                "alpha": max(0.5, alpha),
                 "linewidths": 0,
                 "rasterized": len(self.fitted[name]) > 2000,
                 "zorder": 2 + len(names) - i,  # the few moments of low orders on top
@@ -98,11 +101,16 @@ class MomentResidualsDisplay:
             right.scatter(i + rng.uniform(-0.3, 0.3, difference.size), difference, **style)
         ends = np.concatenate([*self.observed.values(), *self.fitted.values()])
         limits = [float(ends.min()), float(ends.max())]
-        left.plot(limits, limits, color="0.3", linewidth=0.8, zorder=1)
+        left.plot(limits, limits, color=GRAY, linewidth=1, zorder=1, label="line: they agree")
         left.set(xlabel="moment of the fitted mixture", ylabel="moment of the rows")
-        right.axhline(0, color="0.3", linewidth=0.8, zorder=1)
-        right.set_xticks(range(len(names)), names, rotation=30, ha="right")
+        left.set_title("Each point is one moment", fontsize="medium")
+        left.legend(fontsize="small", frameon=False)
+        right.axhline(0, color=GRAY, linewidth=1, zorder=1)
+        turned = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
+        right.set_xticks(range(len(names)), names, **turned)
         right.set_ylabel("rows − fitted, standardized features")
+        right.set_title("Differences, order by order; 0: they agree", fontsize="medium")
+        self.figure_.suptitle("Moments of the rows and of the fitted mixture")
         return self
 
 

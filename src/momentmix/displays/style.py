@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,12 @@ from momentmix.mixture.mixture import Mixture
 from momentmix.summary.summary import MomentSummary
 
 LARGEST_DRAWN = 1e150  # squares of larger numbers overflow, in matplotlib as well
-FEW_COMPONENTS = 8  # more lines or ellipses in one picture are hard to tell apart
+FEW_COMPONENTS = 8  # more ellipses or groups of bars in one picture are hard to tell apart
+MOST_LINES = 3  # lines over all features; more of them cross too often to be followed
+GRAY = "0.55"  # of what belongs to no component: visible on white and on dark pages
+MOST_LETTERS = 24  # of a name at an axis
+LETTER_WIDTH = 0.07  # of small letters, in inches, on average
+_MOST_LETTERS_OF_COMPONENT = 36  # of the name of a component in a legend
 _DASHES = ("-", "--", ":", "-.")
 
 
@@ -33,9 +38,56 @@ def need_matplotlib() -> Any:
 
 
 def component_styles(n_components: int) -> list[tuple[str, str]]:
-    """A color and a line style for each component; they repeat after 24."""
+    """A color and a line style for each component; they repeat after 48."""
     n = len(COLORS)
     return [(component_color(i), _DASHES[i // n % len(_DASHES)]) for i in range(n_components)]
+
+
+def ink() -> Any:
+    """Color of texts and of what belongs to all components."""
+    from matplotlib import rcParams
+
+    return rcParams["text.color"]
+
+
+def percent(share: float) -> str:
+    """A share of rows: 25 %, or 0.4 % where it is small."""
+    small = 0 < share < 0.0095
+    return f"{100 * share:.1g} %" if small else f"{100 * share:.0f} %"
+
+
+def component_labels(weights: Float, names: Sequence[str] = ()) -> list[str]:
+    """Number, share and name of each component, for legends and axes."""
+    labels = [f"{k}: {percent(weight)}" for k, weight in enumerate(weights)]
+    if not names:
+        return labels
+    most = _MOST_LETTERS_OF_COMPONENT
+    return [f"{x}, {short_name(name, most)}" for x, name in zip(labels, names, strict=True)]
+
+
+def component_names(mixture: Mixture) -> list[str]:
+    """Names of the components by what makes them different; none where there is one only."""
+    return list(mixture.profile().names) if mixture.n_components > 1 else []
+
+
+def component_handles(weights: Float, names: Sequence[str] = (), *, line: bool = True) -> list[Any]:
+    """Entries of a legend, one for each component."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    pairs = zip(component_styles(len(weights)), component_labels(weights, names), strict=True)
+    if not line:
+        return [Patch(facecolor=color, label=label) for (color, _), label in pairs]
+    styles: list[dict[str, Any]] = [
+        {"color": color, "linestyle": dash, "label": label} for (color, dash), label in pairs
+    ]
+    return [Line2D([], [], linewidth=2, **style) for style in styles]
+
+
+def entries_in_a_row(entries: Sequence[Any], width: float) -> int:
+    """How many entries of a legend of small letters stand beside one another in so many inches."""
+    longest = max(len(entry.get_label()) for entry in entries)
+    return int(np.clip(width // (0.6 + LETTER_WIDTH * longest), 1, len(entries)))
 
 
 def thinned(blocks: Iterable[Float], most: int) -> Float:
@@ -124,6 +176,12 @@ def names_of(mixture: Mixture) -> list[str]:
     return [short_name(name) for name in value_names_of(mixture)]
 
 
+def axis_names_of(mixture: Mixture) -> list[str]:
+    """Names for axes in the units of the data, shortened: ``income, log scale``."""
+    pairs = zip(mixture.columns, full_names_of(mixture), strict=True)
+    return [short_name(name) + (", log scale" if c.transform else "") for c, name in pairs]
+
+
 def joined_columns(mixture: Mixture) -> list[str]:
     """Names of the columns of each block of several, in one text each."""
     names = value_names_of(mixture)
@@ -137,10 +195,11 @@ def strongest_pairs(mixture: Mixture, most: int) -> NDArray[np.int64]:
     return np.argsort(-largest, kind="stable")[:most]
 
 
-def short_name(name: str, most: int = 16) -> str:
+def short_name(name: str, most: int = MOST_LETTERS) -> str:
     """A name for the axes of a picture, of at most so many letters."""
-    text = printable(name).replace("$", r"\$")
-    return text if len(text) <= most else text[: most - 1] + "…"
+    text = printable(name)
+    text = text if len(text) <= most else text[: most - 1] + "…"
+    return text.replace("$", r"\$")
 
 
 def new_axes(ax: Any, size: tuple[float, float]) -> Any:
@@ -150,6 +209,13 @@ def new_axes(ax: Any, size: tuple[float, float]) -> Any:
     from matplotlib import pyplot
 
     return pyplot.subplots(figsize=size, layout="constrained")[1]
+
+
+def legend_below(ax: Any, handles: Sequence[Any], labels: Sequence[str]) -> None:
+    """A legend below the axes, clear of the title and of the curves."""
+    place: Any = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.16)}
+    columns = len(labels) if len(labels) <= 3 else 2
+    ax.legend(handles, labels, fontsize="small", frameon=False, ncols=columns, **place)
 
 
 def error_bars(values: Float, interval: Any) -> Float | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from momentmix.displays.style import LARGEST_DRAWN, need_matplotlib, new_axes
+from momentmix.displays.style import GRAY, LARGEST_DRAWN, legend_below, need_matplotlib, new_axes
 from momentmix.errors import InputError
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE
 from momentmix.fitting.outcome import FitFacts, Trial
@@ -57,7 +57,7 @@ class TrialsDisplay:
         bic[~(np.abs(bic) <= LARGEST_DRAWN)] = np.nan
         p_values = np.array([t.p_value for t in self.tried])
         for number in numbers[[t.chosen for t in self.tried]]:
-            ax.axvline(number, color="0.8", linewidth=8, zorder=0, label="chosen")
+            ax.axvline(number, color=GRAY, alpha=0.35, linewidth=8, zorder=0, label="chosen")
         handles, labels = ax.get_legend_handles_labels()
         curves = []
         if np.isfinite(bic).any():
@@ -74,7 +74,7 @@ class TrialsDisplay:
             axes.set_ylabel(label, color=color)
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         ax.set_xlabel("number of components")
+        ax.set_title("Numbers of components that were tried")
         if handles:
-            above = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 3}
-            ax.legend(handles, labels, fontsize="small", frameon=False, **above)
+            legend_below(ax, handles, labels)
         return self

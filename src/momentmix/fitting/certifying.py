@@ -85,7 +85,7 @@ def certify(
         test = begun()  # which other threads may have worked on meanwhile
         findings = collect_findings(
             moments,
-            parameters,
+            parameters[context.order_of(parameters)],  # findings name components by number
             test,
             robust_rank(moments.n_features, moments.order, parameters.blocks),
             context.variance_floor,

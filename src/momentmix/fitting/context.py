@@ -9,12 +9,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from momentmix._typing import Int
 from momentmix.errors import InputError
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.em.given_start import Start
 from momentmix.fitting.inference.rows_checked import CheckedRows
 from momentmix.fitting.inference.weighted_noise import MomentSpread
 from momentmix.mixture.blocks import Blocks
+from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Constraint, Structure
 from momentmix.progress import tell
 
@@ -93,6 +95,15 @@ class FitContext:
                 "Scale the columns, or use diagonal covariances."
             )
         return replace(structure, constraint="spherical", units=units)
+
+    def order_of(self, parameters: Parameters) -> Int:
+        """Numbers of the components in the order of the result, of shape (r,).
+
+        The heaviest component comes first, or components come in the order of a start.
+        """
+        if self.start is not None:
+            return self.start.order_of(parameters)
+        return np.argsort(-parameters.weights / parameters.weights.sum(), kind="stable")
 
     def noise(self, moments: StandardMoments) -> MomentSpread | None:
         """How the moments of weighted rows vary; None where the model knows it."""

@@ -64,9 +64,7 @@ def in_data_units(
         answer.uncertainty.embedded(*place),
     )
     weights = parameters.weights / parameters.weights.sum()
-    order = np.argsort(-weights, kind="stable")
-    if context.start is not None:
-        order = context.start.order_of(answer.parameters)
+    order = context.order_of(answer.parameters)
     ordered = replace(parameters, weights=weights)[order].without_seen(moments.n_rows)
     ordered = ordered.restored(moments.shift, moments.scale)
     names = moments.feature_names if schema is None else None  # a schema has those of columns

@@ -205,7 +205,7 @@ def _findings(moments: StandardMoments, p: Parameters, context: FitContext) -> l
     )
     return [
         untested,
-        *component_findings(moments, p, context.variance_floor),
+        *component_findings(moments, p[context.order_of(p)], context.variance_floor),
         *family_findings(moments, p),
     ]
 

@@ -15,6 +15,7 @@
 #include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define LANES 8
@@ -513,6 +514,8 @@ done:
 #include "mixtures.h"
 #include "conditions.h"
 #include "encoding.h"
+#include "integers.h"
+#include "units.h"
 
 PyDoc_STRVAR(fold_doc,
 "fold(words, n_pieces, keys, out)\n--\n\nFour sums of each piece of 512 words: see `rows.fingerprint`.");
@@ -597,6 +600,11 @@ static PyMethodDef METHODS[] = {
     {"map_rows", map_rows, METH_VARARGS, map_rows_doc},
     {"add_second_moments", add_second_moments, METH_VARARGS, add_second_moments_doc},
     {"fill_column", fill_column, METH_VARARGS, fill_column_doc},
+    {"add_moved", add_moved, METH_VARARGS, add_moved_doc},
+    {"join_digits", join_digits, METH_VARARGS, join_digits_doc},
+    {"spread_words", spread_words, METH_VARARGS, spread_words_doc},
+    {"typical", typical, METH_VARARGS, typical_doc},
+    {"word_widths", word_widths, METH_VARARGS, word_widths_doc},
     {"use", use, METH_VARARGS, use_doc},
     {NULL, NULL, 0, NULL},
 };

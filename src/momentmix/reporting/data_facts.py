@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from momentmix.schema.schema import Schema
 from momentmix.summary.summary import MomentSummary
 
 _MOST_SHOWN = 4000  # rows in the pictures; more points hide one another and make the file large
+_MOST_MOMENTS = 10_000  # of one order in the residuals; more take long, and show no more
 _RARE = 1e-3  # share of the model's own rows that counts as improbable
 _N_DRAWN = 20_000  # rows drawn to find that quantile: 20 lie below it
 _FAR = 8.0  # standard deviations; a Gaussian column practically never has such a value
@@ -71,49 +73,59 @@ class DataFacts:
     n_dropped: int = 0
     n_unexpected: int = 0
 
-    def findings(self, names: list[str]) -> list[str]:
-        """Unusual properties of the columns and rows, in sentences."""
-        s = self.summary
-        schema = s.schema
-        if schema is not None:
-            # Of a column that has one feature, the name says what was taken of it: log income.
-            shown = zip(schema.column_of, schema.feature_names, strict=True)
-            single = [column.n_features == 1 and not column.levels for column in schema.columns]
-            names = [names[j] if single[j] else name for j, name in shown]
-        features = [Column(None)] * s.n_features
-        if schema is not None:
-            features = [schema.columns[j] for j in schema.column_of]
-        sentences = []
+    def findings(self, names: list[str], known: Collection[str] = ()) -> list[str]:
+        """Unusual properties of the columns and rows, in sentences.
+
+        `known` are names of findings of the fit, which need not be said again.
+        """
+        return [
+            text for name, text in self._findings(self._feature_names(names)) if name not in known
+        ]
+
+    def _feature_names(self, names: list[str]) -> list[str]:
+        schema = self.summary.schema
+        if schema is None:
+            return names
+        # Of a column that has one feature, the name says what was taken of it: log income.
+        shown = zip(schema.column_of, schema.feature_names, strict=True)
+        single = [column.n_features == 1 and not column.levels for column in schema.columns]
+        return [names[j] if single[j] else name for j, name in shown]
+
+    def _findings(self, names: list[str]) -> Iterator[tuple[str, str]]:
+        s, features = self.summary, [Column(None)] * self.summary.n_features
+        if s.schema is not None:
+            features = [s.schema.columns[j] for j in s.schema.column_of]
         if self.n_dropped:
-            sentences.append(
-                f"{self.n_dropped:,} rows with missing or infinite values were left out."
-            )
+            text = f"{self.n_dropped:,} rows with missing or infinite values were left out."
+            yield "dropped-rows", text
         if self.n_unexpected:
-            sentences.append(
+            yield (
+                "unexpected-missing",
                 f"{self.n_unexpected:,} rows have a missing cell in a column that had none when "
                 "the model was fitted. Their components are known, but moments and pictures are "
-                "without them."
+                "without them.",
             )
         constant = [j for j in np.flatnonzero(s.deviation == 0) if not features[j].levels]
         if constant:
             listed = ", ".join(names[j] for j in constant[:_MOST_LISTED])
-            sentences.append(f"Columns with one value only: {listed}. Leave them out.")
-        sentences += self._copies(names)
+            yield "constant-column", f"Columns with one value only: {listed}. Leave them out."
+        yield from (("duplicate-columns", text) for text in self._copies(names))
         scale = np.where(s.deviation > 0, s.deviation, np.inf)
         farthest = np.maximum(s.mean - s.minimum, s.maximum - s.mean) / scale
         is_number = [f.family == GAUSSIAN and not f.has_missing for f in features]
         far = [j for j in np.flatnonzero(farthest > _FAR) if is_number[j]]
         for j in far[:_MOST_LISTED]:
-            sentences.append(
+            yield (
+                "outlier-influence",
                 f"{names[j]} has a value {farthest[j]:.3g} standard deviations from its mean; "
-                "check it."
+                "check it.",
             )
         if self.rare is not None and self.rare > 10 * _RARE:
-            sentences.append(
+            yield (
+                "improbable-rows",
                 f"{self.rare:.1%} of the rows are less probable than all but {_RARE:.1%} of rows "
-                "drawn from the model: these data are not, or no longer, what was fitted."
+                "drawn from the model: these data are not, or no longer, what was fitted.",
             )
-        return sentences
 
     def _copies(self, names: list[str]) -> list[str]:
         s = self.summary
@@ -145,12 +157,21 @@ def gather(mixture: Mixture, data: Any) -> DataFacts:
         data = matching_summary(mixture, data)
         if not data.n_rows:
             raise InputError("the summary holds no rows; give one that does.")
-        return DataFacts(data.truncate(min(data.order, HIGHEST_ORDER), min(data.squared_order, 2)))
+        order = min(data.order, _order(data.n_features))
+        return DataFacts(data.truncate(order, min(data.squared_order, max(order - 2, 0))))
     if mixture.schema is not None:
         return _pass_over_table(mixture, mixture.schema, data)
     source = opened(mixture, data, "error")
-    order = min(HIGHEST_ORDER, mixture.n_features)
+    order = _order(mixture.n_features)
     return _pass(mixture, source, MomentSummary(mixture.n_features, order, replicates=0))
+
+
+def _order(n_features: int) -> int:
+    """Highest order of the moments of a report: 4, or less where these are very many."""
+    order = min(HIGHEST_ORDER, n_features)
+    while order > 2 and comb(n_features, order) > _MOST_MOMENTS:
+        order -= 1
+    return order
 
 
 def _pass(mixture: Mixture, source: Any, summary: MomentSummary) -> DataFacts:
@@ -183,7 +204,7 @@ def _pass(mixture: Mixture, source: Any, summary: MomentSummary) -> DataFacts:
 
 def _pass_over_table(mixture: Mixture, schema: Schema, data: Any) -> DataFacts:
     """Facts about a table in memory, or rows of files."""
-    order = min(HIGHEST_ORDER, schema.n_features)
+    order = _order(schema.n_features)
     summary = MomentSummary(schema.n_features, order, replicates=0, schema=schema)
     density, rare_below = mixture.table_density(), _rare_below(mixture)
     counts = np.zeros(mixture.n_components, dtype=np.int64)

@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-import base64
-import io
-import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from momentmix.displays import (
-    LevelsDisplay,
-    MeansDisplay,
+    ColumnsDisplay,
     MomentResidualsDisplay,
-    PairsDisplay,
     TrialsDisplay,
     need_matplotlib,
 )
-from momentmix.displays.columns import numeric_columns
-from momentmix.displays.probabilities import Probabilities, all_probabilities
-from momentmix.displays.style import FEW_COMPONENTS
-from momentmix.fitting.inference.standard_errors import Intervals
+from momentmix.displays.marginal_panels import ticks_in_data_units
+from momentmix.displays.marginals import marginal_of
+from momentmix.displays.pair_panels import draw_points, draw_rings
+from momentmix.displays.shown_rows import shown_rows
+from momentmix.displays.style import axis_names_of, value_names_of
 from momentmix.fitting.outcome import Trial
 from momentmix.mixture.mixture import Mixture
 from momentmix.reporting.data_facts import DataFacts
+from momentmix.reporting.separation import by_separation, pairs_by_separation
+from momentmix.reporting.svg import SETTINGS, data_url
+from momentmix.schema.column import BERNOULLI, CATEGORICAL, POISSON
 
-_MOST_BARS = 40  # levels; more of them are a heat map
+_MOST_PAIRS = 6
+MOST_POINTS = 1500  # of rows in a picture of a pair
+_SMALL, _SQUARE = (3.4, 2.1), (3.4, 3.0)  # inches, of pictures in a grid
+_MARGINS = {"left": 0.13, "right": 0.94, "bottom": 0.12, "top": 0.91}
+_MOST_LETTERS = 9  # of a number at an axis
+_FAMILIES = {BERNOULLI: "yes/no", CATEGORICAL: "categories", POISSON: "counts"}
 
 
 @dataclass(frozen=True)
@@ -48,71 +52,118 @@ class Picture:
     address: str
 
 
-def draw(
-    mixture: Mixture,
-    ends: Intervals | None,
-    facts: DataFacts | None,
-    tried: Sequence[Trial] = (),
-) -> list[Picture]:
+@dataclass(frozen=True)
+class Pictures:
+    """The pictures of a report.
+
+    Attributes
+    ----------
+    columns : list of Picture
+        One for each column, those that separate the components best first.
+    pairs : list of Picture
+        Pairs of columns, in the same order.
+    residuals, tried : Picture or None
+    """
+
+    columns: list[Picture] = field(default_factory=list)
+    pairs: list[Picture] = field(default_factory=list)
+    residuals: Picture | None = None
+    tried: Picture | None = None
+
+
+def draw(mixture: Mixture, facts: DataFacts | None, tried: Sequence[Trial] = ()) -> Pictures:
     """The pictures that the model and the data allow to draw."""
     need_matplotlib()
     from matplotlib import style
 
-    settings = {"svg.hashsalt": "momentmix", "svg.fonttype": "path", "font.size": 10.0}
-    with style.context(["default", settings]):
-        pictures = []
-        if numeric_columns(mixture):
-            pictures += [_pairs(mixture, facts), _means(mixture, ends)]
-        groups = all_probabilities(mixture, ends)
-        if groups:
-            pictures.append(_levels(mixture, groups))
-        if facts is not None:
-            pictures.append(_residuals(mixture, facts))
-        if tried:
-            pictures.append(_tried(tried))
-    return pictures
+    with style.context(["default", SETTINGS]):
+        return Pictures(
+            _columns(mixture, facts),
+            _pairs(mixture, facts),
+            None if facts is None else _residuals(mixture, facts),
+            _tried(tried) if tried else None,
+        )
 
 
-def _pairs(mixture: Mixture, facts: DataFacts | None) -> Picture:
-    rows = None if facts is None or facts.counts is None else facts.shown
-    facts_shown = 0 if facts is None else facts.n_shown
-    display = PairsDisplay.from_estimator(mixture, rows)
-    shown = len(display.names)
-    what = "one feature" if shown == 1 else f"each pair of {shown} features"
-    caption = "Ellipses at one and two standard deviations; the number marks the center."
-    if shown == 1:
-        caption = "Density of the mixture and of its components."
-    n_numbers = len(numeric_columns(mixture))
-    if shown < n_numbers:
-        caption += f" Shown are the {shown} features that separate the components best."
-    if n_numbers < mixture.n_features:
-        caption += " Columns of levels are in a picture of their own."
-    if rows is not None and shown > 1:
-        caption += f" Points are {facts_shown:,} rows, in the color of their component."
-    alt = f"Components over {what}" + (", with rows as points." if rows is not None else ".")
-    return _picture("pairs", "Pairs of features", alt, caption, display.figure_)
+# -- columns ----------------------------------------------------------------------------------
 
 
-def _means(mixture: Mixture, ends: Intervals | None) -> Picture:
-    display = replace(MeansDisplay.of_mixture(mixture, ends), groups=())
-    caption = "Means as deviations from the overall mean, in overall standard deviations."
-    if ends is not None and mixture.n_components <= FEW_COMPONENTS:
-        caption += " Bars are 95 % intervals."
-    alt = f"Means of {mixture.n_components} components over {len(display.names)} features."
-    return _picture("means", "Means", alt, caption, display.plot("auto").figure_)
+def _columns(mixture: Mixture, facts: DataFacts | None) -> list[Picture]:
+    """A picture of each column: its rows, where there are rows, and the fitted components."""
+    from matplotlib import pyplot
+
+    names, found, rows = value_names_of(mixture), [], None
+    if facts is not None:
+        rows = facts.summary if facts.shown is None else facts.shown
+    display = ColumnsDisplay.of_model(mixture, rows, range(mixture.n_columns))
+    for place, j in enumerate(by_separation(mixture)):
+        # Only names of levels need a layout that makes room for them, which takes long.
+        layout: Any = "constrained" if mixture.columns[j].levels else None
+        figure, ax = pyplot.subplots(figsize=_SMALL, layout=layout)
+        if layout is None:
+            figure.subplots_adjust(**_MARGINS)
+        display.draw_column(j, ax)
+        _plain_ticks(ax.xaxis)
+        ax.set_title("", loc="left")  # the page has the name
+        family = _FAMILIES.get(mixture.columns[j].family, "numbers")
+        of_rows = "" if rows is None else " and of the rows"
+        alt = f"Distribution of {names[j]} ({family}) in each group{of_rows}."
+        found.append(Picture(f"column-{place}", names[j], alt, family, data_url(figure)))
+    return found
 
 
-def _levels(mixture: Mixture, groups: list[Probabilities]) -> Picture:
-    display = LevelsDisplay(mixture.weights, groups)
-    few = mixture.n_components <= FEW_COMPONENTS and len(display.labels) <= _MOST_BARS
-    caption = "Probabilities of levels within components, where the cell is seen."
-    if not groups[-1].title:
-        caption += " The last ones are the probabilities that the cell is seen."
-    if few and groups[0].low is not None:
-        caption += " Bars have 95 % intervals."
-    alt = f"Probabilities of {len(display.labels)} levels in {mixture.n_components} components."
-    figure = display.plot("bars" if few else "heat map").figure_
-    return _picture("levels", "Levels and missing cells", alt, caption, figure)
+def _plain_ticks(axis: Any) -> None:
+    """Numbers with separators in place of long ones, where they are short enough."""
+    from matplotlib.ticker import FuncFormatter, ScalarFormatter
+
+    def written(value: float) -> str:
+        return f"{value:,.10g}".replace("-", "−")
+
+    is_plain = isinstance(axis.get_major_formatter(), ScalarFormatter)
+    if is_plain and all(len(written(x)) <= _MOST_LETTERS for x in axis.get_majorticklocs()):
+        axis.set_major_formatter(FuncFormatter(lambda value, _: written(value)))
+
+
+# -- pairs ------------------------------------------------------------------------------------
+
+
+def _pairs(mixture: Mixture, facts: DataFacts | None) -> list[Picture]:
+    """Pictures of the pairs of columns that separate the components best."""
+    from matplotlib import pyplot
+
+    pairs = pairs_by_separation(mixture, _MOST_PAIRS)
+    names, found = value_names_of(mixture), []
+    labels = axis_names_of(mixture)
+    rows = None
+    if pairs and facts is not None and facts.counts is not None:
+        rows = shown_rows(mixture, facts.shown, MOST_POINTS)
+    components = None if rows is None else rows.components(mixture)
+    for place, (x, y) in enumerate(pairs):
+        figure, ax = pyplot.subplots(figsize=_SQUARE, layout="constrained")
+        laws = (marginal_of(mixture, x), marginal_of(mixture, y))
+        if rows is not None:
+            laws = (
+                marginal_of(mixture, x, rows.values[:, x]),
+                marginal_of(mixture, y, rows.values[:, y]),
+            )
+            points = rows.values[:, [x, y]]
+            draw_points(ax, points, components, laws, mixture.n_components)
+        draw_rings(ax, mixture, x, y)
+        for number in ax.texts:
+            number.set_fontsize(8.5)
+        for axis, law in ((ax.xaxis, laws[0]), (ax.yaxis, laws[1])):
+            axis.set_view_interval(*law.limits, ignore=True)
+            ticks_in_data_units(axis, law)
+            _plain_ticks(axis)
+        ax.set(xlabel=labels[x], ylabel=labels[y])
+        alt = f"Groups over {names[x]} and {names[y]}"
+        alt += ", with rows as points." if rows is not None else "."
+        title = f"{names[x]} and {names[y]}"
+        found.append(Picture(f"pair-{place}", title, alt, "", data_url(figure)))
+    return found
+
+
+# -- for experts ------------------------------------------------------------------------------
 
 
 def _residuals(mixture: Mixture, facts: DataFacts) -> Picture:
@@ -124,7 +175,8 @@ def _residuals(mixture: Mixture, facts: DataFacts) -> Picture:
         "product occurs twice."
     )
     alt = "Moments of the data against those of the model, and their differences by order."
-    return _picture("residuals", "Residuals of the moments", alt, caption, display.figure_)
+    address = data_url(display.figure_)
+    return Picture("residuals", "Residuals of the moments", alt, caption, address)
 
 
 def _tried(tried: Sequence[Trial]) -> Picture:
@@ -134,20 +186,5 @@ def _tried(tried: Sequence[Trial]) -> Picture:
         "components that was tried. The bar marks the number that was chosen."
     )
     alt = f"BIC and p-value over the number of components: {numbers}."
-    return _picture(
-        "tried", "Numbers of components tried", alt, caption, TrialsDisplay(tried).plot().figure_
-    )
-
-
-def _picture(name: str, title: str, alt: str, caption: str, figure: Any) -> Picture:
-    from matplotlib import pyplot
-
-    stream = io.BytesIO()
-    metadata = {"Date": None, "Creator": None}
-    with warnings.catch_warnings():
-        # Letters that the font lacks are drawn as boxes; the tables show the name itself.
-        warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
-        figure.savefig(stream, format="svg", metadata=metadata, dpi=130)
-    pyplot.close(figure)
-    data = base64.b64encode(stream.getvalue()).decode("ascii")
-    return Picture(name, title, alt, caption, f"data:image/svg+xml;base64,{data}")
+    address = data_url(TrialsDisplay(tried).plot().figure_)
+    return Picture("tried", "Numbers of components tried", alt, caption, address)

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import datetime
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from momentmix.atomic_file import atomic_write
 from momentmix.errors import InputTypeError
 from momentmix.estimators.gaussian import MomentGaussianMixture
+from momentmix.estimators.mixed import MomentMixture
 from momentmix.fitting.record import FitRecord, load_fit
 from momentmix.fitting.result import FitResult
 from momentmix.mixture.mixture import Mixture
+from momentmix.mixture.profiles.profile import profile_of
 from momentmix.progress import step, tell
+from momentmix.reporting.contents import Contents, day_of
 from momentmix.reporting.data_facts import gather
-from momentmix.reporting.page import Contents, page
+from momentmix.reporting.page import page
 from momentmix.reporting.pictures import draw
+
+_Estimator = MomentGaussianMixture | MomentMixture
 
 
 def report(
@@ -22,14 +29,20 @@ def report(
     path: str | os.PathLike[str],
     data: Any = None,
     *,
+    names: Sequence[str] | None = None,
+    date: datetime.date | str | None = None,
     command: str | None = None,
     data_name: str | None = None,
 ) -> None:
     """Write a report on a fit as one HTML file that needs no network.
 
+    It begins with a card for each component, with its share and what is high and low in it, and
+    pictures of the columns. Then come whether the model fits the data, what to do next, pairs of
+    columns, and all parameters; statistics for experts are folded away.
+
     Parameters
     ----------
-    model : path, FitResult, MomentGaussianMixture or Mixture
+    model : path, FitResult, MomentGaussianMixture, MomentMixture or Mixture
         A model file written by ``momentmix fit`` or `FitResult.save` holds the certificate and the
         intervals; a bare mixture does not.
     path : str or path
@@ -37,8 +50,13 @@ def report(
     data : MomentSummary or anything that `open_rows` takes, optional
         Rows for the pictures and the residuals, or a summary for the residuals alone. For an
         estimator the default is its own summary.
+    names : sequence of str, optional
+        Names of the components, one for each; made of what is different in them by default.
+    date : date or str, optional
+        Date of the report, such as "2025-01-31"; by default that of SOURCE_DATE_EPOCH where it is
+        set, else today. The same model, data and date give the same bytes.
     command, data_name : str, optional
-        Command line and name of the data, for the last section.
+        Command line and name of the data; by default the name of the file that `data` is.
 
     Examples
     --------
@@ -46,23 +64,27 @@ def report(
     >>> mixture = mm.DiagonalMixture([0.5, 0.5], [[-2.0], [2.0]], [[1.0], [1.0]])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = pathlib.Path(folder, "report.html")
-    ...     mm.report(mixture, file)
+    ...     mm.report(mixture, file, names=["cold", "warm"])
     ...     file.read_text()[:15]
     '<!DOCTYPE html>'
     """
     mixture, record = _mixture_and_record(model)
+    day = day_of(date)
+    errors = None if record is None else record.standard_errors
+    profile = profile_of(mixture, names, errors)
     model_name = os.fspath(model) if isinstance(model, str | os.PathLike) else None
-    if data is None and isinstance(model, MomentGaussianMixture):
+    if data is None and isinstance(model, _Estimator):
         data = getattr(model, "summary_", None)
+    if data_name is None and isinstance(data, str | os.PathLike):
+        data_name = os.path.basename(os.fspath(data)) or None
     with step("Report"):
         tell("reading rows")
         facts = None if data is None else gather(mixture, data)
         tell("pictures")
-        if record is None:
-            pictures = draw(mixture, None, facts)
-        else:
-            pictures = draw(mixture, record.intervals, facts, record.tried)
-        contents = Contents(mixture, record, facts, pictures, model_name, data_name, command)
+        pictures = draw(mixture, facts, () if record is None else record.tried)
+        contents = Contents(
+            mixture, record, profile, facts, pictures, day, model_name, data_name, command
+        )
         atomic_write(path, page(contents).encode())
 
 
@@ -74,15 +96,15 @@ def _mixture_and_record(model: Any) -> tuple[Mixture, FitRecord | None]:
         mixture, record = model, None
     elif isinstance(model, FitResult):
         mixture, record = model.mixture, model.record()
-    elif isinstance(model, MomentGaussianMixture):
+    elif isinstance(model, _Estimator):
         result = getattr(model, "result_", None)
         if result is None:
-            raise InputTypeError("this MomentGaussianMixture is not fitted yet; call fit first.")
+            raise InputTypeError(f"this {type(model).__name__} is not fitted yet; call fit first.")
         seed = model.random_state if isinstance(model.random_state, int) else None
         mixture, record = result.mixture, result.record(seed=seed)
     else:
         raise InputTypeError(
-            "a report needs the path of a model, a FitResult, a fitted MomentGaussianMixture or a "
-            f"Mixture; got {type(model).__name__}."
+            "a report needs the path of a model, a FitResult, a fitted MomentGaussianMixture or "
+            f"MomentMixture, or a Mixture; got {type(model).__name__}."
         )
     return mixture, record

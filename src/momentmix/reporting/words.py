@@ -6,16 +6,24 @@ from dataclasses import dataclass
 from math import isnan
 
 from momentmix.fitting.inference.certificate import LARGEST_LOSS, NEGLIGIBLE_EFFECT, Certificate
+from momentmix.fitting.inference.findings import Severity
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE
+from momentmix.wording import listed, plural
+
+NO_RECORD = (
+    "This model file holds no record of a fit, so there are no certificate and no intervals. "
+    "momentmix fit, and FitResult.save in Python, write one."
+)
 
 
 @dataclass(frozen=True)
 class Reply:
-    """A question, a short answer, and the reason for it."""
+    """A question, a short answer, the reason for it, and the numbers behind it."""
 
     question: str
     short: str
     text: str
+    numbers: str = ""
 
 
 def verdict(certificate: Certificate) -> str:
@@ -24,85 +32,99 @@ def verdict(certificate: Certificate) -> str:
         return "No test speaks against this fit."
     if certificate.verdict == "untested":
         return "Nothing speaks against this fit, but not everything could be tested."
-    n = len(certificate.reasons)
-    return f"{n} reason{'s speak' if n > 1 else ' speaks'} against trusting this fit."
+    return f"Do not rely on it yet: {listed(shortcomings(certificate), 4)}."
+
+
+def shortcomings(certificate: Certificate) -> list[str]:
+    """What speaks against a fit, a few words each."""
+    kinds = {
+        "the moments do not fit": "the data contradict the model",
+        "too imprecise": "the groups are not known precisely enough",
+        "not supported": "fewer groups, or others, describe the data as well",
+    }
+    found = [words for start, words in kinds.items() if _has_reason(certificate, start)]
+    n = sum(finding.severity is Severity.FATAL for finding in certificate.findings)
+    return (
+        [*found, f"{n} finding{plural(n)} below spoil{'s' if n == 1 else ''} the fit"]
+        if n
+        else found
+    )
+
+
+def _has_reason(certificate: Certificate, start: str) -> bool:
+    return any(reason.startswith(start) for reason in certificate.reasons)
 
 
 def answers(certificate: Certificate) -> list[Reply]:
     """Answers to the questions of the certificate; the third where it was asked."""
     replies = [
         Reply("Do the data contradict the model?", *_contradiction(certificate)),
-        Reply(
-            "Are the parameters precise enough to tell the components apart?",
-            *_precision(certificate),
-        ),
+        Reply("Are the groups known precisely enough?", *_precision(certificate)),
     ]
     support = certificate.support
     if support is not None:
         short = {True: "Yes", False: "No", None: "Cannot be said"}[support.supported]
-        question = f"Do the data need {support.n_components} components?"
+        question = f"Do the data need {support.n_components} groups?"
         if support.n_components == 1:
-            question = "Does one component do?"
-        replies.append(Reply(question, short, support.text))
+            question = "Does one group do?"
+        text = {
+            True: "One group less describes the data clearly worse.",
+            False: "Fewer groups, or others, describe the data as well.",
+            None: "There are too few averages to tell whether fewer groups would do.",
+        }[support.supported]
+        replies.append(Reply(question, short, text, support.text))
     return replies
 
 
-def _contradiction(c: Certificate) -> tuple[str, str]:
-    """Short answer, and the reason, to whether the data contradict the model."""
+def _contradiction(c: Certificate) -> tuple[str, str, str]:
+    """Short answer, the reason and the numbers, to whether the data contradict the model."""
     test = c.test
     if not test.testable:
         if c.n_components == 1:
-            return "Not tested", "One component leaves nothing to be tested here."
-        return "Not tested", "There are no more moments to compare than there are parameters."
+            return "Not tested", "One group leaves nothing to be tested here.", ""
+        return "Not tested", "There are no more averages to compare than parameters.", ""
     numbers = (
-        f"(statistic {test.statistic:.1f} on {test.degrees_of_freedom} degrees of freedom, "
-        f"p-value {test.p_value:.2g}, effect size {test.effect_size:.2g})"
+        f"Over-identification test: statistic {test.statistic:.1f} on {test.degrees_of_freedom} "
+        f"degrees of freedom, p-value {test.p_value:.2g}, effect size {test.effect_size:.2g} "
+        "standard deviations of one row."
     )
     if test.overdispersed_model:
-        return "Cannot be said", (
-            "The moments agree far better than expected by chance, as happens if a few extreme "
-            f"rows dominate them: the test has no power {numbers}."
+        text = (
+            "The averages agree far better than expected by chance, as happens if a few extreme "
+            "rows dominate them: the test has no power."
         )
+        return "Cannot be said", text, numbers
     if test.p_value >= LEAST_P_VALUE:
-        return "No", (
-            "Averages of products of features that the model predicts agree with those of the "
-            "data as well as chance allows: if the model is right, a misfit at least as large "
-            f"occurs in {_percent(test.p_value)} of samples {numbers}."
+        text = (
+            "Averages that the model predicts agree with those of the data as well as chance "
+            "allows: even if the model were exactly right, a difference at least as large would "
+            f"occur in {_percent(test.p_value)} of samples."
         )
+        return "No", text, numbers
     if test.effect_size <= NEGLIGIBLE_EFFECT:
-        return "Not by much", (
-            "There are so many rows that a misfit is visible, but it is too small to matter: "
-            f"{test.effect_size:.2g} standard deviations of one row {numbers}."
-        )
-    return "Yes", (
-        "Averages of products of features differ from what the model predicts by more than chance "
-        f"{numbers}. Too few components, features that are correlated within components, or a "
-        "component that was missed are the usual causes."
-    )
+        text = "There are so many rows that a difference is visible, but it is too small to matter."
+        return "Not by much", text, numbers
+    text = "Averages of the data differ from what the model predicts by more than chance."
+    return "Yes", text, numbers
 
 
-def _precision(c: Certificate) -> tuple[str, str]:
-    """Short answer, and the reason, to whether the parameters are precise enough."""
+def _precision(c: Certificate) -> tuple[str, str, str]:
+    """Short answer, the reason and the numbers, to whether the parameters are precise enough."""
     if c.support is not None and c.support.supported is False:
-        return "Unknown", (
-            "The data do not determine the parameters of that many components, so that their "
-            "standard errors say nothing."
-        )
+        return "Unknown", "The data do not determine that many groups.", ""
     if any(finding.name == "too-few-rows" for finding in c.findings):
-        return "Unknown", "There are too few rows for standard errors that say anything."
+        return "Unknown", "There are too few rows to say.", ""
     if isnan(c.predicted_loss):
-        return "Unknown", "This method gives no standard errors, which are needed to tell."
+        return "Unknown", "This method gives no standard errors, which are needed to tell.", ""
     share = _percent(c.predicted_loss)
+    numbers = f"Predicted loss of accuracy {c.predicted_loss:.4f} (not exceeded in nine of ten)."
+    if c.n_components == 1:
+        return "Yes", "There is one group only: no row can be in a wrong one.", ""
     if c.predicted_loss <= LARGEST_LOSS:
         most = share if share.startswith("less") else f"at most about {share}"
-        return "Yes", (
-            f"The errors of the parameters assign {most} of the rows to another component than "
-            "the best parameters would (in nine cases of ten)."
-        )
-    return "No", (
-        f"The errors of the parameters assign about {share} of the rows to another component than "
-        "the best parameters would. More rows, fewer components, or passes over the rows help."
-    )
+        text = f"With more data {most} of the rows would change to another group."
+        return "Yes", text, numbers
+    return "No", f"With more data about {share} of the rows would change to another group.", numbers
 
 
 def _percent(share: float) -> str:

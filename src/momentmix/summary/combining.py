@@ -21,18 +21,22 @@ from momentmix.errors import InputError, ShardError
 from momentmix.rows.names import column_label
 from momentmix.schema.joining import joined, plain_schema
 from momentmix.schema.schema import Schema
-from momentmix.summary.common_schema import about_means, alike
-from momentmix.summary.fixed_point import QUANTUM_BITS, Sums, add
-from momentmix.summary.fixed_point import subtract as difference
+from momentmix.summary.common_schema import about_means, alike_all
+from momentmix.summary.fixed_point import QUANTUM_BITS
 from momentmix.summary.high_sections import without_absent
+from momentmix.summary.integers.frames import Reframed, total
+from momentmix.summary.integers.packed import Sums
 from momentmix.summary.layout import Layout
 from momentmix.summary.plausibility import impossible
 from momentmix.summary.totals import (
+    Exponents,
     Mark,
     Totals,
+    bits_between,
     centered,
     empty,
     finest,
+    finest_of,
     mean_shifts,
     recentered,
     rescaled,
@@ -46,71 +50,86 @@ _ROUNDING = 2.0**-40  # by layout, processor or device the sums of a shard diffe
 # -- sums of sets of shards --------------------------------------------------------------------
 
 
-def _common(left: Totals, right: Totals) -> tuple[Totals, Totals]:
-    """Both with the high sections that both have."""
-    high = min(left.layout.high, right.layout.high)
-    return with_high(left, high), with_high(right, high)
-
-
-def _joint_reach(left: Totals, right: Totals) -> tuple[int, ...]:
-    return tuple(min(pair) for pair in zip(left.reach, right.reach, strict=True))
-
-
 def combine(left: Totals, right: Totals) -> Totals:
     """The sums of the union of two disjoint sets of shards, in its canonical units.
 
     It has the high sections, and the sums in them, that both have; one without rows takes nothing
     away.
     """
-    if not right.shards or not left.shards:
-        return recentered(max(left, right, key=lambda t: (bool(t.shards), t.layout.high)))
-    left, right = _common(*alike(left, right))
-    exponents = finest(left.exponents, right.exponents)
-    parts = [rescaled(part, exponents) for part in (left, right)]
-    centers = mean_shifts(parts)
-    a, b = (recentered(part, centers) for part in parts)
-    reach = _joint_reach(a, b)
+    return combine_all([left, right])
+
+
+def combine_all(parts: Sequence[Totals]) -> Totals:
+    """The union of one or more disjoint sets of shards, in one step.
+
+    The bytes are those of adding them one by one, in any order: units and shifts of the union are
+    functions of the exact sums, which add.
+    """
+    filled = [part for part in parts if part.shards]
+    if len(filled) < 2:
+        return recentered(max(parts, key=lambda t: (bool(t.shards), t.layout.high)))
+    filled = _common(alike_all(filled))
+    exponents = finest_of([part.exponents for part in filled])
+    centers = mean_shifts(filled, exponents)
+    layout, reach = filled[0].layout, tuple(map(min, *(part.reach for part in filled)))
+    sums = total(layout, [_brought(part, exponents, centers) for part in filled])
     union = replace(
-        a,
-        sums=without_absent(a.layout, add(a.sums, b.sums), reach),
+        filled[0],
+        exponents=exponents,
+        shifts=centers,
+        sums=without_absent(layout, sums, reach),
         reach=reach,
-        weight_squares=a.weight_squares + b.weight_squares,
-        n_rows=tuple(x + y for x, y in zip(a.n_rows, b.n_rows, strict=True)),
-        minimum=np.minimum(a.minimum, b.minimum),
-        maximum=np.maximum(a.maximum, b.maximum),
-        exact_bounds=a.exact_bounds and b.exact_bounds,
-        shards=a.shards | b.shards,
-        n_forgotten=a.n_forgotten + b.n_forgotten,
-        marks={**left.known_marks, **right.known_marks},
+        weight_squares=sum(part.weight_squares for part in filled),
+        n_rows=tuple(map(sum, zip(*(part.n_rows for part in filled), strict=True))),
+        minimum=np.min([part.minimum for part in filled], axis=0),
+        maximum=np.max([part.maximum for part in filled], axis=0),
+        exact_bounds=all(part.exact_bounds for part in filled),
+        shards=frozenset[bytes]().union(*(part.shards for part in filled)),
+        n_forgotten=sum(part.n_forgotten for part in filled),
+        marks={shard: mark for part in filled for shard, mark in part.known_marks.items()},
     )
     return union if union.schema is None else recentered(about_means(union))
+
+
+def _common(parts: Sequence[Totals]) -> list[Totals]:
+    """All with the high sections that all have."""
+    high = min(part.layout.high for part in parts)
+    return [with_high(part, high) for part in parts]
+
+
+def _brought(
+    part: Totals, exponents: Exponents, shifts: Sequence[int], negative: bool = False
+) -> Reframed:
+    """What brings a part to units as fine as its own, about other shifts."""
+    bits = bits_between(part.exponents, exponents)
+    columns = zip(shifts, part.shifts, bits, strict=True)
+    return Reframed(part.sums, bits, [new - (old << a) for new, old, a in columns], negative)
 
 
 def remove(whole: Totals, part: Totals) -> Totals:
     """The sums of the shards of `whole` that are not in `part`: exact; the bounds stay bounds."""
     shards = whole.shards - part.shards
-    whole, part = _common(*alike(whole, part))
+    whole, part = _common(alike_all([whole, part]))
     exponents = finest(whole.exponents, part.exponents)
-    a = rescaled(whole, exponents)
-    b = recentered(rescaled(part, exponents), a.shifts)
-    n_rows = tuple(x - y for x, y in zip(a.n_rows, b.n_rows, strict=True))
-    reach = _joint_reach(a, b)
+    a, reach = rescaled(whole, exponents), tuple(map(min, whole.reach, part.reach))
+    n_rows = tuple(x - y for x, y in zip(a.n_rows, part.n_rows, strict=True))
+    moved = [_brought(a, exponents, a.shifts), _brought(part, exponents, a.shifts, negative=True)]
     rest = replace(
         a,
-        sums=without_absent(a.layout, difference(a.sums, b.sums), reach),
+        sums=without_absent(a.layout, total(a.layout, moved), reach),
         reach=reach,
-        weight_squares=a.weight_squares - b.weight_squares,
+        weight_squares=a.weight_squares - part.weight_squares,
         n_rows=n_rows,
         exact_bounds=False,
         shards=shards,
-        n_forgotten=a.n_forgotten - b.n_forgotten,
+        n_forgotten=a.n_forgotten - part.n_forgotten,
         marks={shard: mark for shard, mark in whole.known_marks.items() if shard in shards},
     )
     if min(n_rows) < 0 or rest.n_forgotten < 0 or not _plausible(rest, bool(shards)):
         raise InputError(
-            f"the summary to subtract holds {sum(b.n_rows)} rows, the other one {sum(a.n_rows)}; "
-            "although the shard ids agree they are not parts of one another. Were rows forgotten "
-            "in one of them?"
+            f"the summary to subtract holds {sum(part.n_rows)} rows, the other one "
+            f"{sum(a.n_rows)}; although the shard ids agree they are not parts of one another. "
+            "Were rows forgotten in one of them?"
         )
     return recentered(rest) if shards else empty(whole.layout, whole.schema)
 
@@ -125,7 +144,7 @@ def _plausible(rest: Totals, rows_left: bool) -> bool:
 def same(left: Totals, right: Totals) -> bool:
     """Whether counts and sums agree exactly, whatever the units; bounds are not compared."""
     try:
-        left, right = alike(left, right)
+        left, right = alike_all([left, right])
     except InputError:  # other columns
         return False
     plain = ("layout", "weight_squares", "n_rows", "shards", "n_forgotten", "reach")
@@ -216,7 +235,7 @@ def subtract(whole: Totals, part: Totals) -> Totals:
     _check_contained(whole.shards, part.shards)
     if not part.shards:
         return whole
-    whole, part = alike(whole, part)
+    whole, part = alike_all([whole, part])
     _check_versions(whole, part)
     rest = remove(whole, part)
     problem = impossible(rest)
@@ -326,7 +345,7 @@ def forget(totals: Totals, rows: Totals) -> Totals:
     return result
 
 
-def _spread(sums: Sums, weights: list[int]) -> Sums:
+def _spread(sums: Sums, weights: list[int]) -> list[Any]:
     """Split the total of each grouped section by the weights; no quantum is lost."""
     shares = np.array(weights, dtype=object)
     result = []

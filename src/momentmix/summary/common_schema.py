@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from momentmix.summary.totals import (
     centered,
     empty,
     finest,
+    finest_of,
     recentered,
     rescaled,
     with_high,
@@ -72,14 +74,23 @@ def _last_bit(number: float) -> int:
     return (numerator & -numerator).bit_length() - denominator.bit_length()
 
 
-def alike(left: Totals, right: Totals) -> tuple[Totals, Totals]:
-    """Both in their common schema; an error where there is none."""
-    if left.schema is None and right.schema is None:
-        return left, right
-    schema = joined(_schema_of(left), _schema_of(right))
-    a, b = with_seen(left, schema), with_seen(right, schema)
-    exponents = finest(a.exponents, b.exponents)
-    return _about_centers(a, schema, exponents), _about_centers(b, schema, exponents)
+def alike_all(parts: Sequence[Totals]) -> list[Totals]:
+    """All in their common schema; an error where there is none."""
+    first = parts[0].schema
+    if all(part.schema is first or _are_same(part.schema, first) for part in parts):
+        return list(parts)
+    schema = reduce(joined, [_schema_of(part) for part in parts])
+    seen = [with_seen(part, schema) for part in parts]
+    exponents = finest_of([part.exponents for part in seen])
+    return [_about_centers(part, schema, exponents) for part in seen]
+
+
+def _are_same(left: Schema | None, right: Schema | None) -> bool:
+    """Whether schemas are equal, with levels of the same types (True and 1 are equal)."""
+    if left is None or right is None or left != right:
+        return False
+    pairs = zip(left.columns, right.columns, strict=True)
+    return all([*map(type, a.levels)] == [*map(type, b.levels)] for a, b in pairs)
 
 
 def in_schema(totals: Totals, schema: Schema) -> Totals:

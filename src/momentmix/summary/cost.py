@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass
+from functools import lru_cache
 
 from momentmix.errors import InputError
 from momentmix.summary.kernels.half_split import table_rows
@@ -54,6 +55,7 @@ def _size(n_bytes: float) -> str:
     raise AssertionError
 
 
+@lru_cache(maxsize=64)
 def estimate(layout: Layout) -> SummaryCost:
     """Size and time of a summary with this layout.
 

@@ -22,7 +22,6 @@ from itertools import pairwise
 from typing import Any, BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
 
 from momentmix.errors import InputError, SummaryFileError
 from momentmix.index_sets import countable
@@ -32,7 +31,9 @@ from momentmix.strict_json import parse_strict
 from momentmix.summary.common_schema import has_units_of
 from momentmix.summary.fixed_point import QUANTUM_BITS
 from momentmix.summary.high_sections import LARGEST_REACH
-from momentmix.summary.layout import COMPLETE, NO_HIGH, Layout
+from momentmix.summary.integers.packed import PackedSums, packed, spread
+from momentmix.summary.integers.packed import widths as widths_of
+from momentmix.summary.layout import COMPLETE, NO_HIGH, Layout, known
 from momentmix.summary.plausibility import impossible
 from momentmix.summary.totals import Mark, Totals
 
@@ -63,16 +64,10 @@ def is_summary_file(path: str | os.PathLike[str]) -> bool:
         return file.read(len(MAGIC)) == MAGIC
 
 
-def _width(values: Sequence[int]) -> int:
-    """Bytes of the narrowest two's complement that holds all values."""
-    bits = max((v if v >= 0 else ~v).bit_length() for v in (max(values), min(values)))
-    return bits // 8 + 1
-
-
 def pack(totals: Totals, feature_names: tuple[str, ...] | None) -> bytes:
     """The byte string of a summary."""
-    columns = [array.ravel().tolist() for array in totals.sums]
-    widths = [_width(values) for values in columns]
+    words = packed(totals.layout, totals.sums).words
+    widths = widths_of(totals.layout, words)
     layout, schema, version = totals.layout, totals.schema, VERSION
     fields: Header = {}
     if schema is not None:
@@ -107,8 +102,9 @@ def pack(totals: Totals, feature_names: tuple[str, ...] | None) -> bytes:
     parts = [_PREFIX.pack(MAGIC, version, len(header)), header, *sorted(totals.shards)]
     parts += _packed_marks(totals.known_marks, totals)
     parts += [np.asarray(b, dtype="<f8").tobytes() for b in (totals.minimum, totals.maximum)]
-    for values, width in zip(columns, widths, strict=True):
-        parts += [value.to_bytes(width, "little", signed=True) for value in values]
+    data = words.astype("<i8", copy=False).view(np.uint8)
+    for place, width in zip(layout.stored_places, widths, strict=True):
+        parts.append(data[place, :width].tobytes())
     body = b"".join(parts)
     return body + hashlib.sha256(body).digest()
 
@@ -282,9 +278,8 @@ def _checked_layout(header: Header, size: int) -> Layout:
     _require(fits, f"more sums than the {size} bytes of the file can hold")
     _require(_is_integer(header["high"], NO_HIGH, COMPLETE), "high must be 0, 1 or 2")
     try:
-        layout = Layout(
-            d, header["order"], header["squared_order"], header["replicates"], header["high"]
-        )
+        orders = header["order"], header["squared_order"]
+        layout = known(Layout(d, *orders, header["replicates"], header["high"]))
     except InputError as error:
         raise SummaryFileError(f"impossible contents: {error}") from None
     _require(layout.high == header["high"], "high sections that such a summary does not have")
@@ -317,21 +312,17 @@ def _checked_layout(header: Header, size: int) -> Layout:
 
 
 def _body_length(layout: Layout, header: Header, version: int) -> int:
-    sections = zip(layout.sections, header["widths"], strict=True)
-    integers = sum(s.n_entries * s.n_groups * width for s, width in sections)
+    counts = layout.stored_counts.tolist()
+    integers = sum(n * width for n, width in zip(counts, header["widths"], strict=True))
     by_shard = 16 + (_mark_length(layout.n_features) if version > 1 else 0)
     return int(by_shard * header["n_shards"] + 16 * layout.n_features + integers)
 
 
-def _integers(data: memoryview, width: int) -> NDArray[np.object_]:
-    values = [
-        int.from_bytes(data[i : i + width], "little", signed=True)
-        for i in range(0, len(data), width)
-    ]
-    _require(_width(values) == width, "integers are not as narrow as they could be")
-    result = np.empty(len(values), dtype=object)
-    result[:] = values
-    return result
+def _parse_sums(layout: Layout, widths: list[int], data: memoryview) -> PackedSums:
+    """The sums of all sections: two's complement integers of the widths of their sections."""
+    words = spread(data, layout.stored_counts, widths)
+    _require(widths_of(layout, words) == widths, "integers are not as narrow as they could be")
+    return PackedSums(layout, words)
 
 
 def _parse_marks(data: bytes, shards: Sequence[bytes], n_features: int) -> dict[bytes, Mark]:
@@ -358,17 +349,11 @@ def _parse_body(layout: Layout, header: Header, body: bytes, version: int) -> To
         marks = _parse_marks(body[start:used], shards, d)
     bounds = np.frombuffer(view[used : used + 16 * d], dtype="<f8").astype(np.float64)
     used += 16 * d
-    sums = []
-    for section, width in zip(layout.sections, header["widths"], strict=True):
-        length = section.n_entries * section.n_groups * width
-        values = _integers(view[used : used + length], width)
-        sums.append(values.reshape(section.n_groups, *section.shape))
-        used += length
     return Totals(
         layout=layout,
         exponents=tuple(header["exponents"]),
         shifts=tuple(int(k) for k in header["shifts"]),
-        sums=sums,
+        sums=_parse_sums(layout, header["widths"], view[used:]),
         weight_squares=int(header["weight_squares"]),
         n_rows=tuple(header["n_rows"]),
         minimum=bounds[:d],

@@ -25,19 +25,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import partial
+from functools import lru_cache, partial
+from math import frexp
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from momentmix._typing import Float
+from momentmix._typing import Float, Int
 from momentmix.native import code
 from momentmix.summary.high_sections import change_high, move_high, unfold_high
+from momentmix.summary.integers.packed import Integers, PackedSums, Sums, python_integers
 from momentmix.summary.layout import Layout, grouped_like, member_ranks, square_member_ranks
-
-Integers = NDArray[np.object_]
-Sums = list[Integers]
 
 QUANTUM_BITS = 96  # far below the rounding errors of a block; see `shard.open_shard`
 _DIGIT_BITS = 32  # leaves 21 of the 53 bits of float64 for sums of digits
@@ -55,17 +53,34 @@ class DigitSums:
 
     def __init__(self, layout: Layout, n_digits: int = 4) -> None:
         self.layout, self._since_carry = layout, 0
-        n_low, n_high = layout.n_low, layout.n_entries + 1 - layout.n_low
-        self.low = np.zeros((n_digits, layout.n_groups, n_low))
-        self.high = np.zeros((n_digits, n_high))
-        self._lanes = np.zeros((0, n_digits, layout.n_entries + 1))
+        self._all = np.zeros((n_digits, layout.n_groups * layout.n_low + self._n_high))
+        self._lanes = np.zeros((0, n_digits, 0))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was added."""
+        return not self._since_carry
+
+    @property
+    def _n_high(self) -> int:
+        return self.layout.n_entries + 1 - self.layout.n_low
+
+    @property
+    def low(self) -> Float:
+        """Digits of the low entries by group, (n_digits, n_groups, n_low)."""
+        return self._all[:, : -self._n_high].reshape(len(self._all), self.layout.n_groups, -1)
+
+    @property
+    def high(self) -> Float:
+        """Digits of the other entries and of Σ w², (n_digits, n_high)."""
+        return self._all[:, -self._n_high :]
 
     def copy(self) -> DigitSums:
         """Independent copy."""
         self.gather(0)
         twin = DigitSums.__new__(DigitSums)
         twin.__dict__.update(self.__dict__)
-        twin.low, twin.high = self.low.copy(), self.high.copy()
+        twin._all = self._all.copy()
         return twin
 
     def add(self, values: Float, weight_squares: Float, group: int) -> None:
@@ -79,15 +94,16 @@ class DigitSums:
         group : int
         """
         n_low = self.layout.n_low
-        largest = max(-float(values.min()), float(values.max()), float(weight_squares.max()))
-        needed = digits_needed(largest)
+        both = np.concatenate([values, weight_squares[:, None]], axis=1)
+        needed = digits_needed(max(-float(both.min()), float(both.max())))
         self._make_room(needed, len(values))
-        digits, squares = np.zeros((needed, values.shape[1])), np.zeros((needed, 1))
-        add_digits(values, digits)
-        add_digits(weight_squares[:, None].copy(), squares)
+        if self.layout.n_groups == 1:
+            add_digits(both, self._all)
+            return
+        digits = np.zeros((needed, both.shape[1]))
+        add_digits(both, digits)
         self.low[:needed, group] += digits[:, :n_low]
-        self.high[:needed, :-1] += digits[:, n_low:]
-        self.high[:needed, -1:] += squares
+        self.high[:needed] += digits[:, n_low:]
 
     def lanes(self, n_vectors: int, n_digits: int, n_lanes: int) -> tuple[Float, Float]:
         """Digits to which so many vectors will be added, with Σ w² as their last entries.
@@ -98,11 +114,13 @@ class DigitSums:
         self._make_room(n_digits, n_vectors)
         if len(self._lanes) < n_lanes or self._lanes.shape[1] < n_digits:
             self.gather(0)
-            self._lanes = np.zeros((n_lanes, len(self.high), self.layout.n_entries + 1))
+            self._lanes = np.zeros((n_lanes, len(self._all), self.layout.n_entries + 1))
         return self._lanes, rounders(self._lanes.shape[1])
 
     def gather(self, group: int) -> None:
         """Add what the lanes hold to a group, and drop them."""
+        if not len(self._lanes):
+            return
         n_digits, n_low = self._lanes.shape[1], self.layout.n_low
         for lane in self._lanes:
             self.low[:n_digits, group] += lane[:, :n_low]
@@ -125,55 +143,82 @@ class DigitSums:
         self._since_carry += n_vectors
 
     def _grow(self, n_digits: int) -> None:
-        more = n_digits - len(self.high)
+        more = n_digits - len(self._all)
         if more > 0:
-            self.low = np.concatenate([self.low, np.zeros((more, *self.low.shape[1:]))])
-            self.high = np.concatenate([self.high, np.zeros((more, *self.high.shape[1:]))])
+            self._all = np.concatenate([self._all, np.zeros((more, self._all.shape[1]))])
 
     def _carry(self) -> None:
         """Bring every digit back to 32 bits."""
         self.gather(0)
-        self._grow(len(self.high) + 1)
-        for digits in (self.low, self.high):
-            for k in range(len(digits) - 1):
-                excess = (digits[k] + _rounder(k + 1)) - _rounder(k + 1)
-                digits[k] -= excess
-                digits[k + 1] += excess
+        self._grow(len(self._all) + 1)
+        digits = self._all
+        for k in range(len(digits) - 1):
+            excess = (digits[k] + _rounder(k + 1)) - _rounder(k + 1)
+            digits[k] -= excess
+            digits[k + 1] += excess
         self._since_carry = 1
 
     def first_and_second(self) -> tuple[int, Integers, Integers]:
         """Σw, Σwz_j and Σwz_j² so far, as integers."""
-        d, square = self.layout.n_features, self.layout.section("squared", 0).start
-        places = np.r_[: d + 1, square : square + d]  # the sections of degree 0 and 1, and z_j²
-        digits = self.low[:, :, places].sum(axis=1)
-        digits[: self._lanes.shape[1]] += self._lanes[:, :, places].sum(axis=0)
-        sums = _join(_whole(digits))
+        d, digits = self.layout.n_features, self._low_degrees()
+        if len(self._lanes):
+            digits[: self._lanes.shape[1]] += self._lanes[:, :, self._places()].sum(axis=0)
+        sums = python_integers(join(digits))
         return int(sums[0]), sums[1 : d + 1], sums[d + 1 :]
+
+    def surely_near(self) -> bool:
+        """Whether a quick look shows that every mean is below 2 units in size; most are."""
+        if len(self._lanes):
+            return False
+        digits = self._low_degrees()[:, : self.layout.n_features + 1]
+        sizes, weight = np.abs(digits).sum(axis=0), digits[:, 0].sum()
+        return bool((sizes[1:] < 1.9 * weight).all())  # rounding is far below
+
+    def _places(self) -> Int:
+        return _first_places(self.layout.n_features, self.layout.section("squared", 0).start)
+
+    def _low_degrees(self) -> Float:
+        """Digits of Σw, Σwz_j and Σwz_j², without those in lanes, (n_digits, 2·d + 1)."""
+        if self.layout.n_groups == 1:
+            return self._all[:, self._places()]
+        return np.asarray(self.low[:, :, self._places()].sum(axis=1))
 
     def fold(self) -> tuple[Sums, int]:
         """The sums of each section, and Σw², as integers in units of 2^−Q."""
         self.gather(0)
-        low, high = _join(_whole(self.low)), _join(_whole(self.high))
-        sections = []
-        for section in self.layout.sections:
-            if section.start < self.layout.n_low:
-                flat = low[:, section.place]
-            else:
-                start = section.start - self.layout.n_low
-                flat = high[None, start : start + section.n_entries]
-            sections.append(flat.reshape(section.n_groups, *section.shape))
-        return sections, int(high[-1])
+        words, layout = join(self._all), self.layout
+        sums, squares = words[:-1], int(python_integers(words[-1:])[0])
+        if layout.n_groups > 1:  # by section first in a summary, by group first here
+            n_low, n_words = layout.n_groups * layout.n_low, words.shape[1]
+            low = sums[:n_low].reshape(layout.n_groups, layout.n_low, n_words)
+            sections = [s for s in layout.sections if s.start < layout.n_low]
+            parts = [low[:, s.place].reshape(-1, n_words) for s in sections]
+            sums = np.concatenate([*parts, sums[n_low:]])
+        return PackedSums(layout, sums), squares
+
+
+@lru_cache(maxsize=64)
+def _first_places(n_features: int, square: int) -> Int:
+    """The sums of degree 0 and 1, and those of z_j²: all are low."""
+    return np.array([*range(n_features + 1), *range(square, square + n_features)])
 
 
 def digits_needed(largest: float) -> int:
     """Digits of a vector whose entries reach `largest` in size."""
-    top = 0 if largest < 1 else int(np.frexp(largest)[1])
+    top = 0 if largest < 1 else frexp(largest)[1]
     return (top + QUANTUM_BITS) // _DIGIT_BITS + 1
 
 
+@lru_cache(maxsize=64)
 def rounders(n_digits: int) -> Float:
-    """What rounds to multiples of the places 0 … n_digits − 1."""
+    """What rounds to multiples of the places 0 … n_digits − 1; read only."""
     return np.array([_rounder(k) for k in range(n_digits)])
+
+
+@lru_cache(maxsize=64)
+def _inverse_places(n_digits: int) -> Float:
+    """What turns digits into integers, each in units of its place."""
+    return np.array([2.0 ** (QUANTUM_BITS - _DIGIT_BITS * k) for k in range(n_digits)])
 
 
 def _rounder(k: int) -> float:
@@ -203,38 +248,21 @@ def _add_digits(values: Float, digits: Float) -> None:
             digits[k, start : start + len(rest)] += digit
 
 
-def _whole(digits: Float) -> NDArray[np.int64]:
-    """Sums of digits as integers, each in units of its place."""
-    return np.array(
-        [d * 2.0 ** (QUANTUM_BITS - _DIGIT_BITS * k) for k, d in enumerate(digits)], dtype=np.int64
-    )
-
-
-def _join(digits: NDArray[np.int64]) -> Integers:
-    """Σ_k digits[k]·2^(32k) as Python integers."""
-    carry = np.zeros(digits.shape[1:], dtype=np.int64)
-    places, n_bytes = [], _DIGIT_BITS // 8
-    for digit in digits[:-1]:
-        digit = digit + carry
-        places.append((digit & (2**_DIGIT_BITS - 1)).astype("<u4"))
-        carry = digit >> _DIGIT_BITS
-    places.append((digits[-1] + carry).astype("<i8"))  # with the sign
-    width = n_bytes * (len(digits) - 1) + 8
-    table = np.empty((carry.size, width), dtype=np.uint8)
-    for k, place in enumerate(places):
-        start = n_bytes * k
-        table[:, start : start + place.itemsize] = place.reshape(-1, 1).view(np.uint8)
-    data, result = table.tobytes(), np.empty(carry.size, dtype=object)
-    result[:] = [
-        int.from_bytes(data[i : i + width], "little", signed=True)
-        for i in range(0, len(data), width)
-    ]
-    return np.asarray(result.reshape(carry.shape), dtype=object)
-
-
-def zeros(layout: Layout) -> Sums:
-    """Sums of no rows."""
-    return [np.zeros((s.n_groups, *s.shape), dtype=object) for s in layout.sections]
+def join(digits: Float) -> Int:
+    """Sums of digits as whole numbers of several words: (K, n) → (n, K // 2 + 1)."""
+    n_digits, n = digits.shape
+    factors, n_words = _inverse_places(n_digits), n_digits // 2 + 1
+    if code is not None:
+        words = np.empty((n, n_words), dtype=np.int64)
+        code.join_digits(np.ascontiguousarray(digits), factors, words)
+        return words
+    whole, carry = (digits * factors[:, None]).astype(np.int64), np.zeros(n, dtype=np.int64)
+    halves = np.empty((n, 2 * n_words), dtype=np.int64)
+    for k in range(2 * n_words):
+        total = carry + whole[k] if k < n_digits else carry
+        halves[:, k] = total & (2**_DIGIT_BITS - 1)
+        carry = total >> _DIGIT_BITS
+    return np.asarray(halves[:, 0::2] | halves[:, 1::2] << _DIGIT_BITS)
 
 
 def add(left: Sums, right: Sums) -> Sums:
@@ -247,12 +275,12 @@ def subtract(left: Sums, right: Sums) -> Sums:
     return [a - b for a, b in zip(left, right, strict=True)]
 
 
-def move(layout: Layout, sums: list[Any], deltas: Sequence[Any]) -> list[Any]:
+def move(layout: Layout, sums: Sequence[Any], deltas: Sequence[Any]) -> list[Any]:
     """Sums about a moved origin: of Π (z_i − δ_i) in place of Π z_i.
 
     Exact for Python integers (never NumPy ones, which wrap); for float64 arrays, as usual.
     """
-    result = [array.copy() for array in sums] if any(deltas) else sums
+    result = [array.copy() for array in sums] if any(deltas) else list(sums)
     for feature, delta in enumerate(deltas):
         if delta:
             _move_one(layout, result, feature, delta)

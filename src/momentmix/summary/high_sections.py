@@ -126,13 +126,14 @@ def _sets_of_one(n_features: int) -> Int:
     return np.stack([sets_without(n_features, 1, j)[:, 0] for j in range(n_features)])
 
 
-def without_absent(layout: Layout, sums: list[Any], reach: Sequence[int]) -> list[Any]:
+def without_absent(layout: Layout, sums: Sequence[Any], reach: Sequence[int]) -> Sequence[Any]:
     """The sums with 0 in the place of those that are absent."""
     masks = absent(layout, reach)
     if masks:
-        sums = list(sums)
+        kept = list(sums)
         for number, mask in masks:
-            sums[number] = np.where(mask, 0, sums[number])
+            kept[number] = np.where(mask, 0, kept[number])
+        return kept
     return sums
 
 

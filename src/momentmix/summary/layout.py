@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from math import comb, prod
 from typing import Any, Literal, NamedTuple
 
@@ -162,6 +163,22 @@ class Layout:
         """Position of a section in `sections` by kind and size."""
         return {(s.kind, s.size): position for position, s in enumerate(self.sections)}
 
+    @cached_property
+    def stored_places(self) -> tuple[slice, ...]:
+        """Where each section stands in the file, groups included."""
+        ends = [0, *np.cumsum(self.stored_counts).tolist()]
+        return tuple(slice(*pair) for pair in pairwise(ends))
+
+    @cached_property
+    def stored_counts(self) -> Int:
+        """Number of sums of each section, groups included."""
+        return np.array([s.n_groups * s.n_entries for s in self.sections], dtype=np.int64)
+
+    @cached_property
+    def n_stored(self) -> int:
+        """Number of sums in the file, groups included."""
+        return int(self.stored_places[-1].stop)
+
     def section(self, kind: Kind, size: int) -> Section:
         """The section of a kind and size."""
         return self.sections[self.index[kind, size]]
@@ -181,6 +198,12 @@ class Layout:
             and s.size <= (_GROUPED_ORDER if s.kind == "distinct" else _GROUPED_SQUARED)
         ]
         return sum(section.n_entries for section in low)
+
+
+@lru_cache(maxsize=64)
+def known(layout: Layout) -> Layout:
+    """The first layout that was equal to this one: it knows its sections already."""
+    return layout
 
 
 def grouped_like(values: Any, section: Section) -> NDArray[Any]:

@@ -14,7 +14,7 @@ unit for values near the smallest numbers.
 from __future__ import annotations
 
 from fractions import Fraction
-from math import isfinite
+from math import isfinite, ldexp
 
 import numpy as np
 
@@ -25,7 +25,13 @@ from momentmix.summary.high_sections import LARGEST_REACH, absent
 from momentmix.summary.layout import POWER_DEGREES
 from momentmix.summary.totals import Totals
 
-_TOLERANCE = Fraction(1, 1 << 16)  # far above rounding errors, far below what corrupt sums show
+_TOLERANCE_BITS = 16
+_TOLERANCE = Fraction(
+    1, 1 << _TOLERANCE_BITS
+)  # far above rounding errors, far below what corrupt sums show
+_EXACT = 1 << 53  # integers below it are float64 numbers
+_ROUNDING = 2.0**-40  # far above the rounding errors of a few operations
+_FAR = 1e24  # its twelfth power is a float64 number
 _LARGEST_WEIGHT = int(LARGEST_WEIGHT)
 _LARGEST_SHIFT = Fraction(np.finfo(np.float64).max)
 
@@ -41,7 +47,7 @@ def impossible(totals: Totals) -> str | None:
         _impossible_weights(totals, n_rows)
         or _impossible_bounds(totals)
         or _impossible_marks(totals)
-        or _features(totals)
+        or (None if _surely_possible(totals) else _features(totals))
         or _impossible_absent(totals)
     )
 
@@ -70,17 +76,19 @@ def _impossible_weights(totals: Totals, n_rows: int) -> str | None:
     n_ever, whole = n_rows + totals.n_forgotten, weight * weight
     if weight > (n_ever << QUANTUM_BITS) * _LARGEST_WEIGHT:
         return "weights beyond the range of weights"
-    too_large = squares > whole * (1 + _TOLERANCE) and not totals.n_forgotten
-    if too_large or squares * n_ever < whole * (1 - _TOLERANCE):
+    squares, n_steps = squares << _TOLERANCE_BITS, 1 << _TOLERANCE_BITS
+    too_large = squares > whole * (n_steps + 1) and not totals.n_forgotten
+    if too_large or squares * n_ever < whole * (n_steps - 1):
         return "a sum of squared weights that does not fit the sum of weights"
     return None
 
 
 def _impossible_bounds(totals: Totals) -> str | None:
     bounds = np.array([totals.minimum, totals.maximum])
-    if not np.isfinite(bounds).all() or (totals.minimum > totals.maximum).any():
+    largest = float(np.abs(bounds).max())  # NaN if one is
+    if not isfinite(largest) or (totals.minimum > totals.maximum).any():
         return "minimum above maximum, or not finite"
-    if (np.abs(bounds) > LARGEST_VALUE).any():
+    if largest > LARGEST_VALUE:
         return "a value beyond the range of rows"
     return _impossible_families(totals)
 
@@ -104,12 +112,13 @@ def _impossible_families(totals: Totals) -> str | None:
 
 def _impossible_marks(totals: Totals) -> str | None:
     n_ever, n_marked = sum(totals.n_rows) + totals.n_forgotten, 0
-    for n_rows, weight, mean in totals.marks.values():
+    for n_rows, weight, _ in totals.marks.values():
         n_marked += n_rows
         if not n_rows or not (isfinite(weight) and weight > 0):
             return "a shard with no rows or no weight"
-        if not (np.abs(mean) <= LARGEST_VALUE).all():
-            return "a mean of a shard beyond the range of rows"
+    means = np.array([mark.mean for mark in totals.marks.values()])
+    if not (np.abs(means) <= LARGEST_VALUE).all():
+        return "a mean of a shard beyond the range of rows"
     return "shards of more rows than there are" if n_marked > n_ever else None
 
 
@@ -126,6 +135,56 @@ def _powers(totals: Totals) -> list[list[int]]:
         return [[] for _ in totals.shifts]
     kept = [totals.sums[totals.layout.index["power", p]][0] for p in POWER_DEGREES]
     return [list(column) for column in zip(*kept, strict=True)]
+
+
+def _surely_possible(totals: Totals) -> bool:
+    """Whether float64 shows that `_features` finds nothing; it does for all but odd sums."""
+    weight, powers = totals.weight, _powers(totals)
+    columns = zip(totals.exponents, totals.shifts, totals.first, totals.second, strict=True)
+    low, high = totals.bounds
+    rest = zip(low.tolist(), high.tolist(), powers, totals.reach, strict=True)
+    try:
+        for (e, k, s, t), (a, b, higher, reach) in zip(columns, rest, strict=True):
+            if e is None:
+                if k or s or t or a or b or any(higher):
+                    return False
+                continue
+            ldexp(k, e)  # raises where the shift is out of range
+            means = [1.0, s / weight, t / weight, *(x / weight for x in higher[: reach - 2])]
+            if abs(k) >= _EXACT or not _surely_fit(means, ldexp(a, -e), ldexp(b, -e), float(k)):
+                return False
+    except OverflowError:
+        return False
+    return True
+
+
+def _surely_fit(means: list[float], low: float, high: float, shift: float) -> bool:
+    """`_features` of one feature in units, by half of its tolerance: rounding takes far less.
+
+    The bounds about the shift are rounded once. What is compared are parts of their distance, so
+    that features that hardly vary beside their shift are left to exact numbers.
+    """
+    slack, (mean, square) = 2.0 ** -(_TOLERANCE_BITS + 1), means[1:3]
+    a, b = low - shift, high - shift
+    reach = b - a + max(abs(low), abs(high)) * 2.0**-40 + 2 * slack
+    farthest = reach + max(abs(a), abs(b))
+    if (farthest + abs(mean)) * _ROUNDING > slack * reach or farthest > _FAR:
+        return False
+    if square * _ROUNDING > slack * reach * reach:
+        return False
+    variance = square - mean * mean
+    if not a - slack * reach <= mean <= b + slack * reach:
+        return False
+    if not -slack * reach**2 <= variance <= (b - mean) * (mean - a) + slack * reach**2:
+        return False
+    for p in range(2, len(means)):
+        if p > 2 and not abs(means[p]) <= (1 + slack) * farthest**p:
+            return False
+        for even in range(0, p, 2):
+            other, room = 2 * p - even, slack * farthest ** (2 * p)
+            if 2 < other < len(means) and not means[p] ** 2 <= means[even] * means[other] + room:
+                return False
+    return True
 
 
 def _features(totals: Totals) -> str | None:

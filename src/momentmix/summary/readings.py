@@ -29,8 +29,9 @@ from numpy.typing import ArrayLike
 from momentmix._typing import Float
 from momentmix.errors import InputError
 from momentmix.index_sets import index_sets, sets_without
-from momentmix.summary.fixed_point import QUANTUM_BITS, coarser, finer, move
+from momentmix.summary.fixed_point import QUANTUM_BITS, coarser, move
 from momentmix.summary.high_sections import absent
+from momentmix.summary.integers.frames import reframed
 from momentmix.summary.layout import Layout
 from momentmix.summary.reduction import rearranged
 from momentmix.summary.totals import Totals
@@ -148,7 +149,7 @@ def _target(
     return center, unit
 
 
-def _quotients(layout: Layout, sums: list[Any], weight: int) -> list[Float]:
+def _quotients(layout: Layout, sums: Sequence[Any], weight: int) -> list[Float]:
     """Sums over Σw as float64, each division rounded once; high ones NaN where they overflow."""
     quotients = []
     for section, array in zip(layout.sections, sums, strict=True):
@@ -182,7 +183,7 @@ def _readings(totals: Totals, shift: Float, scale: Float) -> list[Float]:
     origin = [Fraction(float(s)) / Fraction(2) ** u for s, u in zip(shift, units, strict=True)]
     whole = [round(x) for x in origin]
     deltas = [w - (k << a) for w, k, a in zip(whole, totals.shifts, bits, strict=True)]
-    sums = move(layout, finer(layout, totals.sums, bits), deltas)
+    sums = reframed(layout, totals.sums, bits, deltas)
     rests = [float(x - w) for x, w in zip(origin, whole, strict=True)]
     for j, coarsest in enumerate((np.frexp(size)[1] - 17).tolist()):
         if coarsest > units[j]:  # far finer units would leave the range of float64

@@ -68,6 +68,8 @@ def features_of(columns: Sequence[int], schema: Schema | None) -> list[int]:
 def rearranged(totals: Totals, layout: Layout) -> Totals:
     """Only the sections of a smaller layout; groups are added up if it has none."""
     totals = with_high(totals, layout.high)
+    if totals.layout == layout:
+        return totals
     sums = []
     for section in layout.sections:
         array = totals.sums[totals.layout.index[section.kind, section.size]]

@@ -37,7 +37,7 @@ from momentmix.summary import totals as algebra
 from momentmix.summary.column_facts import summary_html
 from momentmix.summary.common_schema import encoded
 from momentmix.summary.cost import check_budget
-from momentmix.summary.layout import DEFAULT_REPLICATES, NO_HIGH, Layout
+from momentmix.summary.layout import DEFAULT_REPLICATES, NO_HIGH, Layout, known
 from momentmix.summary.shard.accumulator import (
     State,
     checked_rows,
@@ -129,7 +129,7 @@ class MomentSummary(SummaryView):
     ) -> None:
         if squared_order is None:
             squared_order = min(2, check_count("order", order, 1) - 1)
-        layout = Layout(n_features, order, squared_order, replicates)
+        layout = known(Layout(n_features, order, squared_order, replicates))
         check_budget(layout, memory_budget)
         names = None if feature_names is None else check_feature_names(feature_names, n_features)
         schema = None if schema is None or schema.is_plain else schema
@@ -386,6 +386,30 @@ def _check_schema(schema: Schema, n_features: int, names: tuple[str, ...] | None
         )
     if names not in (None, schema.column_names, schema.feature_names):
         raise InputError("feature_names must not be given with a schema, which has names.")
+
+
+def union(summaries: Sequence[MomentSummary]) -> MomentSummary:
+    """The sum of one or more summaries in one step: far faster than adding many one by one.
+
+    The bytes are those of ``+``, in any order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rows = np.arange(12.0).reshape(6, 2)
+    >>> parts = [MomentSummary(2, 2, shard_id=str(i)).update(rows[[i]]) for i in range(6)]
+    >>> union(parts).to_bytes() == sum(parts).to_bytes()
+    True
+    """
+    states = [summary._state for summary in summaries]
+    first, names = states[0], states[0].names
+    layout = summaries[0]._layout
+    for summary, state in zip(summaries[1:], states[1:], strict=True):
+        schemas = first.schema, state.schema
+        names = combining.check_alike(layout, summary._layout, names, state.names, schemas)
+    totals = [s._totals(state) for s, state in zip(summaries, states, strict=True)]
+    combining.check_once([shard for part in totals for shard in part.shards])
+    return summaries[0]._derived(combining.combine_all(totals), names)
 
 
 def rename_shards(summary: MomentSummary, names: Mapping[str, str]) -> MomentSummary:

@@ -26,16 +26,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from momentmix._typing import Float
 from momentmix.schema.column import GAUSSIAN
 from momentmix.schema.schema import Schema
-from momentmix.summary.fixed_point import QUANTUM_BITS, Sums, finer, move, zeros
+from momentmix.summary.fixed_point import QUANTUM_BITS
 from momentmix.summary.high_sections import LARGEST_REACH, without_absent
-from momentmix.summary.layout import Layout
+from momentmix.summary.integers.frames import reframed
+from momentmix.summary.integers.packed import PackedSums, Sums, no_sums
+from momentmix.summary.layout import Layout, known
 from momentmix.summary.shard.units import round_ratio
 
 Exponents = tuple[int | None, ...]
@@ -80,25 +84,29 @@ class Totals:
         (shard,) = self.shards
         return {shard: Mark(sum(self.n_rows), self.weight / (1 << QUANTUM_BITS), self._mark_mean)}
 
-    @property
+    @cached_property
     def weight(self) -> int:
         """Σ w in units of the quantum."""
-        return int(self.sums[self.layout.index["distinct", 0]].sum())
+        return sum(self.sums[self.layout.index["distinct", 0]].ravel().tolist())
 
-    @property
+    @cached_property
     def first(self) -> list[int]:
         """Σ w z_j in units of the quantum, for each feature."""
-        return [int(x) for x in self.sums[self.layout.index["distinct", 1]].sum(axis=0)]
+        return _over_groups(self.sums[self.layout.index["distinct", 1]])
 
-    @property
+    @cached_property
     def second(self) -> list[int]:
         """Σ w z_j² in units of the quantum, for each feature."""
-        return [int(x) for x in self.sums[self.layout.index["squared", 0]].sum(axis=0)[:, 0]]
+        return _over_groups(self.sums[self.layout.index["squared", 0]][:, :, 0])
 
     @property
     def mean(self) -> Float:
         """Mean of each feature, correctly rounded."""
-        return np.array([float(mean) for mean in self._exact_means()])
+        weight, means = self.weight, []
+        for e, k, s in zip(self.exponents, self.shifts, self.first, strict=True):
+            total, bits = k * weight + s, e or 0  # a quotient of integers is rounded once
+            means.append((total << bits) / weight if bits > 0 else total / (weight << -bits))
+        return np.array(means)
 
     def _exact_means(self) -> list[Fraction]:
         weight = self.weight
@@ -108,6 +116,8 @@ class Totals:
     @property
     def _mark_mean(self) -> Float:
         """The means, as if all centers were 0."""
+        if self.schema is None:
+            return self.mean
         means = self._exact_means()
         for value, seen, center in centered(self.schema):
             means[value] += Fraction(center) * means[seen]
@@ -135,14 +145,25 @@ def centered(schema: Schema | None) -> list[tuple[int, int, float]]:
     ]
 
 
+def _over_groups(sums: NDArray[np.object_]) -> list[int]:
+    """Sums of shape (n_groups, n) as n integers."""
+    return list((sums[0] if len(sums) == 1 else sums.sum(axis=0)).tolist())
+
+
 def empty(layout: Layout, schema: Schema | None = None) -> Totals:
     """The sums of no shards."""
+    nothing = _empty(layout)
+    return nothing if schema is None else replace(nothing, schema=schema)
+
+
+@lru_cache(maxsize=16)
+def _empty(layout: Layout) -> Totals:
     d = layout.n_features
     return Totals(
         layout=layout,
         exponents=(None,) * d,
         shifts=(0,) * d,
-        sums=zeros(layout),
+        sums=no_sums(layout),
         weight_squares=0,
         n_rows=(0,) * layout.n_groups,
         minimum=np.full(d, np.inf),
@@ -151,58 +172,72 @@ def empty(layout: Layout, schema: Schema | None = None) -> Totals:
         shards=frozenset(),
         n_forgotten=0,
         reach=(LARGEST_REACH,) * d,
-        schema=schema,
     )
 
 
 def finest(left: Exponents, right: Exponents) -> Exponents:
     """The finer unit of each feature; a neutral one gives way."""
-    return tuple(
-        b if a is None else a if b is None else min(a, b) for a, b in zip(left, right, strict=True)
-    )
+    return finest_of([left, right])
+
+
+def finest_of(exponents: Sequence[Exponents]) -> Exponents:
+    """The finest unit of each feature; a neutral one gives way."""
+    features = zip(*set(exponents), strict=True)
+    return tuple(min((e for e in units if e is not None), default=None) for units in features)
+
+
+def bits_between(old: Exponents, new: Exponents) -> list[int]:
+    """By how many bits the new units are finer; 0 for a neutral feature."""
+    pairs = zip(old, new, strict=True)
+    return [0 if a is None or b is None else a - b for a, b in pairs]
 
 
 def rescaled(totals: Totals, exponents: Exponents) -> Totals:
     """The same sums in units that are as fine or finer: exact."""
-    pairs = list(zip(totals.exponents, exponents, strict=True))
-    bits = [0 if old is None or new is None else old - new for old, new in pairs]
+    if exponents == totals.exponents:
+        return totals
+    bits = bits_between(totals.exponents, exponents)
     return replace(
         totals,
         exponents=exponents,
         shifts=tuple(k << a for k, a in zip(totals.shifts, bits, strict=True)),
-        sums=finer(totals.layout, totals.sums, bits),
+        sums=reframed(totals.layout, totals.sums, bits, [0] * len(bits)),
     )
 
 
-def mean_shifts(parts: Sequence[Totals]) -> tuple[int, ...]:
-    """The exact mean of a union, in the common unit of its parts, rounded half to even."""
-    weight = sum(part.weight for part in parts)
+def mean_shifts(parts: Sequence[Totals], exponents: Exponents) -> tuple[int, ...]:
+    """The exact mean of a union of parts, in units as fine as theirs, rounded half to even."""
+    weight, totals = 0, [0] * len(exponents)
+    for part in parts:
+        w = part.weight
+        weight += w
+        bits = bits_between(part.exponents, exponents)
+        columns = zip(part.shifts, part.first, bits, strict=True)
+        totals = [x + ((k * w + s) << a) for x, (k, s, a) in zip(totals, columns, strict=True)]
     if not weight:
         return parts[0].shifts
-    totals = [
-        sum(k * part.weight + s for part, k, s in group)
-        for group in zip(*(_column_sums(part) for part in parts), strict=True)
-    ]
-    return tuple(
-        0 if e is None else round_ratio(total, weight)
-        for total, e in zip(totals, parts[0].exponents, strict=True)
-    )
-
-
-def _column_sums(part: Totals) -> list[tuple[Totals, int, int]]:
-    return [(part, k, s) for k, s in zip(part.shifts, part.first, strict=True)]
+    pairs = zip(totals, exponents, strict=True)
+    return tuple([0 if e is None else round_ratio(total, weight) for total, e in pairs])
 
 
 def recentered(totals: Totals, shifts: Sequence[int] | None = None) -> Totals:
     """The same sums about other integer shifts, by default the rounded mean: exact."""
-    wanted = mean_shifts([totals]) if shifts is None else tuple(shifts)
+    wanted = mean_shifts([totals], totals.exponents) if shifts is None else tuple(shifts)
+    layout, reach = totals.layout, totals.reach
+    if wanted == totals.shifts:
+        sums = without_absent(layout, totals.sums, reach)
+        return totals if sums is totals.sums else replace(totals, sums=sums)
     deltas = [new - old for new, old in zip(wanted, totals.shifts, strict=True)]
-    sums = move(totals.layout, totals.sums, deltas)
-    return replace(totals, shifts=wanted, sums=without_absent(totals.layout, sums, totals.reach))
+    sums = reframed(layout, totals.sums, [0] * len(deltas), deltas)
+    return replace(totals, shifts=wanted, sums=without_absent(layout, sums, reach))
 
 
 def with_high(totals: Totals, high: int) -> Totals:
     """The sums with fewer high sections."""
-    layout = replace(totals.layout, high=min(high, totals.layout.high))
+    if high >= totals.layout.high:
+        return totals
+    layout, sums = known(replace(totals.layout, high=high)), totals.sums
     reach = totals.reach if layout.high else (LARGEST_REACH,) * layout.n_features
-    return replace(totals, layout=layout, sums=totals.sums[: len(layout.sections)], reach=reach)
+    if isinstance(sums, PackedSums):
+        return replace(totals, layout=layout, sums=sums.first_sections(layout), reach=reach)
+    return replace(totals, layout=layout, sums=sums[: len(layout.sections)], reach=reach)

@@ -39,7 +39,8 @@ class SummaryView:
         snapshot = self._snapshot
         if snapshot is None or snapshot[0] is not closed or snapshot[1] != shard.n_all:
             part = shard.snapshot()
-            snapshot = self._snapshot = closed, sum(part.n_rows), combine(closed, part)
+            whole = combine(closed, part) if closed.shards else part
+            snapshot = self._snapshot = closed, sum(part.n_rows), whole
         return snapshot[2]
 
     @property

@@ -392,3 +392,16 @@ def test_a_logarithm_is_offered_if_it_halves_the_skewness():
     assert skewness_within(np.exp(z)[:30], np.arange(30)) == 0.0  # too few rows each
     third = np.mean([stats.skew(np.exp(z[labels == k])) for k in (0, 1)])
     assert skewness_within(np.exp(z), labels) == pytest.approx(third, rel=0.02)
+
+
+@pytest.mark.parametrize("light", [0, 3])
+def test_findings_number_components_as_the_result_does(light):
+    rng = np.random.default_rng(1)
+    centers = 9.0 * np.array([[0, 0, 0, 0], [1, 1, 1, 1], [-1, 1, -1, 1], [1, -1, -1, 1]])
+    sizes = [30, 300, 200, 120]
+    rows = np.vstack([c + rng.standard_normal((n, 4)) for c, n in zip(centers, sizes, strict=True)])
+    start = None if light == 3 else centers  # components stay in the order of a start
+    result = mm.fit(rng.permutation(rows), 4, random_state=0, start=start)
+    assert result.mixture.weights[light] == pytest.approx(30 / 650)
+    (found,) = [f.text for f in result.certificate.findings if f.name == "light-components"]
+    assert found.startswith(f"component {light} (30 rows)")

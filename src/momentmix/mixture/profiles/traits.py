@@ -131,8 +131,9 @@ class Traits:
                 text, short = f"{self.names[j]} {said[0]}", f"{word} {cut(self.names[j], _LETTERS)}"
                 numbers = said[1], said[2], float(strength[place])
                 yield i, Trait(self.names[j], word, *numbers, None, text, short)
-            ratio = variances[i] / np.where(within[i] > 0, within[i], np.nan)
-            change = np.abs(np.log(np.where(ratio > 0, ratio, np.nan))) / 2
+            with np.errstate(divide="ignore", invalid="ignore"):
+                change = np.abs(np.log(variances[i]) - np.log(within[i])) / 2
+            change = np.where(np.isfinite(change), change, 0.0)
             differs = (change >= _SPREAD) & ~is_trait & (shares[i] > 0)
             for place in _strongest(np.where(differs, change, 0.0)):
                 if m.columns[columns[place]].family == GAUSSIAN:

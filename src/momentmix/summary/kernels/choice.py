@@ -14,6 +14,7 @@ library and the layout alone decide.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from momentmix.native import code
@@ -24,10 +25,22 @@ from momentmix.summary.kernels.native_sums import NativeExecutor
 from momentmix.summary.kernels.numpy_sums import NumpyExecutor
 from momentmix.summary.layout import Layout
 
+_FEW = 5000  # moments: their memory is a megabyte or two for each thread
+
 
 def host_executor(layout: Layout) -> HostExecutor:
     """The executor for NumPy rows."""
-    return NumpyExecutor(layout) if code is None else NativeExecutor(layout)
+    if code is None:
+        return NumpyExecutor(layout)
+    return (
+        _native(layout, code.tile_shape()) if layout.n_entries <= _FEW else NativeExecutor(layout)
+    )
+
+
+@lru_cache(maxsize=4)
+def _native(layout: Layout, tile: tuple[int, int]) -> NativeExecutor:
+    """One for all shards of few moments, whose time its memory would take to make."""
+    return NativeExecutor(layout)
 
 
 def device_executor(layout: Layout, rows: Any) -> Executor:

@@ -181,7 +181,7 @@ class _Adder:
         if self._n_ahead and not shard.n_waiting and stop - start == shard.block_size:
             batches = list(islice(self.foreseen(1), self._n_ahead + 2))
             self._look_at(batches)
-            shard.sums.choose_units(rows)  # `update` below finds the same
+            shard.sums.choose_units(rows, np.abs(rows).max(axis=0))  # `update` below finds the same
             self._ask_ahead(batches[: self._n_ahead + 1])
         self._update(rows, start)
         self.largest = self._first_length(shard.n_blocks, sum(shard.n_rows))

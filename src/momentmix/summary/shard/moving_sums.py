@@ -17,6 +17,7 @@ All these decisions are functions of the rows.
 from __future__ import annotations
 
 from fractions import Fraction
+from math import ldexp
 from typing import Any
 
 import numpy as np
@@ -25,16 +26,14 @@ from numpy.typing import NDArray
 from momentmix._typing import Float, Int
 from momentmix.summary.fixed_point import (
     DigitSums,
-    Sums,
     add,
     coarser,
     digits_needed,
-    finer,
-    move,
     unfold_constant,
-    zeros,
 )
 from momentmix.summary.high_sections import LARGEST_REACH, absent_places
+from momentmix.summary.integers.frames import reframed
+from momentmix.summary.integers.packed import Sums
 from momentmix.summary.kernels.executor import Units
 from momentmix.summary.layout import Layout
 from momentmix.summary.shard.units import (
@@ -75,7 +74,7 @@ class MovingSums:
         self.shifts: list[int] = [0] * layout.n_features
         self.constants: Any = None
         self.digits = DigitSums(layout)
-        self.base: Sums = zeros(layout)
+        self.base: Sums | None = None  # nothing
         self.weight_squares = 0
         self.reach = np.full(layout.n_features, LARGEST_REACH)
         self._units: Units | None = None
@@ -89,13 +88,19 @@ class MovingSums:
         twin.constants = None if self.constants is None else self.constants.copy()
         return twin
 
+    @property
+    def has_constants(self) -> bool:
+        """Whether a feature is constant so far."""
+        return not np.isnan(self.constants).all()
+
     def units(self) -> Units:
         """Inverse scales and shifts that take rows to units; they take constants to 0."""
         if self._units is None:
             varies = np.isnan(self.constants)
-            shift = np.array([float(k) for k in self.shifts])
-            factor = np.ldexp(1.0, -self.exponents)
-            self._units = np.where(varies, factor, 0.0), np.where(varies, shift, 0.0)
+            self._units = np.ldexp(1.0, -self.exponents), np.array(self.shifts, dtype=np.float64)
+            if not varies.all():
+                factor, shift = self._units
+                self._units = np.where(varies, factor, 0.0), np.where(varies, shift, 0.0)
         return self._units
 
     def _surely_fit(self, ends: Float) -> NDArray[np.bool_]:
@@ -144,6 +149,19 @@ class MovingSums:
                 lambda row, column: names(row, int(columns[column])),
             )
 
+    def surely_in_range(self, ends: Float) -> bool:
+        """Whether a quick look shows that rows with these bounds, (2, n_features), reach no limit.
+
+        Nothing is absent so far, and they stay within half of what every degree allows.
+        """
+        factor, shift = (x.tolist() for x in self.units())
+        low, high = ends.tolist()
+        allowed = min(_WIDE, reach_allowed(self.layout.order)) / 2
+        for a, b, f, k in zip(low, high, factor, shift, strict=True):
+            if not (-allowed < a * f - k and b * f - k < allowed):
+                return False
+        return bool(min(self.reach.tolist()) == LARGEST_REACH)
+
     def limit_reach(self, extremes: tuple[Float, Float]) -> Int:
         """Lower the reach where powers of rows with these bounds exceed the range of the sums.
 
@@ -156,17 +174,19 @@ class MovingSums:
         self.reach = np.minimum(self.reach, reach)
         return absent_places(self.layout, self.reach.tolist())
 
-    def choose_units(self, block: Float) -> None:
-        """Units of the first block."""
+    def choose_units(self, block: Float, largest: Float) -> None:
+        """Units of the first block, from its rows and their largest absolute values."""
         self._units = None
         self.constants = np.full(self.layout.n_features, np.nan)
-        for j, typical in enumerate(typical_exponents(block)):
+        for j, (typical, size) in enumerate(
+            zip(typical_exponents(block), largest.tolist(), strict=True)
+        ):
             if typical is None:
                 self.constants[j] = block[0, j]
                 continue
-            exponent = max(typical[0], floor_exponent(float(np.abs(block[:, j]).max())))
+            exponent = max(typical[0], floor_exponent(size))
             self.exponents[j] = exponent
-            self.shifts[j] = round(Fraction(typical[1]) / Fraction(2) ** exponent)
+            self.shifts[j] = round(ldexp(typical[1], -exponent))  # below 2^45: exact
 
     def adapt_units(
         self, block: Float, extremes: tuple[Float, Float], largest: Float, examine: bool
@@ -185,22 +205,19 @@ class MovingSums:
         low, high = extremes
         constant = ~np.isnan(self.constants)
         varies = constant & ((low != self.constants) | (high != self.constants))
-        for j in np.flatnonzero(varies).tolist():
+        for j in varies.nonzero()[0].tolist():
             typical = typical_exponent(np.append(block[:, j], self.constants[j]))
             assert typical is not None
-            self._fold()
             self._unfold(j, max(typical[0], floor_exponent(float(largest[j]))))
         doubtful = self._doubtful(low, high, examine) & ~constant
-        found = typical_exponents(block[:, doubtful])
-        for j, typical in zip(np.flatnonzero(doubtful).tolist(), found, strict=True):
+        found = typical_exponents(block if doubtful.all() else block[:, doubtful])
+        sizes, exponents = largest.tolist(), self.exponents.tolist()
+        for j, typical in zip(doubtful.nonzero()[0].tolist(), found, strict=True):
             assert typical is not None
-            finest = max(typical[0], floor_exponent(float(largest[j])))
-            present = int(self.exponents[j])
+            finest, present = max(typical[0], floor_exponent(sizes[j])), exponents[j]
             if finest < present - _FINER_BITS:
-                self._fold()
                 self._refine(j, present - finest)
             elif typical[0] > present + _COARSER_BITS:  # no lone outlier does that
-                self._fold()
                 self._coarsen(j, typical[0] - present)
 
     def fits(self, extremes: tuple[Float, Float]) -> bool:
@@ -228,26 +245,28 @@ class MovingSums:
             ends = [np.abs(np.ldexp(x, -self.exponents) - shift) for x in (low, high)]
         return np.asarray((width > 0) & ((width < _NARROW) | (np.maximum(*ends) > _WIDE)))
 
-    def _fold(self) -> None:
-        """Turn the digits into integers, so that the units can change."""
-        sums, weight_squares = self.digits.fold()
-        self.base = add(self.base, sums)
-        self.weight_squares += weight_squares
-        self.digits = DigitSums(self.layout)
+    def folded(self) -> Sums:
+        """Turn the digits into integers, so that the units can change; returns all sums so far."""
+        if self.base is None or not self.digits.is_empty:
+            sums, weight_squares = self.digits.fold()
+            self.base = sums if self.base is None else add(self.base, sums)
+            self.weight_squares += weight_squares
+            self.digits = DigitSums(self.layout)
+        return self.base
 
     def _unfold(self, j: int, exponent: int) -> None:
         """Give the constant feature j a unit."""
         self._units = None
         value = Fraction(float(self.constants[j])) / Fraction(2) ** exponent
         self.exponents[j], self.shifts[j] = exponent, round(value)
-        self.base = unfold_constant(self.layout, self.base, j, value - self.shifts[j])
+        self.base = unfold_constant(self.layout, self.folded(), j, value - self.shifts[j])
         self.constants[j] = np.nan
 
     def _refine(self, j: int, bits: int) -> None:
         self._units = None
-        self.base = finer(
-            self.layout, self.base, [bits if i == j else 0 for i in range(len(self.shifts))]
-        )
+        finer, still = [0] * len(self.shifts), [0] * len(self.shifts)
+        finer[j] = bits
+        self.base = reframed(self.layout, self.folded(), finer, still)
         self.exponents[j] -= bits
         self.shifts[j] <<= bits
 
@@ -255,39 +274,43 @@ class MovingSums:
         self._units = None
         shift = round_ratio(self.shifts[j], 1 << bits)
         self._shift_to(j, shift << bits)
-        self.base = coarser(self.layout, self.base, j, bits)
+        self.base = coarser(self.layout, self.folded(), j, bits)
         self.exponents[j] += bits
         self.shifts[j] = shift
 
     def _shift_to(self, j: int, shift: int) -> None:
         self._units = None
-        deltas = [shift - self.shifts[j] if i == j else 0 for i in range(len(self.shifts))]
-        self.base = move(self.layout, self.base, deltas)
+        same, deltas = [0] * len(self.shifts), [0] * len(self.shifts)
+        deltas[j] = shift - self.shifts[j]
+        self.base = reframed(self.layout, self.folded(), same, deltas)
         self.shifts[j] = shift
 
     def follow_mean(self) -> None:
         """Move the shift to the running mean where that has left it."""
+        if self.base is None and self.digits.surely_near():
+            return
         weight, first, second = self.digits.first_and_second()
         index = self.layout.index
-        weight += int(self.base[index["distinct", 0]].sum())
-        first = first + self.base[index["distinct", 1]].sum(axis=0)
-        second = second + self.base[index["squared", 0]].sum(axis=0)[:, 0]
+        if self.base is not None:
+            weight += int(self.base[index["distinct", 0]].sum())
+            first = first + self.base[index["distinct", 1]].sum(axis=0)
+            second = second + self.base[index["squared", 0]].sum(axis=0)[:, 0]
         moves = {}
         for j in np.flatnonzero(np.isnan(self.constants)).tolist():
             mean = first[j] / weight
             if abs(mean) > 2 and mean * mean > second[j] / weight - mean * mean:
                 moves[j] = self.shifts[j] + round_ratio(int(first[j]), weight)
-        if moves:
-            self._fold()
-            for j, shift in moves.items():
-                self._shift_to(j, shift)
+        for j, shift in moves.items():
+            self._shift_to(j, shift)
 
-    def close(self) -> tuple[int | None, ...]:
-        """Fold everything and give constants their unit; returns the exponents, None if neutral."""
-        self._fold()
-        exponents: list[int | None] = [int(e) for e in self.exponents]
+    def close(self) -> tuple[tuple[int | None, ...], Sums]:
+        """Fold everything and give constants their unit.
+
+        Returns the exponents, None if neutral, and the sums.
+        """
+        exponents: list[int | None] = [*self.exponents.tolist()]
         for j in np.flatnonzero(~np.isnan(self.constants)).tolist():
             exponent = exponents[j] = constant_exponent(float(self.constants[j]))
             if exponent is not None:
                 self._unfold(j, exponent)
-        return tuple(exponents)
+        return tuple(exponents), self.folded()

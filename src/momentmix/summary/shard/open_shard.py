@@ -31,6 +31,7 @@ from momentmix.rows.names import column_label
 from momentmix.schema.schema import Schema
 from momentmix.summary.common_schema import encoded
 from momentmix.summary.kernels.executor import HostExecutor
+from momentmix.summary.kernels.numpy_sums import weight_squares
 from momentmix.summary.layout import Layout
 from momentmix.summary.shard.moving_sums import MovingSums
 from momentmix.summary.shard.units import block_extremes
@@ -99,9 +100,21 @@ class OpenShard:
 
     def clone(self) -> OpenShard:
         """Independent copy: an update works on one, so that an error leaves the original alone."""
+        twin, n = self._twin(), self.n_waiting
+        twin.waiting, twin.waiting_weights = (np.empty_like(x) for x in self._places())
+        for mine, own in zip(twin._places(), self._places(), strict=True):
+            mine[:n] = own[:n]
+        twin.n_waiting = n
+        return twin
+
+    def _places(self) -> tuple[Float, Float]:
+        return self.waiting, self.waiting_weights
+
+    def _twin(self) -> OpenShard:
+        """A copy that shares the rows that wait: those that come behind them are not its own."""
         twin = OpenShard.__new__(OpenShard)
         twin.__dict__.update(self.__dict__)
-        for name in ("sums", "n_rows", "minimum", "maximum", "waiting", "waiting_weights"):
+        for name in ("sums", "n_rows", "minimum", "maximum"):
             setattr(twin, name, getattr(self, name).copy())
         return twin
 
@@ -112,7 +125,7 @@ class OpenShard:
 
     def snapshot(self) -> Totals:
         """The sums of the rows so far, as if the shard were complete; it stays as it is."""
-        return self.clone().close()
+        return self._twin().close()
 
     # -- rows → blocks ------------------------------------------------------------------------
 
@@ -178,6 +191,8 @@ class OpenShard:
         if not len(block) or self.sums.constants is None:
             return
         ends, names = block_extremes(block[None])[0], _namer(place)
+        if self.sums.surely_in_range(ends):
+            return
         try:
             self.sums.check_outliers(block, (ends[0], ends[1]), names)
         except InputError:
@@ -212,7 +227,7 @@ class OpenShard:
                 n = self._add_fitting(rows[run].reshape(n, size, d), w, n_threads)
             if not n:
                 block, n = slice(start, start + size), 1
-                w = np.ones(size) if weights is None else weights[block]
+                w = None if weights is None else weights[block]
                 self._add_block(rows[block], w, (first_row + start, names))
             start += n * size
         return start
@@ -227,24 +242,28 @@ class OpenShard:
         power = 1 << n.bit_length()
         return min(power, n - n % _MEAN_CHECK + _MEAN_CHECK, n - n % rounds + rounds) - n
 
-    def _add_block(self, block: Float, weights: Float, place: tuple[int, Any]) -> None:
+    def _add_block(
+        self, block: Float, weights: Float | None, place: tuple[int, Any], is_last: bool = False
+    ) -> None:
         """Add one block, with a close look at the units that it needs."""
         ends = block_extremes(block[None])[0]
         pair, absent = (ends[0], ends[1]), None
         is_first = self.sums.constants is None
         if is_first:
-            self.sums.choose_units(block)
+            self.sums.choose_units(block, np.maximum(-ends[0], ends[1]))
         if is_first or self._is_examined() or not self.sums.fits(pair):
             if not is_first:
                 self.sums.adapt_units(block, pair, self.largest(ends), self._is_examined())
-            self.sums.check_outliers(block, pair, _namer(place))
-            absent = self.sums.limit_reach(pair)
-        sums = self.executor.sums(block[None], weights[None], self.sums.units())
+            if not self.sums.surely_in_range(ends):
+                self.sums.check_outliers(block, pair, _namer(place))
+                absent = self.sums.limit_reach(pair)
+        blocks, w = block[None], None if weights is None else weights[None]
+        sums = self.executor.sums(blocks, w, self.sums.units())
         if absent is not None:
             sums[:, absent] = 0.0  # they may have left the range of float64
         group = (self.first_group + self.n_blocks) % self.layout.n_groups
-        self.sums.digits.add(sums, np.vecdot(weights, weights)[None], group)
-        self._count(ends[None], len(block))
+        self.sums.digits.add(sums, weight_squares(blocks, w), group)
+        self._count(ends[None], len(block), is_last)
 
     def _add_fitting(self, run: Float, weights: Float | None, n_threads: int) -> int:
         """Add the blocks of a run that fit the units, on all threads; returns their number."""
@@ -263,13 +282,18 @@ class OpenShard:
             self._count(ends[:n], run.shape[1])
         return n
 
-    def _count(self, ends: Float, size: int) -> None:
-        """Count blocks that were added, with these bounds; now and then look at the mean."""
+    def _count(self, ends: Float, size: int, is_last: bool = False) -> None:
+        """Count blocks that were added, with these bounds; now and then look at the mean.
+
+        After the last block only constants can tell: the sums are about the mean in the end.
+        """
         for i in range(len(ends)):
             self.n_rows[(self.first_group + self.n_blocks + i) % self.layout.n_groups] += size
         self.n_blocks += len(ends)
         np.minimum(self.minimum, ends[:, 0].min(axis=0), out=self.minimum)
         np.maximum(self.maximum, ends[:, 1].max(axis=0), out=self.maximum)
+        if is_last and not self.sums.has_constants:
+            return
         if self.n_blocks % _MEAN_CHECK == 0 or self._is_examined():
             self.sums.follow_mean()
 
@@ -277,13 +301,14 @@ class OpenShard:
         """The sums of the shard in its canonical units; it takes no rows after that."""
         if self.n_waiting:
             n, self.n_waiting = self.n_waiting, 0
-            self._add_block(self.waiting[:n], self.waiting_weights[:n], (-n, None))
-        exponents = self.sums.close()
+            rows, weights = (x[:n] for x in self._places())
+            self._add_block(rows, weights, (-n, None), is_last=True)
+        exponents, sums = self.sums.close()
         totals = Totals(
             layout=self.layout,
             exponents=exponents,
             shifts=tuple(self.sums.shifts),
-            sums=self.sums.base,
+            sums=sums,
             weight_squares=self.sums.weight_squares,
             n_rows=tuple(self.n_rows),
             minimum=self.minimum,

@@ -18,12 +18,13 @@ constant c takes the unit in which c is an integer, but at least 2^−44·|c|.
 from __future__ import annotations
 
 from fractions import Fraction
+from math import frexp
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix._typing import Float
+from momentmix._typing import Float, Int
 from momentmix.errors import InputError
 from momentmix.native import code
 from momentmix.summary.high_sections import LARGEST_REACH
@@ -34,7 +35,7 @@ _LIMIT_BITS = 800  # of a monomial of one row; 2^223 rows or weights fit above i
 
 
 def _exponent(value: float) -> int:
-    return int(np.frexp(value)[1])
+    return frexp(value)[1]
 
 
 def block_extremes(blocks: Float, n_threads: int = 1) -> Float:
@@ -78,10 +79,23 @@ def typical_exponent(values: Float) -> tuple[int, float] | None:
 
 def typical_exponents(block: Float) -> list[tuple[int, float] | None]:
     """`typical_exponent` of each column of a block."""
-    columns = np.array(block.T, order="C")
-    k, n = columns.shape
+    n, k = block.shape
     if not k:
         return []
+    exponents, n_zeros = np.empty((2, k), dtype=np.int64)
+    if code is not None:
+        medians = np.empty(k)
+        code.typical(np.ascontiguousarray(block), n, k, exponents, medians, n_zeros)
+    else:
+        exponents, medians, n_zeros = _typical(block)
+    found = zip(exponents.tolist(), medians.tolist(), n_zeros.tolist(), strict=True)
+    return [None if zeros == n else (exponent, median) for exponent, median, zeros in found]
+
+
+def _typical(block: Float) -> tuple[Int, Float, Int]:
+    """Exponents of the typical deviations, medians, and how many values are the median."""
+    columns = np.array(block.T, order="C")
+    k, n = columns.shape
     middle = (n - 1) // 2
     medians = np.partition(columns, middle, axis=1)[:, middle]
     columns -= medians[:, None]
@@ -90,8 +104,7 @@ def typical_exponents(block: Float) -> list[tuple[int, float] | None]:
     middles = np.minimum(n_zeros + (n - n_zeros - 1) // 2, n - 1)
     deviations.partition(np.unique(middles), axis=1)
     exponents = np.maximum(-1000, np.frexp(deviations[np.arange(k), middles])[1])
-    found = zip(exponents.tolist(), medians.tolist(), n_zeros.tolist(), strict=True)
-    return [None if zeros == n else (exponent, median) for exponent, median, zeros in found]
+    return exponents, medians, n_zeros
 
 
 def constant_exponent(value: float) -> int | None:

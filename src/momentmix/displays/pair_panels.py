@@ -1,0 +1,172 @@
+"""Draws rows and components over two columns: rings, bars or disks, by the families of both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix._typing import Float
+from momentmix.displays.marginals import Marginal
+from momentmix.displays.style import GRAY, component_styles, ink
+from momentmix.mixture.mixture import Mixture
+
+_RINGS = ((1, 1.9), (2, 1.1))  # standard deviations, and the thickness of the ring
+_LARGEST_DISK = 600.0  # area in points² of the largest share of rows in a pair of levels
+_THICKEST = 7.0  # width in points of the bar of the largest share of rows in a level
+
+
+def draw_points(
+    ax: Any,
+    values: Float,
+    components: NDArray[np.int64] | None,
+    laws: tuple[Marginal, Marginal],
+    n_components: int,
+) -> None:
+    """Rows as points: large and opaque where they are few, small and pale where they are many.
+
+    Counts and levels are moved by a little, so that equal rows do not hide one another; of two
+    columns of levels there are no points.
+    """
+    if all(law.levels for law in laws):
+        return
+    rng = np.random.default_rng(0)
+    order = rng.permutation(len(values))  # so that no component covers the others
+    places = values[order].copy()
+    for j, law in enumerate(laws):
+        if law.levels and components is not None:  # beside the bar of the component
+            places[:, j] += level_offsets(n_components)[components[order]]
+            places[:, j] += rng.uniform(-0.36, 0.36, len(places)) / n_components
+        elif law.levels or law.is_count:
+            places[:, j] += rng.uniform(-0.32, 0.32, len(places))
+    colors: Any = GRAY
+    if components is not None:
+        styles = component_styles(n_components)
+        colors = [styles[k][0] for k in components[order]]
+    size, alpha = point_style(len(values))
+    ax.scatter(
+        places[:, 0], places[:, 1], s=size, c=colors, alpha=alpha, linewidths=0, rasterized=True,
+        zorder=1,
+    )  # fmt: skip
+
+
+def point_style(n_points: int) -> tuple[float, float]:
+    """Area in points² and opacity of so many points."""
+    relative = 150 / max(n_points, 1)
+    return float(np.clip(17 * relative**0.5, 2.2, 17)), float(np.clip(relative**0.3, 0.3, 0.85))
+
+
+# -- two columns of numbers or counts ----------------------------------------------------------
+
+
+def draw_rings(ax: Any, mixture: Mixture, x: int, y: int) -> None:
+    """Ellipses at one and two standard deviations, and the number of each component."""
+    from matplotlib.patches import Ellipse
+
+    pair = mixture.select([x, y]).covariances
+    centers = mixture.means[:, [x, y]]
+    for k, (color, dash) in enumerate(component_styles(mixture.n_components)):
+        if np.isnan(centers[k]).any():  # it never sees one of the columns
+            continue
+        width, height, angle = ellipse(*pair[k].flat[[0, 3, 1]])
+        for times, thickness in _RINGS:
+            ax.add_patch(
+                Ellipse(
+                    (float(centers[k, 0]), float(centers[k, 1])),
+                    2 * times * width, 2 * times * height, angle=angle, zorder=2,
+                    fill=False, edgecolor=color, linestyle=dash, linewidth=thickness,
+                )
+            )  # fmt: skip
+        _number(ax, centers[k], k, color)
+
+
+def ellipse(first: float, second: float, covariance: float) -> tuple[float, float, float]:
+    """Half axes of the ellipse of one standard deviation, and the angle of the first, in degrees.
+
+    In closed form: eigenvalues of columns in very different units would lose the shorter axis.
+    """
+    if covariance == 0:
+        return first**0.5, second**0.5, 0.0
+    longest = 0.5 * (first + second) + np.hypot(0.5 * (first - second), covariance)
+    correlation = covariance / first**0.5 / second**0.5
+    shortest = max(first / longest * second * (1.0 - correlation**2), 0.0)
+    angle = 0.5 * np.degrees(np.arctan2(2 * covariance, first - second))
+    return float(longest**0.5), shortest**0.5, float(angle)
+
+
+def _number(ax: Any, center: Any, k: int, color: str) -> None:
+    """Write the number of a component in a small disk at its center."""
+    ax.annotate(
+        str(k), center, ha="center", va="center", fontsize=7, color="#FFFFFF", clip_on=True,
+        zorder=3, bbox={"boxstyle": "circle,pad=0.15", "facecolor": color,
+                        "edgecolor": "#FFFFFF", "linewidth": 0.5},
+    )  # fmt: skip
+
+
+# -- levels ------------------------------------------------------------------------------------
+
+
+def level_offsets(n_components: int) -> Float:
+    """Where each component has its place beside the others at a level."""
+    return np.asarray(0.8 * ((np.arange(n_components) + 0.5) / n_components - 0.5))
+
+
+def draw_strips(ax: Any, mixture: Mixture, levels: Marginal, number: int, across: bool) -> None:
+    """One bar for each component at each level, over a column of numbers or counts.
+
+    The bar spans one standard deviation to each side of the mean, its thin part two; it is the
+    thicker, the more rows have the level and the component. `across`: levels are along x.
+    """
+    means = mixture.means[:, number]
+    deviations = np.sqrt(mixture.variances[:, number])
+    relative = levels.heights / max(float(levels.heights.max(initial=0.0)), 1e-300)
+    for k, (color, _) in enumerate(component_styles(mixture.n_components)):
+        if np.isnan(means[k]):
+            continue
+        places = levels.grid + level_offsets(mixture.n_components)[k]
+        for place, share in zip(places, relative[k], strict=True):
+            for times, thickness in ((2, 1.0), (1, _THICKEST)):
+                along = means[k] + times * deviations[k] * np.array([-1.0, 1.0])
+                line = ([place, place], along) if across else (along, [place, place])
+                ax.plot(
+                    *line, color=color, linewidth=max(0.3, thickness * share**0.5), alpha=0.9,
+                    solid_capstyle="butt", zorder=2,
+                )  # fmt: skip
+
+
+def draw_disks(ax: Any, mixture: Mixture, x: Marginal, y: Marginal) -> None:
+    """One disk for each component at each pair of levels; its area is the fitted share of rows."""
+    weights = np.maximum(mixture.weights, 1e-300)
+    joint = x.heights[:, :, None] * y.heights[:, None, :] / weights[:, None, None]
+    largest = max(float(joint.max(initial=0.0)), 1e-300)
+    for k, (color, _) in enumerate(component_styles(mixture.n_components)):
+        offset = level_offsets(mixture.n_components)[k]
+        across, up = np.meshgrid(x.grid, y.grid, indexing="ij")
+        area = _LARGEST_DISK / mixture.n_components * joint[k] / largest
+        ax.scatter(across + offset, up, s=area, color=color, linewidths=0, zorder=2)
+
+
+def legend_of_pairs(rows: bool, rings: bool, strips: bool, disks: bool, counts: bool) -> list[Any]:
+    """What points, rings, bars and disks are, as entries of a legend."""
+    from matplotlib.lines import Line2D
+
+    def entry(label: str, **style: Any) -> Any:
+        return Line2D([], [], linestyle="", label=label, color=ink(), **style)
+
+    found = []
+    if rows:
+        found.append(entry("point: a row, in the color of its component", marker=".", alpha=0.6))
+    if rings:
+        shares = f"{'about ' if counts else ''}39 % and 86 % of a component's rows"
+        text = f"rings: one and two standard deviations,\n{shares}"
+        found.append(entry(text, marker="o", fillstyle="none"))
+        found.append(entry("number: the mean of a component", marker="$0$", markersize=5))
+    if strips:
+        text = (
+            "bar: mean ± one standard deviation; thin: two;\nthick where many rows have the level"
+        )
+        found.append(entry(text, marker="|", markeredgewidth=2.5))
+    if disks:
+        found.append(entry("disk: fitted share of rows with both levels", marker="o", alpha=0.6))
+    return found

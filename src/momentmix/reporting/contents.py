@@ -1,0 +1,132 @@
+"""What a report shows: the model, facts about the data, pictures, and its title in words."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+
+from momentmix.displays.style import value_names_of
+from momentmix.errors import InputError, InputTypeError
+from momentmix.fitting.inference.standard_errors import Intervals
+from momentmix.fitting.record import FitRecord
+from momentmix.mixture.mixture import Mixture
+from momentmix.mixture.profiles.profile import Profile
+from momentmix.reporting.data_facts import DataFacts
+from momentmix.reporting.pictures import Pictures
+from momentmix.reporting.words import verdict
+from momentmix.wording import cut, percent, plural
+
+_LETTERS = 60  # of the name of the data in the title
+_LAST_DAY = 253402300799  # of the year 9999, in seconds
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a report shows.
+
+    Attributes
+    ----------
+    mixture : Mixture
+    record : FitRecord or None
+    profile : Profile
+        The components in words, with their names.
+    facts : DataFacts or None
+        Facts about the data; None if no data were given.
+    pictures : Pictures
+    day : date
+        Date of the report.
+    model_name, data_name : str or None
+        Names of files.
+    command : str or None
+        The command that made the report.
+    """
+
+    mixture: Mixture
+    record: FitRecord | None
+    profile: Profile
+    facts: DataFacts | None = None
+    pictures: Pictures = field(default_factory=Pictures)
+    day: date = date.min
+    model_name: str | None = None
+    data_name: str | None = None
+    command: str | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns."""
+        return value_names_of(self.mixture)
+
+    @property
+    def intervals(self) -> Intervals | None:
+        """95 % intervals, if the record of the fit has them."""
+        return None if self.record is None else self.record.intervals
+
+    @property
+    def n_rows(self) -> int | None:
+        """Rows of the data given here or, without any, rows of the fit."""
+        if self.facts is not None:
+            counts = self.facts.counts
+            return self.facts.summary.n_rows if counts is None else int(counts.sum())
+        return None if self.record is None else self.record.n_rows
+
+    @property
+    def title(self) -> str:
+        """What the report is about: ``3 groups in 60,000 rows of customers.csv``."""
+        r, d = self.mixture.n_components, self.mixture.n_features
+        title = f"{r} group{plural(r)} in "
+        title += f"{d} column{plural(d)}" if self.n_rows is None else f"{self.n_rows:,} rows"
+        if self.data_name is not None:
+            title += f" of {cut(self.data_name, _LETTERS)}"
+        return title
+
+    @property
+    def answer(self) -> str:
+        """The answer in a sentence or two."""
+        heaviest = max(self.profile, key=lambda c: c.share)
+        lightest = min(self.profile, key=lambda c: c.share)
+        if len(self.profile) == 1:
+            text = "All rows are one group."
+        else:
+            text = (
+                f"The largest group, “{heaviest.name}”, has {percent(heaviest.share)} of the rows; "
+                f"the smallest, “{lightest.name}”, has {percent(lightest.share)}."
+            )
+        return f"{text} {self._verdict}"
+
+    @property
+    def _verdict(self) -> str:
+        if self.record is None:
+            return "Whether they describe the data well was not tested."
+        certificate = self.record.certificate
+        if certificate.verdict == "not passed":
+            return verdict(certificate)
+        if certificate.passed:
+            return "The model fits the data."
+        return "Whether the model fits the data could not be fully tested."
+
+
+def day_of(given: date | str | None) -> date:
+    """The date of a report: the given one, that of SOURCE_DATE_EPOCH, or today (UTC)."""
+    if isinstance(given, datetime):
+        return given.date()
+    if isinstance(given, date):
+        return given
+    if isinstance(given, str):
+        try:
+            return date.fromisoformat(given)
+        except ValueError:
+            raise InputError(
+                f"date must be a date such as '2025-01-31'; got {given[:40]!a}."
+            ) from None
+    if given is not None:
+        raise InputTypeError(f"date must be a date or a str; got {type(given).__name__}.")
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    if not epoch:
+        return datetime.now(UTC).date()
+    if not (epoch.isascii() and epoch.isdigit() and int(epoch[:20]) <= _LAST_DAY):
+        raise InputError(
+            "SOURCE_DATE_EPOCH must be seconds since 1970, as 1700000000; got "
+            f"{epoch[:40]!a}. Correct or unset it."
+        )
+    return datetime.fromtimestamp(int(epoch), UTC).date()

@@ -1,0 +1,314 @@
+"""Sums as words: against Python integers, and compiled code against what it stands for."""
+
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import momentmix as mm
+from momentmix.errors import InputError, ShardError
+from momentmix.native import code
+from momentmix.summary import combining, fixed_point, plausibility
+from momentmix.summary.file import pack
+from momentmix.summary.integers import frames
+from momentmix.summary.integers import packed as packed_module
+from momentmix.summary.integers.frames import Reframed, degrees_of
+from momentmix.summary.integers.packed import PackedSums, packed, python_integers, trimmed, widths
+from momentmix.summary.layout import Layout
+from momentmix.summary.shard import units
+from momentmix.summary.summary import union
+
+needs_code = pytest.mark.skipif(code is None, reason="momentmix was built without a compiler")
+LAYOUTS = [(1, 1, 0, 0), (2, 2, 1, 0), (3, 2, 0, 0), (5, 3, 2, 0), (8, 4, 2, 0), (6, 6, 5, 0)]
+BITS = [1, 62, 63, 64, 65, 200]
+
+
+def integers(rng, n, bits):
+    return [int.from_bytes(rng.bytes(40), "little", signed=True) >> (320 - bits) for _ in range(n)]
+
+
+def sums_of(layout, rng, bits):
+    """Arrays of Python integers of so many bits, as the sums of a summary."""
+    return [
+        np.array(integers(rng, s.n_groups * s.n_entries, bits), dtype=object).reshape(
+            s.n_groups, *s.shape
+        )
+        for s in layout.sections
+    ]
+
+
+def same(left, right):
+    return all((a == b).all() for a, b in zip(left, right, strict=True))
+
+
+# -- words ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bits", BITS)
+@pytest.mark.parametrize("shape", [*LAYOUTS, (4, 3, 2, 3)])
+def test_words_are_the_integers(shape, bits):
+    layout, rng = Layout(*shape), np.random.default_rng(bits)
+    sums = sums_of(layout, rng, bits)
+    sums[0].flat[0], sums[-1].flat[-1] = (1 << (bits - 1)) - 1, -(1 << (bits - 1))
+    words = packed(layout, sums)
+    assert same(words, sums)
+    assert same(words[1:], sums[1:])
+    assert (words[-1] == sums[-1]).all()
+    assert packed(layout, words) is words
+    assert words.words.shape == (layout.n_stored, (bits - 1) // 64 + 1)
+    wide = np.concatenate([words.words, words.words[:, -1:] >> 63], axis=1)
+    assert (trimmed(wide) == words.words).all()
+    assert packed_module.bit_length(words.words) >= bits - 1
+
+
+@pytest.mark.parametrize("by_numpy", [False, True])
+@pytest.mark.parametrize("bits", [1, 7, 8, 9, 64, 65, 127, 128, 200])
+def test_widths_are_the_fewest_bytes(bits, by_numpy, monkeypatch):
+    if by_numpy:
+        monkeypatch.setattr(packed_module, "code", None)
+    layout = Layout(5, 3, 2, 0)
+    sums = sums_of(layout, np.random.default_rng(bits), bits)
+    sums[2][:] = 0
+    sums[3][:], sums[4][:] = -1, -(1 << (bits - 1))
+    words = packed(layout, sums).words
+    expected = []
+    for array in sums:
+        n = 1
+        while not all(-(1 << (8 * n - 1)) <= v < 1 << (8 * n - 1) for v in array.ravel()):
+            n += 1
+        expected.append(n)
+    assert widths(layout, words) == expected
+    data = b"".join(
+        v.to_bytes(n, "little", signed=True)
+        for array, n in zip(sums, expected, strict=True)
+        for v in array.ravel()
+    )
+    read = packed_module.spread(memoryview(data), layout.stored_counts, expected)
+    assert same(PackedSums(layout, read), sums)
+
+
+@pytest.mark.parametrize("by_numpy", [False, True])
+@pytest.mark.parametrize("n_digits", [1, 4, 5, 9])
+def test_digits_join_to_their_exact_sum(n_digits, by_numpy, monkeypatch):
+    if by_numpy:
+        monkeypatch.setattr(fixed_point, "code", None)
+    rng = np.random.default_rng(n_digits)
+    whole = rng.integers(-(1 << 52), 1 << 52, (n_digits, 50))
+    places = [Fraction(2) ** (32 * k - fixed_point.QUANTUM_BITS) for k in range(n_digits)]
+    digits = np.array([row * float(place) for row, place in zip(whole, places, strict=True)])
+    expected = [sum(int(x) << 32 * k for k, x in enumerate(column)) for column in whole.T]
+    assert python_integers(fixed_point.join(digits)).tolist() == expected
+
+
+# -- units and origins ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", LAYOUTS)
+def test_lines_name_the_powers_of_a_feature_times_the_rest(shape):
+    degrees, lines, ends = (table.tolist() for table in frames._tables(Layout(*shape)))
+    start = 0
+    for j, end in enumerate(ends):
+        line, seen = lines[start:end], []
+        while line:
+            p, rows, line = line[0], line[1 : line[0] + 2], line[line[0] + 2 :]
+            assert [degrees[i][j] for i in rows] == list(range(p + 1))
+            rests = {tuple(degrees[i][:j] + degrees[i][j + 1 :]) for i in rows}
+            assert len(rests) == 1
+            seen.append((p, rows[-1]))
+        assert [p for p, _ in seen] == sorted((p for p, _ in seen), reverse=True)
+        assert sorted(i for _, i in seen) == [i for i, row in enumerate(degrees) if row[j]]
+        start = end
+
+
+def test_degrees_are_those_of_the_products():
+    layout = Layout(4, 3, 1, 0)
+    degrees = degrees_of(layout)
+    point = np.array([2.0, 3.0, 5.0, 7.0])
+    sums = mm.MomentSummary(4, 3, squared_order=1).update(point[None] * [[1.0], [1.0]])
+    values = sums.moments(shift=0, scale=1)
+    expected = [*values.distinct[:4], *values.squared, *values.powers]
+    assert len(degrees) == layout.n_entries == len({tuple(row) for row in degrees.tolist()})
+    flat = np.concatenate([np.ravel(part) for part in expected])
+    assert np.allclose(np.sort((point**degrees).prod(axis=1)), np.sort(flat))
+
+
+@needs_code
+@pytest.mark.parametrize("size", [0, 1, 3, 1000, 1 << 44, (1 << 63) - 1, 1 << 63, 1 << 70])
+@pytest.mark.parametrize("shape", [*LAYOUTS, (3, 2, 1, 2)])
+def test_compiled_code_moves_as_python_integers_do(shape, size):
+    layout, rng = Layout(*shape), np.random.default_rng(size % 97)
+    d = layout.n_features
+    parts = []
+    for number, bits in enumerate((150, 64, 260)):
+        deltas = [int(x) * size // 1000 for x in rng.integers(-1000, 1001, d)]
+        deltas[number % d] = -size
+        finer = rng.integers(0, 4, d).tolist() if number else [0] * d
+        parts.append(Reframed(sums_of(layout, rng, bits), finer, deltas, number == 2))
+    expected = frames._by_python(layout, parts)
+    assert same(frames.total(layout, parts), expected)
+    assert same(frames.total(layout, parts[::-1]), expected)
+    if layout.n_groups == 1 and size < 1 << 40:
+        assert isinstance(frames.total(layout, parts), PackedSums)
+
+
+@pytest.mark.parametrize("by_numpy", [False, True])
+def test_a_typical_deviation_is_the_median_of_those_that_are_not_0(by_numpy, monkeypatch):
+    if by_numpy:
+        monkeypatch.setattr(units, "code", None)
+    rng = np.random.default_rng(0)
+    for n in (1, 2, 3, 33, 34, 500, 1024):
+        x = rng.standard_normal(n)
+        columns = [x, np.exp(8 * x), np.sign(x), x.round(), x > 1.5, 0 * x, 1e300 * x, 1e-310 * x]
+        columns += [2.0 ** rng.integers(-1000, 1000, n), 1e13 + x, np.where(x > 0, 5e-324, 0.0)]
+        columns += [np.sort(x), -np.exp(30 * x), np.where(x > 2, 1e200, x), 5.0 + 0 * x]
+        block = np.array(columns).T
+        for column, found in zip(block.T, units.typical_exponents(block), strict=True):
+            median = np.sort(column)[(n - 1) // 2]
+            others = np.sort(np.abs(column - median)[column != median])
+            if not len(others):
+                assert found is None
+                continue
+            exponent = max(-1000, int(np.frexp(others[(len(others) - 1) // 2])[1]))
+            assert found == (exponent, median)
+
+
+# -- unions ---------------------------------------------------------------------------------------
+
+
+def shards(rng, n, d=5, order=4, **options):
+    """Small summaries with other units and means, constant columns and zeros, and wild rows."""
+    made = []
+    for i in range(n):
+        rows = rng.standard_normal((int(rng.integers(1, 60)), d))
+        rows = rows * np.exp(2 * rng.standard_normal(d)) + 100 * rng.standard_normal(d)
+        rows[:, 0] = 0.0 if i % 3 else rows[:, 0]
+        rows[:, 1] = np.round(rows[0, 1]) if i % 2 else rows[:, 1]
+        if i % 7 == 3:
+            rows[0, 2] = 1e60  # powers beyond the range
+        weights = rng.random(len(rows)) + 0.5 if i % 5 == 1 else None
+        made.append(mm.MomentSummary(d, order, shard_id=str(i), **options).update(rows, weights))
+    return made
+
+
+@pytest.mark.parametrize("by_python", [False, True])
+@pytest.mark.parametrize("options", [{}, {"replicates": 3}, {"squared_order": 0}])
+def test_a_union_in_one_step_has_the_bytes_of_every_order_of_adding(
+    options, by_python, monkeypatch
+):
+    rng = np.random.default_rng(len(options))
+    parts = shards(rng, 12, **options)
+    if by_python:
+        monkeypatch.setattr(frames, "code", None)
+    expected = sum(parts).to_bytes()
+    for _ in range(3):
+        order = [parts[i] for i in rng.permutation(len(parts))]
+        assert union(order).to_bytes() == expected
+        cuts = sorted(rng.choice(range(1, len(parts)), 3, replace=False))
+        pieces = [order[a:b] for a, b in zip([0, *cuts], [*cuts, None], strict=True)]
+        assert union([union(piece) for piece in pieces]).to_bytes() == expected
+    empty = mm.MomentSummary(5, 4, **options)
+    assert union([empty, *parts, empty]).to_bytes() == expected
+    assert union([mm.MomentSummary.from_bytes(p.to_bytes()) for p in parts]).to_bytes() == expected
+    assert union(parts[:1]).to_bytes() == parts[0].to_bytes()
+    assert union([empty, empty]).to_bytes() == empty.to_bytes()
+    whole = union(parts)
+    assert (whole - union(parts[4:])).to_bytes()[-32:] != expected[-32:]
+    assert whole - union(parts[4:]) == union(parts[:4])
+
+
+def test_a_union_without_powers_has_none():
+    rng = np.random.default_rng(5)
+    parts = [part._totals() for part in shards(rng, 4)]
+    old = combining.with_high(parts[1], 0)
+    expected = combining.combine(combining.combine(parts[0], old), parts[2])
+    found = combining.combine_all([parts[2], parts[0], old])
+    assert pack(found, None) == pack(expected, None)
+    assert found.layout.high == 0
+
+
+def test_a_union_of_tables_has_the_bytes_of_every_order_of_adding():
+    rng, parts = np.random.default_rng(1), []
+    for i in range(6):
+        n = 40
+        y = rng.standard_normal(n) * (i + 1) + 10 * i
+        y[: 3 * (i % 3)] = np.nan  # in some tables nothing is missing
+        kind = np.where(rng.random(n) < 0.4, "a", "b")
+        table = pd.DataFrame({"y": y, "kind": kind, "count": rng.poisson(3, n)})
+        families = {"y": "gaussian", "kind": ["a", "b"], "count": "poisson"}
+        parts.append(mm.summarize(table, 2, families=families, missing="model", shard_id=str(i)))
+    expected = sum(parts).to_bytes()
+    for _ in range(3):
+        order = [parts[i] for i in rng.permutation(len(parts))]
+        assert union(order).to_bytes() == expected
+
+
+def test_a_union_refuses_what_adding_refuses():
+    left, right = shards(np.random.default_rng(2), 2)
+    with pytest.raises(ShardError, match="count twice"):
+        union([left, right, left])
+    with pytest.raises(InputError, match="same orders"):
+        union([left, mm.MomentSummary(5, 3)])
+
+
+# -- quick looks ----------------------------------------------------------------------------------
+
+
+def test_a_quick_look_passes_ordinary_sums_and_never_more_than_exact_numbers_do():
+    rng, n_quick = np.random.default_rng(3), 0
+    for part in shards(rng, 14):
+        totals = part._totals()
+        assert plausibility.impossible(totals) is None
+        n_quick += plausibility._surely_possible(totals)
+    assert n_quick >= 8
+    totals = shards(rng, 1)[0]._totals()
+    assert plausibility._surely_possible(totals)
+    wrong = 0
+    for name in [("distinct", 1), ("squared", 0), *(("power", p) for p in range(3, 7))]:
+        for factor in (0.0, 0.99, 1.01, 1.5, -1.0, 1e6, 1e300):
+            sums = [array.copy() for array in totals.sums]
+            place = sums[totals.layout.index[name]]
+            place[0, 2:3] = [int(x * Fraction(factor)) for x in place[0, 2:3].ravel()]
+            changed = combining.replace(totals, sums=sums)
+            exact = plausibility._features(changed)
+            wrong += exact is not None
+            assert exact is None or not plausibility._surely_possible(changed)
+    assert wrong > 10
+
+
+# -- arguments ------------------------------------------------------------------------------------
+
+
+@needs_code
+def test_arguments_that_do_not_fit_are_refused():
+    layout = Layout(2, 2, 1, 0)
+    degrees, lines, ends = frames._tables(layout)
+    n, zeros = layout.n_entries, np.zeros(2, dtype=np.int64)
+    words, out, space = (np.zeros((n, 2), dtype=np.int64) for _ in range(3))
+    arguments = [words, n, degrees, lines, ends, zeros, zeros + 1, False, space, out]
+    code.add_moved(*arguments)
+    for place, short in ((2, degrees[1:]), (5, zeros[1:]), (6, zeros[1:]), (8, space[1:])):
+        with pytest.raises(ValueError, match="needs"):
+            code.add_moved(*arguments[:place], short, *arguments[place + 1 :])
+    for place, bad in ((5, zeros - 1), (4, ends + 1), (9, out[:, :1].copy()), (5, zeros + 5000)):
+        with pytest.raises(ValueError, match="bits or ends do not fit"):
+            code.add_moved(*arguments[:place], bad, *arguments[place + 1 :])
+    for change in (1, -lines.max() - 1, n):
+        with pytest.raises(ValueError, match="lines do not fit"):
+            code.add_moved(*arguments[:3], lines + change, *arguments[4:])
+    counts = np.array([2, 3])
+    with pytest.raises(ValueError, match="data is shorter"):
+        code.spread_words(bytes(11), counts, np.array([1, 4]), words)
+    for bad in (np.array([-1, 4]), np.array([1 << 62, 4])):
+        with pytest.raises(ValueError, match="data is shorter"):
+            code.spread_words(bytes(14), bad, np.array([1, 4]), words)
+    with pytest.raises(ValueError, match="out needs"):
+        code.spread_words(bytes(14), counts, np.array([1, 4]), np.empty(4, dtype=np.int64))
+    with pytest.raises(ValueError, match="words do not fit"):
+        code.word_widths(np.zeros(11, dtype=np.int64), counts, np.zeros(2, dtype=np.int64))
+    with pytest.raises(ValueError, match="out needs"):
+        code.join_digits(np.zeros((4, 3)), np.ones(4), np.zeros(8, dtype=np.int64))
+    with pytest.raises(ValueError, match="sizes must be positive"):
+        code.typical(np.zeros(4), 0, 2, zeros, np.zeros(2), zeros.copy())
+    with pytest.raises(ValueError, match="rows needs"):
+        code.typical(np.zeros(3), 2, 2, zeros, np.zeros(2), zeros.copy())
