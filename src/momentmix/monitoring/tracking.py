@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float
 from momentmix.errors import printable
-from momentmix.html.notebook import Markup, bar, box, bullets, plain_table, tag
+from momentmix.html.notebook import Markup, bar, box, bullets, paragraph, plain_table, tag
 from momentmix.mixture.parameter_table import need_pandas
 from momentmix.monitoring.shares.group_moments import key_text
 from momentmix.monitoring.shares.shrinkage import Prior
@@ -225,8 +225,8 @@ class Tracking:
         title = f"Shares of {r} component{plural(r)} in {n} group{plural(n)}"
         more = n - _MOST_PRINTED
         rest = [f"{more} more groups in to_frame()"] if more > 0 else []
-        said = [*self._footer(), *rest, *map(printable, self.sentences())]
-        return box(title, plain_table(heads, rows), bullets(said))
+        said = bullets(map(printable, self.sentences()))
+        return box(title, said, plain_table(heads, rows), paragraph(*self._footer(), *rest))
 
 
 def _share_cell(tracking: Tracking, g: int, c: int) -> Markup:
