@@ -10,9 +10,9 @@ from momentmix.displays.columns_display import ColumnsDisplay
 from momentmix.displays.levels import LevelsDisplay
 from momentmix.displays.means import MeansDisplay
 from momentmix.displays.monitoring.comparison import ComparisonDisplay
+from momentmix.displays.monitoring.shares_over_time import SharesDisplay
 from momentmix.displays.pairs import PairsDisplay
 from momentmix.displays.residuals import MomentResidualsDisplay
-from momentmix.displays.shares_over_time import SharesDisplay
 from momentmix.displays.style import need_matplotlib, thinned
 from momentmix.displays.trials import TrialsDisplay
 from momentmix.displays.weights import WeightsDisplay
