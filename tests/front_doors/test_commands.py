@@ -122,6 +122,8 @@ def test_fit_of_some_columns_of_a_summary(folder, momentmix):
 def test_automatic_number_of_components(folder, momentmix):
     done = momentmix("fit", "part-*.parquet", "-r", "auto", "-o", "m.json", "--json")
     assert len(json.loads(done.out)["weights"]) == 2
+    by_default = momentmix("fit", "part-*.parquet", "-o", "n.json", "--json")
+    assert json.loads(by_default.out)["weights"] == json.loads(done.out)["weights"]
 
 
 def test_predict_streams_labels(folder, momentmix, truth):

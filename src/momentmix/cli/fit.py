@@ -46,7 +46,8 @@ def _components(context: click.Context, parameter: click.Parameter, text: str) -
 @click.option(
     "-r",
     "--components",
-    required=True,
+    default="auto",
+    show_default=True,
     callback=_components,
     help="Number of components, or 'auto': the number of least BIC; of a summary, the smallest "
     "number that the moments accept. `plot --kind trials` shows what was tried.",
