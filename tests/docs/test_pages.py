@@ -14,6 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 import momentmix
@@ -88,9 +89,22 @@ def test_readme(tmp_path, monkeypatch):
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     values = {}
-    for body in [body for kind, body in BLOCK.findall(text) if kind == "python"]:
-        exec(body, values)
+    first, own_table = [body for kind, body in BLOCK.findall(text) if kind == "python"]
+    exec(first, values)
     assert values["result"].certificate.passed
+    found = str(values["result"].profile())
+    pd.DataFrame(values["table"]).to_csv("data.csv", index=False)
+    exec(own_table, values)
+    assert str(values["result"].profile()) == found
+    Path("report.html").unlink()
+    (console,) = [body for kind, body in BLOCK.findall(text) if kind == "console"]
+    for command in console.splitlines():
+        code, output = run_shell(command.removeprefix("$ "))
+        assert code == 0, output
+    assert Path("report.html").stat().st_size > 10_000
+    assert str(momentmix.Mixture.load("model.json").profile()) == found
+    for name in ("model.json", "report.html"):
+        Path(name).unlink()
     demo = runpy.run_path(str(ROOT / "examples" / "demo.py"))
     demo["make_shards"]()
     (block,) = [body for kind, body in BLOCK.findall(text) if kind == "bash"]

@@ -44,6 +44,7 @@ LAYERS = [
     {"displays"},
     {"reporting", "reproduce"},
     {"cli"},
+    {"__main__"},
 ]
 ENTRIES = {name: height for height, names in enumerate(LAYERS) for name in names}
 

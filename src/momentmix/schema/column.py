@@ -12,6 +12,7 @@ import numpy as np
 from momentmix._typing import Float
 from momentmix.errors import InputError
 from momentmix.schema.transforms import TRANSFORMS, transformed
+from momentmix.wording import did_you_mean
 
 GAUSSIAN, BERNOULLI, CATEGORICAL, POISSON = "gaussian", "bernoulli", "categorical", "poisson"
 FAMILIES = (GAUSSIAN, BERNOULLI, CATEGORICAL, POISSON)
@@ -136,7 +137,7 @@ def number_of(column: object, names: Sequence[str] | None, n_columns: int, probl
         if names is not None and column in names:
             return list(names).index(column)
         known = "the columns have no names" if names is None else f"there are {_listed(names)}"
-        raise InputError(f"{problem}: {column!a}; {known}.")
+        raise InputError(f"{problem}: {column!a}; {known}.{did_you_mean(column, names or ())}")
     if not isinstance(column, bool) and hasattr(column, "__index__"):
         number = column.__index__()
         if 0 <= number < n_columns:
