@@ -13,6 +13,7 @@ from matplotlib import pyplot
 
 import momentmix as mm
 from momentmix import displays
+from momentmix.fitting.inference.logarithms import reaches_far
 from momentmix.fitting.record import load_fit
 
 FAMILIES = {"income": "log", "spent": "log1p"}
@@ -209,7 +210,7 @@ def shape_finding(data, n_components=2, **options):
 
 def test_logarithms_are_offered_where_they_help(rows):
     text = shape_finding(rows)
-    assert "Try logarithms, families={'spent': 'log', 'income': 'log'}, or leave out" in text
+    assert "Try logarithms, families={'spent': 'log', 'income': 'log'} (--families " in text
     assert text.endswith("or leave out such columns, or ask for more components.")
     assert not shape_finding(rows, families=FAMILIES)
     partly = shape_finding(rows, families={"income": "log"})
@@ -217,6 +218,41 @@ def test_logarithms_are_offered_where_they_help(rows):
     assert "'income'" not in partly
     numbers = shape_finding(rows.to_numpy())
     assert "families={2: 'log', 0: 'log'}" in numbers
+
+
+@pytest.fixture(scope="module")
+def three_groups():
+    """Three groups of Gaussian columns, which of them each row is in, and a generator."""
+    rng = np.random.default_rng(0)
+    labels = rng.choice(3, 1500, p=[0.5, 0.3, 0.2])
+    means = np.array([[0.0, 0.0, 0.0], [4.0, 2.0, 0.0], [0.0, 5.0, 3.0]])
+    return 10 + means[labels] + rng.standard_normal((1500, 3)), labels, rng
+
+
+def test_a_logarithm_is_offered_where_more_components_hide_the_skewness(three_groups):
+    columns, labels, rng = three_groups
+    fees = rng.lognormal(np.array([1.0, 1.5, 0.5])[labels], 0.8)
+    data = {**{name: columns[:, k] for k, name in enumerate("abc")}, "late fees": fees}
+    result = mm.fit(data, "auto", random_state=0)
+    assert result.mixture.n_components > 3
+    (text,) = [f.text for f in result.certificate.findings if f.name == "skewed-column"]
+    assert text.startswith("column 'late fees' is skewed to the right, and some components differ")
+    assert "families={'late fees': 'log'} (--families 'late fees=log')" in text
+    again = mm.fit(data, "auto", families={"late fees": "log"}, random_state=0)
+    assert again.mixture.n_components == 3
+    assert not [f for f in again.certificate.findings if "logarithm" in f.text]
+
+
+@pytest.mark.parametrize("n_components", [5, 6])
+def test_no_logarithm_of_a_skewed_mixture_of_gaussian_laws(three_groups, n_components):
+    columns, labels, rng = three_groups
+    # Groups that differ in one column only, a few rows far out: skewed as a whole.
+    parts = rng.choice(3, len(labels), p=[0.7, 0.2, 0.1])
+    spent = rng.normal(np.array([3.0, 9.0, 16.0])[parts], np.array([0.7, 1.5, 2.0])[parts])
+    spent = np.abs(spent) + 0.01
+    assert reaches_far(spent)
+    found = mm.fit(np.column_stack([columns, spent]), n_components, random_state=0)
+    assert not [f for f in found.certificate.findings if "logarithms" in f.text]
 
 
 def test_no_logarithm_of_negative_or_other_columns(rows):
