@@ -5,6 +5,7 @@ import matplotlib as mpl
 mpl.use("Agg")
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ import momentmix as mm
 from momentmix import displays
 from momentmix.fitting.inference.logarithms import reaches_far
 from momentmix.fitting.record import load_fit
+from momentmix.reporting.cards import typical_values
 
 FAMILIES = {"income": "log", "spent": "log1p"}
 OPTION = "income=log,spent=log1p"
@@ -304,6 +306,13 @@ def test_pictures_and_tables_name_the_logarithm(rows, result, tmp_path):
     text = (tmp_path / "r.html").read_text()
     assert 'data-value="log income"' in text
     assert "Log-likelihood per row of the data given here" in text
+    # Medians in units of the data, beside means of logarithms.
+    medians = re.findall(r'data-value="income".*?data-value="[01].0".*?data-value="([^"]*)"', text)
+    assert [float(x) for x in medians] == pytest.approx(np.exp(result.mixture.means[:, 0]))
+    assert "mean and spread of the logarithm" in text
+    assert "Means, medians and most probable values of group 0" in text
+    assert "is the median, not the mean" in text
+    assert dict(typical_values(result.mixture, 0))["income"].endswith(" (median)")
 
 
 def test_probabilities_of_being_seen_have_the_columns_name(rows, tmp_path):

@@ -121,7 +121,7 @@ WORDS: dict[str, tuple[str, str]] = {
         "They are rounded so coarsely that it blurs the groups.",
     ),
     "count-column": (
-        "Take {columns} as counts, if that is what it is.",
+        "Take {columns} as counts, if something is counted there.",
         "The values are whole numbers from 0 on, and the model takes them for measurements.",
     ),
     "independent-column": (
