@@ -32,6 +32,9 @@ if _typing.TYPE_CHECKING:
         CategoricalBlock,
         PoissonBlock,
     )
+    from momentmix.monitoring.compare import compare
+    from momentmix.monitoring.comparison import Comparison
+    from momentmix.monitoring.track import track
     from momentmix.reporting.report import report
     from momentmix.rows.opening import open_rows
     from momentmix.schema.schema import Schema
@@ -47,6 +50,7 @@ __all__ = [
     "CapacityError",
     "CategoricalBlock",
     "CertificateWarning",
+    "Comparison",
     "DecompositionError",
     "DiagonalMixture",
     "FitResult",
@@ -65,6 +69,7 @@ __all__ = [
     "SummaryCube",
     "__version__",
     "approximate",
+    "compare",
     "decompose",
     "fit",
     "largest_rank",
@@ -74,6 +79,7 @@ __all__ = [
     "smallest_order",
     "summarize",
     "summarize_by",
+    "track",
 ]
 
 _HOMES = {
@@ -99,6 +105,9 @@ _HOMES = {
     "fitting.result": ("FitResult",),
     "summary.summarize": ("summarize",),
     "summary.summary": ("MomentSummary",),
+    "monitoring.compare": ("compare",),
+    "monitoring.comparison": ("Comparison",),
+    "monitoring.track": ("track",),
     "reporting.report": ("report",),
     "rows.opening": ("open_rows",),
     "schema.schema": ("Schema",),

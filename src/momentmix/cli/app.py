@@ -20,6 +20,8 @@ from momentmix._version import __version__
 from momentmix.cli.arithmetic import forget_command, merge_command, subtract_command
 from momentmix.cli.fit import fit_command
 from momentmix.cli.info import info_command
+from momentmix.cli.monitoring.compare import compare_command
+from momentmix.cli.monitoring.track import track_command
 from momentmix.cli.output import say
 from momentmix.cli.plan import plan_command
 from momentmix.cli.plot import plot_command
@@ -39,10 +41,10 @@ momentmix fit all.mms -r 5 -o model.json        a mixture, from the moments alon
 momentmix predict model.json new.csv            the component of every row
 """
 _EPILOG = """\b
-Exit codes: 0 success · 2 wrong usage · 4 fit not trustworthy (from moments
-alone, or with --strict; an untested one with --strict only) · 65 bad data ·
-66 no input · 70 bug · 73 cannot create output · 74 input/output or memory ·
-130 interrupted · 143 terminated.
+Exit codes: 0 success · 1 a difference (compare) · 2 wrong usage · 4 fit not
+trustworthy (from moments alone, or with --strict; an untested one with
+--strict only) · 65 bad data · 66 no input · 70 bug · 73 cannot create
+output · 74 input/output or memory · 130 interrupted · 143 terminated.
 
 \b
 Shell completion (zsh_source or fish_source for other shells):
@@ -97,6 +99,8 @@ for _command in (
     predict_command,
     score_command,
     sample_command,
+    compare_command,
+    track_command,
     plot_command,
     report_command,
     info_command,

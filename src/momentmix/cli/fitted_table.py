@@ -23,9 +23,9 @@ def fitted_table(mixture: Mixture, result: FitResult | None = None) -> list[str]
     columns have their strongest correlations as well. With a result that has standard
     errors, each number is followed by ± half the width of its 95 % interval.
     """
-    from momentmix.displays.columns import numeric_columns
     from momentmix.displays.probabilities import all_probabilities
     from momentmix.displays.style import strongest_pairs, value_names_of
+    from momentmix.mixture.overall import numeric_columns
 
     errors = None if result is None or result.uncertainty is None else result.standard_errors
     names = value_names_of(mixture)

@@ -13,7 +13,7 @@ from momentmix.errors import InputError, InputTypeError
 from momentmix.html.notebook import box, plain_table
 from momentmix.mixture.parameter_table import need_pandas
 from momentmix.schema.schema import Schema
-from momentmix.summary.summary import MomentSummary, merged
+from momentmix.summary.summary import MomentSummary, union
 from momentmix.wording import plural
 
 GroupKey = tuple[Value, ...]
@@ -145,14 +145,14 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
         parts: dict[GroupKey, list[MomentSummary]] = {}
         for key in self._groups:
             parts.setdefault(tuple(key[place] for place in places), []).append(self[key])
-        groups = {key: merged(summaries) for key, summaries in parts.items()}
+        groups = {key: union(summaries) for key, summaries in parts.items()}
         return SummaryCube(names, groups, self.left_out)
 
     def total(self) -> MomentSummary:
         """The summary of all groups together."""
         if not self._groups:
             raise InputError("the cube has no groups.")
-        return merged([self[key] for key in self._groups])
+        return union([self[key] for key in self._groups])
 
     def at_least(self, n_rows: int) -> SummaryCube:
         """The groups of at least so many rows; `left_out` counts the others."""

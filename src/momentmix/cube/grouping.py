@@ -20,8 +20,8 @@ from momentmix.rows.fingerprint import RowDigest
 from momentmix.schema.building import EncodedTable
 from momentmix.summary.summary import MomentSummary, rename_shards
 
-WAITING_BYTES = 1 << 27  # of rows before they are sorted
-OPEN_BYTES = 1 << 28  # of shards in memory
+WAITING_BYTES = 1 << 26  # of rows before they are sorted
+OPEN_BYTES = 1 << 27  # of shards in memory
 _SHARD_BYTES = 1 << 16  # of an open shard, beside its moments and its rows that wait
 _ENTRY_BYTES, _WAITING_ROWS = 160, 1024
 _FILES = 64  # on disk; each is read into memory as a whole

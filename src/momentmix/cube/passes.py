@@ -20,7 +20,7 @@ from momentmix.cube.keys import Value
 from momentmix.errors import InputError
 from momentmix.rows.fingerprint import counted_twice
 from momentmix.summary.parts import ResumeCheck, digest_of, read_parts
-from momentmix.summary.summary import MomentSummary, merged
+from momentmix.summary.summary import MomentSummary, union
 
 PART_ROWS = 1 << 24  # of a part: small shards cost more than their rows
 _MOST_PIECES = 8  # summaries of a group that wait to be added
@@ -67,7 +67,7 @@ def sum_of(pieces: list[bytes]) -> bytes:
     """The sum of summaries."""
     if len(pieces) == 1:
         return pieces[0]
-    return merged([MomentSummary.from_bytes(piece) for piece in pieces]).to_bytes()
+    return union([MomentSummary.from_bytes(piece) for piece in pieces]).to_bytes()
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,8 @@ from momentmix.displays.choice import ChoiceDisplay
 from momentmix.displays.columns_display import ColumnsDisplay
 from momentmix.displays.levels import LevelsDisplay
 from momentmix.displays.means import MeansDisplay
+from momentmix.displays.monitoring.comparison import ComparisonDisplay
+from momentmix.displays.monitoring.shares_over_time import SharesDisplay
 from momentmix.displays.pairs import PairsDisplay
 from momentmix.displays.residuals import MomentResidualsDisplay
 from momentmix.displays.style import need_matplotlib, thinned
@@ -18,10 +20,12 @@ from momentmix.displays.weights import WeightsDisplay
 __all__ = [
     "ChoiceDisplay",
     "ColumnsDisplay",
+    "ComparisonDisplay",
     "LevelsDisplay",
     "MeansDisplay",
     "MomentResidualsDisplay",
     "PairsDisplay",
+    "SharesDisplay",
     "TrialsDisplay",
     "WeightsDisplay",
     "need_matplotlib",

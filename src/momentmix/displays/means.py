@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.displays.columns import numeric_columns, overall_spread
 from momentmix.displays.heat import draw_heat_map, heat_map_size, is_tall
 from momentmix.displays.levels import LevelsDisplay
 from momentmix.displays.probabilities import Probabilities, all_probabilities
@@ -30,6 +29,7 @@ from momentmix.displays.style import (
 from momentmix.errors import InputError
 from momentmix.fitting.inference.standard_errors import Intervals
 from momentmix.mixture.mixture import Mixture
+from momentmix.mixture.overall import numeric_columns, overall_spread
 
 
 @dataclass

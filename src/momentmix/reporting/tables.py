@@ -7,7 +7,6 @@ from math import isfinite, nan
 
 import numpy as np
 
-from momentmix.displays.columns import numeric_columns
 from momentmix.displays.probabilities import (
     Probabilities,
     level_probabilities,
@@ -15,6 +14,7 @@ from momentmix.displays.probabilities import (
 )
 from momentmix.displays.style import full_names_of, strongest_pairs
 from momentmix.html.markup import Cell, escaped, folded, sortable_table
+from momentmix.mixture.overall import numeric_columns
 from momentmix.reporting.contents import Contents
 from momentmix.schema.column import POISSON
 from momentmix.schema.transforms import restored

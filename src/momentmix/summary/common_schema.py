@@ -93,6 +93,12 @@ def _are_same(left: Schema | None, right: Schema | None) -> bool:
     return all([*map(type, a.levels)] == [*map(type, b.levels)] for a, b in pairs)
 
 
+def in_schema(totals: Totals, schema: Schema) -> Totals:
+    """The same sums in a schema that is the common one of theirs and others: exact."""
+    totals = with_seen(totals, schema)
+    return _about_centers(totals, schema, finest(totals.exponents, _units_of(totals, schema)))
+
+
 def _schema_of(totals: Totals) -> Schema:
     return totals.schema or plain_schema(totals.layout.n_features)
 

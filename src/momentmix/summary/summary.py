@@ -412,19 +412,6 @@ def union(summaries: Sequence[MomentSummary]) -> MomentSummary:
     return summaries[0]._derived(combining.combine_all(totals), names)
 
 
-def merged(summaries: Sequence[MomentSummary]) -> MomentSummary:
-    """The sum of one or more summaries, in one step: the bytes of adding them in any order."""
-    first, *others = summaries
-    state = first._state
-    parts, names = [first._totals(state)], state.names
-    for other in others:
-        part, known = first._operand(other, state)
-        parts.append(part)
-        names = names if known is None else known
-    combining.check_once([shard for part in parts for shard in part.shards])
-    return first._derived(combining.combine_all(parts), names)
-
-
 def rename_shards(summary: MomentSummary, names: Mapping[str, str]) -> MomentSummary:
     """The same sums under other shard ids: those in `names`, where the summary holds them.
 

@@ -50,8 +50,9 @@ def monomial_correlation(conditions: Conditions, parameters: Parameters) -> tupl
     # The first product is the constant, which every monomial holds; rows come in order.
     constant = values[:n]
     second = np.hstack([constant, -mean[:, None]]) @ np.hstack([constant, mean[:, None]]).T
+    starts, sizes = starts[1:], sizes[1:]
     large = sizes >= _LARGE
-    for start, size in zip(starts[large][1:], sizes[large][1:], strict=True):
+    for start, size in zip(starts[large], sizes[large], strict=True):
         rows, table = row[start : start + size], values[start : start + size]
         second[rows[:, None], rows] += table @ table.T
     for size in np.unique(sizes[~large]):

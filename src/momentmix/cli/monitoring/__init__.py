@@ -1,0 +1,1 @@
+"""Commands for groups and times beside a model."""

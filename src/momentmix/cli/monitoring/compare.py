@@ -1,0 +1,159 @@
+"""``momentmix compare``: whether two summaries differ, and in what."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from momentmix.cli.options import (
+    ReadOptions,
+    data_options,
+    families_options,
+    force_option,
+    json_option,
+)
+from momentmix.cli.output import check_output, output_stream, say, say_json
+
+if TYPE_CHECKING:
+    from momentmix.summary.summary import MomentSummary
+
+_PICTURES = ("png", "svg", "pdf")
+
+
+# After a line with a backspace, click does not rewrap the paragraph.
+_EPILOG = """\b
+Examples:
+momentmix compare may.mms june.mms
+momentmix compare may.mms june.csv --least-effect 0.1 -o changes.png
+"""
+
+
+@click.command("compare", short_help="Whether two summaries differ, and in what.", epilog=_EPILOG)
+@click.argument("first")
+@click.argument("second")
+@click.option(
+    "--level",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.05,
+    show_default=True,
+    help="Share of pairs of one distribution that are called different.",
+)
+@click.option(
+    "--least-effect",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    help="Neglect smaller changes: of means in standard deviations, of spreads as logarithms of "
+    "ratios (0.1 is about 10 %), else differences. Default: 0.",
+)
+@click.option("-o", "--output", help="File of a picture: .png, .svg or .pdf.")
+@families_options
+@data_options
+@force_option
+@json_option
+def compare_command(
+    first: str,
+    second: str,
+    level: float,
+    least_effect: float,
+    output: str | None,
+    families: Any,
+    read_options: ReadOptions,
+    force: bool,
+    as_json: bool,
+) -> int:
+    """Compare two summaries (.mms), or data files, which are read once with the same columns.
+
+    Prints the changes of means, spreads, shapes, shares and correlations with corrected p-values,
+    the largest first. The exit code is 0 where no difference shows at the level, and 1 where one
+    does.
+    """
+    from momentmix.monitoring.compare import compare
+    from momentmix.monitoring.comparison_text import comparison_lines
+
+    if output is not None:
+        _check_picture(output, [first, second], force)
+    found = compare(*_summaries(first, second, families, read_options))
+    differs = found.differs(level, least_effect)
+    if output is not None:
+        from momentmix.displays.monitoring.comparison import ComparisonDisplay
+
+        display = ComparisonDisplay.from_comparison(found)
+        with output_stream(output) as stream:
+            ending = output.rpartition(".")[2].lower()
+            display.figure_.savefig(stream, format=ending, dpi=150, bbox_inches="tight")
+    if as_json:
+        settings = {"first": first, "second": second, "level": level, "least_effect": least_effect}
+        say_json({**settings, "differs": differs, **found.to_dict()})
+    else:
+        say(*comparison_lines(found, level, least_effect))
+        if output is not None:
+            say("", f"picture written to {output}")
+    return int(differs)
+
+
+def _check_picture(output: str, inputs: list[str], force: bool) -> None:
+    from momentmix import displays
+
+    if output.rpartition(".")[2].lower() not in _PICTURES:
+        raise click.UsageError(f"--output must end in .png, .svg or .pdf; got {output!r}.")
+    check_output(output, inputs, force)
+    displays.need_matplotlib()
+
+
+def _summaries(
+    first: str, second: str, families: Any, read_options: ReadOptions
+) -> tuple[MomentSummary, MomentSummary]:
+    """Both summaries; a data file gets the columns and orders of the other one."""
+    from momentmix.cli.summaries import are_summaries, load_sum
+
+    given = {path: load_sum([path]) for path in (first, second) if are_summaries([path])}
+    if len(given) < 2 and "-" in (first, second):
+        raise click.UsageError("standard input cannot be compared; give files.")
+    if given:
+        like = next(iter(given.values()))
+        left, right = (
+            given[path] if path in given else _summarized(path, like, families, read_options)
+            for path in (first, second)
+        )
+        return left, right
+    # What columns are is found in both files together: levels and missing cells of each.
+    from momentmix.schema.sources import encode_rows
+    from momentmix.summary.summarize import summarize
+
+    source = read_options.open((first, second), by_name=True)
+    found = encode_rows(source, families, read_options.missing)
+    say(*(f"note: {note}" for note in found.notes), err=True)
+    names = found.schema.column_names
+    left, right = (
+        summarize(
+            read_options.open((path,), expected=names, by_name=True),
+            families=found.schema, missing=read_options.missing,
+        )
+        for path in (first, second)
+    )  # fmt: skip
+    return left, right
+
+
+def _summarized(
+    path: str, like: MomentSummary, families: Any, read_options: ReadOptions
+) -> MomentSummary:
+    """The summary of a data file, with the columns and orders of another summary."""
+    from dataclasses import replace
+
+    from momentmix.monitoring.compared.side import schema_of
+    from momentmix.summary.summarize import summarize
+
+    if families is not None:
+        raise click.UsageError(
+            "a data file that is compared with a summary has its families; leave out --families "
+            "and --schema."
+        )
+    schema = schema_of(like)
+    if read_options.missing == "error" and any(column.has_missing for column in schema.columns):
+        read_options = replace(read_options, missing="model")
+    source = read_options.open((path,), expected=schema.column_names, by_name=True)
+    return summarize(
+        source, like.order, families=schema, missing=read_options.missing,
+        squared_order=like.squared_order, replicates=like.replicates,
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Pictures of groups and times: comparisons of summaries, shares over time."""

@@ -1,0 +1,178 @@
+"""What changed between two summaries: means, spreads and correlations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import exp, isfinite, sqrt
+from typing import Any
+
+import numpy as np
+
+from momentmix._typing import Float
+from momentmix.displays.style import GRAY, need_matplotlib, short_name
+from momentmix.errors import InputTypeError
+from momentmix.html.palette import COLORS
+from momentmix.monitoring.compared.changes import Change
+from momentmix.monitoring.comparison import Comparison
+from momentmix.monitoring.comparison_text import value_name
+
+_MOST_ROWS, _MOST_IN_MAP = 25, 20
+_LEVEL = 0.05
+_SURE, _CHANCE = COLORS[1], GRAY
+
+
+@dataclass
+class ComparisonDisplay:
+    """Changes of means and shares with intervals, ratios of spreads, changes of correlations.
+
+    Left: changes from the first summary to the second in standard deviations, the largest first;
+    shares of levels and of missing cells are in standard deviations of an answer, √(p(1 − p)).
+    Filled orange diamonds are no chance at 5 %, with all tests taken into account; open gray
+    circles may be. Middle: ratios of standard deviations. Right: changes of correlations, those
+    that are no chance in bold.
+    """
+
+    comparison: Comparison
+    axes_: Any = field(default=None, repr=False)
+    figure_: Any = field(default=None, repr=False)
+
+    @classmethod
+    def from_comparison(cls, comparison: Comparison) -> ComparisonDisplay:
+        """Draw a comparison, as `compare` gives it."""
+        need_matplotlib()
+        if not isinstance(comparison, Comparison):
+            raise InputTypeError(
+                f"comparison must be a Comparison, as compare(a, b) gives it; got "
+                f"{type(comparison).__name__}."
+            )
+        return cls(comparison).plot()
+
+    def plot(self) -> ComparisonDisplay:
+        """Draw."""
+        from matplotlib import pyplot
+
+        shifts = _largest_shifts(self.comparison)
+        names, map_ = _correlation_map(self.comparison)
+        panels = [3.4, 1.8] + [max(3.0, 0.34 * len(names) + 1.4)] * (len(names) > 1)
+        height = max(3.0, 0.28 * len(shifts) + 1.3, 0.3 * len(names) + 1.6 if names else 0.0)
+        self.figure_, axes = pyplot.subplots(
+            1, len(panels), figsize=(sum(panels) + 1.5, height), layout="constrained",
+            width_ratios=panels,
+        )  # fmt: skip
+        self.axes_ = list(axes)
+        self._draw_shifts(shifts)
+        self._draw_spreads(shifts)
+        if len(names) > 1:
+            self._draw_map(names, map_)
+        return self
+
+    def _draw_shifts(self, shifts: list[tuple[Change, float, Change | None]]) -> None:
+        ax = self.axes_[0]
+        for y, (change, unit, _) in enumerate(shifts):
+            if isfinite(change.effect):
+                ends = (change.low / unit, change.high / unit)
+                _dot(ax, y, change.effect / unit, ends, change.corrected <= _LEVEL)
+        labels = [short_name(value_name(change)) for change, _, _ in shifts]
+        ax.set_yticks(range(len(shifts)), labels)
+        ax.set_ylim(len(shifts) - 0.5, -0.5)
+        ax.axvline(0, color=GRAY, linewidth=0.8, zorder=0)
+        ax.set_xlabel("change of mean or share,\nin standard deviations")
+        a, b = self.comparison.n_rows
+        differs = self.comparison.differs(_LEVEL)
+        text = "they differ" if differs else "no difference shows"
+        ax.set_title(f"{a:,} rows → {b:,} rows: {text}", fontsize="medium", loc="left")
+        handles = [_mark(ax, True), _mark(ax, False)]
+        place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.17 - 0.4 / len(shifts))}
+        labels = ["no chance at 5 %", "may be chance"]
+        ax.legend(handles, labels, ncols=2, fontsize="small", frameon=False, **place)
+
+    def _draw_spreads(self, shifts: list[tuple[Change, float, Change | None]]) -> None:
+        ax = self.axes_[1]
+        for y, (_, _, spread) in enumerate(shifts):
+            if spread is not None and isfinite(spread.effect) and abs(spread.effect) < 300:
+                ends = (exp(spread.low), exp(spread.high))
+                _dot(ax, y, exp(spread.effect), ends, spread.corrected <= _LEVEL)
+        ax.set_yticks(range(len(shifts)), [""] * len(shifts))
+        ax.set_ylim(len(shifts) - 0.5, -0.5)
+        ax.axvline(1, color=GRAY, linewidth=0.8, zorder=0)
+        ax.set_xlabel("ratio of\nstandard deviations")
+
+    def _draw_map(self, names: list[str], map_: Float) -> None:
+        ax, k = self.axes_[2], len(names)
+        most = float(np.nanmax(np.abs(map_), initial=0.0)) or 1.0
+        image = ax.imshow(map_, cmap="PuOr_r", vmin=-most, vmax=most)
+        ax.set_facecolor("0.85")
+        sure = {frozenset((c.column, c.other)) for c in self.comparison.pairs
+                if c.corrected <= _LEVEL}  # fmt: skip
+        for i in range(k):
+            for j in range(k):
+                if isfinite(map_[i, j]):
+                    bold = frozenset((names[i], names[j])) in sure
+                    color = "white" if abs(map_[i, j]) > 0.65 * most else "black"
+                    weight = "bold" if bold else "normal"
+                    text = f"{map_[i, j]:+.2f}"
+                    style = {"size": 6.5, "color": color, "weight": weight}
+                    ax.text(j, i, text, ha="center", va="center", **style)
+        labels = [short_name(name) for name in names]
+        turned = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
+        ax.set_xticks(range(k), labels, **turned)
+        ax.set_yticks(range(k), labels)
+        title = "change of correlation" + (" (bold: no chance)" if sure else "")
+        ax.set_title(title, fontsize="medium", loc="left")
+        self.figure_.colorbar(image, ax=ax, shrink=0.8)
+
+
+def _dot(ax: Any, y: int, x: float, ends: tuple[float, float], sure: bool) -> None:
+    """A change with its interval: a filled diamond, or an open circle where it may be chance."""
+    color = _SURE if sure else _CHANCE
+    if isfinite(ends[0] + ends[1]):
+        ax.plot(ends, [y, y], color=color, linewidth=2.0 if sure else 1.2, zorder=2)
+    mark = _mark(ax, sure)
+    mark.set_data([x], [y])
+    ax.add_line(mark)
+
+
+def _mark(ax: Any, sure: bool) -> Any:
+    from matplotlib.lines import Line2D
+
+    color = _SURE if sure else _CHANCE
+    inside = color if sure else ax.get_facecolor()
+    style: dict[str, Any] = {"markerfacecolor": inside, "markeredgecolor": color}
+    style["markersize"] = 7 if sure else 5.5
+    return Line2D([], [], marker="D" if sure else "o", linestyle="", zorder=3, **style)
+
+
+def _largest_shifts(found: Comparison) -> list[tuple[Change, float, Change | None]]:
+    """Means and shares, their units and the changes of spread; the largest first."""
+    rows = []
+    for column in found.columns:
+        for change in column.changes:
+            if change.what not in ("mean", "share", "missing"):
+                continue
+            share = (change.first + change.second) / 2
+            unit = 1.0 if change.what == "mean" else max(sqrt(share * (1 - share)), 1e-12)
+            rows.append((change, unit, column.change("spread") if change.what == "mean" else None))
+    rows.sort(key=lambda row: -_finite(row[0].size / row[1], row[2]))
+    return rows[:_MOST_ROWS]
+
+
+def _finite(size: float, spread: Change | None) -> float:
+    other = spread.size if spread is not None and isfinite(spread.size) else 0.0
+    return max(size if isfinite(size) else 0.0, other)
+
+
+def _correlation_map(found: Comparison) -> tuple[list[str], Float]:
+    """Names of the values whose correlations changed most, and the changes."""
+    largest: dict[str, float] = {}
+    for c in found.pairs:
+        for name in (c.column, str(c.other)):
+            largest[name] = max(largest.get(name, 0.0), c.size)
+    kept = sorted(largest, key=lambda name: -largest[name])[:_MOST_IN_MAP]
+    names = [name for name in largest if name in kept]
+    places = {name: i for i, name in enumerate(names)}
+    table = np.full((len(names), len(names)), np.nan)
+    for c in found.pairs:
+        if c.column in places and c.other in places:
+            i, j = places[c.column], places[str(c.other)]
+            table[i, j] = table[j, i] = c.effect
+    return names, table

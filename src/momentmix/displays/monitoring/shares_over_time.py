@@ -1,0 +1,218 @@
+"""Shares of components over groups: lines with bands where groups have an order, else dots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix.displays.style import need_matplotlib, short_name
+from momentmix.errors import InputError, InputTypeError
+from momentmix.html.palette import component_color
+from momentmix.monitoring.shares.group_moments import key_text
+from momentmix.monitoring.track_words import place_of, series_of
+from momentmix.monitoring.tracking import Tracking
+from momentmix.wording import percent
+
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
+_MOST_PANELS = 12
+_MOST_GROUPS = 60  # without an order: more dots cannot be read
+_MOST_TICKS = 8
+_LETTERS = 28
+_MISFIT = "0.45"
+
+
+@dataclass
+class SharesDisplay:
+    """Shares of a model's components over groups, with their intervals.
+
+    Groups that the components do not fit are marked by a cross and a dotted line. Where the groups
+    have several keys and the last is an order, the other keys have a panel each.
+    """
+
+    tracking: Tracking
+    axes_: Any = field(default=None, repr=False)
+    figure_: Any = field(default=None, repr=False)
+
+    @classmethod
+    def from_tracking(
+        cls, tracking: Tracking, *, components: Sequence[int] | None = None
+    ) -> SharesDisplay:
+        """Draw the result of `track`.
+
+        Parameters
+        ----------
+        tracking : Tracking
+        components : sequence of int, optional
+            Numbers of the components to draw; all by default.
+        """
+        need_matplotlib()
+        if not isinstance(tracking, Tracking):
+            raise InputTypeError(
+                f"a picture of shares needs what mm.track gives; got {type(tracking).__name__}."
+            )
+        return cls(tracking).plot(components=components)
+
+    def plot(self, *, components: Sequence[int] | None = None) -> SharesDisplay:
+        """Draw."""
+        r = self.tracking.n_components
+        chosen = list(range(r)) if components is None else [int(c) for c in components]
+        if not chosen or any(not 0 <= c < r for c in chosen):
+            raise InputError(f"components must be numbers from 0 to {r - 1}; got {components!r}.")
+        if self.tracking.is_ordered:
+            self._lines(chosen)
+        else:
+            self._dots(chosen)
+        self._legend(chosen)
+        return self
+
+    # -- lines --------------------------------------------------------------------------------
+
+    def _lines(self, chosen: list[int]) -> None:
+        from matplotlib import pyplot
+
+        series = series_of(self.tracking)
+        shown = list(series)[:_MOST_PANELS]
+        n_columns = min(3, len(shown))
+        n_lines = -(-len(shown) // n_columns)
+        size = (7.5 if n_columns == 1 else 4.0 * n_columns, 3.8 if n_lines == 1 else 2.8 * n_lines)
+        self.figure_, axes = pyplot.subplots(
+            n_lines, n_columns, figsize=size, layout="constrained", squeeze=False,
+            sharex=n_lines * n_columns > 1, sharey=True,
+        )  # fmt: skip
+        self.axes_ = axes.ravel()
+        for ax, name in zip(self.axes_, shown, strict=False):
+            self._panel(ax, series[name], chosen)
+            if name:
+                ax.set_title(short_name(key_text(name), 40), fontsize="medium")
+        for ax in self.axes_[len(shown) :]:
+            ax.set_visible(False)
+        for ax in axes[:, 0]:
+            ax.set_ylabel("share of rows")
+        for ax in axes[-1]:
+            ax.set_xlabel(short_name(self.tracking.key_names[-1], _LETTERS))
+        if len(series) > len(shown):
+            self.figure_.suptitle(
+                f"the first {len(shown)} of {len(series)} series", fontsize="small"
+            )
+
+    def _panel(self, ax: Any, groups: list[int], chosen: list[int]) -> None:
+        t = self.tracking
+        places, labels = _positions([key[-1] for key in t.keys])
+        x = places[groups]
+        for c in chosen:
+            color = component_color(c)
+            ax.fill_between(
+                x, t.low[groups, c], t.high[groups, c], color=color, alpha=0.2, linewidth=0
+            )
+            ax.plot(
+                x, t.weights[groups, c], color=color, linewidth=1.6, markersize=4,
+                marker=_MARKERS[c % len(_MARKERS)],
+            )  # fmt: skip
+        bad = [i for i, g in enumerate(groups) if not t.fits[g]]
+        for i in bad:
+            ax.axvline(x[i], color=_MISFIT, linewidth=1, linestyle=":", zorder=0)
+        highest = float(np.nanmax(t.high[:, chosen], initial=0.0))
+        top = min(1.0, highest) * 1.12
+        if bad:
+            ax.plot(x[bad], np.full(len(bad), top * 0.97), "x", color=_MISFIT, markersize=7)
+        ax.set_ylim(0, top)
+        _percent_axis(ax.yaxis)
+        if labels is not None:
+            step = -(-len(labels) // _MOST_TICKS)
+            numbers = range(0, len(labels), step)
+            ax.set_xticks(numbers, labels[::step], rotation=30, ha="right")
+        elif isinstance(x[0], np.datetime64):
+            from matplotlib import dates
+
+            untyped: Any = dates
+            locator = untyped.AutoDateLocator(maxticks=_MOST_TICKS)
+            ax.xaxis.set_major_locator(locator)
+            ax.xaxis.set_major_formatter(untyped.ConciseDateFormatter(locator))
+        else:
+            from matplotlib.ticker import MaxNLocator
+
+            whole = bool((x == np.round(x)).all())
+            ax.xaxis.set_major_locator(MaxNLocator(_MOST_TICKS, integer=whole))
+
+    # -- dots ---------------------------------------------------------------------------------
+
+    def _dots(self, chosen: list[int]) -> None:
+        from matplotlib import pyplot
+
+        t = self.tracking
+        n = min(len(t), _MOST_GROUPS)
+        height = 1.2 + n * max(0.32, 0.13 * len(chosen))
+        self.figure_, ax = pyplot.subplots(figsize=(7.0, height), layout="constrained")
+        self.axes_ = np.array([ax])
+        places = np.arange(n)[::-1]
+        for k, c in enumerate(chosen):
+            y = places + 0.5 * (0.5 - (k + 0.5) / len(chosen)) * 1.2
+            values, color = t.weights[:n, c], component_color(c)
+            bars = np.stack([values - t.low[:n, c], t.high[:n, c] - values])
+            ax.errorbar(
+                values, y, xerr=np.maximum(bars, 0.0), fmt=_MARKERS[c % len(_MARKERS)],
+                color=color, markersize=4, elinewidth=1.6,
+            )  # fmt: skip
+        labels = [
+            short_name(key_text(key), _LETTERS) + ("" if t.fits[g] else "  ×")
+            for g, key in enumerate(t.keys[:n])
+        ]
+        ax.set_yticks(places, labels)
+        for g in range(n):
+            if not t.fits[g]:
+                ax.axhline(places[g], color=_MISFIT, linewidth=1, linestyle=":", zorder=0)
+        ax.set_ylim(-0.6, n - 0.4)
+        ax.set_xlim(0, min(1.0, float(np.nanmax(t.high[:n, chosen], initial=0.0)) * 1.05))
+        _percent_axis(ax.xaxis)
+        ax.set_xlabel("share of rows")
+        ax.set_ylabel(short_name(", ".join(t.key_names), _LETTERS))
+        if len(t) > n:
+            self.figure_.suptitle(f"the first {n} of {len(t)} groups", fontsize="small")
+
+    # -- both ---------------------------------------------------------------------------------
+
+    def _legend(self, chosen: list[int]) -> None:
+        from matplotlib.lines import Line2D
+
+        t = self.tracking
+        handles = [
+            Line2D(
+                [], [], color=component_color(c), marker=_MARKERS[c % len(_MARKERS)],
+                markersize=5, label=f"{c} {short_name(t.names[c], 40)}",
+            )
+            for c in chosen
+        ]  # fmt: skip
+        if not t.fits.all():
+            handles.append(
+                Line2D([], [], color=_MISFIT, linestyle=":", marker="x", markersize=6,
+                       label="components do not fit")
+            )  # fmt: skip
+        self.figure_.legend(
+            handles=handles, loc="outside upper left", ncols=2, fontsize="small", frameon=False,
+            title=f"{percent(t.level)} intervals", title_fontsize="small", alignment="left",
+        )  # fmt: skip
+
+
+def _positions(keys: list[Any]) -> tuple[NDArray[Any], list[str] | None]:
+    """Where groups stand on the axis, and their labels where these are texts."""
+    if all(isinstance(key, date | datetime | np.datetime64) for key in keys):
+        return np.array(keys, dtype="datetime64[s]"), None
+    if all(isinstance(key, Real) and not isinstance(key, bool) for key in keys):
+        return np.array(keys, dtype=np.float64), None
+    different = sorted(set(keys), key=place_of)
+    number = {key: float(place) for place, key in enumerate(different)}
+    texts = [short_name("missing" if key is None else str(key), 12) for key in different]
+    return np.array([number[key] for key in keys]), texts
+
+
+def _percent_axis(axis: Any) -> None:
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+    axis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:g} %"))

@@ -1,0 +1,1 @@
+"""Groups and times beside a model: comparing summaries, following shares."""

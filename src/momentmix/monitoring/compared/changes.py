@@ -1,0 +1,213 @@
+"""Changes of single columns between two summaries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import nan
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix._typing import Float, Int
+from momentmix.monitoring.compared.side import Side, is_indicator, polynomial_variance
+from momentmix.monitoring.compared.significance import share_test, two_sided
+from momentmix.schema.column import CATEGORICAL, Level
+
+_NORMAL = 1.959963984540054  # of 95 % intervals
+_LEAST_CURVATURE = 25  # rows · (kurtosis − 1); below, the spread follows from the mean (0 and 1)
+LEAST_ROWS = 8  # with fewer nothing is tested
+_SAME_CONSTANT = 1e-12  # of a constant's size
+
+
+@dataclass(frozen=True)
+class Change:
+    """One number of the first summary against that of the second.
+
+    Attributes
+    ----------
+    what : {"mean", "spread", "skewness", "kurtosis", "share", "missing", "correlation"}
+    column : str
+    other : str or None
+        The other column of a correlation.
+    level : str, int or bool, or None
+        The level that a share is of.
+    first, second : float
+        The numbers, in the units of the data.
+    effect : float
+        Size of the change: of a mean the difference in common standard deviations, of a spread the
+        logarithm of the ratio of standard deviations, else the difference.
+    low, high : float
+        95 % interval of the effect; NaN if it is not known.
+    p_value : float
+        Of this change alone; NaN if it cannot be tested.
+    corrected : float
+        p-value corrected for the number of tests, and not below that of all together.
+    """
+
+    what: str
+    column: str
+    other: str | None
+    level: Level | None
+    first: float
+    second: float
+    effect: float
+    low: float = nan
+    high: float = nan
+    p_value: float = nan
+    corrected: float = nan
+
+    @property
+    def size(self) -> float:
+        """The effect without its sign."""
+        return abs(self.effect)
+
+
+class Estimate(NamedTuple):
+    """Effects, their standard errors and p-values, one for each value."""
+
+    effect: Float
+    error: Float
+    p_value: Float
+
+    def of(self, i: int, change: Change) -> Change:
+        """A change with the numbers of value `i`."""
+        effect, half = float(self.effect[i]), _NORMAL * float(self.error[i])
+        p = float(self.p_value[i])
+        return replace(change, effect=effect, low=effect - half, high=effect + half, p_value=p)
+
+
+class ColumnTests:
+    """Tests of the values of columns, one by one.
+
+    Parameters
+    ----------
+    a, b : Side
+    spread : array of shape (k,)
+        Common deviations; 0 for constants.
+    """
+
+    def __init__(self, a: Side, b: Side, spread: Float) -> None:
+        self.a, self.b, self.spread = a, b, spread
+        self._enough = np.minimum(a.n_seen, b.n_seen) >= LEAST_ROWS
+        self.varies: NDArray[np.bool_] = (spread > 0) & self._enough
+        total = a.n_seen + b.n_seen
+        self._weights = a.n_seen / total, b.n_seen / total
+
+    def common(self, left: Float, right: Float) -> Float:
+        """The mean of two numbers by rows."""
+        return np.asarray(self._weights[0] * left + self._weights[1] * right)
+
+    def _estimate(self, effect: Float, variances: tuple[Float, Float], p: Float) -> Estimate:
+        left, right = variances[0] / self.a.n_seen, variances[1] / self.b.n_seen
+        return Estimate(effect, np.sqrt(left + right), np.where(self.varies, p, nan))
+
+    def _p(self, change: Float, left: Float, right: Float) -> Float:
+        return two_sided(change, left, right, self.a.n_seen, self.b.n_seen)
+
+    @cached_property
+    def means(self) -> Estimate:
+        """Differences of means in common deviations; constants that differ have p = 0."""
+        change = self.b.plain.location - self.a.plain.location
+        effect = np.where(change == 0, 0.0, change / self.spread)
+        left, right = self.a.central[2], self.b.central[2]
+        found = self._estimate(effect, (left, right), self._p(effect, left, right))
+        size = np.abs(self.a.plain.location) + np.abs(self.b.plain.location)
+        moved = self._enough & (self.spread == 0) & (np.abs(change) > _SAME_CONSTANT * size)
+        return found._replace(p_value=np.where(moved, 0.0, found.p_value))
+
+    @cached_property
+    def spreads(self) -> Estimate:
+        """Logarithms of the ratios of deviations, tested by the difference of variances."""
+        a, b = self.a.central, self.b.central
+        n = np.minimum(self.a.n_seen, self.b.n_seen)
+        own = [x[4] - x[2] ** 2 for x in (a, b)]
+        effect = np.log(self.b.plain.deviation / self.a.plain.deviation)
+        relative = own[0] / (4 * a[2] ** 2), own[1] / (4 * b[2] ** 2)
+        p = self._p(b[2] - a[2], own[0], own[1])
+        follows = n * self.common(own[0], own[1]) < _LEAST_CURVATURE
+        return self._estimate(effect, relative, np.where(follows, nan, p))
+
+    @cached_property
+    def skewness(self) -> tuple[Float, Float, Estimate]:
+        """Skewness of both, and differences, tested at common and at own spreads."""
+        a, b = self.a.central, self.b.central
+        values = [x[3] / x[2] ** 1.5 for x in (a, b)]
+        own = [_skewness_variance(x, x[2], s) for x, s in zip((a, b), values, strict=True)]
+        common = self.common(a[3], b[3])
+        score = [_skewness_variance(x, np.ones_like(common), common) for x in (a, b)]
+        change = (b[3] - a[3]) - 1.5 * common * (b[2] - a[2])
+        p = self._p(values[1] - values[0], *own), self._p(change, *score)
+        estimate = self._estimate(values[1] - values[0], (own[0], own[1]), np.maximum(*p))
+        return values[0], values[1], estimate
+
+    @cached_property
+    def kurtosis(self) -> tuple[Float, Float]:
+        """Fourth moments over squared variances of both, less 3."""
+        left, right = (x[4] / x[2] ** 2 - 3 for x in (self.a.central, self.b.central))
+        return left, right
+
+
+def _skewness_variance(central: Float, unit: Float, skewness: Float) -> Float:
+    """Variance of what a row adds to the third moment over unit^(3/2)."""
+    factors = [-3 * central[2], -1.5 * skewness * np.sqrt(unit), np.ones_like(unit)]
+    return polynomial_variance([x / unit**1.5 for x in factors], central)
+
+
+def column_changes(tests: ColumnTests, column: int, name: str) -> list[Change]:
+    """All changes of one column."""
+    a, b = tests.a.plain, tests.b.plain
+    own = np.flatnonzero(a.column == column)
+    changes: list[Change] = []
+    if is_indicator(a.schema.columns[column]):
+        changes += _share_changes(tests, column, own, name)
+    else:
+        changes += _number_changes(tests, int(own[0]), name)
+    first = own[0]
+    if a.schema.columns[column].has_missing or b.schema.columns[column].has_missing:
+        shares = 1 - a.share[first], 1 - b.share[first]
+        n = np.array([tests.a.n]), np.array([tests.b.n])
+        changes.append(_share("missing", name, None, shares, n))
+    return changes
+
+
+def _number_changes(tests: ColumnTests, i: int, name: str) -> list[Change]:
+    a, b = tests.a.plain, tests.b.plain
+    means, spreads = tests.means, tests.spreads
+    skew_a, skew_b, skewness = tests.skewness
+    kurt_a, kurt_b = tests.kurtosis
+
+    def change(what: str, first: Float, second: Float) -> Change:
+        x, y = float(first[i]), float(second[i])
+        return Change(what, name, None, None, x, y, y - x)
+
+    return [
+        means.of(i, change("mean", a.location, b.location)),
+        spreads.of(i, change("spread", a.deviation, b.deviation)),
+        skewness.of(i, change("skewness", skew_a, skew_b)),
+        change("kurtosis", kurt_a, kurt_b),
+    ]
+
+
+def _share_changes(tests: ColumnTests, column: int, own: Int, name: str) -> list[Change]:
+    """Changes of the shares of levels; of two levels only that of the second."""
+    sides, chosen = (tests.a, tests.b), tests.a.plain.schema.columns[column]
+    shares = [np.insert(s.mean[own], 0, max(0.0, 1 - s.mean[own].sum())) for s in sides]
+    n = [np.array([s.n_seen[own[0]]]) for s in sides]
+    start = 0 if chosen.family == CATEGORICAL and len(chosen.levels) > 2 else 1
+    return [
+        _share("share", name, level, (float(shares[0][t]), float(shares[1][t])), (n[0], n[1]))
+        for t, level in enumerate(chosen.levels)
+        if t >= start
+    ]
+
+
+def _share(
+    what: str, name: str, level: Level | None, shares: tuple[float, float], n: tuple[Float, Float]
+) -> Change:
+    left, right = (np.clip(np.array([x]), 0.0, 1.0) for x in shares)
+    error = np.sqrt(left * (1 - left) / n[0] + right * (1 - right) / n[1])
+    p = share_test(left, right, *n)
+    change = Change(what, name, None, level, float(left[0]), float(right[0]), 0.0)
+    return Estimate(right - left, error, p).of(0, change)

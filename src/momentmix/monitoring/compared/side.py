@@ -1,0 +1,196 @@
+"""One of two summaries that are compared: moments of its values where they are seen.
+
+| symbol | name here | shape |
+|---|---|---|
+| v, s: a value (0 where missing) and whether it is seen | ``value``, ``seen`` | (k,) |
+| p = E s, m = E v / p | ``share``, ``mean`` | (k,) |
+| u = v − m s | | |
+| E u^t / p, t = 0 … 6 | ``central`` | (7, k) |
+| E u_i u_j / E s_i s_j | ``covariance`` | (k, k) |
+
+A value is a number, or the indicator of a level; s is 1 in columns without missing cells. Numbers
+are in units of the spread of both summaries together, about the mean of their own one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import comb
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix._typing import Float, Int
+from momentmix.monitoring.compared.moment_table import MomentTable
+from momentmix.schema.column import BERNOULLI, CATEGORICAL, Column
+from momentmix.schema.joining import plain_schema
+from momentmix.schema.schema import Schema
+from momentmix.summary.readings import Moments
+from momentmix.summary.summary import MomentSummary
+
+
+def schema_of(summary: MomentSummary) -> Schema:
+    """The schema of a summary; that of plain numbers where it has none."""
+    return summary.schema or plain_schema(summary.n_features, summary.feature_names)
+
+
+def is_indicator(column: Column) -> bool:
+    """Whether the values of a column are indicators of levels."""
+    return column.family in (BERNOULLI, CATEGORICAL)
+
+
+@dataclass(frozen=True)
+class Plain:
+    """Means and spreads of the values of a summary, in the units of the data.
+
+    Attributes
+    ----------
+    schema : Schema
+    column : array of shape (k,)
+        Number of the column of each value.
+    value, seen : arrays of shape (k,)
+        Features; the number of features stands for the constant 1.
+    number : array of bool of shape (k,)
+        Whether a value is a number.
+    share, mean, deviation : arrays of shape (k,)
+        Share of the cells that are seen; mean and deviation of the values in them.
+    n : float
+        Independent rows that the summary counts as.
+    """
+
+    summary: MomentSummary
+    schema: Schema
+    column: Int
+    value: Int
+    seen: Int
+    number: NDArray[np.bool_]
+    share: Float
+    mean: Float
+    deviation: Float
+    n: float
+
+    @classmethod
+    def of(cls, summary: MomentSummary) -> Plain:
+        """Read a summary."""
+        schema = schema_of(summary)
+        counts = [column.n_values for column in schema.columns]
+        column = np.repeat(np.arange(schema.n_columns), counts)
+        value = np.array(schema.value_features)
+        seen = [schema.seen_of(i) for i in column.tolist()]
+        seen_ = np.array([schema.n_features if s is None else s for s in seen])
+        plain = [not is_indicator(schema.columns[i]) for i in column.tolist()]
+        means = np.append(summary.mean, 1.0)
+        spreads = summary.deviation
+        share = means[seen_]
+        mean = means[value] / share
+        # v is 0 where a cell is missing.
+        square = (spreads[value] ** 2 - means[value] * mean * (1 - share)) / share
+        deviation = np.sqrt(np.maximum(square, 0.0))
+        deviation = np.where(seen_ == schema.n_features, spreads[value], deviation)
+        return cls(
+            summary, schema, column, value, seen_, np.array(plain), share, mean, deviation,
+            summary.effective_rows,
+        )  # fmt: skip
+
+    @cached_property
+    def location(self) -> Float:
+        """Means of the values with the centers of their columns, of shape (k,)."""
+        centers = np.array([self.schema.columns[i].center for i in self.column.tolist()])
+        return np.asarray(self.mean + centers)
+
+    @property
+    def n_seen(self) -> Float:
+        """Rows that each value counts as."""
+        return np.asarray(self.n * self.share)
+
+
+def common_spread(a: Plain, b: Plain) -> Float:
+    """Deviation of each value within both summaries together; 0 for constants."""
+    weights = np.stack([a.n_seen, b.n_seen])
+    largest = np.fmax(np.fmax(a.deviation, b.deviation), 1e-300)
+    ratios = np.stack([a.deviation / largest, b.deviation / largest])
+    ratios = np.where(weights > 0, ratios, 0.0)
+    total = np.maximum(weights.sum(axis=0), 1e-300)
+    return np.asarray(largest * np.sqrt((weights * ratios**2).sum(axis=0) / total))
+
+
+class Side:
+    """One summary of a comparison in common units.
+
+    Parameters
+    ----------
+    plain : Plain
+    spread : array of shape (k,)
+        Unit of each number; 0 for a constant.
+    n : float
+        Independent rows.
+    """
+
+    def __init__(self, plain: Plain, spread: Float, n: float) -> None:
+        self.plain, self.n = plain, n
+        self.value, self.seen, self.number = plain.value, plain.seen, plain.number
+        self.share = plain.share
+        d = plain.schema.n_features
+        shift, scale = np.zeros(d), np.ones(d)
+        own = plain.number & (plain.seen == d)
+        shift[plain.value[own]] = plain.mean[own]
+        size = np.where(spread > 0, spread, np.maximum(np.abs(plain.mean), 1e-300))
+        size = np.where(np.isfinite(size), size, 1.0)
+        scale[plain.value[plain.number]] = size[plain.number]
+        self.moments: Moments = plain.summary.moments(shift, scale)
+        self.table = MomentTable(self.moments)
+        first = self.moments.distinct[1][plain.value]
+        self.mean = np.asarray(first / self.share)
+
+    @property
+    def n_seen(self) -> Float:
+        """Independent rows of each value."""
+        return np.asarray(self.n * self.share)
+
+    @cached_property
+    def central(self) -> Float:
+        """Central moments 0 … 6 of each value over the cells that are seen; NaN if not kept."""
+        own = self.value
+        raw = np.full((7, len(own)), np.nan)
+        raw[0], raw[1] = self.share, self.moments.distinct[1][own]
+        raw[2] = self.moments.squared[0][own, 0]
+        if self.moments.powers is not None:
+            raw[3:] = self.moments.powers[:, own]
+        raw[2:] = np.where(self.number, raw[2:], raw[1])  # powers of 0 and 1
+        parts = [
+            sum(comb(t, s) * (-self.mean) ** s * raw[t - s] for s in range(t + 1)) for t in range(7)
+        ]
+        return np.asarray(parts) / self.share
+
+    @cached_property
+    def both_seen(self) -> Float:
+        """Share of rows in which two values are seen, of shape (k, k)."""
+        return np.asarray(self.table.second[self.seen[:, None], self.seen])
+
+    @cached_property
+    def covariance(self) -> Float:
+        """Covariances of values where both are seen, about the means, of shape (k, k)."""
+        second, v, s, m = self.table.second, self.value, self.seen, self.mean
+        cross = second[v[:, None], s] * m
+        table = second[v[:, None], v] - cross - cross.T + self.both_seen * np.outer(m, m)
+        return np.asarray(table / self.both_seen)
+
+    @cached_property
+    def seen_with(self) -> Float:
+        """E[s_i u_j], of shape (k, k); 0 where cells are missing at random."""
+        second = self.table.second
+        table = second[self.seen[:, None], self.value] - self.both_seen * self.mean
+        return np.asarray(table)
+
+
+def polynomial_variance(coefficients: Any, central: Float) -> Float:
+    """Variance of Σ_t c_t w^t, t = 1, 2, …, of a variable with these central moments."""
+    mean = sum(c * central[t] for t, c in enumerate(coefficients, 1))
+    square = sum(
+        c * e * central[t + s]
+        for t, c in enumerate(coefficients, 1)
+        for s, e in enumerate(coefficients, 1)
+    )
+    return np.asarray(np.maximum(square - mean**2, 0.0))

@@ -1,0 +1,1 @@
+"""Shares of fixed components in groups: the mathematics of `track`."""

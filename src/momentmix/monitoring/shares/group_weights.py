@@ -1,0 +1,251 @@
+"""Weights of fixed components in one group, from its moments: estimate, intervals, test of fit.
+
+| symbol | name here | shape |
+|---|---|---|
+| m: moments of the group, n its rows | ``moments``, ``n`` | (q,) |
+| u = argmin (m − M u)ᵀ V(w)⁻¹ (m − M u), Σ u = 1 | ``unbounded`` | (r,) |
+| w: the same with w ≥ 0; V is taken at w, which is found in a few rounds | ``weights`` | (r,) |
+| u_c = a_c m + b_c; a_c M + b_c is 1 for c and 0 for the others | ``influence`` | (r, q) |
+| J = n (m − M w)ᵀ V⁻¹ (m − M w) ~ χ² | ``statistic`` | |
+
+*Intervals* hold the shares x that a test does not reject: |u_c − x| ≤ z · √(v_c(x) / n + e_c). The
+variance v_c(x) is that of a group with share x and the other components in proportion. It is a
+quadratic function of x, so that the ends are roots of a quadratic equation. Where components can be
+told apart row by row this is Wilson's interval of a binomial share. Near 0 and 1 it does not have
+the width 0, and it is cut at 0 and 1. An estimate below −√(v_c(0) / n) counts as that, so that the
+interval never is empty.
+
+*Errors of the components.* Of a model that was fitted to N rows, moments have the error Σ_c w_c D_c
+ξ, ξ standard normal (`FixedComponents.shared_error`). u with weights V⁻¹ is then uncorrelated with
+the error of the components, whether the group is a part of these N rows or not: e_c = |a_c D|² adds
+to its variance. In the test the covariance of the moments is V / n + D Dᵀ. For a group that is a
+part of the N rows this is too large, by a share of about n / N, and the test rejects less often.
+
+*Test.* Of a constrained estimate with k components at 0, J is χ² with rank V − (r − 1) + k degrees
+of freedom, given which they are. With few rows the means of squares and cubes are not normal: the
+variance of J exceeds 2·dof by (E‖x‖⁴ − q² − 2q) / n, x the whitened moments of a row, and a gamma
+law of that variance takes the place of χ².
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import helmert
+from scipy.optimize import nnls
+from scipy.special import gammaincc
+
+from momentmix._typing import Float
+from momentmix.monitoring.shares.fixed_components import FixedComponents, Root
+
+_ROUNDS = 12  # of weights → covariance → weights; mostly four are enough
+_SETTLED = 0.02  # over √n: far below the standard errors
+_LEAST_SHARE = 0.5  # rows: of a component in the weights that the covariance is taken at
+_SUM = 1e4  # weight of the sum in the least squares, in units of the largest slope
+
+
+@dataclass(frozen=True)
+class GroupWeights:
+    """Weights of one group.
+
+    Attributes
+    ----------
+    weights : array of shape (r,)
+        Non-negative, of sum 1.
+    unbounded : array of shape (r,)
+        The same without the bounds; unbiased.
+    noise : array of shape (r, r)
+        Covariance of `unbounded` from the rows of the group, without errors of the components.
+    low, high : arrays of shape (r,)
+    """
+
+    weights: Float
+    unbounded: Float
+    noise: Float
+    low: Float
+    high: Float
+
+
+class FitTest(NamedTuple):
+    """Whether fixed components explain the moments of a group."""
+
+    statistic: float
+    degrees_of_freedom: int
+    p_value: float
+    effect_size: float
+
+
+class LinearWeights(NamedTuple):
+    """Weights without bounds, unbiased, as linear functions of the moments.
+
+    Attributes
+    ----------
+    weights : array of shape (r,)
+    noise : array of shape (r, r)
+        Covariance from the rows of the group.
+    shared : array of shape (r, r)
+        Covariance from the errors of the components, which all groups share.
+    influence : array of shape (r, q)
+    """
+
+    weights: Float
+    noise: Float
+    shared: Float
+    influence: Float
+
+
+def linear_weights(
+    components: FixedComponents, moments: Float, n: float, at: Float
+) -> LinearWeights:
+    """Weights without bounds; the covariance of the moments is taken at the weights `at`."""
+    r, covariance = components.n_components, components.covariance(at)
+    table = _influence(components, Root(covariance))
+    u = 1.0 / r + table @ (moments - components.means.mean(axis=1))
+    error = components.shared_error(at)
+    extra = np.zeros((r, r)) if error is None else (table @ error) @ (table @ error).T
+    return LinearWeights(u, table @ covariance @ table.T / n, extra, table)
+
+
+def estimate(components: FixedComponents, moments: Float, n: float, z: float) -> GroupWeights:
+    """Weights and intervals of a group of `n` rows; `z` is a quantile of the normal law."""
+    r = components.n_components
+    if r == 1:
+        one, none = np.ones(1), np.zeros((1, 1))
+        return GroupWeights(one, one, none, one, one)
+    w = components.parameters.weights
+    for _ in range(_ROUNDS):
+        root = Root(components.covariance(inside(w, n)))
+        before, w = w, bounded(root.whiten(components.means), root.whiten(moments))
+        if np.abs(w - before).max() * np.sqrt(n) < _SETTLED:
+            break
+    at = inside(w, n)
+    u, noise, shared, table = linear_weights(components, moments, n, at)
+    low, high = _intervals(components, table, u, at, n, np.diagonal(shared), z)
+    return GroupWeights(w, u, noise, np.minimum(low, w), np.maximum(high, w))
+
+
+def inside(weights: Float, n: float) -> Float:
+    """Weights of at least half a row: the covariance is taken there."""
+    raised = np.maximum(weights, _LEAST_SHARE / max(n, 1.0))
+    return np.asarray(raised / raised.sum())
+
+
+def bounded(means: Float, target: Float) -> Float:
+    """Non-negative weights of sum 1 that are nearest in whitened moments, of shape (r,)."""
+    # About the target: M w − m = (M − m 1ᵀ) w where the weights sum to 1.
+    table = means - target[:, None]
+    r = table.shape[1]
+    # The norm of R w is that of the long table; the sum is one more row.
+    short = np.linalg.qr(table, mode="r")
+    heavy = _SUM * max(float(np.abs(short).max(initial=0.0)), 1e-300)
+    full = np.vstack([short, np.full(r, heavy)])
+    w, _ = nnls(full, np.append(np.zeros(len(short)), heavy))
+    w = _polished(table, w)
+    return np.asarray(w / w.sum())
+
+
+def _polished(table: Float, w: Float) -> Float:
+    """The minimum over the components that are not 0, with a sum of exactly 1."""
+    own = np.flatnonzero(w > 0)
+    if own.size < 2:
+        return w
+    basis = helmert(own.size).T
+    start = np.full(own.size, 1.0 / own.size)
+    step = np.linalg.lstsq(table[:, own] @ basis, -table[:, own] @ start, rcond=None)[0]
+    found = start + basis @ step
+    if (found <= 0).any():
+        return w
+    exact = np.zeros_like(w)
+    exact[own] = found
+    return exact
+
+
+def _influence(components: FixedComponents, root: Root) -> Float:
+    """Weights without bounds as linear functions of the moments, of shape (r, q)."""
+    r = components.n_components
+    basis = helmert(r).T  # (r, r − 1): directions within a sum of 0
+    slopes = root.whiten(components.means @ basis)
+    inverse = np.asarray(np.linalg.pinv(slopes), dtype=np.float64)  # (r − 1, q)
+    return np.asarray(basis @ root.transposed(inverse.T).T)
+
+
+def _intervals(
+    components: FixedComponents, table: Float, u: Float, w: Float, n: float, extra: Float, z: float
+) -> tuple[Float, Float]:
+    """Ends of the intervals of all shares, of shape (r,) each."""
+    # The statistic a_c T + b_c of a row has the mean 1 in component c and 0 in the others, as far
+    # as the moments tell them apart. Its first and second moments, by statistic and component:
+    b = 1.0 / len(w) - table @ components.means.mean(axis=1)
+    first = table @ components.means + b[:, None]
+    second = ((components.seconds @ table.T) * table.T).sum(axis=1).T
+    second += 2 * b[:, None] * first - (b**2)[:, None]
+    own = np.eye(len(w), dtype=bool)
+    others = np.where(own, 0.0, w / np.maximum(1.0 - w, 1e-300)[:, None])
+    rest, rest_mean = (second * others).sum(axis=1), (first * others).sum(axis=1)
+    # v(x) = x s_c + (1 − x) s_rest − (x f_c + (1 − x) f_rest)²
+    f = first[own] - rest_mean
+    square, linear, constant = -f * f, second[own] - rest - 2 * f * rest_mean, rest - rest_mean**2
+    at_0 = np.sqrt(np.maximum(constant / n + extra, 0.0))
+    at_1 = np.sqrt(np.maximum((constant + linear + square) / n + extra, 0.0))
+    u = np.clip(u, -at_0, 1.0 + at_1)
+    # (u − x)² = z² (v(x) / n + extra)
+    scale = z * z / n
+    p = 1.0 - scale * square
+    half = u + scale * linear / 2
+    width = np.sqrt(np.maximum(half**2 - p * (u * u - scale * constant - z * z * extra), 0.0))
+    return np.clip((half - width) / p, 0.0, 1.0), np.clip((half + width) / p, 0.0, 1.0)
+
+
+def group_covariance(components: FixedComponents, n: float, weights: Float) -> Float:
+    """Covariance of the moments of a group, errors of the components included, (q, q)."""
+    at = inside(weights, n)
+    covariance, shared = components.covariance(at) / n, components.shared_error(at)
+    return covariance if shared is None else np.asarray(covariance + shared @ shared.T)
+
+
+def check_fit(
+    components: FixedComponents,
+    moments: Float,
+    n: float,
+    weights: Float,
+    draws: Float | None,
+) -> FitTest:
+    """Whether the components explain the moments; `draws` are T(z) of rows (r, q, n_draws)."""
+    at = inside(weights, n)
+    root = Root(group_covariance(components, n, weights))
+    means = root.whiten(components.means)
+    best = bounded(means, root.whiten(moments))
+    residual = root.whiten(moments - components.means @ best)
+    with np.errstate(over="ignore"):  # infinite where rows lie 1e50 deviations away
+        statistic = float(residual @ residual)
+    free = int((best > 0).sum()) - 1
+    dof = root.rank - free
+    if dof <= 0:
+        return FitTest(statistic, 0, float("nan"), float("nan"))
+    variance = 2.0 * dof
+    p_value = _tail(statistic, dof, variance)
+    if draws is not None and p_value < 0.2:
+        variance += _fourth_cumulant(components, root, draws, at, n)
+        p_value = _tail(statistic, dof, max(variance, 2.0 * dof))
+    effect = np.sqrt(max(statistic - dof, 0.0) / (dof * n))
+    return FitTest(statistic, dof, p_value, float(effect))
+
+
+def _tail(statistic: float, dof: int, variance: float) -> float:
+    """Probability beyond a statistic under a gamma law of mean `dof`."""
+    return float(gammaincc(dof**2 / variance, statistic * dof / variance))
+
+
+def _fourth_cumulant(
+    components: FixedComponents, root: Root, draws: Float, weights: Float, n: float
+) -> float:
+    """(E‖x‖⁴ − q² − 2q) / n of whitened moments of one row in units of the group's noise."""
+    mean = components.means @ weights
+    fourth = second = 0.0
+    for share, own in zip(weights, draws, strict=True):
+        lengths = (root.whiten(own - mean[:, None]) ** 2).sum(axis=0) / n
+        second += share * float(lengths.mean())
+        fourth += share * float((lengths**2).mean())
+    return (fourth - second**2 - 2 * second) / n

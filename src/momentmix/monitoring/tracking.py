@@ -1,0 +1,276 @@
+"""`Tracking`: the shares of components in each group, and what is said of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix._typing import Float
+from momentmix.errors import printable
+from momentmix.html.notebook import Markup, bar, box, bullets, paragraph, plain_table, tag
+from momentmix.mixture.parameter_table import need_pandas
+from momentmix.monitoring.shares.group_moments import key_text
+from momentmix.monitoring.shares.shrinkage import Prior
+from momentmix.monitoring.shares.unseen import Unexplained
+from momentmix.strict_json import plain
+from momentmix.wording import cut, cut_lines, percent, plural
+
+_MOST_PRINTED = 60  # groups in a table for people; `to_frame` has all
+_LETTERS = 24  # of the name of a component in the head of a table
+
+
+@dataclass(frozen=True, repr=False)
+class Tracking:
+    """Shares of a model's components in groups.
+
+    Attributes
+    ----------
+    key_names : tuple of str
+    keys : list of tuples
+        One for each group, in the order of the cube.
+    n_rows : array of int of shape (n_groups,)
+    weights, low, high : arrays of shape (n_groups, n_components)
+        Shares, and the ends of their intervals; NaN for a group of no rows.
+    p_value : array of shape (n_groups,)
+        Of the test whether the components fit the group; NaN where nothing can be tested.
+    fits : array of bool of shape (n_groups,)
+        False where the test rejects: p-values by Holm's rule over all groups below 1 %.
+    effect_size : array of shape (n_groups,)
+        Root mean square misfit of a moment, in units of one row's standard deviation; does not
+        grow with the number of rows.
+    names : tuple of str
+        Names of the components.
+    level : float
+        Of the intervals.
+    errors : array of shape (n_groups, n_components)
+        Standard errors of the shares of each group alone, without errors of the components, which
+        all groups share.
+    notes : dict
+        What is to be said of single groups, by key.
+    unexplained : dict
+        What the components do not explain in groups that they do not fit, by key.
+    prior : Prior or None
+        The law of the groups that the weights were shrunken to.
+    is_ordered : bool
+        Whether the last key is a time or another order.
+    """
+
+    key_names: tuple[str, ...]
+    keys: list[tuple[Any, ...]]
+    n_rows: NDArray[np.int64]
+    weights: Float
+    low: Float
+    high: Float
+    p_value: Float
+    fits: NDArray[np.bool_]
+    effect_size: Float
+    names: tuple[str, ...]
+    level: float
+    is_ordered: bool
+    errors: Float = field(repr=False, default_factory=lambda: np.empty(0))
+    notes: dict[tuple[Any, ...], str] = field(default_factory=dict)
+    unexplained: dict[tuple[Any, ...], Unexplained] = field(default_factory=dict)
+    prior: Prior | None = None
+
+    @property
+    def n_components(self) -> int:
+        """Number of components."""
+        return len(self.names)
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def sentences(self) -> list[str]:
+        """What changed, in words: trends or differences that are significant, and misfits."""
+        from momentmix.monitoring.track_words import sentences_of
+
+        return sentences_of(self)
+
+    # -- tables -------------------------------------------------------------------------------
+
+    def to_rows(self) -> tuple[list[str], list[list[Any]]]:
+        """Names of columns, and one row for each group; None where something is not known."""
+        columns: dict[str, Any] = {
+            name: [_plain_key(key[i]) for key in self.keys] for i, name in enumerate(self.key_names)
+        }
+        columns |= {name: plain(values) for name, values in self._columns().items()}
+        return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
+
+    def to_frame(self) -> Any:
+        """One row for each group, as a pandas frame.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The keys; n_rows; weight_0, low_0, high_0, weight_1, … of each component; p_value, fits,
+            effect_size, note.
+        """
+        pd = need_pandas()
+        keys = {name: [key[i] for key in self.keys] for i, name in enumerate(self.key_names)}
+        return pd.DataFrame(keys | self._columns())
+
+    def _columns(self) -> dict[str, Any]:
+        """All columns but the keys."""
+        columns: dict[str, Any] = {"n_rows": self.n_rows}
+        for c in range(self.n_components):
+            tables = {"weight": self.weights, "low": self.low, "high": self.high}
+            columns |= {f"{name}_{c}": table[:, c] for name, table in tables.items()}
+        columns |= {name: getattr(self, name) for name in ("p_value", "fits", "effect_size")}
+        columns["note"] = [self.note(key) for key in self.keys]
+        return columns
+
+    def note(self, key: tuple[Any, ...]) -> str:
+        """What is to be said of one group; empty where there is nothing."""
+        parts = [self.notes[key]] if key in self.notes else []
+        if key in self.unexplained:
+            parts.append(described(self.unexplained[key]))
+        return "; ".join(parts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for strict JSON; what is not finite is None."""
+        groups = []
+        for g, key in enumerate(self.keys):
+            parts = zip(self.key_names, key, strict=True)
+            extra = self.unexplained.get(key)
+            groups.append(
+                {
+                    "key": {name: _plain_key(value) for name, value in parts},
+                    "n_rows": int(self.n_rows[g]),
+                    "weights": self.weights[g],
+                    "low": self.low[g],
+                    "high": self.high[g],
+                    "p_value": float(self.p_value[g]),
+                    "fits": bool(self.fits[g]),
+                    "effect_size": float(self.effect_size[g]),
+                    "note": self.note(key) or None,
+                    "unexplained": extra,
+                }
+            )
+        document = {
+            "components": list(self.names),
+            "level": self.level,
+            "prior": None
+            if self.prior is None
+            else {"weights": self.prior.center, "n_rows": self.prior.n_rows},
+            "groups": groups,
+            "sentences": self.sentences(),
+        }
+        found: dict[str, Any] = plain(document)
+        return found
+
+    # -- shown --------------------------------------------------------------------------------
+
+    def __str__(self) -> str:
+        heads = [*self.key_names, "rows", *self._heads(), "p-value", "fits"]
+        rows = [self._cells(g) for g in range(min(len(self), _MOST_PRINTED))]
+        lines = _aligned([[printable(text) for text in row] for row in [heads, *rows]])
+        if len(self) > _MOST_PRINTED:
+            lines.append(f"{len(self) - _MOST_PRINTED} more groups in Tracking.to_frame()")
+        lines += ["", *self._footer(), *(f"- {printable(text)}" for text in self.sentences())]
+        return "\n".join(lines)
+
+    def _heads(self) -> list[str]:
+        return [f"{c} {cut(name, _LETTERS)}" for c, name in enumerate(self.names)]
+
+    def _footer(self) -> list[str]:
+        text = f"shares with {percent(self.level)} intervals"
+        if self.prior is not None:
+            rows = self.prior.n_rows
+            worth = f"{rows:,.0f} rows" if np.isfinite(rows) else "all rows: groups do not differ"
+            text += f", shrunken to the groups' mean (worth {worth})"
+        return [text]
+
+    def _cells(self, g: int) -> list[str]:
+        key = ["missing" if value is None else str(value) for value in self.keys[g]]
+        shares = [self._share(g, c) for c in range(self.n_components)]
+        p = self.p_value[g]
+        return [*key, f"{self.n_rows[g]:,}", *shares, _p_text(p), self._verdict(g)]
+
+    def _share(self, g: int, c: int) -> str:
+        if np.isnan(self.weights[g, c]):
+            return "-"
+        ends = f"{_short(self.low[g, c])}–{_short(self.high[g, c])}"
+        return f"{percent(self.weights[g, c])} ({ends})"
+
+    def _verdict(self, g: int) -> str:
+        if not self.n_rows[g]:
+            return "no rows"
+        if np.isnan(self.p_value[g]):
+            return "untested"
+        return "yes" if self.fits[g] else "NO"
+
+    def __repr__(self) -> str:
+        n, r = len(self), self.n_components
+        bad = int((~self.fits).sum())
+        head = (
+            f"Tracking: {n} group{plural(n)}, {r} component{plural(r)}; the components do not fit "
+            f"{bad} of them"
+        )
+        return cut_lines("\n".join([head, *(printable(text) for text in self.sentences())]))
+
+    def _repr_html_(self) -> str:
+        heads = [*self.key_names, "rows", *self._heads(), "fits"]
+        rows = []
+        for g in range(min(len(self), _MOST_PRINTED)):
+            cells = self._cells(g)
+            shares: list[object] = [_share_cell(self, g, c) for c in range(self.n_components)]
+            verdict = cells[-1]
+            tone = {"yes": "good", "NO": "bad"}.get(verdict, "plain")
+            first = [printable(text) for text in cells[: len(self.key_names) + 1]]
+            rows.append([*first, *shares, tag(verdict, tone)])
+        n, r = len(self), self.n_components
+        title = f"Shares of {r} component{plural(r)} in {n} group{plural(n)}"
+        more = n - _MOST_PRINTED
+        rest = [f"{more} more groups in to_frame()"] if more > 0 else []
+        said = bullets(map(printable, self.sentences()))
+        return box(title, said, plain_table(heads, rows), paragraph(*self._footer(), *rest))
+
+
+def _share_cell(tracking: Tracking, g: int, c: int) -> Markup:
+    share = float(tracking.weights[g, c])
+    if np.isnan(share):
+        return Markup("–")
+    ends = f"{_short(tracking.low[g, c])}–{_short(tracking.high[g, c])}"
+    return Markup(f'<span title="{ends}">{bar(share, c)}</span>')
+
+
+def described(extra: Unexplained) -> str:
+    """What components do not explain, as a note."""
+    if extra.kind == "new rows":
+        return f"about {percent(extra.share)} of rows that no component has: {extra.text}"
+    return extra.text
+
+
+def _plain_key(value: Any) -> Any:
+    """A key as JSON has it: dates as texts."""
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    item = value.item() if hasattr(value, "item") else value
+    return item if isinstance(item, str | bool | int | float) else str(item)
+
+
+def _short(share: float) -> str:
+    """An end of an interval in percent, without the sign."""
+    return f"{100 * share:.0f}" if share >= 0.0995 or share == 0 else f"{100 * share:.1f}"
+
+
+def _p_text(p: float) -> str:
+    if np.isnan(p):
+        return "-"
+    return f"{p:.2g}" if p >= 1e-4 else "< 0.0001"
+
+
+def _aligned(rows: list[list[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+
+
+def group_label(tracking: Tracking, key: tuple[Any, ...]) -> str:
+    """A group in a sentence: "week 31", "EU, 2024-05-06"."""
+    if len(key) == 1:
+        text, name = key_text(key), tracking.key_names[0]
+        return f"{name} {text}"
+    return key_text(key)

@@ -1,0 +1,241 @@
+"""`compare`: decisions, cases without variation, errors, and how a comparison is shown."""
+
+import json
+
+import numpy as np
+import pytest
+
+import momentmix as mm
+
+N = 1500
+
+
+def rows_of(seed, n=N, d=4):
+    return np.random.default_rng(seed).standard_normal((n, d))
+
+
+def compare(x, y, **options):
+    return mm.compare(mm.summarize(x, **options), mm.summarize(y, **options))
+
+
+def named(found):
+    return [(c.what, c.column) for c in found.named()]
+
+
+# -- decisions ----------------------------------------------------------------------------------
+
+
+def test_false_alarms_are_as_often_as_the_level_says():
+    """Of skewed columns, to 3.5 binomial standard errors."""
+    alarms = 0
+    for seed in range(60):
+        rng = np.random.default_rng(1000 + seed)
+        x, y = (np.exp(rng.standard_normal((1000, 3))) for _ in range(2))
+        alarms += compare(x, y).differs(0.2)
+    assert 0.2 - 3.5 * np.sqrt(0.16 / 60) < alarms / 60 < 0.2 + 3.5 * np.sqrt(0.16 / 60)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_small_shift_is_named(seed):
+    x, y = rows_of(seed, 20_000, 10), rows_of(100 + seed, 20_000, 10)
+    y[:, 3] += 0.1
+    assert named(compare(x, y)) == [("mean", "3")]
+    assert not compare(x, y).differs(least_effect=0.2)
+    assert compare(x, y).differs(least_effect=0.05)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda y: y * [1, 1, 1.3, 1], ("spread", "2")),
+        (lambda y: np.stack([y[:, 0], 0.5 * y[:, 0] + 0.75**0.5 * y[:, 1], *y.T[2:]], 1),
+         ("correlation", "0")),
+        (lambda y: np.column_stack([(np.exp(0.6 * y[:, 0]) - np.exp(0.18))
+         / np.sqrt((np.exp(0.36) - 1) * np.exp(0.36)), y[:, 1:]]), ("skewness", "0")),
+    ],
+)  # fmt: skip
+def test_what_changed_is_named(change, expected):
+    found = compare(rows_of(1, 5000), change(rows_of(2, 5000)))
+    assert named(found) == [expected]
+    assert found.differs()
+
+
+def test_another_spread_is_no_other_correlation():
+    """Even where one summary is much smaller."""
+    factor = [np.random.default_rng(s).standard_normal((n, 1)) for s, n in ((8, 900), (9, 50_000))]
+    x, y = rows_of(3, 900) + factor[0], rows_of(4, 50_000) + factor[1]
+    x[:, 0] *= 3
+    assert named(compare(x, y)) == [("spread", "0")]
+
+
+def test_the_same_summary_does_not_differ():
+    summary = mm.summarize(rows_of(5))
+    found = mm.compare(summary, summary)
+    assert found.p_value == 1
+    assert "in both summaries" in found.notes[0]
+
+
+def test_rows_that_depend_on_each_other_count_as_fewer():
+    rng = np.random.default_rng(0)
+    walks = [np.repeat(rng.standard_normal((40, 3)), 4096, axis=0) for _ in range(2)]
+    rows = [walk + 0.5 * rng.standard_normal(walk.shape) for walk in walks]
+    assert compare(*rows).differs(1e-6)
+    found = compare(*rows, replicates=16)
+    assert not found.differs(0.001)
+    assert "times as much as independent rows" in found.notes[0]
+    independent = compare(rows_of(6), rows_of(7), replicates=16)
+    assert independent.notes == ()
+    assert independent.p_value == pytest.approx(compare(rows_of(6), rows_of(7)).p_value, rel=1e-9)
+
+
+# -- columns that do not vary -------------------------------------------------------------------
+
+
+def test_constant_columns():
+    x, y = rows_of(1), rows_of(2)
+    plain = compare(np.delete(x, 2, 1), np.delete(y, 2, 1))
+    x[:, 2] = y[:, 2] = 5
+    found = compare(x, y)
+    for name in found.tests:
+        assert found.tests[name].p_value == pytest.approx(plain.tests[name].p_value, rel=1e-9)
+    y[:, 2] = 7
+    assert named(compare(x, y)) == [("mean", "2")]
+    assert compare(x, y).p_value == 0
+
+
+def test_copies_and_sums_of_columns():
+    def wide(rows):
+        return np.column_stack([rows, 2 * rows[:, 0], rows[:, 0] + rows[:, 1]])
+
+    x, y = rows_of(3), rows_of(4)
+    found, plain = compare(wide(x), wide(y)), compare(x, y)
+    for name in plain.tests:
+        assert found.tests[name].n_tested == plain.tests[name].n_tested
+        assert found.tests[name].p_value == pytest.approx(plain.tests[name].p_value, rel=1e-4)
+    moved = wide(y)
+    moved[:, 5] += 0.1
+    assert compare(wide(x), moved).p_value == 0
+
+
+def test_far_origins_change_nothing():
+    x, y = rows_of(5), rows_of(6)
+    found, plain = compare(1e8 + x, 1e8 + y), compare(x, y)
+    assert found.p_value == pytest.approx(plain.p_value, rel=1e-4)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_few_columns(d):
+    assert not compare(rows_of(10, d=d), rows_of(11, d=d)).differs(1e-3)
+    assert compare(rows_of(10, d=d), 0.2 + rows_of(11, d=d)).differs(1e-6)
+
+
+def test_columns_that_are_never_seen():
+    gone = {"a": np.full(N, np.nan), "b": rows_of(1)[:, 0]}
+    some = {"a": np.where(rows_of(2)[:, 0] > 1, np.nan, rows_of(3)[:, 0]), "b": rows_of(4)[:, 0]}
+    first = mm.summarize(some, missing="model")
+    second = mm.summarize(gone, missing="model", families=first.schema)
+    found = mm.compare(first, second)
+    assert named(found) == [("missing", "a")]
+    assert np.isnan(found.columns[0].change("mean").p_value)
+
+
+def test_gaps_in_one_table_only():
+    values = {"a": rows_of(1)[:, 0], "b": rows_of(2)[:, 0], "c": rows_of(3)[:, 0]}
+    values["d"] = rows_of(9)[:, 0]
+    gaps = {"b": values["b"], "a": values["a"].copy(), "c": values["c"], "d": values["d"]}
+    gaps["a"][:100] = np.nan
+    found = mm.compare(mm.summarize(values), mm.summarize(gaps, missing="model"))
+    assert named(found) == [("missing", "a")]
+    assert found.columns[0].change("missing").effect == pytest.approx(100 / N)
+
+
+@pytest.mark.parametrize(
+    ("order", "tests", "note"),
+    [(1, [], "needs all moments of degree 4"), (3, ["means"], "order 4 or more"),
+     (4, ["means", "second moments"], None)],
+)  # fmt: skip
+def test_low_orders_say_what_is_not_tested(order, tests, note):
+    found = compare(rows_of(1), rows_of(2) * [1, 1.3, 1, 1], order=order)
+    assert list(found.tests) == tests
+    assert named(found) == [("spread", "1")]
+    assert note is None or note in found.notes[0]
+    assert bool(found.pairs) == (order == 4)
+
+
+@pytest.mark.parametrize("n", [1, 3, 10, 30])
+def test_few_rows(n):
+    found = compare(rows_of(1, n), rows_of(2, n))
+    assert not found.differs(0.01)
+    assert "nothing is tested" in str(found) if n < 8 else "rows are too few" in str(found)
+
+
+# -- errors -------------------------------------------------------------------------------------
+
+
+def frame(**columns):
+    return {name: rows_of(seed)[:, 0] for name, seed in columns.items()}
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        (lambda: mm.summarize(frame(a=1, c=2)), "only in the first: 'b'; only in the second: 'c'"),
+        (lambda: mm.summarize(frame(a=1, b=2), order=1), r"Cut both with truncate\(1, 0\)"),
+        (lambda: mm.summarize({"a": rows_of(1)[:, 0] > 0, "b": rows_of(2)[:, 0]}),
+         "a column must have one family"),
+        (lambda: mm.summarize(rows_of(1, d=3)), "tables must have the same columns"),
+        (lambda: mm.MomentSummary(2, 2), "b is a summary without rows"),
+    ],
+)  # fmt: skip
+def test_other_columns_are_refused(second, message):
+    with pytest.raises(mm.InputError, match=message):
+        mm.compare(mm.summarize(frame(a=1, b=2)), second())
+
+
+def test_what_is_no_summary_is_refused(tmp_path):
+    with pytest.raises(mm.InputTypeError, match="a must be a MomentSummary or the path of one"):
+        mm.compare(rows_of(1), mm.summarize(rows_of(1)))
+    mm.summarize(rows_of(1)).save(tmp_path / "a.mms")
+    assert mm.compare(tmp_path / "a.mms", mm.summarize(rows_of(2))).n_rows == (N, N)
+
+
+@pytest.mark.parametrize(("level", "effect"), [(0, 0), (1.5, 0), (0.05, -1), (np.nan, 0)])
+def test_levels_and_effects_are_checked(level, effect):
+    found = compare(rows_of(1), rows_of(2))
+    with pytest.raises(mm.InputError, match="must be"):
+        found.differs(level, effect)
+
+
+# -- texts --------------------------------------------------------------------------------------
+
+
+def test_a_comparison_is_shown():
+    rng = np.random.default_rng(0)
+    tables = [
+        {"<b>": rng.normal(shift, 1, N), "yes": rng.random(N) < 0.3, "x": rng.normal(0, 1, N)}
+        for shift in (0, 0.5)
+    ]
+    found = mm.compare(*(mm.summarize(table) for table in tables))
+    assert repr(found).startswith("Comparison(1,500 and 1,500 rows, 3 columns, p_value=")
+    lines = str(found).splitlines()
+    assert lines[0] == "1,500 and 1,500 rows differ (p < 0.0001, level 0.05; 1 change named)."
+    assert lines[4].split()[0] == "<b>"  # the largest effect first
+    assert "yes=True" in str(found)
+    html = found._repr_html_()
+    assert "&lt;b&gt;" in html
+    assert "<b>" not in html
+    document = found.to_dict()
+    assert json.loads(json.dumps(document, allow_nan=False)) == document
+    assert document["columns"][0]["changes"][3]["p_value"] is None  # of a kurtosis
+    columns = found.to_frame()
+    assert len(columns) == len(found.changes)
+    assert columns["effect"].tolist() == pytest.approx([c.effect for c in found.changes])
+
+
+def test_verdicts_name_what_is_neglected():
+    from momentmix.monitoring.comparison_text import verdict
+
+    x, y = rows_of(1, 20_000), rows_of(2, 20_000)
+    assert verdict(compare(x, y)).startswith("No difference shows between 20,000 and 20,000 rows")
+    found = compare(x, y + np.array([0, 0.1, 0, 0]))
+    assert verdict(found, least_effect=0.5).startswith("No difference of at least 0.5 shows")

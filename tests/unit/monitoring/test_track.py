@@ -1,0 +1,445 @@
+"""`mm.track`: groups of any kind of table, models of any kind, words, and bad input."""
+
+import json
+from datetime import date
+from itertools import product
+from math import inf
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import momentmix as mm
+from momentmix.monitoring.track_words import looks_ordered, place_of
+
+NAMES = ["flow", "temperature", "pressure"]
+MEANS = np.array([[100.0, 20.0, 5.0], [120.0, 30.0, 5.0], [110.0, 20.0, 8.0]])
+VARIANCES = np.array([[16.0, 4.0, 0.3]] * 3)
+
+
+def mixture(weights):
+    return mm.DiagonalMixture(weights, MEANS, VARIANCES, NAMES)
+
+
+MODEL = mixture([0.6, 0.25, 0.15])
+
+
+def rows_of(weights, n, seed):
+    return mixture(weights).sample(n, random_state=seed)[0]
+
+
+def summary(rows, names=NAMES):
+    return mm.summarize(pd.DataFrame(rows, columns=names))
+
+
+@pytest.fixture(scope="module")
+def weeks():
+    rng, found = np.random.default_rng(0), {}
+    for week in range(1, 21):
+        w = np.array([0.6 - 0.012 * week, 0.2 + 0.012 * week, 0.2])
+        rows = rows_of(w, int(rng.integers(400, 2500)), week)
+        if week == 13:
+            rows = np.vstack([rows, rng.normal([150, 25, 5], [4, 2, 0.5], (len(rows) // 9, 3))])
+        found[week] = summary(rows)
+    return found
+
+
+@pytest.fixture(scope="module")
+def tracking(weeks):
+    return mm.track(MODEL, weeks)
+
+
+def test_the_story_is_told(tracking):
+    said = tracking.sentences()
+    assert any(s.startswith("the share of component 0") and " fell from " in s for s in said)
+    rose = next(s for s in said if " rose from " in s)
+    assert rose.startswith("the share of component 1 (")
+    assert rose.endswith("%")
+    assert not any("component 2" in s for s in said)
+    new = [s for s in said if "no component has" in s]
+    assert len(new) == 1
+    assert new[0].startswith("in group 13 rows appeared")
+    assert "flow high" in new[0]
+    assert [key for key, fits in zip(tracking.keys, tracking.fits, strict=True) if not fits] == [
+        (13,)
+    ]
+    found = tracking.unexplained[(13,)]
+    assert found.kind == "new rows"
+    assert found.share == pytest.approx(0.1, abs=0.03)
+    assert found.columns[0] == "flow"
+    assert found.explained > 0.5
+
+
+def test_groups_of_the_model_itself_have_no_story():
+    cube = {g: summary(rows_of([0.6, 0.25, 0.15], 800, g)) for g in range(12)}
+    tracking = mm.track(MODEL, cube)
+    assert tracking.sentences() == []
+    assert tracking.fits.all()
+    wanted = np.array([0.6, 0.25, 0.15])
+    covered = (tracking.low <= wanted) & (wanted <= tracking.high)
+    assert covered.mean() > 0.85
+
+
+def test_a_column_that_moved_is_named():
+    rows = rows_of([0.6, 0.25, 0.15], 3000, 1)
+    rows[:, 1] += 0.7
+    tracking = mm.track(
+        MODEL, {"EU": summary(rows), "US": summary(rows_of([0.6, 0.3, 0.1], 900, 2))}
+    )
+    assert not tracking.is_ordered
+    text = next(s for s in tracking.sentences() if s.startswith("in group EU"))
+    assert "temperature in all components is higher than in the model, by about 0." in text
+    assert tracking.unexplained[("EU",)].kind == "moved"
+
+
+def test_a_spread_that_grew_is_named_by_its_column():
+    rows = rows_of([0.6, 0.25, 0.15], 4000, 1)
+    rows[:, 2] += np.random.default_rng(0).normal(0, 0.4, 4000)
+    found = mm.track(MODEL, {"EU": summary(rows)}, model_rows=inf).unexplained[("EU",)]
+    assert "pressure" in found.columns
+    assert found.kind == "new rows" or "than the components allow" in found.text
+
+
+def test_groups_without_order_are_compared():
+    cube = {
+        "EU": summary(rows_of([0.6, 0.25, 0.15], 1500, 1)),
+        "US": summary(rows_of([0.3, 0.55, 0.15], 1500, 2)),
+    }
+    said = mm.track(MODEL, cube).sentences()
+    assert len(said) == 2
+    assert "the share of component 0" in said[0]
+    assert "differs: from 3" in said[0]
+    assert "(US) to" in said[0]
+    assert said[0].endswith("(EU)")
+
+
+# -- what models and tables may be --------------------------------------------------------------
+
+
+def test_yes_no_answers_give_their_exact_weights():
+    chances = np.array([[0.9, 0.2, 0.5, 0.3], [0.1, 0.7, 0.4, 0.9], [0.4, 0.4, 0.9, 0.1]])
+    blocks = [mm.BernoulliBlock(chances[:, j], names=f"q{j}") for j in range(4)]
+    model = mm.Mixture.from_blocks([0.5, 0.3, 0.2], blocks)
+    rows = np.array(list(product([0, 1], repeat=4)))
+    w = np.array([0.2, 0.7, 0.1])
+    shares = sum(
+        a * np.where(rows == 1, p, 1 - p).prod(axis=1) for a, p in zip(w, chances, strict=True)
+    )
+    exact = mm.MomentSummary(4, 3, schema=model.schema)
+    exact.update({f"q{j}": rows[:, j] for j in range(4)}, sample_weight=shares * 2**20)
+    tracking = mm.track(model, {"all": exact})
+    assert tracking.weights[0] == pytest.approx(w, abs=1e-9)
+    assert tracking.p_value[0] > 0.99
+
+
+def clients(weights):
+    return mm.Mixture.from_blocks(
+        weights,
+        [
+            mm.GaussianBlock.of([35.0, 55.0], [64.0, 100.0], "age", seen=[0.9, 0.6]),
+            mm.PoissonBlock([1.0, 4.0], names="visits"),
+            mm.BernoulliBlock([0.7, 0.2], (False, True), names="member"),
+            mm.CategoricalBlock([[0.7, 0.2, 0.1], [0.2, 0.3, 0.5]], ("x", "y", "z"), names="plan"),
+            mm.GaussianBlock.of(
+                [[0.0, 0.0], [1.0, -1.0]],
+                [[[1, 0.6], [0.6, 1]], [[1, -0.3], [-0.3, 2]]],
+                ["a", "b"],
+            ),
+        ],
+    )
+
+
+def test_tables_of_families_missing_cells_and_joined_columns():
+    model, wanted, cube = clients([0.5, 0.5]), [], {}
+    for g, share in enumerate([0.02, 0.3, 0.5, 0.9]):
+        table, _ = clients([share, 1 - share]).sample(2000, random_state=g)
+        if g == 1:
+            table["age"] = np.where(np.isnan(np.asarray(table["age"], float)), 40.0, table["age"])
+        missing = "error" if g == 1 else "model"
+        cube[g] = mm.summarize(table, families={"visits": "poisson"}, missing=missing)
+        wanted.append(share)
+    tracking = mm.track(model, cube, model_rows=inf)
+    assert len({s.schema for s in cube.values()}) > 2  # centers and missing cells of their own
+    # Group 1 has no missing cells, which the model does not expect.
+    assert tracking.fits.tolist() == [True, False, True, True]
+    for g in (0, 2, 3):
+        assert tracking.weights[g, 0] == pytest.approx(wanted[g], abs=0.04)
+        assert tracking.low[g, 0] <= wanted[g] + 0.01
+        assert wanted[g] - 0.01 <= tracking.high[g, 0]
+
+
+def test_levels_that_no_component_has_are_named():
+    model = clients([0.5, 0.5])
+    table, _ = clients([0.5, 0.5]).sample(4000, random_state=0)
+    plan = np.array(table["plan"], dtype=object)
+    visits = np.array(table["visits"], dtype=float)
+    plan[:800], visits[:800] = "y", np.random.default_rng(0).poisson(15, 800)
+    cube = {"EU": mm.summarize({**table, "plan": plan, "visits": visits}, families=model.schema,
+                               missing="model")}  # fmt: skip
+    found = mm.track(model, cube).unexplained[("EU",)]
+    assert found.kind == "new rows"
+    assert {"plan", "visits"} <= set(found.columns)
+    assert found.share == pytest.approx(0.2, abs=0.08)
+
+
+def test_joined_columns_with_missing_cells_are_left_out_with_a_note():
+    matrices = [[[1, 0.5], [0.5, 1]]] * 2
+    seen = [[0.8, 1.0], [0.8, 1.0]]
+    blocks = [
+        mm.GaussianBlock.of([[0.0, 0.0], [3.0, 3.0]], matrices, ["a", "b"], seen),
+        mm.GaussianBlock.of([0.0, 4.0], [1.0, 1.0], "c"),
+    ]
+    model = mm.Mixture.from_blocks([0.4, 0.6], blocks)
+    table, _ = model.sample(3000, random_state=0)
+    tracking = mm.track(model, {"EU": mm.summarize(table, families=model.schema, missing="model")})
+    assert tracking.notes[("EU",)].startswith("without the joined column a")
+    assert tracking.weights[0] == pytest.approx([0.4, 0.6], abs=0.04)
+
+
+def test_models_of_all_kinds_agree(tmp_path, weeks):
+    rows = pd.DataFrame(rows_of([0.6, 0.25, 0.15], 6000, 99), columns=NAMES)
+    result = mm.fit(rows, 3, random_state=0)
+    result.save(tmp_path / "model.json")
+    estimator = mm.MomentGaussianMixture(3, random_state=0).fit(rows)
+    cube = {week: weeks[week] for week in (1, 2)}
+    found = [
+        mm.track(m, cube) for m in (result, tmp_path / "model.json", estimator, result.mixture)
+    ]
+    for other in found[1:]:
+        assert other.weights == pytest.approx(found[0].weights, abs=0.01)
+    # The file knows the rows of the fit: nearly the errors of the result.
+    widths = [(t.high - t.low).mean() for t in found]
+    assert widths[1] == pytest.approx(widths[0], rel=0.05)
+    known = mm.track(result.mixture, cube, model_rows=inf)
+    assert (known.high - known.low).mean() < widths[0]
+
+
+def test_a_cube_is_tracked_by_its_keys(tmp_path):
+    frames = []
+    for g, (region, day) in enumerate(product(["EU", "US"], range(1, 5))):
+        frame = pd.DataFrame(rows_of([0.6, 0.4 - 0.05 * day, 0.05 * day], 500, g), columns=NAMES)
+        frames.append(frame.assign(region=region, day=date(2026, 1, day)))
+    cube = mm.summarize_by(pd.concat(frames), by=["region", "day"])
+    tracking = mm.track(MODEL, cube)
+    assert tracking.key_names == ("region", "day")
+    assert tracking.is_ordered
+    assert len(tracking) == 8
+    assert tracking.keys[0] == ("EU", date(2026, 1, 1))
+    cube.save(tmp_path / "cube.parquet")
+    again = mm.track(MODEL, tmp_path / "cube.parquet")
+    assert np.array_equal(again.weights, tracking.weights)
+
+
+def test_columns_are_matched_by_name():
+    rows = rows_of([0.3, 0.3, 0.4], 3000, 5)
+    turned = summary(np.column_stack([rows[:, ::-1], rows[:, 0] ** 2]), [*NAMES[::-1], "more"])
+    pair = [mm.track(MODEL, {"EU": s}).weights for s in (summary(rows), turned)]
+    assert pair[1] == pytest.approx(pair[0], abs=0.02)
+
+
+def test_huge_offsets_change_nothing():
+    shift = np.array([1e9, -1e7, 0.0])
+    moved = mm.DiagonalMixture(MODEL.weights, MEANS + shift, VARIANCES, NAMES)
+    rows = rows_of([0.3, 0.3, 0.4], 2000, 5)
+    here, there = (
+        mm.track(MODEL, {"EU": summary(rows)}),
+        mm.track(moved, {"EU": summary(rows + shift)}),
+    )
+    assert there.weights == pytest.approx(here.weights, abs=1e-4)
+    assert there.p_value == pytest.approx(here.p_value, abs=0.01)
+
+
+def test_constant_columns_take_no_part():
+    def wide(rows, constant):
+        return summary(np.column_stack([rows, constant]), [*NAMES, "site"])
+
+    rows = rows_of([0.6, 0.25, 0.15], 4000, 99)
+    frame = pd.DataFrame(np.column_stack([rows, np.full(4000, 7.0)]), columns=[*NAMES, "site"])
+    result = mm.fit(frame, 3, random_state=0)
+    other = rows_of([0.3, 0.3, 0.4], 1000, 5)
+    cube = {1: wide(other, np.full(1000, 7.0)), 2: wide(other, np.sqrt(np.arange(1000.0)))}
+    for model in (result, result.mixture):
+        tracking = mm.track(model, cube)
+        assert tracking.fits.all()
+        assert tracking.weights[0] == pytest.approx(tracking.weights[1], abs=1e-12)
+        assert list(tracking.notes) == [(2,)]
+        assert "'site') was constant in the model and is not here" in tracking.notes[(2,)]
+
+
+def test_one_component_has_all_rows():
+    model = mm.DiagonalMixture([1.0], MEANS[:1], VARIANCES[:1], NAMES)
+    tracking = mm.track(model, {"EU": summary(rows_of([1.0, 0.0, 0.0], 1000, 0))})
+    assert tracking.weights.tolist() == [[1.0]]
+    assert tracking.fits.all()
+    assert not mm.track(model, {"EU": summary(rows_of([0.5, 0.5, 0.0], 1000, 0))}).fits.any()
+
+
+def test_the_whole_is_the_prior_of_small_groups():
+    rng = np.random.default_rng(0)
+    wanted = rng.dirichlet([60, 25, 15], 30)
+    cube = {g: summary(rows_of(w, 30, g)) for g, w in enumerate(wanted)}
+    alone, whole = mm.track(MODEL, cube), mm.track(MODEL, cube, prior="whole")
+    errors = [np.sqrt(((t.weights - wanted) ** 2).mean()) for t in (alone, whole)]
+    assert errors[1] < 0.8 * errors[0]
+    assert whole.weights.sum(axis=1) == pytest.approx(1.0)
+    assert (whole.p_value == alone.p_value).all()
+    assert whole.prior.center == pytest.approx([0.6, 0.25, 0.15], abs=0.05)
+    assert "shrunken to the groups' mean" in str(whole)
+    assert mm.track(MODEL, {0: cube[0]}, prior="whole").prior is None  # nothing to learn it from
+
+
+# -- what is shown ------------------------------------------------------------------------------
+
+
+def test_groups_of_no_rows_stay_in_the_table(weeks):
+    empty = mm.MomentSummary(3, 3, NAMES)
+    tracking = mm.track(MODEL, {1: weeks[1], 2: empty})
+    assert tracking.n_rows.tolist()[1] == 0
+    assert np.isnan(tracking.weights[1]).all()
+    assert tracking.notes[(2,)] == "no rows"
+    assert tracking.fits[1]
+    assert "no rows" in str(tracking)
+    assert tracking.to_dict()["groups"][1]["weights"] == [None] * 3
+
+
+def test_tables_hold_every_group(tracking):
+    frame = tracking.to_frame()
+    assert len(frame) == 20
+    assert frame["group"].tolist() == list(range(1, 21))
+    assert frame["weight_1"].to_numpy() == pytest.approx(tracking.weights[:, 1])
+    assert frame["note"][12].startswith("about 1")
+    assert "no component has" in frame["note"][12]
+    names, rows = tracking.to_rows()
+    assert names == list(frame.columns)
+    assert rows[0][0] == 1
+    document = json.loads(json.dumps(tracking.to_dict(), allow_nan=False))
+    assert document["groups"][12]["fits"] is False
+    assert len(document["sentences"]) == 3
+    assert document["components"] == MODEL.profile().names
+
+
+def test_texts_are_short_and_escaped(tracking):
+    assert repr(tracking).startswith(
+        "Tracking: 20 groups, 3 components; the components do not fit 1"
+    )
+    assert len(repr(tracking)) < 2000
+    lines = str(tracking).splitlines()
+    assert lines[13].split()[0] == "13"
+    assert lines[13].endswith("NO")
+    html = tracking._repr_html_()
+    assert html.count("<tr>") == 21
+    assert "rows appeared" in html
+    odd = mm.track(MODEL, {"<b>\x1b": summary(rows_of([0.6, 0.25, 0.15], 500, 0))})
+    assert "<b>" not in odd._repr_html_()
+    assert "\x1b" not in str(odd)
+
+
+def test_names_of_components_can_be_given(weeks):
+    tracking = mm.track(MODEL, {1: weeks[1]}, names=["calm", "hot", "dense"])
+    assert tracking.names == ("calm", "hot", "dense")
+    assert "1 hot" in str(tracking)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([1, 2], True),
+        (["2024-W01", "2024-W02"], True),
+        (["2024-05", "2024-06"], True),
+        (["week 9", "week 10"], True),
+        ([date(2026, 1, 1)], True),
+        (["EU", "US"], False),
+        ([True, False], False),
+        ([None], False),
+    ],
+)
+def test_orders_are_seen(values, expected):
+    assert looks_ordered(values) is expected
+
+
+def test_weeks_are_sorted_as_numbers():
+    assert sorted(["week 10", "week 9", None], key=place_of) == ["week 9", "week 10", None]
+
+
+# -- bad input ----------------------------------------------------------------------------------
+
+
+def test_bad_input_is_refused_with_the_cure(weeks):
+    good = {1: weeks[1]}
+    rows = rows_of([0.6, 0.25, 0.15], 100, 0)
+    cases = [
+        ((MODEL, [weeks[1]]), mm.InputTypeError, "SummaryCube, or a dict"),
+        ((MODEL, {}), mm.InputError, "the cube has no groups"),
+        ((MODEL, {1: 3}), mm.InputTypeError, "group 1: expected a MomentSummary; got int"),
+        ((MODEL, {(1, 2): weeks[1], 3: weeks[2]}), mm.InputError, "keys must have as many parts"),
+        ((3, good), mm.InputTypeError, "model must be a Mixture, a FitResult"),
+        ((MODEL, {1: mm.MomentSummary(3, 3, NAMES)}), mm.InputError, "no group of the cube holds"),
+        (
+            (MODEL, {1: summary(rows, ["a", "b", "flow"])}),
+            mm.InputError,
+            "group 1: the columns must",
+        ),
+        (
+            (MODEL, {1: mm.summarize(rows[:, :2])}),
+            mm.InputError,
+            "group 1 has 2 columns, the model 3",
+        ),
+    ]
+    for arguments, kind, text in cases:
+        with pytest.raises(kind, match=text):
+            mm.track(*arguments)
+    for options, text in [
+        ({"prior": "half"}, 'prior must be "whole" or None'),
+        ({"model_rows": -1}, "model_rows must be a positive number"),
+        ({"level": 2}, "level must be a number between 0 and 1"),
+    ]:
+        with pytest.raises(mm.InputError, match=text):
+            mm.track(MODEL, good, **options)
+
+
+def test_tables_of_other_families_are_refused():
+    model = clients([0.5, 0.5])
+    table, _ = model.sample(500, random_state=0)
+    other = mm.summarize(table, families={"visits": "gaussian"}, missing="model")
+    with pytest.raises(
+        mm.InputError, match="group EU and the model differ: a column must have one"
+    ):
+        mm.track(model, {"EU": other})
+    frame = pd.DataFrame(rows_of([0.6, 0.25, 0.15], 500, 0), columns=NAMES)
+    frame.loc[3, "flow"] = np.nan
+    with pytest.raises(
+        mm.InputError, match=r"missing cells in column 0 .'flow'., the model knows of none"
+    ):
+        mm.track(MODEL, {"EU": mm.summarize(frame, missing="model")})
+
+
+def test_components_that_moments_cannot_tell_apart_are_refused():
+    means = np.linspace(0, 40, 9)[:, None]
+    model = mm.DiagonalMixture(np.full(9, 1 / 9), means, np.ones((9, 1)))
+    rows, _ = model.sample(1000, random_state=0)
+    with pytest.raises(mm.InputError, match="tell at most 7 of the 9 components apart"):
+        mm.track(model, {"EU": mm.summarize(rows)})
+    twins = mm.DiagonalMixture([0.5, 0.5], [[0.0], [0.0]], [[1.0], [1.0]])
+    with pytest.raises(mm.InputError, match="tell at most 1 of the 2 components apart"):
+        mm.track(twins, {"EU": mm.summarize(rows)})
+
+
+def test_all_columns_joined_with_missing_cells_are_refused():
+    seen = [[0.8, 0.9], [0.8, 0.9]]
+    matrices = [[[1, 0.5], [0.5, 1]]] * 2
+    block = mm.GaussianBlock.of([[0.0, 0.0], [3.0, 3.0]], matrices, ["a", "b"], seen)
+    model = mm.Mixture.from_blocks([0.4, 0.6], [block])
+    table, _ = model.sample(300, random_state=0)
+    cube = {"EU": mm.summarize(table, families=model.schema, missing="model")}
+    with pytest.raises(mm.InputError, match="all columns of the model are joined and have missing"):
+        mm.track(model, cube)
+
+
+def test_a_wild_row_leaves_the_other_groups_as_they_are():
+    rows = rows_of([0.6, 0.25, 0.15], 1000, 0)
+    wild = rows.copy()
+    wild[0, 0] = 1e60
+    tracking = mm.track(MODEL, {1: summary(rows), 2: summary(wild)})
+    assert tracking.fits.tolist() == [True, False]
+    assert "values of flow lie far beyond" in tracking.sentences()[-1]
+    assert tracking.weights[0] == pytest.approx([0.6, 0.25, 0.15], abs=0.05)

@@ -1,0 +1,284 @@
+"""Weights, intervals and the test of one group, against closed forms and enumeration."""
+
+from dataclasses import replace
+from itertools import product
+from math import inf
+
+import numpy as np
+import pytest
+from scipy.special import ndtri
+
+import momentmix as mm
+from momentmix.fitting.conditions.conditions import point_powers
+from momentmix.mixture import gaussian
+from momentmix.mixture.parameters import Parameters
+from momentmix.monitoring.shares.component_sets import ComponentSets
+from momentmix.monitoring.shares.fixed_components import (
+    MOST_CONDITIONS,
+    FixedComponents,
+    Root,
+    Shape,
+    list_conditions,
+)
+from momentmix.monitoring.shares.group_weights import (
+    bounded,
+    check_fit,
+    estimate,
+    linear_weights,
+)
+from momentmix.monitoring.shares.shrinkage import find_prior, shrink
+from momentmix.monitoring.shares.tracked_model import StandardComponents, TrackedModel
+
+Z = float(ndtri(0.975))
+
+
+def components(d=2, r=3, degree=3, seed=0, factor=None):
+    rng = np.random.default_rng(seed)
+    p = Parameters(
+        rng.dirichlet(np.full(r, 5.0)), 2 * rng.standard_normal((r, d)), rng.uniform(0.5, 1, (r, d))
+    )
+    shape = Shape(d, min(d, 3), min(d, 3) - 1, True, False)
+    return FixedComponents(list_conditions(shape, degree, ()), p, factor)
+
+
+def table_of(own, rows):
+    return own.conditions.products(point_powers(rows, own.conditions.highest_exponent))
+
+
+def drawn(own, weights, n, rng):
+    rows, _ = gaussian.sample(replace(own.parameters, weights=weights), n, rng)
+    return table_of(own, rows).mean(axis=1)
+
+
+@pytest.mark.parametrize(("d", "r", "degree"), [(1, 2, 2), (1, 3, 4), (2, 3, 3), (4, 5, 3)])
+def test_exact_moments_give_the_weights(d, r, degree):
+    own = components(d, r, degree)
+    for seed in range(5):
+        w = np.random.default_rng(seed).dirichlet(np.ones(r))
+        if seed == 4:
+            w = np.eye(r)[0]
+        found = estimate(own, own.means @ w, 1000, Z)
+        assert found.weights == pytest.approx(w, abs=1e-10)
+        assert found.unbounded == pytest.approx(w, abs=1e-9)
+        assert ((found.low <= w + 1e-12) & (w <= found.high + 1e-12)).all()
+        assert check_fit(own, own.means @ w, 1000, found.weights, None).statistic < 1e-9
+
+
+def test_the_covariance_of_moments_is_the_one_in_closed_form():
+    """Few moments too: that of a single column is Var z = v + Σ w μ² − (Σ w μ)²."""
+    own = components(1, 2, 2)
+    p, w = own.parameters, np.array([0.3, 0.7])
+    m, v = p.means[:, 0], p.variances[:, 0]
+    first, second = w @ m, w @ (m**2 + v)
+    third, fourth = w @ (m**3 + 3 * m * v), w @ (m**4 + 6 * m**2 * v + 3 * v**2)
+    expected = [
+        [second - first**2, third - first * second],
+        [third - first * second, fourth - second**2],
+    ]
+    assert own.covariance(w) == pytest.approx(np.array(expected), rel=1e-12)
+
+
+def test_the_covariance_of_indicators_is_that_of_all_rows():
+    blocks = [mm.BernoulliBlock(p, names=f"q{j}") for j, p in enumerate([[0.2, 0.9], [0.7, 0.4]])]
+    mixture = mm.Mixture.from_blocks([0.5, 0.5], [*blocks, mm.PoissonBlock([1.0, 2.0], names="n")])
+    model = TrackedModel.of(mixture).standard(mixture.schema)
+    shape = Shape(3, 3, 1, True, False)
+    own = FixedComponents(list_conditions(shape, 2, model.parameters.blocks.laws), model.parameters)
+    # Squares of indicators are no moments of their own.
+    assert own.size == 3 + 3 + 1
+    counts = np.arange(40)
+    from scipy.stats import poisson
+
+    rows = np.array([(a, b, n) for a, b in product((0, 1), repeat=2) for n in counts], dtype=float)
+    w = np.array([0.3, 0.7])
+    share = np.zeros(len(rows))
+    for i in range(2):
+        a, b = (
+            np.where(rows[:, j] == 1, q, 1 - q) for j, q in enumerate([[0.2, 0.7], [0.9, 0.4]][i])
+        )
+        share += w[i] * a * b * poisson.pmf(rows[:, 2], [1.0, 2.0][i])
+    table = table_of(own, (rows - model.shift) / model.scale)
+    mean = table @ share
+    assert own.means @ w == pytest.approx(mean, abs=1e-12)
+    assert own.covariance(w) == pytest.approx((table * share) @ table.T - np.outer(mean, mean))
+
+
+def test_weights_without_bounds_are_unbiased_with_the_covariance_that_is_said():
+    own, rng = components(2, 3, 3), np.random.default_rng(1)
+    w = np.array([0.7, 0.3, 0.0])
+    n, count = 300, 400
+    found = [linear_weights(own, drawn(own, w, n, rng), n, np.array([0.6, 0.3, 0.1]))
+             for _ in range(count)]  # fmt: skip
+    u = np.array([one.weights for one in found])
+    assert u.sum(axis=1) == pytest.approx(1.0, abs=1e-12)
+    noise = found[0].influence @ own.covariance(w) @ found[0].influence.T / n
+    error = np.sqrt(np.diagonal(noise) / count)
+    assert (np.abs(u.mean(axis=0) - w) < 4 * error).all()
+    ratio = u.var(axis=0) / np.diagonal(noise)
+    assert (np.abs(ratio - 1) < 4 * np.sqrt(2 / count)).all()
+
+
+def coverage(own, n, weights_of, rng, count=250, scale=1.0):
+    hits = []
+    for _ in range(count):
+        w = weights_of(rng)
+        found = estimate(own, drawn(own, w, n, rng), n, Z * scale)
+        hits += ((found.low <= w) & (w <= found.high)).tolist()
+    return np.mean(hits)
+
+
+@pytest.mark.parametrize("weights", ["anywhere", "near 0"])
+def test_intervals_cover(weights):
+    rng, own = np.random.default_rng(2), components(3, 3, 3)
+
+    def of(rng):
+        w = rng.dirichlet(np.ones(3))
+        return w if weights == "anywhere" else np.array([0.0, 0.01, 0.99])
+
+    assert 0.92 <= coverage(own, 300, of, rng) <= 0.985
+    assert coverage(own, 300, of, rng, 100, scale=0.5) < 0.9  # negative control
+
+
+def test_shares_of_rows_that_can_be_told_apart_have_wilsons_interval():
+    p = Parameters(np.array([0.5, 0.5]), np.array([[-1.0], [1.0]]), np.full((2, 1), 1e-8))
+    own = FixedComponents(list_conditions(Shape(1, 1, 0, True, False), 2, ()), p)
+    n, k = 200, 9
+    found = estimate(own, np.array([(2 * k - n) / n, 1.0 + 1e-8]), n, Z)
+    share = k / n
+    center, root = share + Z**2 / (2 * n), Z * np.sqrt(share * (1 - share) / n + (Z / n / 2) ** 2)
+    expected = np.array([center - root, center + root]) / (1 + Z**2 / n)
+    assert [found.low[1], found.high[1]] == pytest.approx(expected, rel=1e-3)
+
+
+def test_the_test_keeps_its_level_and_sees_what_is_not_there():
+    rng, own = np.random.default_rng(3), components(3, 3, 3)
+    shape = Shape(3, 3, 2, True, False)
+    model = StandardComponents(own.parameters, np.zeros(3), np.ones(3), None)
+    draws = ComponentSets(model, shape).draws(3)
+    n, p_values, new = 500, [], []
+    for _ in range(200):
+        w = rng.dirichlet(np.ones(3))
+        moments = drawn(own, w, n, rng)
+        p_values.append(check_fit(own, moments, n, w, draws).p_value)
+    for _ in range(20):
+        rows = rng.normal([6.0, 0.0, 0.0], 0.7, (n // 9, 3))
+        moments = 0.9 * drawn(own, w, n, rng) + 0.1 * table_of(own, rows).mean(axis=1)
+        new.append(check_fit(own, moments, n, w, draws).p_value)
+    assert np.mean(np.array(p_values) < 0.05) <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / 200)
+    assert np.mean(p_values) == pytest.approx(0.5, abs=0.12)
+    assert (np.array(new) < 1e-3).all()
+
+
+def test_errors_of_the_components_add_to_those_of_the_weights():
+    """By simulation of the components themselves."""
+    rng, own = np.random.default_rng(4), components(2, 2, 3)
+    size = own.parameters.n_places
+    factor = np.zeros((size, 4))
+    factor[np.arange(2, 6), np.arange(4)] = 0.05  # all means
+    known = components(2, 2, 3, factor=factor)
+    w, n = np.array([0.4, 0.6]), 1e12
+    said = linear_weights(known, known.means @ w, n, w)
+    u = []
+    for _ in range(400):
+        moved = replace(
+            own.parameters, means=own.parameters.means + 0.05 * rng.standard_normal((2, 2))
+        )
+        true = own.conditions.model(replace(moved, weights=w))
+        u.append(linear_weights(own, true, n, w).weights[0])
+    assert np.var(u) == pytest.approx(said.shared[0, 0], rel=0.35)
+    assert not linear_weights(own, own.means @ w, n, w).shared.any()
+    # A group as far away as the components may be wrong is no misfit, unless they are known.
+    moved = replace(own.parameters, means=own.parameters.means + 0.05)
+    true = own.conditions.model(replace(moved, weights=w))
+    assert check_fit(known, true, 1e5, w, None).p_value > 0.05
+    assert check_fit(own, true, 1e5, w, None).p_value < 1e-6
+
+
+def test_bounded_weights_are_the_best_on_a_grid():
+    rng = np.random.default_rng(5)
+    for _ in range(5):
+        table, target = rng.standard_normal((6, 3)), rng.standard_normal(6)
+        w = bounded(table, target)
+        assert w.min() >= 0
+        assert w.sum() == pytest.approx(1.0, abs=1e-12)
+        ticks = np.linspace(0, 1, 81)
+        grid = np.array([(a, b, 1 - a - b) for a in ticks for b in ticks if a + b <= 1])
+        lengths = ((grid @ table.T - target) ** 2).sum(axis=1)
+        assert ((table @ w - target) ** 2).sum() <= lengths.min() + 1e-12
+
+
+def test_moments_that_repeat_others_count_once():
+    covariance = np.array([[2.0, 2.0, 1.0], [2.0, 2.0, 1.0], [1.0, 1.0, 3.0]])
+    root = Root(covariance)
+    assert root.rank == 2
+    white = root.whiten(np.eye(3))
+    inner = white[[0, 2]] @ covariance @ white[[0, 2]].T
+    assert inner == pytest.approx(np.eye(2), abs=1e-6)
+
+
+def test_wide_tables_keep_single_columns_first():
+    conditions = list_conditions(Shape(40, 3, 2, True, False), 3, ())
+    assert conditions.size == MOST_CONDITIONS
+    used = (conditions.slot_exponents > 0).sum(axis=1)
+    powers = conditions.slot_exponents.sum(axis=1)
+    for degree in (1, 2, 3):
+        assert ((used == 1) & (powers == degree)).sum() == 40
+
+
+# -- shrinkage --------------------------------------------------------------------------------
+
+
+class OfGroup:
+    """Weights of a group whose rows show their component: binomial noise."""
+
+    def __init__(self, own, moments, n):
+        self.own, self.moments, self.n = own, moments, n
+
+    def __call__(self, at):
+        return linear_weights(self.own, self.moments, self.n, at)
+
+
+def groups(concentration, sizes, rng):
+    own, center = components(3, 3, 2), np.array([0.5, 0.3, 0.2])
+    wanted = [rng.dirichlet(concentration * center) for _ in sizes]
+    moments = [drawn(own, w, n, rng) for w, n in zip(wanted, sizes, strict=True)]
+    estimators = [OfGroup(own, m, n) for m, n in zip(moments, sizes, strict=True)]
+    return np.array(wanted), estimators
+
+
+@pytest.mark.parametrize("concentration", [15.0, 150.0])
+def test_the_spread_of_groups_is_found(concentration):
+    rng = np.random.default_rng(6)
+    _, estimators = groups(concentration, [400] * 150, rng)
+    prior, _ = find_prior([one(np.array([0.5, 0.3, 0.2])) for one in estimators])
+    assert prior.center == pytest.approx([0.5, 0.3, 0.2], abs=0.05)
+    assert 0.6 < prior.spread * (concentration + 1) < 1.7
+
+
+def test_small_groups_gain_and_large_ones_stay():
+    rng = np.random.default_rng(7)
+    sizes = [40] * 60 + [50_000] * 3
+    wanted, estimators = groups(60.0, sizes, rng)
+    alone = np.array([one(np.array([0.5, 0.3, 0.2])).weights for one in estimators])
+    _, answers = shrink(estimators, np.array([0.5, 0.3, 0.2]))
+    shrunken = np.array([one.weights for one in answers])
+    small = np.array(sizes) < 100
+
+    def error(weights, which):
+        return np.sqrt(((weights - wanted)[which] ** 2).mean())
+
+    assert error(shrunken, small) < 0.85 * error(alone, small)
+    assert np.abs(shrunken - alone)[~small].max() < 0.003
+    half = Z * np.sqrt([np.diagonal(one.covariance) for one in answers])
+    assert (np.abs(shrunken - wanted) <= half)[small].mean() > 0.88
+
+
+def test_equal_groups_become_one():
+    rng = np.random.default_rng(8)
+    _, estimators = groups(1e9, [100] * 40, rng)
+    prior, answers = shrink(estimators, np.array([0.5, 0.3, 0.2]))
+    assert prior.spread < 0.01
+    shrunken = np.array([one.weights for one in answers])
+    assert np.ptp(shrunken, axis=0).max() < 0.12
+    assert prior.n_rows > 80
+    assert replace(prior, spread=0.0).n_rows == inf
