@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,23 @@ from momentmix.wording import did_you_mean
 GAUSSIAN, BERNOULLI, CATEGORICAL, POISSON = "gaussian", "bernoulli", "categorical", "poisson"
 FAMILIES = (GAUSSIAN, BERNOULLI, CATEGORICAL, POISSON)
 Level = str | int  # bool is an int
+
+
+def families_code(families: Mapping[str | int, str]) -> str:
+    """Families of columns as Python and, where it can say so, as the command takes them.
+
+    Examples
+    --------
+    >>> families_code({"visits": "poisson", "late fees": "log"})
+    "families={'visits': 'poisson', 'late fees': 'log'} (--families 'visits=poisson,late fees=log')"
+    """
+    code = ", ".join(f"{column!a}: {family!r}" for column, family in families.items())
+    names = [str(column) for column in families]
+    option = ""
+    if all(name.isprintable() and "," not in name for name in names):
+        pairs = zip(names, families.values(), strict=True)
+        option = f" (--families {quote(','.join(f'{name}={family}' for name, family in pairs))})"
+    return f"families={{{code}}}{option}"
 
 
 @dataclass(frozen=True)
