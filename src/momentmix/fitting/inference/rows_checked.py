@@ -406,7 +406,8 @@ def _offers(
     joint = _joint(z, parameters)
     offers = {}
     for j, transforms in possible.items():
-        offer = offer_from_alike(columns[j], z[:, j], joint, parameters, j, transforms)
+        with np.errstate(over="ignore", invalid="ignore"):  # rows beyond all densities
+            offer = offer_from_alike(columns[j], z[:, j], joint, parameters, j, transforms)
         if offer is None and j in skewed:
             offer = offer_from_rows(columns[j], joint.argmax(axis=0), transforms)
         if offer is not None:
