@@ -38,7 +38,7 @@ LAYERS = [
     {"fitting.context", "fitting.inputs", "fitting.outcome", "fitting.record", "fitting.result"},
     {"fitting.paper"},
     {"fitting", "planning"},
-    {"estimators", "dask"},
+    {"estimators", "dask", "spark"},
     {"displays"},
     {"reporting", "reproduce"},
     {"cli"},
