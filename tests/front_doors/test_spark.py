@@ -81,13 +81,8 @@ def check_same(found, expected):
     assert found.schema == expected.schema
     assert found.order == expected.order
     np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-12, atol=1e-13)
-    scale = np.sqrt(expected.variance)
-    np.testing.assert_allclose(
-        found.covariance / np.outer(scale, scale),
-        expected.covariance / np.outer(scale, scale),
-        rtol=0,
-        atol=1e-11,
-    )
+    there, here = (s.recenter(expected.mean).moments for s in (found, expected))
+    np.testing.assert_allclose(there, here, rtol=1e-9, atol=1e-11 * np.abs(here).max())
 
 
 def test_numbers(frame, path):
@@ -160,7 +155,7 @@ def test_a_task_that_fails_or_dies_at_first_changes_no_byte(frame, tmp_path):
 
 
 def test_what_fails_each_time_is_an_error_with_its_reason(frame):
-    rows = frame.select("price", "a.b")
+    rows = frame.select("price", "gap")
 
     def work(batches):
         raise RuntimeError("the disk is full")
