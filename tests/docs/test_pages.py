@@ -2,8 +2,8 @@
 
 Run are ``>>>`` lines in blocks marked python, and lines after ``$`` in blocks marked console;
 ``...`` stands for anything. A block marked bash that starts with ``#!`` is written to the file that
-its second line names, ``# job.sh: what it does``. In README.md the plain blocks are run as well. A page that begins with
-``<!-- needs: package -->`` is skipped where that package is missing.
+its second line names, ``# job.sh: what it does``. In README.md the plain blocks are run as well. A
+page that begins with ``<!-- needs: package -->`` is skipped where that package is missing.
 """
 
 import ast
