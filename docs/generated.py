@@ -15,7 +15,8 @@ SOURCE = Path(__file__).parents[1] / "src" / "momentmix"
 GALLERY = (
     "customers", "how_it_works", "local_optimum", "choice_of_r", "certificate",
     "correlated_measurements", "survey", "missing_values", "error_against_rows", "sharded_fit",
-    "sliding_window", "cytometry", "image_segmentation", "real_data", "paper_tables",
+    "sliding_window", "groups_and_drift", "cytometry", "image_segmentation", "real_data",
+    "paper_tables",
 )  # fmt: skip
 ORDER = ("index_sets", "capacity", "rows", "summary", "tensor", "mixture", "fitting")
 

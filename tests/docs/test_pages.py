@@ -1,8 +1,9 @@
 """The pages do what they say: code is run, and its output is what the page shows.
 
 Run are ``>>>`` lines in blocks marked python, and lines after ``$`` in blocks marked console;
-``...`` stands for anything. In README.md the plain blocks are run as well. A page that begins with
-``<!-- needs: package -->`` is skipped where that package is missing.
+``...`` stands for anything. A block marked bash that starts with ``#!`` is written to the file that
+its second line names, ``# job.sh: what it does``. In README.md the plain blocks are run as well. A
+page that begins with ``<!-- needs: package -->`` is skipped where that package is missing.
 """
 
 import ast
@@ -23,6 +24,7 @@ from momentmix import displays, errors
 ROOT = Path(__file__).parents[2]
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.IGNORE_EXCEPTION_DETAIL
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.S | re.M)
+SCRIPT = re.compile(r"#!.*\n# ([\w-]+\.sh): ")
 
 
 def runnable(path):
@@ -79,6 +81,8 @@ def test_page(path, tmp_path, monkeypatch):
             run_python(body, path.name, values)
         elif kind == "console":
             run_console(body)
+        elif kind == "bash" and body.startswith("#!"):
+            Path(SCRIPT.match(body)[1]).write_text(body, encoding="utf-8")
 
 
 def test_the_pages_were_found():

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import warnings
 from datetime import date, timedelta
 
 import matplotlib as mpl
@@ -138,6 +139,16 @@ def test_groups_without_order_are_dots(folder):
     assert [text.get_text().split()[0] for text in ax.get_yticklabels()] == ["EU", "US"]
     assert len(ax.containers) == 1
     assert ax.containers[0].lines[0].get_xdata() == pytest.approx(tracking.weights[:, 1])
+
+
+def test_a_picture_of_one_date_has_dots_and_no_warnings():
+    mixture = mm.DiagonalMixture([0.5, 0.5], [[0.0] * 3, [4.0] * 3], np.ones((2, 3)))
+    summary = mm.summarize(mixture.sample(500, random_state=0)[0])
+    (ax,) = SharesDisplay.from_tracking(mm.track(mixture, {date(2026, 1, 5): summary})).axes_
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["2026-01-05"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ax.figure.canvas.draw()
 
 
 def test_times_that_are_texts_stand_in_their_order():

@@ -82,9 +82,10 @@ class ComparisonDisplay:
         text = "they differ" if differs else "no difference shows"
         ax.set_title(f"{a:,} rows → {b:,} rows: {text}", fontsize="medium", loc="left")
         handles = [_mark(ax, True), _mark(ax, False)]
-        place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.17 - 0.4 / len(shifts))}
-        labels = ["no chance at 5 %", "may be chance"]
-        ax.legend(handles, labels, ncols=2, fontsize="small", frameon=False, **place)
+        self.figure_.legend(
+            handles, ["no chance at 5 %", "may be chance"], loc="outside lower left", ncols=2,
+            fontsize="small", frameon=False,
+        )  # fmt: skip
 
     def _draw_spreads(self, shifts: list[tuple[Change, float, Change | None]]) -> None:
         ax = self.axes_[1]
@@ -117,7 +118,7 @@ class ComparisonDisplay:
         turned = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
         ax.set_xticks(range(k), labels, **turned)
         ax.set_yticks(range(k), labels)
-        title = "change of correlation" + (" (bold: no chance)" if sure else "")
+        title = "change of correlation" + ("\n(bold: no chance)" if sure else "")
         ax.set_title(title, fontsize="medium", loc="left")
         self.figure_.colorbar(image, ax=ax, shrink=0.8)
 

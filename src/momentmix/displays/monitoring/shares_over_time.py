@@ -64,7 +64,7 @@ class SharesDisplay:
         chosen = list(range(r)) if components is None else [int(c) for c in components]
         if not chosen or any(not 0 <= c < r for c in chosen):
             raise InputError(f"components must be numbers from 0 to {r - 1}; got {components!r}.")
-        if self.tracking.is_ordered:
+        if self.tracking.is_ordered and len({key[-1] for key in self.tracking.keys}) > 1:
             self._lines(chosen)
         else:
             self._dots(chosen)
