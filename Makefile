@@ -7,6 +7,7 @@ NEEDS  := pyproject.toml constraints.txt $(NATIVE)
 CODE   := src tests benchmarks examples docs .github
 
 # $(call install,folder,constraints,requirements): pip shows errors only, it would scroll for pages.
+comma := ,
 define install
 	@test -x $(1)/bin/python || { echo "Making the environment $(1) with $(PYTHON)"; \
 	  $(PYTHON) -m venv $(1); }
@@ -15,7 +16,7 @@ define install
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-browser test-oldest test-torch docs lint clean
+.PHONY: help demo test test-all test-browser test-oldest test-spark test-torch docs lint clean
 .DELETE_ON_ERROR:
 
 help:                        ## this list
@@ -87,6 +88,16 @@ $(TORCH)/.test: $(NEEDS)
 test-torch: $(TORCH)/.test       ## rows of torch and JAX on the CPU; the GPU kernel, interpreted
 	@echo "Running the tests of device arrays on the CPU"
 	@TRITON_INTERPRET=1 $(TORCH)/bin/python -m pytest tests/unit/arrays -n 2
+
+SPARK := .venv-spark
+$(SPARK)/.test: $(NEEDS)
+	$(call install,$(SPARK),constraints.txt,-e ".[spark$(comma)test]")
+	@touch $@
+
+test-spark: $(SPARK)/.test       ## Spark data frames, with a local Spark; needs a Java runtime (17)
+	@java -version 2>/dev/null || { echo "Install a Java runtime first, as default-jre-headless"; exit 1; }
+	@echo "Running the tests of Spark on two local cores"
+	@$(SPARK)/bin/python -m pytest tests/front_doors/test_spark.py "tests/docs/test_pages.py::test_page[how-to/spark.md]" -rs
 
 clean:                       ## remove all environments and everything that was built
 	rm -rf $(VENV) .venv-* docs/_build docs/_generated docs/gallery demo-output build dist \

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from math import floor, isfinite, log10
 from typing import TypeVar
 
@@ -96,6 +97,21 @@ def listed(names: Sequence[str], most: int) -> str:
     """
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A question with the known name that is most like this one; "" if none is.
+
+    Examples
+    --------
+    >>> did_you_mean("lones", ["loans", "age"]), did_you_mean("zip", ["loans", "age"])
+    (" Did you mean 'loans'?", '')
+    >>> did_you_mean("Age", ["loans", "age"])
+    " Did you mean 'age'?"
+    """
+    by_small = {other.lower(): other for other in known}
+    close = get_close_matches(name.lower(), by_small, n=1)
+    return f" Did you mean {by_small[close[0]]!a}?" if close else ""
 
 
 def cut(text: str, most: int) -> str:

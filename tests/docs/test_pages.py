@@ -15,6 +15,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 import momentmix
@@ -92,9 +93,22 @@ def test_readme(tmp_path, monkeypatch):
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     values = {}
-    for body in [body for kind, body in BLOCK.findall(text) if kind == "python"]:
-        exec(body, values)
+    first, own_table = [body for kind, body in BLOCK.findall(text) if kind == "python"]
+    exec(first, values)
     assert values["result"].certificate.passed
+    found = str(values["result"].profile())
+    pd.DataFrame(values["table"]).to_csv("data.csv", index=False)
+    exec(own_table, values)
+    assert str(values["result"].profile()) == found
+    Path("report.html").unlink()
+    (console,) = [body for kind, body in BLOCK.findall(text) if kind == "console"]
+    for command in console.splitlines():
+        code, output = run_shell(command.removeprefix("$ "))
+        assert code == 0, output
+    assert Path("report.html").stat().st_size > 10_000
+    assert str(momentmix.Mixture.load("model.json").profile()) == found
+    for name in ("model.json", "report.html"):
+        Path(name).unlink()
     demo = runpy.run_path(str(ROOT / "examples" / "demo.py"))
     demo["make_shards"]()
     (block,) = [body for kind, body in BLOCK.findall(text) if kind == "bash"]
@@ -149,7 +163,7 @@ def test_every_public_name_is_on_a_page_of_the_interface():
 
 
 def test_examples_import_public_names_only():
-    public = {"momentmix", "momentmix.displays", "momentmix.dask", "momentmix.errors"}
+    public = {"momentmix"} | {f"momentmix.{x}" for x in ("displays", "dask", "errors", "spark")}
     for path in (ROOT / "examples" / "gallery").glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("momentmix"):

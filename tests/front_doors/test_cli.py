@@ -1,11 +1,13 @@
 import json
+import os
 import subprocess
 import sys
 
 import pytest
 from click.testing import CliRunner
 
-from momentmix import largest_rank
+import momentmix as mm
+from momentmix import largest_rank, native
 from momentmix.cli import cli
 
 
@@ -112,3 +114,18 @@ def test_gaussian_table_shows_bayes_and_both_kinds_of_em(run):
     header, row = result.output.splitlines()[1:3]
     assert all(word in header for word in ("Bayes", "EM ×1", "EM ×10", "rows", "means ×"))
     assert "0.9839" in row  # printed
+
+
+@pytest.mark.parametrize(("value", "engine"), [("", "compiled code in use"), ("0", "NumPy does")])
+def test_the_module_runs_the_command_and_tells_which_code_is_used(value, engine):
+    if not value and native.code is None:
+        pytest.skip("no compiled code here")
+    done = subprocess.run(
+        [sys.executable, "-m", "momentmix", "--version"],
+        env={**os.environ, "MOMENTMIX_NATIVE": value},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.startswith(f"momentmix, version {mm.__version__} (")
+    assert engine in done.stdout

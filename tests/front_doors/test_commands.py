@@ -122,6 +122,25 @@ def test_fit_of_some_columns_of_a_summary(folder, momentmix):
 def test_automatic_number_of_components(folder, momentmix):
     done = momentmix("fit", "part-*.parquet", "-r", "auto", "-o", "m.json", "--json")
     assert len(json.loads(done.out)["weights"]) == 2
+    by_default = momentmix("fit", "part-*.parquet", "-o", "n.json", "--json")
+    assert json.loads(by_default.out)["weights"] == json.loads(done.out)["weights"]
+
+
+def test_long_tables_of_parameters_are_printed_when_asked_for(momentmix, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    law = mm.DiagonalMixture([0.5, 0.5], np.outer([-2, 2], np.ones(31)), np.ones((2, 31)))
+    names = ["an_exact_name_of_thirty_letters", "n" * 40, *(f"x{j}" for j in range(29))]
+    pd.DataFrame(law.sample(800, random_state=0)[0], columns=names).to_csv("t.csv", index=False)
+    done = momentmix("fit", "t.csv", "-r", "2", "-o", "m.json", "-q")
+    said = "66 lines of parameters are left out: --verbose prints them, and `momentmix report m.j"
+    assert said in done.out
+    assert "weight" not in done.out
+    assert "What makes the components different" in done.out
+    done = momentmix("fit", "t.csv", "-r", "2", "-o", "m.json", "-q", "--verbose", "--force")
+    assert "left out" not in done.out
+    assert done.out.count("an_exact_name_of_thirty_letters  ") == 2
+    assert done.out.count("n" * 31 + "…  ") == 2
+    assert done.out.count("± is half of a 95 % interval.") == 1
 
 
 def test_predict_streams_labels(folder, momentmix, truth):

@@ -32,7 +32,9 @@ from momentmix.fitting.inference.over_identification import OverIdentification
 from momentmix.fitting.inference.support import Support
 from momentmix.fitting.record import load_fit
 from momentmix.mixture.profiles.profile import profile_of
+from momentmix.reporting.contents import Contents
 from momentmix.reporting.data_facts import gather
+from momentmix.reporting.tables import parameter_tables
 from momentmix.reporting.words import answers
 from momentmix.wording import percent, short_number
 
@@ -159,6 +161,30 @@ def test_each_card_says_share_rows_and_what_is_different(page, result, rows):
             assert trait.text.replace("\x1b", r"\x1b") in card
     widths = re.findall(r'<rect class="f\d+" width="([\d.]+)"', page.rawdata_)
     assert [float(w) for w in widths] == pytest.approx(100 * result.mixture.weights, abs=0.06)
+
+
+def test_shares_of_groups_that_overlap_are_explained(page, tmp_path):
+    counted = "rows are counted in their most probable group"
+    assert counted not in page.rawdata_
+    means = [[0.0, 0.0], [1.0, 1.0], [9.0, 0.0], [0.0, 9.0]]
+    m = mm.DiagonalMixture([0.4, 0.2, 0.2, 0.2], means, np.ones((4, 2)))
+    data, _ = m.sample(1000, random_state=0)
+    mm.report(m, tmp_path / "r.html", data)
+    found = parsed(tmp_path / "r.html")
+    counts = np.bincount(m.predict(data), minlength=4)
+    assert abs(counts[1] / 1000 - 0.2) > 0.01
+    card = found.all("article")[1]["text"]
+    assert f"20 % of the rows; {counts[1]} of 1,000 are most probably in it" in card
+    assert counted in found.rawdata_
+    assert '<div class="cards pairs">' in found.rawdata_  # four cards, two by two
+    assert "▲&nbsp;higher than in the other rows; ▼" in found.rawdata_
+
+
+def test_long_tables_are_folded(tmp_path):
+    for d, is_folded in ((30, False), (31, True)):
+        m = mm.DiagonalMixture([0.5, 0.5], [[0.0] * d, [1.0] * d], np.ones((2, d)))
+        tables = parameter_tables(Contents(m, None, profile_of(m)))
+        assert any(f"{2 * d} rows</summary>" in table for table in tables) == is_folded
 
 
 def test_headings_pictures_and_tables_are_accessible(page):

@@ -13,7 +13,8 @@ from momentmix.fitting.inference.findings import Finding, Severity
 from momentmix.fitting.inference.over_identification import OverIdentification
 from momentmix.fitting.inference.support import Support
 from momentmix.html.palette import COLORS, ink_on
-from momentmix.reporting.actions import WORDS, actions, columns_in, groups_in
+from momentmix.reporting.action_words import NO_NUMBER, WORDS
+from momentmix.reporting.actions import actions, columns_in, groups_in
 from momentmix.reporting.separation import by_separation, pairs_by_separation
 from momentmix.reporting.svg import adapted
 from momentmix.reporting.tables import missing_digits, number_cells
@@ -107,6 +108,41 @@ def test_causes_of_a_misfit_are_needed_and_carry_their_code():
     (alone,) = actions(certificate(p=1e-9, effect=0.1), PLAIN)
     assert alone.text == "Ask for more groups."
     assert actions(certificate(joined), PLAIN)[0].severity is Severity.WARNING
+
+
+SKEW = "column 'b c' is skewed to the right. Try logarithms, families={'b c': 'log'} (--families x)"
+
+
+def test_logarithms_come_first_and_the_number_of_groups_is_left_open():
+    skewed = finding("skewed-column", SKEW)
+    few = finding("light-components", "component 1 (9 rows) holds few rows")
+    found = actions(certificate(few, skewed, p=1e-9, effect=0.1, loss=0.05), PLAIN)
+    assert [action.text for action in found] == [
+        "Take logarithms of “b c”.",
+        "Then fit again: the number of groups may change.",
+        "Read small groups with care.",
+    ]
+    assert found[0].severity is Severity.FATAL
+    assert found[0].code == "families={'b c': 'log'} (--families x)"
+    assert "overlap so much" in found[1].why
+    assert actions(certificate(skewed), PLAIN)[0].severity is Severity.WARNING
+    shape = "columns 'a' (flat), 'b c' (skewed to the right) do not follow. families={'b c': 'log'}"
+    found = actions(certificate(finding("column-shape", shape, Severity.FATAL), few), PLAIN)
+    assert found[0].text == "Take logarithms of “b c”. Transform “a” otherwise, or leave out."
+
+
+@pytest.mark.parametrize("name", [None, *NO_NUMBER])
+@pytest.mark.parametrize("support", [None, Support(2, False, "one would do")])
+@pytest.mark.parametrize("loss", [0.001, 0.05])
+def test_actions_never_ask_for_more_groups_and_for_fewer(name, support, loss):
+    more = finding("dependent-columns", "columns depend on each other: 'a' and 'b c'")
+    found = [more] if name is None else [more, finding(name, "column 'a'", Severity.FATAL)]
+    for case in (
+        certificate(*found, p=1e-9, effect=0.1, loss=loss, support=support),
+        certificate(*found, loss=loss, support=support),
+    ):
+        texts = " ".join(action.text for action in actions(case, PLAIN))
+        assert not ("more groups" in texts and "fewer" in texts), texts
 
 
 def test_actions_of_the_other_tests():

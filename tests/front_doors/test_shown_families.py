@@ -151,7 +151,15 @@ def test_joined_columns_with_missing_cells_are_shown():
     np.testing.assert_allclose(group.values, [[0.5, 1.0, 0.125], [0.25, 0.75, 0.375]], atol=1e-6)
     lines = [" ".join(line.split()) for line in fitted_table(mixture)]
     assert "b seen probability 0.7500" in lines
+    assert "±" not in "".join(lines)
     assert displays.MeansDisplay.from_estimator(mixture).figure_ is not None
+
+
+def test_the_table_of_text_says_what_its_intervals_are(result):
+    first, *others = fitted_table(result.mixture, result)
+    assert first == "± is half of a 95 % interval, (low … high) a whole one."
+    assert sum(" ± " in line for line in others) > 2
+    assert any(re.search(r"\(0\.\d+ … 0\.\d+\)$", line) for line in others)
 
 
 def test_residuals_leave_out_products_within_a_column(result, rows):

@@ -31,7 +31,7 @@ def test_subtracting_gives_the_bytes_of_the_rest_but_for_bounds(folder, momentmi
     }  # fmt: skip
     assert mm.MomentSummary.load("rest.mms") == mm.MomentSummary.load("1.mms")
     done = momentmix("subtract", "all.mms", "1.mms", "-o", "rest.mms", "--force")
-    assert done.out.startswith("rest.mms: MomentSummary(n_features=4, order=4")
+    assert done.out.startswith("rest.mms: MomentSummary(600 rows, 4 columns, order 4")
     both = mm.MomentSummary.load("0.mms") + mm.MomentSummary.load("2.mms")
     assert mm.MomentSummary.load("rest.mms") == both
 

@@ -242,6 +242,20 @@ def test_rare_levels_of_files_go_to_other(tmp_path, momentmix):
     assert summary.schema == schema
 
 
+def test_the_command_says_which_columns_have_gaps(tmp_path, momentmix):
+    x = np.linspace(0, 1, 300) ** 2
+    frame = pd.DataFrame({"x": np.where(x > 0.9, np.nan, x), "y": 1 - x})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    done = momentmix("schema", tmp_path / "t.csv", "-o", tmp_path / "s.json")
+    said = [line.split() for line in done.out.splitlines()[:3]]
+    assert said[1:] == [["x", "gaussian", "yes"], ["y", "gaussian", "no"]]
+    options = ("--schema", tmp_path / "s.json", "-o", tmp_path / "t.mms")
+    assert momentmix("summarize", tmp_path / "t.csv", *options).code == 0
+    for missing in ("error", "drop"):  # nothing was looked for, so that nothing is said
+        done = momentmix("schema", tmp_path / "t.csv", "--missing", missing)
+        assert done.out.split()[4:] == ["x", "gaussian", "unknown", "y", "gaussian", "unknown"]
+
+
 def test_extra_columns_of_frames_are_no_matter():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"x": rng.standard_normal(99), "y": rng.standard_normal(99)})

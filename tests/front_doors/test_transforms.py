@@ -5,6 +5,7 @@ import matplotlib as mpl
 mpl.use("Agg")
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,9 @@ from matplotlib import pyplot
 
 import momentmix as mm
 from momentmix import displays
+from momentmix.fitting.inference.logarithms import reaches_far
 from momentmix.fitting.record import load_fit
+from momentmix.reporting.cards import typical_values
 
 FAMILIES = {"income": "log", "spent": "log1p"}
 OPTION = "income=log,spent=log1p"
@@ -209,7 +212,7 @@ def shape_finding(data, n_components=2, **options):
 
 def test_logarithms_are_offered_where_they_help(rows):
     text = shape_finding(rows)
-    assert "Try logarithms, families={'spent': 'log', 'income': 'log'}, or leave out" in text
+    assert "Try logarithms, families={'spent': 'log', 'income': 'log'} (--families " in text
     assert text.endswith("or leave out such columns, or ask for more components.")
     assert not shape_finding(rows, families=FAMILIES)
     partly = shape_finding(rows, families={"income": "log"})
@@ -217,6 +220,41 @@ def test_logarithms_are_offered_where_they_help(rows):
     assert "'income'" not in partly
     numbers = shape_finding(rows.to_numpy())
     assert "families={2: 'log', 0: 'log'}" in numbers
+
+
+@pytest.fixture(scope="module")
+def three_groups():
+    """Three groups of Gaussian columns, which of them each row is in, and a generator."""
+    rng = np.random.default_rng(0)
+    labels = rng.choice(3, 1500, p=[0.5, 0.3, 0.2])
+    means = np.array([[0.0, 0.0, 0.0], [4.0, 2.0, 0.0], [0.0, 5.0, 3.0]])
+    return 10 + means[labels] + rng.standard_normal((1500, 3)), labels, rng
+
+
+def test_a_logarithm_is_offered_where_more_components_hide_the_skewness(three_groups):
+    columns, labels, rng = three_groups
+    fees = rng.lognormal(np.array([1.0, 1.5, 0.5])[labels], 0.8)
+    data = {**{name: columns[:, k] for k, name in enumerate("abc")}, "late fees": fees}
+    result = mm.fit(data, "auto", random_state=0)
+    assert result.mixture.n_components > 3
+    (text,) = [f.text for f in result.certificate.findings if f.name == "skewed-column"]
+    assert text.startswith("column 'late fees' is skewed to the right, and some components differ")
+    assert "families={'late fees': 'log'} (--families 'late fees=log')" in text
+    again = mm.fit(data, "auto", families={"late fees": "log"}, random_state=0)
+    assert again.mixture.n_components == 3
+    assert not [f for f in again.certificate.findings if "logarithm" in f.text]
+
+
+@pytest.mark.parametrize("n_components", [5, 6])
+def test_no_logarithm_of_a_skewed_mixture_of_gaussian_laws(three_groups, n_components):
+    columns, labels, rng = three_groups
+    # Groups that differ in one column only, a few rows far out: skewed as a whole.
+    parts = rng.choice(3, len(labels), p=[0.7, 0.2, 0.1])
+    spent = rng.normal(np.array([3.0, 9.0, 16.0])[parts], np.array([0.7, 1.5, 2.0])[parts])
+    spent = np.abs(spent) + 0.01
+    assert reaches_far(spent)
+    found = mm.fit(np.column_stack([columns, spent]), n_components, random_state=0)
+    assert not [f for f in found.certificate.findings if "logarithms" in f.text]
 
 
 def test_no_logarithm_of_negative_or_other_columns(rows):
@@ -268,6 +306,13 @@ def test_pictures_and_tables_name_the_logarithm(rows, result, tmp_path):
     text = (tmp_path / "r.html").read_text()
     assert 'data-value="log income"' in text
     assert "Log-likelihood per row of the data given here" in text
+    # Medians in units of the data, beside means of logarithms.
+    medians = re.findall(r'data-value="income".*?data-value="[01].0".*?data-value="([^"]*)"', text)
+    assert [float(x) for x in medians] == pytest.approx(np.exp(result.mixture.means[:, 0]))
+    assert "mean and spread of the logarithm" in text
+    assert "Means, medians and most probable values of group 0" in text
+    assert "is the median, not the mean" in text
+    assert dict(typical_values(result.mixture, 0))["income"].endswith(" (median)")
 
 
 def test_probabilities_of_being_seen_have_the_columns_name(rows, tmp_path):

@@ -38,12 +38,12 @@ LAYERS = [
     {"fitting.context", "fitting.inputs", "fitting.outcome", "fitting.record", "fitting.result"},
     {"fitting.paper"},
     {"fitting", "planning"},
-    {"monitoring"},
-    {"estimators", "dask"},
+    {"estimators", "dask", "spark"},
     {"monitoring"},
     {"displays"},
     {"reporting", "reproduce"},
     {"cli"},
+    {"__main__"},
 ]
 ENTRIES = {name: height for height, names in enumerate(LAYERS) for name in names}
 

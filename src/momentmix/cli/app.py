@@ -76,13 +76,30 @@ class _Group(click.Group):
             raise _ClosedPipe from None
 
 
+def _print_version(context: click.Context, parameter: click.Parameter, asked: bool) -> None:
+    if not asked or context.resilient_parsing:
+        return
+    from momentmix.native import code
+
+    engine = "no compiled code: NumPy does the work" if code is None else "compiled code in use"
+    say(f"momentmix, version {__version__} ({engine})")
+    context.exit()
+
+
 @click.group(
     cls=_Group,
     context_settings={"help_option_names": ["-h", "--help"]},
     help=_HELP,
     epilog=_EPILOG,
 )
-@click.version_option(__version__, prog_name="momentmix")
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_print_version,
+    help="Show the version and exit.",
+)
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 def cli(debug: bool) -> None:
     """The group of commands."""

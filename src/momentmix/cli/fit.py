@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 
 NOT_TRUSTWORTHY = 4
+_MOST_LINES = 60  # of parameters, so that what follows them is seen
 
 
 def _components(context: click.Context, parameter: click.Parameter, text: str) -> int | str:
@@ -46,7 +47,8 @@ def _components(context: click.Context, parameter: click.Parameter, text: str) -
 @click.option(
     "-r",
     "--components",
-    required=True,
+    default="auto",
+    show_default=True,
     callback=_components,
     help="Number of components, or 'auto': the number of least BIC; of a summary, the smallest "
     "number that the moments accept. `plot --kind trials` shows what was tried.",
@@ -86,6 +88,12 @@ def _components(context: click.Context, parameter: click.Parameter, text: str) -
     help="Largest number of passes over the rows.",
 )
 @click.option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    help=f"Print the parameters also where they take more than {_MOST_LINES} lines.",
+)
+@click.option(
     "--strict", is_flag=True, help="Exit with 4 unless the certificate passed: untested is 4 too."
 )
 @families_options
@@ -104,6 +112,7 @@ def fit_command(
     method: str,
     refine: str,
     max_passes: int,
+    verbose: bool,
     strict: bool,
     families: Any,
     seed: int,
@@ -148,7 +157,7 @@ def fit_command(
     if as_json:
         say_json(_document(result, output))
     else:
-        _print(result, output)
+        _print(result, output, verbose)
     if code:
         click.get_current_context().exit(code)
 
@@ -179,11 +188,15 @@ def _exit_code(result: FitResult, strict: bool) -> int:
 # -- what is printed --------------------------------------------------------------------------
 
 
-def _print(result: FitResult, output: str) -> None:
+def _print(result: FitResult, output: str, verbose: bool) -> None:
     from momentmix.cli.fitted_table import fitted_table
 
+    table = fitted_table(result.mixture, result)
+    if len(table) > _MOST_LINES and not verbose:
+        left_out = f"{len(table)} lines of parameters are left out: --verbose prints them, and"
+        table = [f"{left_out} `momentmix report {output}` shows them."]
     say(*str(result).split("\n"), "")
-    say(*fitted_table(result.mixture, result), "")
+    say(*table, "")
     # Last, where the eye of a reader is: what the components are, and whether to believe them.
     say("What makes the components different", *_profile(result), "")
     say(f"certificate {result.certificate.verdict}; model written to {output}")

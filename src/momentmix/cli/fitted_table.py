@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from momentmix.mixture.mixture import Mixture
 
 
-_WIDTH = 14
+_LEAST_WIDTH, _MOST_WIDTH = 12, 32  # of names
 _MOST_PAIRS = 8  # correlations of one component; the model file has all of them
 
 
@@ -29,13 +29,18 @@ def fitted_table(mixture: Mixture, result: FitResult | None = None) -> list[str]
 
     errors = None if result is None or result.uncertainty is None else result.standard_errors
     names = value_names_of(mixture)
-    width = max(12, min(_WIDTH + 10, max(len(printable(name)) for name in names)))
+    ends = None if result is None or result.uncertainty is None else result.intervals()
+    groups = all_probabilities(mixture, ends)
+    labels = [*names, *(label for group in groups for label in group.full_labels)]
+    longest = max(len(printable(label)) for label in labels)
+    width = max(_LEAST_WIDTH, min(_MOST_WIDTH, longest))
     lines = [f"{'component':>9}  {'':<{width}}  {'mean':>24}  {'standard deviation':>24}"]
+    if errors is not None:
+        ends_too = ", (low … high) a whole one" if groups else ""
+        lines.insert(0, f"± is half of a 95 % interval{ends_too}.")
     deviations, pairs = mixture.variances**0.5, mixture.parameters.blocks.pairs
     shown = strongest_pairs(mixture, _MOST_PAIRS)
     column_of = range(len(names)) if mixture.schema is None else mixture.schema.column_of
-    ends = None if result is None or result.uncertainty is None else result.intervals()
-    groups = all_probabilities(mixture, ends)
     for i in range(mixture.n_components):
         weight = _with_error(mixture.weights[i], None if errors is None else errors.weights[i])
         lines.append(f"{i:>9}  weight {weight}")

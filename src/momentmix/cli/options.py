@@ -98,8 +98,11 @@ class ReadOptions:
         return Reading(**options, by_name=by_name)
 
 
-def data_options(command: Command) -> Command:
-    """Options of a command that reads rows; the command gets them as `read_options`."""
+def data_options(command: Command, missing: str = "error") -> Command:
+    """Options of a command that reads rows; the command gets them as `read_options`.
+
+    `missing` is the default of --missing.
+    """
 
     @wraps(command)
     def collected(**values: Any) -> Any:
@@ -122,7 +125,7 @@ def data_options(command: Command) -> Command:
         click.option(
             "--missing",
             type=click.Choice(["error", "drop", "model"]),
-            default="error",
+            default=missing,
             show_default=True,
             help="What to do with rows that contain missing or infinite values. model: missing "
             "cells are part of the model; a model that knows of missing cells takes them.",

@@ -28,6 +28,15 @@ from momentmix.cli.output import check_output, say, say_json
     "--names",
     help="Names of the groups, one for each, separated by commas, in the order of their numbers.",
 )
+@click.option(
+    "--cube",
+    help="A cube (momentmix summarize --by): the report tells how the shares of the groups differ.",
+)
+@click.option(
+    "--before",
+    multiple=True,
+    help="Summaries of earlier rows: the report tells what changed. --data are then summaries too.",
+)
 @click.option("-o", "--output", required=True, help="File of the page (.html).")
 @data_options
 @by_name_option
@@ -37,6 +46,8 @@ def report_command(
     model: str,
     data: tuple[str, ...],
     names: str | None,
+    cube: str | None,
+    before: tuple[str, ...],
     output: str,
     read_options: ReadOptions,
     by_name: bool,
@@ -54,20 +65,32 @@ def report_command(
 
     if output == "-":
         raise click.UsageError("a report is an HTML file; give a file to --output.")
-    check_output(output, [model, *data], force)
+    named = [cube] if cube else []
+    check_output(output, [model, *data, *before, *named], force)
     mixture = load_model(model)
     summary_or_rows: Any = None
     if data and are_summaries(data):
         summary_or_rows = load_sum(data)
     elif data:
         summary_or_rows = open_for(mixture, data, read_options, by_name)
+    from momentmix.cube.cube import SummaryCube
+    from momentmix.monitoring.compare import compare
+    from momentmix.monitoring.track import track
     from momentmix.reporting.report import report
+    from momentmix.summary.summary import MomentSummary
 
+    comparison = None
+    if before:
+        if not isinstance(summary_or_rows, MomentSummary):
+            raise click.UsageError("--before compares summaries; give summaries (.mms) to --data.")
+        comparison = compare(load_sum(before), summary_or_rows)
     report(
         model,
         output,
         summary_or_rows,
         names=None if names is None else [name.strip() for name in names.split(",")],
+        tracking=None if cube is None else track(model, SummaryCube.load(cube)),
+        comparison=comparison,
         command=click.get_current_context().obj,
         data_name=", ".join(data) or None,
     )

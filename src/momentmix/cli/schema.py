@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -33,7 +34,7 @@ _WIDEST = 60  # characters of the levels that are printed
     "takes texts that come later.",
 )
 @families_options
-@data_options
+@partial(data_options, missing="model")
 @force_option
 @quiet_option
 @json_option
@@ -51,7 +52,8 @@ def schema_command(
 
     The file fixes families and levels, so that summaries of shards can be added up. Edit it, and
     give it to `summarize` and `fit` with --schema. "has_missing": true makes missing cells part of
-    the model; it is written for columns that have some with --missing model.
+    the model. A pass over the rows finds the columns that have some; with --missing error or drop
+    they are not looked for.
     """
     from momentmix.schema.sources import found_schema
 
@@ -66,15 +68,15 @@ def schema_command(
     if as_json:
         say_json({"output": output, **found.schema.to_dict(), "notes": list(found.notes)})
         return
-    say(*_table(found.schema))
+    say(*_table(found.schema, "no" if read_options.missing == "model" else "unknown"))
     if not quiet:
         say(*(f"note: {note}" for note in found.notes), err=True)
     if output is not None:
         say(f"schema written to {output}")
 
 
-def _table(schema: Schema) -> list[str]:
-    """A line for each column."""
+def _table(schema: Schema, complete: str) -> list[str]:
+    """A line for each column; `complete` is printed where the schema knows of no missing cell."""
     names = [str(i) if c.name is None else c.name for i, c in enumerate(schema.columns)]
     width = max(6, *(len(name) for name in names))
     lines = [f"{'column':<{width}}  {'family':<12}  {'missing':<8}  levels"]
@@ -82,7 +84,7 @@ def _table(schema: Schema) -> list[str]:
         levels = ", ".join(map(str, column.levels))
         if len(levels) > _WIDEST:
             levels = f"{levels[:_WIDEST]}… ({len(column.levels)} levels)"
-        missing = "yes" if column.has_missing else "no"
+        missing = "yes" if column.has_missing else complete
         family = column.transform or column.family
         lines.append(f"{name:<{width}}  {family:<12}  {missing:<8}  {levels}".rstrip())
     return lines

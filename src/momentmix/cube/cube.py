@@ -14,7 +14,7 @@ from momentmix.html.notebook import box, plain_table
 from momentmix.mixture.parameter_table import need_pandas
 from momentmix.schema.schema import Schema
 from momentmix.summary.summary import MomentSummary, union
-from momentmix.wording import plural
+from momentmix.wording import did_you_mean, plural
 
 GroupKey = tuple[Value, ...]
 _MOST_SHOWN = 12  # groups in a notebook
@@ -164,7 +164,10 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
 
     def _place(self, name: str) -> int:
         if name not in self.key_names:
-            raise InputError(f"the cube has no key {name!a}; it has {', '.join(self.key_names)}.")
+            raise InputError(
+                f"the cube has no key {name!a}; it has {', '.join(self.key_names)}."
+                f"{did_you_mean(str(name), self.key_names)}"
+            )
         return self.key_names.index(name)
 
     # -- arithmetic ---------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from momentmix.errors import InputError, InputTypeError
 from momentmix.rows.labels import Labels, Periods
 from momentmix.rows.source import common_kind
 from momentmix.rows.table import FileTable, Kind, Table
+from momentmix.wording import did_you_mean
 
 Value = str | int | bool | date | datetime | None
 
@@ -170,7 +171,7 @@ def _key_column(tables: Sequence[Table], spec: KeySpec) -> KeyColumn:
         raise InputError(
             f"{(lacking or [tables[have.index(True)].name])[0]} has no column {spec.column!a} to "
             f"group by, and no folder {spec.column}=… above it; {listed}. All inputs need the key "
-            "in the same place."
+            f"in the same place.{did_you_mean(spec.column, names or ())}"
         )
     known = [text for text in texts if text is not None]
     if spec.unit:

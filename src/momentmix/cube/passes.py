@@ -52,9 +52,13 @@ class GroupSums:
 
     def add(self, key: GroupKey, summary: MomentSummary) -> None:
         """Add a summary to a group."""
+        self.add_bytes(key, summary.to_bytes())
+
+    def add_bytes(self, key: GroupKey, summary: bytes) -> None:
+        """Add the bytes of a summary to a group."""
         pieces = self.pieces.setdefault(key, [])
-        pieces.append(summary.to_bytes())
-        self.n_rows += summary.n_rows
+        pieces.append(summary)
+        self.n_rows += rows_of(summary)
         if len(pieces) > _MOST_PIECES:
             pieces[:] = [sum_of(pieces)]
 

@@ -147,6 +147,8 @@ def cube_job(
     else:
         reading = replace(reading, exclude=[*(reading.exclude or ()), *sorted(own & names)])
     source = reading.open(tables, missing)
+    for table, columns in zip(tables, KeyedRows(source, keys).columns, strict=True):
+        table.expect_columns(columns)  # a query runs once for features and keys
     found = encode_rows(source, families, missing)
     assert isinstance(found.rows, RowSource)
     schema = None if found.schema.is_plain else found.schema

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from momentmix.capacity import check_count
-from momentmix.errors import InputError
+from momentmix.errors import InputError, InputTypeError
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.constrained import check_constraint
 from momentmix.fitting.context import Clock, FitContext
@@ -32,7 +32,7 @@ Auto = Literal["auto"]
 
 def fit(
     data: Any,
-    n_components: int | Auto,
+    n_components: int | Auto = "auto",
     order: int | Auto = "auto",
     method: Literal["robust", "paper"] = "robust",
     refine: Literal["auto", "em"] | None = "auto",
@@ -66,7 +66,7 @@ def fit(
         Names of columns become those of the mixture; labels 0, 1, 2, … of a frame are no names.
         A few rows that lie alone and far from all others are left out; the certificate names them
         and does not pass.
-    n_components : int or "auto"
+    n_components : int or "auto", default="auto"
         "auto" with rows: the number of least BIC, from full searches next to the minimum of quick
         fits; up to three more while the test of all rows rejects the answer and BIC falls. From a
         summary, or with refine=None: the smallest number whose moments the test accepts, else the
@@ -148,6 +148,7 @@ def fit(
     True
     """
     _check_choices(method, refine)
+    n_components = _checked_number(n_components)
     if not 0 < variance_floor < 1:
         raise InputError(f"variance_floor must lie between 0 and 1; got {variance_floor}.")
     with step("Fitting", False if callable(progress) else check_asked(progress, ", a callable")):
@@ -191,8 +192,6 @@ def fit(
             start=None if start is None else Start.of(start, table.schema),
             constraint=constraint,
         )
-        if n_components != "auto":
-            n_components = check_count("n_components", n_components, 1)
         # Many small products: more than one BLAS thread each makes them slower.
         with few_threads(True):
             has_rows = refine is not None and not isinstance(table.data, StandardMoments)
@@ -200,6 +199,18 @@ def fit(
                 blocks = [_gaussian_columns(table)]
             asked = feature_blocks(blocks, table.schema, has_rows)
             return fit_robust(table, n_components, order, refine is not None, context, asked)
+
+
+def _checked_number(n_components: Any) -> int | Auto:
+    """A number of components as an int, or "auto"."""
+    if isinstance(n_components, str) and n_components == "auto":
+        return "auto"
+    try:
+        return check_count("n_components", n_components, 1)
+    except InputTypeError:
+        raise InputTypeError(
+            f"n_components must be an integer ≥ 1 or 'auto'; got {n_components!r}."
+        ) from None
 
 
 def _gaussian_columns(table: Table) -> list[int]:

@@ -59,7 +59,9 @@ from momentmix.rows.names import check_feature_names
 from momentmix.schema.column import Level
 from momentmix.schema.schema import Schema
 from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
-from momentmix.wording import cut
+from momentmix.wording import cut, listed, percent, plural
+
+_MOST_WEIGHTS = 8  # in a repr
 
 
 class Mixture(RowMethods):
@@ -415,15 +417,15 @@ class Mixture(RowMethods):
         return mixture
 
     def __repr__(self) -> str:
+        r, d = self.n_components, self.n_columns
+        shares = listed([percent(weight) for weight in self.weights], _MOST_WEIGHTS)
+        columns = f"{d} column{plural(d)}"
         if self.schema is not None:
             counts = Counter(column.family for column in self.schema.columns)
-            listed = ", ".join(f"{family}={n}" for family, n in counts.items())
-            return f"{type(self).__name__}(n_components={self.n_components}, {listed})"
-        joined = self.parameters.blocks.joined
-        return (
-            f"{type(self).__name__}(n_components={self.n_components}, "
-            f"n_features={self.n_features}{f', joined={cut(str(joined), 200)}' if joined else ''})"
-        )
+            columns += ": " + ", ".join(f"{n} {family}" for family, n in counts.items())
+        elif self.parameters.blocks.joined:
+            columns += f", joined {cut(str(self.parameters.blocks.joined), 200)}"
+        return f"{type(self).__name__}({r} component{plural(r)}: {shares}; {columns})"
 
     def _repr_html_(self) -> str:
         return box(repr(self), Markup(self.profile()._repr_html_()))

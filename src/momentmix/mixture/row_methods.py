@@ -21,6 +21,7 @@ from momentmix.rows.arrays import check_real, is_foreign, namespace, on_device_o
 from momentmix.rows.validation import rows_for
 from momentmix.schema.column import Column
 from momentmix.schema.encoding import Unseen, check_unseen
+from momentmix.schema.prediction import coded_blocks, is_read_in_blocks
 from momentmix.schema.schema import Schema
 
 
@@ -71,6 +72,10 @@ class RowMethods:
     def _map_rows(self, rows: Any, reduce: Reduction, unseen: Unseen) -> Any:
         """`reduce` of log ω_i + log p_i(y) of each row, in the library of the rows."""
         check_unseen(unseen)
+        if is_read_in_blocks(rows):
+            coded = self.coded
+            blocks = coded_blocks(rows, Schema(self.columns), unseen)
+            return np.concatenate([coded._map_rows(b, reduce, unseen) for b in blocks])
         if self.schema is not None or isinstance(rows, Mapping):
             values = self.table_density().map_rows(rows, reduce, unseen)
             return on_device_of(values, rows, namespace(rows)) if is_foreign(rows) else values
@@ -150,10 +155,11 @@ class RowMethods:
 
         Parameters
         ----------
-        rows : array, data frame, Arrow table, list of rows, or dict of columns
-            The columns of frames and dicts are matched by name. Rows of another array library
-            (torch, CuPy, JAX, …) give an array of that library, computed in float64 where they
-            lie; NaN gives NaN there, unless the mixture has a `schema`.
+        rows : array, data frame, Arrow table, list of rows, dict of columns, path, or query
+            The columns of frames, dicts and files are matched by name; files and queries are read
+            in blocks, as `open_rows` opens them, and other columns of theirs are left out. Rows of
+            another array library (torch, CuPy, JAX, …) give an array of that library, computed in
+            float64 where they lie; NaN gives NaN there, unless the mixture has a `schema`.
         unseen : {"error", "missing"}, default="error"
             What a level gets that no row of the fit had: an error, or its cell is left out of the
             density, and nothing is concluded from it, whether or not the column has missing cells.
@@ -242,6 +248,11 @@ class RowMethods:
             raise InputTypeError(f"draws must be an integer or None; got {draws!r}.")
         if draws is not None and draws < 1:
             raise InputError(f"draws must be at least 1; got {draws}.")
+        if is_read_in_blocks(rows):
+            raise InputTypeError(
+                f"impute takes rows in memory; got {ascii(rows)[:80]}. Read the file first, for "
+                "example with pandas."
+            )
         rows = to_numpy(rows) if is_foreign(rows) else rows
         complete, density = complete_schema(self.columns), self.table_density()
         chance = None if draws is None else (draws, np.random.default_rng(random_state))

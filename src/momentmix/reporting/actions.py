@@ -9,22 +9,28 @@ from dataclasses import dataclass
 from momentmix.displays.style import full_names_of
 from momentmix.fitting.inference.certificate import (
     LARGEST_LOSS,
-    UNTESTED,
     Certificate,
     rejected_lines,
 )
 from momentmix.fitting.inference.findings import Finding, Severity
 from momentmix.mixture.mixture import Mixture
+from momentmix.reporting.action_words import ASK_FOR_MORE, NO_NUMBER, WORDS
 from momentmix.wording import listed
 
 _MOST_LISTED = 6  # columns in an action
-_MISFIT = "the moments do not fit"
+_MISFIT, _UNSUPPORTED = "the moments do not fit", "not supported"
+_DIFFER = "Averages of the data differ from those of the model by more than chance."
+_USUAL_CAUSES = (
+    "Too few groups, or columns that move together within a group, are the usual causes."
+)
+_LOGARITHMS = "Take logarithms of"
+_SHAPES = frozenset({"column-shape", "skewed-column"})
 # Findings that can be the cause of a misfit.
 _CAUSES = frozenset({
     "column-shape", "heavy-tails", "correlated-columns", "dependent-columns", "dispersion",
-    "discrete-column", "repeated-value", "independent-column",
+    "discrete-column", "repeated-value", "independent-column", "skewed-column", "count-column",
 })  # fmt: skip
-_CODE = re.compile(r"\b(?:blocks|families)=(?:\"auto\"|\[.*\]|\{.*\})")
+_CODE = re.compile(r"\b(?:blocks|families)=(?:\"auto\"|\[.*\]|\{.*\}(?: \(--families [^)]*\))?)")
 _GROUPS = re.compile(r"\bcomponents? ((?:\d+ \(\d+ rows\)(?:, )?)+)")
 _NUMBERED = re.compile(r"\bcolumns? (?:correlated within components: )?(\d+(?:(?:, | and )\d+)*)")
 
@@ -54,196 +60,126 @@ class Action:
     details: str = ""
 
 
-# Name of a finding → what to do, and why. {columns} and {groups} are filled in from its text.
-WORDS: dict[str, tuple[str, str]] = {
-    "over-capacity": (
-        "Ask for fewer groups, or give more columns.",
-        "There are too few columns to tell so many groups apart by averages alone.",
-    ),
-    "capacity-margin": (
-        "Ask for fewer groups, or summarize with a higher order.",
-        "This is the largest number of groups that these columns can tell apart.",
-    ),
-    "too-few-rows": (
-        "Collect more rows, or ask for fewer groups.",
-        "There are too few rows to describe so many groups.",
-    ),
-    "empty-level": (
-        "Leave out values that no row has: {columns}.",
-        "A category that nobody has says nothing about the groups.",
-    ),
-    "constant-column": (
-        "Leave out {columns}.",
-        "All rows have the same value there.",
-    ),
-    "duplicate-columns": (
-        "Keep only one of {columns}.",
-        "They are copies of each other, and would count twice.",
-    ),
-    "column-shape": (
-        "Look at {columns}: take logarithms, leave out, or ask for more groups.",
-        "Within a group the values do not follow the shape that the model expects.",
-    ),
-    "correlated-columns": (
-        "Join columns that move together: {columns}.",
-        "Within a group one rises or falls with the other, which the model does not allow for.",
-    ),
-    "dependent-columns": (
-        "Ask for more groups, or keep only one of {columns}.",
-        "Within a group one depends on the other, which the model does not allow for.",
-    ),
-    "outlier-influence": (
-        "Check the largest and smallest values of {columns}.",
-        "One row lies so far from the others that it changes the answer.",
-    ),
-    "outlier-rows": (
-        "Check the rows that lie far from all others.",
-        "Typing errors and codes for missing values such as -999 are the usual cause.",
-    ),
-    "heavy-tails": (
-        "Take logarithms of {columns}, or cut off extreme values.",
-        "There are more extreme values than the model expects.",
-    ),
-    "no-power": (
-        "Cut off extreme values, or take logarithms.",
-        "A few extreme rows dominate all averages, so that the test cannot see a misfit.",
-    ),
-    "conditioning": (
-        "Ask for fewer groups, or collect more rows.",
-        "Some groups are so alike that the data hardly tell them apart.",
-    ),
-    "spurious-components": (
-        "Ask for fewer groups.",
-        "{groups}: only a handful of rows.",
-    ),
-    "light-components": (
-        "Read small groups with care, or ask for fewer.",
-        "{groups}: few rows, so that the numbers are rough.",
-    ),
-    "variance-floor": (
-        "Look at {columns}.",
-        "In some group nearly all rows have the same value there.",
-    ),
-    "dispersion": (
-        "Ask for more groups, or take {columns} as numbers in place of counts.",
-        "The counts vary more or less within a group than counts of independent events do.",
-    ),
-    "missing-by-component": (
-        "Nothing to do: cells of {columns} are missing more often in some groups.",
-        "The model allows for it. Dropping such rows would change the shares of the groups.",
-    ),
-    "never-seen": (
-        "Leave out {columns}, unless such rows cannot have a value.",
-        "In some group the cell is always missing, so that nothing is known of it there.",
-    ),
-    "no-information": (
-        "You may leave out {columns}.",
-        "The values are about the same in all groups.",
-    ),
-    "duplicate-rows": (
-        "Keep one of each of the rows that are copies.",
-        "Copies are counted as if they were separate observations.",
-    ),
-    "ordered-rows": (
-        "Use every few rows only, or remove the trend first: {columns}.",
-        "Neighboring rows are alike, as in a time series, so that there is less information than "
-        "the number of rows suggests.",
-    ),
-    "row-number": (
-        "Leave out {columns}.",
-        "The values grow evenly from row to row: a row number or a time, not a measurement.",
-    ),
-    "discrete-column": (
-        "Say what {columns} is: a count, a yes/no answer or a category.",
-        "There are few different values, and the model takes them for measurements.",
-    ),
-    "repeated-value": (
-        "Check the value that repeats in {columns}.",
-        "If it stands for “missing”, leave such rows out or mark the cells as missing.",
-    ),
-    "rounded-column": (
-        "Use values of {columns} that are not rounded, if there are any.",
-        "They are rounded so coarsely that it blurs the groups.",
-    ),
-    "independent-column": (
-        "Leave out {columns}, or fit it alone.",
-        "It has a shape of its own that is unrelated to the other columns.",
-    ),
-    "constraint": (
-        "Allow the groups to have different spreads.",
-        "The rows do not agree with the restriction that was asked for (covariance_type).",
-    ),
-    UNTESTED: (
-        "Check the model on rows that were not used for the fit.",
-        "Joined columns with missing cells have no test.",
-    ),
-}
-
-
 def actions(certificate: Certificate, mixture: Mixture) -> list[Action]:
     """What to do, the most important first.
 
-    Where the moments do not fit, what may be the cause of that is needed as well.
+    Where the moments do not fit, what may be the cause of that is needed as well. Logarithms come
+    before all else, and then nothing is said of the number of groups, which will change; nor do
+    actions ask for more groups and for fewer at once.
     """
-    misfit = any(reason.startswith(_MISFIT) for reason in certificate.reasons)
+    misfit = _has(certificate, _MISFIT)
+    number = _number_asked(certificate)
     alike: dict[tuple[str, Severity], list[Finding]] = {}
     for finding in sorted(certificate.findings, key=lambda f: f.severity is not Severity.FATAL):
-        needed = misfit and finding.name in _CAUSES and finding.severity is Severity.WARNING
-        severity = Severity.FATAL if needed else finding.severity
+        is_cause = finding.name == "skewed-column" or (misfit and finding.name in _CAUSES)
+        is_needed = is_cause and finding.severity is Severity.WARNING and not certificate.passed
+        severity = Severity.FATAL if is_needed else finding.severity
         alike.setdefault((finding.name, severity), []).append(finding)
-    found = [_of_findings(own, severity, mixture) for (_, severity), own in alike.items()]
-    found += _of_tests(certificate)
+    found = [_of_findings(own, severity, mixture, number) for (_, severity), own in alike.items()]
+    found.sort(key=lambda action: not action.text.startswith(_LOGARITHMS))
+    found += _of_tests(certificate, number)
     order = [Severity.FATAL, Severity.WARNING, Severity.NOTE]
     return sorted(found, key=lambda action: order.index(action.severity))
 
 
-def _of_findings(findings: list[Finding], severity: Severity, mixture: Mixture) -> Action:
+def _has(certificate: Certificate, start: str) -> bool:
+    return any(reason.startswith(start) for reason in certificate.reasons)
+
+
+def _number_asked(c: Certificate) -> str:
+    """Which number of groups the actions may ask for: "fewer", "more", or "" for none."""
+    named = {f.name for f in c.findings}
+    if any(_logarithms_in(f) for f in c.findings):
+        return ""
+    if "spurious-components" in named or _has(c, _UNSUPPORTED):
+        return "fewer"
+    shaped = any(f.name in ASK_FOR_MORE and f.severity is Severity.FATAL for f in c.findings)
+    if shaped or _has(c, _MISFIT):
+        return "more"
+    fewer = (NO_NUMBER.keys() - ASK_FOR_MORE) & named or c.predicted_loss > LARGEST_LOSS
+    return "fewer" if fewer else "more"
+
+
+def _logarithms_in(finding: Finding) -> str:
+    """The code that takes logarithms, where a finding has it."""
+    code = _CODE.search(finding.text) if finding.name in _SHAPES else None
+    return "" if code is None else code[0]
+
+
+def _of_findings(
+    findings: list[Finding], severity: Severity, mixture: Mixture, number: str
+) -> Action:
     """One action for findings of one name, about one column each or several."""
-    text, why = WORDS.get(findings[0].name, ("Read this finding.", ""))
+    name = findings[0].name
+    text, why = WORDS.get(name, ("Read this finding.", ""))
+    if name in NO_NUMBER and number != ("more" if name in ASK_FOR_MORE else "fewer"):
+        text = NO_NUMBER[name]
     names = list(dict.fromkeys(x for f in findings for x in columns_in(f.text, mixture)))
+    logs = next((code for f in findings if (code := _logarithms_in(f))), "")
+    if logs and name == "column-shape":
+        taken = [x for x in names if f"{x!a}: 'log" in logs] or names
+        others = [x for x in names if x not in taken]
+        text = f"{_LOGARITHMS} {_quoted(taken)}."
+        text += f" Transform {_quoted(others)} otherwise, or leave out." if others else ""
     groups = [g for f in findings for g in groups_in(f.text)]
     words = {
-        "columns": listed([f"“{x}”" for x in names], _MOST_LISTED) or "the columns named below",
+        "columns": _quoted(names) or "the columns named below",
         "groups": f"Group{'s' * (len(groups) != 1)} {listed([str(g) for g in groups], 5)}",
     }
     codes = [found[0] for f in findings if (found := _CODE.search(f.text)) is not None]
     code = codes[0].replace("…", ascii(names[0])) if codes and names else ""
     details = " ".join(finding.text for finding in findings)
-    return Action(text.format_map(words), why.format_map(words), severity, code, details)
+    if not logs or name != "column-shape":
+        text = text.format_map(words)
+    return Action(text, why.format_map(words), severity, code, details)
 
 
-def _of_tests(c: Certificate) -> list[Action]:
+def _quoted(names: list[str]) -> str:
+    return listed([f"“{x}”" for x in names], _MOST_LISTED)
+
+
+def _of_tests(c: Certificate, number: str) -> list[Action]:
     """What the tests of the certificate ask for, beside the findings."""
-    found, r = [], c.n_components
-    named = {f.name for f in c.findings}
-    for reason in c.reasons:
-        if reason.startswith(_MISFIT):
-            text = "Ask for more groups."
-            why = (
-                "Averages of the data differ from those of the model by more than chance. Too few "
-                "groups, or columns that move together within a group, are the usual causes."
-            )
-            if _CAUSES & named:
-                text = "Then fit again, with more groups if it still does not fit."
-                why = "Averages of the data differ from those of the model by more than chance."
-            details = "; ".join([reason, *rejected_lines(c.test)])
-            found.append(Action(text, why, Severity.FATAL, "", details))
-        elif reason.startswith("not supported"):
-            text = f"Ask for fewer groups: {r - 1} in place of {r}." if r > 1 else "Fit again."
-            why = "Fewer groups, or others, describe the data as well."
-            found.append(Action(text, why, Severity.FATAL, "", reason))
-    if c.predicted_loss > LARGEST_LOSS:
-        text = "Collect more rows, or ask for fewer groups."
-        why = "The groups overlap so much that the rows do not fix where one ends."
-        details = next(reason for reason in c.reasons if reason.startswith("too imprecise"))
-        found.append(Action(text, why, Severity.FATAL, "", details))
+    found = [action for reason in c.reasons if (action := _of_reason(c, reason, number))]
+    if found and not number:  # logarithms first: all else may change
+        why = " ".join(action.why for action in found)
+        details = " ".join(action.details for action in found)
+        text = "Then fit again: the number of groups may change."
+        found = [Action(text, why, Severity.FATAL, "", details)]
     own = {f.text for f in c.findings}
     for reason in c.untested:
         if reason not in own:
             text = "Give the rows in place of a summary, more columns, or ask for fewer groups."
+            if number != "fewer":
+                text = "Give the rows in place of a summary, or more columns."
             why = "There are too few averages to compare, so that a misfit could not be seen."
             found.append(Action(text, why, Severity.WARNING, "", reason))
     return found
+
+
+def _of_reason(c: Certificate, reason: str, number: str) -> Action | None:
+    """What to do about a reason that is no finding."""
+    r = c.n_components
+    if reason.startswith(_MISFIT):
+        text, why = "Ask for more groups.", f"{_DIFFER} {_USUAL_CAUSES}"
+        if _CAUSES & {f.name for f in c.findings}:
+            again = "with more groups if it still does not fit" if number == "more" else ""
+            text, why = f"Then fit again{', ' * bool(again)}{again}.", _DIFFER
+        elif number != "more":
+            text = "Look at the columns where the thin line leaves the gray."
+        details = "; ".join([reason, *rejected_lines(c.test)])
+    elif reason.startswith(_UNSUPPORTED):
+        text = f"Ask for fewer groups: {r - 1} in place of {r}." if r > 1 else "Fit again."
+        why, details = "Fewer groups, or others, describe the data as well.", reason
+    elif reason.startswith("too imprecise"):
+        text = "Collect more rows, or ask for fewer groups."
+        if number != "fewer":
+            text = "Collect more rows."
+        why = "The groups overlap so much that the rows do not fix where one ends."
+        details = reason
+    else:
+        return None
+    return Action(text, why, Severity.FATAL, "", details)
 
 
 # -- what a finding is about -------------------------------------------------------------------

@@ -18,7 +18,16 @@ from momentmix.wording import percent, short_number
 
 _MOST_TRAITS = 6  # shown at once; the others are folded
 _SIGNS = {"low": "▼", "high": "▲", "medium": "◆", "level": "●", "missing": "○", "spread": "↔"}
+_MEANINGS = {
+    "high": "higher than in the other rows",
+    "low": "lower",
+    "medium": "between groups that are lower and higher",
+    "level": "a value that is more or less frequent",
+    "missing": "cells are missing more or less often",
+    "spread": "values vary more or less",
+}
 NEVER_SEEN = "never seen"
+_ROUNDS = 0.005  # shares are shown in whole percents, most of them
 
 
 def cards(c: Contents) -> list[str]:
@@ -30,7 +39,29 @@ def cards(c: Contents) -> list[str]:
     )
     if len(c.profile) > 1:
         text = f"Each group is compared with all other rows. {text}"
-    return [f'<div class="cards">\n{shown}\n</div>', f'<p class="soft">{escaped(text)}</p>']
+    if any(_differs(c, component) for component in c.profile):
+        text += (
+            " Shares are the estimate of the model; rows are counted in their most probable group. "
+            "Where groups overlap, the two differ."
+        )
+    if any(column.transform for column in c.mixture.columns):
+        text += (
+            " The typical value of a column with a logarithm is the median, not the mean: half of "
+            "the rows of the group lie below it."
+        )
+    # Two or four cards stand in two columns, others in as many as there is room for.
+    kind = "cards pairs" if len(c.profile) in (2, 4) else "cards"
+    parts = [f'<div class="{kind}">\n{shown}\n</div>', _key(c)]
+    return [*parts, f'<p class="soft">{escaped(text)}</p>']
+
+
+def _key(c: Contents) -> str:
+    """What the signs of the cards mean, those that occur."""
+    used = {trait.what for component in c.profile for trait in component.traits}
+    entries = [f"{_SIGNS[what]}&nbsp;{words}" for what, words in _MEANINGS.items() if what in used]
+    if len(c.profile) == 1 or not entries:
+        return ""
+    return f'<p class="soft">{"; ".join(entries)}.</p>'
 
 
 def _card(c: Contents, component: ComponentProfile) -> str:
@@ -47,19 +78,31 @@ def _card(c: Contents, component: ComponentProfile) -> str:
     return (
         f'<article class="card e{i % len(COLORS)}" aria-labelledby="group-{i}">'
         f'<h3 id="group-{i}">{chip(i)} {escaped(component.name)}</h3>'
-        f'<p class="share"><strong>{percent(component.share)}</strong> {_rows(c, i)}</p>'
+        f'<p class="share"><strong>{percent(component.share)}</strong> {_rows(c, component)}</p>'
         f"{_bar(component.share, i)}{traits}{others}{typical}</article>"
     )
 
 
-def _rows(c: Contents, component: int) -> str:
+def _rows(c: Contents, component: ComponentProfile) -> str:
     """How many rows a group has."""
+    i = component.component
     if c.facts is not None and c.facts.counts is not None:
-        return f"of the rows: {c.facts.counts[component]:,} of {c.n_rows:,}"
+        count = f"{c.facts.counts[i]:,} of {c.n_rows:,}"
+        if _differs(c, component):
+            return f"of the rows; {count} are most probably in it"
+        return f"of the rows: {count}"
     if c.n_rows is not None:
-        about = short_number(float(round(c.mixture.weights[component] * c.n_rows)))
+        about = short_number(float(round(c.mixture.weights[i] * c.n_rows)))
         return f"of the rows: about {about} of {c.n_rows:,}"
     return "of the rows"
+
+
+def _differs(c: Contents, component: ComponentProfile) -> bool:
+    """Whether the share of a group and the rows counted in it differ beyond rounding."""
+    if c.facts is None or c.facts.counts is None or not c.n_rows:
+        return False
+    counted = float(c.facts.counts[component.component]) / c.n_rows
+    return percent(counted) != percent(component.share) and abs(counted - component.share) > _ROUNDS
 
 
 def _bar(share: float, component: int) -> str:
@@ -74,8 +117,8 @@ def _bar(share: float, component: int) -> str:
 
 def _traits(traits: tuple[Trait, ...]) -> str:
     lines = "".join(
-        f'<li><span class="sign" aria-hidden="true">{_SIGNS.get(trait.what, "●")}</span> '
-        f"{_emphasized(trait)}</li>"
+        f'<li><span class="sign" aria-hidden="true">{_SIGNS.get(trait.what, "●")}</span>'
+        f"<span>{_emphasized(trait)}</span></li>"
         for trait in traits
     )
     return f'<ul class="traits">{lines}</ul>'
@@ -94,12 +137,14 @@ def _emphasized(trait: Trait) -> str:
 
 
 def _typical(mixture: Mixture, component: int) -> str:
-    caption = f"Means and most probable values of group {component}"
+    has_logs = any(column.transform for column in mixture.columns)
+    what = "Means, medians" if has_logs else "Means"
+    caption = f"{what} and most probable values of group {component}"
     return definition_table(f"typical-{component}", caption, typical_values(mixture, component))
 
 
 def typical_values(mixture: Mixture, component: int) -> Iterator[tuple[str, str]]:
-    """Each column with its mean, its most probable level, or the probability of a yes."""
+    """Each column with its mean or median, its most probable level, or the probability of a yes."""
     from momentmix.displays.style import full_names_of
 
     for j, (column, name) in enumerate(zip(mixture.columns, full_names_of(mixture), strict=True)):
@@ -115,4 +160,5 @@ def typical_values(mixture: Mixture, component: int) -> Iterator[tuple[str, str]
             text = yes + percent(mean)
         else:
             text = short_number(float(restored(np.array([mean]), column.transform)[0]))
+            text += " (median)" if column.transform else ""
         yield name, text

@@ -12,6 +12,8 @@ from momentmix.fitting.inference.standard_errors import Intervals
 from momentmix.fitting.record import FitRecord
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.profiles.profile import Profile
+from momentmix.monitoring.comparison import Comparison
+from momentmix.monitoring.tracking import Tracking
 from momentmix.reporting.data_facts import DataFacts
 from momentmix.reporting.pictures import Pictures
 from momentmix.reporting.words import verdict
@@ -40,6 +42,10 @@ class Contents:
         Names of files.
     command : str or None
         The command that made the report.
+    tracking : Tracking or None
+        Shares in groups of rows.
+    comparison : Comparison or None
+        Of these rows with others.
     """
 
     mixture: Mixture
@@ -51,6 +57,8 @@ class Contents:
     model_name: str | None = None
     data_name: str | None = None
     command: str | None = None
+    tracking: Tracking | None = None
+    comparison: Comparison | None = None
 
     @property
     def names(self) -> list[str]:

@@ -10,6 +10,7 @@ from importlib.resources import files
 from momentmix.html.markup import chip, escaped, folded, section
 from momentmix.html.palette import COLORS, ink_on
 from momentmix.reporting.cards import cards
+from momentmix.reporting.changes import comparison_section, tracking_section
 from momentmix.reporting.contents import Contents
 from momentmix.reporting.experts import expert_section
 from momentmix.reporting.pictures import MOST_POINTS, Picture
@@ -28,6 +29,8 @@ def page(c: Contents) -> str:
         ("columns", "What do the columns look like?"): _columns,
         ("fit", "Does the model fit the data?"): fit_section,
         ("next", "What to do next"): next_section,
+        ("shares", "How do the shares differ between groups of rows?"): tracking_section,
+        ("changes", "What changed?"): comparison_section,
         ("pairs", "Which pairs of columns separate the groups?"): _pairs,
         ("parameters", "The numbers of each group"): parameter_tables,
         ("experts", "For experts"): expert_section,

@@ -15,6 +15,8 @@ from momentmix.fitting.record import FitRecord, load_fit
 from momentmix.fitting.result import FitResult
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.profiles.profile import profile_of
+from momentmix.monitoring.comparison import Comparison
+from momentmix.monitoring.tracking import Tracking
 from momentmix.progress import step, tell
 from momentmix.reporting.contents import Contents, day_of
 from momentmix.reporting.data_facts import gather
@@ -31,6 +33,8 @@ def report(
     *,
     names: Sequence[str] | None = None,
     date: datetime.date | str | None = None,
+    tracking: Tracking | None = None,
+    comparison: Comparison | None = None,
     command: str | None = None,
     data_name: str | None = None,
 ) -> None:
@@ -55,6 +59,10 @@ def report(
     date : date or str, optional
         Date of the report, such as "2025-01-31"; by default that of SOURCE_DATE_EPOCH where it is
         set, else today. The same model, data and date give the same bytes.
+    tracking : Tracking, optional
+        What `track` gives: a section on the shares in groups of rows, as regions or weeks.
+    comparison : Comparison, optional
+        What `compare` gives: a section on what changed.
     command, data_name : str, optional
         Command line and name of the data; by default the name of the file that `data` is.
 
@@ -69,6 +77,8 @@ def report(
     '<!DOCTYPE html>'
     """
     mixture, record = _mixture_and_record(model)
+    _check_kind(tracking, Tracking, "tracking", "mm.track")
+    _check_kind(comparison, Comparison, "comparison", "mm.compare")
     day = day_of(date)
     errors = None if record is None else record.standard_errors
     profile = profile_of(mixture, names, errors)
@@ -83,9 +93,15 @@ def report(
         tell("pictures")
         pictures = draw(mixture, facts, () if record is None else record.tried)
         contents = Contents(
-            mixture, record, profile, facts, pictures, day, model_name, data_name, command
-        )
+            mixture, record, profile, facts, pictures, day, model_name, data_name, command,
+            tracking, comparison,
+        )  # fmt: skip
         atomic_write(path, page(contents).encode())
+
+
+def _check_kind(value: Any, kind: type, name: str, maker: str) -> None:
+    if value is not None and not isinstance(value, kind):
+        raise InputTypeError(f"{name} must be what {maker} gives; got {type(value).__name__}.")
 
 
 def _mixture_and_record(model: Any) -> tuple[Mixture, FitRecord | None]:

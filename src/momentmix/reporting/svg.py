@@ -41,16 +41,20 @@ _SAFE = " =:/;,()+*'!?@$[]{}|^~"  # characters that need no escape in the attrib
 _PATHS = re.compile(r' (?:d|x|y|transform)="[^"]*"')
 
 
-def data_url(figure: Any) -> str:
-    """The figure as a data URL; the figure is closed."""
+def data_url(figure: Any, keep_fills: bool = False) -> str:
+    """The figure as a data URL; the figure is closed.
+
+    Tints below curves, which have many points, are left out unless `keep_fills`.
+    """
     from matplotlib import pyplot
     from matplotlib.collections import PolyCollection
 
     for ax in figure.axes:
         _keep_colors(ax)
         for drawn in list(ax.collections):
-            if isinstance(drawn, PolyCollection):  # the tint below a curve, of many points
-                drawn.remove()
+            if isinstance(drawn, PolyCollection):
+                if not keep_fills:
+                    drawn.remove()
             elif len(drawn.get_offsets()) > _MOST_POINTS:
                 drawn.set_rasterized(True)
     stream = io.StringIO()

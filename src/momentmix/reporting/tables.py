@@ -12,14 +12,16 @@ from momentmix.displays.probabilities import (
     level_probabilities,
     seen_probabilities,
 )
-from momentmix.displays.style import strongest_pairs
-from momentmix.html.markup import Cell, escaped, sortable_table
+from momentmix.displays.style import full_names_of, strongest_pairs
+from momentmix.html.markup import Cell, escaped, folded, sortable_table
 from momentmix.mixture.overall import numeric_columns
 from momentmix.reporting.contents import Contents
 from momentmix.schema.column import POISSON
+from momentmix.schema.transforms import restored
 from momentmix.wording import percent, short_number
 
 _MOST_PAIRS = 20  # pairs of joined columns in the table, the strongest of them
+_MOST_UNFOLDED = 60  # rows of a table that is shown at once
 _NEVER_SEEN = "never seen"
 
 
@@ -39,12 +41,12 @@ def parameter_tables(c: Contents) -> list[str]:
     if groups:
         caption = "Probabilities of categories and answers, where the cell is seen"
         headings = ["Column and value", "Group", "Probability"]
-        parts.append(sortable_table("level-table", caption, headings, _probabilities(groups)))
+        parts.append(_table("level-table", caption, headings, _probabilities(groups)))
     seen = seen_probabilities(c.mixture, c.intervals)
     if seen is not None:
         caption = "Probabilities that a cell is seen, not missing"
         headings = ["Column", "Group", "Probability"]
-        parts.append(sortable_table("seen-table", caption, headings, _probabilities([seen])))
+        parts.append(_table("seen-table", caption, headings, _probabilities([seen])))
     return parts
 
 
@@ -76,11 +78,38 @@ def _numbers(c: Contents) -> str:
         means = number_cells(m.means[:, j], bounds, finest)
         widths = number_cells(deviations, spreads)
         aside = "counts" if m.columns[j].family == POISSON else ""
+        if m.columns[j].transform:
+            aside = "mean and spread of the logarithm"
+            rows += _medians(c, j, bounds)
         label = Cell(c.names[j], c.names[j], aside)
         rows += [[label, group_cell(i), means[i], widths[i]] for i in range(m.n_components)]
     caption = "Means and spreads (standard deviations) of numbers and counts in every group"
     headings = ["Column", "Group", "Mean", "Spread"]
-    return sortable_table("parameter-table", caption, headings, rows)
+    if any(column.transform for column in m.columns):
+        caption += "; medians of columns with a logarithm, in units of the data"
+        headings[2] = "Mean or median"
+    return _table("parameter-table", caption, headings, rows)
+
+
+def _medians(
+    c: Contents, j: int, bounds: Sequence[tuple[float | None, float | None]]
+) -> list[list[Cell]]:
+    """Rows with the medians of a column with a logarithm, in units of the data."""
+    transform, name = c.mixture.columns[j].transform, full_names_of(c.mixture)[j]
+    values = restored(c.mixture.means[:, j], transform)
+    ends = [
+        tuple(None if x is None else float(restored(np.array([x]), transform)[0]) for x in pair)
+        for pair in bounds
+    ]
+    medians = number_cells(values, ends)  # type: ignore[arg-type]
+    label = Cell(name, name, "median")
+    return [[label, group_cell(i), cell, Cell("", nan)] for i, cell in enumerate(medians)]
+
+
+def _table(name: str, caption: str, headings: Sequence[str], rows: list[list[Cell]]) -> str:
+    """A table, folded if it is long."""
+    table = sortable_table(name, caption, headings, rows)
+    return table if len(rows) <= _MOST_UNFOLDED else folded(f"{caption}: {len(rows)} rows", table)
 
 
 def _pairs(low: object, high: object) -> list[tuple[float | None, float | None]]:

@@ -148,6 +148,8 @@ class ArrowTable(Table):
             return labels.of_times(self._times(column))
         if labels is not None:
             return self._codes(number, column, labels, first_row)
+        if self._arrow.types.is_decimal(column.type):
+            column = column.cast(self._arrow.float64())
         array, valid = arrow_numbers(column)
         chosen = array if valid is None else array[valid]
         warn_integers(chosen, f"{self.name}, {self.label(number)} holds")
@@ -191,7 +193,7 @@ def arrow_kind(type_: Any) -> str:
 
     if types.is_boolean(type_):
         return "bool"
-    if types.is_integer(type_) or types.is_floating(type_):
+    if types.is_integer(type_) or types.is_floating(type_) or types.is_decimal(type_):
         return "number"
     if types.is_dictionary(type_):
         return "text" if _is_text(types, type_.value_type) else "other"

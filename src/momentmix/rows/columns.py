@@ -11,6 +11,7 @@ from momentmix.capacity import check_count
 from momentmix.errors import InputError, InputTypeError
 from momentmix.rows.names import check_encodable
 from momentmix.rows.table import Table
+from momentmix.wording import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,10 @@ def _column(table: _Named, column: str | int) -> int:
     if isinstance(column, str):
         if names is None or column not in names:
             listed = "no names" if names is None else ", ".join(map(ascii, names[:20]))
-            raise InputError(f"{table.name} has no column {column!a}; it has {listed}.")
+            raise InputError(
+                f"{table.name} has no column {column!a}; it has {listed}."
+                f"{did_you_mean(column, names or ())}"
+            )
         if names.count(column) > 1:
             raise InputError(
                 f"{table.name} must have one column of each name asked for; repeated: "

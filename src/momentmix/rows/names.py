@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Set
 
 from momentmix.errors import InputError, InputTypeError, warn_caller
+from momentmix.wording import did_you_mean
 
 _NAMES_IN_MESSAGES = 8  # a line or two
 
@@ -60,7 +61,10 @@ def feature_number(feature: int | str, names: Sequence[str] | None) -> int:
         return feature
     if names is None or feature not in names:
         known = "none" if names is None else ", ".join(ascii(name) for name in names)
-        raise InputError(f"no feature named {feature!a}; the names are: {known}.")
+        raise InputError(
+            f"no feature named {feature!a}; the names are: {known}."
+            f"{did_you_mean(feature, names or ())}"
+        )
     return list(names).index(feature)
 
 

@@ -12,8 +12,12 @@ from momentmix.rows.csv.dialect import Dialect
 from momentmix.rows.opening import checked_nulls, open_rows, tables_of
 from momentmix.rows.source import Missing, RowSource
 from momentmix.rows.table import Table
+from momentmix.wording import did_you_mean
 
 _OF_FILES = ("na_values", "delimiter", "decimal", "thousands", "by_name")
+
+
+_BESIDE = ("families", "missing")  # keywords that all functions with `Reading` have
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,6 @@ def reading_from(options: dict[str, Any]) -> Reading:
         if name not in known:
             raise TypeError(
                 f"unexpected keyword argument {name!r}; keywords for reading tables are "
-                f"{', '.join(known)}."
+                f"{', '.join(known)}.{did_you_mean(name, (*known, *_BESIDE))}"
             )
     return Reading(**options)

@@ -6,6 +6,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import copy
 from typing import Literal, NamedTuple
 
@@ -134,6 +135,17 @@ class RowSource(Rows):
             self.tables, columns, self.missing, self.block_rows, self.by_name, self.chosen,
             (*self.notes, *notes),
         )  # fmt: skip
+
+    @contextmanager
+    def streamed(self, is_on: bool) -> Iterator[None]:
+        """Where the rows are read in one pass only, if so: a query then leaves no copy on disk."""
+        try:
+            for table in self.tables:
+                table.stream(is_on)
+            yield
+        finally:
+            for table in self.tables:
+                table.stream(False)
 
     def check_numeric(self) -> RowSource:
         """The source itself; an error where a column is text that no labels were given for."""

@@ -125,6 +125,14 @@ class Table(ABC):
         """What a column holds, from its type or its first cells."""
         return NUMBER
 
+    def expect_columns(self, columns: Sequence[int]) -> None:
+        """Hear which columns will be read, before the first of them is."""
+        return  # what is read column by column need not know
+
+    def stream(self, is_on: bool) -> None:
+        """Hear that after the head one pass will follow and no other, or that it is over."""
+        return  # what can be read again need not know
+
     @abstractmethod
     def read(
         self,

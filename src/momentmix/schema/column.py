@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,28 @@ import numpy as np
 from momentmix._typing import Float
 from momentmix.errors import InputError
 from momentmix.schema.transforms import TRANSFORMS, transformed
+from momentmix.wording import did_you_mean
 
 GAUSSIAN, BERNOULLI, CATEGORICAL, POISSON = "gaussian", "bernoulli", "categorical", "poisson"
 FAMILIES = (GAUSSIAN, BERNOULLI, CATEGORICAL, POISSON)
 Level = str | int  # bool is an int
+
+
+def families_code(families: Mapping[str | int, str]) -> str:
+    """Families of columns as Python and, where it can say so, as the command takes them.
+
+    Examples
+    --------
+    >>> families_code({"visits": "poisson", "late fees": "log"})
+    "families={'visits': 'poisson', 'late fees': 'log'} (--families 'visits=poisson,late fees=log')"
+    """
+    code = ", ".join(f"{column!a}: {family!r}" for column, family in families.items())
+    names = [str(column) for column in families]
+    option = ""
+    if all(name.isprintable() and "," not in name for name in names):
+        pairs = zip(names, families.values(), strict=True)
+        option = f" (--families {quote(','.join(f'{name}={family}' for name, family in pairs))})"
+    return f"families={{{code}}}{option}"
 
 
 @dataclass(frozen=True)
@@ -136,7 +155,7 @@ def number_of(column: object, names: Sequence[str] | None, n_columns: int, probl
         if names is not None and column in names:
             return list(names).index(column)
         known = "the columns have no names" if names is None else f"there are {_listed(names)}"
-        raise InputError(f"{problem}: {column!a}; {known}.")
+        raise InputError(f"{problem}: {column!a}; {known}.{did_you_mean(column, names or ())}")
     if not isinstance(column, bool) and hasattr(column, "__index__"):
         number = column.__index__()
         if 0 <= number < n_columns:

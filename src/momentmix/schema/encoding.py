@@ -185,7 +185,8 @@ def check_numeric(column: Column, cells: Cells, label: str) -> None:
     row = int(np.argmax(cells.values >= 0))
     raise InputTypeError(
         f"a {column.family} column must hold numbers; row {row}, {label}, holds {cells.text(row)}. "
-        f"Convert the column, or pass families={{{family_key(column, label)}: 'categorical'}}."
+        "Convert the column to numbers, or fit with "
+        f"families={{{family_key(column, label)}: 'categorical'}}."
     )
 
 

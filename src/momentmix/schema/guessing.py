@@ -26,7 +26,7 @@ from momentmix.errors import InputError
 from momentmix.rows.csv.kinds import are_dates
 from momentmix.rows.names import column_label
 from momentmix.schema.cells import Cells, CellTable
-from momentmix.schema.column import BERNOULLI, CATEGORICAL, GAUSSIAN, POISSON
+from momentmix.schema.column import BERNOULLI, CATEGORICAL, GAUSSIAN, POISSON, families_code
 
 HEAD = 1 << 16  # rows that are looked at
 FEW_LEVELS = 50  # more labels of text are an error
@@ -215,5 +215,5 @@ def _hint(values: Array, name: str) -> str:
 def _said(name: str, what: str, family: str, kind: str) -> str:
     return (
         f"column {name!a} {what} and is taken as a number ({GAUSSIAN}); "
-        f"families={{{name!a}: {family!r}}} takes it as {kind}"
+        f"{families_code({name: family})} takes it as {kind}"
     )

@@ -24,7 +24,7 @@ from momentmix.schema.building import EncodedTable, Families, encode_known, enco
 from momentmix.schema.cells import read_cells
 from momentmix.schema.rows import EncodedRows
 from momentmix.schema.schema import Schema
-from momentmix.schema.sources import encode_rows
+from momentmix.schema.sources import encode_rows, needs_pass
 from momentmix.summary.parts import Progress, summarize_parts
 from momentmix.summary.summary import MomentSummary
 
@@ -88,7 +88,11 @@ def summarize(
     reading = Reading(**{name: options.pop(name) for name in list(options) if name in known})
     with step("Summarizing", check_asked(progress)):
         if can_open(rows):
-            rows = reading.open(rows, missing)
+            if sample_weight is not None:
+                raise InputError(_NO_WEIGHTS)
+            source = reading.open(rows, missing)
+            with source.streamed(not needs_pass(source, families, missing)):
+                return _of_rows(source, order, families, missing, options)
         elif isinstance(rows, Rows):
             reading.check_nothing("the rows are opened already")
         else:

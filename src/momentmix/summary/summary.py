@@ -47,6 +47,7 @@ from momentmix.summary.shard.accumulator import (
 )
 from momentmix.summary.totals import Totals
 from momentmix.summary.view import SummaryView
+from momentmix.wording import plural
 
 
 class MomentSummary(SummaryView):
@@ -363,13 +364,18 @@ class MomentSummary(SummaryView):
         self._state = self._state._replace(next_id=next_id)
 
     def __repr__(self) -> str:
-        parts = [f"n_features={self.n_features}", f"order={self.order}"]
-        parts += [f"squared_order={self.squared_order}", f"replicates={self.replicates}"]
-        parts += [f"{self.n_rows:,} rows in {len(self.shard_ids)} shard(s)"]
+        n_columns = self.n_features if self.schema is None else self.schema.n_columns
+        columns, shards = f"{n_columns} column{plural(n_columns)}", len(self.shard_ids)
+        if n_columns != self.n_features:
+            columns += f" as {self.n_features} features"
+        parts = [f"{self.n_rows:,} row{plural(self.n_rows)}", columns, f"order {self.order}"]
+        parts.append(f"{shards:,} shard{plural(shards)}")
+        if self.squared_order != min(2, self.order - 1):
+            parts.append(f"squared order {self.squared_order}")
+        if self.replicates:
+            parts.append(f"{self.replicates} replicates")
         if self.n_forgotten:
             parts.append(f"{self.n_forgotten:,} forgotten")
-        if self.schema is not None:
-            parts.append(f"{self.schema.n_columns} columns")
         if self._layout.high == NO_HIGH:
             parts.append("no powers")
         return f"MomentSummary({', '.join(parts)})"

@@ -170,6 +170,14 @@ def test_layout_in_memory_does_not_matter(case):
         np.testing.assert_allclose(mm.fit(same, 2, random_state=0).mixture.means, expected)
 
 
+def test_the_number_of_components_is_chosen_where_none_is_given(case):
+    _, rows = case
+    chosen = mm.fit(rows[:1000], random_state=0)
+    np.testing.assert_array_equal(
+        chosen.mixture.means, mm.fit(rows[:1000], "auto", random_state=0).mixture.means
+    )
+
+
 GOOD = np.random.default_rng(0).normal(size=(200, 5))
 
 
@@ -177,7 +185,8 @@ GOOD = np.random.default_rng(0).normal(size=(200, 5))
     ("data", "arguments", "error", "message"),
     [
         (GOOD, {"n_components": 0}, InputError, "at least 1; got 0"),
-        (GOOD, {"n_components": 2.5}, InputTypeError, "must be an integer"),
+        (GOOD, {"n_components": 2.5}, InputTypeError, "must be an integer ≥ 1 or 'auto'"),
+        (GOOD, {"n_components": "3"}, InputTypeError, "must be an integer ≥ 1 or 'auto'; got '3'"),
         (GOOD, {"n_components": True}, InputTypeError, "must be an integer"),
         (GOOD, {"n_components": 2, "order": 6}, InputError, "order=6 needs that many features"),
         (GOOD, {"n_components": 2, "order": 2}, InputError, "order must be at least 3"),

@@ -9,15 +9,12 @@ from scipy import stats
 import momentmix as mm
 from momentmix.fitting.em.passes import full_passes
 from momentmix.fitting.em.sample import draw_sample
-from momentmix.fitting.inference.column_shape import (
-    offer_from_rows,
-    shape_words,
-    skewness_within,
-)
+from momentmix.fitting.inference.column_shape import shape_words
 from momentmix.fitting.inference.columns_checked import ColumnKind, check_column
 from momentmix.fitting.inference.component_findings import component_findings
 from momentmix.fitting.inference.finding import Severity
 from momentmix.fitting.inference.findings import collect_findings
+from momentmix.fitting.inference.logarithms import offer_from_rows, skewness_within
 from momentmix.fitting.inference.over_identification import Correlation, OverIdentification
 from momentmix.fitting.inference.rows_checked import check_rows, row_findings, shape_text
 from momentmix.fitting.inputs import rows_of, summarized
@@ -233,6 +230,18 @@ def test_copies_of_rows_are_named(change):
         assert finding.name == "duplicate-rows"
         assert finding.severity is Severity.WARNING
         assert finding.text.startswith(f"{copies} rows ({copies / len(data):.0%}) are copies")
+
+
+def test_whole_numbers_from_0_on_may_be_counts():
+    rng = np.random.default_rng(0)
+    data = np.column_stack([rng.standard_normal((N, 3)), rng.poisson(9, N), rng.poisson(12, N) - 9])
+    rows = {f.name: f for f in mm.fit(data, 1, random_state=0).certificate.findings}
+    assert rows["count-column"].severity is Severity.NOTE
+    assert rows["count-column"].text == (
+        "column 3 holds whole numbers from 0 on and is taken as measurements. If they count "
+        "something, take them as counts: families={3: 'poisson'} (--families 3=poisson)."
+    )
+    assert rows["rounded-column"].text.startswith("column 4 is rounded to multiples of 1, ")
 
 
 def test_equal_rows_of_rounded_columns_are_no_copies():

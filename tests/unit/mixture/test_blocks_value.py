@@ -67,7 +67,12 @@ def test_attributes_and_blocks(mixture):
     deviations = np.sqrt(matrices[:, [0, 1], [0, 1]])
     np.testing.assert_allclose(block.correlations[:, 0, 1], matrices[:, 0, 1] / deviations.prod(1))
     np.testing.assert_array_equal(mixture.variances, mixture.covariances[:, range(6), range(6)])
-    assert repr(mixture) == "Mixture(n_components=3, n_features=6, joined=((0, 2, 5), (1, 4)))"
+    shares = ", ".join(f"{100 * weight:.0f} %" for weight in mixture.weights)
+    shown = f"Mixture(3 components: {shares}; 6 columns, joined ((0, 2, 5), (1, 4)))"
+    assert repr(mixture) == shown
+    many = mm.Mixture(np.full(20, 0.05), np.zeros((20, 1)), np.ones((20, 1, 1)))
+    shares = ", ".join(["5.0 %"] * 8)
+    assert repr(many) == f"Mixture(20 components: {shares} and 12 more; 1 column)"
 
 
 def test_blocks_by_name_may_be_wider_than_the_zeros_show():

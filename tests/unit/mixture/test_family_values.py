@@ -65,8 +65,10 @@ def test_columns_in_their_own_units(mixture):
     block_of = np.array([0, 1, 2, 3, 4, 4, 5, 6])[others]
     between = block_of[:, None] != block_of
     assert (covariances[:, others][:, :, others][:, between] == 0).all()
+    shares = ", ".join(f"{100 * weight:.0f} %" for weight in mixture.weights)
     assert repr(mixture) == (
-        "Mixture(n_components=3, gaussian=3, bernoulli=2, poisson=2, categorical=1)"
+        f"Mixture(3 components: {shares}; 8 columns: 3 gaussian, 2 bernoulli, 2 poisson, "
+        "1 categorical)"
     )
 
 

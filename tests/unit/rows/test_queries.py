@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import sys
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.dataset
+import pyarrow.feather
 import pyarrow.parquet
 import pytest
 
@@ -229,8 +231,63 @@ def test_a_relation_with_columns_named_like_methods():
     source = open_rows(relation)
     assert source.feature_names == ("read", "to_numpy", "limit")
     assert source.read_all().tolist() == [[1.5, 2, 3]]
-    with pytest.raises(InputError, match=r"these do not: 'x' \(decimal"):
-        open_rows(duckdb.sql("select 1.5 as x"))
+    with pytest.raises(InputError, match="'x' left out: dates"):
+        open_rows(duckdb.sql("select date '2026-01-31' as x"))
+
+
+@pytest.mark.parametrize("kind", ["relation", "lazy frame", "parquet", "arrow"])
+def test_decimals_are_numbers(tmp_path, kind):
+    cells = [Decimal("1.25"), None, Decimal("-3.5")]
+    table = pa.table({"x": pa.array(cells, pa.decimal128(30, 4)), "y": [1.0, 2.0, 4.0]})
+    if kind == "relation":
+        data = pytest.importorskip("duckdb").from_arrow(table)
+    elif kind == "lazy frame":
+        data = pl.from_arrow(table).lazy()
+    else:
+        data = tmp_path / f"x.{kind}"
+        (pa.parquet.write_table if kind == "parquet" else pa.feather.write_feather)(table, data)
+    source = open_rows(data, missing="model")
+    np.testing.assert_array_equal(source.read_all(), [[1.25, 1], [np.nan, 2], [-3.5, 4]])
+    found = mm.summarize(data, 2, missing="drop")
+    np.testing.assert_array_equal(found.mean, [-1.125, 2.5])
+
+
+@pytest.mark.parametrize("kind", ["lazy frame", "scanned file", "reader", "relation", "protocol"])
+def test_a_summary_of_numbers_needs_no_copy_on_disk(tmp_path, temporary, monkeypatch, kind):
+    rows = np.random.default_rng(0).standard_normal((200_000, 3))
+    monkeypatch.setattr(copies.LocalCopy, "__init__", None)  # no copy can be made
+    found = mm.summarize(made(tmp_path, rows, kind), order=3)
+    np.testing.assert_array_equal(found.mean, mm.summarize(table_of(rows), order=3).mean)
+    assert found.n_rows == 200_000
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_connection_is_free_after_a_summary_and_after_an_error():
+    connection = pytest.importorskip("duckdb").connect()
+    relation = connection.sql(
+        "select case when i < 250_000 then sqrt(i) end as x, i % 7 / 3 as y "
+        "from range(300_000) t(i)"
+    )
+    with pytest.raises(InputError, match="the query, row 250000, column 'x' is missing"):
+        mm.summarize(relation, order=2)
+    assert connection.sql("select 42").fetchall() == [(42,)]
+    assert mm.summarize(relation, order=2, missing="drop").n_rows == 250_000
+    assert connection.sql("select 42").fetchall() == [(42,)]
+    source = open_rows(relation, missing="drop")
+    for block in source.blocks():
+        assert connection.sql("select 42").fetchall() == [(42,)]
+        assert len(block)
+
+
+def test_text_that_repeats_is_kept_as_codes_and_other_text_as_it_is(temporary):
+    texts = {"word": ["u", None, "v", "u"] * 50, "name": [f"n{i}" for i in range(200)]}
+    source = open_rows(pl.LazyFrame({"x": [0.5] * 200, **texts}), columns=["x", "word", "name"])
+    (columns,) = source.tables[0].cells([1, 2], 1000)
+    assert [column.to_pylist() for column in columns] == list(texts.values())
+    (file,) = temporary.rglob("*.arrow")
+    with pa.ipc.open_stream(str(file)) as reader:
+        types = {field.name: field.type for field in reader.schema}
+    assert [pa.types.is_dictionary(types[name]) for name in texts] == [True, False]
 
 
 def test_what_can_be_opened(tmp_path, rows):

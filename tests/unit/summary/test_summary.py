@@ -405,8 +405,14 @@ def test_numpy_integers_are_numbers():
 def test_repr_and_cost():
     summary = made(normal(2000))
     assert repr(summary) == (
-        "MomentSummary(n_features=4, order=3, squared_order=2, replicates=16, "
-        "2,000 rows in 1 shard(s))"
+        "MomentSummary(2,000 rows, 4 columns, order 3, 1 shard, 16 replicates)"
+    )
+    assert repr(MomentSummary(1, 1)) == "MomentSummary(0 rows, 1 column, order 1, 0 shards)"
+    few = MomentSummary(4, 3, squared_order=1).update(normal(2000))
+    assert repr(few) == "MomentSummary(2,000 rows, 4 columns, order 3, 1 shard, squared order 1)"
+    table = {"x": [1.5, 2.0, 4.5], "plan": ["a", "b", "c"]}
+    assert repr(summarize(table)) == (
+        "MomentSummary(3 rows, 2 columns as 3 features, order 3, 1 shard)"
     )
     assert summary.cost.n_entries == 15 + 4 * (1 + 3 + 3) + 4 * 4
     assert "59 moments" in str(summary.cost)

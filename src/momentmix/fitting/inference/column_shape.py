@@ -15,7 +15,6 @@ changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,10 +22,8 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc, kolmogorov, ndtr, ndtri, pdtrc
 
 from momentmix._typing import Float, Int
-from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.columns_checked import ColumnFacts
 from momentmix.mixture.parameters import Parameters
-from momentmix.schema.transforms import LOG, LOG1P, transformed
 
 CHANCE = 1e-4  # that a column of a right mixture is named
 LEAST_DISTANCE = 0.015  # real columns are never exactly Gaussian; less changes little
@@ -42,12 +39,6 @@ _FEWEST_FAR = 3  # rows in the tails; one or two are outliers
 _TWO_PEAKS = -1.4  # excess kurtosis: −1.2 for a uniform law, −1.6 for two peaks 6 deviations apart
 _LEAST_SKEWNESS = 0.2  # below, a fourth moment describes the shape better
 TO_THE_RIGHT = "skewed to the right"
-_FEWEST_ROWS = 20  # of a component, whose skewness has an error of 0.5 then
-_HELPS, _MOST_LEFT = 0.5, 1.0  # times the skewness that there was, and of either sign, at most
-_LOG1P_PAYS = 0.1  # skewness; of large numbers both logarithms are the same
-# Of a column as a whole. Exponential numbers have a skewness of 2, lognormal ones that reach over a
-# factor of 10 one of about 1, and two equal clusters 3 deviations apart at most 0.8.
-_SKEWED, _LEAST_RATIO = 1.0, 5.0
 
 
 def shape_words(skewness_gap: float, kurtosis_gap: float) -> str:
@@ -203,68 +194,3 @@ def compare_column(
         float(third),
         float(fourth - 3),
     )
-
-
-# -- logarithms that would help -----------------------------------------------------------------
-#
-# With rows, the skewness within components is computed before and after. Moments of the numbers say
-# nothing about those of their logarithms, and a fit that is wrong says little about skewness within
-# components: there a column must be positive, reach far, and be skewed as a whole.
-
-
-def possible_transforms(
-    moments: StandardMoments, feature: int, has_law: Collection[int] = ()
-) -> list[str]:
-    """Transforms that the numbers of a feature allow; none for counts and for logarithms."""
-    least = float(moments.minimum[feature])
-    is_done = int(moments.columns[feature]) in moments.transformed
-    if is_done or feature in has_law or least < 0:
-        return []
-    return [LOG, LOG1P] if least > 0 else [LOG1P]
-
-
-def offer_from_moments(
-    moments: StandardMoments, feature: int, has_law: Collection[int]
-) -> str | None:
-    """The transform of a feature that is skewed to the right and reaches far; else None."""
-    possible = possible_transforms(moments, feature, has_law)
-    if not possible or moments.powers is None or not moments.powers[0, feature] > _SKEWED:
-        return None
-    ends = transformed([moments.minimum[feature], moments.maximum[feature]], possible[0])
-    return possible[0] if np.ptp(ends) > np.log(_LEAST_RATIO) else None
-
-
-def offer_from_rows(values: Float, labels: Int, transforms: Collection[str]) -> str | None:
-    """The transform after which numbers are least skewed within components, if it helps.
-
-    Parameters
-    ----------
-    values : array of shape (n,)
-    labels : array of int of shape (n,)
-        The most probable component of each row.
-    transforms : collection of str
-        Those that the numbers allow.
-    """
-    before = skewness_within(values, labels)
-    sizes = {t: abs(skewness_within(transformed(values, t), labels)) for t in transforms}
-    best = min(sizes, key=lambda t: sizes[t] + _LOG1P_PAYS * (t == LOG1P), default=None)
-    return best if best is not None and sizes[best] < min(_HELPS * before, _MOST_LEFT) else None
-
-
-def skewness_within(values: Float, labels: Int) -> float:
-    """Mean of the skewness of groups, by their sizes; 0 where all have few rows.
-
-    Examples
-    --------
-    >>> skewness_within(np.repeat([1.0, 2.0, 6.0, 9.0], 20), np.repeat([0, 0, 1, 1], 20))
-    0.0
-    """
-    total, n = 0.0, 0
-    for label in np.unique(labels):
-        own = values[labels == label]
-        offsets = own - own.mean()
-        spread = float((offsets**2).mean())
-        if len(own) >= _FEWEST_ROWS and spread > 0:
-            total += len(own) * float((offsets**3).mean()) / spread**1.5
-            n += len(own)
-    return total / n if n else 0.0

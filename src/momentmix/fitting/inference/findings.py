@@ -13,7 +13,7 @@ from momentmix._typing import Float
 from momentmix.capacity import FEWEST_BLOCKS
 from momentmix.fitting.conditions.conditions import feature_powers
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.inference.column_shape import offer_from_moments, shape_words
+from momentmix.fitting.inference.column_shape import shape_words
 from momentmix.fitting.inference.component_findings import at_floor, component_findings
 from momentmix.fitting.inference.family_findings import family_findings
 from momentmix.fitting.inference.finding import (
@@ -23,6 +23,7 @@ from momentmix.fitting.inference.finding import (
     fatal,
     warning,
 )
+from momentmix.fitting.inference.logarithms import offer_from_moments
 from momentmix.fitting.inference.over_identification import (
     LEAST_P_VALUE,
     OverIdentification,

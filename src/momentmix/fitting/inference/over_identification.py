@@ -38,8 +38,8 @@ from scipy.special import gammainc, gammaincc
 from momentmix._typing import Float
 from momentmix.fitting.conditions.conditions import Conditions, build_conditions, point_powers
 from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.conditions.weighted_noise import MomentSpread
 from momentmix.fitting.inference.correlations import Correlation, find_correlations
-from momentmix.fitting.inference.weighted_noise import MomentSpread
 from momentmix.fitting.inference.whitening import Projection, Whitening
 from momentmix.mixture import gaussian
 from momentmix.mixture.blocks import Blocks

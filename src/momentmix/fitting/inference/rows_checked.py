@@ -16,14 +16,13 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
 from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.conditions.weighted_noise import MomentSpread
 from momentmix.fitting.inference.column_shape import (
     FAR_SHARE,
     TO_THE_RIGHT,
     ColumnShape,
     compare_column,
     independent_columns,
-    offer_from_rows,
-    possible_transforms,
     shape_words,
 )
 from momentmix.fitting.inference.columns_checked import ColumnFacts, ColumnKind, check_column
@@ -35,13 +34,19 @@ from momentmix.fitting.inference.finding import (
     note,
     warning,
 )
+from momentmix.fitting.inference.logarithms import (
+    offer_from_alike,
+    offer_from_rows,
+    possible_transforms,
+    reaches_far,
+)
 from momentmix.fitting.inference.outliers import NONE, Outliers, find_outliers
-from momentmix.fitting.inference.weighted_noise import MomentSpread
 from momentmix.mixture.density import joint_densities
 from momentmix.mixture.gaussian import coefficients, features_of
 from momentmix.mixture.parameters import Parameters
 from momentmix.rows.protocol import Rows
 from momentmix.rows.weighted import proportional_places
+from momentmix.schema.column import POISSON, families_code
 from momentmix.wording import plural
 
 EXCERPT = 20_000  # rows: enough for shapes and shares, and a small part of a fit's time
@@ -54,6 +59,7 @@ _SERIAL_CORRELATION = 0.1  # less hardly changes the number of independent rows
 _SIGNIFICANT_DEVIATES = 6  # not reached by chance, however many columns are tested
 _COARSE = 0.5  # grid width in deviations of a component: a variance off by 2 %; coarser is worse
 _FINE = 0.25  # of finer grids variances are off by less than 0.6 %
+_MEASURED = (ColumnKind.CONTINUOUS, ColumnKind.ROUNDED)
 _SHAPES_LISTED = 8  # columns in the sentence, the worst first
 
 
@@ -228,11 +234,11 @@ def _standardized(checked: CheckedRows, moments: StandardMoments) -> Float:
     return np.asarray((checked.values[:, moments.columns] - moments.shift) / moments.scale)
 
 
-def _most_probable(z: Float, parameters: Parameters) -> Int:
-    """The most probable component of each row of standardized features, of shape (n,)."""
+def _joint(z: Float, parameters: Parameters) -> Float:
+    """Log-densities of the components in rows of standardized features, of shape (r, n)."""
     with np.errstate(over="ignore"):
-        joint = joint_densities(coefficients(parameters), features_of(z, parameters.blocks))
-    return np.asarray(joint.argmax(axis=0))
+        features = features_of(z, parameters.blocks)
+        return np.asarray(joint_densities(coefficients(parameters), features))
 
 
 def _serial_correlations(
@@ -243,7 +249,7 @@ def _serial_correlations(
     Residuals from the most probable component: rows that are sorted by component are no matter.
     """
     z = _standardized(checked, moments)
-    labels = _most_probable(z, parameters)
+    labels = _joint(z, parameters).argmax(axis=0)
     residuals = (z - parameters.means[labels]) / np.sqrt(parameters.variances[labels])
     residuals = np.clip(residuals, -3.0, 3.0)  # a few far rows say nothing about the order
     neighbors = np.diff(checked.places) == 1
@@ -308,7 +314,8 @@ def _about_kinds(
             "discrete-column",
             f"column {moments.column_name(j)} has {count} different values{on_grid}: a count, "
             "a code or a coarse grade is not Gaussian within components, and a component can "
-            "shrink to one value. Name its family, as in families={…: 'poisson'}, or leave it out.",
+            "shrink to one value. Name its family, as in "
+            f"{_families_code(moments, {j: POISSON})}, or leave it out.",
         )
     for j in of(ColumnKind.REPEATED_VALUE):
         f = facts[j]
@@ -318,18 +325,40 @@ def _about_kinds(
             "rows and varies in the others: a component can shrink to that value. If it stands "
             "for a missing value, drop such rows; else fit the other rows apart.",
         )
-    for j in of(ColumnKind.ROUNDED):
-        width = _grid_in_deviations(facts[j], moments, parameters, j)
-        if width <= _FINE:
-            continue
-        how = warning if width > _COARSE else note
+    yield from _about_grids(moments, parameters, facts, of(ColumnKind.ROUNDED))
+
+
+def _about_grids(
+    moments: StandardMoments, parameters: Parameters, facts: list[ColumnFacts], rounded: list[int]
+) -> Iterator[Finding]:
+    """Rounded columns whose grid is wide beside a component; whole numbers may be counts."""
+    widths = {j: _grid_in_deviations(facts[j], moments, parameters, j) for j in rounded}
+    widths = {j: width for j, width in widths.items() if width > _FINE}
+    counts = {j: POISSON for j in widths if _are_counts(facts[j])}
+    if counts:
+        how = warning if max(widths[j] for j in counts) > _COARSE else note
+        names, many = column_names(moments, counts), len(counts) > 1
+        yield how(
+            "count-column",
+            f"{names} {'hold' if many else 'holds'} whole numbers from 0 on and "
+            f"{'are' if many else 'is'} taken as measurements. If they count something, take "
+            f"them as counts: {_families_code(moments, counts)}.",
+        )
+    for j in sorted(widths.keys() - counts.keys()):
+        how = warning if widths[j] > _COARSE else note
         yield how(
             "rounded-column",
             f"column {moments.column_name(j)} is rounded to multiples of {facts[j].grid:.6g}, "
-            f"which is {width:.2g} deviations of the narrowest component: variances are "
+            f"which is {widths[j]:.2g} deviations of the narrowest component: variances are "
             "too large by a twelfth of its square. Use unrounded values, or add uniform noise of "
             "that width.",
         )
+
+
+def _are_counts(facts: ColumnFacts) -> bool:
+    """Whether values are whole numbers as counts are: none below 0, and small ones among them."""
+    values = facts.values
+    return facts.grid == 1 and 0 <= values[0] <= 1 and bool((values == np.floor(values)).all())
 
 
 def _shapes(
@@ -346,7 +375,7 @@ def _shapes(
     shapes = {}
     has_law = set(parameters.blocks.with_law.tolist())
     for j, f in enumerate(facts):
-        if f.kind not in (ColumnKind.CONTINUOUS, ColumnKind.ROUNDED) or j in has_law:
+        if f.kind not in _MEASURED or j in has_law:
             continue
         # Rows like their neighbors count for fewer; sorted ones are as independent as before.
         alike = 0.0 if f.is_sorted and checked.is_all else min(max(serial[j][0], 0.0), 0.99)
@@ -357,15 +386,33 @@ def _shapes(
 
 
 def _offers(
-    checked: CheckedRows, moments: StandardMoments, parameters: Parameters, skewed: list[int]
-) -> dict[int, str | None]:
-    """Transforms after which features are less skewed within components."""
-    if not skewed:
-        return {}
-    labels = _most_probable(_standardized(checked, moments), parameters)
+    checked: CheckedRows, moments: StandardMoments, parameters: Parameters, skewed: Collection[int]
+) -> dict[int, str]:
+    """Transforms after which features are less skewed, or need fewer components.
+
+    `skewed` are features that do not follow the mixture. Of the others, those that it follows
+    since some components describe their shape alone.
+    """
     columns = checked.values[:, moments.columns].T
-    possible = {j: possible_transforms(moments, j) for j in skewed}
-    return {j: offer_from_rows(columns[j], labels, possible[j]) for j in skewed}
+    possible = {
+        j: possible_transforms(moments, j)
+        for j in parameters.blocks.single.tolist()
+        if checked.columns[int(moments.columns[j])].kind in _MEASURED
+    }
+    possible = {j: t for j, t in possible.items() if j in skewed or (t and reaches_far(columns[j]))}
+    if not possible:
+        return {}
+    z = _standardized(checked, moments)
+    joint = _joint(z, parameters)
+    offers = {}
+    for j, transforms in possible.items():
+        with np.errstate(over="ignore", invalid="ignore"):  # rows beyond all densities
+            offer = offer_from_alike(columns[j], z[:, j], joint, parameters, j, transforms)
+        if offer is None and j in skewed:
+            offer = offer_from_rows(columns[j], joint.argmax(axis=0), transforms)
+        if offer is not None:
+            offers[j] = offer
+    return offers
 
 
 def _about_shapes(
@@ -377,10 +424,15 @@ def _about_shapes(
     n = len(checked.values)
     words = {j: shape_words(s.skewness_gap, s.kurtosis_gap) for j, s in shapes.items()}
     others = sorted((j for j in shapes if shapes[j].is_other), key=lambda j: -shapes[j].distance)
-    if others:
+    offers = {}
+    if shapes:
         skewed = [j for j in others if words[j] == TO_THE_RIGHT]
         offers = _offers(checked, moments, parameters, skewed)
+    if others:
         yield fatal("column-shape", shape_text(moments, [(j, words[j]) for j in others], offers))
+    absorbed = {j: transform for j, transform in offers.items() if j not in others}
+    if absorbed:
+        yield warning("skewed-column", _absorbed_text(moments, absorbed))
     for j, shape in shapes.items():
         if shape.is_heavy and (words[j] == "heavy-tailed" or not shape.is_other):
             severity = fatal if shape.n_far > FAR_SHARE * n else warning
@@ -412,6 +464,23 @@ def _about_independent(
             )
 
 
+def _absorbed_text(moments: StandardMoments, offers: Mapping[int, str]) -> str:
+    names = column_names(moments, offers)
+    has, it = ("is", "its") if len(offers) == 1 else ("are", "their")
+    return (
+        f"{names} {has} skewed to the right, and some components differ in nothing but {it} "
+        f"values: fewer components describe {it} logarithm as well. Try logarithms, "
+        f"{_families_code(moments, offers)}."
+    )
+
+
+def _families_code(moments: StandardMoments, families: Mapping[int, str]) -> str:
+    """The families of features, as `fit` and as the command take them."""
+    names = moments.feature_names
+    keys = [int(moments.columns[j]) if names is None else names[j] for j in families]
+    return families_code(dict(zip(keys, families.values(), strict=True)))
+
+
 def shape_text(
     moments: StandardMoments,
     columns: Sequence[tuple[int, str]],
@@ -421,10 +490,10 @@ def shape_text(
 
     `offers` are transforms that would help, by feature.
     """
-    cure, known = "Transform or leave out", [(j, t) for j, t in (offers or {}).items() if t]
+    cure, found = "Transform or leave out", offers or {}
+    known = {j: t for j, _ in columns if (t := found.get(j))}
     if known:
-        code = ", ".join(f"{moments.column_name(j)}: {transform!r}" for j, transform in known)
-        cure = f"Try logarithms, families={{{code}}}, or leave out"
+        cure = f"Try logarithms, {_families_code(moments, known)}, or leave out"
     listed = ", ".join(
         f"{moments.column_name(j)} ({words})" for j, words in columns[:_SHAPES_LISTED]
     )

@@ -2,8 +2,9 @@
 
 A query (a polars LazyFrame, a DuckDB relation) runs once, for the columns that are read; what it
 gives lies in a temporary file from then on, because another run could give the rows in another
-order. So does a stream of batches, which can be read once only. A dataset is scanned in each pass:
-its order is that of its files.
+order. So does a stream of batches, which can be read once only. Where one pass is all, as for the
+summary of numbers, the rows are worked on as they come, without a file. A dataset is scanned in
+each pass: its order is that of its files.
 
 No library is imported; sources are recognized by their classes.
 """
@@ -13,13 +14,16 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
+from momentmix._typing import Float
 from momentmix.errors import InputError
-from momentmix.rows.arrow_files import ArrowFile, ArrowTable
+from momentmix.rows.arrow_files import ArrowFile, ArrowTable, arrow_kind
 from momentmix.rows.containers import is_frame
 from momentmix.rows.formats.copies import LocalCopy
+from momentmix.rows.labels import NO_LABELS, Labels
 from momentmix.rows.table import Table
 
 _LEAST_ROWS = 1 << 12  # of a batch
@@ -83,40 +87,130 @@ class _Dataset(_ArrowSource):
             position += batch.num_rows
 
 
+class _Live:
+    """Batches of a run that is read once: those of the head are kept for the pass."""
+
+    def __init__(self, columns: tuple[int, ...], batches: Iterable[Any]) -> None:
+        self.columns, self._source, self._rest = columns, batches, iter(batches)
+        self._head: list[Any] = []
+
+    def batches(self, in_head: bool) -> Iterator[Any]:
+        """All of them in the order of the run; after a pass there are none."""
+        yield from self._head
+        if in_head:
+            for batch in self._rest:
+                self._head.append(batch)
+                yield batch
+            return
+        self._head = []
+        try:
+            yield from self._rest
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """End the run: a connection of DuckDB has one open result only."""
+        self._head = []
+        if hasattr(self._source, "close"):
+            self._source.close()
+        self._source, self._rest = (), iter(())
+
+
 class _Query(_ArrowSource):
     """A query, which runs when its rows are read for the first time."""
 
     name = "the query"
+    reads_ahead = True
 
     def __init__(self, data: Any) -> None:
         self._spool: tuple[tuple[int, ...], ArrowFile] | None = None
+        self._expected: tuple[int, ...] = ()
+        self._is_streamed, self._live, self._in_head = False, _Live((), ()), False
         super().__init__(data)
+
+    def expect_columns(self, columns: Sequence[int]) -> None:
+        """The first run, for whatever columns, gives these as well."""
+        self._expected = tuple(columns)
+
+    def stream(self, is_on: bool) -> None:
+        """The next pass gets its rows as they come, without a file; or it is over."""
+        self._is_streamed = is_on and self._spool is None
+        self._live.close()
+        self._live = _Live((), ())
+
+    def head(
+        self, columns: Sequence[int], n_rows: int, labels: Mapping[int, Labels] = NO_LABELS
+    ) -> Float:
+        """The first rows, which a stream keeps for its pass."""
+        self._in_head = True
+        try:
+            return super().head(columns, n_rows, labels)
+        finally:
+            self._in_head = False
 
     def _columns(self, columns: Sequence[int]) -> tuple[int, ...]:
         """The columns to keep where these are to be read."""
-        return tuple(columns)
+        return tuple(sorted({*columns, *self._expected}))
 
     def _run(self, columns: Sequence[int]) -> Iterable[Any]:
         """Record batches with these columns."""
         raise NotImplementedError
 
     def _batches(self, columns: Sequence[int], start: int, block_rows: int) -> Iterator[Any]:
+        if self._is_streamed:
+            return self._streamed(columns)
         if self._spool is None or not {*columns} <= {*self._spool[0]}:
             kept = self._columns(columns)
             self._spool = kept, self._spooled(kept)
         kept, file = self._spool
         return file._batches([kept.index(i) for i in columns], start, block_rows)
 
+    def _streamed(self, columns: Sequence[int]) -> Iterator[Any]:
+        if not self._live.columns:
+            kept = self._columns(columns)
+            self._live = _Live(kept, self._run(kept))
+        live, position = self._live, 0
+        self._is_streamed = self._in_head  # a second pass is another run
+        places = [live.columns.index(i) for i in columns]
+        types = [self.schema.field(i).type for i in columns]
+        schema = self._arrow.schema([self.schema.field(i) for i in columns])
+        for batch in live.batches(self._in_head):
+            pairs = zip([batch.column(k) for k in places], types, strict=True)
+            arrays = [self._typed(column, type_) for column, type_ in pairs]
+            yield position, self._arrow.RecordBatch.from_arrays(arrays, schema=schema)
+            position += batch.num_rows
+
     def _spooled(self, columns: Sequence[int]) -> ArrowFile:
         """A file in Arrow's stream format, in which each batch may have its own dictionaries."""
         copy = LocalCopy(self.name, ".arrow")
-        schema = self._arrow.schema([self.schema.field(i) for i in columns])
+        batches = iter(self._run(columns))
+        first = next(batches, None)
+        schema = self._spool_schema(columns, first)
         with self._arrow.ipc.new_stream(os.fspath(copy), schema) as writer:
-            for batch in self._run(columns):
+            for batch in chain([] if first is None else [first], batches):
                 pairs = zip(batch.columns, schema, strict=True)
-                arrays = [c if c.type == field.type else c.cast(field.type) for c, field in pairs]
+                arrays = [self._typed(column, field.type) for column, field in pairs]
                 writer.write_batch(self._arrow.RecordBatch.from_arrays(arrays, schema=schema))
         return ArrowFile(copy)
+
+    def _spool_schema(self, columns: Sequence[int], first: Any) -> Any:
+        """Types of the file; text that repeats becomes a dictionary, which is coded once."""
+        fields = [self.schema.field(i) for i in columns]
+        for k, field in enumerate(fields):
+            is_coded = self._arrow.types.is_dictionary(field.type)
+            if first is not None and arrow_kind(field.type) == "text" and not is_coded:
+                found = first.column(k).dictionary_encode()
+                if len(found.dictionary) <= len(found) // 2:
+                    type_ = self._arrow.dictionary(self._arrow.int32(), field.type)
+                    fields[k] = self._arrow.field(field.name, type_)
+        return self._arrow.schema(fields)
+
+    def _typed(self, column: Any, type_: Any) -> Any:
+        if column.type == type_:
+            return column
+        if self._arrow.types.is_dictionary(type_) and not hasattr(column, "dictionary"):
+            column = column.dictionary_encode()
+        return column if column.type == type_ else column.cast(type_)
 
 
 class _LazyFrame(_Query):
@@ -157,6 +251,7 @@ class _Stream(_Query):
     """Anything with an Arrow stream, read once and kept with all its columns."""
 
     name = "the stream"
+    reads_ahead = False  # reading may wait for ever
 
     def _open(self) -> None:
         self._reader = self._arrow.RecordBatchReader.from_stream(self.data)

@@ -1,0 +1,154 @@
+"""Rows per second of summaries from engines: DuckDB and polars against Parquet, Spark against Dask.
+
+python benchmarks/engines.py queries [--rows 4000000] [--runs 5]
+python benchmarks/engines.py spark   [--rows 4000000] [--runs 3]    # needs pyspark, dask, a JRE
+
+One Parquet file is drawn: 8 columns of numbers, one of text, one of whole numbers as a key. The
+engines take turns, after a run each that does not count; answers are compared before any figure is
+printed, and a ratio is that of the medians. Core seconds stand beside the wall clock: on busy cores
+they tell more.
+"""
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import momentmix as mm
+
+NAMES = [f"x{j}" for j in range(8)]
+
+
+def draw(path, n_rows):
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 3, n_rows)
+    columns = {
+        name: rng.standard_normal(n_rows) + 3.0 * (group == j % 3) for j, name in enumerate(NAMES)
+    }
+    columns["region"] = np.array(["north", "south", "east", "west"])[rng.integers(0, 4, n_rows)]
+    columns["store"] = rng.integers(0, 50, n_rows)
+    pq.write_table(pa.table(columns), path, compression="zstd", row_group_size=1 << 17)
+
+
+def core_seconds():
+    """Of this process and all below it that live; of Linux only."""
+    parents = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        parents[int(folder.name)] = int(fields[1]), sum(map(int, fields[11:15]))
+    below = {os.getpid()}
+    while more := {pid for pid, (parent, _) in parents.items() if parent in below} - below:
+        below |= more
+    total = sum(parents[pid][1] for pid in below if pid in parents)
+    return total / os.sysconf("SC_CLK_TCK")
+
+
+def race(title, works, check, n_runs, n_rows):
+    """Seconds of each work, in turns; the first is what the others are compared with."""
+    answers = {name: work() for name, work in works.items()}
+    first, *others = answers.values()
+    for other in others:
+        check(other, first)
+    times = {name: [] for name in works}
+    for _ in range(n_runs):
+        for name, work in works.items():
+            begin, cores = time.perf_counter(), core_seconds()
+            work()
+            times[name].append((time.perf_counter() - begin, core_seconds() - cores))
+    base = None
+    for name, pairs in times.items():
+        wall, cores = (statistics.median(column) for column in zip(*pairs, strict=True))
+        base = base or (wall, cores)
+        print(
+            f"{title:16} {name:8} {wall:6.2f} s  {n_rows / wall / 1e6:5.2f} million rows/s  rate × "
+            f"{base[0] / wall:.2f}  core seconds {cores:6.2f}",
+            flush=True,
+        )
+
+
+def same(found, expected):
+    assert found.n_rows == expected.n_rows
+    np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-12, atol=1e-13)
+    scale = np.where(expected.deviation > 0, expected.deviation, 1.0)
+    there, here = (s.moments(shift=expected.mean, scale=scale) for s in (found, expected))
+    np.testing.assert_allclose(there.powers, here.powers, rtol=1e-9, atol=1e-10)
+    for products, wanted in zip(there.distinct, here.distinct, strict=True):
+        np.testing.assert_allclose(products, wanted, rtol=1e-9, atol=1e-10)
+
+
+def same_groups(found, expected):
+    assert list(found) == list(expected)
+    for key in expected:
+        same(found[key], expected[key])
+
+
+def queries(path, n_rows, n_runs):
+    import duckdb
+    import polars as pl
+
+    open_it = {
+        "parquet": lambda: path,
+        "duckdb": lambda: duckdb.read_parquet(path),
+        "polars": lambda: pl.scan_parquet(path),
+    }
+
+    def works(work):
+        return {name: lambda rows=rows: work(rows()) for name, rows in open_it.items()}
+
+    quiet = {"progress": False}
+    numbers = works(lambda rows: mm.summarize(rows, 4, columns=NAMES, **quiet))
+    race("numbers", numbers, same, n_runs, n_rows)
+    text = works(lambda rows: mm.summarize(rows, 4, columns=[*NAMES, "region"], **quiet))
+    race("with text", text, same, n_runs, n_rows)
+    groups = works(lambda rows: mm.summarize_by(rows, "region, store", 4, columns=NAMES, **quiet))
+    race("200 groups", groups, same_groups, n_runs, n_rows)
+
+
+def spark(path, n_rows, n_runs):
+    import dask.dataframe as dd
+    from distributed import Client
+    from pyspark.sql import SparkSession
+
+    from momentmix import dask as mmd
+    from momentmix import spark as mms
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.ui.showConsoleProgress", "false")
+    session = builder.config("spark.driver.memory", "2g").getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    frame = session.read.parquet(path)
+    with Client(n_workers=2, threads_per_worker=1, dashboard_address=None) as client:
+        lazy = dd.read_parquet(path, columns=NAMES, split_row_groups=4)
+        works = {
+            "dask": lambda: mmd.summarize(lazy, 4, client=client, progress=False),
+            "spark": lambda: mms.summarize(frame, 4, columns=NAMES),
+        }
+        race("numbers", works, same, n_runs, n_rows)
+    session.stop()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("what", choices=["queries", "spark"])
+    parser.add_argument("--rows", type=int, default=4_000_000)
+    parser.add_argument("--runs", type=int, default=5)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder, "rows.parquet"))
+        draw(path, asked.rows)
+        {"queries": queries, "spark": spark}[asked.what](path, asked.rows, asked.runs)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""What a report says of groups of rows (`track`) and of two summaries (`compare`)."""
+
+from __future__ import annotations
+
+from momentmix.displays.monitoring.comparison import ComparisonDisplay
+from momentmix.displays.monitoring.shares_over_time import SharesDisplay
+from momentmix.html.markup import Cell, escaped, folded, items, sortable_table
+from momentmix.monitoring.comparison import Comparison
+from momentmix.monitoring.comparison_text import verdict
+from momentmix.monitoring.tracking import Tracking
+from momentmix.reporting.contents import Contents
+from momentmix.reporting.svg import SETTINGS, data_url
+from momentmix.wording import percent, short_number
+
+_MOST_CHANGES = 20  # in the table; the largest of them
+
+
+def tracking_section(c: Contents) -> list[str]:
+    """Shares of the groups of the model in groups of rows: sentences, a picture, a table."""
+    if c.tracking is None:
+        return []
+    said = c.tracking.sentences()
+    keys = ", ".join(c.tracking.key_names)
+    parts = [items(said) if said else "<p>No share changes by more than chance.</p>"]
+    alt = f"Shares of {c.tracking.n_components} groups by {keys}, with intervals."
+    parts.append(_figure("shares", SharesDisplay(c.tracking), alt))
+    text = "Bands and bars are intervals. Crosses mark rows that the model does not fit."
+    parts.append(f'<p class="soft">{text}</p>')
+    return [*parts, folded(f"All shares by {keys}", _shares(c.tracking))]
+
+
+def _shares(tracking: Tracking) -> str:
+    names, rows = [*tracking.key_names, "Rows"], []
+    names += [f"{i} {name}" for i, name in enumerate(tracking.names)]
+    for g, key in enumerate(tracking.keys):
+        cells = ["missing" if value is None else str(value) for value in key]
+        row = [Cell(text, text) for text in cells]
+        row.append(Cell(f"{tracking.n_rows[g]:,}", float(tracking.n_rows[g])))
+        for i in range(tracking.n_components):
+            share, low, high = (
+                float(table[g, i]) for table in (tracking.weights, tracking.low, tracking.high)
+            )
+            known = share == share
+            ends = f"({percent(low)} … {percent(high)})" if known else ""
+            row.append(Cell(percent(share) if known else "–", share, ends))
+        fits = bool(tracking.fits[g])
+        row.append(Cell("yes" if fits else "no", "yes" if fits else "no"))
+        rows.append(row)
+    caption = "Shares with intervals, and whether the groups of the model fit the rows"
+    return sortable_table("shares-table", caption, [*names, "Fits"], rows)
+
+
+def comparison_section(c: Contents) -> list[str]:
+    """Two sets of rows: whether they differ, the largest changes, a picture."""
+    found = c.comparison
+    if found is None:
+        return []
+    parts = [f"<p>{escaped(verdict(found))}</p>"]
+    if found.differs():
+        parts += [_changes(found)]
+        alt = "Changes of means, spreads and correlations, with intervals."
+        parts.append(_figure("changes", ComparisonDisplay(found), alt))
+    return [*parts, *([items(found.notes)] if found.notes else [])]
+
+
+def _changes(found: Comparison) -> str:
+    rows = []
+    for change in found.named()[:_MOST_CHANGES]:
+        name = change.column if change.other is None else f"{change.column}, {change.other}"
+        if change.level is not None:
+            name += f" = {change.level}"
+        written = percent if change.what in ("share", "missing") else short_number
+        numbers = [Cell(written(x), x) for x in (change.first, change.second)]
+        rows.append([Cell(name, name), Cell(change.what, change.what), *numbers])
+    if not rows:
+        return "<p>No single change is sure by itself.</p>"
+    headings = ["Column", "What", "Before", "Now"]
+    return sortable_table("changes-table", "The largest changes that are no chance", headings, rows)
+
+
+def _figure(name: str, display: SharesDisplay | ComparisonDisplay, alt: str) -> str:
+    from matplotlib import style
+
+    with style.context(["default", SETTINGS]):
+        address = data_url(display.plot().figure_, keep_fills=True)
+    image = f'<img src="{address}" alt="{escaped(alt)}">'
+    return f'<figure id="picture-{name}" class="full">{image}</figure>'

@@ -1,0 +1,153 @@
+"""Summaries of Spark data frames: rows stay on the executors, summaries come back.
+
+Each partition becomes shards by `mapInArrow`, executors add these, and the driver adds the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, overload
+
+from momentmix.capacity import check_count, usual_order
+from momentmix.cube.cube import SummaryCube
+from momentmix.cube.keys import parse_keys
+from momentmix.errors import InputTypeError, TableWarning, needed, warn_caller
+from momentmix.rows.source import Missing, check_missing
+from momentmix.schema.building import Families
+from momentmix.spark.columns import found_columns, quoted
+from momentmix.spark.jobs import run_job
+from momentmix.spark.partitions import RESULT, Task, add_results, results_of
+from momentmix.summary.layout import DEFAULT_REPLICATES
+from momentmix.summary.summary import MomentSummary
+
+__all__ = ["summarize"]
+
+_SUMS = 8  # tasks that add summaries; the driver adds what they give
+
+
+@overload
+def summarize(
+    df: Any,
+    order: int | None = None,
+    *,
+    by: Literal[None] = None,
+    columns: Sequence[str] | None = None,
+    exclude: Sequence[str] | None = None,
+    families: Families = None,
+    missing: Missing = "error",
+    min_rows: int = 1,
+    squared_order: int | None = None,
+    replicates: int | None = None,
+    shard_id: str | None = None,
+) -> MomentSummary: ...
+
+
+@overload
+def summarize(
+    df: Any,
+    order: int | None = None,
+    *,
+    by: str | Sequence[str],
+    columns: Sequence[str] | None = None,
+    exclude: Sequence[str] | None = None,
+    families: Families = None,
+    missing: Missing = "error",
+    min_rows: int = 1,
+    squared_order: int | None = None,
+    replicates: int | None = None,
+    shard_id: str | None = None,
+) -> SummaryCube: ...
+
+
+def summarize(
+    df: Any,
+    order: int | None = None,
+    *,
+    by: str | Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
+    exclude: Sequence[str] | None = None,
+    families: Families = None,
+    missing: Missing = "error",
+    min_rows: int = 1,
+    squared_order: int | None = None,
+    replicates: int | None = None,
+    shard_id: str | None = None,
+) -> MomentSummary | SummaryCube:
+    """Moments of a Spark data frame, or of each group of its rows, in one pass.
+
+    Each partition becomes one shard for every 1,048,576 rows, and with `by` one for each of its
+    groups. A task that is run again gives the same bytes if its rows come in the same order, as
+    those of files do; in any case every row counts once.
+
+    Parameters
+    ----------
+    df : pyspark.sql.DataFrame
+        Only the columns that are needed are read.
+    order : int, optional
+        As for `momentmix.summarize`.
+    by : str or sequence of str, optional
+        Keys of groups, as for `momentmix.summarize_by`.
+    columns, exclude : sequence of str, optional
+        Columns to take in this order, by default all that can be features; columns to leave out.
+    families : dict or Schema, optional
+        As for `momentmix.summarize`. What is not given is guessed from the first rows. Levels of
+        text, and with missing="model" columns with missing cells, are found by an aggregation
+        before the pass, which a `Schema` saves.
+    missing : {"error", "drop", "model"}
+        As for `momentmix.summarize`.
+    min_rows : int
+        With `by`, groups of fewer rows are left out.
+    squared_order, replicates : int, optional
+        As for `MomentSummary`; with `by` no replicates by default.
+    shard_id : str, optional
+        Name of the data, which becomes part of the ids of shards. By default equal partitions with
+        the same number, of whatever data frames, are the same shard, which counts once only.
+
+    Returns
+    -------
+    MomentSummary, or SummaryCube with `by`
+
+    See Also
+    --------
+    momentmix.summarize, momentmix.summarize_by : The same in one process.
+    """
+    needed("pyspark", "momentmix.spark", "spark")
+    if not all(hasattr(df, name) for name in ("mapInArrow", "limit", "agg")):
+        raise InputTypeError(
+            f"rows must be a Spark data frame; got {type(df).__name__}. Rows in this process go to "
+            "momentmix.summarize."
+        )
+    check_missing(missing)
+    check_count("min_rows", min_rows, 1)
+    keys = [] if by is None else parse_keys(by)
+    own = list(dict.fromkeys(key.column for key in keys))
+    found = found_columns(df, own, columns, exclude, families, missing)
+    if found.notes:
+        warn_caller(f"columns were guessed: {'; '.join(found.notes)}.", TableWarning)
+    schema = found.schema
+    if order is None:
+        order = usual_order(schema.n_features)
+    if replicates is None:
+        replicates = DEFAULT_REPLICATES if by is None else 0
+    options = {"squared_order": squared_order, "replicates": replicates, "n_threads": 1}
+    # Cells of columns without the feature "seen" must be there, whatever is asked.
+    policy: Missing = "drop" if missing == "drop" else "error"
+    sent = tuple(dict.fromkeys([*found.names, *own]))
+    task = Task(schema, order, found.names, tuple(map(str, keys)), policy, shard_id, options, sent)
+    task.new_shard()  # impossible settings are an error here, before any work
+    groups = _collected(df.select(*map(quoted, sent)).toDF(*_numbered(sent)), task)
+    if by is None:
+        return MomentSummary.from_bytes(groups[()])
+    cube = SummaryCube([key.name for key in keys], groups)
+    return cube.at_least(min_rows) if min_rows > 1 else cube
+
+
+def _numbered(names: Sequence[str]) -> list[str]:
+    return [f"column{i}" for i in range(len(names))]
+
+
+def _collected(rows: Any, task: Task) -> dict[Any, bytes]:
+    """The sum of each group; without keys of all rows."""
+    parts = rows.mapInArrow(task, RESULT)
+    sums = parts.repartition(_SUMS, "place").mapInArrow(add_results, RESULT)
+    return results_of(run_job(sums.collect))

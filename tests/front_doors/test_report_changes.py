@@ -1,0 +1,84 @@
+"""Sections of the report on groups of rows and on what changed."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import momentmix as mm
+
+LAW = mm.DiagonalMixture(
+    [0.5, 0.5], [[0.0] * 4, [4.0] * 4], np.ones((2, 4)), ["flow", "heat", "load", "noise"]
+)
+
+
+def week(number, share, n=600):
+    law = mm.DiagonalMixture([1 - share, share], LAW.means, LAW.variances, LAW.feature_names)
+    rows, _ = law.sample(n, random_state=number)
+    day = pd.Timestamp("2026-01-05") + pd.Timedelta(7 * number, "D")
+    return pd.DataFrame(rows, columns=list(LAW.feature_names)).assign(day=day.date())
+
+
+@pytest.fixture(scope="module")
+def frame():
+    return pd.concat([week(i, 0.3 + 0.04 * i) for i in range(8)])
+
+
+@pytest.fixture(scope="module")
+def made(frame, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("changes")
+    cube = mm.summarize_by(frame, by="week(day)")
+    result = mm.fit(cube.total(), 2, random_state=0)
+    first, last = (cube[key] for key in (min(cube), max(cube)))
+    tracking, comparison = mm.track(result, cube), mm.compare(first, last)
+    path = folder / "report.html"
+    mm.report(result, path, last, tracking=tracking, comparison=comparison, date="2026-03-01")
+    cube.save(folder / "cube.parquet")
+    first.save(folder / "first.mms")
+    last.save(folder / "last.mms")
+    result.save(folder / "model.json")
+    return folder, path.read_text(encoding="utf-8"), tracking, comparison
+
+
+def test_the_sections_say_what_track_and_compare_say(made):
+    _, page, tracking, comparison = made
+    assert "How do the shares differ between groups of rows?" in page
+    assert "What changed?" in page
+    assert tracking.sentences()
+    assert any("rose" in text for text in tracking.sentences())
+    for text in tracking.sentences():
+        assert text.replace('"', "&quot;").replace("'", "&#x27;") in page
+    assert comparison.differs()
+    assert {change.column for change in comparison.named()} & {"flow", "heat"}
+    assert page.count("<img") >= 6
+
+
+def test_a_report_without_them_has_no_such_sections(made, tmp_path):
+    mm.report(LAW, tmp_path / "plain.html")
+    page = (tmp_path / "plain.html").read_text(encoding="utf-8")
+    assert "What changed?" not in page
+    assert "How do the shares differ" not in page
+
+
+def test_the_command_makes_them(momentmix, made, tmp_path):
+    folder = made[0]
+    out = tmp_path / "report.html"
+    done = momentmix(
+        "report", folder / "model.json", "--data", folder / "last.mms", "--cube",
+        folder / "cube.parquet", "--before", folder / "first.mms", "-o", out,
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    page = out.read_text(encoding="utf-8")
+    assert "What changed?" in page
+    assert "How do the shares differ" in page
+    refused = momentmix(
+        "report", folder / "model.json", "--before", folder / "first.mms", "-o", tmp_path / "x.html"
+    )
+    assert "--before compares summaries" in refused.err
+    assert not (tmp_path / "x.html").exists()
+
+
+def test_other_things_are_refused(tmp_path):
+    with pytest.raises(mm.InputTypeError, match=r"tracking must be what mm\.track gives; got int"):
+        mm.report(LAW, tmp_path / "x.html", tracking=3)
+    with pytest.raises(mm.InputTypeError, match=r"comparison must be what mm\.compare gives"):
+        mm.report(LAW, tmp_path / "x.html", comparison="a")
