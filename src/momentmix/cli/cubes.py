@@ -12,6 +12,7 @@ from momentmix.cli.options import ReadOptions
 from momentmix.cli.output import say
 from momentmix.cli.summarize import Job
 from momentmix.progress import erase
+from momentmix.wording import plural
 
 if TYPE_CHECKING:
     from momentmix.cli.checkpoint import Checkpoint
@@ -127,7 +128,8 @@ class CubeRun(Job):
         """What the command prints."""
         gone, rows = self.result.left_out
         left_out = f"; {gone:,} small groups ({rows:,} rows) left out" if gone else ""
-        groups = f"{len(self.result):,} groups by {', '.join(self._names)}"
+        n = len(self.result)
+        groups = f"{n:,} group{plural(n)} by {', '.join(self._names)}"
         return f"{super().sentence()}, {groups}{left_out}"
 
 

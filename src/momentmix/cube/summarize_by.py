@@ -68,8 +68,8 @@ def summarize_by(
     -----
     Rows of a group make one shard for every 16,777,216 rows of a file, named by the file, the key
     and the rows. The sum of the cube has the rows of `summarize`, in other shards: moments agree
-    within the accuracy of a shard (docs/file-format.md), and have the same bytes in any order of
-    adding.
+    as those of the same rows in other shards do, to about 1e-12 of their size, and have the same
+    bytes in any order of adding.
 
     Examples
     --------

@@ -5,6 +5,7 @@
 | true and false | bernoulli |
 | text of few labels, or categories | categorical |
 | text whose labels are nearly all different; whole numbers that number the rows | left out: ids |
+| numbers that pandas wrote as the index of a frame | left out |
 | dates and times, also as text | left out |
 | text or categories with one label only | left out |
 | numbers | gaussian; a hint where they have two values or look like counts |
@@ -36,6 +37,7 @@ _ID_NAME = re.compile(
     r"(?:^|[_\W])(?:[iI][dD]|uuid|guid|index|rownum|rowid|row)$"
     r"|^(?:[iI][dD]|[uU]nnamed: ?\d+)(?:$|[_\W])|[a-z]I[dD]$"
 )
+_INDEX = re.compile(r"__index_level_\d+__")  # as pandas writes it to Parquet
 _ONE_LEVEL = "it has one level only"
 _MOST_COUNTED = 20.0  # mean of numbers that look like counts
 
@@ -127,7 +129,9 @@ def guess_columns(
             chosen[i] = BERNOULLI
         elif table.names is not None and cells.labels is None:
             head = cells.values[:HEAD]
-            if not asked and _numbers_rows(head, table.names[i]):
+            if not asked and _INDEX.fullmatch(table.names[i]):
+                left_out[i] = "it is the index of a pandas frame"
+            elif not asked and _numbers_rows(head, table.names[i]):
                 left_out[i] = "it numbers the rows"
             else:
                 hint = _hint(head, table.names[i])

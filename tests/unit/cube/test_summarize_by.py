@@ -263,3 +263,13 @@ def test_rows_keep_their_order_within_groups(most):
         assert (np.diff(places) > 0).all()
         start = end
     assert start == 4000
+
+
+def test_the_index_that_pandas_writes_is_no_feature(frame, tmp_path):
+    path = tmp_path / "x.parquet"
+    frame[["a", "b", "c", "region"]][frame["a"] > 0].to_parquet(path)  # the index has gaps
+    with pytest.warns(UserWarning, match="the index of a pandas frame"):
+        cube = mm.summarize_by(path, by="region")
+    assert cube.feature_names == ("a", "b", "c")
+    asked = mm.summarize_by(path, by="region", columns=["a", "__index_level_0__"])
+    assert asked.feature_names == ("a", "__index_level_0__")
