@@ -215,6 +215,13 @@ class ArrowFileTable(ArrowTable, FileTable):
         FileTable.__init__(self, path)
         self._read_schema()
 
+    def kind(self, column: int) -> Kind:
+        """What a column holds; decimals of files are refused by name, since float64 rounds them."""
+        type_ = self.schema.field(column).type
+        if self._arrow.types.is_decimal(type_):
+            return Kind("other", str(type_))
+        return super().kind(column)
+
     def _unreadable(self, text: str) -> InputError:
         size = self.path.stat().st_size
         if not size:

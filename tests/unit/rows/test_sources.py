@@ -530,9 +530,8 @@ def test_parquet_columns_that_are_no_numbers_are_all_named(tmp_path):
     pa.parquet.write_table(table, path)
     with pytest.raises(InputError, match="these do not") as caught:
         open_rows(path)
-    for name in ("nested", "nothing"):
+    for name in ("nested", "price", "nothing"):
         assert repr(name) in str(caught.value)
-    assert "price" not in str(caught.value)
     assert "'ok'" not in str(caught.value)
     assert open_rows(path, columns=["ok"]).read_all().tolist() == [[1.0]]
 
