@@ -33,8 +33,9 @@ def query(engine, path, condition=False):
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_groups_of_a_query_are_those_of_the_file(path, engine):
-    found = mm.summarize_by(query(engine, path), "region, week(day)", 2)
-    expected = mm.summarize_by(path, "region, week(day)", 2)
+    # Decimals of files are refused.
+    found = mm.summarize_by(query(engine, path), "region, week(day)", 2, exclude=["amount"])
+    expected = mm.summarize_by(path, "region, week(day)", 2, exclude=["amount"])
     assert list(found) == list(expected)
     assert found.schema == expected.schema
     for key in expected:
