@@ -58,11 +58,11 @@ def merge_command(
 
     Cubes are added group by group where the output is a cube, else all their groups are added.
     """
-    from momentmix.cli.cubes import are_cubes, chosen_groups
+    from momentmix.cli.cubes import are_cubes, chosen_groups, names_cube
     from momentmix.cli.summaries import load_cubes, load_sum
 
     check_output(output, summaries, force)
-    to_cube = output.lower().endswith((".parquet", ".arrow", ".feather"))
+    to_cube = names_cube(output)
     if not (where or rollup or to_cube):
         _finish(load_sum(summaries, truncate), output, as_json)
         return
@@ -99,11 +99,11 @@ def subtract_command(
 
     A summary that was never added is refused; `momentmix forget` takes away single rows.
     """
-    from momentmix.cli.cubes import are_cubes
+    from momentmix.cli.cubes import are_cubes, names_cube
     from momentmix.cli.summaries import load_cubes, load_difference
 
     check_output(output, [summary, *parts], force)
-    if output.lower().endswith((".parquet", ".arrow", ".feather")):
+    if names_cube(output):
         if not are_cubes([summary, *parts]):
             raise click.UsageError("an output .parquet or .arrow is for cubes; an input is none.")
         _finish_cube(load_cubes([summary]) - load_cubes(parts), output, as_json)

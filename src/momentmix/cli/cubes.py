@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,7 +17,7 @@ from momentmix.wording import plural
 if TYPE_CHECKING:
     from momentmix.cli.checkpoint import Checkpoint
     from momentmix.cube.cube import SummaryCube
-    from momentmix.cube.keys import KeySpec
+    from momentmix.cube.summarize_by import CubeJob
 
 
 def cube_job_of(
@@ -40,20 +40,24 @@ def cube_job_of(
         erase()
         say(*(f"note: {note}" for note in job.notes), err=True)
     settings = {"by": [str(spec) for spec in job.specs]}
-    return CubeRun(job.source, settings, None, job.schema, specs=list(job.specs))
+    return CubeRun(job.source, settings, None, job.schema, job=job)
 
 
 @dataclass
 class CubeRun(Job):
     """One run that makes a cube."""
 
-    specs: list[KeySpec] = field(default_factory=list)
+    job: CubeJob | None = None
+
+    @property
+    def _job(self) -> CubeJob:
+        assert self.job is not None
+        return self.job
 
     @property
     def n_features(self) -> int:
         """Number of features, without keys."""
-        source: Any = self.source
-        return source.n_values if self.schema is None else self.schema.n_features
+        return self._job.n_features
 
     def usual_part_rows(self) -> int:
         """Rows of a part."""
@@ -69,13 +73,10 @@ class CubeRun(Job):
 
     def states(self, state: Any) -> Iterator[Any]:
         """States after each part."""
-        from momentmix.cube.passes import summarize_groups
-        from momentmix.schema.rows import EncodedRows
-
-        source: Any = self.source
-        encode = None if self.schema is None else EncodedRows(source, self.schema).summand_of
-        new_shard = self._new_shard()
-        return summarize_groups(source, state, new_shard, encode, self.settings["part_rows"])
+        keys = ("squared_order", "replicates")
+        settings = {key: self.settings[key] for key in keys} | {"n_threads": self.threads}
+        order, part_rows = self.settings["order"], self.settings["part_rows"]
+        return self._job.run(state, order, settings, part_rows)
 
     def packed(self, state: Any) -> bytes:
         """A state as bytes: a cube as an Arrow file."""
@@ -87,7 +88,7 @@ class CubeRun(Job):
 
     @property
     def _names(self) -> tuple[str, ...]:
-        return tuple(spec.name for spec in self.specs)
+        return tuple(spec.name for spec in self._job.specs)
 
     def unpacked(self, state: Any, found: Checkpoint) -> Any:
         """The state of a checkpoint."""
@@ -110,9 +111,7 @@ class CubeRun(Job):
 
     def made(self, state: Any) -> Any:
         """The cube."""
-        from momentmix.cube.cube import SummaryCube
-
-        return SummaryCube(self._names, state.sums.groups()).at_least(self.min_rows)
+        return self._job.cube(state, self.min_rows)
 
     def own_facts(self) -> dict[str, Any]:
         """Keys and groups."""
@@ -138,9 +137,16 @@ class CubeRun(Job):
 
 def are_cubes(paths: Sequence[str]) -> bool:
     """Whether all files are cubes."""
-    from momentmix.cube.file import ENDINGS, is_cube
+    from momentmix.cube.file import is_cube
 
-    return all(path.lower().endswith(ENDINGS) and is_cube(path) for path in paths)
+    return all(is_cube(path) for path in paths)
+
+
+def names_cube(path: str) -> bool:
+    """Whether a file of this name is written as a cube."""
+    from momentmix.cube.file import ENDINGS
+
+    return path.lower().endswith(ENDINGS)
 
 
 def chosen_groups(cube: SummaryCube, where: Sequence[str], rollup: str | None) -> SummaryCube:

@@ -125,8 +125,11 @@ def summarize_command(
         raise click.UsageError("standard input cannot be read again; --checkpoint needs files.")
     if by is None and min_rows > 1:
         raise click.UsageError("--min-rows goes with --by.")
-    if by is not None and not output.lower().endswith((".parquet", ".arrow", ".feather")):
-        raise click.UsageError("--by makes a cube; --output must end in .parquet or .arrow.")
+    if by is not None:
+        from momentmix.cli.cubes import names_cube
+
+        if not names_cube(output):
+            raise click.UsageError("--by makes a cube; --output must end in .parquet or .arrow.")
     if checkpoint is not None:
         check_output(str(checkpoint), inputs, force=True, outputs=[output])
     with locked(checkpoint) if checkpoint is not None else nullcontext():

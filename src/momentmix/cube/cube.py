@@ -8,7 +8,7 @@ from datetime import date, datetime
 from typing import Any
 
 from momentmix.cube import file as cube_file
-from momentmix.cube.keys import Value
+from momentmix.cube.keys import GroupKey
 from momentmix.errors import InputError, InputTypeError
 from momentmix.html.notebook import box, plain_table
 from momentmix.mixture.parameter_table import need_pandas
@@ -16,7 +16,6 @@ from momentmix.schema.schema import Schema
 from momentmix.summary.summary import MomentSummary, union
 from momentmix.wording import did_you_mean, plural
 
-GroupKey = tuple[Value, ...]
 _MOST_SHOWN = 12  # groups in a notebook
 
 

@@ -21,11 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from momentmix.atomic_file import atomic_write
-from momentmix.cube.keys import RESERVED, Value
+from momentmix.cube.keys import RESERVED, GroupKey
 from momentmix.errors import InputError, SummaryFileError, needed
 from momentmix.summary.file import header_of
 
-GroupKey = tuple[Value, ...]
 VERSION = 1
 _METADATA = b"momentmix-cube"
 ENDINGS = (".parquet", ".arrow", ".feather")

@@ -29,6 +29,7 @@ from momentmix.rows.table import FileTable, Kind, Table
 from momentmix.wording import did_you_mean
 
 Value = str | int | bool | date | datetime | None
+GroupKey = tuple[Value, ...]  # a value of each key
 
 _ASKED = re.compile(r"\s*(\w+)\s*\(\s*(.+?)\s*\)\s*")
 _FOLDER = re.compile(r"([^=/\\]+)=([^/\\]*)")

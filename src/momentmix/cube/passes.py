@@ -16,7 +16,7 @@ from momentmix._typing import Float
 from momentmix.cube.file import rows_of
 from momentmix.cube.grouping import GroupedShard, KeyIndex
 from momentmix.cube.keyed_rows import KeyedRows
-from momentmix.cube.keys import Value
+from momentmix.cube.keys import GroupKey
 from momentmix.errors import InputError
 from momentmix.rows.fingerprint import counted_twice
 from momentmix.summary.parts import ResumeCheck, digest_of, read_parts
@@ -26,7 +26,6 @@ PART_ROWS = 1 << 24  # of a part: small shards cost more than their rows
 _MOST_PIECES = 8  # summaries of a group that wait to be added
 
 Encode = Callable[[Float], Any]
-GroupKey = tuple[Value, ...]
 
 
 @dataclass
