@@ -54,14 +54,7 @@ class ComponentSets:
     def draws(self, degree: int) -> Float:
         """Moments of single rows of each component, of shape (r, q, n_draws)."""
         if degree not in self._draws:
-            conditions = self.of(degree).conditions
-            tables = []
-            for c in range(self.model.parameters.n_components):
-                alone = replace(self.model.parameters[[c]], weights=np.ones(1))
-                rows, _ = gaussian.sample(alone, _DRAWS, np.random.default_rng(c))
-                powers = point_powers(rows, conditions.highest_exponent)
-                tables.append(conditions.products(powers))
-            self._draws[degree] = np.array(tables)
+            self._draws[degree] = draws_of(self.of(degree))
         return self._draws[degree]
 
     @cached_property
@@ -108,3 +101,14 @@ class ComponentSets:
         """The next lower degree that identifies the weights."""
         below = [own for own in self._degrees if own < degree]
         return below[-1] if below else None
+
+
+def draws_of(components: FixedComponents) -> Float:
+    """Moments of single rows of each component, of shape (r, q, n_draws)."""
+    conditions, tables = components.conditions, []
+    for c in range(components.n_components):
+        alone = replace(components.parameters[[c]], weights=np.ones(1))
+        rows, _ = gaussian.sample(alone, _DRAWS, np.random.default_rng(c))
+        powers = point_powers(rows, conditions.highest_exponent)
+        tables.append(conditions.products(powers))
+    return np.array(tables)

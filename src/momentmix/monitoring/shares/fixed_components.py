@@ -15,6 +15,7 @@ share.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -174,6 +175,19 @@ class FixedComponents:
         found = [table[:, c::r] @ ordered[c::r] for c in range(r)]
         return np.array(found)
 
+    def with_means(self, parameters: Parameters) -> FixedComponents:
+        """The same components with other means; covariances and errors stay as they are."""
+        other = copy(self)
+        other.parameters = parameters
+        other.means = np.column_stack(
+            [
+                self.conditions.model(replace(parameters[[c]], weights=np.ones(1)))
+                for c in range(parameters.n_components)
+            ]
+        )
+        other.seconds = self.seconds + _outer(other.means) - _outer(self.means)
+        return other
+
     @property
     def size(self) -> int:
         """Number of moments q."""
@@ -203,6 +217,11 @@ class FixedComponents:
         white = root.whiten(self.means - (self.means @ w)[:, None])
         values = np.linalg.svd(white, compute_uv=False)
         return 1 + int((values > _APART * max(1.0, float(values.max(initial=0.0)))).sum())
+
+
+def _outer(means: Float) -> Float:
+    """The product of each column with itself, of shape (r, q, q)."""
+    return np.asarray(means.T[:, :, None] * means.T[:, None, :])
 
 
 class Root:

@@ -100,8 +100,15 @@ def linear_weights(
     components: FixedComponents, moments: Float, n: float, at: Float
 ) -> LinearWeights:
     """Weights without bounds; the covariance of the moments is taken at the weights `at`."""
+    return linear_in(components, moments, n, at, Root(components.covariance(at)))
+
+
+def linear_in(
+    components: FixedComponents, moments: Float, n: float, at: Float, root: Root
+) -> LinearWeights:
+    """The same, with the weights that are nearest in the units of `root`."""
     r, covariance = components.n_components, components.covariance(at)
-    table = _influence(components, Root(covariance))
+    table = _influence(components, root)
     u = 1.0 / r + table @ (moments - components.means.mean(axis=1))
     error = components.shared_error(at)
     extra = np.zeros((r, r)) if error is None else (table @ error) @ (table @ error).T
@@ -121,7 +128,15 @@ def estimate(components: FixedComponents, moments: Float, n: float, z: float) ->
         if np.abs(w - before).max() * np.sqrt(n) < _SETTLED:
             break
     at = inside(w, n)
-    u, noise, shared, table = linear_weights(components, moments, n, at)
+    linear = linear_weights(components, moments, n, at)
+    return weights_with_intervals(components, linear, w, at, n, z)
+
+
+def weights_with_intervals(
+    components: FixedComponents, linear: LinearWeights, w: Float, at: Float, n: float, z: float
+) -> GroupWeights:
+    """Weights `w` of a group with the intervals of its weights without bounds."""
+    u, noise, shared, table = linear
     low, high = _intervals(components, table, u, at, n, np.diagonal(shared), z)
     return GroupWeights(w, u, noise, np.minimum(low, w), np.maximum(high, w))
 
