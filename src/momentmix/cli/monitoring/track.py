@@ -38,6 +38,13 @@ _ENDINGS = ("csv", "json", "png", "svg", "pdf")
     help="whole: shrink the shares of small groups to the mean of all groups.",
 )
 @click.option(
+    "--means",
+    type=click.Choice(["fixed", "group"]),
+    default="fixed",
+    show_default=True,
+    help="group: means of the components may differ between groups, and are drawn to the model's.",
+)
+@click.option(
     "--level",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     default=0.95,
@@ -54,6 +61,7 @@ def track_command(
     where: tuple[str, ...],
     rollup: str | None,
     prior: str,
+    means: str,
     level: float,
     strict: bool,
     force: bool,
@@ -71,7 +79,7 @@ def track_command(
                 f"--output must end in {', '.join('.' + e for e in _ENDINGS)}; got {output!r}."
             )
         check_output(output, [model, cube], force)
-    found = _tracked(model, cube, where, rollup, prior, level)
+    found = _tracked(model, cube, where, rollup, prior, means, level)
     if output is not None:
         _write(found, output, ending)
     if as_json:
@@ -86,7 +94,13 @@ def track_command(
 
 
 def _tracked(
-    model: str, path: str, where: tuple[str, ...], rollup: str | None, prior: str, level: float
+    model: str,
+    path: str,
+    where: tuple[str, ...],
+    rollup: str | None,
+    prior: str,
+    means: str,
+    level: float,
 ) -> Tracking:
     from momentmix.cli.cubes import are_cubes, chosen_groups
     from momentmix.cli.summaries import load_cubes
@@ -102,7 +116,13 @@ def _tracked(
             f"{path} is no cube; make one with `momentmix summarize DATA --by KEY -o cube.parquet`."
         )
     groups = chosen_groups(load_cubes([path]), where, rollup)
-    return track(model, groups, prior="whole" if prior == "whole" else None, level=level)
+    return track(
+        model,
+        groups,
+        prior="whole" if prior == "whole" else None,
+        means="group" if means == "group" else "fixed",
+        level=level,
+    )
 
 
 def _write(found: Tracking, output: str, ending: str) -> None:

@@ -35,10 +35,12 @@ class ComponentSets:
     model : StandardComponents
     shape : Shape
         What the summaries hold.
+    few_rows : int
+        Groups of fewer rows have moments of degree 2 where these are enough.
     """
 
-    def __init__(self, model: StandardComponents, shape: Shape) -> None:
-        self.model, self.shape = model, shape
+    def __init__(self, model: StandardComponents, shape: Shape, few_rows: int = FEW_ROWS) -> None:
+        self.model, self.shape, self.few_rows = model, shape, few_rows
         self._known: dict[int, FixedComponents] = {}
         self._draws: dict[int, Float] = {}
 
@@ -87,7 +89,7 @@ class ComponentSets:
 
     def degree_for(self, n: float) -> int:
         """Degree of the moments for a group of `n` rows."""
-        degrees, is_small = self._degrees, n < FEW_ROWS
+        degrees, is_small = self._degrees, n < self.few_rows
         wanted = 2 if is_small else 3
         first = next((degree for degree in degrees if degree >= wanted), degrees[-1])
         last = degrees[-1]

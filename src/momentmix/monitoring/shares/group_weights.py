@@ -129,16 +129,24 @@ def estimate(components: FixedComponents, moments: Float, n: float, z: float) ->
             break
     at = inside(w, n)
     linear = linear_weights(components, moments, n, at)
-    return weights_with_intervals(components, linear, w, at, n, z)
+    return with_intervals(components, linear, w, at, n, np.diagonal(linear.shared), z)
 
 
-def weights_with_intervals(
-    components: FixedComponents, linear: LinearWeights, w: Float, at: Float, n: float, z: float
+def with_intervals(
+    components: FixedComponents,
+    linear: LinearWeights,
+    w: Float,
+    at: Float,
+    n: float,
+    extra: Float,
+    z: float,
 ) -> GroupWeights:
-    """Weights `w` of a group with the intervals of its weights without bounds."""
-    u, noise, shared, table = linear
-    low, high = _intervals(components, table, u, at, n, np.diagonal(shared), z)
-    return GroupWeights(w, u, noise, np.minimum(low, w), np.maximum(high, w))
+    """Weights `w` with intervals; `extra` are variances beside those of the rows of the group."""
+    if len(w) == 1:
+        return GroupWeights(w, w, np.zeros((1, 1)), w, w)
+    low, high = _intervals(components, linear.influence, linear.weights, at, n, extra, z)
+    low, high = np.minimum(low, w), np.maximum(high, w)
+    return GroupWeights(w, linear.weights, linear.noise, low, high)
 
 
 def inside(weights: Float, n: float) -> Float:

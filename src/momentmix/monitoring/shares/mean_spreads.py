@@ -7,7 +7,8 @@ only, P the inverse of C without τ where the weights take no part:
 
 | symbol | name here |
 |---|---|
-| slope_j = Σ_g Σ_c (h_cj² − K_cj,cj), K = H (I + T H)⁻¹, h = (I + H T)⁻¹ z, T = diag τ² | ``slope`` |
+| T = diag τ², K = H (I + T H)⁻¹, h = (I + H T)⁻¹ z | ``between``, ``left``, ``score`` |
+| slope_j = Σ_g Σ_c (h_cj² − K_cj,cj) | ``slope`` |
 | information_jl = Σ_g Σ_cc' K_cj,c'l² | ``information`` |
 | step: τ² += information⁻¹ slope, not below 0 | |
 

@@ -3,16 +3,16 @@
 | symbol | name here | shape |
 |---|---|---|
 | x: means of the group less those of the model, k = n_features · r | ``moves`` | (k,) |
-| x_cj = e_cj + δ_cj, e the error of the model, δ_cj ~ (0, τ_j² s_cj²), s_cj the deviation of the component | ``prior`` of Cov x = prior priorᵀ | (k, …) |
+| x = e + δ: error of the model, and δ_cj of variance τ_j² s_cj² | ``prior``, of Cov x | (k, …) |
 | m = M(x) w + noise of covariance V(w) / n | ``moments`` | (q,) |
-| C = V / n + D Dᵀ, D = ∂ (M w) / ∂ θ · root of the covariance of all parameters θ | ``group_covariance`` | (q, q) |
+| C = V / n + D Dᵀ, D = ∂ (M w) / ∂ θ · root of Cov θ | ``group_covariance`` | (q, q) |
 | E[x given m, w] = prior Dᵀ C⁻¹ (m − M(0) w) | ``moves`` | |
 
-The components are those of the model with τ as a further error of the means (`FixedComponents`), so
-that C, the test and the intervals of the weights are those of fixed components. M is a polynomial in
-x: the moments are taken as linear near the last answer, in a few rounds of bounded steps. Weights
-are the nearest ones in units of C, non-negative and of sum 1. How far means differ, τ, comes from
-all groups together (``mean_spreads.py``).
+s_cj is the deviation of column j within component c. The components are those of the model with τ
+as a further error of the means (`FixedComponents`), so that C, the test and the intervals of the
+weights are those of fixed components. M is a polynomial in x: the moments are taken as linear near
+the last answer, in a few rounds of bounded steps. Weights are the nearest ones in units of C,
+non-negative and of sum 1. How far means differ, τ, comes from all groups (``mean_spreads.py``).
 """
 
 from __future__ import annotations
@@ -37,13 +37,15 @@ from momentmix.monitoring.shares.group_weights import (
     group_covariance,
     inside,
     linear_in,
-    weights_with_intervals,
+    with_intervals,
 )
 
+FEW_TO_MOVE = 100  # rows: fewer have no moments of degree 3 that tell means of components
 _ROUNDS = 15  # of an answer → linear moments near it → answer; mostly four are enough
 _LONGEST = 0.4  # deviations, of a step: farther away the moments are not linear
 _SETTLED = 0.05  # of a standard error
 _FAR = 0.1  # deviations: means that moved farther have covariances of their own
+_LEAST = 1e-12  # variance of a standardized feature within a component
 _DOUBTFUL = 0.2  # a p-value below takes the fourth moments into account
 
 
@@ -86,17 +88,17 @@ class MovedMeans:
     """
 
     def __init__(self, sets: ComponentSets, features: Sequence[int], spreads: Float) -> None:
-        self._sets, self.features = sets, list(features)
+        self._sets, self.features, self.spreads = sets, list(features), spreads
         p = sets.model.parameters
-        self.deviations = np.sqrt(p.variances[:, self.features])  # (r, n_features)
+        self.deviations = np.sqrt(np.maximum(p.variances[:, self.features], _LEAST))
         own = (self.deviations * np.sqrt(spreads)).T.ravel()
-        places = by_feature(p)[p.n_components :]
-        self._places = np.concatenate([self._columns(places, f) for f in self.features])
+        of_means = by_feature(p)[p.n_components :].astype(np.float64)
+        places = np.concatenate([self._columns(of_means, f) for f in self.features]).astype(int)
         known = np.zeros((p.n_places, 0)) if sets.model.factor is None else sets.model.factor
         between = np.zeros((p.n_places, own.size))
-        between[self._places, np.arange(own.size)] = own
+        between[places, np.arange(own.size)] = own
         self._factor = np.hstack([known, between])
-        self.prior = self._factor[self._places]
+        self.prior = self._factor[places]
         self._known: dict[int, FixedComponents] = {}
 
     def _columns(self, table: Float, feature: int) -> Float:
@@ -157,35 +159,34 @@ class MovedMeans:
         """Standard errors of the means: what the prior leaves open when the moments are known."""
         told = (gains**2).sum(axis=0) - ((free.T @ gains) ** 2).sum(axis=0)
         left = np.maximum((self.prior**2).sum(axis=1) - told, 0.0)
-        return np.sqrt(left).reshape(self.deviations.T.shape).T
+        return np.asarray(np.sqrt(left).reshape(self.deviations.T.shape).T)
 
     # -- weights --------------------------------------------------------------------------------
 
     def linear_weights(self, group: GroupMoments, own: MovedGroup, at: Float) -> LinearWeights:
-        """Weights without bounds, as `group_weights.linear_weights` has them.
+        """Weights without bounds, with the covariance of the moments taken at the weights `at`.
 
-        That the means of the group are not known is part of its noise.
+        That the means of the group are not known is a part of its own noise.
         """
         near = self.components(group.degree, own.moves)
-        root = Root(group_covariance(near, group.n, at))
-        target = self.target(group, near, at, own.moves)
+        target, root = (
+            self.target(group, near, at, own.moves),
+            Root(group_covariance(near, group.n, at)),
+        )
         found = linear_in(near, target, group.n, at, root)
-        n_known = self.prior.shape[1] - self.deviations.size
-        error = near.shared_error(inside(at, group.n))
+        error = near.shared_error(at)
         assert error is not None
-        between = found.influence @ error[:, n_known:]
+        between = found.influence @ error[:, -self.deviations.size :]
         extra = between @ between.T
         return found._replace(noise=found.noise + extra, shared=found.shared - extra)
 
     def weights_of(self, group: GroupMoments, own: MovedGroup, z: float) -> GroupWeights:
         """Weights with intervals; `z` is a quantile of the normal law."""
-        near = self.components(group.degree, own.moves)
-        at = inside(own.weights, group.n)
-        found = linear_in(
-            near, self.target(group, near, own.weights, own.moves), group.n, at,
-            Root(group_covariance(near, group.n, own.weights)),
-        )  # fmt: skip
-        return weights_with_intervals(near, found, own.weights, at, group.n, z)
+        near, at = self.components(group.degree, own.moves), inside(own.weights, group.n)
+        found = self.linear_weights(group, own, at)
+        rows = found.influence @ near.covariance(at) @ found.influence.T / group.n
+        extra = np.diagonal(found.noise + found.shared - rows)
+        return with_intervals(near, found, own.weights, at, group.n, extra, z)
 
     def check(self, group: GroupMoments, own: MovedGroup) -> FitTest:
         """Whether components with means that differ as far as they do explain the moments."""
