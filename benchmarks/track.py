@@ -312,6 +312,13 @@ def moved_blocks(blocks, spreads, rng):
     return found
 
 
+def joined_tables(tables):
+    if isinstance(tables[0], np.ndarray):
+        return np.concatenate(tables)
+    names = tables[0].keys()
+    return {name: np.concatenate([np.asarray(table[name]) for table in tables]) for name in names}
+
+
 def means(seed):
     """Groups whose components have moved, in some columns, by up to 0.6 deviations."""
     kind, r, blocks, rng = law_of(seed)
@@ -321,20 +328,24 @@ def means(seed):
     truth = mm.Mixture.from_blocks(rng.dirichlet(np.full(r, 4.0)), own)
     spreads = rng.choice([0.0, 0.1, 0.3, 0.6], len(own))
     n_rows = np.array([150, 400, 3000] * 20)
-    wanted, shares, cube = [], [], {}
+    wanted, shares, tables, cube = [], [], [], {}
     for g, n in enumerate(n_rows):
         w = rng.dirichlet(np.full(r, 5.0))
         mixture = mm.Mixture.from_blocks(w, moved_blocks(own, spreads, rng))
         table, _ = mixture.sample(int(n), random_state=int(rng.integers(2**31)))
         wanted.append(mixture.means)
         shares.append(w)
+        tables.append(table)
         cube[g] = summary_of(table, truth.schema)
-    model_kind = ("fit", "truth")[seed // len(LAWS) % 2]
-    model, options = model_of(model_kind, truth, cube, 100_000, seed)
+    model_kind = ("fit", "whole", "truth")[seed // len(LAWS) % 3]
+    if model_kind == "whole":
+        model, options = fit_of(truth, joined_tables(tables), seed), {}
+    else:
+        model, options = model_of(model_kind, truth, cube, 100_000, seed)
     fixed, mixture = tracked_by(model, cube, **options)
     found, _ = tracked_by(model, cube, means="group", **options)
     order = order_of(mixture, truth)
-    columns = [mixture.feature_names.index(name) for name in found.means.columns]
+    columns = list(found.means.places)
     wanted = np.array(wanted)[:, order][:, :, columns]
     shares = np.array(shares)[:, order]
     scale = found.means.deviations
@@ -372,7 +383,7 @@ def speed(seed):
     return "numbers", "truth", "1000", {"groups a second": 200 / seconds}, "d=8 r=5"
 
 
-CASES = {"coverage": coverage, "unseen": unseen, "shrinkage": shrinkage, "means": means, "speed": speed}
+CASES = {case.__name__: case for case in (coverage, unseen, shrinkage, means, speed)}
 
 
 def run(job):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,8 @@ class GroupMeans:
         One for each group.
     columns : tuple of str
         Columns whose means may differ between groups: those of numbers without missing cells.
+    places : tuple of int
+        Numbers of these columns in the model.
     values, low, high : arrays of shape (n_groups, n_components, n_columns)
         Means, and the ends of their intervals; of a column with a transform, those of log(y) or
         log(1 + y). NaN for a group of no rows.
@@ -41,7 +43,8 @@ class GroupMeans:
         How far the means of a component differ between groups: a standard deviation, in units of
         the standard deviation within the component. One standard error larger than its estimate.
     deviations : array of shape (n_components, n_columns)
-        Standard deviations within the components.
+        Standard deviations within the components of a group: smaller than those of a model of all
+        groups, which have the differences between groups in them.
     """
 
     key_names: tuple[str, ...]
@@ -53,19 +56,20 @@ class GroupMeans:
     errors: Float
     spreads: Float
     deviations: Float
-    _places: tuple[int, ...] = field(default=(), repr=False)
+    places: tuple[int, ...]
 
     def moved(self, model: Mixture, weights: Float, group: int) -> Mixture:
         """The model with the weights and means of one group, given by its number."""
-        places = dict(zip(self._places, range(len(self._places)), strict=True))
+        places = dict(zip(self.places, range(len(self.places)), strict=True))
         blocks = list[Block]()
         for block in model.blocks:
             if isinstance(block, GaussianBlock):
-                means = block.means.copy()
+                means, matrices = block.means.copy(), block.covariances.copy()
                 for k, j in enumerate(block.columns):
                     if j in places:
                         means[:, k] = self.values[group, :, places[j]]
-                block = replace(block, means=means)
+                        matrices[:, k, k] = self.deviations[:, places[j]] ** 2
+                block = replace(block, means=means, covariances=matrices)
             blocks.append(block)
         return Mixture.from_blocks(weights, blocks)
 

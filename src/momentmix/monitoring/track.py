@@ -276,7 +276,7 @@ class _Work:
             )
         features = moving_features(columns, self.schema)
         spreads = find_spreads(self.sets, features, [_moments(own) for own in _known(found)])
-        return replace(self, moved=MovedMeans(self.sets, features, spreads))
+        return replace(self, moved=MovedMeans(self.sets, features, *spreads))
 
     def _moving_columns(self) -> list[int]:
         constant = {self._column(feature) for feature in self.model.constant}

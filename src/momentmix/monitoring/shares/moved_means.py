@@ -12,7 +12,10 @@ s_cj is the deviation of column j within component c. The components are those o
 as a further error of the means (`FixedComponents`), so that C, the test and the intervals of the
 weights are those of fixed components. M is a polynomial in x: the moments are taken as linear near
 the last answer, in a few rounds of bounded steps. Weights are the nearest ones in units of C,
-non-negative and of sum 1. How far means differ, τ, comes from all groups (``mean_spreads.py``).
+non-negative and of sum 1.
+
+A model of the whole has in its variances those of the means between groups, too: within groups they
+are 1 − κ_j times as large. τ and κ come from all groups (``mean_spreads.py``).
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from scipy.linalg import helmert
 
 from momentmix._typing import Float
 from momentmix.fitting.conditions.derivative import by_feature, derivative
+from momentmix.mixture.parameters import Parameters
 from momentmix.monitoring.shares.component_sets import ComponentSets, draws_of
 from momentmix.monitoring.shares.fixed_components import FixedComponents, Root
 from momentmix.monitoring.shares.group_weights import (
@@ -46,6 +50,7 @@ _LONGEST = 0.4  # deviations, of a step: farther away the moments are not linear
 _SETTLED = 0.05  # of a standard error
 _FAR = 0.1  # deviations: means that moved farther have covariances of their own
 _LEAST = 1e-12  # variance of a standardized feature within a component
+_HALVINGS = 12
 _DOUBTFUL = 0.2  # a p-value below takes the fourth moments into account
 
 
@@ -85,11 +90,15 @@ class MovedMeans:
         Features whose means may differ.
     spreads : array of shape (n_features,)
         τ² of each: the variance of means between groups, over that of the component.
+    excess : array of shape (n_features,)
+        κ of each: the part of the model's variances that is one between groups.
     """
 
-    def __init__(self, sets: ComponentSets, features: Sequence[int], spreads: Float) -> None:
+    def __init__(
+        self, sets: ComponentSets, features: Sequence[int], spreads: Float, excess: Float
+    ) -> None:
         self._sets, self.features, self.spreads = sets, list(features), spreads
-        p = sets.model.parameters
+        self._parameters = p = _narrowed(sets.model.parameters, self.features, excess)
         self.deviations = np.sqrt(np.maximum(p.variances[:, self.features], _LEAST))
         own = (self.deviations * np.sqrt(spreads)).T.ravel()
         of_means = by_feature(p)[p.n_components :].astype(np.float64)
@@ -103,7 +112,7 @@ class MovedMeans:
 
     def _columns(self, table: Float, feature: int) -> Float:
         """The part of parameters, ordered by feature, that are means of one feature."""
-        r = self._sets.model.parameters.n_components
+        r = self._parameters.n_components
         return table[..., feature * r : feature * r + r]
 
     def components(self, degree: int, moves: Float) -> FixedComponents:
@@ -111,7 +120,7 @@ class MovedMeans:
 
         Where none moved far, covariances are those of the model.
         """
-        p, conditions = self._sets.model.parameters, self._sets.of(degree).conditions
+        p, conditions = self._parameters, self._sets.of(degree).conditions
         means = p.means.copy()
         means[:, self.features] += moves
         moved = replace(p, means=means)
@@ -121,17 +130,20 @@ class MovedMeans:
             self._known[degree] = FixedComponents(conditions, p, self._factor)
         return self._known[degree].with_means(moved)
 
-    def slopes(self, components: FixedComponents, weights: Float) -> Float:
-        """Slopes of the moments in the means, of shape (q, k)."""
+    def slopes(self, components: FixedComponents, weights: Float) -> tuple[Float, Float]:
+        """Slopes of the moments in the means (q, k), and in κ of each feature (q, n_features)."""
         p = replace(components.parameters, weights=weights)
         table = derivative(components.conditions, p).table()[:, len(weights) :]
-        return np.hstack([self._columns(table, f) for f in self.features])
+        d = p.blocks.n_features
+        means = np.hstack([self._columns(table, f) for f in self.features])
+        spread = [-self._columns(table, d + f) @ p.variances[:, f] for f in self.features]
+        return means, np.column_stack(spread)
 
     def target(
         self, group: GroupMoments, components: FixedComponents, weights: Float, moves: Float
     ) -> Float:
         """Moments less what the moved means add: linear in all that is not known."""
-        slopes = self.slopes(components, inside(weights, group.n))
+        slopes, _ = self.slopes(components, inside(weights, group.n))
         return np.asarray(group.moments + slopes @ moves.T.ravel())
 
     def group(self, group: GroupMoments) -> MovedGroup:
@@ -197,6 +209,27 @@ class MovedMeans:
             draws = draws_of(near)
             test = check_fit(near, target, group.n, own.weights, draws)
         return test
+
+
+def _narrowed(p: Parameters, features: list[int], excess: Float) -> Parameters:
+    """Variances 1 − κ times as large; κ is halved while joined features would not allow it."""
+    least = 0.5 * _least_eigenvalue(p)
+    for _ in range(_HALVINGS):
+        variances = p.variances.copy()
+        variances[:, features] *= 1.0 - excess
+        found = replace(p, variances=variances)
+        if p.blocks.is_diagonal or _least_eigenvalue(found) >= least:
+            return found
+        excess = excess / 2
+    return p
+
+
+def _least_eigenvalue(p: Parameters) -> float:
+    """Of the correlations of all components."""
+    if p.blocks.is_diagonal:
+        return 1.0
+    unit = np.sqrt(np.maximum(p.variances, _LEAST))
+    return float(np.linalg.eigvalsh(p.matrices / unit[:, :, None] / unit[:, None, :]).min())
 
 
 def free_directions(means: Float, weights: Float) -> Float:
