@@ -1,7 +1,8 @@
 """`track`: the shares of a model's components in each group of a cube, from moments alone.
 
 The mathematics is in ``group_weights.py`` (weights, intervals, test), ``fixed_components.py`` (what
-the components say of moments) and ``shrinkage.py`` (the whole as prior).
+the components say of moments), ``shared_errors.py`` (what groups together say of the components)
+and ``shrinkage.py`` (the whole as prior).
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ from momentmix.monitoring.shares.group_weights import (
     check_fit,
     estimate,
     linear_weights,
+    settled_weights,
 )
+from momentmix.monitoring.shares.shared_errors import Part, find_shared_errors
 from momentmix.monitoring.shares.shrinkage import Estimator, Prior, shrink
 from momentmix.monitoring.shares.tracked_model import StandardComponents, TrackedModel
 from momentmix.monitoring.shares.unseen import Unexplained, Unseen
@@ -40,6 +43,7 @@ from momentmix.summary.summary import MomentSummary
 from momentmix.wording import plural
 
 _FAR = 1e15  # a statistic beyond is that of values in other units, or of wild rows
+_MOST_USED = 300  # groups, the largest, that tell the errors of the components
 _MOST_EXPLAINED = 200  # groups that do not fit, of which it is said where
 
 
@@ -62,7 +66,8 @@ def track(
     ----------
     model : Mixture, FitResult, fitted estimator, or path of a model file
         The errors of its components are part of the intervals and of the test. A `FitResult` knows
-        them, a model file the number of its rows; see `model_rows` for a `Mixture` alone.
+        them, a model file the number of its rows; see `model_rows` for a `Mixture` alone. Groups
+        that the components fit tell more about them where they have more rows together.
     cube : SummaryCube, path of its file, or dict of keys and MomentSummary
         Columns are matched by name; those that the model has not are left out.
     level : float, default=0.95
@@ -110,7 +115,10 @@ def track(
         tracked = _with_rows(tracked, model_rows, int(n_rows.sum()))
     tracked, groups, left_out = _without_joined_missing(tracked, groups)
     work = _Work.of(tracked, groups)
-    found = [work.group(summary, z) for summary in groups.summaries()]
+    found = [work.group(summary) for summary in groups.summaries()]
+    work = work.corrected(found)
+    for own in found:
+        work.weigh(own, z)
     law = None
     if prior == "whole":
         law = work.shrink(found, z)
@@ -207,8 +215,8 @@ class _Work:
             sets = ComponentSets(model, _shape(groups, schema, model, 3))
         return cls(tracked, groups, schema, model, sets)
 
-    def group(self, summary: MomentSummary, z: float) -> _Found:
-        """Weights, intervals and test of one group."""
+    def group(self, summary: MomentSummary) -> _Found:
+        """Moments of one group."""
         if not summary.n_rows:
             return _Found(0.0, 0, None, None, _UNTESTED, "no rows")
         n, note = summary.effective_rows, self._varying(summary)
@@ -218,13 +226,37 @@ class _Work:
             components = self.sets.of(degree)
             moments = flat[components.positions]
             if np.isfinite(moments).all():
-                weights = estimate(components, moments, n, z)
-                draws = self.sets.draws(degree)
-                test = check_fit(components, moments, n, weights.weights, draws)
-                return _Found(n, degree, moments, weights, test, note)
+                return _Found(n, degree, moments, None, _UNTESTED, note)
             degree = self.sets.lower(degree)
         text = "values so far away that their powers are not known"
         return _Found(n, 0, None, None, _UNTESTED, text)
+
+    def weigh(self, own: _Found, z: float) -> None:
+        """Weights, intervals and test of one group."""
+        if own.moments is None:
+            return
+        components, draws = self.sets.of(own.degree), self.sets.draws(own.degree)
+        own.weights = estimate(components, own.moments, own.n, z)
+        own.test = check_fit(components, own.moments, own.n, own.weights.weights, draws)
+
+    def corrected(self, found: list[_Found]) -> _Work:
+        """The same with the errors of the components that the groups tell."""
+        if self.model.factor is None:
+            return self
+        known = [own for own in found if own.moments is not None]
+        largest = sorted(known, key=lambda own: -own.n)[:_MOST_USED]
+        errors = find_shared_errors(filter(None, map(self._part, largest)))
+        return self if errors is None else replace(self, sets=self.sets.corrected(errors))
+
+    def _part(self, own: _Found) -> Part | None:
+        """A group for the errors of the components, if they fit it."""
+        components, moments = self.sets.of(own.degree), own.moments
+        assert moments is not None
+        weights = settled_weights(components, moments, own.n)
+        test = check_fit(components, moments, own.n, weights, self.sets.draws(own.degree))
+        if test.p_value < LEAST_P_VALUE:
+            return None
+        return Part(components, moments, own.n, weights)
 
     def _varying(self, summary: MomentSummary) -> str:
         """What is to be said of columns that are constant in the model and vary in a group."""
