@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from math import inf
 from typing import Any, Literal
 
@@ -37,12 +38,14 @@ from momentmix.monitoring.shares.tracked_model import StandardComponents, Tracke
 from momentmix.monitoring.shares.unseen import Unexplained, Unseen
 from momentmix.monitoring.track_words import looks_ordered
 from momentmix.monitoring.tracking import Tracking
+from momentmix.progress import check_asked, counting, step
 from momentmix.rows.names import column_label
 from momentmix.schema.schema import Schema
 from momentmix.summary.summary import MomentSummary
 from momentmix.wording import plural
 
 _FAR = 1e15  # a statistic beyond is that of values in other units, or of wild rows
+_AT_ONCE = 256  # groups whose moments are read together
 _MOST_USED = 300  # groups, the largest, that tell the errors of the components
 _MOST_EXPLAINED = 200  # groups that do not fit, of which it is said where
 
@@ -56,6 +59,7 @@ def track(
     model_rows: float | None = None,
     ordered: bool | None = None,
     names: Sequence[str] | None = None,
+    progress: bool | None = None,
 ) -> Tracking:
     """Shares of a model's components in each group of a cube, with the components fixed.
 
@@ -83,6 +87,9 @@ def track(
         it is where its values are dates, numbers, or texts such as 2024-05 and week 31.
     names : sequence of str, optional
         Names of the components; those of `Mixture.profile` by default.
+    progress : bool, optional
+        Whether to show a progress bar on standard error. By default in a terminal or a notebook, if
+        it takes longer than a second.
 
     Returns
     -------
@@ -107,7 +114,8 @@ def track(
     tracked = TrackedModel.of(model)
     if isinstance(cube, str | os.PathLike):
         cube = _loaded(cube)
-    groups = Groups.of(cube, tracked.mixture)
+    with step("Reading groups", check_asked(progress)):
+        groups = Groups.of(cube, tracked.mixture)
     n_rows = np.array([own.n_rows for own in groups.facts], dtype=np.int64)
     if not n_rows.any():
         raise InputError("no group of the cube holds rows; summarize some first.")
@@ -115,10 +123,10 @@ def track(
         tracked = _with_rows(tracked, model_rows, int(n_rows.sum()))
     tracked, groups, left_out = _without_joined_missing(tracked, groups)
     work = _Work.of(tracked, groups)
-    found = [work.group(summary) for summary in groups.summaries()]
-    work = work.corrected(found)
-    for own in found:
-        work.weigh(own, z)
+    with step("Tracking groups", progress):
+        found = work.read()
+        work = work.corrected(found)
+        work.weigh(found, z)
     law = None
     if prior == "whole":
         law = work.shrink(found, z)
@@ -215,29 +223,45 @@ class _Work:
             sets = ComponentSets(model, _shape(groups, schema, model, 3))
         return cls(tracked, groups, schema, model, sets)
 
-    def group(self, summary: MomentSummary) -> _Found:
-        """Moments of one group."""
-        if not summary.n_rows:
+    def read(self) -> list[_Found]:
+        """Moments of all groups."""
+        found, summaries = list[_Found](), self.groups.summaries()
+        with counting("Reading groups", len(self.groups.facts), "groups") as count:
+            while chunk := list(islice(summaries, _AT_ONCE)):
+                own = [summary for summary in chunk if summary.n_rows]
+                flat = iter(self._flat(own) if own else np.empty(0))
+                found += [self._group(s, next(flat) if s.n_rows else None) for s in chunk]
+                count(len(chunk))
+        return found
+
+    def _flat(self, summaries: list[MomentSummary]) -> Float:
+        model = self.model
+        return read_flat(summaries, self.sets.shape, self.schema, model.shift, model.scale)
+
+    def _group(self, summary: MomentSummary, flat: Float | None) -> _Found:
+        """The moments of one group that are used."""
+        if flat is None:
             return _Found(0.0, 0, None, None, _UNTESTED, "no rows")
         n, note = summary.effective_rows, self._varying(summary)
-        flat = read_flat(summary, self.sets.shape, self.schema, self.model.shift, self.model.scale)
         degree: int | None = self.sets.degree_for(n)
         while degree is not None:
-            components = self.sets.of(degree)
-            moments = flat[components.positions]
+            moments = flat[self.sets.of(degree).positions]
             if np.isfinite(moments).all():
                 return _Found(n, degree, moments, None, _UNTESTED, note)
             degree = self.sets.lower(degree)
         text = "values so far away that their powers are not known"
         return _Found(n, 0, None, None, _UNTESTED, text)
 
-    def weigh(self, own: _Found, z: float) -> None:
-        """Weights, intervals and test of one group."""
-        if own.moments is None:
-            return
-        components, draws = self.sets.of(own.degree), self.sets.draws(own.degree)
-        own.weights = estimate(components, own.moments, own.n, z)
-        own.test = check_fit(components, own.moments, own.n, own.weights.weights, draws)
+    def weigh(self, found: list[_Found], z: float) -> None:
+        """Weights, intervals and tests of all groups."""
+        with counting("Tracking groups", len(found), "groups") as count:
+            for own in found:
+                if own.moments is not None:
+                    components, draws = self.sets.of(own.degree), self.sets.draws(own.degree)
+                    own.weights = estimate(components, own.moments, own.n, z)
+                    w = own.weights.weights
+                    own.test = check_fit(components, own.moments, own.n, w, draws)
+                count(1)
 
     def corrected(self, found: list[_Found]) -> _Work:
         """The same with the errors of the components that the groups tell."""
@@ -253,8 +277,10 @@ class _Work:
         components, moments = self.sets.of(own.degree), own.moments
         assert moments is not None
         weights = settled_weights(components, moments, own.n)
-        test = check_fit(components, moments, own.n, weights, self.sets.draws(own.degree))
-        if test.p_value < LEAST_P_VALUE:
+        for draws in (None, self.sets.draws(own.degree)):  # the latter take long, and raise it
+            if not check_fit(components, moments, own.n, weights, draws).p_value < LEAST_P_VALUE:
+                break
+        else:
             return None
         return Part(components, moments, own.n, weights)
 

@@ -161,12 +161,13 @@ def bounded(means: Float, target: Float) -> Float:
     table = means - target[:, None]
     r = table.shape[1]
     # The norm of R w is that of the long table; the sum is one more row.
-    short = dgeqrf(table)[0][:r] if len(table) >= r else table
-    short = np.triu(short) if len(table) >= r else short
-    heavy = _SUM * max(float(np.abs(short).max(initial=0.0)), 1e-300)
-    full = np.vstack([short, np.full(r, heavy)])
-    w, _ = nnls(full, np.append(np.zeros(len(short)), heavy))
-    w = _polished(short, w)
+    short = np.triu(dgeqrf(table)[0][:r]) if len(table) >= r else table
+    w = _best_of(short)
+    if (w <= 0).any():
+        heavy = _SUM * max(float(np.abs(short).max(initial=0.0)), 1e-300)
+        full = np.vstack([short, np.full(r, heavy)])
+        w, _ = nnls(full, np.append(np.zeros(len(short)), heavy))
+        w = _polished(short, w)
     return np.asarray(w / w.sum())
 
 
@@ -181,15 +182,22 @@ def _polished(table: Float, w: Float) -> Float:
     own = np.flatnonzero(w > 0)
     if own.size < 2:
         return w
-    basis = _contrasts(own.size)
-    start = np.full(own.size, 1.0 / own.size)
-    step = np.linalg.lstsq(table[:, own] @ basis, -table[:, own] @ start, rcond=None)[0]
-    found = start + basis @ step
+    found = _best_of(table[:, own])
     if (found <= 0).any():
         return w
     exact = np.zeros_like(w)
     exact[own] = found
     return exact
+
+
+def _best_of(table: Float) -> Float:
+    """The minimum over all components with a sum of 1, signs disregarded."""
+    r = table.shape[1]
+    if r < 2:
+        return np.ones(r)
+    basis, start = _contrasts(r), np.full(r, 1.0 / r)
+    step = np.linalg.lstsq(table @ basis, -table @ start, rcond=None)[0]
+    return np.asarray(start + basis @ step)
 
 
 def _influence(components: FixedComponents, root: Root) -> Float:
