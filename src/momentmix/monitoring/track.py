@@ -1,7 +1,8 @@
 """`track`: the shares of a model's components in each group of a cube, from moments alone.
 
 The mathematics is in ``group_weights.py`` (weights, intervals, test), ``fixed_components.py`` (what
-the components say of moments) and ``shrinkage.py`` (the whole as prior).
+the components say of moments), ``shared_errors.py`` (what groups together say of the components)
+and ``shrinkage.py`` (the whole as prior).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from math import inf
 from typing import Any, Literal
 
@@ -34,6 +36,7 @@ from momentmix.monitoring.shares.group_weights import (
     check_fit,
     estimate,
     linear_weights,
+    settled_weights,
 )
 from momentmix.monitoring.shares.mean_spreads import find_spreads
 from momentmix.monitoring.shares.moved_means import (
@@ -42,17 +45,21 @@ from momentmix.monitoring.shares.moved_means import (
     MovedGroup,
     MovedMeans,
 )
+from momentmix.monitoring.shares.shared_errors import Part, find_shared_errors
 from momentmix.monitoring.shares.shrinkage import Estimator, Prior, shrink
 from momentmix.monitoring.shares.tracked_model import StandardComponents, TrackedModel
 from momentmix.monitoring.shares.unseen import Unexplained, Unseen
 from momentmix.monitoring.track_words import looks_ordered
 from momentmix.monitoring.tracking import Tracking
+from momentmix.progress import check_asked, counting, step
 from momentmix.rows.names import column_label
 from momentmix.schema.schema import Schema
 from momentmix.summary.summary import MomentSummary
 from momentmix.wording import plural
 
 _FAR = 1e15  # a statistic beyond is that of values in other units, or of wild rows
+_AT_ONCE = 256  # groups whose moments are read together
+_MOST_USED = 300  # groups, the largest, that tell the errors of the components
 _MOST_EXPLAINED = 200  # groups that do not fit, of which it is said where
 
 
@@ -66,6 +73,7 @@ def track(
     model_rows: float | None = None,
     ordered: bool | None = None,
     names: Sequence[str] | None = None,
+    progress: bool | None = None,
 ) -> Tracking:
     """Shares of a model's components in each group of a cube, with the components fixed.
 
@@ -76,7 +84,8 @@ def track(
     ----------
     model : Mixture, FitResult, fitted estimator, or path of a model file
         The errors of its components are part of the intervals and of the test. A `FitResult` knows
-        them, a model file the number of its rows; see `model_rows` for a `Mixture` alone.
+        them, a model file the number of its rows; see `model_rows` for a `Mixture` alone. Groups
+        that the components fit tell more about them where they have more rows together.
     cube : SummaryCube, path of its file, or dict of keys and MomentSummary
         Columns are matched by name; those that the model has not are left out.
     level : float, default=0.95
@@ -97,6 +106,9 @@ def track(
         it is where its values are dates, numbers, or texts such as 2024-05 and week 31.
     names : sequence of str, optional
         Names of the components; those of `Mixture.profile` by default.
+    progress : bool, optional
+        Whether to show a progress bar on standard error. By default in a terminal or a notebook, if
+        it takes longer than a second.
 
     Returns
     -------
@@ -123,7 +135,8 @@ def track(
     tracked = TrackedModel.of(model)
     if isinstance(cube, str | os.PathLike):
         cube = _loaded(cube)
-    groups = Groups.of(cube, tracked.mixture)
+    with step("Reading groups", check_asked(progress)):
+        groups = Groups.of(cube, tracked.mixture)
     n_rows = np.array([own.n_rows for own in groups.facts], dtype=np.int64)
     if not n_rows.any():
         raise InputError("no group of the cube holds rows; summarize some first.")
@@ -131,11 +144,15 @@ def track(
         tracked = _with_rows(tracked, model_rows, int(n_rows.sum()))
     tracked, groups, left_out = _without_joined_missing(tracked, groups)
     work = _Work.of(tracked, groups, FEW_TO_MOVE if means == "group" else FEW_ROWS)
-    found = [work.group(summary, z) for summary in groups.summaries()]
     own_means, law = None, None
-    if means == "group":
-        work = work.moving(found)
-        own_means = work.move(found, z)
+    with step("Tracking groups", progress):
+        found = work.read()
+        if means == "group":
+            work = work.moving(found)
+            own_means = work.move(found, z)
+        else:
+            work = work.corrected(found)
+            work.weigh(found, z)
     if prior == "whole":
         law = work.shrink(found, z)
     profile_names = tuple(tracked.mixture.profile(names).names)
@@ -207,6 +224,7 @@ class _Found:
     weights: GroupWeights | None
     test: FitTest
     note: str = ""
+    start: GroupMoments | None = None
     moved: MovedGroup | None = None
 
 
@@ -234,24 +252,66 @@ class _Work:
             sets = ComponentSets(model, _shape(groups, schema, model, 3), few_rows)
         return cls(tracked, groups, schema, model, sets)
 
-    def group(self, summary: MomentSummary, z: float) -> _Found:
-        """Weights, intervals and test of one group."""
-        if not summary.n_rows:
+    def read(self) -> list[_Found]:
+        """Moments of all groups."""
+        found, summaries = list[_Found](), self.groups.summaries()
+        with counting("Reading groups", len(self.groups.facts), "groups") as count:
+            while chunk := list(islice(summaries, _AT_ONCE)):
+                own = [summary for summary in chunk if summary.n_rows]
+                flat = iter(self._flat(own) if own else np.empty(0))
+                found += [self._group(s, next(flat) if s.n_rows else None) for s in chunk]
+                count(len(chunk))
+        return found
+
+    def _flat(self, summaries: list[MomentSummary]) -> Float:
+        model = self.model
+        return read_flat(summaries, self.sets.shape, self.schema, model.shift, model.scale)
+
+    def _group(self, summary: MomentSummary, flat: Float | None) -> _Found:
+        """The moments of one group that are used."""
+        if flat is None:
             return _Found(0.0, 0, None, None, _UNTESTED, "no rows")
         n, note = summary.effective_rows, self._varying(summary)
-        flat = read_flat(summary, self.sets.shape, self.schema, self.model.shift, self.model.scale)
         degree: int | None = self.sets.degree_for(n)
         while degree is not None:
-            components = self.sets.of(degree)
-            moments = flat[components.positions]
+            moments = flat[self.sets.of(degree).positions]
             if np.isfinite(moments).all():
-                weights = estimate(components, moments, n, z)
-                draws = self.sets.draws(degree)
-                test = check_fit(components, moments, n, weights.weights, draws)
-                return _Found(n, degree, moments, weights, test, note)
+                return _Found(n, degree, moments, None, _UNTESTED, note)
             degree = self.sets.lower(degree)
         text = "values so far away that their powers are not known"
         return _Found(n, 0, None, None, _UNTESTED, text)
+
+    def weigh(self, found: list[_Found], z: float) -> None:
+        """Weights, intervals and tests of all groups."""
+        with counting("Tracking groups", len(found), "groups") as count:
+            for own in found:
+                if own.moments is not None:
+                    components, draws = self.sets.of(own.degree), self.sets.draws(own.degree)
+                    own.weights = estimate(components, own.moments, own.n, z)
+                    w = own.weights.weights
+                    own.test = check_fit(components, own.moments, own.n, w, draws)
+                count(1)
+
+    def corrected(self, found: list[_Found]) -> _Work:
+        """The same with the errors of the components that the groups tell."""
+        if self.model.factor is None:
+            return self
+        known = [own for own in found if own.moments is not None]
+        largest = sorted(known, key=lambda own: -own.n)[:_MOST_USED]
+        errors = find_shared_errors(filter(None, map(self._part, largest)))
+        return self if errors is None else replace(self, sets=self.sets.corrected(errors))
+
+    def _part(self, own: _Found) -> Part | None:
+        """A group for the errors of the components, if they fit it."""
+        components, moments = self.sets.of(own.degree), own.moments
+        assert moments is not None
+        weights = settled_weights(components, moments, own.n)
+        for draws in (None, self.sets.draws(own.degree)):  # the latter take long, and raise it
+            if not check_fit(components, moments, own.n, weights, draws).p_value < LEAST_P_VALUE:
+                break
+        else:
+            return None
+        return Part(components, moments, own.n, weights)
 
     def _varying(self, summary: MomentSummary) -> str:
         """What is to be said of columns that are constant in the model and vary in a group."""
@@ -275,8 +335,14 @@ class _Work:
                 "the model has none."
             )
         features = moving_features(columns, self.schema)
-        spreads = find_spreads(self.sets, features, [_moments(own) for own in _known(found)])
-        return replace(self, moved=MovedMeans(self.sets, features, *spreads))
+        for own in found:
+            if own.moments is not None:
+                w = settled_weights(self.sets.of(own.degree), own.moments, own.n)
+                own.start = GroupMoments(own.degree, own.moments, own.n, w)
+        groups = [own.start for own in found if own.start is not None]
+        return replace(
+            self, moved=MovedMeans(self.sets, features, *find_spreads(self.sets, features, groups))
+        )
 
     def _moving_columns(self) -> list[int]:
         constant = {self._column(feature) for feature in self.model.constant}
@@ -285,11 +351,13 @@ class _Work:
     def move(self, found: list[_Found], z: float) -> GroupMeans:
         """Put weights and tests with means of their own in place of those of fixed components."""
         assert self.moved is not None
-        for own in _known(found):
-            group = _moments(own)
-            own.moved = self.moved.group(group)
-            own.weights = self.moved.weights_of(group, own.moved, z)
-            own.test = self.moved.check(group, own.moved)
+        with counting("Tracking groups", len(found), "groups") as count:
+            for own in found:
+                if own.start is not None:
+                    own.moved = self.moved.group(own.start)
+                    own.weights = self.moved.weights_of(own.start, own.moved, z)
+                    own.test = self.moved.check(own.start, own.moved)
+                count(1)
         mixture, columns = self.tracked.mixture, self._moving_columns()
         moves = [own.moved for own in found]
         return group_means(self.groups, moves, self.moved, self.model, mixture, columns, z)
@@ -338,16 +406,15 @@ class _Work:
     def _nearest(self, own: _Found) -> tuple[FixedComponents, Float]:
         """The components that a group was tested with, and its moments."""
         assert own.moments is not None
-        assert own.weights is not None
-        if self.moved is None or own.moved is None:
+        if self.moved is None or own.moved is None or own.start is None:
             return self.sets.of(own.degree), own.moments
         near = self.moved.components(own.degree, own.moved.moves)
-        return near, self.moved.target(_moments(own), near, own.weights.weights, own.moved.moves)
+        return near, self.moved.target(own.start, near, own.moved.weights, own.moved.moves)
 
     def _estimator(self, own: _Found) -> Estimator:
-        moved, place = self.moved, own.moved
-        if moved is not None and place is not None:
-            return lambda at: moved.linear_weights(_moments(own), place, at)
+        moved, start, place = self.moved, own.start, own.moved
+        if moved is not None and start is not None and place is not None:
+            return lambda at: moved.linear_weights(start, place, at)
         moments = own.moments
         assert moments is not None
         return lambda at: linear_weights(self.sets.of(own.degree), moments, own.n, at)
@@ -375,12 +442,6 @@ def _shape(groups: Groups, schema: Schema | None, model: StandardComponents, ord
 def _known(found: list[_Found]) -> list[_Found]:
     """Groups whose weights are known."""
     return [own for own in found if own.weights is not None]
-
-
-def _moments(own: _Found) -> GroupMoments:
-    assert own.moments is not None
-    assert own.weights is not None
-    return GroupMoments(own.degree, own.moments, own.n, own.weights.weights)
 
 
 def _accepted(p_values: Float) -> Any:

@@ -18,6 +18,7 @@ from momentmix.fitting.conditions.conditions import point_powers
 from momentmix.mixture import gaussian
 from momentmix.monitoring.shares.fixed_components import FixedComponents, Shape, list_conditions
 from momentmix.monitoring.shares.group_weights import linear_weights
+from momentmix.monitoring.shares.shared_errors import SharedErrors, corrected
 from momentmix.monitoring.shares.tracked_model import StandardComponents
 
 FEW_ROWS = 400
@@ -43,6 +44,10 @@ class ComponentSets:
         self.model, self.shape, self.few_rows = model, shape, few_rows
         self._known: dict[int, FixedComponents] = {}
         self._draws: dict[int, Float] = {}
+
+    def corrected(self, errors: SharedErrors) -> ComponentSets:
+        """The same with what the groups say of the errors of the components."""
+        return _Corrected(self, errors)
 
     def of(self, degree: int) -> FixedComponents:
         """The components with the moments up to a degree."""
@@ -103,6 +108,28 @@ class ComponentSets:
         """The next lower degree that identifies the weights."""
         below = [own for own in self._degrees if own < degree]
         return below[-1] if below else None
+
+
+class _Corrected(ComponentSets):
+    """Components whose errors are known better; degrees and draws are those of the others."""
+
+    def __init__(self, base: ComponentSets, errors: SharedErrors) -> None:
+        super().__init__(base.model, base.shape, base.few_rows)
+        self._base, self._errors = base, errors
+
+    def of(self, degree: int) -> FixedComponents:
+        if degree not in self._known:
+            self._known[degree] = corrected(self._base.of(degree), self._errors)
+        return self._known[degree]
+
+    def draws(self, degree: int) -> Float:
+        return self._base.draws(degree)
+
+    def degree_for(self, n: float) -> int:
+        return self._base.degree_for(n)
+
+    def lower(self, degree: int) -> int | None:
+        return self._base.lower(degree)
 
 
 def draws_of(components: FixedComponents) -> Float:
