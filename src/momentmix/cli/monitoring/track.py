@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from momentmix.cli.options import force_option, json_option
+from momentmix.cli.options import force_option, json_option, where_option
 from momentmix.cli.output import check_output, output_stream, say, say_json
 
 if TYPE_CHECKING:
@@ -23,12 +23,7 @@ _ENDINGS = ("csv", "json", "png", "svg", "pdf")
 @click.option(
     "-o", "--output", help="Also write the table (.csv, .json) or a picture (.png, .svg, .pdf)."
 )
-@click.option(
-    "--where",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Take the groups with this value of a key. Can be given more than once.",
-)
+@where_option
 @click.option("--rollup", metavar="KEYS", help="Merge all groups that agree in these keys first.")
 @click.option(
     "--prior",
@@ -102,20 +97,13 @@ def _tracked(
     means: str,
     level: float,
 ) -> Tracking:
-    from momentmix.cli.cubes import are_cubes, chosen_groups
-    from momentmix.cli.summaries import load_cubes
-    from momentmix.errors import InputError
+    from momentmix.cli.cubes import load_groups
     from momentmix.monitoring.track import track
     from momentmix.rows.opening import missing_input
 
-    for file in (model, path):
-        if not Path(file).exists():
-            raise missing_input(file)
-    if not are_cubes([path]):
-        raise InputError(
-            f"{path} is no cube; make one with `momentmix summarize DATA --by KEY -o cube.parquet`."
-        )
-    groups = chosen_groups(load_cubes([path]), where, rollup)
+    if not Path(model).exists():
+        raise missing_input(model)
+    groups = load_groups([path], where, rollup)
     return track(
         model,
         groups,
