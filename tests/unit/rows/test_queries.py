@@ -20,7 +20,8 @@ import pytest
 import momentmix as mm
 from momentmix import open_rows
 from momentmix.errors import InputError, PrecisionWarning
-from momentmix.rows.formats import copies
+from momentmix.rows.formats import copies, spool
+from momentmix.rows.labels import Labels
 from momentmix.rows.opening import can_open
 
 NAMES = ["a", "^b.*$", 'c "quoted"']  # a pattern for polars, and a quote within SQL
@@ -83,8 +84,12 @@ KINDS = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("kept", [0, 8000, 1 << 20], ids=["file", "both", "memory"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_source_gives_the_rows_of_the_array(tmp_path, temporary, rows, kind):
+def test_every_source_gives_the_rows_of_the_array(
+    tmp_path, temporary, rows, kind, kept, monkeypatch
+):
+    monkeypatch.setattr(spool, "KEPT_BYTES", kept)
     source = open_rows(made(tmp_path, rows, kind), block_rows=64)
     assert list(temporary.iterdir()) == []  # nothing runs before the rows are read
     for _ in range(2):
@@ -96,7 +101,7 @@ def test_every_source_gives_the_rows_of_the_array(tmp_path, temporary, rows, kin
     for start in (0, 1, 130, 999, 1000):
         found = [kept for _, _, kept in source.numbered_blocks(0, start)]
         np.testing.assert_array_equal(np.concatenate([np.empty((0, 3)), *found]), rows[start:])
-    assert len(list(temporary.iterdir())) == (kind != "dataset")
+    assert len(list(temporary.iterdir())) == (kind != "dataset" and kept < 1 << 20)
     del source
     gc.collect()
     assert list(temporary.iterdir()) == []
@@ -276,7 +281,8 @@ def test_a_connection_is_free_after_a_summary_and_after_an_error():
         assert len(block)
 
 
-def test_text_that_repeats_is_kept_as_codes_and_other_text_as_it_is(temporary):
+def test_text_that_repeats_is_kept_as_codes_and_other_text_as_it_is(temporary, monkeypatch):
+    monkeypatch.setattr(spool, "KEPT_BYTES", 0)
     texts = {"word": ["u", None, "v", "u"] * 50, "name": [f"n{i}" for i in range(200)]}
     source = open_rows(pl.LazyFrame({"x": [0.5] * 200, **texts}), columns=["x", "word", "name"])
     (columns,) = source.tables[0].cells([1, 2], 1000)
@@ -285,6 +291,57 @@ def test_text_that_repeats_is_kept_as_codes_and_other_text_as_it_is(temporary):
     with pa.ipc.open_stream(str(file)) as reader:
         types = {field.name: field.type for field in reader.schema}
     assert [pa.types.is_dictionary(types[name]) for name in texts] == [True, False]
+
+
+@pytest.mark.parametrize("kept", [0, 40_000, 1 << 28], ids=["file", "both", "memory"])
+def test_the_bytes_of_a_summary_do_not_depend_on_batches_or_memory(monkeypatch, kept):
+    n = 5000
+    levels = ["z", None, "b", "a"]  # "late" is in the last row only
+    words = [levels[i % 4] for i in range(n - 1)] + ["late"]
+    table = pa.table({"x": np.sin(np.arange(n)), "word": words, "k": ["u", "v"] * (n // 2)})
+    monkeypatch.setattr(spool, "KEPT_BYTES", kept)
+    found = [
+        mm.summarize(table.to_reader(max_chunksize=size), 3, missing="drop").to_bytes()
+        for size in (7, 999, n)
+    ]
+    assert found[1:] == found[:-1]
+    summary = mm.MomentSummary.from_bytes(found[0])
+    expected = mm.summarize(table, 3, missing="drop")
+    assert summary.schema == expected.schema
+    assert summary.n_rows == expected.n_rows == n - 1250
+    np.testing.assert_allclose(summary.mean, expected.mean, rtol=1e-14)
+
+
+@pytest.mark.parametrize("n_levels", [998, 1001, 4000])
+def test_many_texts_are_refused_whether_they_were_met_or_not(n_levels):
+    table = pa.table(
+        {"x": np.arange(8.0 * n_levels), "word": [f"w{i % n_levels}" for i in range(8 * n_levels)]}
+    )
+    source = open_rows(table.to_reader(max_chunksize=2 * n_levels), columns=["x", "word"])
+    if n_levels > 1000:
+        with pytest.raises(InputError, match="the stream, column 'word' has more than 1000"):
+            source.meet_labels({1: Labels()})
+    else:
+        labels = Labels()
+        source.meet_labels({1: labels})
+        assert labels.names == tuple(f"w{i}" for i in range(n_levels))
+
+
+def test_labels_of_a_query_that_ran_are_not_read_again(monkeypatch):
+    words = ["u", "v", "w"] * 100
+    query = pl.LazyFrame({"x": np.arange(300.0), "word": words, "name": map(str, range(300))})
+    source = open_rows(query, columns=["x", "word", "name"])
+    assert len(list(source.tables[0].cells([0, 1, 2], 1000))) == 1
+    read = []
+    batches = spool.Spool.batches
+    monkeypatch.setattr(
+        spool.Spool, "batches", lambda *args: read.append(args[1]) or batches(*args)
+    )
+    labels = {1: Labels(), 2: Labels()}
+    source.meet_labels(labels)
+    assert labels[1].names == ("u", "v", "w")
+    assert labels[2].names == tuple(map(str, range(300)))
+    assert read == [[2]]  # names do not repeat: they are no dictionary
 
 
 def test_what_can_be_opened(tmp_path, rows):
