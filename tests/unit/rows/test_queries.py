@@ -4,6 +4,7 @@ import gc
 import gzip
 import io
 import json
+import re
 import sys
 from decimal import Decimal
 
@@ -238,6 +239,97 @@ def test_a_relation_with_columns_named_like_methods():
     assert source.read_all().tolist() == [[1.5, 2, 3]]
     with pytest.raises(InputError, match="'x' left out: dates"):
         open_rows(duckdb.sql("select date '2026-01-31' as x"))
+
+
+def test_columns_of_a_join_that_share_a_name_are_chosen_by_number():
+    duckdb = pytest.importorskip("duckdb")
+    left = duckdb.sql("select i, i * 0.5 as x from range(3) t(i)").set_alias("l")
+    right = duckdb.sql("select i as j, i * 2.5 as x from range(3) t(i)").set_alias("r")
+    source = open_rows(left.join(right, "i = j").order("i"), columns=[3, 1])
+    assert source.read_all().tolist() == [[0, 0], [2.5, 0.5], [5, 1]]
+
+
+def test_errors_of_duckdb_say_what_helps(tmp_path):
+    duckdb = pytest.importorskip("duckdb")
+    connection = duckdb.connect()
+    connection.execute("create table z as select i::double as x from range(9) t(i)")
+    relation, again = connection.table("z"), connection.table("z")
+    source = open_rows(relation)
+    connection.execute("drop table z")
+    for data in (source, again):  # gone after it was opened, and before
+        with pytest.raises(InputError, match=r"the query cannot be read: Catalog Error: .* z .*"):
+            mm.summarize(data, 1)
+    ended = connection.sql("select 1.5 as x")
+    connection.close()
+    with pytest.raises(InputError, match=r"closed\. Run it by itself \(relation\.show\(\)\) to"):
+        mm.summarize(ended, 1)
+    late = "case when i = 250_000 then 'abc' else '1' end"
+    for other in ("i % 7 as y", "'a' as y"):  # in a stream, and where the rows are kept
+        failing = duckdb.sql(f"select ({late})::double as x, {other} from range(300_000) t(i)")
+        with pytest.raises(InputError, match="Error: Could not convert string 'abc' to DOUBLE"):
+            mm.summarize(failing, 1, columns=["x", "y"])
+
+
+@pytest.mark.parametrize("word", [1.0, "a"], ids=["streamed", "kept"])
+def test_errors_of_polars_say_what_helps(word):
+    frame = pl.LazyFrame({"s": ["1"] * 1000 + ["z"], "y": [word] * 1001})
+    failing = frame.select(pl.col("s").cast(pl.Float64).alias("x"), "y")
+    with pytest.raises(InputError, match=r"conversion .* failed .*itself \(frame\.collect\(\)\)"):
+        mm.summarize(failing, 1, columns=["x", "y"])
+    with pytest.raises(InputError, match='the query cannot be read: unable to find column "t"'):
+        mm.summarize(frame.select("t"), 1)
+
+
+def test_errors_of_functions_in_a_query_are_their_own():
+    frame = pl.LazyFrame({"x": [1.0, 2.0]})
+    failing = frame.select(pl.col("x").map_batches(lambda _: 1 / 0, return_dtype=pl.Float64))
+    with pytest.raises(ZeroDivisionError):
+        mm.summarize(failing, 1)
+
+
+@pytest.mark.parametrize("kind", ["relation", "lazy frame", "file"])
+def test_text_without_rows_is_said_to_have_none(tmp_path, kind):
+    table = pa.table({"x": pa.array([], pa.float64()), "word": pa.array([], pa.string())})
+    pa.parquet.write_table(table, tmp_path / "x.parquet")
+    data = {
+        "relation": lambda: pytest.importorskip("duckdb").from_arrow(table),
+        "lazy frame": lambda: pl.from_arrow(table).lazy(),
+        "file": lambda: str(tmp_path / "x.parquet"),
+    }[kind]()
+    with pytest.raises(InputError, match="at least one row; the source gave none"):
+        mm.summarize(data, 1)
+
+
+def test_integers_of_128_bits_are_numbers():
+    frame = pl.LazyFrame({"x": [3, -7, None]}, schema={"x": pl.Int128}).with_columns(y=0.5)
+    found = open_rows(frame, missing="model").read_all()
+    np.testing.assert_array_equal(found, [[3, 0.5], [-7, 0.5], [np.nan, 0.5]])
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "polars"])
+def test_conditions_and_columns_reach_the_scan(tmp_path, monkeypatch, engine):
+    path, plans = str(tmp_path / "x.parquet"), []
+    pa.parquet.write_table(pa.table({name: np.arange(100.0) for name in "abcd"}), path)
+    if engine == "duckdb":
+        data = pytest.importorskip("duckdb").read_parquet(path).filter("a > 90")
+        (table,) = open_rows(data).tables
+        run = table._reader
+        monkeypatch.setattr(table, "_reader", lambda it: plans.append(it.explain()) or run(it))
+    else:
+        (table,) = open_rows(pl.scan_parquet(path).filter(pl.col("a") > 90)).tables
+        run = pl.LazyFrame.collect_batches
+        monkeypatch.setattr(
+            pl.LazyFrame,
+            "collect_batches",
+            lambda it, **how: plans.append(it.explain()) or run(it, **how),
+        )
+    assert next(table.read([1, 2], 0, 1000)).values.tolist() == [[i, i] for i in range(91, 100)]
+    (plan,) = plans
+    read = {"duckdb": r"Projections:\W+b\W+c\W", "polars": r"PROJECT (2|3)/4 COLUMNS"}[engine]
+    assert re.search(read, plan)
+    condition = {"duckdb": r"Filters:\W+a ?> ?90", "polars": r"SELECTION:.*a.*> .*90"}[engine]
+    assert re.search(condition, plan)
+    assert not re.search(r"(?i)\bfilter\b", plan)  # as a step of its own above the scan
 
 
 @pytest.mark.parametrize("kind", ["relation", "lazy frame"])

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from momentmix._typing import Float
@@ -202,12 +203,48 @@ class _Query(_ArrowSource):
             super().meet_labels({i: known for i, known in labels.items() if i not in met})
 
 
-class _LazyFrame(_Query):
+class _EngineQuery(_Query):
+    """A query of an engine, whose errors become an `InputError`."""
+
+    _shown = ""
+
+    @property
+    def _engine_error(self) -> type[Exception]:
+        """What all errors of the engine are."""
+        raise NotImplementedError
+
+    @contextmanager
+    def _refuse_unreadable(self) -> Iterator[None]:
+        with super()._refuse_unreadable():
+            try:
+                yield
+            except self._engine_error as error:
+                raise self._unreadable(str(error).strip().partition("\n")[0][:200]) from None
+
+    def _unreadable(self, text: str) -> InputError:
+        return InputError(
+            f"{self.name} cannot be read: {text.rstrip('.')}. Run it by itself ({self._shown}) to "
+            "see where it fails; if its file, table or connection is gone, make all of it again."
+        )
+
+
+class _LazyFrame(_EngineQuery):
     """A polars LazyFrame, collected in batches where polars can."""
 
+    _shown = "frame.collect()"
+
+    @property
+    def _engine_error(self) -> type[Exception]:
+        return sys.modules["polars"].exceptions.PolarsError  # type: ignore[no-any-return]
+
     def _open(self) -> None:
-        frame = sys.modules["polars"].DataFrame(schema=self.data.collect_schema())
-        self.schema = frame.to_arrow().schema
+        polars = sys.modules["polars"]
+        types = self.data.collect_schema()
+        wide = {type_ for type_ in types.values() if str(type_) in ("Int128", "UInt128")}
+        if wide:  # Arrow has none
+            self.data = self.data.with_columns(polars.col(*wide).cast(polars.Float64))
+            types = self.data.collect_schema()
+        self.schema = polars.DataFrame(schema=types).to_arrow().schema
 
     def _run(self, columns: Sequence[int]) -> Iterable[Any]:
         numbers = {name: str(i) for i, name in enumerate(self.schema.names)}
@@ -219,8 +256,14 @@ class _LazyFrame(_Query):
         return (batch for frame in frames for batch in frame.to_arrow().to_batches())
 
 
-class _DuckRelation(_Query):
+class _DuckRelation(_EngineQuery):
     """A DuckDB relation, fetched in record batches."""
+
+    _shown = "relation.show()"
+
+    @property
+    def _engine_error(self) -> type[Exception]:
+        return sys.modules["duckdb"].Error  # type: ignore[no-any-return]
 
     def _open(self) -> None:
         self.schema = self._reader(self.data.limit(0)).schema
@@ -231,9 +274,9 @@ class _DuckRelation(_Query):
         return relation.fetch_arrow_reader(1 << 17)
 
     def _run(self, columns: Sequence[int]) -> Iterable[Any]:
-        names = [self.schema.names[i] for i in columns]
-        quoted = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
-        return self._reader(self.data.project(quoted))  # type: ignore[no-any-return]
+        places = ", ".join(f"#{i + 1}" for i in columns)  # names may repeat after a join
+        with self._refuse_unreadable():
+            return self._reader(self.data.project(places))  # type: ignore[no-any-return]
 
 
 class _Stream(_Query):
