@@ -142,7 +142,10 @@ def prepare(source: RowSource, families: Mapping[Any, Any] | None, rare: float =
         return Prepared(source, by_number(families, no_cells(source)))
     asked = by_number(families, no_cells(source))
     labels = new_labels(source, asked, _MOST_TEXTS)
-    head = cells_of(source.head(HEAD, labels), source, labels)
+    first = source.head(HEAD, labels)
+    if labels and not len(first) and len(source.tables) == 1:  # not a column of missing cells
+        raise InputError("rows must hold at least one row; the source gave none.")
+    head = cells_of(first, source, labels)
     found = guess_columns(head, asked, source.chosen, rare)
     kept = found.kept(source.n_features)
     source = source.selected(kept.numbers, found.notes(source.feature_names))
