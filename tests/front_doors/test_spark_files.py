@@ -3,6 +3,7 @@
 import datetime as dt
 import os
 from decimal import Decimal
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -152,6 +153,7 @@ def other_frames():
         "window": lambda df: df.select(
             functions.row_number().over(pyspark_window().orderBy("gap")).alias("n")
         ),
+        "folders only": lambda df: df.select("year"),
         "cached": lambda df: df.where("store > 0").select("gap").cache(),
     }
 
@@ -206,6 +208,8 @@ def test_other_sources_are_not_read_as_files(spark_session, frame, tmp_path):
         assert plain_scan(read.parquet(one).select("half")) is None
         spark_session.conf.set(name, before)
     assert plain_scan([1.0]) is None
+    (tmp_path / "nothing").mkdir()
+    assert plain_scan(read.schema("x double").parquet(str(tmp_path / "nothing"))) is None
 
 
 def test_views_are_read_as_files_if_they_choose_columns_only(spark_session, frame):
@@ -276,6 +280,21 @@ def test_files_that_changed_or_are_damaged_are_left_to_spark(spark_session, tmp_
     scan = plain_scan(rows)
     path.unlink()
     with pytest.raises(UnsuitedFileError, match="No such file"):
+        rows_of(scan)
+
+
+def test_no_row_of_a_file_is_lost(spark_session, tmp_path, monkeypatch):
+    write(tmp_path / "a.parquet", x=[0.5, 1.5, 2.5])
+    scan = plain_scan(spark_session.read.parquet(str(tmp_path)))
+    ((split,),) = scan.partitions
+    metadata = pq.read_metadata(tmp_path / "a.parquet")
+    with pytest.raises(UnsuitedFileError, match="row group 0 lies outside the file"):
+        splits._groups(metadata, split._replace(size=5))
+    cuts = [0, 7, 30, 31, 90, split.size]
+    parts = [split._replace(start=a, stop=b) for a, b in pairwise(cuts)]
+    assert sorted(i for part in parts for i in splits._groups(metadata, part)) == [0]
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", lambda *_, **__: iter(()))
+    with pytest.raises(UnsuitedFileError, match="3 rows are missing"):
         rows_of(scan)
 
 

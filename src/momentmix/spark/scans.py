@@ -51,12 +51,14 @@ def _scan(rows: Any) -> FileScan | None:
     if any((name in folders) == (name in in_files) for name in names):
         return None
     wanted = [folders.get(name) for name in names]
+    if None not in wanted:
+        return None  # nothing of the files: pyarrow would give no rows
     types = _types(rows)
     can_fold = all(field is None or field[1] in _READ for field in wanted)
     if types is None or not can_fold or not all(map(can_read, types)):
         return None
     partitions = _partitions(query.toRdd().partitions(), wanted)
-    if partitions is None or not _tiled([split for part in partitions for split in part]):
+    if not partitions or not _tiled([split for part in partitions for split in part]):
         return None
     return FileScan(tuple(names), tuple(types), partitions)
 

@@ -88,10 +88,14 @@ class FileScan:
             with parquet.ParquetFile(split.path, pre_buffer=False, buffer_size=_BUFFER) as file:
                 wanted = self._in_file(file.schema_arrow, split)
                 groups = _groups(file.metadata, split)
+                left = sum(file.metadata.row_group(i).num_rows for i in groups)
                 options = {"columns": wanted, "use_threads": False}  # a task has one core
                 for batch in file.iter_batches(_BATCH_ROWS, row_groups=groups, **options):
                     batch.validate()
+                    left -= batch.num_rows
                     yield self._as_sent(batch, split)
+                if left:
+                    raise UnsuitedFileError(f"{split.path}: {left} rows are missing")
         except (ArrowException, OSError) as error:
             raise UnsuitedFileError(f"{split.path}: {error}") from error
         _check_same(split)
