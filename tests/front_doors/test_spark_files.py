@@ -15,6 +15,7 @@ import momentmix as mm
 pytest.importorskip("pyspark")
 
 from momentmix import spark as mms
+from momentmix.spark import splits
 from momentmix.spark.scans import plain_scan
 from momentmix.spark.splits import UnsuitedFileError
 
