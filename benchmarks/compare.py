@@ -16,81 +16,13 @@ import multiprocessing
 import warnings
 
 import numpy as np
+from compare_laws import LAWS
 
 import momentmix as mm
 
 LEVEL = 0.05
 ROWS, FEATURES = (1_000, 10_000, 100_000), (3, 8, 15)
 SHIFT = 0.1
-
-
-def normal(n, d, rng):
-    return rng.standard_normal((n, d))
-
-
-def correlated(n, d, rng):
-    return rng.standard_normal((n, d)) + rng.standard_normal((n, 1))
-
-
-def exponential(n, d, rng):
-    return rng.exponential(size=(n, d))
-
-
-def lognormal(n, d, rng):
-    return np.exp(rng.standard_normal((n, d)))
-
-
-def joint_lognormal(n, d, rng):
-    """Lognormal columns with a common factor."""
-    return np.exp((rng.standard_normal((n, d)) + rng.standard_normal((n, 1))) / np.sqrt(2))
-
-
-def skewed(n, d, rng):
-    """Lognormal, exponential and normal columns in turn, with a common factor in some."""
-    rows = rng.standard_normal((n, d)) + 0.5 * rng.standard_normal((n, 1))
-    rows[:, ::3] = np.exp(rows[:, ::3])
-    rows[:, 1::3] = rng.exponential(size=rows[:, 1::3].shape)
-    return rows
-
-
-def heavy(n, d, rng):
-    return rng.standard_t(5, size=(n, d))
-
-
-def clusters(n, d, rng):
-    means = np.random.default_rng(d).normal(scale=2.0, size=(3, d))
-    return means[rng.integers(3, size=n)] + rng.standard_normal((n, d))
-
-
-def answers(n, d, rng):
-    """0 and 1 as numbers, half of the rows each or nearly so."""
-    return (rng.random((n, d)) < 0.5 + 0.02 * (np.arange(d) % 5)).astype(float)
-
-
-def table(n, d, rng):
-    """Numbers with gaps, counts, yes/no answers and categories in turn."""
-    hidden = rng.standard_normal(n)
-    columns = {}
-    for j in range(d):
-        if j % 4 == 0:
-            values = np.exp(0.5 * hidden + rng.standard_normal(n))
-            columns[f"gaps {j}"] = np.where(rng.random(n) < 0.1, np.nan, values)
-        elif j % 4 == 1:
-            columns[f"count {j}"] = rng.poisson(np.exp(0.3 * hidden)).astype(float)
-        elif j % 4 == 2:
-            columns[f"yes {j}"] = rng.random(n) < 1 / (1 + np.exp(-hidden))
-        else:
-            columns[f"kind {j}"] = np.array(["a", "b", "c"])[rng.choice(3, n, p=[0.5, 0.4, 0.1])]
-    return columns
-
-
-LAWS = {
-    f.__name__.replace("_", "-"): f
-    for f in (
-        normal, correlated, exponential, lognormal, joint_lognormal, skewed, heavy, clusters,
-        answers, table,
-    )
-}  # fmt: skip
 
 
 def summary_of(rows, like=None):

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from momentmix._typing import Float, Int
+from momentmix._typing import Int
 from momentmix.monitoring.compared.changes import Change, ColumnTests
-from momentmix.monitoring.compared.influences import Polynomials, covariance_of_means
+from momentmix.monitoring.compared.influences import (
+    Point,
+    Polynomials,
+    common_points,
+    covariance_of_means,
+)
 from momentmix.monitoring.compared.pairs import PairTests
 from momentmix.monitoring.compared.side import Side
 from momentmix.monitoring.compared.significance import FEW, JointTest, joint_test
@@ -54,12 +59,13 @@ def second_together(
     pairs = PairTests(tests)
     if not len(own) + len(pairs):
         return (), None
-    left, right = (_covariance(side, own, pairs) for side in (a, b))
+    shift = np.where(a.number, tests.means.effect, b.mean - a.mean)
+    points = common_points(a, b, shift)
+    parts = [_scores(s, own, pairs, at) for s, at in zip((a, b), points, strict=True)]
+    left, right = (part.covariance() for part in parts)
+    difference = parts[1].means() - parts[0].means()
     scores = [np.maximum(np.diag(x)[len(own) :], 0.0) for x in (left, right)]
-    changes = tuple(pairs.changes(scores[0], scores[1], names))
-    difference = np.concatenate(
-        [(b.central[2] - a.central[2])[own], pairs.score(b) - pairs.score(a)]
-    )
+    changes = tuple(pairs.changes(difference[len(own) :], scores[0], scores[1], names))
     most = min(a.n, b.n) / _ROWS_PER_DIRECTION
     if len(difference) > most:
         notes.append("rows are too few to test all correlations together; each is tested alone.")
@@ -70,9 +76,9 @@ def second_together(
     return changes, joint_test(difference, left[:n, :n], right[:n, :n], a.n, b.n)
 
 
-def _covariance(side: Side, own: Int, pairs: PairTests) -> Float:
-    """Covariance of what one row adds to variances and to scores of correlations."""
-    polynomials = Polynomials(side, len(own) + len(pairs))
+def _scores(side: Side, own: Int, pairs: PairTests, at: Point) -> Polynomials:
+    """What one row adds to variances and to scores of correlations."""
+    polynomials = Polynomials(side, len(own) + len(pairs), at)
     polynomials.add_variances(np.arange(len(own)), own)
     pairs.add_scores(polynomials, len(own))
-    return polynomials.covariance()
+    return polynomials
