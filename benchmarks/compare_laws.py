@@ -12,7 +12,7 @@ def correlated(n, d, rng):
 
 
 def blocks(n, d, rng):
-    """Blocks of three columns whose correlations are 0.9; a factor makes both their spreads vary."""
+    """Blocks of three columns with correlations of 0.9; all spreads vary together."""
     common = np.repeat(rng.standard_normal((n, -(-d // 3))), 3, axis=1)[:, :d]
     return (common + rng.standard_normal((n, d)) / 3) * np.exp(0.3 * rng.standard_normal((n, 1)))
 
@@ -79,7 +79,9 @@ def kinds(n, d, rng):
     columns = {}
     for j in range(d):
         if j % 2:
-            columns[f"yes {j}"] = rng.random(n) < (0.5, 0.1, 0.03)[j % 3] * np.where(hidden > 0, 0.4, 1.0)
+            columns[f"yes {j}"] = rng.random(n) < (0.5, 0.1, 0.03)[j % 3] * np.where(
+                hidden > 0, 0.4, 1.0
+            )
         else:
             common = rng.choice(4, n, p=[0.5, 0.3, 0.17, 0.03])
             place = np.where((hidden > 1) & (rng.random(n) < 0.5), 1, common)

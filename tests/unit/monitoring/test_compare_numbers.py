@@ -155,9 +155,7 @@ def test_correlations(pair):
         for z, rows in zip(r, (a, b), strict=True):
             u, v = ((rows[:, k] - rows[:, k].mean()) / rows[:, k].std() for k in (i, j))
             own.append(u * v - z / 2 * (u**2 + v**2))
-        score = [
-            w[:, i] * w[:, j] - rho / 2 * (w[:, i] ** 2 + w[:, j] ** 2) for w in halfway(a, b)
-        ]
+        score = [w[:, i] * w[:, j] - rho / 2 * (w[:, i] ** 2 + w[:, j] ** 2) for w in halfway(a, b)]
         error = np.sqrt(own[0].var() / 400 + own[1].var() / 250)
         assert change.high - change.effect == pytest.approx(1.959963984540054 * error, rel=1e-8)
         p = max(larger_p(change.effect, *own), larger_p(score[1].mean() - score[0].mean(), *score))

@@ -101,6 +101,10 @@ class ColumnTests:
         total = a.n_seen + b.n_seen
         self._weights = a.n_seen / total, b.n_seen / total
 
+    def leave_out(self, values: NDArray[np.bool_]) -> None:
+        """Values that are not tested from now on."""
+        self.varies = self.varies & ~values
+
     def common(self, left: Float, right: Float) -> Float:
         """The mean of two numbers by rows."""
         return np.asarray(self._weights[0] * left + self._weights[1] * right)

@@ -30,7 +30,7 @@ _SURE = 6.0  # standard errors of a difference of means
 
 
 class Point(NamedTuple):
-    """Parameters at which ψ is taken, in the units of one side; see the table of `compared.side`."""
+    """Parameters at which ψ is taken, in the units of one side (`compared.side`)."""
 
     share: Float
     mean: Float

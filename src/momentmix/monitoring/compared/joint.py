@@ -55,7 +55,7 @@ def second_together(
     if not all(np.isfinite(side.table.pair_covariance).all() for side in (a, b)):
         notes.append(_NOT_COMPLETE)
         return (), None
-    own = np.flatnonzero(a.number & np.isfinite(tests.spreads.p_value))
+    own = np.flatnonzero(a.number & tests.varies & np.isfinite(tests.spreads.p_value))
     pairs = PairTests(tests)
     if not len(own) + len(pairs):
         return (), None

@@ -65,9 +65,7 @@ class PairTests:
         rows = start + np.arange(len(self))
         polynomials.add_correlations(rows, self.i, self.j, self.unit, self.common)
 
-    def changes(
-        self, score: Float, left: Float, right: Float, names: list[str]
-    ) -> list[Change]:
+    def changes(self, score: Float, left: Float, right: Float, names: list[str]) -> list[Change]:
         """Changes of the correlations, from differences of scores and their variances in a row."""
         sides, rho, own = (self._tests.a, self._tests.b), [], []
         for side in sides:

@@ -22,6 +22,7 @@ from momentmix.summary.summary import MomentSummary
 from momentmix.wording import short_number
 
 _MOST = 0.75  # of the variance of a column, in one row: the deviation is twice that of the others
+_FEW = 10.0  # rows that have most of the variance
 _WIDER = 10.0  # ratio of the ranges of two summaries that is said
 
 
@@ -72,9 +73,7 @@ def without_row(tests: ColumnTests, column: int, name: str) -> WithoutRow:
     return WithoutRow(changes, _note(tests, value, name, apart is not None), apart is not None)
 
 
-def range_change(
-    tests: ColumnTests, value: int, name: str, least: float = _WIDER
-) -> list[Change]:
+def range_change(tests: ColumnTests, value: int, name: str, least: float = _WIDER) -> list[Change]:
     """The change of the range of a number, if one is at least so many times the other."""
     low, high = (np.array([p.bounds[t][value] for p in _plains(tests)]) for t in (0, 1))
     first, second = (high - low).tolist()
@@ -123,18 +122,35 @@ def _note(tests: ColumnTests, value: int, name: str, judged: bool) -> str:
     sides = [float(share_of_one(side)[value]) for side in (tests.a, tests.b)]
     which = [word for word, share in zip(("first", "second"), sides, strict=True) if share > _MOST]
     where = "both summaries" if len(which) == 2 else f"the {which[0]} summary"
-    ends = [
-        " to ".join(short_number(p.bounds[t][value] + center) for t in (0, 1))
-        for p in _plains(tests)
-        for center in [p.schema.columns[int(p.column[value])].center]
-    ]
+    plain = tests.a.plain
+    column = plain.schema.columns[int(plain.column[value])]
+    cure = "Forget the row" if column.transform else "Take the logarithm (family log)"
     said = (
         "the column is compared without it, and its correlations are not judged"
         if judged
-        else "changes of this column cannot be judged. Take its logarithm (family log), or forget "
-        "the row"
+        else f"changes of the column cannot be judged. {cure}, or summarize the other rows"
     )
-    return (
-        f"one row dominates column {name!r} in {where} (values from {ends[0]} in the first and "
-        f"from {ends[1]} in the second); {said}."
-    )
+    return f"one row dominates column {name!r} in {where} ({_ranges(tests, value)}); {said}."
+
+
+def few_rows_note(tests: ColumnTests, value: int, name: str) -> list[str]:
+    """A note where few rows have most of the variance of a number, or another range by far."""
+    rows = [tests.a.plain.n_seen[value], tests.b.plain.n_seen[value]]
+    powers = [side.central[4, value] / side.central[2, value] ** 2 for side in (tests.a, tests.b)]
+    few = [n / k for n, k in zip(rows, powers, strict=True) if n / k < _FEW < n / _FEW]
+    if few:
+        said = f"about {max(1.0, min(few)):.0f} rows have most of the variance of column {name!r}"
+    elif range_change(tests, value, name):
+        said = f"the range of column {name!r} is another"
+    else:
+        return []
+    return [f"{said} ({_ranges(tests, value)}); small changes of the other rows may not show."]
+
+
+def _ranges(tests: ColumnTests, value: int) -> str:
+    """The ranges of both, in the units of the data."""
+    ends = []
+    for plain in _plains(tests):
+        center = plain.schema.columns[int(plain.column[value])].center
+        ends.append(" to ".join(short_number(float(x[value]) + center) for x in plain.bounds))
+    return f"values from {ends[0]} in the first and from {ends[1]} in the second"
