@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import momentmix as mm
 
@@ -86,6 +87,89 @@ def test_rows_that_depend_on_each_other_count_as_fewer():
     independent = compare(rows_of(6), rows_of(7), replicates=16)
     assert independent.notes == ()
     assert independent.p_value == pytest.approx(compare(rows_of(6), rows_of(7)).p_value, rel=1e-9)
+
+
+def test_two_values_at_another_distance():
+    rng = np.random.default_rng(0)
+    x, y = (np.column_stack([rng.random(N) < 0.5, rng.standard_normal(N)]) * 1.0 for _ in range(2))
+    assert named(compare(x, y)) == []
+    y[:, 0] = 1.1 * y[:, 0] - 0.05
+    assert named(compare(x, y)) == [("spread", "0")]
+
+
+# -- one row that dominates ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "shift", "expected"),
+    [(1e6, 0.0, []), (1e6, 0.3, [("mean", "1")]), (-1e3, 0.3, [("mean", "1")])],
+)
+def test_a_column_is_compared_without_the_row_that_dominates_it(value, shift, expected):
+    x, y = rows_of(1), rows_of(2)
+    y[:, 1] += shift
+    y[7, 1] = value
+    found = compare(x, y)
+    assert named(found) == expected
+    assert found.unjudged == ()
+    assert "one row dominates column '1' in the second summary (values from" in found.notes[0]
+    assert "compared without it" in found.notes[0]
+    cut = np.delete(x[:, 1], (x[:, 1].argmax if value > 0 else x[:, 1].argmin)())
+    rest = np.delete(y[:, 1], 7)
+    mean = found.columns[1].change("mean")
+    assert (mean.first, mean.second) == pytest.approx((cut.mean(), rest.mean()), rel=1e-6)
+    assert mean.p_value == pytest.approx(stats.ttest_ind(cut, rest).pvalue, rel=1e-4)
+    wide = found.columns[1].change("range")
+    assert (wide.first, wide.second) == pytest.approx((np.ptp(x[:, 1]), np.ptp(y[:, 1])))
+    assert all("1" not in (pair.column, pair.other) for pair in found.pairs)
+    others = compare(np.delete(x, 1, 1), np.delete(y, 1, 1))
+    for name, test in others.tests.items():
+        assert found.tests[name].p_value == pytest.approx(test.p_value, rel=1e-9)
+
+
+def test_a_row_too_far_away_is_said():
+    x, y = rows_of(1), rows_of(2)
+    y[:, 1] += 1
+    y[7, 1] = 1e9
+    found = compare(x, y)
+    assert found.unjudged == ("1",)
+    assert not found.differs()
+    assert "Not judged: '1', where one row dominates." in str(found).splitlines()[0]
+    assert "cannot be judged. Take the logarithm (family log)" in found.notes[0]
+    assert "not judged" in found._repr_html_()
+    assert "cannot be judged" in found._repr_html_()
+    document = found.to_dict()
+    assert document["unjudged"] == ["1"]
+    assert document["columns"][1]["changes"][0]["p_value"] is None
+    logs = mm.summarize({"a": np.exp(x[:, 1])}, families={"a": "log"})
+    other = mm.summarize({"a": np.append(np.exp(x[:, 0]), 1e300)}, families=logs.schema)
+    assert "Forget the row" in mm.compare(logs, other).notes[0]
+
+
+def test_few_rows_far_away_are_said():
+    x, y = rows_of(1), rows_of(2)
+    y[:5, 1] = 1e6
+    found = compare(x, y)
+    assert "about 5 rows have most of the variance of column '1'" in found.notes[0]
+    assert found.columns[1].change("range").effect > 10
+    y[:200, 1] = rows_of(3)[:200, 1] * 100  # many rows: the range is named, and the spread
+    found = compare(x, y)
+    assert "the range of column '1' is another" in found.notes[0]
+    assert ("spread", "1") in named(found)
+
+
+def test_gaps_and_weights_beside_a_row_that_dominates():
+    tables = [{"a": 100 + rows_of(s)[:, 0], "b": rows_of(s)[:, 1]} for s in (1, 2)]
+    for table in tables:
+        table["a"][::9] = np.nan
+    tables[1]["a"] += 1
+    tables[1]["a"][4] = 1e6
+    first = mm.summarize(tables[0], missing="model")
+    second = mm.summarize(tables[1], missing="model", families=first.schema)
+    assert named(mm.compare(first, second)) == [("mean", "a")]
+    weights, far = np.random.default_rng(0).random(N), np.append(rows_of(1), [[0, 1e5, 0, 0]], 0)
+    heavy = mm.summarize(far, sample_weight=np.append(weights, 1))
+    found = mm.compare(heavy, mm.summarize(rows_of(2)))
+    assert found.unjudged == ("1",)  # the weight of the row is not known
 
 
 # -- columns that do not vary -------------------------------------------------------------------

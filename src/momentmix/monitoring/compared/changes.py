@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
 from momentmix.monitoring.compared.side import Side, is_indicator, polynomial_variance
-from momentmix.monitoring.compared.significance import share_test, two_sided
+from momentmix.monitoring.compared.significance import by_chance, share_test, two_sided
 from momentmix.schema.column import CATEGORICAL, Level
 
 _NORMAL = 1.959963984540054  # of 95 % intervals
 _LEAST_CURVATURE = 25  # rows · (kurtosis − 1); below, the spread follows from the mean (0 and 1)
 LEAST_ROWS = 8  # with fewer nothing is tested
 _SAME_CONSTANT = 1e-12  # of a constant's size
+_TWO_VALUES = 1e-9  # Pearson's kurtosis − skewness² − 1 is 0 for two values only
 
 
 @dataclass(frozen=True)
@@ -118,12 +119,21 @@ class ColumnTests:
         return two_sided(change, left, right, self.a.n_seen, self.b.n_seen)
 
     @cached_property
+    def common_kurtosis(self) -> Float:
+        """Fourth moments over squared variances, of both together; NaN if not kept."""
+        a, b = self.a.central, self.b.central
+        return np.asarray(self.common(a[4], b[4]) / self.common(a[2], b[2]) ** 2)
+
+    @cached_property
     def means(self) -> Estimate:
         """Differences of means in common deviations; constants that differ have p = 0."""
         change = self.b.plain.location - self.a.plain.location
         effect = np.where(change == 0, 0.0, change / self.spread)
         left, right = self.a.central[2], self.b.central[2]
-        found = self._estimate(effect, (left, right), self._p(effect, left, right))
+        n_a, n_b = self.a.n_seen, self.b.n_seen
+        chance = by_chance(1, self.common_kurtosis, np.minimum(n_a, n_b))
+        p = two_sided(effect, left, right, n_a, n_b, chance)
+        found = self._estimate(effect, (left, right), p)
         size = np.abs(self.a.plain.location) + np.abs(self.b.plain.location)
         moved = self._enough & (self.spread == 0) & (np.abs(change) > _SAME_CONSTANT * size)
         return found._replace(p_value=np.where(moved, 0.0, found.p_value))
@@ -136,7 +146,8 @@ class ColumnTests:
         effect = np.log(self.b.plain.deviation / self.a.plain.deviation)
         relative = own[0] / (4 * a[2] ** 2), own[1] / (4 * b[2] ** 2)
         p = self._p(b[2] - a[2], own[0], own[1])
-        return self._estimate(effect, relative, np.where(self._two_values, nan, p))
+        p = np.where(self._two_values, np.where(self._other_values, 0.0, nan), p)
+        return self._estimate(effect, relative, p)
 
     @cached_property
     def _two_values(self) -> NDArray[np.bool_]:
@@ -144,6 +155,16 @@ class ColumnTests:
         n = np.minimum(self.a.n_seen, self.b.n_seen)
         own = [x[4] - x[2] ** 2 for x in (self.a.central, self.b.central)]
         return np.asarray(n * self.common(own[0], own[1]) < _LEAST_CURVATURE)
+
+    @cached_property
+    def _other_values(self) -> NDArray[np.bool_]:
+        """Whether both have two values, at another distance: 0 and 1, then 0 and 2."""
+        sides = self.a, self.b
+        two = [s.central[4] * s.central[2] - s.central[3] ** 2 - s.central[2] ** 3 for s in sides]
+        apart = [s.plain.bounds[1] - s.plain.bounds[0] for s in sides]
+        other = np.abs(apart[1] - apart[0]) > _TWO_VALUES * np.maximum(*apart)
+        exact = all(s.plain.counts_rows for s in sides)
+        return np.asarray(exact & other & (np.maximum(*np.abs(two)) < _TWO_VALUES))
 
     @cached_property
     def skewness(self) -> tuple[Float, Float, Estimate]:

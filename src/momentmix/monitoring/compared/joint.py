@@ -40,7 +40,8 @@ def means_together(tests: ColumnTests) -> JointTest | None:
     change = np.where(a.number, tests.means.effect, b.mean - a.mean)
     changes = np.concatenate([change[own], (b.share - a.share)[seen]])
     left, right = (covariance_of_means(side, own, seen) for side in (a, b))
-    return joint_test(changes, left, right, a.n, b.n)
+    kurtosis = float(np.nanmean(np.append(tests.common_kurtosis[own], 3.0)))
+    return joint_test(changes, left, right, a.n, b.n, kurtosis)
 
 
 def second_together(
