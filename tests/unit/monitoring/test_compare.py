@@ -3,10 +3,12 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
 import momentmix as mm
+from momentmix.errors import SummaryFileError
 
 N = 1500
 
@@ -76,6 +78,12 @@ def test_the_same_summary_does_not_differ():
     assert "in both summaries" in found.notes[0]
 
 
+def test_the_same_rows_are_recognized():
+    found = compare(rows_of(5), rows_of(5))
+    assert found.p_value == 1
+    assert "have the same moments, as if they were of the same rows" in found.notes[0]
+
+
 def test_rows_that_depend_on_each_other_count_as_fewer():
     rng = np.random.default_rng(0)
     walks = [np.repeat(rng.standard_normal((40, 3)), 4096, axis=0) for _ in range(2)]
@@ -84,6 +92,8 @@ def test_rows_that_depend_on_each_other_count_as_fewer():
     found = compare(*rows, replicates=16)
     assert not found.differs(0.001)
     assert "times as much as independent rows" in found.notes[0]
+    one = mm.compare(mm.summarize(rows[0], replicates=16), mm.summarize(rows[1]))
+    assert "times as much as independent rows" in one.notes[0]
     independent = compare(rows_of(6), rows_of(7), replicates=16)
     assert independent.notes == ()
     assert independent.p_value == pytest.approx(compare(rows_of(6), rows_of(7)).p_value, rel=1e-9)
@@ -187,6 +197,24 @@ def test_constant_columns():
     assert compare(x, y).p_value == 0
 
 
+def test_a_constant_in_one_table_only():
+    x, y = rows_of(1), rows_of(2)
+    y[:, 2] = 5
+    for found, ratio, effect in ((compare(x, y), "×0", -np.inf), (compare(y, x), "×∞", np.inf)):
+        assert set(named(found)) == {("mean", "2"), ("spread", "2")}
+        assert found.columns[2].change("spread").effect == effect
+        assert any(ratio in line.split() for line in str(found).splitlines())
+        assert json.dumps(found.to_dict(), allow_nan=False)
+
+
+def test_nothing_that_varies():
+    found = compare(np.ones((50, 3)), np.ones((50, 3)))
+    assert str(found).startswith("Nothing can be tested between 50 and 50 rows.")
+    assert not found.differs()
+    assert "not judged" in found._repr_html_()
+    assert not compare(1e-318 * rows_of(1), 1e-318 * rows_of(2)).differs(1e-6)
+
+
 def test_copies_and_sums_of_columns():
     def wide(rows):
         return np.column_stack([rows, 2 * rows[:, 0], rows[:, 0] + rows[:, 1]])
@@ -250,6 +278,7 @@ def test_low_orders_say_what_is_not_tested(order, tests, note):
 def test_few_rows(n):
     found = compare(rows_of(1, n), rows_of(2, n))
     assert not found.differs(0.01)
+    assert np.isnan(found.columns[0].change("mean").low) == (n < 8)
     assert "nothing is tested" in str(found) if n < 8 else "rows are too few" in str(found)
 
 
@@ -276,6 +305,32 @@ def test_other_columns_are_refused(second, message):
         mm.compare(mm.summarize(frame(a=1, b=2)), second())
 
 
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (lambda: mm.summarize_by(pd.DataFrame(frame(a=1)).assign(g=1), by=["g"]),
+         r"got SummaryCube\. Take all its groups, cube\.total\(\)"),
+        (lambda: mm.GaussianBlock, r"got type\. Make one of rows with summarize\(\)"),
+        (lambda: mm.fit(rows_of(1, 200, 2), 1), r"got FitResult\. .* track\(model, cube\)"),
+        (lambda: mm.fit(rows_of(1, 200, 2), 1).mixture, r"Mixture\. .* track\(model, cube\)"),
+    ],
+)  # fmt: skip
+def test_what_else_is_given_has_its_cure(other, message):
+    with pytest.raises(mm.InputTypeError, match=message):
+        mm.compare(mm.summarize(rows_of(1)), other())
+
+
+def test_files_that_are_no_summaries_have_their_cure(tmp_path):
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(SummaryFileError, match=r"Of a data file: summarize\(path\); of a cube"):
+        mm.compare(tmp_path / "a.csv", mm.summarize(rows_of(1)))
+    (tmp_path / "a.mms").write_bytes(mm.summarize(rows_of(1)).to_bytes()[:50])
+    for name, message in (("a.mms", "truncated"), ("none.mms", "does not exist")):
+        with pytest.raises(SummaryFileError, match=message) as caught:
+            mm.compare(tmp_path / name, mm.summarize(rows_of(1)))
+        assert "Of a data file" not in str(caught.value)
+
+
 def test_what_is_no_summary_is_refused(tmp_path):
     with pytest.raises(mm.InputTypeError, match="a must be a MomentSummary or the path of one"):
         mm.compare(rows_of(1), mm.summarize(rows_of(1)))
@@ -288,6 +343,15 @@ def test_levels_and_effects_are_checked(level, effect):
     found = compare(rows_of(1), rows_of(2))
     with pytest.raises(mm.InputError, match="must be"):
         found.differs(level, effect)
+
+
+@pytest.mark.parametrize("given", ["0.1", None, [0.1]])
+def test_levels_are_numbers(given):
+    found = compare(rows_of(1), rows_of(2))
+    with pytest.raises(mm.InputTypeError, match="level must be a number"):
+        found.named(given)
+    with pytest.raises(mm.InputTypeError, match="least_effect must be a number"):
+        found.differs(0.05, given)
 
 
 # -- texts --------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ _NORMAL = 1.959963984540054  # of 95 % intervals
 _LEAST_CURVATURE = 25  # rows · (kurtosis − 1); below, the spread follows from the mean (0 and 1)
 LEAST_ROWS = 8  # with fewer nothing is tested
 _SAME_CONSTANT = 1e-12  # of a constant's size
+_LEAST_NUMBER = 1e-300  # the spread of smaller numbers is not known
 _TWO_VALUES = 1e-9  # Pearson's kurtosis − skewness² − 1 is 0 for two values only
 
 
@@ -135,7 +136,8 @@ class ColumnTests:
         p = two_sided(effect, left, right, n_a, n_b, chance)
         found = self._estimate(effect, (left, right), p)
         size = np.abs(self.a.plain.location) + np.abs(self.b.plain.location)
-        moved = self._enough & (self.spread == 0) & (np.abs(change) > _SAME_CONSTANT * size)
+        least = np.maximum(_SAME_CONSTANT * size, _LEAST_NUMBER)
+        moved = self._enough & (self.spread == 0) & (np.abs(change) > least)
         return found._replace(p_value=np.where(moved, 0.0, found.p_value))
 
     @cached_property

@@ -93,7 +93,8 @@ def joint_test(
     """Hotelling's test of differences of means with covariances `left` and `right` of one row.
 
     The noise is that of both summaries together. Along directions in which the noise of each
-    summary adds up to more than chance explains (`by_chance`), it is that one, and the F law has the degrees of freedom of Krishnamoorthy and Yu.
+    summary adds up to more than chance explains (`by_chance`, with the kurtosis of the values that
+    are tested), it is that one, and the F law has the degrees of freedom of Krishnamoorthy and Yu.
     Directions in which nothing varies are left out; a difference along one is certain. None if
     there is nothing to test.
     """
