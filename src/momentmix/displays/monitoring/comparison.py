@@ -18,6 +18,7 @@ from momentmix.monitoring.comparison_text import value_name
 
 _MOST_ROWS, _MOST_IN_MAP = 25, 20
 _LEVEL = 0.05
+_LEAST_SHADE = 0.1  # a smaller largest change of correlation does not get the darkest color
 _SURE, _CHANCE = COLORS[1], GRAY
 
 
@@ -109,7 +110,7 @@ class ComparisonDisplay:
 
     def _draw_map(self, names: list[str], map_: Float) -> None:
         ax, k = self.axes_[2], len(names)
-        most = float(np.nanmax(np.abs(map_), initial=0.0)) or 1.0
+        most = max(float(np.nanmax(np.abs(map_), initial=0.0)), _LEAST_SHADE)
         image = ax.imshow(map_, cmap="PuOr_r", vmin=-most, vmax=most)
         ax.set_facecolor("0.85")
         sure = {frozenset((c.column, c.other)) for c in self.comparison.pairs
