@@ -126,6 +126,20 @@ def test_asking_decides_and_the_environment_has_the_last_word(monkeypatch, rows,
     assert terminal.getvalue() == ""
 
 
+def test_groups_are_counted(monkeypatch, rows, terminal):
+    model = mm.fit(rows, 2, random_state=0, progress=False)
+    cube = {g: mm.summarize(rows[g::3], progress=False) for g in range(3)}
+    mm.track(model, cube, progress=False)
+    assert terminal.getvalue() == ""
+    plain = io.StringIO()
+    use(monkeypatch, plain)
+    mm.track(model, cube, progress=True)
+    assert "Reading groups" in plain.getvalue()
+    assert "Tracking groups" in plain.getvalue()
+    with pytest.raises(TypeError, match="progress must be True, False or None; got 'loud'"):
+        mm.track(model, cube, progress="loud")
+
+
 def test_worker_processes_are_silent(terminal, monkeypatch):
     assert progress.is_watched()
     worker = SimpleNamespace(name="LokyProcess-1")

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import inf, ldexp, nan, sqrt
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -170,8 +170,25 @@ def _quotient(value: int, weight: int) -> float:
         return nan
 
 
-def _readings(totals: Totals, shift: Float, scale: Float) -> list[Float]:
-    """Each section over the total Σw, groups kept, about `shift` in units of `scale`."""
+class NearSums(NamedTuple):
+    """Sums near the wanted origin, in units that are fine enough.
+
+    Attributes
+    ----------
+    sums : sequence of arrays of int
+    rests : list of float
+        What is left of the way to the origin, in units; at most half a unit.
+    factors : array of shape (d,)
+        Units over the wanted scale.
+    """
+
+    sums: Sequence[Any]
+    rests: list[float]
+    factors: Float
+
+
+def near_sums(totals: Totals, shift: Float, scale: Float) -> NearSums:
+    """The sums about an integer number of units next to `shift`: exact."""
     layout = totals.layout
     spread = deviation(totals)
     size = np.hypot(spread, totals.mean - shift)  # of what is multiplied
@@ -190,13 +207,20 @@ def _readings(totals: Totals, shift: Float, scale: Float) -> list[Float]:
             sums = coarser(layout, sums, j, coarsest - units[j])
             rests[j] = ldexp(rests[j], units[j] - coarsest)
             units[j] = coarsest
+    ratios = [Fraction(2) ** u / Fraction(float(s)) for u, s in zip(units, scale, strict=True)]
+    return NearSums(sums, rests, np.array([float(ratio) for ratio in ratios]))
+
+
+def _readings(totals: Totals, shift: Float, scale: Float) -> list[Float]:
+    """Each section over the total Σw, groups kept, about `shift` in units of `scale`."""
+    layout = totals.layout
+    sums, rests, factors = near_sums(totals, shift, scale)
     values = _quotients(layout, sums, totals.weight)
     for number, mask in absent(layout, totals.reach):
         values[number] = np.where(mask, nan, values[number])
     with np.errstate(over="ignore", invalid="ignore"):  # of high sections: told apart below
         values = move(layout, values, rests)
-    ratios = [Fraction(2) ** u / Fraction(float(s)) for u, s in zip(units, scale, strict=True)]
-    return _scaled(layout, values, np.array([float(ratio) for ratio in ratios]))
+    return _scaled(layout, values, factors)
 
 
 def _scaled(layout: Layout, values: list[Float], factors: Float) -> list[Float]:

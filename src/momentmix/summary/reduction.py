@@ -12,6 +12,7 @@ from momentmix.errors import InputError
 from momentmix.index_sets import colex_rank, index_sets, sets_without
 from momentmix.rows.names import feature_number
 from momentmix.schema.schema import Schema
+from momentmix.summary.integers.packed import PackedSums
 from momentmix.summary.layout import Layout
 from momentmix.summary.totals import Totals, with_high
 
@@ -70,6 +71,8 @@ def rearranged(totals: Totals, layout: Layout) -> Totals:
     totals = with_high(totals, layout.high)
     if totals.layout == layout:
         return totals
+    if isinstance(totals.sums, PackedSums) and totals.layout.replicates == layout.replicates:
+        return replace(totals, layout=layout, sums=totals.sums.some_sections(layout))
     sums = []
     for section in layout.sections:
         array = totals.sums[totals.layout.index[section.kind, section.size]]

@@ -25,7 +25,9 @@ from momentmix.monitoring.shares.group_weights import (
     check_fit,
     estimate,
     linear_weights,
+    settled_weights,
 )
+from momentmix.monitoring.shares.shared_errors import Part, corrected, find_shared_errors
 from momentmix.monitoring.shares.shrinkage import find_prior, shrink
 from momentmix.monitoring.shares.tracked_model import StandardComponents, TrackedModel
 
@@ -192,6 +194,63 @@ def test_errors_of_the_components_add_to_those_of_the_weights():
     true = own.conditions.model(replace(moved, weights=w))
     assert check_fit(known, true, 1e5, w, None).p_value > 0.05
     assert check_fit(own, true, 1e5, w, None).p_value < 1e-6
+
+
+def moved_groups(size, n, count, rng):
+    """Groups of components whose means are `size` standard errors away from the model's."""
+    means, conditions = np.outer([0.0, 1.0], [1.5, 1.0, 0.8]), components(3, 2, 3).conditions
+    p = Parameters(np.full(2, 0.5), means, np.ones((2, 3)))
+    factor = np.zeros((p.n_places, 6))
+    factor[np.arange(2, 8), np.arange(6)] = 0.05
+    model = FixedComponents(conditions, p, factor)
+    change = size * np.array([1.0, 0.5, 1.5, 0.5, 1.0, 1.0])
+    true = replace(p, means=means + 0.05 * change.reshape(2, 3))
+    wanted = rng.dirichlet(np.ones(2), count)
+    truth = FixedComponents(conditions, true)
+    return model, change, wanted, [drawn(truth, w, n, rng) for w in wanted]
+
+
+def parts_of(model, n, moments):
+    return [Part(model, own, n, settled_weights(model, own, n)) for own in moments]
+
+
+def test_groups_together_tell_the_errors_of_the_components():
+    rng, n = np.random.default_rng(11), 2000
+    model, change, wanted, moments = moved_groups(1.0, n, 120, rng)
+    errors = find_shared_errors(parts_of(model, n, moments))
+    deviations = np.sqrt((errors.factor**2).sum(axis=1))
+    assert (deviations < 0.5).all()
+    assert (np.abs(errors.center - change) < 4 * deviations).all()
+    better = corrected(model, errors)
+
+    def result(own):
+        found = [estimate(own, m, n, Z) for m in moments]
+        low, high = (np.array([getattr(one, end) for one in found]) for end in ("low", "high"))
+        return ((low <= wanted) & (wanted <= high)).mean(), (high - low).mean()
+
+    (before, wide), (after, narrow) = result(model), result(better)
+    assert before < 0.85  # all of them are wrong together
+    assert 0.91 <= after <= 0.99
+    assert narrow < 0.95 * wide
+
+
+def test_errors_are_left_as_they_are_where_groups_know_less_or_have_moved():
+    rng, n = np.random.default_rng(12), 2000
+    model, _, _, moments = moved_groups(1.0, n, 40, rng)
+    few = parts_of(model, 5, moments[:2])
+    assert find_shared_errors(few) is None
+    assert find_shared_errors([]) is None
+    model, _, _, moments = moved_groups(4.0, n, 40, rng)
+    assert find_shared_errors(parts_of(model, n, moments)) is None
+
+
+def test_moved_components_vary_about_their_new_means_as_before():
+    own = components(2, 2, 3)
+    change = 0.1 * np.random.default_rng(13).standard_normal(own.means.shape)
+    moved = own.moved(change, np.zeros((2, own.size, 1)))
+    for c in np.eye(2):
+        assert moved.covariance(c) == pytest.approx(own.covariance(c), abs=1e-9)
+    assert moved.means == pytest.approx(own.means + change)
 
 
 def test_bounded_weights_are_the_best_on_a_grid():

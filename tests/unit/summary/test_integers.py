@@ -9,11 +9,12 @@ import pytest
 import momentmix as mm
 from momentmix.errors import InputError, ShardError
 from momentmix.native import code
-from momentmix.summary import combining, fixed_point, plausibility
+from momentmix.summary import combining, fixed_point, plausibility, readings
 from momentmix.summary.file import pack
 from momentmix.summary.integers import frames
 from momentmix.summary.integers import packed as packed_module
 from momentmix.summary.integers.frames import Reframed, degrees_of
+from momentmix.summary.integers.many_readings import readings_of_many
 from momentmix.summary.integers.packed import PackedSums, packed, python_integers, trimmed, widths
 from momentmix.summary.layout import Layout
 from momentmix.summary.shard import units
@@ -312,3 +313,59 @@ def test_arguments_that_do_not_fit_are_refused():
         code.typical(np.zeros(4), 0, 2, zeros, np.zeros(2), zeros.copy())
     with pytest.raises(ValueError, match="rows needs"):
         code.typical(np.zeros(3), 2, 2, zeros, np.zeros(2), zeros.copy())
+
+
+# -- many summaries at once -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bits", BITS)
+def test_words_are_numbers(bits):
+    values = [0, 1, -1, *integers(np.random.default_rng(bits), 40, bits)]
+    layout = Layout(5, 2, 1, 0).without_high
+    values = (values * 3)[: layout.n_stored]
+    ends = np.cumsum(layout.stored_counts)[:-1]
+    parts = np.split(np.array(values, dtype=object), ends)
+    sums = [part.reshape(1, *s.shape) for part, s in zip(parts, layout.sections, strict=True)]
+    assert packed(layout, sums).floats() == pytest.approx([float(x) for x in values], rel=1e-15)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 0), (2, 2, 1), (3, 3, 2), (6, 4, 2), (6, 3, 2)])
+def test_moments_of_many_summaries_are_those_of_each(shape):
+    d, order, squared_order = shape
+    rng = np.random.default_rng(d)
+    summaries = [
+        mm.summarize(
+            offset + unit * rng.standard_normal((30, d)), order=order, squared_order=squared_order
+        )
+        for offset, unit in [(0.0, 1.0), (1e6, 1e-3), (-40.0, 1e4), (3.0, 0.0)]
+    ]
+    totals = [own._totals() for own in summaries]
+    shift, scale = rng.standard_normal(d), rng.uniform(0.5, 2.0, d)
+    found = readings_of_many(totals, shift, scale)
+    for own, flat in zip(totals, found, strict=True):
+        expected = readings.moments(own, shift, scale)
+        by_kind = {("distinct", t): x for t, x in enumerate(expected.distinct)}
+        by_kind |= {("squared", s): x for s, x in enumerate(expected.squared)}
+        by_kind |= {("power", p): expected.powers[p - 3] for p in range(3, 7)}
+        by_kind |= {("cubed", 1): expected.cubed, ("two squares", 2): expected.two_squares}
+        for section in own.layout.sections:
+            wanted = by_kind[section.kind, section.size].ravel()
+            assert flat[section.place] == pytest.approx(wanted, rel=1e-9), section
+
+
+def test_moments_that_overflow_are_left_to_each():
+    rows = np.array([[1e200, 1.0], [-1e200, 2.0], [1e200, 4.0]])
+    totals = [mm.summarize(rows)._totals(), mm.summarize(rows / 1e200)._totals()]
+    found = readings_of_many(totals, np.zeros(2), np.ones(2))
+    assert np.isnan(found[0]).all()
+    assert np.isfinite(found[1]).all()
+
+
+@pytest.mark.parametrize("shape", [(8, 4, 2, 0), (5, 3, 2, 0), (4, 4, 2, 3)])
+def test_fewer_moments_are_the_same_words(shape):
+    layout, rng = Layout(*shape), np.random.default_rng(1)
+    sums = sums_of(layout, rng, 100)
+    lower = Layout(layout.n_features, 2, 1, layout.replicates, layout.high)
+    found = packed(layout, sums).some_sections(lower)
+    wanted = [sums[layout.index[s.kind, s.size]] for s in lower.sections]
+    assert same(found, wanted)

@@ -18,6 +18,7 @@ from momentmix.fitting.conditions.conditions import point_powers
 from momentmix.mixture import gaussian
 from momentmix.monitoring.shares.fixed_components import FixedComponents, Shape, list_conditions
 from momentmix.monitoring.shares.group_weights import linear_weights
+from momentmix.monitoring.shares.shared_errors import SharedErrors, corrected
 from momentmix.monitoring.shares.tracked_model import StandardComponents
 
 FEW_ROWS = 400
@@ -35,12 +36,18 @@ class ComponentSets:
     model : StandardComponents
     shape : Shape
         What the summaries hold.
+    few_rows : int
+        Groups of fewer rows have moments of degree 2 where these are enough.
     """
 
-    def __init__(self, model: StandardComponents, shape: Shape) -> None:
-        self.model, self.shape = model, shape
+    def __init__(self, model: StandardComponents, shape: Shape, few_rows: int = FEW_ROWS) -> None:
+        self.model, self.shape, self.few_rows = model, shape, few_rows
         self._known: dict[int, FixedComponents] = {}
         self._draws: dict[int, Float] = {}
+
+    def corrected(self, errors: SharedErrors) -> ComponentSets:
+        """The same with what the groups say of the errors of the components."""
+        return _Corrected(self, errors)
 
     def of(self, degree: int) -> FixedComponents:
         """The components with the moments up to a degree."""
@@ -54,14 +61,7 @@ class ComponentSets:
     def draws(self, degree: int) -> Float:
         """Moments of single rows of each component, of shape (r, q, n_draws)."""
         if degree not in self._draws:
-            conditions = self.of(degree).conditions
-            tables = []
-            for c in range(self.model.parameters.n_components):
-                alone = replace(self.model.parameters[[c]], weights=np.ones(1))
-                rows, _ = gaussian.sample(alone, _DRAWS, np.random.default_rng(c))
-                powers = point_powers(rows, conditions.highest_exponent)
-                tables.append(conditions.products(powers))
-            self._draws[degree] = np.array(tables)
+            self._draws[degree] = draws_of(self.of(degree))
         return self._draws[degree]
 
     @cached_property
@@ -94,7 +94,7 @@ class ComponentSets:
 
     def degree_for(self, n: float) -> int:
         """Degree of the moments for a group of `n` rows."""
-        degrees, is_small = self._degrees, n < FEW_ROWS
+        degrees, is_small = self._degrees, n < self.few_rows
         wanted = 2 if is_small else 3
         first = next((degree for degree in degrees if degree >= wanted), degrees[-1])
         last = degrees[-1]
@@ -108,3 +108,36 @@ class ComponentSets:
         """The next lower degree that identifies the weights."""
         below = [own for own in self._degrees if own < degree]
         return below[-1] if below else None
+
+
+class _Corrected(ComponentSets):
+    """Components whose errors are known better; degrees and draws are those of the others."""
+
+    def __init__(self, base: ComponentSets, errors: SharedErrors) -> None:
+        super().__init__(base.model, base.shape, base.few_rows)
+        self._base, self._errors = base, errors
+
+    def of(self, degree: int) -> FixedComponents:
+        if degree not in self._known:
+            self._known[degree] = corrected(self._base.of(degree), self._errors)
+        return self._known[degree]
+
+    def draws(self, degree: int) -> Float:
+        return self._base.draws(degree)
+
+    def degree_for(self, n: float) -> int:
+        return self._base.degree_for(n)
+
+    def lower(self, degree: int) -> int | None:
+        return self._base.lower(degree)
+
+
+def draws_of(components: FixedComponents) -> Float:
+    """Moments of single rows of each component, of shape (r, q, n_draws)."""
+    conditions, tables = components.conditions, []
+    for c in range(components.n_components):
+        alone = replace(components.parameters[[c]], weights=np.ones(1))
+        rows, _ = gaussian.sample(alone, _DRAWS, np.random.default_rng(c))
+        powers = point_powers(rows, conditions.highest_exponent)
+        tables.append(conditions.products(powers))
+    return np.array(tables)

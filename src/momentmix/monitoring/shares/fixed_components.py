@@ -15,6 +15,7 @@ share.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -35,6 +36,7 @@ from momentmix.summary.readings import Moments
 MOST_CONDITIONS = 170  # a root of their covariance, taken for each group, costs a millisecond
 _MOST_LISTED = 300_000  # index sets of order 3, of which some are drawn
 _APART = 1e-4  # whitened distance of components; below, 1e8 rows would not tell them apart
+_MOST_STARTS = 8  # weights differ where a model's are below half a row of a group
 _RIDGE = 1e-9  # copies of columns make the covariance singular
 _REDUNDANT = 1e-7  # share of a moment's variance that is its own; far above the ridge
 
@@ -162,6 +164,7 @@ class FixedComponents:
             self.means[:, c] = mean
             self.seconds[c] = correlation * scale[:, None] * scale + np.outer(mean, mean)
         self.errors = None if factor is None else self._errors(factor)
+        self._starts: dict[bytes, tuple[Root, Float]] = {}
 
     def _errors(self, factor: Float) -> Float:
         """Slopes of each component's moments times the factor of the covariance."""
@@ -173,6 +176,23 @@ class FixedComponents:
         ordered = factor[places][r:]
         found = [table[:, c::r] @ ordered[c::r] for c in range(r)]
         return np.array(found)
+
+    def with_means(self, parameters: Parameters) -> FixedComponents:
+        """The same with the means of other parameters; covariances and errors stay as they are."""
+        alone = [replace(parameters[[c]], weights=np.ones(1)) for c in range(self.n_components)]
+        means = np.column_stack([self.conditions.model(own) for own in alone])
+        other = self.moved(means - self.means, self.errors)
+        other.parameters = parameters
+        return other
+
+    def moved(self, change: Float, errors: Float | None) -> FixedComponents:
+        """The same with other means, by `change` (q, r), and other errors (r, q, k)."""
+        other = copy(self)
+        other.__dict__.pop("rank", None)
+        other._starts = {}
+        other.means, other.errors = self.means + change, errors
+        other.seconds = self.seconds + _outer(other.means) - _outer(self.means)
+        return other
 
     @property
     def size(self) -> int:
@@ -186,14 +206,28 @@ class FixedComponents:
 
     def covariance(self, weights: Float) -> Float:
         """V(w) of one row, of shape (q, q)."""
-        mean = self.means @ weights
-        return np.asarray(np.tensordot(weights, self.seconds, 1) - np.outer(mean, mean))
+        mean, q = self.means @ weights, self.size
+        found = (weights @ self.seconds.reshape(len(weights), -1)).reshape(q, q)
+        found -= np.outer(mean, mean)
+        return np.asarray(found)
+
+    def start(self, at: Float) -> tuple[Root, Float]:
+        """Whitening by V(w), and whitened means, at weights that many groups start from."""
+        key = at.tobytes()
+        found = self._starts.get(key)
+        if found is None:
+            root = Root(self.covariance(at))
+            found = root, root.whiten(self.means)
+            if len(self._starts) < _MOST_STARTS:
+                self._starts[key] = found
+        return found
 
     def shared_error(self, weights: Float) -> Float | None:
         """Error of the components in the moments of a group, of shape (q, k)."""
         if self.errors is None:
             return None
-        return np.asarray(np.tensordot(weights, self.errors, 1))
+        r, q, k = self.errors.shape
+        return np.asarray((weights @ self.errors.reshape(r, q * k)).reshape(q, k))
 
     @cached_property
     def rank(self) -> int:
@@ -205,14 +239,20 @@ class FixedComponents:
         return 1 + int((values > _APART * max(1.0, float(values.max(initial=0.0)))).sum())
 
 
+def _outer(means: Float) -> Float:
+    """The product of each column with itself, of shape (r, q, q)."""
+    return np.asarray(means.T[:, :, None] * means.T[:, None, :])
+
+
 class Root:
     """Whitening by a covariance; moments that are functions of those before them become 0."""
 
     def __init__(self, covariance: Float) -> None:
         self._scale = np.sqrt(np.maximum(np.diagonal(covariance), 1e-300))
-        correlation = covariance / self._scale[:, None] / self._scale
-        correlation[np.diag_indices_from(correlation)] += _RIDGE
-        self._triangle, failed = dpotrf(correlation.T, lower=1, clean=1, overwrite_a=1)
+        correlation = covariance / self._scale[:, None]
+        correlation /= self._scale
+        correlation.ravel()[:: len(correlation) + 1] += _RIDGE
+        self._triangle, failed = dpotrf(correlation.T, lower=1, clean=0, overwrite_a=1)
         if failed:
             raise LinAlgError("the covariance of the moments is not positive definite")
         self._dependent = np.diagonal(self._triangle) ** 2 <= _REDUNDANT
@@ -220,8 +260,8 @@ class Root:
 
     def whiten(self, columns: Float) -> Float:
         """Whitened columns, of shape (q,) or (q, k)."""
-        scaled = (columns.T / self._scale).T
-        white, _ = dtrtrs(self._triangle, scaled, lower=1)
+        scaled = np.divide(columns.T, self._scale, order="C").T
+        white, _ = dtrtrs(self._triangle, scaled, lower=1, overwrite_b=1)
         white = white.reshape(columns.shape)
         white[self._dependent] = 0.0
         return np.asarray(white)

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice
 from typing import Any
 
-from momentmix._typing import Float
+import numpy as np
+
+from momentmix._typing import Float, Int
 from momentmix.errors import InputError, InputTypeError, printable
 from momentmix.mixture.mixture import Mixture
 from momentmix.monitoring.shares.fixed_components import Shape, flat_moments
+from momentmix.progress import counting
 from momentmix.rows.names import column_label, match_names
 from momentmix.schema.joining import joined, plain_schema
 from momentmix.schema.schema import Schema
 from momentmix.summary.common_schema import in_schema
+from momentmix.summary.integers.many_readings import MOST_ENTRIES, readings_of_many
+from momentmix.summary.layout import Kind, Layout
 from momentmix.summary.readings import Moments
 from momentmix.summary.readings import moments as read_moments
 from momentmix.summary.summary import MomentSummary
+from momentmix.summary.totals import Totals
 from momentmix.wording import cut
+
+_MOST_KEPT = 10_000_000  # sums of groups that are kept unpacked: some hundred megabytes
 
 
 @dataclass(frozen=True)
@@ -54,6 +63,8 @@ class Groups:
         Its columns, in its order, are those that are read.
     columns : list of int or None
         Which of them, where some are left out.
+    kept : list of MomentSummary
+        The first groups, as many as fit into some memory: to unpack them takes a while.
     """
 
     cube: Mapping[Any, MomentSummary]
@@ -61,6 +72,7 @@ class Groups:
     facts: list[GroupFacts]
     mixture: Mixture
     columns: list[int] | None = None
+    kept: list[MomentSummary] = field(default_factory=list)
 
     @classmethod
     def of(cls, cube: Any, mixture: Mixture) -> Groups:
@@ -72,7 +84,14 @@ class Groups:
             )
         if not cube:
             raise InputError("the cube has no groups; check its filter, or summarize more rows.")
-        facts = [_facts(mixture, _tuple(key), summary) for key, summary in cube.items()]
+        facts, kept, room = list[GroupFacts](), list[MomentSummary](), _MOST_KEPT
+        with counting("Reading groups", len(cube), "groups") as tell:
+            for key, summary in cube.items():
+                facts.append(_facts(mixture, _tuple(key), summary))
+                room -= summary._layout.n_stored
+                if room > 0:
+                    kept.append(summary)
+                tell(1)
         count = len(facts[0].key)
         for own in facts:
             if len(own.key) != count:
@@ -83,7 +102,7 @@ class Groups:
         names = getattr(cube, "key_names", None)
         if names is None:
             names = ("group",) if count == 1 else tuple(f"key {i}" for i in range(count))
-        return cls(cube, tuple(names), facts, mixture)
+        return cls(cube, tuple(names), facts, mixture, kept=kept)
 
     @property
     def keys(self) -> list[tuple[Any, ...]]:
@@ -92,7 +111,9 @@ class Groups:
 
     def summaries(self) -> Iterator[MomentSummary]:
         """The summaries, with the columns of the model."""
-        for own, summary in zip(self.facts, self.cube.values(), strict=True):
+        rest = islice(self.cube, len(self.kept), None)
+        every = chain(self.kept, (self.cube[key] for key in rest))
+        for own, summary in zip(self.facts, every, strict=True):
             yield self._prepared(own.key, summary)
 
     def _prepared(self, key: tuple[Any, ...], summary: MomentSummary) -> MomentSummary:
@@ -136,27 +157,61 @@ def read(
     summary: MomentSummary, order: int, schema: Schema | None, shift: Float, scale: Float
 ) -> Moments:
     """Moments of a group up to an order, in the units of the model."""
+    return read_moments(_totals(summary, order, schema), shift, scale)
+
+
+def _totals(summary: MomentSummary, order: int, schema: Schema | None) -> Totals:
+    """The sums of a group up to an order, of all rows together."""
     order = min(order, summary.order)
     summary = summary.truncate(order, min(summary.squared_order, order - 1))
     totals = summary._totals()
     if schema is not None and summary.schema is not None and summary.schema != schema:
         totals = in_schema(totals, schema)
-    return read_moments(totals, shift, scale)
+    return totals
 
 
 def read_flat(
-    summary: MomentSummary, shape: Shape, schema: Schema | None, shift: Float, scale: Float
+    summaries: Sequence[MomentSummary],
+    shape: Shape,
+    schema: Schema | None,
+    shift: Float,
+    scale: Float,
 ) -> Float:
-    """The same in one vector, as `shape` has them."""
-    found = read(summary, shape.order, schema, shift, scale)
-    return flat_moments(
-        replace(
-            found,
-            squared=found.squared[: shape.squared_order + 1],
-            powers=found.powers if shape.has_powers else None,
-            cubed=found.cubed if shape.has_pairs else None,
-            two_squares=found.two_squares if shape.has_pairs else None,
-        )
+    """The same of many groups, one flat vector each as `shape` has them, of shape (n, size)."""
+    totals = [_totals(summary, shape.order, schema) for summary in summaries]
+    found = np.empty((len(totals), sum(int(np.prod(size)) for size in shape.sizes)))
+    by_layout = dict[Layout, list[int]]()
+    for number, own in enumerate(totals):
+        by_layout.setdefault(own.layout, []).append(number)
+    for layout, numbers in by_layout.items():
+        if layout.replicates or layout.n_entries > MOST_ENTRIES:
+            found[numbers] = np.nan
+            continue
+        values = readings_of_many([totals[number] for number in numbers], shift, scale)
+        found[numbers] = values[:, _places(layout, shape)]
+    for number in np.flatnonzero(np.isnan(found).any(axis=1)).tolist():
+        moments = read_moments(totals[number], shift, scale)
+        found[number] = flat_moments(_shaped(moments, shape))
+    return found
+
+
+def _places(layout: Layout, shape: Shape) -> Int:
+    """Where the moments of a shape stand in the sections of a layout."""
+    kinds: list[tuple[Kind, int]] = [("distinct", t) for t in range(shape.order + 1)]
+    kinds += [("squared", s) for s in range(shape.squared_order + 1)]
+    kinds += [("power", p) for p in range(3, 7)] if shape.has_powers else []
+    kinds += [("cubed", 1), ("two squares", 2)] if shape.has_pairs and layout.n_features > 1 else []
+    places = [layout.section(*kind).place for kind in kinds]
+    return np.concatenate([np.arange(place.start, place.stop) for place in places])
+
+
+def _shaped(found: Moments, shape: Shape) -> Moments:
+    return replace(
+        found,
+        squared=found.squared[: shape.squared_order + 1],
+        powers=found.powers if shape.has_powers else None,
+        cubed=found.cubed if shape.has_pairs else None,
+        two_squares=found.two_squares if shape.has_pairs else None,
     )
 
 

@@ -18,8 +18,10 @@ interval never is empty.
 *Errors of the components.* Of a model that was fitted to N rows, moments have the error Σ_c w_c D_c
 ξ, ξ standard normal (`FixedComponents.shared_error`). u with weights V⁻¹ is then uncorrelated with
 the error of the components, whether the group is a part of these N rows or not: e_c = |a_c D|² adds
-to its variance. In the test the covariance of the moments is V / n + D Dᵀ. For a group that is a
-part of the N rows this is too large, by a share of about n / N, and the test rejects less often.
+to its variance. Where the groups together know these errors better than the model does, the
+components are corrected first (``shared_errors.py``). In the test the covariance of the moments is
+V / n + D Dᵀ. For a group that is a part of the N rows this is too large, by a share of about n / N,
+and the test rejects less often.
 
 *Test.* Of a constrained estimate with k components at 0, J is χ² with rank V − (r − 1) + k degrees
 of freedom, given which they are. With few rows the means of squares and cubes are not normal: the
@@ -30,10 +32,12 @@ law of that variance takes the place of χ².
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import helmert
+from scipy.linalg.lapack import dgeqrf
 from scipy.optimize import nnls
 from scipy.special import gammaincc
 
@@ -100,8 +104,15 @@ def linear_weights(
     components: FixedComponents, moments: Float, n: float, at: Float
 ) -> LinearWeights:
     """Weights without bounds; the covariance of the moments is taken at the weights `at`."""
+    return linear_in(components, moments, n, at, Root(components.covariance(at)))
+
+
+def linear_in(
+    components: FixedComponents, moments: Float, n: float, at: Float, root: Root
+) -> LinearWeights:
+    """The same, with the weights that are nearest in the units of `root`."""
     r, covariance = components.n_components, components.covariance(at)
-    table = _influence(components, Root(covariance))
+    table = _influence(components, root)
     u = 1.0 / r + table @ (moments - components.means.mean(axis=1))
     error = components.shared_error(at)
     extra = np.zeros((r, r)) if error is None else (table @ error) @ (table @ error).T
@@ -114,16 +125,51 @@ def estimate(components: FixedComponents, moments: Float, n: float, z: float) ->
     if r == 1:
         one, none = np.ones(1), np.zeros((1, 1))
         return GroupWeights(one, one, none, one, one)
+    w = settled_weights(components, moments, n)
+    at = inside(w, n)
+    linear = linear_weights(components, moments, n, at)
+    return with_intervals(components, linear, w, at, n, np.diagonal(linear.shared), z)
+
+
+def with_intervals(
+    components: FixedComponents,
+    linear: LinearWeights,
+    w: Float,
+    at: Float,
+    n: float,
+    extra: Float,
+    z: float,
+) -> GroupWeights:
+    """Weights `w` with intervals; `extra` are variances beside those of the rows of the group."""
+    if len(w) == 1:
+        return GroupWeights(w, w, np.zeros((1, 1)), w, w)
+    low, high = _intervals(components, linear.influence, linear.weights, at, n, extra, z)
+    low, high = np.minimum(low, w), np.maximum(high, w)
+    return GroupWeights(w, linear.weights, linear.noise, low, high)
+
+
+def settled_weights(components: FixedComponents, moments: Float, n: float) -> Float:
+    """Weights at which the covariance of the moments is taken that they are found with."""
     w = components.parameters.weights
-    for _ in range(_ROUNDS):
-        root = Root(components.covariance(inside(w, n)))
-        before, w = w, bounded(root.whiten(components.means), root.whiten(moments))
+    if len(w) == 1:
+        return np.ones(1)
+    root, means = components.start(inside(w, n))
+    target = root.whiten(moments)
+    for number in range(_ROUNDS):
+        if number:
+            means, target = _whitened(
+                Root(components.covariance(inside(w, n))), components, moments
+            )
+        before, w = w, bounded(means, target)
         if np.abs(w - before).max() * np.sqrt(n) < _SETTLED:
             break
-    at = inside(w, n)
-    u, noise, shared, table = linear_weights(components, moments, n, at)
-    low, high = _intervals(components, table, u, at, n, np.diagonal(shared), z)
-    return GroupWeights(w, u, noise, np.minimum(low, w), np.maximum(high, w))
+    return w
+
+
+def _whitened(root: Root, components: FixedComponents, moments: Float) -> tuple[Float, Float]:
+    """Means of the components and moments of a group, whitened."""
+    white = root.whiten(np.column_stack([components.means, moments]))
+    return white[:, :-1], white[:, -1]
 
 
 def inside(weights: Float, n: float) -> Float:
@@ -138,12 +184,20 @@ def bounded(means: Float, target: Float) -> Float:
     table = means - target[:, None]
     r = table.shape[1]
     # The norm of R w is that of the long table; the sum is one more row.
-    short = np.linalg.qr(table, mode="r")
-    heavy = _SUM * max(float(np.abs(short).max(initial=0.0)), 1e-300)
-    full = np.vstack([short, np.full(r, heavy)])
-    w, _ = nnls(full, np.append(np.zeros(len(short)), heavy))
-    w = _polished(table, w)
+    short = np.triu(dgeqrf(table)[0][:r]) if len(table) >= r else table
+    w = _best_of(short)
+    if (w <= 0).any():
+        heavy = _SUM * max(float(np.abs(short).max(initial=0.0)), 1e-300)
+        full = np.vstack([short, np.full(r, heavy)])
+        w, _ = nnls(full, np.append(np.zeros(len(short)), heavy))
+        w = _polished(short, w)
     return np.asarray(w / w.sum())
+
+
+@lru_cache(maxsize=64)
+def _contrasts(r: int) -> Float:
+    """Directions within a sum of 0, of shape (r, r − 1)."""
+    return np.asarray(helmert(r).T)
 
 
 def _polished(table: Float, w: Float) -> Float:
@@ -151,10 +205,7 @@ def _polished(table: Float, w: Float) -> Float:
     own = np.flatnonzero(w > 0)
     if own.size < 2:
         return w
-    basis = helmert(own.size).T
-    start = np.full(own.size, 1.0 / own.size)
-    step = np.linalg.lstsq(table[:, own] @ basis, -table[:, own] @ start, rcond=None)[0]
-    found = start + basis @ step
+    found = _best_of(table[:, own])
     if (found <= 0).any():
         return w
     exact = np.zeros_like(w)
@@ -162,10 +213,20 @@ def _polished(table: Float, w: Float) -> Float:
     return exact
 
 
+def _best_of(table: Float) -> Float:
+    """The minimum over all components with a sum of 1, signs disregarded."""
+    r = table.shape[1]
+    if r < 2:
+        return np.ones(r)
+    basis, start = _contrasts(r), np.full(r, 1.0 / r)
+    step = np.linalg.lstsq(table @ basis, -table @ start, rcond=None)[0]
+    return np.asarray(start + basis @ step)
+
+
 def _influence(components: FixedComponents, root: Root) -> Float:
     """Weights without bounds as linear functions of the moments, of shape (r, q)."""
     r = components.n_components
-    basis = helmert(r).T  # (r, r − 1): directions within a sum of 0
+    basis = _contrasts(r)
     slopes = root.whiten(components.means @ basis)
     inverse = np.asarray(np.linalg.pinv(slopes), dtype=np.float64)  # (r − 1, q)
     return np.asarray(basis @ root.transposed(inverse.T).T)
@@ -201,8 +262,11 @@ def _intervals(
 def group_covariance(components: FixedComponents, n: float, weights: Float) -> Float:
     """Covariance of the moments of a group, errors of the components included, (q, q)."""
     at = inside(weights, n)
-    covariance, shared = components.covariance(at) / n, components.shared_error(at)
-    return covariance if shared is None else np.asarray(covariance + shared @ shared.T)
+    covariance, shared = components.covariance(at), components.shared_error(at)
+    covariance /= n
+    if shared is not None:
+        covariance += shared @ shared.T
+    return covariance
 
 
 def check_fit(
@@ -215,9 +279,9 @@ def check_fit(
     """Whether the components explain the moments; `draws` are T(z) of rows (r, q, n_draws)."""
     at = inside(weights, n)
     root = Root(group_covariance(components, n, weights))
-    means = root.whiten(components.means)
-    best = bounded(means, root.whiten(moments))
-    residual = root.whiten(moments - components.means @ best)
+    means, target = _whitened(root, components, moments)
+    best = bounded(means, target)
+    residual = target - means @ best
     with np.errstate(over="ignore"):  # infinite where rows lie 1e50 deviations away
         statistic = float(residual @ residual)
     free = int((best > 0).sum()) - 1

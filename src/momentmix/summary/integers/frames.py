@@ -95,20 +95,31 @@ def _by_python(layout: Layout, parts: Sequence[Reframed]) -> Sums:
 @lru_cache(maxsize=16)
 def _tables(layout: Layout) -> tuple[Int, Int, Int]:
     """Degrees, lines of all features, and where the lines of each feature end."""
+    lines, ends, length = list[Int](), list[int](), 0
+    for steps in lines_of(layout):
+        for rows in steps:
+            lines.append(np.insert(rows, 0, rows.shape[1] - 1, axis=1).ravel())
+            length += len(lines[-1])
+        ends.append(length)
+    return degrees_of(layout), np.concatenate(lines), np.array(ends, dtype=np.int64)
+
+
+@lru_cache(maxsize=16)
+def lines_of(layout: Layout) -> list[list[Int]]:
+    """Of each feature j, and each p from the highest: rows of z_j^0·R … z_j^p·R, (n, p + 1)."""
     degrees, d = degrees_of(layout), layout.n_features
     factors = np.random.default_rng(0).integers(0, 1 << 63, d)  # names of products, modulo 2^64
     keys = degrees @ factors
     order = np.argsort(keys)
     assert (np.diff(keys[order]) != 0).all()  # all products have different names
-    lines, ends = list[Int](), list[int]()
+    found = list[list[Int]]()
     for j in range(d):
+        found.append([])
         for p in range(int(degrees[:, j].max()), 0, -1):  # each reads the old lower ones
             held = np.flatnonzero(degrees[:, j] == p)
             steps = np.arange(-p, 1) * factors[j]
-            rows = order[np.searchsorted(keys, keys[held, None] + steps, sorter=order)]
-            lines.append(np.insert(rows, 0, p, axis=1).ravel())
-        ends.append(sum(len(line) for line in lines))
-    return degrees, np.concatenate(lines), np.array(ends, dtype=np.int64)
+            found[-1].append(order[np.searchsorted(keys, keys[held, None] + steps, sorter=order)])
+    return found
 
 
 def degrees_of(layout: Layout) -> Int:

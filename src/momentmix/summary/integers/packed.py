@@ -18,7 +18,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix._typing import Int
+from momentmix._typing import Float, Int
 from momentmix.native import code
 from momentmix.summary.layout import Layout
 
@@ -71,6 +71,22 @@ class PackedSums(Sequence[Integers]):
     def first_sections(self, layout: Layout) -> PackedSums:
         """The sums of a layout that lacks some of the last sections."""
         return PackedSums(layout, self.words[: layout.n_stored])
+
+    def some_sections(self, layout: Layout) -> PackedSums:
+        """The sums of a layout that lacks some sections."""
+        index, places = self.layout.index, self.layout.stored_places
+        parts = [self.words[places[index[own.kind, own.size]]] for own in layout.sections]
+        return PackedSums(layout, trimmed(np.concatenate(parts)))
+
+    def floats(self) -> Float:
+        """All sums as float64 numbers, to a rounding or two; infinite where they overflow."""
+        negative = self.words[:, -1] < 0
+        words = np.where(negative[:, None], ~self.words, self.words).view(np.uint64)
+        with np.errstate(over="ignore"):
+            found = words[:, -1].astype(np.float64)
+            for k in range(words.shape[1] - 2, -1, -1):
+                found = found * 2.0**WORD_BITS + words[:, k]
+        return np.where(negative, -1.0 - found, found)
 
 
 def python_integers(words: Int) -> Integers:

@@ -1,0 +1,107 @@
+"""Errors of the components, which all groups share, found from the groups together.
+
+| symbol | name here | shape |
+|---|---|---|
+| m_g = M w_g + D_g ξ + noise, ξ standard normal as far as the model knows | | (q,) |
+| D_g = Σ_c w_gc D_c | ``FixedComponents.shared_error`` | (q, k) |
+| P_g: what the shares of the group cannot explain, whitened by V_g / n_g | | (q, q) |
+| H = Σ_g D_gᵀ P_g D_g, h = Σ_g D_gᵀ P_g m_g | ``information``, ``score`` | (k, k), (k,) |
+| ξ: H⁻¹ h, covariance H⁻¹, where H is large; else 0, covariance I | ``SharedErrors`` | (k,) |
+
+One model serves all groups, so that its errors put all intervals wrong in the same direction: with
+a small model and large groups, those of a whole cube may cover in 80 %, or in 99 %. But groups
+together often have more rows than the model had, and their residuals say which way its components
+are wrong. Residuals are independent of the estimates of the shares, so that nothing is used twice.
+
+In the basis where H is diagonal the model knows each direction of ξ with variance 1, the groups
+know it with variance 1 / H_ii. The better one of both is taken, not their mean: the rows of the
+model may be among those of the groups, and then the better one has all that both know. Of rows that
+are not, at most a factor √2 of the shared error is given away.
+
+Components that have moved are no error of the model: groups that do not fit take no part, and
+where all of ξ is larger than the model's errors allow, nothing is corrected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import helmert
+from scipy.special import chdtrc
+
+from momentmix._typing import Float
+from momentmix.monitoring.shares.fixed_components import FixedComponents, Root
+from momentmix.monitoring.shares.group_weights import inside
+
+_LEAST_P_VALUE = 0.001  # of ξ: below, it is no error of the model
+
+
+class Part(NamedTuple):
+    """One group: its moments, rows and weights."""
+
+    components: FixedComponents
+    moments: Float
+    n: float
+    weights: Float
+
+
+@dataclass(frozen=True)
+class SharedErrors:
+    """What is known of ξ.
+
+    Attributes
+    ----------
+    center : array of shape (k,)
+    factor : array of shape (k, k)
+        Its covariance is factor factorᵀ.
+    """
+
+    center: Float
+    factor: Float
+
+
+def find_shared_errors(parts: Iterable[Part]) -> SharedErrors | None:
+    """Errors of the components from groups; None where the groups do not know them better."""
+    information: Float | None = None
+    score: Float | None = None
+    for part in parts:
+        own, right = _equations(part)
+        information = own if information is None else information + own
+        score = right if score is None else score + right
+    if information is None or score is None:
+        return None
+    values, vectors = np.linalg.eigh(information)
+    better = values > 1.0
+    if not better.any():
+        return None
+    found = (vectors[:, better].T @ score) / values[better]
+    statistic = float((found**2 / (1.0 + 1.0 / values[better])).sum())
+    if chdtrc(int(better.sum()), statistic) < _LEAST_P_VALUE:
+        return None
+    deviations = np.where(better, 1.0 / np.sqrt(np.where(better, values, 1.0)), 1.0)
+    return SharedErrors(vectors[:, better] @ found, vectors * deviations)
+
+
+def corrected(components: FixedComponents, errors: SharedErrors) -> FixedComponents:
+    """The components with what is known of their errors."""
+    assert components.errors is not None
+    moved = (components.errors @ errors.center).T
+    return components.moved(moved, components.errors @ errors.factor)
+
+
+def _equations(part: Part) -> tuple[Float, Float]:
+    """D ᵀ P D and D ᵀ P m of one group."""
+    components, n = part.components, part.n
+    at = inside(part.weights, n)
+    root, error = Root(components.covariance(at)), components.shared_error(at)
+    assert error is not None
+    # Shares are projected out; m is about one of the mixtures.
+    white = root.whiten(np.column_stack([error, part.moments - components.means.mean(axis=1)]))
+    if len(at) > 1:
+        basis = np.linalg.qr(root.whiten(components.means @ helmert(len(at)).T))[0]
+        white -= basis @ (basis.T @ white)
+    both = n * (white[:, :-1].T @ white)
+    return both[:, :-1], both[:, -1]
