@@ -79,6 +79,9 @@ def compare(
     scatter more than independent rows would, the rows count as fewer. Order 4 gives all tests; with
     lower orders correlations are not tested, and spreads one by one only.
 
+    A column of which one row has three quarters of the variance is compared without that row, where
+    the sums have the digits for it; else it is in ``unjudged``. A note says which.
+
     Examples
     --------
     >>> import numpy as np
