@@ -264,3 +264,16 @@ def test_bad_input():
     table, _ = model.sample(500, random_state=0)
     with pytest.raises(mm.InputError, match='means="group" needs a column of numbers'):
         mm.track(model, {0: mm.summarize(table, families=model.schema)}, means="group")
+
+
+def test_a_group_of_another_kind_does_not_set_the_means_of_the_others_free():
+    cube = {g: group(0.3, 0.0, 800, g) for g in range(8)}
+    rows, _ = MODEL.sample(800, random_state=50)
+    wild, new = rows.copy(), rows.copy()
+    wild[0, 0] = 1e7
+    new[:120] = np.random.default_rng(1).normal([100.0, 9.0, 14.0], 1.0, (120, 3))
+    for odd in (wild, new):
+        with_odd = {**cube, 8: mm.summarize(odd)}
+        tracking = mm.track(MODEL, with_odd, means="group", model_rows=inf)
+        assert tracking.fits.tolist() == [True] * 8 + [False]
+        assert (tracking.means.spreads < 0.1).all()

@@ -15,7 +15,7 @@ M w) and the same of S only, P the inverse of C without τ where the weights tak
 | κ += (Σ_g Sᵀ C⁻¹ S)⁻¹ Σ_g Sᵀ C⁻¹ (m − M w), from 0 to τ² / (1 + τ²) | ``excess`` |
 
 Near 0 the likelihood is flat: one standard error is added to τ², so that means are rather shrunken
-too little.
+too little. Groups whose misfit is far larger than that of most others take no part.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import numpy as np
 from momentmix._typing import Float
 from momentmix.monitoring.shares.component_sets import ComponentSets
 from momentmix.monitoring.shares.fixed_components import Root
-from momentmix.monitoring.shares.group_weights import group_covariance, inside
+from momentmix.monitoring.shares.group_weights import check_fit, group_covariance, inside
 from momentmix.monitoring.shares.moved_means import (
     GroupMoments,
     MovedGroup,
@@ -39,6 +39,7 @@ from momentmix.monitoring.shares.moved_means import (
 _START = 0.01  # τ²
 _LARGEST = 9.0  # τ²: means of groups lie three deviations apart
 _MOST_GROUPS = 200  # are enough to tell how far means differ
+_MOST_SHARE, _OUTLYING = 0.7, 8.0  # a misfit eight times that of most groups is another matter
 _ROUNDS = 3  # of τ² → means of groups → moments that are linear near them → τ²
 _SCORINGS = 25
 _SETTLED = 0.02  # of a standard error
@@ -62,10 +63,10 @@ def find_spreads(
     sets: ComponentSets, features: Sequence[int], groups: Sequence[GroupMoments]
 ) -> MeanSpreads:
     """How far the means of these features differ between groups."""
-    chosen = groups[:: max(1, len(groups) // _MOST_GROUPS)]
     count = len(features)
     spreads, excess, nothing = np.full(count, _START), np.zeros(count), np.zeros(count)
     still = MovedMeans(sets, features, nothing, excess)
+    chosen = _usual(still, groups[:: max(1, len(groups) // _MOST_GROUPS)])
     unmoved = np.zeros_like(still.deviations)
     near = [MovedGroup(own.weights, unmoved, unmoved) for own in chosen]
     for number in range(_ROUNDS):
@@ -78,6 +79,23 @@ def find_spreads(
             near = [moved.group(own) for own in chosen]
             still = MovedMeans(sets, features, nothing, excess)
     return MeanSpreads(raised, excess)
+
+
+def _usual(still: MovedMeans, groups: Sequence[GroupMoments]) -> list[GroupMoments]:
+    """Groups without those that differ from the model many times as much as most do.
+
+    Rows of a new kind, or wild rows, are no matter of means: one group of these would let the means
+    of all others go free.
+    """
+    sizes = []
+    for own in groups:
+        near = still.components(own.degree, np.zeros_like(still.deviations))
+        test = check_fit(near, own.moments, own.n, own.weights, None)
+        dof = max(test.degrees_of_freedom, 1)
+        least = np.sqrt(2.0 / dof) / own.n  # by chance
+        sizes.append(np.sqrt(max(test.effect_size**2, least) if dof > 1 else least))
+    most = _OUTLYING * np.quantile(sizes, _MOST_SHARE)
+    return [own for own, size in zip(groups, sizes, strict=True) if size <= most]
 
 
 def _reduced(still: MovedMeans, group: GroupMoments, at: MovedGroup) -> _Reduced:
