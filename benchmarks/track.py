@@ -2,9 +2,10 @@
 
     python benchmarks/track.py coverage   --first 0 --cases 40 --processes 2   # 300 groups a case
     python benchmarks/track.py unseen     --first 0 --cases 40                 # 50 groups a case
+    python benchmarks/track.py moved      --first 0 --cases 40                 # 10 groups a case
     python benchmarks/track.py shrinkage  --first 0 --cases 20
     python benchmarks/track.py means      --first 0 --cases 20                 # means by group
-    python benchmarks/track.py speed                                           # groups a second
+    python benchmarks/track.py speed                                           # 1,000 groups a case
 
 One line a case, then summaries by kind of law, of model and of size. A case has a law of its own:
 numbers (1 to 15 columns, some joined), yes/no answers, categories, counts, and missing cells, in
@@ -19,6 +20,7 @@ import tempfile
 import time
 import warnings
 from collections import defaultdict
+from dataclasses import replace
 from multiprocessing import get_context
 
 import numpy as np
@@ -241,10 +243,10 @@ def unseen(seed):
     own = chosen_blocks(blocks, list(range(r)))
     truth = mm.Mixture.from_blocks(rng.dirichlet(np.full(r, 4.0)), own)
     model_kind = ("truth", "fit", "file")[seed // len(LAWS) % 3]
-    cube, clean = {}, {}
+    cube, clean, shares = {}, {}, {}
     for g in range(N_UNSEEN):
         n = int(rng.choice([2000, 4000, 10_000]))
-        share = rng.uniform(0.1, 0.3)
+        share = shares[(g,)] = rng.uniform(0.1, 0.3)
         w = np.append((1 - share) * rng.dirichlet(np.full(r, 2.0)), share)
         table, _ = mm.Mixture.from_blocks(w, blocks).sample(
             n, random_state=int(rng.integers(2**31))
@@ -255,10 +257,15 @@ def unseen(seed):
     model, options = model_of(model_kind, truth, cube, 100_000, seed)
     new, _ = tracked_by(model, cube, **options)
     old, _ = tracked_by(model, clean, **options)
-    kinds = [own.kind for own in new.unexplained.values()]
+    found = {key: own for key, own in new.unexplained.items() if own.kind == "new rows"}
+    ratios = [own.share / shares[key] for key, own in found.items()]
     figures = {
         "flagged": (~new.fits).mean(),
-        "said to be new rows": kinds.count("new rows") / max(1, len(kinds)),
+        "said to be new rows": len(found) / max(1, len(new.unexplained)),
+        "share said / true": np.median(ratios) if found else math.nan,
+        "share covered": np.mean([o.low <= shares[k] <= o.high for k, o in found.items()])
+        if found
+        else math.nan,
         "false p<1%": np.nanmean(old.p_value < 0.01),
         "false flags": (~old.fits).mean(),
     }
@@ -370,20 +377,63 @@ def means(seed):
     return kind, model_kind, "varied", figures, f"r={r} d={truth.n_columns}"
 
 
+def moved(seed):
+    """Groups where one component has moved in one column: is it said so?"""
+    kind, r, blocks, rng = law_of(seed)
+    own = chosen_blocks(blocks, list(range(r)))
+    numbers = [i for i, block in enumerate(own) if isinstance(block, mm.GaussianBlock)]
+    if not numbers:
+        return kind, "truth", "4,000", None, "no numbers"
+    truth = mm.Mixture.from_blocks(rng.dirichlet(np.full(r, 4.0)), own)
+    cube = {}
+    for g in range(N_UNSEEN // 5):
+        i = int(rng.choice(numbers))
+        means = own[i].means.copy()
+        deviation = np.sqrt(own[i].covariances[0, 0, 0])
+        means[rng.integers(r), 0] += rng.uniform(0.5, 1.5) * deviation * rng.choice([-1, 1])
+        changed = [*own[:i], replace(own[i], means=means), *own[i + 1 :]]
+        law = mm.Mixture.from_blocks(truth.weights, changed)
+        table, _ = law.sample(4000, random_state=int(rng.integers(2**31)))
+        cube[g] = summary_of(table, truth.schema)
+    found = mm.track(truth, cube, model_rows=math.inf)
+    kinds = [one.kind for one in found.unexplained.values()]
+    figures = {
+        "flagged": (~found.fits).mean(),
+        "said to have moved": kinds.count("moved") / max(1, len(kinds)),
+    }
+    return kind, "truth", "4,000", figures, f"r={r} d={truth.n_columns}"
+
+
+N_SPEED = 1000
+
+
 def speed(seed):
+    """Groups of 2,000 rows; the model is a fit to 10,000 others."""
+    kind = ("numbers", "joined", "mixed")[seed % 3]
     rng = np.random.default_rng(seed)
-    means, deviations = numbers_law(rng, 8, 5)
-    truth = mm.DiagonalMixture(np.full(5, 0.2), means, deviations**2)
-    rows, _ = truth.sample(200 * 1000, random_state=0)
-    cube = {g: mm.summarize(rows[g * 1000 : (g + 1) * 1000]) for g in range(200)}
+    if kind == "numbers":
+        means, deviations = numbers_law(rng, 8, 4)
+        blocks = [
+            mm.GaussianBlock.of(means[:, j], deviations[:, j] ** 2, f"x{j}") for j in range(8)
+        ]
+    else:
+        blocks = blocks_of(kind, 4, rng)
+    truth = mm.Mixture.from_blocks(np.full(4, 0.25), blocks)
+    model = fitted(truth, 10_000, seed)
+    groups = {}
+    for g in range(N_SPEED):
+        table, _ = truth.sample(2000, random_state=g)
+        groups[(g,)] = summary_of(table, truth.schema).to_bytes()
+    cube = mm.SummaryCube(["g"], groups)
     started = time.perf_counter()
-    tracking = mm.track(truth, cube)
+    tracking = mm.track(model, cube)
     seconds = time.perf_counter() - started
-    assert abs(tracking.weights.mean(axis=0) - 0.2).max() < 0.01
-    return "numbers", "truth", "1000", {"groups a second": 200 / seconds}, "d=8 r=5"
+    assert abs(tracking.weights.mean(axis=0) - 0.25).max() < 0.02
+    figures = {"milliseconds a group": 1000 * seconds / N_SPEED}
+    return kind, "fit", "2,000", figures, f"r=4 d={truth.n_columns}"
 
 
-CASES = {case.__name__: case for case in (coverage, unseen, shrinkage, means, speed)}
+CASES = {case.__name__: case for case in (coverage, unseen, moved, shrinkage, means, speed)}
 
 
 def run(job):
@@ -403,7 +453,7 @@ def main():
     parser.add_argument("--cases", type=int, default=8)
     parser.add_argument("--processes", type=int, default=1)
     options = parser.parse_args()
-    count = 1 if options.what == "speed" else options.cases
+    count = 3 if options.what == "speed" else options.cases
     jobs = [(options.what, seed) for seed in range(options.first, options.first + count)]
     by_kind = defaultdict(list)
     with get_context("spawn").Pool(options.processes) as pool:
@@ -417,6 +467,12 @@ def main():
         names = found[0]
         means = {name: float(np.nanmean([case[name] for case in found])) for name in names}
         print(f"{'mean':>5}  {key:<30} {line_of(means)}  ({len(found)} cases)")
+    if options.what == "coverage" and by_kind:
+        own = np.array([case["covered"] for case in by_kind["all"]])
+        inside = int(((own >= 0.92) & (own <= 0.98)).sum())
+        print(
+            f"in {inside} of {len(own)} cases within 92 to 98 %; {own.min():.3f} to {own.max():.3f}"
+        )
 
 
 if __name__ == "__main__":

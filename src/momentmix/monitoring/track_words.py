@@ -18,7 +18,7 @@ from scipy.special import chdtrc, stdtr
 
 from momentmix._typing import Float
 from momentmix.monitoring.shares.group_moments import key_text
-from momentmix.monitoring.tracking import Tracking, described, group_label
+from momentmix.monitoring.tracking import Tracking, described, group_label, new_share
 from momentmix.wording import percent, short_number
 
 SAID = 0.05  # p-value, corrected
@@ -155,8 +155,8 @@ def _misfits(tracking: Tracking) -> list[str]:
             texts.append(f"in {label} the components do not fit")
         elif extra.kind == "new rows":
             what = "rows appeared" if tracking.is_ordered else "there are rows"
-            share = percent(extra.share)
-            texts.append(f"in {label} {what} that no component has, about {share}: {extra.text}")
+            share = new_share(extra)
+            texts.append(f"in {label} {what} that no component has, {share}: {extra.text}")
         else:
             texts.append(f"in {label} {described(extra)}")
     if len(bad) > _MOST_SAID:

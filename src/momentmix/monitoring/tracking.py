@@ -277,8 +277,14 @@ def _share_cell(tracking: Tracking, g: int, c: int) -> Markup:
 def described(extra: Unexplained) -> str:
     """What components do not explain, as a note."""
     if extra.kind == "new rows":
-        return f"about {percent(extra.share)} of rows that no component has: {extra.text}"
+        return f"{new_share(extra)} of rows that no component has: {extra.text}"
     return extra.text
+
+
+def new_share(extra: Unexplained) -> str:
+    """The share of rows that no component has, with its interval."""
+    ends = f" ({_short(extra.low)}–{_short(extra.high)})" if np.isfinite(extra.low) else ""
+    return f"about {percent(extra.share)}{ends}"
 
 
 def _plain_key(value: Any) -> Any:

@@ -1,6 +1,7 @@
 """`mm.track`: groups of any kind of table, models of any kind, words, and bad input."""
 
 import json
+import re
 from datetime import date
 from itertools import product
 from math import inf
@@ -65,7 +66,9 @@ def test_the_story_is_told(tracking):
     ]
     found = tracking.unexplained[(13,)]
     assert found.kind == "new rows"
-    assert found.share == pytest.approx(0.1, abs=0.03)
+    assert found.low < 0.1 < found.high < 0.14
+    assert found.share == pytest.approx(0.1, abs=0.02)
+    assert re.search(r"has, about \d.* % \(\d.*–\d.*\): flow high", new[0])
     assert found.columns[0] == "flow"
     assert found.explained > 0.5
 
@@ -90,6 +93,19 @@ def test_a_column_that_moved_is_named():
     text = next(s for s in tracking.sentences() if s.startswith("in group EU"))
     assert "temperature in all components is higher than in the model, by about 0." in text
     assert tracking.unexplained[("EU",)].kind == "moved"
+
+
+def test_a_component_that_moved_far_is_no_new_one():
+    """By more than a deviation, where a linear change of the moments is none."""
+    means = MEANS.copy()
+    means[0, 0] += 6.0  # the deviation is 4
+    law = mm.DiagonalMixture([0.6, 0.25, 0.15], means, VARIANCES)
+    cube = {"EU": summary(law.sample(4000, random_state=3)[0])}
+    found = mm.track(MODEL, cube, model_rows=inf).unexplained[("EU",)]
+    assert (found.kind, found.columns) == ("moved", ("flow",))
+    assert found.text.startswith("flow of component 0 (")
+    assert 5.5 < float(found.text.rpartition(" ")[2]) < 6.5
+    assert found.explained > 0.95
 
 
 def test_a_spread_that_grew_is_named_by_its_column():
@@ -179,7 +195,42 @@ def test_levels_that_no_component_has_are_named():
     found = mm.track(model, cube).unexplained[("EU",)]
     assert found.kind == "new rows"
     assert {"plan", "visits"} <= set(found.columns)
-    assert found.share == pytest.approx(0.2, abs=0.08)
+    assert found.share == pytest.approx(0.2, abs=0.04)  # they have the other columns of both
+
+
+@pytest.mark.parametrize("kind", ["columns", "joined", "families"])
+def test_the_share_of_new_rows_is_within_its_interval(kind):
+    """Most of the time; a candidate with the spread of an old component would be far off."""
+    if kind == "columns":
+        blocks = [
+            mm.GaussianBlock.of([-2.0, 2.0, 0.5], [1.0, 0.7, 0.3], "x"),
+            mm.GaussianBlock.of([0.0, 1.0, 3.0], [1.0, 1.0, 2.5], "y"),
+            mm.GaussianBlock.of([1.0, -1.0, 2.0], [0.5, 1.0, 1.5], "z"),
+        ]
+    elif kind == "joined":
+        matrices = [[[s, c], [c, s]] for s, c in ((1.0, 0.6), (0.7, -0.4), (1.4, -1.1))]
+        blocks = [
+            mm.GaussianBlock.of([[-2.0, 0.0], [2.0, 1.0], [0.0, 3.0]], matrices, ["x", "y"]),
+            mm.GaussianBlock.of([1.0, -1.0, 2.0], [0.5, 1.0, 1.5], "z"),
+        ]
+    else:
+        blocks = [
+            mm.GaussianBlock.of([-2.0, 2.0, 0.5], [1.0, 0.7, 0.3], "x"),
+            mm.PoissonBlock([1.0, 4.0, 9.0], names="n"),
+            mm.BernoulliBlock([0.2, 0.7, 0.5], names="b"),
+            mm.CategoricalBlock(
+                [[0.8, 0.1, 0.1], [0.3, 0.4, 0.3], [0.1, 0.2, 0.7]], ("u", "v", "w"), names="c"
+            ),
+        ]
+    law = mm.Mixture.from_blocks([0.5, 0.35, 0.15], blocks)
+    model = mm.Mixture.from_blocks([0.6, 0.4], [block.chosen([0, 1]) for block in blocks])
+    options = {} if law.schema is None else {"families": law.schema}
+    cube = {g: mm.summarize(law.sample(4000, random_state=g)[0], **options) for g in range(6)}
+    found = list(mm.track(model, cube, model_rows=inf).unexplained.values())
+    assert [own.kind for own in found] == ["new rows"] * 6
+    assert sum(own.low <= 0.15 <= own.high for own in found) >= 4
+    assert np.mean([own.share for own in found]) == pytest.approx(0.15, abs=0.01)
+    assert max(own.high - own.low for own in found) < 0.08
 
 
 def test_joined_columns_with_missing_cells_are_left_out_with_a_note():
@@ -307,7 +358,9 @@ def test_tables_hold_every_group(tracking):
     assert len(frame) == 20
     assert frame["group"].tolist() == list(range(1, 21))
     assert frame["weight_1"].to_numpy() == pytest.approx(tracking.weights[:, 1])
-    assert frame["note"][12].startswith("about 1")
+    assert frame["note"][12].startswith(
+        "about 9.9 % (8.5–12) of rows that no component has: flow high"
+    )
     assert "no component has" in frame["note"][12]
     names, rows = tracking.to_rows()
     assert names == list(frame.columns)

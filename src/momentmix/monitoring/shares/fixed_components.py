@@ -194,6 +194,17 @@ class FixedComponents:
         other.seconds = self.seconds + _outer(other.means) - _outer(self.means)
         return other
 
+    def widened(self, one: FixedComponents) -> FixedComponents:
+        """The same with one component more, the last one, which has no errors."""
+        other = copy(self)
+        other.__dict__.pop("rank", None)
+        other._starts = {}
+        other.means = np.hstack([self.means, one.means])
+        other.seconds = np.concatenate([self.seconds, one.seconds])
+        if self.errors is not None:
+            other.errors = np.concatenate([self.errors, np.zeros_like(self.errors[:1])])
+        return other
+
     @property
     def size(self) -> int:
         """Number of moments q."""

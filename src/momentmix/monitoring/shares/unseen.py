@@ -1,21 +1,24 @@
 """What a group has that the components do not explain: where the residual of its moments points.
 
-Of every candidate the part of the statistic is found that one more parameter would explain: rows
-of a further component, which is like one of the components but for some columns; a component whose
-mean in one column has moved, or all of them. The residual, whitened, is compared with the direction
-that the candidate moves the moments in, weights projected out. Where no candidate explains half of
-it, the moments of one or two columns that differ most are named.
+Of every candidate the part of the statistic is found that it would explain: rows of a further
+component, which is like one of the components but for some columns; a component whose mean in one
+column has moved, or all of them. The residual, whitened, is compared with the direction that the
+candidate moves the moments in, weights projected out. The best ones are then fitted for themselves:
+the new component with all of its values (``new_component.py``), the shift by its size. A shift that
+explains as much is the simpler answer. Where neither explains half of the residual, the moments of
+one or two columns that differ most are named.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 
-from momentmix._typing import Float, Int
+from momentmix._typing import Float
 from momentmix.fitting.conditions.derivative import derivative
 from momentmix.mixture.gaussian_block import GaussianBlock
 from momentmix.mixture.mixture import Mixture
@@ -27,24 +30,29 @@ from momentmix.mixture.tables.family_blocks import (
     CategoricalBlock,
     PoissonBlock,
 )
-from momentmix.monitoring.shares.fixed_components import FixedComponents, Root
-from momentmix.monitoring.shares.group_weights import (
-    bounded,
-    check_fit,
-    estimate,
-    group_covariance,
+from momentmix.monitoring.shares.candidate_blocks import (
+    SURE,
+    Move,
+    changed,
+    overall_block,
+    with_component,
 )
+from momentmix.monitoring.shares.fixed_components import FixedComponents
+from momentmix.monitoring.shares.group_weights import check_fit
+from momentmix.monitoring.shares.new_component import Law, NewComponent, fit_component
+from momentmix.monitoring.shares.residual import Residual
 from momentmix.monitoring.shares.tracked_model import StandardComponents
 from momentmix.schema.joining import plain_schema
 from momentmix.schema.schema import Schema
 from momentmix.wording import short_number
 
 _PLACES = (-4.5, -3.2, -2.2, -1.4, -0.7, 0.7, 1.4, 2.2, 3.2, 4.5)  # in overall deviations
-_SURE = 0.95  # probability of the level that a candidate mostly has
 _MORE = 1.03  # gain for which a further column differs
 _MOST_COLUMNS = 8
 _NAMED = 3  # columns in a sentence, those that differ most
 _MOST_CANDIDATES = 4000  # in one table of moments
+_SIMPLER = 0.02  # of the statistic that a component that moved, the simpler answer, may leave more
+_TIMES, _STEP = (0.5, 0.75, 1.1, 1.7, 2.5), 1.5  # of the linear estimate of a shift
 _LEAST_EXPLAINED = 0.5  # of the statistic above its mean, or nothing is said of where it is
 
 
@@ -64,6 +72,8 @@ class Unexplained:
         Of the rows, for "new rows"; else NaN.
     explained : float
         Of the statistic above its mean.
+    low, high : float
+        Ends of a 95 % interval of the share.
     """
 
     kind: str
@@ -71,13 +81,8 @@ class Unexplained:
     columns: tuple[str, ...] = ()
     share: float = float("nan")
     explained: float = float("nan")
-
-
-class Move(NamedTuple):
-    """One column of a candidate with other values: a place of its mean, a level, a rate."""
-
-    column: int
-    value: float
+    low: float = float("nan")
+    high: float = float("nan")
 
 
 class _Moved(NamedTuple):
@@ -87,40 +92,6 @@ class _Moved(NamedTuple):
     component: int | None
     gain: float
     shift: float
-
-
-class _Residual:
-    """The whitened residual of a group, and directions with the weights projected out."""
-
-    def __init__(self, components: FixedComponents, moments: Float, n: float, w: Float) -> None:
-        self._root = Root(group_covariance(components, n, w))
-        means = self._root.whiten(components.means)
-        self.weights = bounded(means, self._root.whiten(moments))
-        self._fitted = components.means @ self.weights
-        self.residual = self._root.whiten(moments - self._fitted)
-        own = means[:, self.weights > 0]
-        self._basis = np.linalg.qr(own[:, 1:] - own[:, :1])[0]
-
-    def best(self, directions: Float) -> tuple[int, float, float]:
-        """Number, gain and size of the direction (q, k) that explains most."""
-        white = self._root.whiten(directions)
-        white -= self._basis @ (self._basis.T @ white)
-        lengths = np.maximum((white**2).sum(axis=0), 1e-300)
-        sizes = (self.residual @ white) / lengths
-        gains = sizes**2 * lengths
-        place = int(np.argmax(gains))
-        return place, float(gains[place]), float(sizes[place])
-
-    def best_share(self, moments: Float) -> tuple[int, float, float]:
-        """The same for rows of components with these moments (q, k), whose share is positive."""
-        directions = moments - self._fitted[:, None]
-        white = self._root.whiten(directions)
-        white -= self._basis @ (self._basis.T @ white)
-        lengths = np.maximum((white**2).sum(axis=0), 1e-300)
-        shares = (self.residual @ white) / lengths
-        gains = np.where((shares > 0) & (shares <= 1), shares**2 * lengths, 0.0)
-        place = int(np.argmax(gains))
-        return place, float(gains[place]), float(shares[place])
 
 
 class Unseen:
@@ -149,6 +120,9 @@ class Unseen:
         self._blocks = [block if isinstance(block, GaussianBlock) else block.known
                         for block in mixture.blocks]  # fmt: skip
         self._center, self._scale = overall_spread(mixture)
+        self._overall = [
+            overall_block(block, mixture.weights, self._center) for block in self._blocks
+        ]
         self._moves = [move for block in self._blocks for move in self._moves_of(block)]
         self._columns = column_names(mixture)
 
@@ -156,17 +130,21 @@ class Unseen:
         self, components: FixedComponents, moments: Float, n: float, weights: Float, excess: float
     ) -> Unexplained:
         """What would explain the residual of a group best; `excess` is what J has above its dof."""
-        residual = _Residual(components, moments, n, weights)
+        residual = Residual(components, moments, n, weights)
         rows, gain = self._new_rows(components, residual)
         moved = self._moved(components, residual)
-        share, explained = self._with_rows(components, rows, moments, n, excess)
+        new = self._fitted(components, rows, moments, n, weights)
+        test = check_fit(new.components, moments, n, new.weights, None)
+        explained = 1.0 - max(test.statistic - test.degrees_of_freedom, 0.0) / excess
         explained = max(explained, gain / excess)
-        if moved.gain > max(explained, _LEAST_EXPLAINED) * excess:
+        slack = max(_SIMPLER * excess, 2.0 * residual.noise)
+        if moved.gain > max(explained * excess - slack, _LEAST_EXPLAINED * excess):
             return self._moved_words(moved, excess)
-        if explained < _LEAST_EXPLAINED or not share:
+        if explained < _LEAST_EXPLAINED or not new.share:
             return self._differing(components, residual, excess)
-        words, named = self._words(rows, share)
-        return Unexplained("new rows", words, named, share, explained)
+        words, named = self._words(new, [move.column for move in rows[1]])
+        low, high = new.interval
+        return Unexplained("new rows", words, named, new.share, explained, low, high)
 
     def far(self, components: FixedComponents, moments: Float) -> Unexplained:
         """The column whose mean is farthest away, where it is out of all proportion."""
@@ -178,7 +156,7 @@ class Unseen:
         return Unexplained("columns", text, (name,))
 
     def _differing(
-        self, components: FixedComponents, residual: _Residual, excess: float
+        self, components: FixedComponents, residual: Residual, excess: float
     ) -> Unexplained:
         """The moment of one or two columns that differs most from what the components allow."""
         exponents = components.conditions.slot_exponents
@@ -216,7 +194,7 @@ class Unseen:
             if isinstance(block, GaussianBlock):
                 moves += [Move(j, float(self._center[j] + x * self._scale[j])) for x in _PLACES]
             elif isinstance(block, BernoulliBlock):
-                moves += [Move(j, 1.0 - _SURE), Move(j, _SURE)]
+                moves += [Move(j, 1.0 - SURE), Move(j, SURE)]
             elif isinstance(block, CategoricalBlock):
                 moves += [Move(j, float(level)) for level in range(len(block.levels))]
             else:
@@ -226,7 +204,7 @@ class Unseen:
         return moves
 
     def _new_rows(
-        self, components: FixedComponents, residual: _Residual
+        self, components: FixedComponents, residual: Residual
     ) -> tuple[tuple[int, tuple[Move, ...]], float]:
         """The best candidate, found column by column: its base and moves, and its gain."""
         r = self._mixture.n_components
@@ -251,36 +229,39 @@ class Unseen:
             bases = [best[0]]
         return best, best_gain
 
-    def _with_rows(
+    def _fitted(
         self,
         components: FixedComponents,
         candidate: tuple[int, tuple[Move, ...]],
         moments: Float,
         n: float,
-        excess: float,
-    ) -> tuple[float, float]:
-        """Share of a further component, and the part of the statistic that it explains.
+        weights: Float,
+    ) -> NewComponent:
+        """The component with its share, from a candidate."""
+        start = [block.known for block in self._candidate_blocks([candidate])]
+        law = Law(start, self._overall, self._scale)
 
-        The component has its own part in the covariance of the moments.
-        """
-        r = self._mixture.n_components
-        every = [*((i, ()) for i in range(r)), candidate]
-        weights = np.append(0.9 * components.parameters.weights, 0.1)
-        p = parameters_of(weights, self._candidate_blocks(every), self._schema)
-        p = p.standardized(self._model.shift, self._model.scale)
-        wider = FixedComponents(components.conditions, p)
-        found = estimate(wider, moments, n, 1.0).weights
-        test = check_fit(wider, moments, n, found, None)
-        left = max(test.statistic - test.degrees_of_freedom, 0.0)
-        return float(found[-1]), 1.0 - left / excess
+        def one(blocks: list[Block]) -> FixedComponents:
+            p = parameters_of(np.ones(1), blocks, self._schema)
+            p = p.standardized(self._model.shift, self._model.scale)
+            return FixedComponents(components.conditions, p)
+
+        def many(blocks: list[Block]) -> Float:
+            return self._moments_of(components, blocks)
+
+        begin = np.append(0.9 * weights, 0.1)
+        return fit_component(components, law, one, many, moments, n, begin)
 
     def _moments(
         self, components: FixedComponents, candidates: list[tuple[int, tuple[Move, ...]]]
     ) -> Float:
         """Moments of candidates, of shape (q, k)."""
-        blocks = self._candidate_blocks(candidates)
-        weights = np.full(len(candidates), 1.0 / len(candidates))
-        p = parameters_of(weights, blocks, self._schema)
+        return self._moments_of(components, self._candidate_blocks(candidates))
+
+    def _moments_of(self, components: FixedComponents, blocks: list[Block]) -> Float:
+        """Moments of blocks, one column for each component."""
+        n = blocks[0].n_components
+        p = parameters_of(np.full(n, 1.0 / n), blocks, self._schema)
         p = p.standardized(self._model.shift, self._model.scale)
         monomials = components.conditions.by_block(p.blocks)
         return np.asarray(monomials.moments(p)[monomials.slots].prod(axis=1))
@@ -289,29 +270,26 @@ class Unseen:
         bases = np.array([base for base, _ in candidates])
         moves = [(number, move) for number, (_, own) in enumerate(candidates) for move in own]
         return [
-            _changed(
-                block, bases, [(number, m) for number, m in moves if m.column in block.columns]
-            )
+            changed(block, bases, [(number, m) for number, m in moves if m.column in block.columns])
             for block in self._blocks
         ]
 
-    def _words(
-        self, candidate: tuple[int, tuple[Move, ...]], share: float
-    ) -> tuple[str, tuple[str, ...]]:
-        """What a candidate has, beside the components; and its columns."""
-        base, moves = candidate
+    def _words(self, new: NewComponent, columns: list[int]) -> tuple[str, tuple[str, ...]]:
+        """What a new component has in some columns, beside the components; and the columns."""
         r = self._mixture.n_components
-        every = [(i, ()) for i in range(r)] + [(base, moves)]
-        weights = np.append((1 - share) * self._mixture.weights, share)
-        whole = Mixture.from_blocks(weights / weights.sum(), self._candidate_blocks(every))
-        moved = [self._columns[move.column] for move in moves]
+        weights = np.append((1 - new.share) * self._mixture.weights, new.share)
+        every = [
+            with_component(old, own) for old, own in zip(self._blocks, new.blocks, strict=True)
+        ]
+        whole = Mixture.from_blocks(weights / weights.sum(), every)
+        moved = [self._columns[column] for column in columns]
         traits = [trait for trait in profile_of(whole)[r].traits if trait.column in moved][:_NAMED]
         named = tuple(dict.fromkeys(trait.column for trait in traits)) or tuple(moved[:_NAMED])
         return ", ".join(trait.text for trait in traits) or ", ".join(named), named
 
     # -- a component that has moved -------------------------------------------------------------
 
-    def _moved(self, components: FixedComponents, residual: _Residual) -> _Moved:
+    def _moved(self, components: FixedComponents, residual: Residual) -> _Moved:
         """The best shift of a mean: of one component, or of all of them."""
         p = replace(self._model.parameters, weights=residual.weights)
         r = p.n_components
@@ -329,29 +307,31 @@ class Unseen:
         number, c = divmod(place, r + 1)
         feature = features[number]
         shift = size * float(self._model.scale[feature])
-        return _Moved(int(self._schema.column_of[feature]), c if c < r else None, gain, shift)
+        column = int(self._schema.column_of[feature])
+        linear = _Moved(column, c if c < r else None, gain, shift)
 
+        def lost(times: float) -> float:
+            return -self._shifted(components, residual, linear, times).gain
 
-def _changed(block: Any, bases: Int, moves: list[tuple[int, Move]]) -> Any:
-    """A block of candidates: rows of components, some with other values."""
-    own = block.chosen(bases)
-    rows = [number for number, _ in moves]
-    values = np.array([move.value for _, move in moves])
-    if not rows:
-        return own
-    if isinstance(own, GaussianBlock):
-        means = own.means.copy()
-        means[rows, [own.columns.index(move.column) for _, move in moves]] = values
-        return replace(own, means=means)
-    if isinstance(own, PoissonBlock):
-        rates = own.rates.copy()
-        rates[rows] = values
-        return replace(own, rates=rates)
-    table = own.probabilities.copy()
-    if isinstance(own, BernoulliBlock):
-        table[rows] = values
-    else:
-        others = len(own.levels) - 1
-        table[rows] = (1.0 - _SURE) / others if others else 0.0
-        table[rows, values.astype(np.int64)] = _SURE if others else 1.0
-    return replace(own, probabilities=table)
+        best = min(_TIMES, key=lost)
+        ends = best / _STEP, best * _STEP
+        found = minimize_scalar(lost, bounds=ends, method="bounded", options={"maxiter": 8})
+        return self._shifted(components, residual, linear, float(found.x))
+
+    def _shifted(
+        self, components: FixedComponents, residual: Residual, moved: _Moved, times: float
+    ) -> _Moved:
+        """A move by a multiple of its linear estimate, with the moments that it really has."""
+        who = range(components.n_components) if moved.component is None else [moved.component]
+        block = next(own for own in self._blocks if moved.column in own.columns)
+        old = block.known.means[:, list(block.columns).index(moved.column)]
+        shift = times * moved.shift
+        if isinstance(block, PoissonBlock) and (old[list(who)] + shift <= 0).any():
+            return moved._replace(gain=0.0)
+        before = self._moments(components, [(c, ()) for c in who])
+        after = self._moments(
+            components, [(c, (Move(moved.column, float(old[c]) + shift),)) for c in who]
+        )
+        means = components.means.copy()
+        means[:, list(who)] += after - before
+        return moved._replace(gain=residual.gain(means), shift=shift)
