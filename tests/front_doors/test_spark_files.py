@@ -15,7 +15,7 @@ import momentmix as mm
 pytest.importorskip("pyspark")
 
 from momentmix import spark as mms
-from momentmix.spark import splits
+from momentmix.spark import scans, splits
 from momentmix.spark.scans import plain_scan
 from momentmix.spark.splits import UnsuitedFileError
 
@@ -211,6 +211,40 @@ def test_other_sources_are_not_read_as_files(spark_session, frame, tmp_path):
     assert plain_scan([1.0]) is None
     (tmp_path / "nothing").mkdir()
     assert plain_scan(read.schema("x double").parquet(str(tmp_path / "nothing"))) is None
+
+
+class Node:
+    """An object of the JVM: its class, and methods that give what they are made with."""
+
+    def __init__(self, kind, /, **answers):
+        self._kind, self._answers = kind, answers
+
+    def getClass(self):  # noqa: N802
+        return Node("Class", getName=self._kind)
+
+    def __getattr__(self, name):
+        return lambda *_: self._answers[name]
+
+
+def test_other_formats_and_stores_are_not_read_as_files(frame, monkeypatch):
+    formats = {scans._PARQUET: True, "org.apache.spark.sql.delta.DeltaParquetFileFormat": False}
+    for kind, is_read in formats.items():
+        relation = Node(
+            f"{scans._SOURCES}HadoopFsRelation",
+            bucketSpec=Node("None", isDefined=False),
+            fileFormat=Node(kind),
+        )
+        output = Node("List", size=1, apply=Node("AttributeReference", name="x"))
+        answers = {"relation": relation, "output": output, "isStreaming": False}
+        plan = Node(f"{scans._SOURCES}LogicalRelation", **answers)
+        assert (scans._relation(plan, ["x"]) is relation) == is_read
+    for scheme, host, is_read in [("file", None, True), ("s3a", "x", False), ("hdfs", None, False)]:
+        uri = Node("URI", getScheme=scheme, getAuthority=host, getPath="/x.parquet")
+        numbers = {"start": 0, "length": 9, "fileSize": 9, "modificationTime": 1}
+        file = Node("File", toPath=Node("Path", toUri=uri), partitionValues=None, **numbers)
+        assert (scans._split(file, [None]) is not None) == is_read
+    monkeypatch.setattr(scans, "_MOST_FILES", 3)
+    assert plain_scan(frame) is None
 
 
 def test_views_are_read_as_files_if_they_choose_columns_only(spark_session, frame):
