@@ -65,8 +65,9 @@ class ComponentSets:
                 alone = replace(self.model.parameters[[c]], weights=np.ones(1))
                 rows, _ = gaussian.sample(alone, _DRAWS, np.random.default_rng(c))
                 powers = point_powers(rows, conditions.highest_exponent)
-                tables.append(conditions.products(powers))
-            self._draws[degree] = np.array(tables)
+                tables.append(conditions.products(powers).T)
+            # One row after the other in memory: so they are whitened without a copy.
+            self._draws[degree] = np.array(tables, order="C").transpose(0, 2, 1)
         return self._draws[degree]
 
     @cached_property

@@ -287,7 +287,8 @@ def _fourth_cumulant(
     mean = components.means @ weights
     fourth = second = 0.0
     for share, own in zip(weights, draws, strict=True):
-        lengths = (root.whiten(own - mean[:, None]) ** 2).sum(axis=0) / n
+        white = root.whiten(own - mean[:, None])
+        lengths = np.einsum("ij,ij->j", white, white) / n
         second += share * float(lengths.mean())
         fourth += share * float((lengths**2).mean())
     return (fourth - second**2 - 2 * second) / n
