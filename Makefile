@@ -55,10 +55,12 @@ test: lint                   ## style, types and every fast test: about ten minu
 	@echo "Running the fast tests on two processes"
 	@$(BIN)/python -m pytest -m "not long" -n 2
 
-test-all: test               ## the long runs as well, about an hour; ends with their counts
+test-all: test               ## the long runs, the documentation and Spark as well: about an hour
 	@echo "Running the long tests on two processes"
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m long -n 2 --dist worksteal
 	@$(MAKE) --no-print-directory docs
+	@if $(JAVA) -version 2>/dev/null; then $(MAKE) --no-print-directory test-spark; else \
+	  echo "SKIPPED: the tests of Spark, for want of a Java runtime. $(GET_JAVA)"; fi
 
 docs: $(VENV)/.docs          ## the documentation with its gallery, offline; warnings are errors
 	@echo "Building the pages, and running the scripts of the gallery (some minutes)"
@@ -94,10 +96,15 @@ $(SPARK)/.test: $(NEEDS)
 	$(call install,$(SPARK),constraints.txt,-e ".[spark$(comma)test]")
 	@touch $@
 
+JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
+GET_JAVA := Install one, as default-jre-headless (17 or newer), and run make test-spark
+SPARK_TESTS := tests/front_doors/test_spark.py tests/front_doors/test_spark_files.py \
+  "tests/docs/test_pages.py::test_page[how-to/spark.md]"
+
 test-spark: $(SPARK)/.test       ## Spark data frames, with a local Spark; needs a Java runtime (17)
-	@java -version 2>/dev/null || { echo "Install a Java runtime first, as default-jre-headless"; exit 1; }
+	@$(JAVA) -version 2>/dev/null || { echo "Spark needs a Java runtime. $(GET_JAVA)"; exit 1; }
 	@echo "Running the tests of Spark on two local cores"
-	@$(SPARK)/bin/python -m pytest tests/front_doors/test_spark.py "tests/docs/test_pages.py::test_page[how-to/spark.md]" -rs
+	@$(SPARK)/bin/python -m pytest $(SPARK_TESTS) -rs
 
 clean:                       ## remove all environments and everything that was built
 	rm -rf $(VENV) .venv-* docs/_build docs/_generated docs/gallery demo-output build dist \

@@ -1,17 +1,24 @@
 """Rows per second of summaries from engines: DuckDB and polars against Parquet, Spark against Dask.
 
 python benchmarks/engines.py queries [--rows 4000000] [--runs 5]
+python benchmarks/engines.py memory  [--rows 4000000]               # peaks of queries
 python benchmarks/engines.py spark   [--rows 4000000] [--runs 3]    # needs pyspark, dask, a JRE
 
 One Parquet file is drawn: 8 columns of numbers, one of text, one of whole numbers as a key. The
 engines take turns, after a run each that does not count; answers are compared before any figure is
 printed, and a ratio is that of the medians. Core seconds stand beside the wall clock: on busy cores
 they tell more.
+
+Spark has two routes: "files", which tasks read with pyarrow, since the data frame is nothing but
+columns of a Parquet file; and "rows", which come from the JVM, as those of any other data frame.
+The file of Spark and Dask is the same; their answers must agree, and those of both routes in every
+byte.
 """
 
 import argparse
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -92,26 +99,61 @@ def same_groups(found, expected):
         same(found[key], expected[key])
 
 
+QUERIES = {
+    "numbers": lambda rows: mm.summarize(rows, 4, columns=NAMES, progress=False),
+    "with text": lambda rows: mm.summarize(rows, 4, columns=[*NAMES, "region"], progress=False),
+    "200 groups": lambda rows: mm.summarize_by(
+        rows, "region, store", 4, columns=NAMES, progress=False
+    ),
+}
+READERS = ["parquet", "duckdb", "polars"]
+
+
+def opened(reader, path):
+    """The rows of a file as a path or a query."""
+    if reader == "duckdb":
+        import duckdb
+
+        return duckdb.read_parquet(path)
+    if reader == "polars":
+        import polars as pl
+
+        return pl.scan_parquet(path)
+    return path
+
+
 def queries(path, n_rows, n_runs):
-    import duckdb
-    import polars as pl
+    for title, work in QUERIES.items():
+        works = {
+            reader: lambda work=work, reader=reader: work(opened(reader, path))
+            for reader in READERS
+        }
+        race(title, works, same_groups if title == "200 groups" else same, n_runs, n_rows)
 
-    open_it = {
-        "parquet": lambda: path,
-        "duckdb": lambda: duckdb.read_parquet(path),
-        "polars": lambda: pl.scan_parquet(path),
-    }
 
-    def works(work):
-        return {name: lambda rows=rows: work(rows()) for name, rows in open_it.items()}
+def memory(path, n_rows, n_runs):
+    """Peak memory of each query, in a process of its own; of Linux only."""
+    for title in QUERIES:
+        for reader in READERS:
+            command = [sys.executable, __file__, "peak", "--of", title, reader, path]
+            before, peak, size = subprocess.check_output(command, text=True).split()
+            assert int(size) == n_rows
+            print(
+                f"{title:16} {reader:8} {n_rows / 1e6:5.1f} million rows  peak {peak} MB, of which "
+                f"{before} MB are there before the summary",
+                flush=True,
+            )
 
-    quiet = {"progress": False}
-    numbers = works(lambda rows: mm.summarize(rows, 4, columns=NAMES, **quiet))
-    race("numbers", numbers, same, n_runs, n_rows)
-    text = works(lambda rows: mm.summarize(rows, 4, columns=[*NAMES, "region"], **quiet))
-    race("with text", text, same, n_runs, n_rows)
-    groups = works(lambda rows: mm.summarize_by(rows, "region, store", 4, columns=NAMES, **quiet))
-    race("200 groups", groups, same_groups, n_runs, n_rows)
+
+def peak(title, reader, path):
+    """What `memory` starts: memory before and at most, in MB, and the number of rows."""
+
+    def kept():
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(int(line.split()[1]) // 1000 for line in lines if line.startswith("VmHWM"))
+
+    rows, before = opened(reader, path), kept()
+    print(before, (found := QUERIES[title](rows)) and kept(), found.n_rows)
 
 
 def spark(path, n_rows, n_runs):
@@ -132,22 +174,29 @@ def spark(path, n_rows, n_runs):
         lazy = dd.read_parquet(path, columns=NAMES, split_row_groups=4)
         works = {
             "dask": lambda: mmd.summarize(lazy, 4, client=client, progress=False),
-            "spark": lambda: mms.summarize(frame, 4, columns=NAMES),
+            "files": lambda: mms.summarize(frame, 4, columns=NAMES),
+            "rows": lambda: mms.summarize(frame, 4, columns=NAMES, read_files=False),
         }
-        race("numbers", works, same, n_runs, n_rows)
+        assert works["files"]().to_bytes() == works["rows"]().to_bytes()
+        race("numbers, spark", works, same, n_runs, n_rows)
     session.stop()
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("what", choices=["queries", "spark"])
+    parser.add_argument("what", choices=["queries", "memory", "spark", "peak"])
     parser.add_argument("--rows", type=int, default=4_000_000)
     parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--of", nargs=3, help=argparse.SUPPRESS)
     asked = parser.parse_args()
+    if asked.what == "peak":
+        peak(*asked.of)
+        return
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder, "rows.parquet"))
         draw(path, asked.rows)
-        {"queries": queries, "spark": spark}[asked.what](path, asked.rows, asked.runs)
+        measured = {"queries": queries, "memory": memory, "spark": spark}[asked.what]
+        measured(path, asked.rows, asked.runs)
 
 
 if __name__ == "__main__":

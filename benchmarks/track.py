@@ -4,6 +4,7 @@
     python benchmarks/track.py unseen     --first 0 --cases 40                 # 50 groups a case
     python benchmarks/track.py moved      --first 0 --cases 40                 # 10 groups a case
     python benchmarks/track.py shrinkage  --first 0 --cases 20
+    python benchmarks/track.py means      --first 0 --cases 20                 # means by group
     python benchmarks/track.py speed                                           # 1,000 groups a case
 
 One line a case, then summaries by kind of law, of model and of size. A case has a law of its own:
@@ -306,6 +307,76 @@ def shrinkage(seed):
     return kind, f"~{concentration:.0f} rows", "60", figures, f"prior {whole.prior.n_rows:.0f} rows"
 
 
+def moved_blocks(blocks, spreads, rng):
+    """Blocks with other means, and the moves of all columns of numbers."""
+    found = []
+    for block, spread in zip(blocks, spreads, strict=True):
+        if isinstance(block, mm.GaussianBlock):
+            deviations = np.sqrt(np.diagonal(block.covariances, axis1=1, axis2=2))
+            means = block.means + spread * deviations * rng.standard_normal(block.means.shape)
+            block = mm.GaussianBlock.of(means, block.covariances, block.names, block.seen)
+        found.append(block)
+    return found
+
+
+def joined_tables(tables):
+    if isinstance(tables[0], np.ndarray):
+        return np.concatenate(tables)
+    names = tables[0].keys()
+    return {name: np.concatenate([np.asarray(table[name]) for table in tables]) for name in names}
+
+
+def means(seed):
+    """Groups whose components have moved, in some columns, by up to 0.6 deviations."""
+    kind, r, blocks, rng = law_of(seed)
+    if kind in ("yes-no", "missing"):
+        return kind, "-", "-", None, "no columns of numbers without missing cells"
+    own = chosen_blocks(blocks, list(range(r)))
+    truth = mm.Mixture.from_blocks(rng.dirichlet(np.full(r, 4.0)), own)
+    spreads = rng.choice([0.0, 0.1, 0.3, 0.6], len(own))
+    n_rows = np.array([150, 400, 3000] * 20)
+    wanted, shares, tables, cube = [], [], [], {}
+    for g, n in enumerate(n_rows):
+        w = rng.dirichlet(np.full(r, 5.0))
+        mixture = mm.Mixture.from_blocks(w, moved_blocks(own, spreads, rng))
+        table, _ = mixture.sample(int(n), random_state=int(rng.integers(2**31)))
+        wanted.append(mixture.means)
+        shares.append(w)
+        tables.append(table)
+        cube[g] = summary_of(table, truth.schema)
+    model_kind = ("fit", "whole", "truth")[seed // len(LAWS) % 3]
+    if model_kind == "whole":
+        model, options = fit_of(truth, joined_tables(tables), seed), {}
+    else:
+        model, options = model_of(model_kind, truth, cube, 100_000, seed)
+    fixed, mixture = tracked_by(model, cube, **options)
+    found, _ = tracked_by(model, cube, means="group", **options)
+    order = order_of(mixture, truth)
+    columns = list(found.means.places)
+    wanted = np.array(wanted)[:, order][:, :, columns]
+    shares = np.array(shares)[:, order]
+    scale = found.means.deviations
+    inside = (found.means.low <= wanted) & (wanted <= found.means.high)
+    covered = (found.low <= shares) & (shares <= found.high)
+    figures = {}
+    for n in (150, 400, 3000):
+        own = n_rows == n
+        errors = ((found.means.values - wanted) / scale)[own]
+        before = ((mixture.means[:, columns] - wanted) / scale)[own]
+        figures[f"ratio {n}"] = float(np.sqrt((errors**2).mean() / (before**2).mean()))
+        figures[f"covered {n}"] = inside[own].mean()
+    ratio = ((found.weights - shares) ** 2).mean() / ((fixed.weights - shares) ** 2).mean()
+    figures |= {
+        "shares covered": covered.mean(),
+        "shares, fixed": ((fixed.low <= shares) & (shares <= fixed.high)).mean(),
+        "shares ratio": math.sqrt(ratio),
+        "p<5%": np.nanmean(found.p_value < 0.05),
+        "flagged": (~found.fits).mean(),
+        "flagged, fixed": (~fixed.fits).mean(),
+    }
+    return kind, model_kind, "varied", figures, f"r={r} d={truth.n_columns}"
+
+
 def moved(seed):
     """Groups where one component has moved in one column: is it said so?"""
     kind, r, blocks, rng = law_of(seed)
@@ -362,13 +433,7 @@ def speed(seed):
     return kind, "fit", "2,000", figures, f"r=4 d={truth.n_columns}"
 
 
-CASES = {
-    "coverage": coverage,
-    "unseen": unseen,
-    "moved": moved,
-    "shrinkage": shrinkage,
-    "speed": speed,
-}
+CASES = {case.__name__: case for case in (coverage, unseen, moved, shrinkage, means, speed)}
 
 
 def run(job):

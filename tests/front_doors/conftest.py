@@ -1,4 +1,6 @@
 import io
+import os
+import shutil
 import signal
 import sys
 import warnings
@@ -27,3 +29,28 @@ def momentmix(monkeypatch, capsysbinary):
     yield run
     warnings.showwarning = show
     signal.signal(signal.SIGTERM, handler)
+
+
+@pytest.fixture(scope="session")
+def spark_session():
+    """A local Spark of two cores, whose tasks are tried four times."""
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        pytest.skip("Spark needs a Java runtime")
+    patch = pytest.MonkeyPatch()
+    patch.setenv("PYSPARK_PYTHON", sys.executable)
+    patch.setenv("OPENBLAS_NUM_THREADS", "1")
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[2,4]").appName("momentmix")
+    settings = {
+        "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.session.timeZone": "UTC", "spark.sql.shuffle.partitions": "2",
+    }  # fmt: skip
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+    patch.undo()

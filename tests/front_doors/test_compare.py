@@ -94,6 +94,22 @@ def test_errors_have_their_own_codes(files, momentmix, arguments, code, text):
     assert text in done.err
 
 
+def test_strict_counts_what_cannot_be_judged(files, momentmix):
+    rows = np.random.default_rng(0).standard_normal((2, 500, 2))
+    for name, table in zip("ab", rows, strict=True):
+        np.savetxt(f"{name}.csv", table, delimiter=",", header="x,y", comments="")
+    assert momentmix("compare", "a.csv", "b.csv", "--strict").code == 0
+    rows[1, 7, 1] = 1e9
+    np.savetxt("b.csv", rows[1], delimiter=",", header="x,y", comments="")
+    done = momentmix("compare", "a.csv", "b.csv")
+    assert done.code == 0
+    assert "Not judged: 'y', where one row dominates." in done.out
+    assert momentmix("compare", "a.csv", "b.csv", "--strict").code == 1
+    document = json.loads(momentmix("compare", "a.csv", "b.csv", "--json").out)
+    assert document["unjudged"] == ["y"]
+    assert "one row dominates column 'y'" in document["notes"][0]
+
+
 def test_families_belong_to_the_summary(files, momentmix):
     assert momentmix("summarize", "may.csv", "-o", "may.mms", "--missing", "model").code == 0
     done = momentmix("compare", "may.mms", "june.csv", "--families", "size=log")
@@ -126,6 +142,11 @@ def test_the_display():
     assert ratios == pytest.approx([y[:, 2].std() / x[:, 2].std()])
     drawn = correlations.images[0].get_array()
     assert drawn[0, 1] == pytest.approx(found.pairs[0].effect)
+    y[0, 1] = 1e9
+    wild = ComparisonDisplay.from_comparison(mm.compare(mm.summarize(x), mm.summarize(y)))
+    names = [label.get_text() for label in wild.axes_[0].get_yticklabels()]
+    assert "1 (not judged)" in names
+    assert sum(line.get_marker() in "Do" for line in wild.axes_[0].lines) == 3
     one = mm.compare(mm.summarize(x[:, :1]), mm.summarize(y[:, :1]))
     assert len(ComparisonDisplay.from_comparison(one).axes_) == 2
     with pytest.raises(mm.InputTypeError, match="must be a Comparison"):

@@ -110,6 +110,10 @@ def test_cubes_are_merged_subtracted_and_fitted(momentmix, files, tmp_path):
     assert mm.MomentSummary.load(one) == (a + b)["EU"]
     done = momentmix("fit", both, "-r", "1", "-o", tmp_path / "m.json", "--json")
     assert json.loads(done.out)["n_rows"] == N
+    done = momentmix(
+        "fit", both, "--where", "region=EU", "-r", "1", "-o", tmp_path / "eu.json", "--json"
+    )
+    assert json.loads(done.out)["n_rows"] == (a + b)["EU"].n_rows
     twice = momentmix("merge", both, tmp_path / "b.arrow", "-o", tmp_path / "c.arrow")
     assert "count twice" in twice.err
     assert not (tmp_path / "c.arrow").exists()
@@ -122,7 +126,9 @@ def test_cubes_are_merged_subtracted_and_fitted(momentmix, files, tmp_path):
         (["summarize", "a.csv", "--min-rows", "5", "-o", "x.mms"], "--min-rows goes with --by"),
         (["summarize", "-", "--by", "region", "-o", "x.arrow"], "--by needs files"),
         (["summarize", "a.csv", "--by", "nope", "-o", "x.arrow"], "no column 'nope' to group by"),
-        (["merge", "a.csv", "--where", "region=EU", "-o", "x.mms"], "are for cubes"),
+        (["merge", "a.csv", "--where", "region=EU", "-o", "x.mms"], "a.csv is no cube"),
+        (["fit", "a.csv", "--where", "region=EU", "-o", "x.json"], "a.csv is no cube"),
+        (["fit", "cube.arrow", "--where", "region=Mars", "-o", "x.json"], "no group meets"),
         (["merge", "cube.arrow", "--where", "region", "-o", "x.mms"], "must be key=value"),
         (["merge", "cube.arrow", "--where", "store=1", "-o", "x.mms"], "has no key 'store'"),
         (["merge", "cube.arrow", "--where", "region=Mars", "-o", "x.mms"], "no group meets"),

@@ -58,6 +58,15 @@ def test_the_command_prints_what_the_function_gives(momentmix, folder):
     assert document["groups"][0]["key"] == {"region": "EU", "day": "2026-01-05"}
 
 
+def test_the_command_gives_groups_means_of_their_own(momentmix, folder):
+    model, cube = folder / "model.json", folder / "good.parquet"
+    document = json.loads(momentmix("track", model, cube, "--means", "group", "--json").out)
+    tracking = mm.track(model, cube, means="group")
+    assert document == json.loads(json.dumps(tracking.to_dict()))
+    assert np.shape(document["groups"][0]["means"]) == (2, 3)
+    assert document["means"]["columns"] == NAMES
+
+
 def test_strict_tells_of_groups_that_do_not_fit(momentmix, folder):
     model = folder / "model.json"
     assert momentmix("track", model, folder / "good.parquet", "--strict").code == 0

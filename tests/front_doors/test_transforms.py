@@ -14,7 +14,7 @@ from matplotlib import pyplot
 
 import momentmix as mm
 from momentmix import displays
-from momentmix.fitting.inference.logarithms import reaches_far
+from momentmix.fitting.inference.of_rows.logarithms import reaches_far
 from momentmix.fitting.record import load_fit
 from momentmix.reporting.cards import typical_values
 

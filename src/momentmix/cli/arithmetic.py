@@ -13,6 +13,7 @@ from momentmix.cli.options import (
     force_option,
     json_option,
     quiet_option,
+    where_option,
 )
 from momentmix.cli.output import check_output, say, say_json
 from momentmix.progress import step
@@ -35,12 +36,7 @@ truncate_option = click.option(
     required=True,
     help="File of the merged summary; .parquet or .arrow for a cube of cubes.",
 )
-@click.option(
-    "--where",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Of cubes: take the groups with this value of a key. Can be given more than once.",
-)
+@where_option
 @click.option("--rollup", metavar="KEYS", help="Of cubes: merge all groups that agree in these.")
 @truncate_option
 @force_option
@@ -58,22 +54,15 @@ def merge_command(
 
     Cubes are added group by group where the output is a cube, else all their groups are added.
     """
-    from momentmix.cli.cubes import are_cubes, chosen_groups, names_cube
-    from momentmix.cli.summaries import load_cubes, load_sum
+    from momentmix.cli.cubes import load_groups, names_cube
+    from momentmix.cli.summaries import load_sum
 
     check_output(output, summaries, force)
     to_cube = names_cube(output)
     if not (where or rollup or to_cube):
         _finish(load_sum(summaries, truncate), output, as_json)
         return
-    if not are_cubes(summaries):
-        raise click.UsageError(
-            "--where, --rollup and an output .parquet or .arrow are for cubes, as `momentmix "
-            "summarize --by` writes them; one of the inputs is none."
-        )
-    cube = chosen_groups(load_cubes(summaries), where, rollup)
-    if not len(cube):
-        raise click.UsageError("no group meets the conditions of --where.")
+    cube = load_groups(summaries, where, rollup)
     if to_cube:
         _finish_cube(cube, output, as_json)
     else:

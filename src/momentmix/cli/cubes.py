@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,6 +12,7 @@ import click
 from momentmix.cli.options import ReadOptions
 from momentmix.cli.output import say
 from momentmix.cli.summarize import Job
+from momentmix.errors import InputError
 from momentmix.progress import erase
 from momentmix.wording import plural
 
@@ -149,7 +151,26 @@ def names_cube(path: str) -> bool:
     return path.lower().endswith(ENDINGS)
 
 
-def chosen_groups(cube: SummaryCube, where: Sequence[str], rollup: str | None) -> SummaryCube:
+def load_groups(paths: Sequence[str], where: Sequence[str], rollup: str | None) -> SummaryCube:
+    """The sum of cubes in files: groups that meet conditions, by some of the keys."""
+    from momentmix.cli.summaries import load_cubes
+    from momentmix.rows.opening import missing_input
+
+    for path in paths:
+        if not Path(path).exists():
+            raise missing_input(path)
+        if not are_cubes([path]):
+            raise InputError(
+                f"{path} is no cube; make one with `momentmix summarize DATA --by KEY -o "
+                "cube.parquet`."
+            )
+    cube = _chosen(load_cubes(paths), where, rollup)
+    if not len(cube):
+        raise InputError("no group meets the conditions of --where.")
+    return cube
+
+
+def _chosen(cube: SummaryCube, where: Sequence[str], rollup: str | None) -> SummaryCube:
     """Groups that meet conditions ``key=value``, by some of the keys."""
     wanted: dict[str, list[str]] = {}
     for text in where:

@@ -17,6 +17,7 @@ from momentmix.cli.options import (
     parse_blocks,
     quiet_option,
     seed_option,
+    where_option,
 )
 from momentmix.cli.output import check_output, say, say_json
 
@@ -96,6 +97,7 @@ def _components(context: click.Context, parameter: click.Parameter, text: str) -
 @click.option(
     "--strict", is_flag=True, help="Exit with 4 unless the certificate passed: untested is 4 too."
 )
+@where_option
 @families_options
 @seed_option
 @data_options
@@ -114,6 +116,7 @@ def fit_command(
     max_passes: int,
     verbose: bool,
     strict: bool,
+    where: tuple[str, ...],
     families: Any,
     seed: int,
     read_options: ReadOptions,
@@ -146,8 +149,8 @@ def fit_command(
     }
     if families is not None:
         options["families"] = families
-    if are_summaries(inputs):
-        data: Any = _from_summaries(inputs, read_options.columns)
+    if where or are_summaries(inputs):
+        data: Any = _from_summaries(inputs, where, read_options.columns)
     else:
         data, options["missing"] = read_options.source(inputs), read_options.missing
         options |= vars(read_options.reading(by_name))
@@ -162,10 +165,13 @@ def fit_command(
         click.get_current_context().exit(code)
 
 
-def _from_summaries(inputs: tuple[str, ...], columns: list[str | int] | None) -> MomentSummary:
+def _from_summaries(
+    inputs: tuple[str, ...], where: tuple[str, ...], columns: list[str | int] | None
+) -> MomentSummary:
+    from momentmix.cli.cubes import load_groups
     from momentmix.cli.summaries import load_sum
 
-    summary = load_sum(inputs)
+    summary = load_groups(inputs, where, None).total() if where else load_sum(inputs)
     if columns is not None:
         summary = summary.truncate(min(summary.order, len(columns))).select(columns)
     return summary

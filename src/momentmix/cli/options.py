@@ -25,6 +25,12 @@ by_name_option = click.option(
 quiet_option = click.option(
     "-q", "--quiet", is_flag=True, help="Show no progress bar, print no notes."
 )
+where_option = click.option(
+    "--where",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Of cubes: take the groups with this value of a key. Can be given more than once.",
+)
 seed_option = click.option(
     "--seed",
     type=click.IntRange(min=0),

@@ -10,7 +10,7 @@ from typing import Any
 from momentmix.capacity import check_count, usual_order
 from momentmix.cube.cube import SummaryCube
 from momentmix.cube.keyed_rows import KeyedRows
-from momentmix.cube.keys import KeySpec, key_columns, parse_keys
+from momentmix.cube.keys import KeyColumn, KeySpec, key_columns, parse_keys
 from momentmix.cube.passes import PART_ROWS, CubeProgress, summarize_groups
 from momentmix.errors import InputError, TableWarning, warn_caller
 from momentmix.progress import check_asked, erase, step
@@ -19,7 +19,7 @@ from momentmix.rows.source import Missing, RowSource
 from momentmix.schema.building import Families
 from momentmix.schema.rows import EncodedRows
 from momentmix.schema.schema import Schema
-from momentmix.schema.sources import encode_rows
+from momentmix.schema.sources import encode_rows, needs_pass
 from momentmix.summary.summary import MomentSummary
 
 
@@ -81,11 +81,15 @@ def summarize_by(
     check_count("min_rows", min_rows, 1)
     settings = {"squared_order": squared_order, "replicates": replicates, "n_threads": n_threads}
     with step("Summarizing groups", check_asked(progress)):
-        job = cube_job(rows, parse_keys(by), families, missing, reading_from(reading))
-        if job.notes:
-            erase()
-            warn_caller(f"columns were guessed: {'; '.join(job.notes)}.", TableWarning)
-        *_, state = job.run(CubeProgress(), order, settings)
+        specs = parse_keys(by)
+        source, keys = _opened(rows, specs, missing, reading_from(reading))
+        one_pass = not isinstance(rows, RowSource) and not needs_pass(source, families, missing)
+        with source.streamed(one_pass):
+            job = _job(source, keys, specs, families, missing)
+            if job.notes:
+                erase()
+                warn_caller(f"columns were guessed: {'; '.join(job.notes)}.", TableWarning)
+            *_, state = job.run(CubeProgress(), order, settings)
         return job.cube(state, min_rows)
 
 
@@ -137,6 +141,14 @@ def cube_job(
     rows: Any, specs: list[KeySpec], families: Families, missing: Missing, reading: Reading
 ) -> CubeJob:
     """Rows opened with their keys; what no family is given for is guessed."""
+    source, keys = _opened(rows, specs, missing, reading)
+    return _job(source, keys, specs, families, missing)
+
+
+def _opened(
+    rows: Any, specs: list[KeySpec], missing: Missing, reading: Reading
+) -> tuple[RowSource, list[KeyColumn]]:
+    """The features, and the keys."""
     tables = rows.tables if isinstance(rows, RowSource) else reading.tables(rows)
     keys = key_columns(tables, specs)
     own = {spec.column for spec in specs}
@@ -149,6 +161,16 @@ def cube_job(
     source = reading.open(tables, missing)
     for table, columns in zip(tables, KeyedRows(source, keys).columns, strict=True):
         table.expect_columns(columns)  # a query runs once for features and keys
+    return source, keys
+
+
+def _job(
+    source: RowSource,
+    keys: list[KeyColumn],
+    specs: list[KeySpec],
+    families: Families,
+    missing: Missing,
+) -> CubeJob:
     found = encode_rows(source, families, missing)
     assert isinstance(found.rows, RowSource)
     schema = None if found.schema.is_plain else found.schema

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.displays.style import full_names_of
 from momentmix.fitting.inference.standard_errors import Intervals
 from momentmix.mixture.mixture import Mixture
+from momentmix.mixture.overall import column_names
 from momentmix.mixture.tables.block_features import column_seen
 from momentmix.schema.column import BERNOULLI
 
@@ -74,7 +74,7 @@ class Probabilities:
 
 def level_probabilities(mixture: Mixture, ends: Intervals | None = None) -> list[Probabilities]:
     """Probabilities of the levels of each column, where it is seen."""
-    names = full_names_of(mixture)
+    names = column_names(mixture)
     found = []
     for number, column in enumerate(mixture.columns):
         if not column.levels:
@@ -109,7 +109,7 @@ def _level_ends(
 
 def seen_probabilities(mixture: Mixture, ends: Intervals | None = None) -> Probabilities | None:
     """Probability that a cell of each column with missing cells is seen; None without any."""
-    names = full_names_of(mixture)
+    names = column_names(mixture)
     numbers = [j for j, column in enumerate(mixture.columns) if column.has_missing]
     if not numbers:
         return None

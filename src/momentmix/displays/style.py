@@ -13,6 +13,7 @@ from momentmix.errors import InputError, InputTypeError, MissingDependencyError,
 from momentmix.fitting.result import FitResult
 from momentmix.html.palette import COLORS, component_color
 from momentmix.mixture.mixture import Mixture
+from momentmix.mixture.overall import column_names
 from momentmix.summary.summary import MomentSummary
 
 LARGEST_DRAWN = 1e150  # squares of larger numbers overflow, in matplotlib as well
@@ -159,15 +160,9 @@ def intervals_of(model: Any) -> Any:
     return None
 
 
-def full_names_of(mixture: Mixture) -> list[str]:
-    """Names of the features, or columns of a table; their numbers if they have none."""
-    noun = "feature" if mixture.schema is None else "column"
-    return list(mixture.feature_names or (f"{noun} {j}" for j in range(mixture.n_features)))
-
-
 def value_names_of(mixture: Mixture) -> list[str]:
     """Names of what means and spreads are of: ``log income`` where a column has a transform."""
-    pairs = zip(mixture.columns, full_names_of(mixture), strict=True)
+    pairs = zip(mixture.columns, column_names(mixture), strict=True)
     return [f"{c.transform} {name}" if c.transform else name for c, name in pairs]
 
 
@@ -178,7 +173,7 @@ def names_of(mixture: Mixture) -> list[str]:
 
 def axis_names_of(mixture: Mixture) -> list[str]:
     """Names for axes in the units of the data, shortened: ``income, log scale``."""
-    pairs = zip(mixture.columns, full_names_of(mixture), strict=True)
+    pairs = zip(mixture.columns, column_names(mixture), strict=True)
     return [short_name(name) + (", log scale" if c.transform else "") for c, name in pairs]
 
 

@@ -12,6 +12,7 @@ from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.findings import LEAST_ROWS_PER_PARAMETER, collect_findings
+from momentmix.fitting.inference.of_rows.row_findings import row_findings
 from momentmix.fitting.inference.over_identification import (
     BOOTSTRAP_BELOW,
     UNTESTABLE,
@@ -19,7 +20,6 @@ from momentmix.fitting.inference.over_identification import (
     check_conditions,
 )
 from momentmix.fitting.inference.precision import predicted_loss
-from momentmix.fitting.inference.rows_checked import row_findings
 from momentmix.fitting.inference.standard_errors import Uncertainty
 from momentmix.fitting.inference.support import Support
 from momentmix.mixture.parameters import Parameters

@@ -14,7 +14,7 @@ from momentmix.errors import InputError
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.conditions.weighted_noise import MomentSpread
 from momentmix.fitting.em.given_start import Start
-from momentmix.fitting.inference.rows_checked import CheckedRows
+from momentmix.fitting.inference.of_rows.rows_checked import CheckedRows
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Constraint, Structure

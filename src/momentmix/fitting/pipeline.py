@@ -52,11 +52,11 @@ from momentmix.fitting.em.search import (
     given_candidate,
     ranked_candidates,
 )
+from momentmix.fitting.inference.of_rows.rows_checked import check_rows
 from momentmix.fitting.inference.over_identification import (
     LEAST_P_VALUE,
     order_after_rows,
 )
-from momentmix.fitting.inference.rows_checked import check_rows
 from momentmix.fitting.inference.standard_errors import (
     Uncertainty,
     uncertainty_after_em,

@@ -1,4 +1,4 @@
-"""Columns of a mixture that are numbers: which they are, and how they vary over all components."""
+"""Columns of a mixture: names, which are numbers, and how these vary over all components."""
 
 from __future__ import annotations
 
@@ -21,6 +21,12 @@ class _Part(NamedTuple):
     weights: Float
     means: Float
     variances: Float
+
+
+def column_names(mixture: Mixture) -> list[str]:
+    """Names of the features, or columns of a table; their numbers if they have none."""
+    noun = "feature" if mixture.schema is None else "column"
+    return list(mixture.feature_names or (f"{noun} {j}" for j in range(mixture.n_columns)))
 
 
 def numeric_columns(mixture: Mixture) -> list[int]:

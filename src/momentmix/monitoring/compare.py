@@ -5,6 +5,7 @@
 | columns are matched by name, families and levels must agree | `matched` |
 | moments in common units, means and spreads apart | `compared.side` |
 | each change alone: mean, spread, shape, shares, correlations | `compared.changes` |
+| columns that one row dominates, without that row | `compared.wild_rows` |
 | all means, and all second moments, by Hotelling's F | `compared.joint` |
 | one p-value of all; corrected ones of each change | `together`, `holm` |
 
@@ -22,22 +23,37 @@ from typing import Any
 
 import numpy as np
 
-from momentmix.errors import InputError, InputTypeError
+from momentmix._typing import Float
+from momentmix.errors import InputError, InputTypeError, SummaryFileError
 from momentmix.monitoring.compared.changes import LEAST_ROWS, ColumnTests, column_changes
 from momentmix.monitoring.compared.group_noise import noise_ratio
 from momentmix.monitoring.compared.joint import means_together, second_together
 from momentmix.monitoring.compared.side import Plain, Side, common_spread, schema_of
 from momentmix.monitoring.compared.significance import holm, together
+from momentmix.monitoring.compared.wild_rows import (
+    few_rows_note,
+    range_change,
+    wild,
+    without_row,
+)
 from momentmix.monitoring.comparison import ColumnComparison, Comparison
 from momentmix.schema.joining import joined
 from momentmix.schema.schema import Schema
+from momentmix.summary.file import is_summary_file
 from momentmix.summary.summary import MomentSummary
 from momentmix.wording import listed
 
 # The test of means has most of the level: with heavy tails and few rows it alone keeps it, while
 # the others reject less often than they say.
-_WEIGHTS = {"means": 3.0, "second moments": 1.0, "one by one": 1.0}
+_WEIGHTS = {"means": 6.0, "second moments": 1.0, "one by one": 1.0}
 _MOST_LISTED = 5
+_MODEL = "Whether rows still fit a model is said by track(model, cube)."
+_CURES = {
+    "SummaryCube": "Take all its groups, cube.total(), or some: cube.where(region='EU').total().",
+    "FitResult": _MODEL,
+    "Mixture": _MODEL,
+    "DiagonalMixture": _MODEL,
+}
 
 
 def compare(
@@ -63,6 +79,9 @@ def compare(
     scatter more than independent rows would, the rows count as fewer. Order 4 gives all tests; with
     lower orders correlations are not tested, and spreads one by one only.
 
+    A column of which one row has three quarters of the variance is compared without that row, where
+    the sums have the digits for it; else it is in ``unjudged``. A note says which.
+
     Examples
     --------
     >>> import numpy as np
@@ -82,15 +101,27 @@ def compare(
 
 def _loaded(given: Any, name: str) -> MomentSummary:
     if isinstance(given, str | os.PathLike):
-        given = MomentSummary.load(given)
+        given = _read(given)
     if not isinstance(given, MomentSummary):
+        kind = type(given).__name__
+        cure = _CURES.get(kind, "Make one of rows with summarize().")
         raise InputTypeError(
-            f"{name} must be a MomentSummary or the path of one; got {type(given).__name__}. Make "
-            "one of rows with summarize()."
+            f"{name} must be a MomentSummary or the path of one; got {kind}. {cure}"
         )
     if not given.n_rows:
         raise InputError(f"{name} is a summary without rows; there is nothing to compare.")
     return given
+
+
+def _read(path: str | os.PathLike[str]) -> MomentSummary:
+    try:
+        return MomentSummary.load(path)
+    except SummaryFileError as error:
+        if not os.path.isfile(path) or is_summary_file(path):
+            raise
+        raise SummaryFileError(
+            f"{error} Of a data file: summarize(path); of a cube: SummaryCube.load(path).total()."
+        ) from None
 
 
 def matched(a: MomentSummary, b: MomentSummary) -> tuple[MomentSummary, MomentSummary, Schema]:
@@ -138,29 +169,57 @@ def _compared(a: MomentSummary, b: MomentSummary, schema: Schema) -> Comparison:
     sides = Side(left, spread, left.n / ratio), Side(right, spread, right.n / ratio)
     tests = ColumnTests(*sides, spread)
     labels = schema.column_names or tuple(str(i) for i in range(schema.n_columns))
-    columns = [
-        ColumnComparison(labels[i], column.family, tuple(column_changes(tests, i, labels[i])))
-        for i, column in enumerate(schema.columns)
-    ]
+    columns, unjudged = _columns(tests, schema, labels, notes)
     pairs, second = second_together(tests, _value_names(schema, labels), notes)
     tested = {"means": means_together(tests), "second moments": second}
     joint = {name: test for name, test in tested.items() if test is not None}
     if min(sides[0].n, sides[1].n) < LEAST_ROWS:
         notes.append(f"nothing is tested: each summary needs at least {LEAST_ROWS} rows.")
-    return _corrected(
-        Comparison((a.n_rows, b.n_rows), tuple(columns), pairs, joint, nan, tuple(notes))
-    )
+    rows = a.n_rows, b.n_rows
+    return _corrected(Comparison(rows, columns, pairs, joint, nan, tuple(notes), unjudged))
+
+
+def _columns(
+    tests: ColumnTests, schema: Schema, labels: tuple[str, ...], notes: list[str]
+) -> tuple[tuple[ColumnComparison, ...], tuple[str, ...]]:
+    """Changes of the columns, and names of those that cannot be judged.
+
+    Columns that one row dominates are left out of the tests that follow.
+    """
+    found, unjudged, dominated = [], [], wild(tests)
+    for i, (name, column) in enumerate(zip(labels, schema.columns, strict=True)):
+        own = np.flatnonzero(tests.a.plain.column == i)
+        if dominated[own].any():
+            rest = without_row(tests, i, name)
+            changes = rest.changes
+            notes.append(rest.note)
+            unjudged += [] if rest.judged else [name]
+        else:
+            changes = column_changes(tests, i, name)
+            if tests.a.number[own[0]]:
+                changes += range_change(tests, int(own[0]), name)
+                notes += few_rows_note(tests, int(own[0]), name)
+        found.append(ColumnComparison(name, column.family, tuple(changes)))
+    tests.leave_out(dominated)
+    return tuple(found), tuple(unjudged)
 
 
 def _shared(a: MomentSummary, b: MomentSummary) -> list[str]:
     """A note where some rows are in both summaries."""
     shared = set(a.shard_ids) & set(b.shard_ids)
     if not shared:
+        same = a.n_rows == b.n_rows and (a.deviation > 0).any()
+        if same and all(np.array_equal(x, y) for x, y in zip(_facts(a), _facts(b), strict=True)):
+            return ["both summaries have the same moments, as if they were of the same rows."]
         return []
     return [
         f"{len(shared)} shard(s) are in both summaries, so that differences look smaller than they "
         "are; subtract the common part first: compare(part, whole - part)."
     ]
+
+
+def _facts(summary: MomentSummary) -> tuple[Float, ...]:
+    return summary.mean, summary.deviation, summary.minimum, summary.maximum
 
 
 def _value_names(schema: Schema, labels: tuple[str, ...]) -> list[str]:

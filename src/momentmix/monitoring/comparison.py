@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from math import nan
+from numbers import Real
 from typing import Any
 
-from momentmix.errors import InputError
+from momentmix.errors import InputError, InputTypeError
 from momentmix.mixture.parameter_table import need_pandas
 from momentmix.monitoring.compared.changes import Change
 from momentmix.monitoring.compared.significance import JointTest
@@ -26,8 +27,8 @@ class ColumnComparison:
     name : str
     family : str
     changes : tuple of Change
-        Of numbers: mean, spread, skewness and kurtosis; else the shares of levels; and the share of
-        missing cells where there are any.
+        Of numbers: mean, spread, skewness and kurtosis, and the range where it is another by far;
+        else the shares of levels; and the share of missing cells where there are any.
     """
 
     name: str
@@ -70,6 +71,9 @@ class Comparison:
         Of all tests together; the chance of a smaller one is p if the rows have one law.
     notes : tuple of str
         What was not tested, and why.
+    unjudged : tuple of str
+        Columns of which one row is so far away that nothing can be said of the others; a note says
+        more.
     """
 
     n_rows: tuple[int, int]
@@ -78,6 +82,7 @@ class Comparison:
     tests: Mapping[str, JointTest]
     p_value: float
     notes: tuple[str, ...] = ()
+    unjudged: tuple[str, ...] = ()
 
     @property
     def changes(self) -> tuple[Change, ...]:
@@ -117,6 +122,7 @@ class Comparison:
                 for c in self.columns
             ],
             "pairs": [asdict(c) for c in self.pairs],
+            "unjudged": list(self.unjudged),
             "notes": list(self.notes),
         }
         result: dict[str, Any] = plain(document)
@@ -143,6 +149,10 @@ class Comparison:
 
 
 def _check_level(level: float, least_effect: float) -> None:
+    given: dict[str, Any] = {"level": level, "least_effect": least_effect}
+    for name, value in given.items():
+        if not isinstance(value, Real):
+            raise InputTypeError(f"{name} must be a number; got {value!r}.")
     if not 0 < level < 1:
         raise InputError(f"level must be between 0 and 1; got {level}.")
     if not least_effect >= 0:

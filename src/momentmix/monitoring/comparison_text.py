@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 from momentmix.errors import printable
 from momentmix.html.notebook import Markup, box, bullets, folded, paragraph, plain_table, tag
 from momentmix.monitoring.compared.changes import Change
-from momentmix.wording import cut, numbers_apart, percent, plural, short_number
+from momentmix.wording import cut, listed, numbers_apart, percent, plural, short_number
 
 if TYPE_CHECKING:
     from momentmix.monitoring.comparison import ColumnComparison, Comparison
 
 _MOST_COLUMNS, _MOST_PAIRS, _MOST_NOTES = 30, 10, 8
+_MOST_NAMES = 5
 _WIDEST = 28  # letters of a name
 _LEAST_P = 1e-4  # smaller ones are not written out
 _HEADINGS = ("column", "first", "second", "change (95 % interval)", "spread", "skewness", "p")
@@ -38,9 +39,19 @@ def comparison_lines(
 
 
 def verdict(found: Comparison, level: float = 0.05, least_effect: float = 0.0) -> str:
-    """Whether the summaries differ, in a sentence."""
+    """Whether the summaries differ, in a sentence, and which columns cannot be judged."""
+    said = _decided(found, level, least_effect)
+    if not found.unjudged:
+        return said
+    names = listed([repr(printable(name)) for name in found.unjudged], _MOST_NAMES)
+    return f"{said} Not judged: {names}, where one row dominates."
+
+
+def _decided(found: Comparison, level: float, least_effect: float) -> str:
     a, b = (f"{n:,}" for n in found.n_rows)
     p = _p_is(found.p_value)
+    if found.p_value != found.p_value:
+        return f"Nothing can be tested between {a} and {b} rows."
     if not found.differs(level):
         return f"No difference shows between {a} and {b} rows ({p}, level {level:g})."
     names = found.named(level, least_effect)
@@ -139,8 +150,10 @@ def _effect(change: Change, unit: str) -> str:
 
 
 def _ratio(change: Change | None) -> str:
-    if change is None or not isfinite(change.effect):
+    if change is None or change.effect != change.effect:
         return ""
+    if not isfinite(change.effect):  # one of them is constant
+        return "×0" if change.effect < 0 else "×∞"
     return f"×{short_number(exp(min(change.effect, 700.0)))}"
 
 
@@ -182,8 +195,7 @@ def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 def comparison_html(found: Comparison) -> Markup:
     """A comparison as a fragment of HTML."""
-    differs = found.differs()
-    word = tag("differs" if differs else "no difference", "bad" if differs else "good")
+    word = _word(found)
     rows, more = column_rows(found, _MOST_COLUMNS)
     parts: list[object] = [paragraph(word, verdict(found)), plain_table(_HEADINGS, rows)]
     if more:
@@ -193,5 +205,13 @@ def comparison_html(found: Comparison) -> Markup:
         rest = [paragraph(f"and {more:,} more")] if more else []
         parts.append(folded("Correlations", plain_table(_PAIR_HEADINGS, pairs), *rest))
     if found.notes:
-        parts.append(folded("Notes", bullets(found.notes)))
+        parts.append(bullets(found.notes))
     return box("Comparison of two summaries", *parts)
+
+
+def _word(found: Comparison) -> Markup:
+    if found.differs():
+        return tag("differs", "bad")
+    if found.unjudged or found.p_value != found.p_value:
+        return tag("not judged", "plain")
+    return tag("no difference", "good")

@@ -21,8 +21,14 @@ from momentmix.errors import InputError
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE
 from momentmix.fitting.inference.standard_errors import normal_quantile
 from momentmix.mixture.gaussian_block import GaussianBlock
-from momentmix.monitoring.shares.component_sets import ComponentSets
-from momentmix.monitoring.shares.fixed_components import Shape
+from momentmix.monitoring.group_means import (
+    GroupMeans,
+    group_means,
+    moving_columns,
+    moving_features,
+)
+from momentmix.monitoring.shares.component_sets import FEW_ROWS, ComponentSets
+from momentmix.monitoring.shares.fixed_components import FixedComponents, Shape
 from momentmix.monitoring.shares.group_moments import Groups, read, read_flat
 from momentmix.monitoring.shares.group_weights import (
     FitTest,
@@ -31,6 +37,13 @@ from momentmix.monitoring.shares.group_weights import (
     estimate,
     linear_weights,
     settled_weights,
+)
+from momentmix.monitoring.shares.mean_spreads import find_spreads
+from momentmix.monitoring.shares.moved_means import (
+    FEW_TO_MOVE,
+    GroupMoments,
+    MovedGroup,
+    MovedMeans,
 )
 from momentmix.monitoring.shares.shared_errors import Part, find_shared_errors
 from momentmix.monitoring.shares.shrinkage import Estimator, Prior, shrink
@@ -57,6 +70,7 @@ def track(
     *,
     level: float = 0.95,
     prior: Literal["whole"] | None = None,
+    means: Literal["fixed", "group"] = "fixed",
     model_rows: float | None = None,
     ordered: bool | None = None,
     names: Sequence[str] | None = None,
@@ -80,6 +94,11 @@ def track(
     prior : {"whole"}, optional
         Shrink the shares of small groups to the mean of all groups, as far as the groups differ no
         more than their noise says. Tests are the same.
+    means : {"fixed", "group"}
+        "group" gives each group means of its own in columns of numbers, drawn to those of the
+        model as far as the groups differ no more than their noise says (`Tracking.means`). Shares
+        are then those of the moved components, and the test asks whether components that differ
+        between groups as far as these do explain the group.
     model_rows : float, optional
         Rows that a `Mixture` was fitted to; by default as many as the cube holds, but at most
         10,000: of a mixture of more, groups together tell the components about as well.
@@ -113,6 +132,8 @@ def track(
     z = normal_quantile(level)
     if prior not in (None, "whole"):
         raise InputError(f'prior must be "whole" or None; got {prior!r}.')
+    if means not in ("fixed", "group"):
+        raise InputError(f'means must be "fixed" or "group"; got {means!r}.')
     tracked = TrackedModel.of(model)
     if isinstance(cube, str | os.PathLike):
         cube = _loaded(cube)
@@ -124,12 +145,16 @@ def track(
     if tracked.n_rows is None or model_rows is not None:
         tracked = _with_rows(tracked, model_rows, int(n_rows.sum()))
     tracked, groups, left_out = _without_joined_missing(tracked, groups)
-    work = _Work.of(tracked, groups)
+    work = _Work.of(tracked, groups, FEW_TO_MOVE if means == "group" else FEW_ROWS)
+    own_means, law = None, None
     with step("Tracking groups", progress):
         found = work.read()
-        work = work.corrected(found)
-        work.weigh(found, z)
-    law = None
+        if means == "group":
+            work = work.moving(found)
+            own_means = work.move(found, z)
+        else:
+            work = work.corrected(found)
+            work.weigh(found, z)
     if prior == "whole":
         law = work.shrink(found, z)
     profile_names = tuple(tracked.mixture.profile(names).names)
@@ -149,6 +174,7 @@ def track(
         np.array([own.test.p_value for own in found]), fits,
         np.array([own.test.effect_size for own in found]),
         profile_names, float(level), bool(is_ordered), errors, notes, unexplained, law,
+        tracked.mixture, own_means,
     )  # fmt: skip
 
 
@@ -200,6 +226,8 @@ class _Found:
     weights: GroupWeights | None
     test: FitTest
     note: str = ""
+    start: GroupMoments | None = None
+    moved: MovedGroup | None = None
 
 
 _UNTESTED = FitTest(float("nan"), 0, float("nan"), float("nan"))
@@ -214,15 +242,16 @@ class _Work:
     schema: Schema | None
     model: StandardComponents
     sets: ComponentSets
+    moved: MovedMeans | None = None
 
     @classmethod
-    def of(cls, tracked: TrackedModel, groups: Groups) -> _Work:
+    def of(cls, tracked: TrackedModel, groups: Groups, few_rows: int) -> _Work:
         schema = groups.schema(tracked.mixture)
         model = tracked.standard(schema)
         sizes = [own.n_effective for own in groups.facts if own.n_rows]
-        sets = ComponentSets(model, _shape(groups, schema, model, 4))
+        sets = ComponentSets(model, _shape(groups, schema, model, 4), few_rows)
         if max(sets.degree_for(n) for n in sizes) <= 3:  # fewer moments are read in less time
-            sets = ComponentSets(model, _shape(groups, schema, model, 3))
+            sets = ComponentSets(model, _shape(groups, schema, model, 3), few_rows)
         return cls(tracked, groups, schema, model, sets)
 
     def read(self) -> list[_Found]:
@@ -293,18 +322,55 @@ class _Work:
         if not wrong:
             return ""
         names = self.tracked.mixture.feature_names
-        known = self.schema.column_of if self.schema is not None else None
-        columns = [j if known is None else known[j] for j in wrong]
-        labels = ", ".join(column_label(j, names) for j in columns)
+        labels = ", ".join(column_label(self._column(j), names) for j in wrong)
         return f"{labels} was constant in the model and is not here; it takes no part"
+
+    def _column(self, feature: int) -> int:
+        return feature if self.schema is None else self.schema.column_of[feature]
+
+    def moving(self, found: list[_Found]) -> _Work:
+        """The same with components whose means differ between groups."""
+        columns = self._moving_columns()
+        if not columns:
+            raise InputError(
+                'means="group" needs a column of numbers that varies and has no missing cells; '
+                "the model has none."
+            )
+        features = moving_features(columns, self.schema)
+        for own in found:
+            if own.moments is not None:
+                w = settled_weights(self.sets.of(own.degree), own.moments, own.n)
+                own.start = GroupMoments(own.degree, own.moments, own.n, w)
+        groups = [own.start for own in found if own.start is not None]
+        return replace(
+            self, moved=MovedMeans(self.sets, features, *find_spreads(self.sets, features, groups))
+        )
+
+    def _moving_columns(self) -> list[int]:
+        constant = {self._column(feature) for feature in self.model.constant}
+        return [j for j in moving_columns(self.tracked.mixture) if j not in constant]
+
+    def move(self, found: list[_Found], z: float) -> GroupMeans:
+        """Put weights and tests with means of their own in place of those of fixed components."""
+        assert self.moved is not None
+        with counting("Tracking groups", len(found), "groups") as count:
+            for own in found:
+                if own.start is not None:
+                    own.moved = self.moved.group(own.start)
+                    own.weights = self.moved.weights_of(own.start, own.moved, z)
+                    own.test = self.moved.check(own.start, own.moved)
+                count(1)
+        mixture, columns = self.tracked.mixture, self._moving_columns()
+        moves = [own.moved for own in found]
+        return group_means(self.groups, moves, self.moved, self.model, mixture, columns, z)
 
     def shrink(self, found: list[_Found], z: float) -> Prior | None:
         """Put weights with the whole as prior in place of those of each group alone."""
-        known = [own for own in found if own.weights is not None]
+        known = _known(found)
         r = self.tracked.mixture.n_components
         if len(known) < 2 or r == 1:
             return None
-        estimators: list[Estimator] = [_estimator(self.sets, own) for own in known]
+        estimators: list[Estimator] = [self._estimator(own) for own in known]
         total = sum(own.n for own in known)
         start = sum(own.n / total * own.weights.weights for own in known if own.weights)
         law, answers = shrink(estimators, np.asarray(start))
@@ -331,13 +397,29 @@ class _Work:
             unseen = unseen or Unseen(self.tracked.mixture, self.model, self.schema, names)
             assert own.weights is not None
             excess = own.test.statistic - own.test.degrees_of_freedom
-            components = self.sets.of(own.degree)
+            components, moments = self._nearest(own)
             answers[self.groups.keys[g]] = (
-                unseen.explain(components, own.moments, own.n, own.weights.weights, excess)
+                unseen.explain(components, moments, own.n, own.weights.weights, excess)
                 if excess < _FAR
-                else unseen.far(components, own.moments)
+                else unseen.far(components, moments)
             )
         return answers
+
+    def _nearest(self, own: _Found) -> tuple[FixedComponents, Float]:
+        """The components that a group was tested with, and its moments."""
+        assert own.moments is not None
+        if self.moved is None or own.moved is None or own.start is None:
+            return self.sets.of(own.degree), own.moments
+        near = self.moved.components(own.degree, own.moved.moves)
+        return near, self.moved.target(own.start, near, own.moved.weights, own.moved.moves)
+
+    def _estimator(self, own: _Found) -> Estimator:
+        moved, start, place = self.moved, own.start, own.moved
+        if moved is not None and start is not None and place is not None:
+            return lambda at: moved.linear_weights(start, place, at)
+        moments = own.moments
+        assert moments is not None
+        return lambda at: linear_weights(self.sets.of(own.degree), moments, own.n, at)
 
 
 def _shape(groups: Groups, schema: Schema | None, model: StandardComponents, order: int) -> Shape:
@@ -359,10 +441,9 @@ def _shape(groups: Groups, schema: Schema | None, model: StandardComponents, ord
     )
 
 
-def _estimator(sets: ComponentSets, own: _Found) -> Estimator:
-    moments = own.moments
-    assert moments is not None
-    return lambda at: linear_weights(sets.of(own.degree), moments, own.n, at)
+def _known(found: list[_Found]) -> list[_Found]:
+    """Groups whose weights are known."""
+    return [own for own in found if own.weights is not None]
 
 
 def _accepted(p_values: Float) -> Any:

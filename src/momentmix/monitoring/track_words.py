@@ -2,8 +2,9 @@
 
 A trend is the slope of a weighted regression of the share on the place of the group in its order.
 Its standard error is that of the residuals where they scatter more than the shares' own errors. In
-groups without an order the test is that of equal shares (χ² of Cochran). p-values are corrected by
-Holm's rule over all components and series; only what is below 5 % is said.
+groups without an order the test is that of equal shares (χ² of Cochran). Means, where groups have
+their own, are treated in the same way. p-values are corrected by Holm's rule over all components,
+columns and series; only what is below 5 % is said.
 """
 
 from __future__ import annotations
@@ -18,17 +19,20 @@ from scipy.special import chdtrc, stdtr
 from momentmix._typing import Float
 from momentmix.monitoring.shares.group_moments import key_text
 from momentmix.monitoring.tracking import Tracking, described, group_label, new_share
-from momentmix.wording import percent
+from momentmix.wording import percent, short_number
 
 SAID = 0.05  # p-value, corrected
 _FEWEST = 3  # groups with rows: fewer have no trend
 _MOST_SAID = 8  # groups that are named one by one
 _LEAST_CHANGE = 0.005  # of a share: smaller changes are no news
+_LEAST_MOVE = 0.1  # of a mean, in deviations of the component
+_MOST_MOVES = 8  # means that are named, those with the smallest p-values
 
 
 class _Change(NamedTuple):
     p_value: float
     text: str
+    is_share: bool
 
 
 def sentences_of(tracking: Tracking) -> list[str]:
@@ -40,7 +44,11 @@ def sentences_of(tracking: Tracking) -> list[str]:
         if found[place].p_value * (count - rank) >= SAID:
             break
         kept.append(place)
-    said = [found[place].text for place in sorted(kept) if found[place].text]
+    kept = [place for place in kept if found[place].text]
+    moves = [place for place in kept if not found[place].is_share]
+    said = [found[place].text for place in sorted({*kept} - {*moves[_MOST_MOVES:]})]
+    if len(moves) > _MOST_MOVES:
+        said.append(f"{len(moves) - _MOST_MOVES} more means change")
     return said + _misfits(tracking)
 
 
@@ -52,26 +60,56 @@ def _changes(tracking: Tracking) -> list[_Change]:
     for name, groups in series_of(tracking).items():
         series[name] = [g for g in groups if known[g]]
     found = list[_Change]()
-    if tracking.n_components == 1:
-        return found
-    for name, groups in series.items():
-        where = f"{key_text(name)}: " if name else ""
-        for c in range(tracking.n_components):
-            shares = tracking.weights[groups, c]
-            errors = np.maximum(tracking.errors[groups, c], 1e-9)
+    for values in _followed(tracking):
+        for name, groups in series.items():
+            where = f"{key_text(name)}: " if name else ""
+            errors = np.maximum(values.errors[groups], 1e-9 * values.unit)
+            own = values._replace(table=values.table[groups], errors=errors)
             if tracking.is_ordered and len(groups) >= _FEWEST:
-                found.append(_trend(tracking, c, shares, errors, where))
+                found.append(_trend(own, where))
             elif not tracking.is_ordered and len(groups) > 1:
-                found.append(_difference(tracking, c, groups, shares, errors))
+                found.append(_difference(own, [key_text(tracking.keys[g]) for g in groups]))
     return found
 
 
-def _label(tracking: Tracking, c: int) -> str:
-    return f"the share of component {c} ({tracking.names[c]})"
+class _Values(NamedTuple):
+    """A share or a mean in groups, with its errors."""
+
+    label: str
+    table: Float
+    errors: Float
+    unit: float  # 1 for shares, for means the deviation within the component
+    is_share: bool
+
+    def text(self, value: float) -> str:
+        """A value in words."""
+        return percent(value) if self.is_share else short_number(value)
+
+    @property
+    def least_change(self) -> float:
+        """Smaller changes are no news."""
+        return _LEAST_CHANGE if self.is_share else _LEAST_MOVE * self.unit
 
 
-def _trend(tracking: Tracking, c: int, shares: Float, errors: Float, where: str) -> _Change:
-    """Weighted regression of a share on the place in the order."""
+def _followed(tracking: Tracking) -> list[_Values]:
+    """Shares, and means where groups have their own."""
+    found = list[_Values]()
+    for c in range(tracking.n_components if tracking.n_components > 1 else 0):
+        label = f"the share of component {c} ({tracking.names[c]})"
+        found.append(_Values(label, tracking.weights[:, c], tracking.errors[:, c], 1.0, True))
+    means = tracking.means
+    for j, column in enumerate(() if means is None else means.columns):
+        assert means is not None
+        for c in range(tracking.n_components):
+            label = f"{column} of component {c} ({tracking.names[c]})"
+            table, errors = means.values[:, c, j], means.errors[:, c, j]
+            found.append(_Values(label, table, errors, float(means.deviations[c, j]), False))
+    return found
+
+
+def _trend(values: _Values, where: str) -> _Change:
+    """Weighted regression on the place in the order."""
+    shares, errors = values.table, values.errors
     n = len(shares)
     x, weights = np.arange(n, dtype=float), 1.0 / errors**2
     weights = weights / weights.max()
@@ -87,32 +125,23 @@ def _trend(tracking: Tracking, c: int, shares: Float, errors: Float, where: str)
     third = max(1, n // 3)
     first = float(np.average(shares[:third], weights=weights[:third]))
     last = float(np.average(shares[-third:], weights=weights[-third:]))
-    if abs(last - first) < _LEAST_CHANGE or (last - first) * slope < 0:
-        return _Change(p, "")
+    if abs(last - first) < values.least_change or (last - first) * slope < 0:
+        return _Change(p, "", values.is_share)
     word = "rose" if last > first else "fell"
-    ends = f"from {_number(first)} to {percent(last)}"
-    return _Change(p, f"{where}{_label(tracking, c)} {word} {ends}")
+    ends = f"from {values.text(first).removesuffix(' %')} to {values.text(last)}"
+    return _Change(p, f"{where}{values.label} {word} {ends}", values.is_share)
 
 
-def _difference(
-    tracking: Tracking, c: int, groups: list[int], shares: Float, errors: Float
-) -> _Change:
-    """Cochran's test of equal shares."""
-    weights = 1.0 / errors**2
+def _difference(values: _Values, keys: list[str]) -> _Change:
+    """Cochran's test of equal shares or means."""
+    shares, weights = values.table, 1.0 / values.errors**2
     mean = weights @ shares / weights.sum()
     p = float(chdtrc(len(shares) - 1, float(weights @ (shares - mean) ** 2)))
     low, high = int(np.argmin(shares)), int(np.argmax(shares))
-    if shares[high] - shares[low] < _LEAST_CHANGE:
-        return _Change(p, "")
-    ends = [
-        f"{percent(float(shares[i]))} ({key_text(tracking.keys[groups[i]])})" for i in (low, high)
-    ]
-    return _Change(p, f"{_label(tracking, c)} differs: from {ends[0]} to {ends[1]}")
-
-
-def _number(share: float) -> str:
-    """A share in percent without the sign, where the sign follows."""
-    return percent(share).removesuffix(" %")
+    if shares[high] - shares[low] < values.least_change:
+        return _Change(p, "", values.is_share)
+    ends = [f"{values.text(float(shares[i]))} ({keys[i]})" for i in (low, high)]
+    return _Change(p, f"{values.label} differs: from {ends[0]} to {ends[1]}", values.is_share)
 
 
 def _misfits(tracking: Tracking) -> list[str]:

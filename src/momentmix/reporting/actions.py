@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from momentmix.displays.style import full_names_of
 from momentmix.fitting.inference.certificate import (
     LARGEST_LOSS,
     Certificate,
@@ -14,6 +13,7 @@ from momentmix.fitting.inference.certificate import (
 )
 from momentmix.fitting.inference.findings import Finding, Severity
 from momentmix.mixture.mixture import Mixture
+from momentmix.mixture.overall import column_names
 from momentmix.reporting.action_words import ASK_FOR_MORE, NO_NUMBER, WORDS
 from momentmix.wording import listed
 
@@ -187,7 +187,7 @@ def _of_reason(c: Certificate, reason: str, number: str) -> Action | None:
 
 def columns_in(text: str, mixture: Mixture) -> list[str]:
     """Names of the columns that a finding is about, in its order."""
-    names = full_names_of(mixture)
+    names = column_names(mixture)
     numbered = _NUMBERED.search(text)
     if numbered is not None:  # of rows without names
         numbers = [int(x) for x in re.findall(r"\d+", numbered[1])]

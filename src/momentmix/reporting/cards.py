@@ -145,9 +145,9 @@ def _typical(mixture: Mixture, component: int) -> str:
 
 def typical_values(mixture: Mixture, component: int) -> Iterator[tuple[str, str]]:
     """Each column with its mean or median, its most probable level, or the probability of a yes."""
-    from momentmix.displays.style import full_names_of
+    from momentmix.mixture.overall import column_names
 
-    for j, (column, name) in enumerate(zip(mixture.columns, full_names_of(mixture), strict=True)):
+    for j, (column, name) in enumerate(zip(mixture.columns, column_names(mixture), strict=True)):
         mean = float(mixture.means[component, j])
         if column.family == CATEGORICAL:
             shares = {k: float(p[component]) for k, p in mixture.level_probabilities(j).items()}

@@ -12,9 +12,9 @@ from momentmix.displays.probabilities import (
     level_probabilities,
     seen_probabilities,
 )
-from momentmix.displays.style import full_names_of, strongest_pairs
+from momentmix.displays.style import strongest_pairs
 from momentmix.html.markup import Cell, escaped, folded, sortable_table
-from momentmix.mixture.overall import numeric_columns
+from momentmix.mixture.overall import column_names, numeric_columns
 from momentmix.reporting.contents import Contents
 from momentmix.schema.column import POISSON
 from momentmix.schema.transforms import restored
@@ -95,7 +95,7 @@ def _medians(
     c: Contents, j: int, bounds: Sequence[tuple[float | None, float | None]]
 ) -> list[list[Cell]]:
     """Rows with the medians of a column with a logarithm, in units of the data."""
-    transform, name = c.mixture.columns[j].transform, full_names_of(c.mixture)[j]
+    transform, name = c.mixture.columns[j].transform, column_names(c.mixture)[j]
     values = restored(c.mixture.means[:, j], transform)
     ends = [
         tuple(None if x is None else float(restored(np.array([x]), transform)[0]) for x in pair)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from momentmix.displays.style import full_names_of
 from momentmix.fitting.inference.certificate import Certificate, rejected_lines
 from momentmix.fitting.inference.findings import Severity
 from momentmix.html.markup import escaped, folded, items
+from momentmix.mixture.overall import column_names
 from momentmix.reporting.actions import Action, actions, columns_in
 from momentmix.reporting.contents import Contents
 from momentmix.reporting.words import NO_RECORD, answers, verdict
@@ -86,7 +86,7 @@ def columns_to_see(c: Contents) -> set[str]:
         return set()
     findings = [f for f in c.record.certificate.findings if f.severity is not Severity.NOTE]
     plain = {x for finding in findings for x in columns_in(finding.text, c.mixture)}
-    pairs = zip(full_names_of(c.mixture), c.names, strict=True)
+    pairs = zip(column_names(c.mixture), c.names, strict=True)
     return {shown for name, shown in pairs if name in plain}
 
 

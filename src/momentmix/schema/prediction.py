@@ -7,12 +7,12 @@ from typing import Any
 
 from momentmix._typing import Float
 from momentmix.errors import InputError
-from momentmix.rows.names import match_names, names_for
+from momentmix.rows.names import names_for
 from momentmix.rows.opening import can_open, open_rows
 from momentmix.rows.source import RowSource
 from momentmix.schema.encoding import Unseen
 from momentmix.schema.schema import Schema
-from momentmix.schema.sources import coded_by
+from momentmix.schema.sources import coded_by, in_columns_of
 
 
 def is_read_in_blocks(rows: Any) -> bool:
@@ -31,7 +31,9 @@ def coded_blocks(rows: Any, schema: Schema, unseen: Unseen) -> Iterator[Float]:
         source = open_rows(rows, missing="model", expected=schema.column_names, by_name=True)
     if source.missing == "error":
         source = source.with_missing("model")
-    source = _in_columns_of(source, schema)
+    source = in_columns_of(source, schema, "the mixture", "by open_rows(path, columns=[...])")
+    if schema.column_names is None:
+        source = _by_number(source)
     if not schema.is_plain:
         source = coded_by(source, schema, unseen)
     empty = True
@@ -44,16 +46,8 @@ def coded_blocks(rows: Any, schema: Schema, unseen: Unseen) -> Iterator[Float]:
         raise InputError(f"{source.tables[0].name} holds no rows.")
 
 
-def _in_columns_of(source: RowSource, schema: Schema) -> RowSource:
-    """The source with the columns of a schema, in their order."""
-    if schema.column_names is not None and source.feature_names is not None:
-        names = schema.column_names
-        return source.selected(match_names(names, source.feature_names, "the mixture", others=True))
-    if source.n_features != schema.n_columns:
-        raise InputError(
-            f"the mixture has {schema.n_columns} columns, {source.tables[0].name} has "
-            f"{source.n_features}. Select them: open_rows(path, columns=[...])."
-        )
+def _by_number(source: RowSource) -> RowSource:
+    """Columns of a mixture without names: those that are named 0, 1, 2, … go by these."""
     numbers = names_for(None, source.feature_names)  # warns where names cannot be compared
     if numbers is None or source.feature_names is None:
         return source

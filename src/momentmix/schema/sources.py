@@ -142,7 +142,10 @@ def prepare(source: RowSource, families: Mapping[Any, Any] | None, rare: float =
         return Prepared(source, by_number(families, no_cells(source)))
     asked = by_number(families, no_cells(source))
     labels = new_labels(source, asked, _MOST_TEXTS)
-    head = cells_of(source.head(HEAD, labels), source, labels)
+    first = source.head(HEAD, labels)
+    if labels and not len(first) and len(source.tables) == 1:  # not a column of missing cells
+        raise InputError("rows must hold at least one row; the source gave none.")
+    head = cells_of(first, source, labels)
     found = guess_columns(head, asked, source.chosen, rare)
     kept = found.kept(source.n_features)
     source = source.selected(kept.numbers, found.notes(source.feature_names))
@@ -236,17 +239,25 @@ def needs_pass(source: RowSource, families: Families, missing: Missing) -> bool:
     return missing == "model" or text or families is not None
 
 
-def in_columns_of(source: RowSource, schema: Schema) -> RowSource:
-    """The source with the columns of a schema, by name where both have names."""
+def in_columns_of(
+    source: RowSource,
+    schema: Schema,
+    owner: str = "the schema",
+    how: str = "with columns= (--columns)",
+) -> RowSource:
+    """The source with the columns of a schema, by name where both have names.
+
+    `owner` is whose columns they are, `how` the way to select them, in messages.
+    """
     names = schema.column_names
     if names is None or source.feature_names is None:
         if source.n_features != schema.n_columns:
             raise InputError(
-                f"{source.tables[0].name} has {source.n_features} columns, the schema "
-                f"{schema.n_columns}. Select them with columns= (--columns)."
+                f"{source.tables[0].name} has {source.n_features} columns, {owner} "
+                f"{schema.n_columns}. Select them {how}."
             )
         return source
-    return source.selected(match_names(names, source.feature_names, "the schema", others=True))
+    return source.selected(match_names(names, source.feature_names, owner, others=True))
 
 
 def coded_by(source: RowSource, schema: Schema, unseen: Unseen = "error") -> RowSource:

@@ -1,11 +1,13 @@
 """Summaries of Spark data frames: rows stay on the executors, summaries come back.
 
 Each partition becomes shards by `mapInArrow`, executors add these, and the driver adds the rest.
+Where a data frame is a plain scan of Parquet files, tasks read these themselves.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Literal, overload
 
 from momentmix.capacity import check_count, usual_order
@@ -16,13 +18,15 @@ from momentmix.rows.source import Missing, check_missing
 from momentmix.schema.building import Families
 from momentmix.spark.columns import found_columns, quoted
 from momentmix.spark.jobs import run_job
-from momentmix.spark.partitions import RESULT, Task, add_results, results_of
+from momentmix.spark.partitions import RESULT, FileTask, Groups, Task, add_results, results_of
+from momentmix.spark.scans import plain_scan
+from momentmix.spark.splits import UnsuitedFileError
 from momentmix.summary.layout import DEFAULT_REPLICATES
 from momentmix.summary.summary import MomentSummary
 
 __all__ = ["summarize"]
 
-_SUMS = 8  # tasks that add summaries; the driver adds what they give
+_SUMS = 8  # tasks that add summaries, at most; the driver adds what they give
 
 
 @overload
@@ -39,6 +43,7 @@ def summarize(
     squared_order: int | None = None,
     replicates: int | None = None,
     shard_id: str | None = None,
+    read_files: bool = True,
 ) -> MomentSummary: ...
 
 
@@ -56,6 +61,7 @@ def summarize(
     squared_order: int | None = None,
     replicates: int | None = None,
     shard_id: str | None = None,
+    read_files: bool = True,
 ) -> SummaryCube: ...
 
 
@@ -72,6 +78,7 @@ def summarize(
     squared_order: int | None = None,
     replicates: int | None = None,
     shard_id: str | None = None,
+    read_files: bool = True,
 ) -> MomentSummary | SummaryCube:
     """Moments of a Spark data frame, or of each group of its rows, in one pass.
 
@@ -102,6 +109,10 @@ def summarize(
     shard_id : str, optional
         Name of the data, which becomes part of the ids of shards. By default equal partitions with
         the same number, of whatever data frames, are the same shard, which counts once only.
+    read_files : bool
+        Whether tasks read Parquet files with pyarrow where the data frame is nothing but columns
+        of such files, and their paths are those of a file system that every executor sees. The
+        answer has the same bytes as that from Spark's rows; it takes a fraction of the time.
 
     Returns
     -------
@@ -121,7 +132,7 @@ def summarize(
     check_count("min_rows", min_rows, 1)
     keys = [] if by is None else parse_keys(by)
     own = list(dict.fromkeys(key.column for key in keys))
-    found = found_columns(df, own, columns, exclude, families, missing)
+    found = found_columns(df, own, columns, exclude, families, missing, read_files)
     if found.notes:
         warn_caller(f"columns were guessed: {'; '.join(found.notes)}.", TableWarning)
     schema = found.schema
@@ -135,19 +146,31 @@ def summarize(
     sent = tuple(dict.fromkeys([*found.names, *own]))
     task = Task(schema, order, found.names, tuple(map(str, keys)), policy, shard_id, options, sent)
     task.new_shard()  # impossible settings are an error here, before any work
-    groups = _collected(df.select(*map(quoted, sent)).toDF(*_numbered(sent)), task)
+    groups = _collected(df.select(*map(quoted, sent)), task, read_files)
     if by is None:
         return MomentSummary.from_bytes(groups[()])
     cube = SummaryCube([key.name for key in keys], groups)
     return cube.at_least(min_rows) if min_rows > 1 else cube
 
 
-def _numbered(names: Sequence[str]) -> list[str]:
-    return [f"column{i}" for i in range(len(names))]
-
-
-def _collected(rows: Any, task: Task) -> dict[Any, bytes]:
+def _collected(rows: Any, task: Task, read_files: bool) -> Groups:
     """The sum of each group; without keys of all rows."""
-    parts = rows.mapInArrow(task, RESULT)
-    sums = parts.repartition(_SUMS, "place").mapInArrow(add_results, RESULT)
-    return results_of(run_job(sums.collect))
+    scan = plain_scan(rows) if read_files else None
+    if scan is not None:
+        n_parts = len(scan.partitions)
+        numbers = rows.sparkSession.range(0, n_parts, 1, n_parts)
+        parts = numbers.mapInArrow(FileTask(task, scan), RESULT)
+        with suppress(UnsuitedFileError):  # then Spark's rows; nothing of this job counts
+            return results_of(_added(parts, n_parts))
+    numbered = rows.toDF(*(f"column{i}" for i in range(len(rows.columns))))
+    return results_of(_added(numbered.mapInArrow(task, RESULT)))
+
+
+def _added(parts: Any, n_parts: int | None = None) -> list[Any]:
+    """Results of partitions, added by executors where there may be many."""
+    if n_parts is None or n_parts > _SUMS:
+        context = getattr(parts, "_sc", None)  # of Spark Connect there is none
+        n_sums = _SUMS if context is None else min(_SUMS, context.defaultParallelism)
+        parts = parts.repartition(n_sums, "place").mapInArrow(add_results, RESULT)
+    rows: list[Any] = run_job(parts.collect)
+    return rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,8 @@ from momentmix.schema.joining import plain_schema
 from momentmix.schema.schema import Schema
 from momentmix.schema.sources import prepare
 from momentmix.spark.jobs import run_job
+from momentmix.spark.scans import plain_scan
+from momentmix.spark.splits import UnsuitedFileError
 
 
 class FoundColumns(NamedTuple):
@@ -42,6 +45,7 @@ def found_columns(
     exclude: Sequence[str] | None,
     families: Families,
     missing: Missing,
+    read_files: bool,
 ) -> FoundColumns:
     """What columns become: by a schema, or guessed from the first rows.
 
@@ -50,7 +54,7 @@ def found_columns(
     df : pyspark.sql.DataFrame
     keys : sequence of str
         Columns of keys, which are no features.
-    columns, exclude, families, missing
+    columns, exclude, families, missing, read_files
         As for `momentmix.spark.summarize`.
     """
     names = _checked(df, keys, columns)
@@ -61,7 +65,7 @@ def found_columns(
         places = match_names(families.column_names or taken, taken, "the schema", others=True)
         return FoundColumns(families, tuple(taken[j] for j in places))
     asked = None if columns is None else taken
-    source = open_rows(_head(rows).to_reader(), asked, "model", exclude=left_out)
+    source = open_rows(_head(rows, read_files).to_reader(), asked, "model", exclude=left_out)
     prepared = prepare(source, families)
     source = prepared.source
     found = source.feature_names or ()
@@ -88,14 +92,20 @@ def _checked(df: Any, keys: Sequence[str], columns: Sequence[str] | None) -> lis
     return names
 
 
-def _head(rows: Any) -> Any:
+def _head(rows: Any, read_files: bool) -> Any:
     """The first rows as an Arrow table, from as few partitions as have them.
 
-    They come as Python objects: to convert them to Arrow, Spark would read whole partitions.
+    Those of Spark come as Python objects: to convert them to Arrow, it would read whole partitions.
     """
     import pyarrow as pa
     from pyspark.sql.pandas.types import to_arrow_schema
 
+    scan = plain_scan(rows) if read_files else None
+    if scan is not None:
+        with suppress(UnsuitedFileError):
+            table = scan.head(LOOKED_AT)
+            if table is not None:
+                return table
     schema = to_arrow_schema(rows.schema)
     first = run_job(lambda: rows.limit(LOOKED_AT).collect())
     if not first:

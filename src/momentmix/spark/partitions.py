@@ -27,10 +27,11 @@ from momentmix.rows.source import Missing, RowSource
 from momentmix.schema.rows import EncodedRows
 from momentmix.schema.schema import Schema
 from momentmix.schema.sources import encode_rows
+from momentmix.spark.splits import FileScan, UnsuitedFileError
 from momentmix.summary.parts import Progress, summarize_parts
 from momentmix.summary.summary import MomentSummary
 
-RESULT = "place int, key string, summary binary, error string"
+RESULT = "place int, key string, summary binary, error string, unsuited string"
 _PLACES = 1 << 16
 Groups = dict[tuple[Value, ...], bytes]
 
@@ -80,18 +81,22 @@ class Task:
 
         context = TaskContext.get()
         number = 0 if context is None else context.partitionId()
+        return self.results(batches, number)
+
+    def results(self, batches: Iterable[Any], number: int) -> Iterator[Any]:
+        """Record batches of the partition of this number → its results."""
         watched = _Watched(batches)
         try:
             groups = self.groups(watched, number)
         except MomentmixError as error:
             if watched.failure is not None:
                 raise watched.failure from error  # not by the rows: Spark tries again
-            yield _batch(number % _PLACES, None, None, str(error))
+            yield _batch(number % _PLACES, error=str(error))
             return
         for key, summary in groups.items():
             text = _packed(key)
             place = number if not key else crc32(text.encode())
-            yield _batch(place % _PLACES, text, summary, None)
+            yield _batch(place % _PLACES, text, summary)
 
     def groups(self, batches: Iterable[Any], number: int) -> Groups:
         """Summaries of a partition as bytes, by their keys."""
@@ -137,6 +142,30 @@ class Task:
         return state.sums.groups()
 
 
+@dataclass(frozen=True)
+class FileTask:
+    """The same for rows that the task itself reads; called with numbers of partitions.
+
+    Attributes
+    ----------
+    task : Task
+    scan : FileScan
+        Its columns are those of `Task.sent`.
+    """
+
+    task: Task
+    scan: FileScan
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """Numbers of partitions → their results."""
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                try:
+                    yield from self.task.results(self.scan.batches(number), number)
+                except UnsuitedFileError as error:
+                    yield _batch(number % _PLACES, unsuited=str(error))
+
+
 class _Watched:
     """Batches, and the error that ended them, which Arrow would turn into one of its own."""
 
@@ -158,20 +187,22 @@ def add_results(batches: Iterable[Any]) -> Iterator[Any]:
     places: dict[str, int] = {}
     for batch in batches:
         for row in batch.to_pylist():
-            if row["error"] is not None:
-                yield _batch(row["place"], None, None, row["error"])
+            if row["summary"] is None:
+                yield _batch(row["place"], error=row["error"], unsuited=row["unsuited"])
                 return
             group = sums.setdefault(row["key"], GroupSums())
             group.add_bytes((), row["summary"])
             places[row["key"]] = row["place"]
     for key, group in sums.items():
-        yield _batch(places[key], key, group.groups()[()], None)
+        yield _batch(places[key], key, group.groups()[()])
 
 
 def results_of(rows: Iterable[Any]) -> Groups:
     """What was collected, by keys; the first error is raised."""
     sums, errors = GroupSums(), []
     for row in rows:
+        if row["unsuited"] is not None:
+            raise UnsuitedFileError(row["unsuited"])
         if row["error"] is not None:
             errors.append(row["error"])
         else:
@@ -183,13 +214,21 @@ def results_of(rows: Iterable[Any]) -> Groups:
     return sums.groups()
 
 
-def _batch(place: int, key: str | None, summary: bytes | None, error: str | None) -> Any:
+def _batch(
+    place: int,
+    key: str | None = None,
+    summary: bytes | None = None,
+    error: str | None = None,
+    unsuited: str | None = None,
+) -> Any:
     import pyarrow as pa
 
-    types = (pa.int32(), pa.string(), pa.binary(), pa.string())
-    cells = zip((place, key, summary, error), types, strict=True)
+    types = (pa.int32(), pa.string(), pa.binary(), pa.string(), pa.string())
+    cells = zip((place, key, summary, error, unsuited), types, strict=True)
     arrays = [pa.array([cell], type_) for cell, type_ in cells]
-    return pa.RecordBatch.from_arrays(arrays, names=["place", "key", "summary", "error"])
+    return pa.RecordBatch.from_arrays(
+        arrays, names=["place", "key", "summary", "error", "unsuited"]
+    )
 
 
 # -- keys as text -----------------------------------------------------------------------------

@@ -10,9 +10,9 @@ from fitting_helpers import exact_moments, random_mixture
 import momentmix as mm
 from momentmix.fitting.inference.finding import Severity
 from momentmix.fitting.inference.findings import collect_findings
-from momentmix.fitting.inference.outliers import find_outliers, robust_scale
+from momentmix.fitting.inference.of_rows.outliers import find_outliers, robust_scale
+from momentmix.fitting.inference.of_rows.rows_checked import check_rows
 from momentmix.fitting.inference.over_identification import check_conditions
-from momentmix.fitting.inference.rows_checked import check_rows
 from momentmix.fitting.inputs import rows_of, summarized
 from momentmix.mixture.parameters import Parameters
 from momentmix.rows.protocol import BlockRows

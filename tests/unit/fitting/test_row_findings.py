@@ -9,14 +9,16 @@ from scipy import stats
 import momentmix as mm
 from momentmix.fitting.em.passes import full_passes
 from momentmix.fitting.em.sample import draw_sample
-from momentmix.fitting.inference.column_shape import shape_words
-from momentmix.fitting.inference.columns_checked import ColumnKind, check_column
 from momentmix.fitting.inference.component_findings import component_findings
 from momentmix.fitting.inference.finding import Severity
 from momentmix.fitting.inference.findings import collect_findings
-from momentmix.fitting.inference.logarithms import offer_from_rows, skewness_within
+from momentmix.fitting.inference.of_rows.column_shape import shape_words
+from momentmix.fitting.inference.of_rows.columns_checked import ColumnKind, check_column
+from momentmix.fitting.inference.of_rows.logarithms import offer_from_rows, skewness_within
+from momentmix.fitting.inference.of_rows.row_findings import row_findings
+from momentmix.fitting.inference.of_rows.rows_checked import check_rows
+from momentmix.fitting.inference.of_rows.shape_findings import shape_text
 from momentmix.fitting.inference.over_identification import Correlation, OverIdentification
-from momentmix.fitting.inference.rows_checked import check_rows, row_findings, shape_text
 from momentmix.fitting.inputs import rows_of, summarized
 from momentmix.mixture.parameters import Parameters
 

@@ -4,6 +4,7 @@ import gc
 import gzip
 import io
 import json
+import re
 import sys
 from decimal import Decimal
 
@@ -20,7 +21,8 @@ import pytest
 import momentmix as mm
 from momentmix import open_rows
 from momentmix.errors import InputError, PrecisionWarning
-from momentmix.rows.formats import copies
+from momentmix.rows.formats import copies, spool
+from momentmix.rows.labels import Labels
 from momentmix.rows.opening import can_open
 
 NAMES = ["a", "^b.*$", 'c "quoted"']  # a pattern for polars, and a quote within SQL
@@ -83,8 +85,12 @@ KINDS = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("kept", [0, 8000, 1 << 20], ids=["file", "both", "memory"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_source_gives_the_rows_of_the_array(tmp_path, temporary, rows, kind):
+def test_every_source_gives_the_rows_of_the_array(
+    tmp_path, temporary, rows, kind, kept, monkeypatch
+):
+    monkeypatch.setattr(spool, "KEPT_BYTES", kept)
     source = open_rows(made(tmp_path, rows, kind), block_rows=64)
     assert list(temporary.iterdir()) == []  # nothing runs before the rows are read
     for _ in range(2):
@@ -96,7 +102,7 @@ def test_every_source_gives_the_rows_of_the_array(tmp_path, temporary, rows, kin
     for start in (0, 1, 130, 999, 1000):
         found = [kept for _, _, kept in source.numbered_blocks(0, start)]
         np.testing.assert_array_equal(np.concatenate([np.empty((0, 3)), *found]), rows[start:])
-    assert len(list(temporary.iterdir())) == (kind != "dataset")
+    assert len(list(temporary.iterdir())) == (kind != "dataset" and kept < 1 << 20)
     del source
     gc.collect()
     assert list(temporary.iterdir()) == []
@@ -235,6 +241,97 @@ def test_a_relation_with_columns_named_like_methods():
         open_rows(duckdb.sql("select date '2026-01-31' as x"))
 
 
+def test_columns_of_a_join_that_share_a_name_are_chosen_by_number():
+    duckdb = pytest.importorskip("duckdb")
+    left = duckdb.sql("select i, i * 0.5 as x from range(3) t(i)").set_alias("l")
+    right = duckdb.sql("select i as j, i * 2.5 as x from range(3) t(i)").set_alias("r")
+    source = open_rows(left.join(right, "i = j").order("i"), columns=[3, 1])
+    assert source.read_all().tolist() == [[0, 0], [2.5, 0.5], [5, 1]]
+
+
+def test_errors_of_duckdb_say_what_helps(tmp_path):
+    duckdb = pytest.importorskip("duckdb")
+    connection = duckdb.connect()
+    connection.execute("create table z as select i::double as x from range(9) t(i)")
+    relation, again = connection.table("z"), connection.table("z")
+    source = open_rows(relation)
+    connection.execute("drop table z")
+    for data in (source, again):  # gone after it was opened, and before
+        with pytest.raises(InputError, match=r"the query cannot be read: Catalog Error: .* z .*"):
+            mm.summarize(data, 1)
+    ended = connection.sql("select 1.5 as x")
+    connection.close()
+    with pytest.raises(InputError, match=r"closed\. Run it by itself \(relation\.show\(\)\) to"):
+        mm.summarize(ended, 1)
+    late = "case when i = 250_000 then 'abc' else '1' end"
+    for other in ("i % 7 as y", "'a' as y"):  # in a stream, and where the rows are kept
+        failing = duckdb.sql(f"select ({late})::double as x, {other} from range(300_000) t(i)")
+        with pytest.raises(InputError, match="Error: Could not convert string 'abc' to DOUBLE"):
+            mm.summarize(failing, 1, columns=["x", "y"])
+
+
+@pytest.mark.parametrize("word", [1.0, "a"], ids=["streamed", "kept"])
+def test_errors_of_polars_say_what_helps(word):
+    frame = pl.LazyFrame({"s": ["1"] * 1000 + ["z"], "y": [word] * 1001})
+    failing = frame.select(pl.col("s").cast(pl.Float64).alias("x"), "y")
+    with pytest.raises(InputError, match=r"conversion .* failed .*itself \(frame\.collect\(\)\)"):
+        mm.summarize(failing, 1, columns=["x", "y"])
+    with pytest.raises(InputError, match='the query cannot be read: unable to find column "t"'):
+        mm.summarize(frame.select("t"), 1)
+
+
+def test_errors_of_functions_in_a_query_are_their_own():
+    frame = pl.LazyFrame({"x": [1.0, 2.0]})
+    failing = frame.select(pl.col("x").map_batches(lambda _: 1 / 0, return_dtype=pl.Float64))
+    with pytest.raises(ZeroDivisionError):
+        mm.summarize(failing, 1)
+
+
+@pytest.mark.parametrize("kind", ["relation", "lazy frame", "file"])
+def test_text_without_rows_is_said_to_have_none(tmp_path, kind):
+    table = pa.table({"x": pa.array([], pa.float64()), "word": pa.array([], pa.string())})
+    pa.parquet.write_table(table, tmp_path / "x.parquet")
+    data = {
+        "relation": lambda: pytest.importorskip("duckdb").from_arrow(table),
+        "lazy frame": lambda: pl.from_arrow(table).lazy(),
+        "file": lambda: str(tmp_path / "x.parquet"),
+    }[kind]()
+    with pytest.raises(InputError, match="at least one row; the source gave none"):
+        mm.summarize(data, 1)
+
+
+def test_integers_of_128_bits_are_numbers():
+    frame = pl.LazyFrame({"x": [3, -7, None]}, schema={"x": pl.Int128}).with_columns(y=0.5)
+    found = open_rows(frame, missing="model").read_all()
+    np.testing.assert_array_equal(found, [[3, 0.5], [-7, 0.5], [np.nan, 0.5]])
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "polars"])
+def test_conditions_and_columns_reach_the_scan(tmp_path, monkeypatch, engine):
+    path, plans = str(tmp_path / "x.parquet"), []
+    pa.parquet.write_table(pa.table({name: np.arange(100.0) for name in "abcd"}), path)
+    if engine == "duckdb":
+        data = pytest.importorskip("duckdb").read_parquet(path).filter("a > 90")
+        (table,) = open_rows(data).tables
+        run = table._reader
+        monkeypatch.setattr(table, "_reader", lambda it: plans.append(it.explain()) or run(it))
+    else:
+        (table,) = open_rows(pl.scan_parquet(path).filter(pl.col("a") > 90)).tables
+        run = pl.LazyFrame.collect_batches
+        monkeypatch.setattr(
+            pl.LazyFrame,
+            "collect_batches",
+            lambda it, **how: plans.append(it.explain()) or run(it, **how),
+        )
+    assert next(table.read([1, 2], 0, 1000)).values.tolist() == [[i, i] for i in range(91, 100)]
+    (plan,) = plans
+    read = {"duckdb": r"Projections:\W+b\W+c\W", "polars": r"PROJECT (2|3)/4 COLUMNS"}[engine]
+    assert re.search(read, plan)
+    condition = {"duckdb": r"Filters:\W+a ?> ?90", "polars": r"SELECTION:.*a.*> .*90"}[engine]
+    assert re.search(condition, plan)
+    assert not re.search(r"(?i)\bfilter\b", plan)  # as a step of its own above the scan
+
+
 @pytest.mark.parametrize("kind", ["relation", "lazy frame"])
 def test_decimals_of_queries_are_numbers(tmp_path, kind):
     cells = [Decimal("1.25"), None, Decimal("-3.5")]
@@ -276,7 +373,8 @@ def test_a_connection_is_free_after_a_summary_and_after_an_error():
         assert len(block)
 
 
-def test_text_that_repeats_is_kept_as_codes_and_other_text_as_it_is(temporary):
+def test_text_that_repeats_is_kept_as_codes_and_other_text_as_it_is(temporary, monkeypatch):
+    monkeypatch.setattr(spool, "KEPT_BYTES", 0)
     texts = {"word": ["u", None, "v", "u"] * 50, "name": [f"n{i}" for i in range(200)]}
     source = open_rows(pl.LazyFrame({"x": [0.5] * 200, **texts}), columns=["x", "word", "name"])
     (columns,) = source.tables[0].cells([1, 2], 1000)
@@ -285,6 +383,57 @@ def test_text_that_repeats_is_kept_as_codes_and_other_text_as_it_is(temporary):
     with pa.ipc.open_stream(str(file)) as reader:
         types = {field.name: field.type for field in reader.schema}
     assert [pa.types.is_dictionary(types[name]) for name in texts] == [True, False]
+
+
+@pytest.mark.parametrize("kept", [0, 40_000, 1 << 28], ids=["file", "both", "memory"])
+def test_the_bytes_of_a_summary_do_not_depend_on_batches_or_memory(monkeypatch, kept):
+    n = 5000
+    levels = ["z", None, "b", "a"]  # "late" is in the last row only
+    words = [levels[i % 4] for i in range(n - 1)] + ["late"]
+    table = pa.table({"x": np.sin(np.arange(n)), "word": words, "k": ["u", "v"] * (n // 2)})
+    monkeypatch.setattr(spool, "KEPT_BYTES", kept)
+    found = [
+        mm.summarize(table.to_reader(max_chunksize=size), 3, missing="drop").to_bytes()
+        for size in (7, 999, n)
+    ]
+    assert found[1:] == found[:-1]
+    summary = mm.MomentSummary.from_bytes(found[0])
+    expected = mm.summarize(table, 3, missing="drop")
+    assert summary.schema == expected.schema
+    assert summary.n_rows == expected.n_rows == n - 1250
+    np.testing.assert_allclose(summary.mean, expected.mean, rtol=1e-14)
+
+
+@pytest.mark.parametrize("n_levels", [998, 1001, 4000])
+def test_many_texts_are_refused_whether_they_were_met_or_not(n_levels):
+    table = pa.table(
+        {"x": np.arange(8.0 * n_levels), "word": [f"w{i % n_levels}" for i in range(8 * n_levels)]}
+    )
+    source = open_rows(table.to_reader(max_chunksize=2 * n_levels), columns=["x", "word"])
+    if n_levels > 1000:
+        with pytest.raises(InputError, match="the stream, column 'word' has more than 1000"):
+            source.meet_labels({1: Labels()})
+    else:
+        labels = Labels()
+        source.meet_labels({1: labels})
+        assert labels.names == tuple(f"w{i}" for i in range(n_levels))
+
+
+def test_labels_of_a_query_that_ran_are_not_read_again(monkeypatch):
+    words = ["u", "v", "w"] * 100
+    query = pl.LazyFrame({"x": np.arange(300.0), "word": words, "name": map(str, range(300))})
+    source = open_rows(query, columns=["x", "word", "name"])
+    assert len(list(source.tables[0].cells([0, 1, 2], 1000))) == 1
+    read = []
+    batches = spool.Spool.batches
+    monkeypatch.setattr(
+        spool.Spool, "batches", lambda *args: read.append(args[1]) or batches(*args)
+    )
+    labels = {1: Labels(), 2: Labels()}
+    source.meet_labels(labels)
+    assert labels[1].names == ("u", "v", "w")
+    assert labels[2].names == tuple(map(str, range(300)))
+    assert read == [[2]]  # names do not repeat: they are no dictionary
 
 
 def test_what_can_be_opened(tmp_path, rows):

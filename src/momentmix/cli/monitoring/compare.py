@@ -46,6 +46,11 @@ momentmix compare may.mms june.csv --least-effect 0.1 -o changes.png
     help="Neglect smaller changes: of means in standard deviations, of spreads as logarithms of "
     "ratios (0.1 is about 10 %), else differences. Default: 0.",
 )
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="Exit with code 1 also where one row hides a column or nothing can be tested.",
+)
 @click.option("-o", "--output", help="File of a picture: .png, .svg or .pdf.")
 @families_options
 @data_options
@@ -56,6 +61,7 @@ def compare_command(
     second: str,
     level: float,
     least_effect: float,
+    strict: bool,
     output: str | None,
     families: Any,
     read_options: ReadOptions,
@@ -66,7 +72,8 @@ def compare_command(
 
     Prints the changes of means, spreads, shapes, shares and correlations with corrected p-values,
     the largest first. The exit code is 0 where no difference shows at the level, and 1 where one
-    does.
+    does. Columns that one row dominates are compared without it;
+    where that cannot be, the first line says "Not judged", and --strict makes the exit code 1.
     """
     from momentmix.monitoring.compare import compare
     from momentmix.monitoring.comparison_text import comparison_lines
@@ -89,7 +96,8 @@ def compare_command(
         say(*comparison_lines(found, level, least_effect))
         if output is not None:
             say("", f"picture written to {output}")
-    return int(differs)
+    silent = bool(found.unjudged) or found.p_value != found.p_value
+    return int(differs or (strict and silent))
 
 
 def _check_picture(output: str, inputs: list[str], force: bool) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from momentmix.cli.options import force_option, json_option
+from momentmix.cli.options import force_option, json_option, where_option
 from momentmix.cli.output import check_output, output_stream, say, say_json
 
 if TYPE_CHECKING:
@@ -23,12 +23,7 @@ _ENDINGS = ("csv", "json", "png", "svg", "pdf")
 @click.option(
     "-o", "--output", help="Also write the table (.csv, .json) or a picture (.png, .svg, .pdf)."
 )
-@click.option(
-    "--where",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Take the groups with this value of a key. Can be given more than once.",
-)
+@where_option
 @click.option("--rollup", metavar="KEYS", help="Merge all groups that agree in these keys first.")
 @click.option(
     "--prior",
@@ -36,6 +31,13 @@ _ENDINGS = ("csv", "json", "png", "svg", "pdf")
     default="none",
     show_default=True,
     help="whole: shrink the shares of small groups to the mean of all groups.",
+)
+@click.option(
+    "--means",
+    type=click.Choice(["fixed", "group"]),
+    default="fixed",
+    show_default=True,
+    help="group: means of the components may differ between groups, and are drawn to the model's.",
 )
 @click.option(
     "--level",
@@ -54,6 +56,7 @@ def track_command(
     where: tuple[str, ...],
     rollup: str | None,
     prior: str,
+    means: str,
     level: float,
     strict: bool,
     force: bool,
@@ -71,7 +74,7 @@ def track_command(
                 f"--output must end in {', '.join('.' + e for e in _ENDINGS)}; got {output!r}."
             )
         check_output(output, [model, cube], force)
-    found = _tracked(model, cube, where, rollup, prior, level)
+    found = _tracked(model, cube, where, rollup, prior, means, level)
     if output is not None:
         _write(found, output, ending)
     if as_json:
@@ -86,23 +89,28 @@ def track_command(
 
 
 def _tracked(
-    model: str, path: str, where: tuple[str, ...], rollup: str | None, prior: str, level: float
+    model: str,
+    path: str,
+    where: tuple[str, ...],
+    rollup: str | None,
+    prior: str,
+    means: str,
+    level: float,
 ) -> Tracking:
-    from momentmix.cli.cubes import are_cubes, chosen_groups
-    from momentmix.cli.summaries import load_cubes
-    from momentmix.errors import InputError
+    from momentmix.cli.cubes import load_groups
     from momentmix.monitoring.track import track
     from momentmix.rows.opening import missing_input
 
-    for file in (model, path):
-        if not Path(file).exists():
-            raise missing_input(file)
-    if not are_cubes([path]):
-        raise InputError(
-            f"{path} is no cube; make one with `momentmix summarize DATA --by KEY -o cube.parquet`."
-        )
-    groups = chosen_groups(load_cubes([path]), where, rollup)
-    return track(model, groups, prior="whole" if prior == "whole" else None, level=level)
+    if not Path(model).exists():
+        raise missing_input(model)
+    groups = load_groups([path], where, rollup)
+    return track(
+        model,
+        groups,
+        prior="whole" if prior == "whole" else None,
+        means="group" if means == "group" else "fixed",
+        level=level,
+    )
 
 
 def _write(found: Tracking, output: str, ending: str) -> None:

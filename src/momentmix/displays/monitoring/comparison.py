@@ -18,6 +18,7 @@ from momentmix.monitoring.comparison_text import value_name
 
 _MOST_ROWS, _MOST_IN_MAP = 25, 20
 _LEVEL = 0.05
+_LEAST_SHADE = 0.1  # a smaller largest change of correlation does not get the darkest color
 _SURE, _CHANCE = COLORS[1], GRAY
 
 
@@ -28,8 +29,8 @@ class ComparisonDisplay:
     Left: changes from the first summary to the second in standard deviations, the largest first;
     shares of levels and of missing cells are in standard deviations of an answer, √(p(1 − p)).
     Filled orange diamonds are no chance at 5 %, with all tests taken into account; open gray
-    circles may be. Middle: ratios of standard deviations. Right: changes of correlations, those
-    that are no chance in bold.
+    circles may be. Columns that cannot be judged have no mark. Middle: ratios of standard
+    deviations. Right: changes of correlations, those that are no chance in bold.
     """
 
     comparison: Comparison
@@ -69,10 +70,10 @@ class ComparisonDisplay:
     def _draw_shifts(self, shifts: list[tuple[Change, float, Change | None]]) -> None:
         ax = self.axes_[0]
         for y, (change, unit, _) in enumerate(shifts):
-            if isfinite(change.effect):
+            if isfinite(change.effect) and not self._unjudged(change):
                 ends = (change.low / unit, change.high / unit)
                 _dot(ax, y, change.effect / unit, ends, change.corrected <= _LEVEL)
-        labels = [short_name(value_name(change)) for change, _, _ in shifts]
+        labels = [self._label(change) for change, _, _ in shifts]
         ax.set_yticks(range(len(shifts)), labels)
         ax.set_ylim(len(shifts) - 0.5, -0.5)
         ax.axvline(0, color=GRAY, linewidth=0.8, zorder=0)
@@ -87,10 +88,19 @@ class ComparisonDisplay:
             fontsize="small", frameon=False,
         )  # fmt: skip
 
+    def _unjudged(self, change: Change) -> bool:
+        return change.column in self.comparison.unjudged and change.what != "missing"
+
+    def _label(self, change: Change) -> str:
+        name = short_name(value_name(change))
+        return f"{name} (not judged)" if self._unjudged(change) else name
+
     def _draw_spreads(self, shifts: list[tuple[Change, float, Change | None]]) -> None:
         ax = self.axes_[1]
-        for y, (_, _, spread) in enumerate(shifts):
-            if spread is not None and isfinite(spread.effect) and abs(spread.effect) < 300:
+        for y, (change, _, spread) in enumerate(shifts):
+            if spread is None or self._unjudged(change):
+                continue
+            if isfinite(spread.effect) and abs(spread.effect) < 300:
                 ends = (exp(spread.low), exp(spread.high))
                 _dot(ax, y, exp(spread.effect), ends, spread.corrected <= _LEVEL)
         ax.set_yticks(range(len(shifts)), [""] * len(shifts))
@@ -100,7 +110,7 @@ class ComparisonDisplay:
 
     def _draw_map(self, names: list[str], map_: Float) -> None:
         ax, k = self.axes_[2], len(names)
-        most = float(np.nanmax(np.abs(map_), initial=0.0)) or 1.0
+        most = max(float(np.nanmax(np.abs(map_), initial=0.0)), _LEAST_SHADE)
         image = ax.imshow(map_, cmap="PuOr_r", vmin=-most, vmax=most)
         ax.set_facecolor("0.85")
         sure = {frozenset((c.column, c.other)) for c in self.comparison.pairs

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
 from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.schema.column import families_code
 from momentmix.wording import plural
 
 _MOST_LISTED = 8  # names in one sentence
@@ -52,3 +53,10 @@ def column_names(moments: StandardMoments, columns: Iterable[int]) -> str:
     names = [moments.column_name(j) for j in columns]
     listed = ", ".join(names[:_MOST_LISTED]) + ", …" * (len(names) > _MOST_LISTED)
     return f"column{plural(len(names))} {listed}"
+
+
+def feature_families(moments: StandardMoments, families: Mapping[int, str]) -> str:
+    """The families of features, as `fit` and as the command take them."""
+    names = moments.feature_names
+    keys = [int(moments.columns[j]) if names is None else names[j] for j in families]
+    return families_code(dict(zip(keys, families.values(), strict=True)))

@@ -1,6 +1,6 @@
 """Findings: what the user of a fit should know, in sentences.
 
-Those about moments are here; `component_findings`, `rows_checked` and `outliers` have the others.
+Those about moments are here; `component_findings` and the modules of `of_rows` have the others.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from momentmix._typing import Float
 from momentmix.capacity import FEWEST_BLOCKS
 from momentmix.fitting.conditions.conditions import feature_powers
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.inference.column_shape import shape_words
 from momentmix.fitting.inference.component_findings import at_floor, component_findings
 from momentmix.fitting.inference.family_findings import family_findings
 from momentmix.fitting.inference.finding import (
@@ -23,17 +22,15 @@ from momentmix.fitting.inference.finding import (
     fatal,
     warning,
 )
-from momentmix.fitting.inference.logarithms import offer_from_moments
+from momentmix.fitting.inference.of_rows.column_shape import shape_words
+from momentmix.fitting.inference.of_rows.logarithms import offer_from_moments
+from momentmix.fitting.inference.of_rows.row_findings import RowFindings, row_findings
+from momentmix.fitting.inference.of_rows.rows_checked import CheckedRows
+from momentmix.fitting.inference.of_rows.shape_findings import shape_text
 from momentmix.fitting.inference.over_identification import (
     LEAST_P_VALUE,
     OverIdentification,
     shape_of,
-)
-from momentmix.fitting.inference.rows_checked import (
-    CheckedRows,
-    RowFindings,
-    row_findings,
-    shape_text,
 )
 from momentmix.index_sets import index_sets
 from momentmix.mixture.blocks import Blocks, one_a_block

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float
 from momentmix.errors import printable
-from momentmix.mixture.overall import numeric_columns, overall_spread
+from momentmix.mixture.overall import column_names, numeric_columns, overall_spread
 from momentmix.mixture.parameter_table import ColumnValues
 from momentmix.mixture.tables.block_features import column_seen
 from momentmix.schema.column import BERNOULLI, GAUSSIAN, Column, Level
@@ -94,9 +94,7 @@ class Traits:
         seen = column_seen(mixture.blocks, mixture.n_columns)
         self.seen = np.where(np.isnan(seen), 1.0, seen)  # (r, d)
         self.shares = mixture.weights[:, None] * self.seen
-        noun = "feature" if mixture.schema is None else "column"
-        names = mixture.feature_names or [f"{noun} {j}" for j in range(mixture.n_columns)]
-        self.names = [printable(name) for name in names]
+        self.names = [printable(name) for name in column_names(mixture)]
 
     def by_component(self) -> list[tuple[Trait, ...]]:
         """The strongest traits of every component, the strongest first."""

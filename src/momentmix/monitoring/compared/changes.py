@@ -12,13 +12,15 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
 from momentmix.monitoring.compared.side import Side, is_indicator, polynomial_variance
-from momentmix.monitoring.compared.significance import share_test, two_sided
+from momentmix.monitoring.compared.significance import by_chance, share_test, two_sided
 from momentmix.schema.column import CATEGORICAL, Level
 
 _NORMAL = 1.959963984540054  # of 95 % intervals
 _LEAST_CURVATURE = 25  # rows · (kurtosis − 1); below, the spread follows from the mean (0 and 1)
 LEAST_ROWS = 8  # with fewer nothing is tested
 _SAME_CONSTANT = 1e-12  # of a constant's size
+_LEAST_NUMBER = 1e-300  # the spread of smaller numbers is not known
+_TWO_VALUES = 1e-9  # Pearson's kurtosis − skewness² − 1 is 0 for two values only
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class Change:
 
     Attributes
     ----------
-    what : {"mean", "spread", "skewness", "kurtosis", "share", "missing", "correlation"}
+    what : {"mean", "spread", "skewness", "kurtosis", "range", "share", "missing", "correlation"}
     column : str
     other : str or None
         The other column of a correlation.
@@ -37,7 +39,8 @@ class Change:
         The numbers, in the units of the data.
     effect : float
         Size of the change: of a mean the difference in common standard deviations, of a spread the
-        logarithm of the ratio of standard deviations, else the difference.
+        logarithm of the ratio of standard deviations, of a range that of the ranges, else the
+        difference.
     low, high : float
         95 % interval of the effect; NaN if it is not known.
     p_value : float
@@ -86,6 +89,11 @@ class ColumnTests:
     a, b : Side
     spread : array of shape (k,)
         Common deviations; 0 for constants.
+
+    Attributes
+    ----------
+    varies : array of bool of shape (k,)
+        Whether a value is tested: its rows are enough, and it is no constant.
     """
 
     def __init__(self, a: Side, b: Side, spread: Float) -> None:
@@ -95,16 +103,27 @@ class ColumnTests:
         total = a.n_seen + b.n_seen
         self._weights = a.n_seen / total, b.n_seen / total
 
+    def leave_out(self, values: NDArray[np.bool_]) -> None:
+        """Values that are not tested from now on."""
+        self.varies = self.varies & ~values
+
     def common(self, left: Float, right: Float) -> Float:
         """The mean of two numbers by rows."""
         return np.asarray(self._weights[0] * left + self._weights[1] * right)
 
     def _estimate(self, effect: Float, variances: tuple[Float, Float], p: Float) -> Estimate:
         left, right = variances[0] / self.a.n_seen, variances[1] / self.b.n_seen
-        return Estimate(effect, np.sqrt(left + right), np.where(self.varies, p, nan))
+        error = np.where(self._enough, np.sqrt(left + right), nan)
+        return Estimate(effect, error, np.where(self.varies, p, nan))
 
     def _p(self, change: Float, left: Float, right: Float) -> Float:
         return two_sided(change, left, right, self.a.n_seen, self.b.n_seen)
+
+    @cached_property
+    def common_kurtosis(self) -> Float:
+        """Fourth moments over squared variances, of both together; NaN if not kept."""
+        a, b = self.a.central, self.b.central
+        return np.asarray(self.common(a[4], b[4]) / self.common(a[2], b[2]) ** 2)
 
     @cached_property
     def means(self) -> Estimate:
@@ -112,22 +131,42 @@ class ColumnTests:
         change = self.b.plain.location - self.a.plain.location
         effect = np.where(change == 0, 0.0, change / self.spread)
         left, right = self.a.central[2], self.b.central[2]
-        found = self._estimate(effect, (left, right), self._p(effect, left, right))
+        n_a, n_b = self.a.n_seen, self.b.n_seen
+        chance = by_chance(1, self.common_kurtosis, np.minimum(n_a, n_b))
+        p = two_sided(effect, left, right, n_a, n_b, chance)
+        found = self._estimate(effect, (left, right), p)
         size = np.abs(self.a.plain.location) + np.abs(self.b.plain.location)
-        moved = self._enough & (self.spread == 0) & (np.abs(change) > _SAME_CONSTANT * size)
+        least = np.maximum(_SAME_CONSTANT * size, _LEAST_NUMBER)
+        moved = self._enough & (self.spread == 0) & (np.abs(change) > least)
         return found._replace(p_value=np.where(moved, 0.0, found.p_value))
 
     @cached_property
     def spreads(self) -> Estimate:
         """Logarithms of the ratios of deviations, tested by the difference of variances."""
         a, b = self.a.central, self.b.central
-        n = np.minimum(self.a.n_seen, self.b.n_seen)
         own = [x[4] - x[2] ** 2 for x in (a, b)]
         effect = np.log(self.b.plain.deviation / self.a.plain.deviation)
         relative = own[0] / (4 * a[2] ** 2), own[1] / (4 * b[2] ** 2)
         p = self._p(b[2] - a[2], own[0], own[1])
-        follows = n * self.common(own[0], own[1]) < _LEAST_CURVATURE
-        return self._estimate(effect, relative, np.where(follows, nan, p))
+        p = np.where(self._two_values, np.where(self._other_values, 0.0, nan), p)
+        return self._estimate(effect, relative, p)
+
+    @cached_property
+    def _two_values(self) -> NDArray[np.bool_]:
+        """Whether all else follows from the mean, as for 0 and 1 in half of the rows each."""
+        n = np.minimum(self.a.n_seen, self.b.n_seen)
+        own = [x[4] - x[2] ** 2 for x in (self.a.central, self.b.central)]
+        return np.asarray(n * self.common(own[0], own[1]) < _LEAST_CURVATURE)
+
+    @cached_property
+    def _other_values(self) -> NDArray[np.bool_]:
+        """Whether both have two values, at another distance: 0 and 1, then 0 and 2."""
+        sides = self.a, self.b
+        two = [s.central[4] * s.central[2] - s.central[3] ** 2 - s.central[2] ** 3 for s in sides]
+        apart = [s.plain.bounds[1] - s.plain.bounds[0] for s in sides]
+        other = np.abs(apart[1] - apart[0]) > _TWO_VALUES * np.maximum(*apart)
+        exact = all(s.plain.counts_rows for s in sides)
+        return np.asarray(exact & other & (np.maximum(*np.abs(two)) < _TWO_VALUES))
 
     @cached_property
     def skewness(self) -> tuple[Float, Float, Estimate]:
@@ -143,10 +182,46 @@ class ColumnTests:
         return values[0], values[1], estimate
 
     @cached_property
-    def kurtosis(self) -> tuple[Float, Float]:
-        """Fourth moments over squared variances of both, less 3."""
-        left, right = (x[4] / x[2] ** 2 - 3 for x in (self.a.central, self.b.central))
-        return left, right
+    def kurtosis(self) -> tuple[Float, Float, Estimate]:
+        """Fourth moments over squared variances of both, less 3, and differences.
+
+        Their noise needs the eighth power, which summaries do not keep. `eighth_moment` bounds it,
+        so that errors and p-values are too large rather than too small.
+        """
+        sides, values, own, score = (self.a, self.b), [], [], []
+        a, b = self.a.central, self.b.central
+        common = self.common(a[4], b[4])
+        for side in sides:
+            x = side.central
+            values.append(x[4] / x[2] ** 2)
+            powers = np.vstack([x, np.zeros_like(common), eighth_moment(side, self.spread)])
+            own.append(_kurtosis_variance(powers, x[2], values[-1]))
+            score.append(_kurtosis_variance(powers, np.ones_like(common), common))
+        change = (b[4] - a[4]) - 2 * common * (b[2] - a[2])
+        effect = values[1] - values[0]
+        p = np.maximum(self._p(effect, *own), self._p(change, *score))
+        estimate = self._estimate(effect, (own[0], own[1]), np.where(self._two_values, nan, p))
+        return values[0] - 3, values[1] - 3, estimate
+
+
+def eighth_moment(side: Side, spread: Float) -> Float:
+    """Upper bound of E w⁸ from the moments up to 6 and the largest w² = R².
+
+    For t = w² in [0, R²] and any s, t (t − s)² (R² − t) ≥ 0; its mean bounds that of t⁴, and the
+    best s is taken.
+    """
+    most = (side.plain.reach / spread) ** 2
+    two, four, six = side.central[2], side.central[4], side.central[6]
+    s = np.maximum(most * four - six, 0.0) / np.maximum(most * two - four, 1e-300)
+    bound = (most + 2 * s) * six - (s * s + 2 * s * most) * four + s * s * most * two
+    return np.asarray(np.clip(bound, four * four, most * six))
+
+
+def _kurtosis_variance(central: Float, unit: Float, kurtosis: Float) -> Float:
+    """Variance of what a row adds to the fourth moment over unit²; of w⁷ there is nothing."""
+    zero = np.zeros_like(unit)
+    factors = [-4 * central[3], -2 * kurtosis * unit, zero, zero + 1]
+    return polynomial_variance([x / unit**2 for x in factors], central)
 
 
 def _skewness_variance(central: Float, unit: Float, skewness: Float) -> Float:
@@ -176,7 +251,7 @@ def _number_changes(tests: ColumnTests, i: int, name: str) -> list[Change]:
     a, b = tests.a.plain, tests.b.plain
     means, spreads = tests.means, tests.spreads
     skew_a, skew_b, skewness = tests.skewness
-    kurt_a, kurt_b = tests.kurtosis
+    kurt_a, kurt_b, kurtosis = tests.kurtosis
 
     def change(what: str, first: Float, second: Float) -> Change:
         x, y = float(first[i]), float(second[i])
@@ -186,7 +261,7 @@ def _number_changes(tests: ColumnTests, i: int, name: str) -> list[Change]:
         means.of(i, change("mean", a.location, b.location)),
         spreads.of(i, change("spread", a.deviation, b.deviation)),
         skewness.of(i, change("skewness", skew_a, skew_b)),
-        change("kurtosis", kurt_a, kurt_b),
+        kurtosis.of(i, change("kurtosis", kurt_a, kurt_b)),
     ]
 
 

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from momentmix._typing import Float, Int
+from momentmix._typing import Int
 from momentmix.monitoring.compared.changes import Change, ColumnTests
-from momentmix.monitoring.compared.influences import Polynomials, covariance_of_means
+from momentmix.monitoring.compared.influences import (
+    Point,
+    Polynomials,
+    common_points,
+    covariance_of_means,
+)
 from momentmix.monitoring.compared.pairs import PairTests
 from momentmix.monitoring.compared.side import Side
 from momentmix.monitoring.compared.significance import FEW, JointTest, joint_test
@@ -35,7 +40,8 @@ def means_together(tests: ColumnTests) -> JointTest | None:
     change = np.where(a.number, tests.means.effect, b.mean - a.mean)
     changes = np.concatenate([change[own], (b.share - a.share)[seen]])
     left, right = (covariance_of_means(side, own, seen) for side in (a, b))
-    return joint_test(changes, left, right, a.n, b.n)
+    kurtosis = float(np.nanmean(np.append(tests.common_kurtosis[own], 3.0)))
+    return joint_test(changes, left, right, a.n, b.n, kurtosis)
 
 
 def second_together(
@@ -50,16 +56,17 @@ def second_together(
     if not all(np.isfinite(side.table.pair_covariance).all() for side in (a, b)):
         notes.append(_NOT_COMPLETE)
         return (), None
-    own = np.flatnonzero(a.number & np.isfinite(tests.spreads.p_value))
+    own = np.flatnonzero(a.number & tests.varies & np.isfinite(tests.spreads.p_value))
     pairs = PairTests(tests)
     if not len(own) + len(pairs):
         return (), None
-    left, right = (_covariance(side, own, pairs) for side in (a, b))
+    shift = np.where(a.number, tests.means.effect, b.mean - a.mean)
+    points = common_points(a, b, shift)
+    parts = [_scores(s, own, pairs, at) for s, at in zip((a, b), points, strict=True)]
+    left, right = (part.covariance() for part in parts)
+    difference = parts[1].means() - parts[0].means()
     scores = [np.maximum(np.diag(x)[len(own) :], 0.0) for x in (left, right)]
-    changes = tuple(pairs.changes(scores[0], scores[1], names))
-    difference = np.concatenate(
-        [(b.central[2] - a.central[2])[own], pairs.score(b) - pairs.score(a)]
-    )
+    changes = tuple(pairs.changes(difference[len(own) :], scores[0], scores[1], names))
     most = min(a.n, b.n) / _ROWS_PER_DIRECTION
     if len(difference) > most:
         notes.append("rows are too few to test all correlations together; each is tested alone.")
@@ -70,9 +77,9 @@ def second_together(
     return changes, joint_test(difference, left[:n, :n], right[:n, :n], a.n, b.n)
 
 
-def _covariance(side: Side, own: Int, pairs: PairTests) -> Float:
-    """Covariance of what one row adds to variances and to scores of correlations."""
-    polynomials = Polynomials(side, len(own) + len(pairs))
+def _scores(side: Side, own: Int, pairs: PairTests, at: Point) -> Polynomials:
+    """What one row adds to variances and to scores of correlations."""
+    polynomials = Polynomials(side, len(own) + len(pairs), at)
     polynomials.add_variances(np.arange(len(own)), own)
     pairs.add_scores(polynomials, len(own))
-    return polynomials.covariance()
+    return polynomials

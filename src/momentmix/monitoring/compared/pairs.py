@@ -57,20 +57,16 @@ class PairTests:
         spread = np.sqrt(side.central[2])
         return np.asarray(side.covariance[self.i, self.j] / (spread[self.i] * spread[self.j]))
 
-    def score(self, side: Side) -> Float:
-        """Covariances less what variances add to them, at common spreads and correlations."""
-        i, j, unit = self.i, self.j, self.unit
-        relative = side.central[2] / unit**2
-        covariance = side.covariance[i, j] / (unit[i] * unit[j])
-        return np.asarray(covariance - self.common / 2 * (relative[i] + relative[j]))
-
     def add_scores(self, polynomials: Polynomials, start: int) -> None:
-        """Add what a row adds to the scores, as polynomials from number `start` on."""
+        """Add what a row adds to covariances less what variances add, at common spreads.
+
+        These are the polynomials from number `start` on.
+        """
         rows = start + np.arange(len(self))
         polynomials.add_correlations(rows, self.i, self.j, self.unit, self.common)
 
-    def changes(self, left: Float, right: Float, names: list[str]) -> list[Change]:
-        """Changes of the correlations; `left` and `right` are variances of `score` of one row."""
+    def changes(self, score: Float, left: Float, right: Float, names: list[str]) -> list[Change]:
+        """Changes of the correlations, from differences of scores and their variances in a row."""
         sides, rho, own = (self._tests.a, self._tests.b), [], []
         for side in sides:
             rho.append(self.correlations(side))
@@ -82,7 +78,7 @@ class PairTests:
         effect = rho[1] - rho[0]
         p = np.maximum(
             two_sided(effect, own[0], own[1], *n),
-            two_sided(self.score(sides[1]) - self.score(sides[0]), left, right, *n),
+            two_sided(score, left, right, *n),
         )
         stiff = np.maximum(own[0], own[1]) <= _STIFF  # copies of a column
         p = np.where(stiff, np.where(np.abs(effect) > _MOVED, 0.0, nan), p)

@@ -105,6 +105,26 @@ class Plain:
         """Rows that each value counts as."""
         return np.asarray(self.n * self.share)
 
+    @property
+    def counts_rows(self) -> bool:
+        """Whether least and largest values are those of rows, and all rows count as one."""
+        return self.summary.exact_bounds and self.n == self.summary.n_rows
+
+    @cached_property
+    def bounds(self) -> tuple[Float, Float]:
+        """Least and largest values as features, or bounds of them; of shape (k,) each."""
+        return self.summary.minimum[self.value], self.summary.maximum[self.value]
+
+    @cached_property
+    def reach(self) -> Float:
+        """Largest distance of a value from the mean, or a bound of it, of shape (k,)."""
+        return np.asarray(np.maximum(self.bounds[1] - self.mean, self.mean - self.bounds[0]))
+
+    def farther(self, value: int) -> int:
+        """Which end is farther from the mean: 0 the least value, 1 the largest."""
+        low, high = (float(bound[value]) for bound in self.bounds)
+        return int(high - float(self.mean[value]) > float(self.mean[value]) - low)
+
 
 def common_spread(a: Plain, b: Plain) -> Float:
     """Deviation of each value within both summaries together; 0 for constants."""

@@ -2,8 +2,9 @@
 
 There are two estimates of noise: that of both summaries together, as it is if their rows have one
 law, and the sum of the noise of each. The first is right where rows are skewed and one summary is
-much smaller than the other, the second where spreads differ; the larger one is taken. With as many
-rows in both they are the same.
+much smaller than the other, the second where spreads differ. For means it is known how much they
+differ by chance (`by_chance`), and the second one is taken where it is more than that; else the
+larger one is taken. With as many rows in both they are the same.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -44,17 +46,32 @@ class JointTest:
     p_value: float
 
 
-def two_sided(change: Float, left: Float, right: Float, n_left: Float, n_right: Float) -> Float:
-    """p-values of differences with variances `left` and `right` of one row; NaN if not known."""
+def by_chance(n_tested: int, kurtosis: Any, n: Any) -> Float:
+    """How many times the noise of rows of one law may seem larger in the smaller summary.
+
+    For normal rows (kurtosis 3) it is the largest eigenvalue of the covariance of `n` of them;
+    variances of other rows scatter √((kurtosis − 1)/2) times as much.
+    """
+    heavy = np.maximum(np.nan_to_num(np.asarray(kurtosis, float), nan=3.0) - 1, 0.0) / 2
+    return np.asarray((1 + np.sqrt(n_tested * heavy / n)) ** 2)
+
+
+def two_sided(
+    change: Float, left: Float, right: Float, n_left: Float, n_right: Float, chance: Any = 0.0
+) -> Float:
+    """p-values of differences with variances `left` and `right` of one row; NaN if not known.
+
+    The noise of both together is taken as long as the sum of the noise of each is at most `chance`
+    times as much; else the larger p-value of both.
+    """
     parts = left / (n_left - 1), right / (n_right - 1)
     apart = parts[0] + parts[1]
     degrees = apart**2 / (parts[0] ** 2 / (n_left - 1) + parts[1] ** 2 / (n_right - 1))
     total = n_left + n_right
     both = (n_left * left + n_right * right) / (total - 2) * (1 / n_left + 1 / n_right)
-    p = np.maximum(
-        _tail(change, apart, np.where(np.isfinite(degrees), degrees, 1.0)),
-        _tail(change, both, total - 2),
-    )
+    p = _tail(change, both, total - 2)
+    own = _tail(change, apart, np.where(np.isfinite(degrees), degrees, 1.0))
+    p = np.where(apart <= chance * both, p, np.maximum(p, own))
     known = np.isfinite(left + right) & (np.minimum(n_left, n_right) > 2)
     same = np.maximum(left, right) <= _CONSTANT
     p = np.where(same, np.where(change == 0, 1.0, 0.0), p)
@@ -66,13 +83,18 @@ def _tail(change: Float, variance: Float, degrees: Float) -> Float:
 
 
 def joint_test(
-    change: Float, left: Float, right: Float, n_left: float, n_right: float
+    change: Float,
+    left: Float,
+    right: Float,
+    n_left: float,
+    n_right: float,
+    kurtosis: float = 3.0,
 ) -> JointTest | None:
     """Hotelling's test of differences of means with covariances `left` and `right` of one row.
 
     The noise is that of both summaries together. Along directions in which the noise of each
-    summary adds up to more than chance explains (the largest eigenvalue of as many independent
-    rows), it is that one, and the F law has the degrees of freedom of Krishnamoorthy and Yu.
+    summary adds up to more than chance explains (`by_chance`, with the kurtosis of the values that
+    are tested), it is that one, and the F law has the degrees of freedom of Krishnamoorthy and Yu.
     Directions in which nothing varies are left out; a difference along one is certain. None if
     there is nothing to test.
     """
@@ -93,7 +115,7 @@ def joint_test(
         white.T @ part[places] @ white / (n - 1) for part, n in ((left, n_left), (right, n_right))
     ]
     ratios, turned = np.linalg.eigh(apart[0] + apart[1])
-    chance = (1 + np.sqrt(p / min(n_left, n_right))) ** 2
+    chance = float(by_chance(p, kurtosis, min(n_left, n_right)))
     square = (turned.T @ (white.T @ change[own])) ** 2 / np.maximum(ratios / chance, 1.0)
     degrees = total - 2
     if ratios[-1] > chance:

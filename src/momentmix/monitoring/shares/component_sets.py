@@ -36,10 +36,12 @@ class ComponentSets:
     model : StandardComponents
     shape : Shape
         What the summaries hold.
+    few_rows : int
+        Groups of fewer rows have moments of degree 2 where these are enough.
     """
 
-    def __init__(self, model: StandardComponents, shape: Shape) -> None:
-        self.model, self.shape = model, shape
+    def __init__(self, model: StandardComponents, shape: Shape, few_rows: int = FEW_ROWS) -> None:
+        self.model, self.shape, self.few_rows = model, shape, few_rows
         self._known: dict[int, FixedComponents] = {}
         self._draws: dict[int, Float] = {}
 
@@ -59,15 +61,7 @@ class ComponentSets:
     def draws(self, degree: int) -> Float:
         """Moments of single rows of each component, of shape (r, q, n_draws)."""
         if degree not in self._draws:
-            conditions = self.of(degree).conditions
-            tables = []
-            for c in range(self.model.parameters.n_components):
-                alone = replace(self.model.parameters[[c]], weights=np.ones(1))
-                rows, _ = gaussian.sample(alone, _DRAWS, np.random.default_rng(c))
-                powers = point_powers(rows, conditions.highest_exponent)
-                tables.append(conditions.products(powers).T)
-            # One row after the other in memory: so they are whitened without a copy.
-            self._draws[degree] = np.array(tables, order="C").transpose(0, 2, 1)
+            self._draws[degree] = draws_of(self.of(degree))
         return self._draws[degree]
 
     @cached_property
@@ -100,7 +94,7 @@ class ComponentSets:
 
     def degree_for(self, n: float) -> int:
         """Degree of the moments for a group of `n` rows."""
-        degrees, is_small = self._degrees, n < FEW_ROWS
+        degrees, is_small = self._degrees, n < self.few_rows
         wanted = 2 if is_small else 3
         first = next((degree for degree in degrees if degree >= wanted), degrees[-1])
         last = degrees[-1]
@@ -120,7 +114,7 @@ class _Corrected(ComponentSets):
     """Components whose errors are known better; degrees and draws are those of the others."""
 
     def __init__(self, base: ComponentSets, errors: SharedErrors) -> None:
-        super().__init__(base.model, base.shape)
+        super().__init__(base.model, base.shape, base.few_rows)
         self._base, self._errors = base, errors
 
     def of(self, degree: int) -> FixedComponents:
@@ -136,3 +130,15 @@ class _Corrected(ComponentSets):
 
     def lower(self, degree: int) -> int | None:
         return self._base.lower(degree)
+
+
+def draws_of(components: FixedComponents) -> Float:
+    """Moments of single rows of each component, of shape (r, q, n_draws)."""
+    conditions, tables = components.conditions, []
+    for c in range(components.n_components):
+        alone = replace(components.parameters[[c]], weights=np.ones(1))
+        rows, _ = gaussian.sample(alone, _DRAWS, np.random.default_rng(c))
+        powers = point_powers(rows, conditions.highest_exponent)
+        tables.append(conditions.products(powers).T)
+    # One row after the other in memory: so they are whitened without a copy.
+    return np.array(tables, order="C").transpose(0, 2, 1)

@@ -178,6 +178,14 @@ class FixedComponents:
         found = [table[:, c::r] @ ordered[c::r] for c in range(r)]
         return np.array(found)
 
+    def with_means(self, parameters: Parameters) -> FixedComponents:
+        """The same with the means of other parameters; covariances and errors stay as they are."""
+        alone = [replace(parameters[[c]], weights=np.ones(1)) for c in range(self.n_components)]
+        means = np.column_stack([self.conditions.model(own) for own in alone])
+        other = self.moved(means - self.means, self.errors)
+        other.parameters = parameters
+        return other
+
     def _twin(self) -> FixedComponents:
         """The same, to be changed: without what was kept."""
         other = copy(self)
@@ -185,13 +193,11 @@ class FixedComponents:
         other._starts, other._last = {}, (b"", np.empty(0))
         return other
 
-    def moved(self, change: Float, errors: Float) -> FixedComponents:
+    def moved(self, change: Float, errors: Float | None) -> FixedComponents:
         """The same with other means, by `change` (q, r), and other errors (r, q, k)."""
         other = self._twin()
         other.means, other.errors = self.means + change, errors
-        before, after = self.means.T, other.means.T
-        other.seconds = self.seconds + after[:, :, None] * after[:, None, :]
-        other.seconds -= before[:, :, None] * before[:, None, :]
+        other.seconds = self.seconds + _outer(other.means) - _outer(self.means)
         return other
 
     def widened(self, one: FixedComponents) -> FixedComponents:
@@ -214,13 +220,14 @@ class FixedComponents:
         return self.means.shape[1]
 
     def covariance(self, weights: Float) -> Float:
-        """V(w) of one row, of shape (q, q); never to be written to."""
+        """V(w) of one row, of shape (q, q), read-only."""
         key = weights.tobytes()
         if key == self._last[0]:  # the test of a group follows its weights
             return self._last[1]
         mean, q = self.means @ weights, self.size
         found = (weights @ self.seconds.reshape(len(weights), -1)).reshape(q, q)
         found -= mean[:, None] * mean
+        found.setflags(write=False)
         self._last = key, found
         return found
 
@@ -250,6 +257,11 @@ class FixedComponents:
         white = root.whiten(self.means - (self.means @ w)[:, None])
         values = np.linalg.svd(white, compute_uv=False)
         return 1 + int((values > _APART * max(1.0, float(values.max(initial=0.0)))).sum())
+
+
+def _outer(means: Float) -> Float:
+    """The product of each column with itself, of shape (r, q, q)."""
+    return np.asarray(means.T[:, :, None] * means.T[:, None, :])
 
 
 class Root:

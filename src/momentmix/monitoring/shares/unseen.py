@@ -22,7 +22,7 @@ from momentmix._typing import Float
 from momentmix.fitting.conditions.derivative import derivative
 from momentmix.mixture.gaussian_block import GaussianBlock
 from momentmix.mixture.mixture import Mixture
-from momentmix.mixture.overall import overall_spread
+from momentmix.mixture.overall import column_names, overall_spread
 from momentmix.mixture.profiles.profile import profile_of
 from momentmix.mixture.tables.block_features import Block, parameters_of
 from momentmix.mixture.tables.family_blocks import (
@@ -124,8 +124,7 @@ class Unseen:
             overall_block(block, mixture.weights, self._center) for block in self._blocks
         ]
         self._moves = [move for block in self._blocks for move in self._moves_of(block)]
-        noun = "feature" if mixture.schema is None else "column"
-        self._columns = mixture.feature_names or [f"{noun} {j}" for j in range(mixture.n_columns)]
+        self._columns = column_names(mixture)
 
     def explain(
         self, components: FixedComponents, moments: Float, n: float, weights: Float, excess: float

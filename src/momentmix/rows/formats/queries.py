@@ -1,10 +1,10 @@
 """Sources of Arrow data that are no data frames: queries, datasets and streams of batches.
 
 A query (a polars LazyFrame, a DuckDB relation) runs once, for the columns that are read; what it
-gives lies in a temporary file from then on, because another run could give the rows in another
-order. So does a stream of batches, which can be read once only. Where one pass is all, as for the
-summary of numbers, the rows are worked on as they come, without a file. A dataset is scanned in
-each pass: its order is that of its files.
+gives is kept from then on (`spool`), because another run could give the rows in another order. So
+is a stream of batches, which can be read once only. Where one pass is all, as for summaries of
+numbers and their groups, the rows are worked on as they come, and none are kept. A dataset is
+scanned in each pass: its order is that of its files.
 
 No library is imported; sources are recognized by their classes.
 """
@@ -12,17 +12,17 @@ No library is imported; sources are recognized by their classes.
 from __future__ import annotations
 
 import hashlib
-import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from contextlib import contextmanager
 from typing import Any
 
 from momentmix._typing import Float
 from momentmix.errors import InputError
-from momentmix.rows.arrow_files import ArrowFile, ArrowTable, arrow_kind
+from momentmix.parallel import read_ahead
+from momentmix.rows.arrow_files import ArrowTable
 from momentmix.rows.containers import is_frame
-from momentmix.rows.formats.copies import LocalCopy
+from momentmix.rows.formats.spool import Spool, typed
 from momentmix.rows.labels import NO_LABELS, Labels
 from momentmix.rows.table import Table
 
@@ -123,7 +123,8 @@ class _Query(_ArrowSource):
     reads_ahead = True
 
     def __init__(self, data: Any) -> None:
-        self._spool: tuple[tuple[int, ...], ArrowFile] | None = None
+        self._spool: Spool | None = None
+        self._spool_columns: tuple[int, ...] = ()
         self._expected: tuple[int, ...] = ()
         self._is_streamed, self._live, self._in_head = False, _Live((), ()), False
         super().__init__(data)
@@ -159,11 +160,8 @@ class _Query(_ArrowSource):
     def _batches(self, columns: Sequence[int], start: int, block_rows: int) -> Iterator[Any]:
         if self._is_streamed:
             return self._streamed(columns)
-        if self._spool is None or not {*columns} <= {*self._spool[0]}:
-            kept = self._columns(columns)
-            self._spool = kept, self._spooled(kept)
-        kept, file = self._spool
-        return file._batches([kept.index(i) for i in columns], start, block_rows)
+        spool = self._kept(columns)
+        return spool.batches([self._spool_columns.index(i) for i in columns], block_rows)
 
     def _streamed(self, columns: Sequence[int]) -> Iterator[Any]:
         if not self._live.columns:
@@ -176,53 +174,81 @@ class _Query(_ArrowSource):
         schema = self._arrow.schema([self.schema.field(i) for i in columns])
         for batch in live.batches(self._in_head):
             pairs = zip([batch.column(k) for k in places], types, strict=True)
-            arrays = [self._typed(column, type_) for column, type_ in pairs]
+            arrays = [typed(self._arrow, column, type_) for column, type_ in pairs]
             yield position, self._arrow.RecordBatch.from_arrays(arrays, schema=schema)
             position += batch.num_rows
 
-    def _spooled(self, columns: Sequence[int]) -> ArrowFile:
-        """A file in Arrow's stream format, in which each batch may have its own dictionaries."""
-        copy = LocalCopy(self.name, ".arrow")
-        batches = iter(self._run(columns))
-        first = next(batches, None)
-        schema = self._spool_schema(columns, first)
-        with self._arrow.ipc.new_stream(os.fspath(copy), schema) as writer:
-            for batch in chain([] if first is None else [first], batches):
-                pairs = zip(batch.columns, schema, strict=True)
-                arrays = [self._typed(column, field.type) for column, field in pairs]
-                writer.write_batch(self._arrow.RecordBatch.from_arrays(arrays, schema=schema))
-        return ArrowFile(copy)
+    def _kept(self, columns: Sequence[int]) -> Spool:
+        """The rows of the run, which is now if there was none."""
+        if self._spool is None or not {*columns} <= {*self._spool_columns}:
+            self._spool, self._spool_columns = None, self._columns(columns)
+            schema = self._arrow.schema([self.schema.field(i) for i in self._spool_columns])
+            batches = (batch for batch in self._run(self._spool_columns))
+            ahead = read_ahead(batches) if self.reads_ahead else batches
+            self._spool = Spool(self.name, schema, ahead)
+        return self._spool
 
-    def _spool_schema(self, columns: Sequence[int], first: Any) -> Any:
-        """Types of the file; text that repeats becomes a dictionary, which is coded once."""
-        fields = [self.schema.field(i) for i in columns]
-        for k, field in enumerate(fields):
-            is_coded = self._arrow.types.is_dictionary(field.type)
-            if first is not None and arrow_kind(field.type) == "text" and not is_coded:
-                found = first.column(k).dictionary_encode()
-                if len(found.dictionary) <= len(found) // 2:
-                    type_ = self._arrow.dictionary(self._arrow.int32(), field.type)
-                    fields[k] = self._arrow.field(field.name, type_)
-        return self._arrow.schema(fields)
-
-    def _typed(self, column: Any, type_: Any) -> Any:
-        if column.type == type_:
-            return column
-        if self._arrow.types.is_dictionary(type_) and not hasattr(column, "dictionary"):
-            column = column.dictionary_encode()
-        return column if column.type == type_ else column.cast(type_)
+    def meet_labels(self, labels: Mapping[int, Labels]) -> None:
+        """Number all labels of columns of text; most were met when the query ran."""
+        with self._refuse_unreadable():
+            texts = self._kept(list(labels)).texts
+        places = {i: self._spool_columns.index(i) for i in labels}
+        met = {i: known for i, known in labels.items() if places[i] in texts}
+        for i, known in met.items():
+            dictionary = self._arrow.array(texts[places[i]], self._arrow.string())
+            none = self._arrow.array([], self._arrow.int32())
+            cells = self._arrow.DictionaryArray.from_arrays(none, dictionary)
+            self._codes(i, cells, known, 0)
+        if len(met) < len(labels):
+            super().meet_labels({i: known for i, known in labels.items() if i not in met})
 
 
-class _LazyFrame(_Query):
+class _EngineQuery(_Query):
+    """A query of an engine, whose errors become an `InputError`."""
+
+    _shown = ""
+
+    @property
+    def _engine_error(self) -> type[Exception]:
+        """What all errors of the engine are."""
+        raise NotImplementedError
+
+    @contextmanager
+    def _refuse_unreadable(self) -> Iterator[None]:
+        with super()._refuse_unreadable():
+            try:
+                yield
+            except self._engine_error as error:
+                raise self._unreadable(str(error).strip().partition("\n")[0][:200]) from None
+
+    def _unreadable(self, text: str) -> InputError:
+        return InputError(
+            f"{self.name} cannot be read: {text.rstrip('.')}. Run it by itself ({self._shown}) to "
+            "see where it fails; if its file, table or connection is gone, make all of it again."
+        )
+
+
+class _LazyFrame(_EngineQuery):
     """A polars LazyFrame, collected in batches where polars can."""
 
+    _shown = "frame.collect()"
+
+    @property
+    def _engine_error(self) -> type[Exception]:
+        return sys.modules["polars"].exceptions.PolarsError  # type: ignore[no-any-return]
+
     def _open(self) -> None:
-        frame = sys.modules["polars"].DataFrame(schema=self.data.collect_schema())
-        self.schema = frame.to_arrow().schema
+        polars = sys.modules["polars"]
+        types = self.data.collect_schema()
+        wide = {type_ for type_ in types.values() if str(type_) in ("Int128", "UInt128")}
+        if wide:  # Arrow has none
+            self.data = self.data.with_columns(polars.col(*wide).cast(polars.Float64))
+            types = self.data.collect_schema()
+        self.schema = polars.DataFrame(schema=types).to_arrow().schema
 
     def _run(self, columns: Sequence[int]) -> Iterable[Any]:
-        numbers = {name: str(i) for i, name in enumerate(self.schema.names)}
-        chosen = self.data.rename(numbers).select([str(i) for i in columns])  # "^x$" is a pattern
+        # By number: "^x$" is a pattern, and polars keeps more rows ahead of columns with new names.
+        chosen = self.data.select(sys.modules["polars"].nth(list(columns)))
         if hasattr(chosen, "collect_batches"):
             frames = chosen.collect_batches(maintain_order=True, engine="streaming")
         else:
@@ -230,8 +256,14 @@ class _LazyFrame(_Query):
         return (batch for frame in frames for batch in frame.to_arrow().to_batches())
 
 
-class _DuckRelation(_Query):
+class _DuckRelation(_EngineQuery):
     """A DuckDB relation, fetched in record batches."""
+
+    _shown = "relation.show()"
+
+    @property
+    def _engine_error(self) -> type[Exception]:
+        return sys.modules["duckdb"].Error  # type: ignore[no-any-return]
 
     def _open(self) -> None:
         self.schema = self._reader(self.data.limit(0)).schema
@@ -242,9 +274,9 @@ class _DuckRelation(_Query):
         return relation.fetch_arrow_reader(1 << 17)
 
     def _run(self, columns: Sequence[int]) -> Iterable[Any]:
-        names = [self.schema.names[i] for i in columns]
-        quoted = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
-        return self._reader(self.data.project(quoted))  # type: ignore[no-any-return]
+        places = ", ".join(f"#{i + 1}" for i in columns)  # names may repeat after a join
+        with self._refuse_unreadable():
+            return self._reader(self.data.project(places))  # type: ignore[no-any-return]
 
 
 class _Stream(_Query):

@@ -1,0 +1,1 @@
+"""What the rows themselves show, beside their moments."""

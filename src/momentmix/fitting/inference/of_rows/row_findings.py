@@ -1,0 +1,156 @@
+"""Findings from the rows about a fit: copies, their order, kinds and shapes of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.inference.component_findings import at_floor
+from momentmix.fitting.inference.finding import (
+    Finding,
+    column_names,
+    warning,
+)
+from momentmix.fitting.inference.of_rows.columns_checked import (
+    ColumnFacts,
+    ColumnKind,
+)
+from momentmix.fitting.inference.of_rows.kind_findings import about_kinds, is_coarse
+from momentmix.fitting.inference.of_rows.rows_checked import CheckedRows, joint_of, standardized
+from momentmix.fitting.inference.of_rows.shape_findings import (
+    about_independent,
+    about_shapes,
+    column_shapes,
+)
+from momentmix.mixture.parameters import Parameters
+
+_FEWEST_ROWS = 30  # with fewer, nothing can be said about columns
+_COPIES_SHARE = 0.01  # of the rows are copies of another one
+_FEWEST_COPIES = 3
+_FINEST_COLUMN = 50  # different values; rows of coarser columns are equal by chance
+_COPIES_AMONG_TIES = 0.5  # of the rows that agree in the finest column agree in all
+_SERIAL_CORRELATION = 0.1  # less hardly changes the number of independent rows
+_SIGNIFICANT_DEVIATES = 6  # not reached by chance, however many columns are tested
+
+
+@dataclass(frozen=True)
+class RowFindings:
+    """Findings from rows.
+
+    Attributes
+    ----------
+    findings : list of Finding
+    explained : set of int
+        Features whose joint moments they explain: heavy tails, and values that repeat.
+    coarse : set of int
+        Features with values that repeat.
+    """
+
+    findings: list[Finding]
+    explained: set[int]
+    coarse: set[int]
+
+
+def row_findings(
+    checked: CheckedRows,
+    moments: StandardMoments,
+    parameters: Parameters,
+    from_rows: bool,
+    variance_floor: float = 0.0,
+) -> RowFindings:
+    """Findings from the rows about a fit of the features of `moments`; `from_rows` after EM."""
+    if len(checked.values) < _FEWEST_ROWS:
+        return RowFindings([], set(), set())
+    facts = [checked.columns[c] for c in moments.columns.tolist()]
+    has_law = set(parameters.blocks.with_law.tolist())
+    serial = _serial_correlations(checked, moments, parameters)
+    # Answers from moments alone are less precise than the rows: these would find them wrong.
+    shapes = column_shapes(checked, moments, parameters, facts, serial) if from_rows else {}
+    # A component at the floor is wider than its rows, as the user asked: no matter of shape.
+    floored = np.any(at_floor(parameters, variance_floor), axis=0)
+    shapes = {j: shape for j, shape in shapes.items() if not floored[j]}
+    findings = [
+        *_about_copies(checked),
+        *_about_order(moments, facts, serial, checked),
+        *about_kinds(moments, parameters, facts, has_law),
+        *about_shapes(moments, parameters, shapes, checked),
+    ]
+    if any(shape.is_other for shape in shapes.values()):
+        findings += about_independent(moments, checked, shapes)
+    coarse = {j for j, f in enumerate(facts) if is_coarse(f, moments, parameters, j)} - has_law
+    heavy = {j for j, shape in shapes.items() if shape.is_heavy}
+    return RowFindings(findings, coarse | heavy, coarse)
+
+
+def _about_copies(checked: CheckedRows) -> Iterator[Finding]:
+    n, place = len(checked.values), int(np.argmax([f.n_values for f in checked.columns]))
+    finest = checked.columns[place]
+    varying = sum(f.n_values > 1 for f in checked.columns)
+    copies, tied = int(checked.is_copy.sum()), n - finest.n_values
+    if finest.kind is ColumnKind.REPEATED_VALUE:
+        # Rows that share it, as where the cell is missing, are equal by chance in the others.
+        is_common = checked.values[:, place] == finest.top_value
+        copies -= int((checked.is_copy & is_common).sum())
+        tied -= max(0, int(is_common.sum()) - 1)
+    if (
+        varying > 1  # of one column alone, equal rows are rounded values
+        and finest.n_values >= _FINEST_COLUMN
+        and copies >= max(_FEWEST_COPIES, _COPIES_SHARE * n)
+        and copies >= _COPIES_AMONG_TIES * tied
+    ):
+        among = "" if checked.is_all else f" of {n} that were compared"
+        yield warning(
+            "duplicate-rows",
+            f"{copies} rows{among} ({copies / n:.0%}) are copies of another row; the test and the "
+            "standard errors take them for independent observations. Keep one of each.",
+        )
+
+
+def _serial_correlations(
+    checked: CheckedRows, moments: StandardMoments, parameters: Parameters
+) -> list[tuple[float, int]]:
+    """For each feature the correlation of neighboring rows within components, and their number.
+
+    Residuals from the most probable component: rows that are sorted by component are no matter.
+    """
+    z = standardized(checked, moments)
+    labels = joint_of(z, parameters).argmax(axis=0)
+    residuals = (z - parameters.means[labels]) / np.sqrt(parameters.variances[labels])
+    residuals = np.clip(residuals, -3.0, 3.0)  # a few far rows say nothing about the order
+    neighbors = np.diff(checked.places) == 1
+    neighbors &= ~checked.is_copy[1:] & ~checked.is_copy[:-1]
+    first, second = residuals[:-1][neighbors], residuals[1:][neighbors]
+    n = len(first)
+    if n < _FEWEST_ROWS:
+        return [(0.0, n)] * z.shape[1]
+    first, second = first - first.mean(axis=0), second - second.mean(axis=0)
+    lengths = np.sqrt((first**2).sum(axis=0) * (second**2).sum(axis=0))
+    along = (first * second).sum(axis=0)
+    return [(float(a / max(b, 1e-300)), n) for a, b in zip(along, lengths, strict=True)]
+
+
+def _about_order(
+    moments: StandardMoments,
+    facts: list[ColumnFacts],
+    serial: list[tuple[float, int]],
+    checked: CheckedRows,
+) -> Iterator[Finding]:
+    ordered = [
+        j
+        for j, (value, n) in enumerate(serial)
+        if abs(value) > _SERIAL_CORRELATION
+        and abs(value) * np.sqrt(n) > _SIGNIFICANT_DEVIATES
+        and not facts[j].is_sorted
+    ]
+    if ordered:
+        worst = max(ordered, key=lambda j: abs(serial[j][0]))
+        yield warning(
+            "ordered-rows",
+            f"neighboring rows are alike within components, in {column_names(moments, ordered)} "
+            f"(serial correlation {serial[worst][0]:.2f} in {moments.column_name(worst)}): rows "
+            "in the order of time, or sorted by a group. The test and the standard errors take "
+            "rows for independent; thin the rows, or remove the trend first.",
+        )

@@ -1,0 +1,147 @@
+"""`GroupMeans`: the means of components in each group, where they may differ between groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from momentmix._typing import Float
+from momentmix.mixture.gaussian_block import GaussianBlock
+from momentmix.mixture.mixture import Mixture
+from momentmix.mixture.overall import column_names
+from momentmix.mixture.parameter_table import need_pandas
+from momentmix.mixture.tables.block_features import Block
+from momentmix.monitoring.shares.group_moments import Groups
+from momentmix.monitoring.shares.moved_means import MovedGroup, MovedMeans
+from momentmix.monitoring.shares.tracked_model import StandardComponents
+from momentmix.schema.schema import Schema
+from momentmix.wording import short_number
+
+
+@dataclass(frozen=True, repr=False)
+class GroupMeans:
+    """Means of components in groups, drawn to those of the model.
+
+    Attributes
+    ----------
+    key_names : tuple of str
+    keys : list of tuples
+        One for each group.
+    columns : tuple of str
+        Columns whose means may differ between groups: those of numbers without missing cells.
+    places : tuple of int
+        Numbers of these columns in the model.
+    values, low, high : arrays of shape (n_groups, n_components, n_columns)
+        Means, and the ends of their intervals; of a column with a transform, those of log(y) or
+        log(1 + y). NaN for a group of no rows.
+    errors : array of shape (n_groups, n_components, n_columns)
+        Standard errors.
+    spreads : array of shape (n_columns,)
+        How far the means of a component differ between groups: a standard deviation, in units of
+        the standard deviation within the component. One standard error larger than its estimate.
+    deviations : array of shape (n_components, n_columns)
+        Standard deviations within the components of a group: smaller than those of a model of all
+        groups, which have the differences between groups in them.
+    """
+
+    key_names: tuple[str, ...]
+    keys: list[tuple[Any, ...]]
+    columns: tuple[str, ...]
+    values: Float
+    low: Float
+    high: Float
+    errors: Float
+    spreads: Float
+    deviations: Float
+    places: tuple[int, ...]
+
+    def moved(self, model: Mixture, weights: Float, group: int) -> Mixture:
+        """The model with the weights and means of one group, given by its number."""
+        places = dict(zip(self.places, range(len(self.places)), strict=True))
+        blocks = list[Block]()
+        for block in model.blocks:
+            if isinstance(block, GaussianBlock):
+                means, matrices = block.means.copy(), block.covariances.copy()
+                for k, j in enumerate(block.columns):
+                    if j in places:
+                        means[:, k] = self.values[group, :, places[j]]
+                        matrices[:, k, k] = self.deviations[:, places[j]] ** 2
+                block = replace(block, means=means, covariances=matrices)
+            blocks.append(block)
+        return Mixture.from_blocks(weights, blocks)
+
+    def to_frame(self) -> Any:
+        """One row for each group, component and column, as a pandas frame.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The keys; component, column, mean, low, high.
+        """
+        pd = need_pandas()
+        _, r, n = self.values.shape
+        columns: dict[str, Any] = {
+            name: [key[i] for key in self.keys for _ in range(r * n)]
+            for i, name in enumerate(self.key_names)
+        }
+        columns["component"] = np.tile(np.repeat(np.arange(r), n), len(self.keys))
+        columns["column"] = list(self.columns) * (r * len(self.keys))
+        tables = {"mean": self.values, "low": self.low, "high": self.high}
+        return pd.DataFrame(columns | {name: table.ravel() for name, table in tables.items()})
+
+    def to_dict(self) -> dict[str, Any]:
+        """What all groups have in common, for JSON."""
+        return {"columns": list(self.columns), "spreads": self.spreads}
+
+    def group_dict(self, group: int) -> dict[str, Any]:
+        """Means of one group by component and column, for JSON."""
+        tables = {"means": self.values, "means_low": self.low, "means_high": self.high}
+        return {name: table[group] for name, table in tables.items()}
+
+    def differences(self) -> str:
+        """The columns whose means differ most, in words."""
+        order = np.argsort(-self.spreads, kind="stable")[:3]
+        return ", ".join(f"{self.columns[j]} {short_number(self.spreads[j])}" for j in order)
+
+
+def moving_columns(mixture: Mixture) -> list[int]:
+    """Columns whose means may differ between groups."""
+    return sorted(
+        j
+        for block in mixture.blocks
+        if isinstance(block, GaussianBlock) and block.seen is None
+        for j in block.columns
+    )
+
+
+def group_means(
+    groups: Groups,
+    found: Sequence[MovedGroup | None],
+    moved: MovedMeans,
+    model: StandardComponents,
+    mixture: Mixture,
+    columns: list[int],
+    z: float,
+) -> GroupMeans:
+    """The means of all groups in the units of the columns; None stands for a group of no rows."""
+    features = moved.features
+    scale, center = model.scale[features], model.shift[features]
+    start = model.parameters.means[:, features]
+    unknown = np.full(start.shape, np.nan)
+    moves = np.array([unknown if own is None else own.moves for own in found])
+    errors = np.array([unknown if own is None else own.errors for own in found]) * scale
+    values = center + scale * (start + moves)
+    names = column_names(mixture)
+    return GroupMeans(
+        groups.key_names, groups.keys, tuple(names[j] for j in columns),
+        values, values - z * errors, values + z * errors, errors,
+        np.sqrt(moved.spreads), moved.deviations * scale, tuple(columns),
+    )  # fmt: skip
+
+
+def moving_features(columns: list[int], schema: Schema | None) -> list[int]:
+    """The features of columns of numbers."""
+    return columns if schema is None else [schema.features_of(j)[0] for j in columns]

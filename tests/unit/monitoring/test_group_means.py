@@ -1,0 +1,279 @@
+"""`track(means="group")`: means of groups, against closed forms, the truth, and fixed means."""
+
+import json
+from math import inf
+
+import numpy as np
+import pytest
+
+import momentmix as mm
+from momentmix.monitoring.shares.component_sets import ComponentSets
+from momentmix.monitoring.shares.fixed_components import FixedComponents, Shape
+from momentmix.monitoring.shares.group_weights import group_covariance
+from momentmix.monitoring.shares.mean_spreads import find_spreads
+from momentmix.monitoring.shares.moved_means import GroupMoments, MovedMeans
+from momentmix.monitoring.shares.tracked_model import TrackedModel
+
+MEANS = np.array([[20.0, 2.0, 8.0], [60.0, 5.0, 3.0]])
+DEVIATIONS = np.array([[6.0, 1.0, 2.0], [10.0, 1.4, 1.0]])
+MODEL = mm.DiagonalMixture([0.7, 0.3], MEANS, DEVIATIONS**2, feature_names=["a", "b", "c"])
+
+
+def group(share, moves, n, seed):
+    law = mm.DiagonalMixture([1 - share, share], MEANS + moves, DEVIATIONS**2)
+    return mm.summarize(law.sample(n, random_state=seed)[0])
+
+
+@pytest.fixture(scope="module")
+def stores():
+    """Groups whose column a differs by 0.5 deviations, b by 0.1 and c not at all."""
+    rng = np.random.default_rng(5)
+    n_rows = np.array([120, 500, 3000] * 10)
+    shares = rng.uniform(0.15, 0.5, n_rows.size)
+    moves = [0.5, 0.1, 0.0] * DEVIATIONS * rng.standard_normal((n_rows.size, 2, 3))
+    cube = {g: group(shares[g], moves[g], int(n), 100 + g) for g, n in enumerate(n_rows.tolist())}
+    return cube, n_rows, shares, MEANS + moves
+
+
+@pytest.fixture(scope="module")
+def tracked(stores):
+    return mm.track(MODEL, stores[0], means="group", model_rows=inf)
+
+
+def test_means_are_nearer_to_the_truth_than_those_of_the_model_and_intervals_hold_it(
+    stores, tracked
+):
+    _, n_rows, shares, truth = stores
+    means = tracked.means
+    assert means.columns == ("a", "b", "c")
+    assert means.places == (0, 1, 2)
+    np.testing.assert_allclose(means.deviations, DEVIATIONS, rtol=0.02)
+    error = ((means.values - truth) / DEVIATIONS)[:, :, 0]
+    before = ((MEANS - truth) / DEVIATIONS)[:, :, 0]
+    for n, most in ((120, 0.6), (500, 0.4), (3000, 0.2)):
+        own = n_rows == n
+        assert np.sqrt((error[own] ** 2).mean() / (before[own] ** 2).mean()) < most
+    inside = (means.low <= truth) & (truth <= means.high)
+    moving = inside[:, :, :2]  # 120 means; standard error of their coverage 2 %
+    assert 0.88 < moving.mean() <= 1.0
+    covered = (tracked.low <= np.stack([1 - shares, shares], 1)) & (
+        np.stack([1 - shares, shares], 1) <= tracked.high
+    )
+    assert covered.mean() > 0.88
+    assert tracked.fits.all()
+
+
+def test_fixed_components_do_not_fit_such_groups(stores):
+    """The negative control: without means of their own most groups are flagged."""
+    fixed = mm.track(MODEL, stores[0], model_rows=inf)
+    assert fixed.means is None
+    assert (~fixed.fits).mean() > 0.6
+
+
+def test_spreads_tell_which_columns_differ(tracked):
+    a, b, c = tracked.means.spreads
+    # 60 means each: the standard error of 0.5 is about 0.05, and one is added to τ².
+    assert 0.38 < a < 0.68
+    assert 0.06 < b < 0.18
+    assert c < 0.06
+    assert tracked.means.differences().startswith("a 0.")
+
+
+def test_groups_that_do_not_differ_keep_the_means_of_the_model():
+    cube = {g: group(0.3, 0.0, 400, g) for g in range(30)}
+    tracking = mm.track(MODEL, cube, means="group", model_rows=inf)
+    moved = np.abs(tracking.means.values - MEANS) / DEVIATIONS
+    alone = DEVIATIONS / np.sqrt(400 * MODEL.weights[:, None]) / DEVIATIONS  # without a prior
+    assert np.sqrt((moved**2).mean()) < 0.5 * np.sqrt((alone**2).mean())
+    assert (tracking.means.spreads < 0.1).all()
+    assert not [text for text in tracking.sentences() if "rose" in text or "fell" in text]
+
+
+def sets_of(model, d):
+    shape = Shape(d, min(d, 3), min(d, 3) - 1, True, False)
+    return ComponentSets(TrackedModel.of(model).standard(None), shape)
+
+
+def test_one_component_has_the_mean_of_the_conjugate_normal_law():
+    model = mm.DiagonalMixture([1.0], [[3.0]], [[4.0]])
+    sets = sets_of(model, 1)
+    tau2, n, mean = 0.04, 50, 0.1  # of standardized values: their variance is 1
+    moments = sets.of(2).conditions.model(sets.model.parameters).copy()
+    values = {1: mean, 2: 1.0 + mean**2}
+    degrees = sets.of(2).conditions.slot_exponents.sum(axis=1)
+    moments[:] = [values[int(degree)] for degree in degrees]
+    found = MovedMeans(sets, [0], np.array([tau2]), np.zeros(1)).group(
+        GroupMoments(2, moments, n, np.ones(1))
+    )
+    expected = mean * n / (n + 1 / tau2)
+    assert found.moves[0, 0] == pytest.approx(expected, rel=0.02)
+    assert found.errors[0, 0] == pytest.approx((n + 1 / tau2) ** -0.5, rel=0.02)
+    assert found.weights.tolist() == [1.0]
+
+
+def test_the_covariance_has_the_spread_of_the_means_as_a_part():
+    model = mm.DiagonalMixture([0.5, 0.5], [[-2.0, 0.0], [2.0, 1.0]], np.ones((2, 2)))
+    sets = sets_of(model, 2)
+    spreads = np.array([0.09, 0.0])
+    moved, still = (MovedMeans(sets, [0, 1], own, np.zeros(2)) for own in (spreads, np.zeros(2)))
+    w, none = np.array([0.4, 0.6]), np.zeros((2, 2))
+    with_means, without = moved.components(3, none), still.components(3, none)
+    rng = np.random.default_rng(0)
+    own, p = sets.of(3).conditions, sets.model.parameters
+    draws = []
+    for _ in range(4000):
+        means = p.means.copy()
+        means[:, 0] += 0.3 * np.sqrt(p.variances[:, 0]) * rng.standard_normal(2) * 0.05
+        alone = type(p)(w, means, p.variances, p.covariances, p.blocks)
+        draws.append(own.model(alone))
+    between = np.cov(np.array(draws).T) / 0.05**2
+    difference = group_covariance(with_means, 1e9, w) - group_covariance(without, 1e9, w)
+    error = np.sqrt((np.outer(np.diag(between), np.diag(between)) + between**2) / 4000)
+    assert (np.abs(difference - between) < 5 * error + 1e-3).all()
+
+
+def test_with_means_agrees_with_components_made_anew():
+    sets = sets_of(MODEL, 3)
+    moves = np.array([[0.05, -0.03, 0.0], [0.0, 0.04, 0.08]]) * np.sqrt(
+        sets.model.parameters.variances
+    )
+    moved = MovedMeans(sets, [0, 1, 2], np.full(3, 0.01), np.zeros(3))
+    near = moved.components(3, moves)
+    anew = FixedComponents(near.conditions, near.parameters, None)
+    np.testing.assert_allclose(near.means, anew.means, rtol=1e-12, atol=1e-12)
+    w = np.array([0.7, 0.3])
+    scale = np.sqrt(np.diagonal(anew.covariance(w)))
+    difference = (near.covariance(w) - anew.covariance(w)) / scale / scale[:, None]
+    assert np.abs(difference).max() < 0.2
+
+
+def test_spreads_of_groups_without_noise_are_those_of_their_means():
+    """Moments that are exactly those of moved components, of groups of endless rows."""
+    sets = sets_of(MODEL, 3)
+    p, conditions = sets.model.parameters, sets.of(3).conditions
+    rng = np.random.default_rng(3)
+    groups, drawn = [], []
+    for _ in range(40):
+        step = rng.standard_normal(2)
+        means = p.means.copy()
+        means[:, 1] += 0.2 * np.sqrt(p.variances[:, 1]) * step
+        moments = conditions.model(type(p)(p.weights, means, p.variances))
+        groups.append(GroupMoments(3, moments, 1e7, p.weights))
+        drawn.append(step)
+    expected = 0.04 * (np.array(drawn) ** 2).mean()
+    found, excess = find_spreads(sets, [0, 1, 2], groups)
+    assert found[1] == pytest.approx(expected * (1 + np.sqrt(2 / 80)), rel=0.05)
+    assert (found[[0, 2]] < 1e-3 * expected).all()
+    assert (excess < 1e-3).all()  # the model's variances are those within groups
+
+
+def test_a_model_of_the_whole_has_the_differences_between_groups_in_its_variances():
+    """Variances of the model are 1.25 times those within groups, as those of all groups are."""
+    rng = np.random.default_rng(8)
+    cube = {g: group(0.3, [0.5, 0.0, 0.0] * DEVIATIONS * rng.standard_normal((2, 3)), 1500, g)
+            for g in range(30)}  # fmt: skip
+    whole = mm.DiagonalMixture([0.7, 0.3], MEANS, DEVIATIONS**2 * [1.25, 1.0, 1.0])
+    tracking = mm.track(whole, cube, means="group", model_rows=inf)
+    ratio = tracking.means.deviations[:, 0] ** 2 / (1.25 * DEVIATIONS[:, 0] ** 2)
+    # The variance within is known from 45,000 rows, the one between from 60 means.
+    np.testing.assert_allclose(ratio, 0.8, atol=0.03)
+    np.testing.assert_allclose(tracking.means.deviations[:, 1:], DEVIATIONS[:, 1:], rtol=0.02)
+    assert tracking.fits.all()
+    moved = tracking.mixture(0)
+    np.testing.assert_allclose(moved.variances, tracking.means.deviations**2)
+
+
+def test_joined_columns_and_other_families_keep_theirs():
+    blocks = [
+        mm.GaussianBlock.of([[0.0, 1.0], [3.0, 4.0]], [np.eye(2) + 0.5, np.eye(2)], ["x", "y"]),
+        mm.BernoulliBlock([0.2, 0.8], ("no", "yes"), names="answer"),
+        mm.PoissonBlock([1.0, 5.0], names="visits"),
+    ]
+    model = mm.Mixture.from_blocks([0.5, 0.5], blocks)
+    cube = {}
+    for g in range(12):
+        moved = mm.GaussianBlock.of(blocks[0].means + 0.1 * g, blocks[0].covariances, ["x", "y"])
+        law = mm.Mixture.from_blocks([0.4, 0.6], [moved, *blocks[1:]])
+        table, _ = law.sample(1500, random_state=g)
+        cube[g] = mm.summarize(table, families=model.schema)
+    tracking = mm.track(model, cube, means="group", model_rows=inf)
+    assert tracking.means.columns == ("x", "y")
+    last = tracking.mixture(11)
+    # Standard errors of a mean of 600 to 900 rows are 0.03 to 0.05.
+    np.testing.assert_allclose(last.means[:, :2], blocks[0].means + 1.1, atol=0.2)
+    assert (last.means[:, 2:] == model.means[:, 2:]).all()
+    off = [0, 1], [1, 0]
+    for there, here in zip(last.blocks[0].covariances, blocks[0].covariances, strict=True):
+        np.testing.assert_array_equal(there[off], here[off])
+        assert np.linalg.eigvalsh(there).min() > 0.2
+    assert any(text.startswith("x of component 0") and " rose " in text
+               for text in tracking.sentences())  # fmt: skip
+
+
+def test_the_mixture_of_a_group_describes_its_rows_better(stores, tracked):
+    g = 2  # 3,000 rows
+    moved = tracked.mixture(g)
+    assert (moved.weights == tracked.weights[g]).all()
+    law = mm.DiagonalMixture([1 - stores[2][g], stores[2][g]], stores[3][g], DEVIATIONS**2)
+    rows, _ = law.sample(5000, random_state=0)
+    fixed = mm.track(MODEL, stores[0], model_rows=inf).mixture((g,))
+    assert (fixed.means == MODEL.means).all()
+    assert moved.log_prob(rows).mean() > fixed.log_prob(rows).mean() + 0.01
+
+
+def test_weights_are_shrunken_as_well(stores, tracked):
+    few = {g: summary for g, summary in stores[0].items() if g % 3 == 0}
+    both = mm.track(MODEL, few, means="group", prior="whole", model_rows=inf)
+    assert both.prior is not None
+    small = stores[1] == 120
+    assert np.ptp(both.weights[:, 1]) < np.ptp(tracked.weights[small, 1])
+
+
+def test_tables_and_json_have_the_means(stores, tracked):
+    frame = tracked.to_frame()
+    assert frame["mean_1_a"].tolist() == tracked.means.values[:, 1, 0].tolist()
+    long = tracked.means.to_frame()
+    assert list(long.columns) == ["group", "component", "column", "mean", "low", "high"]
+    row = long[(long["group"] == 4) & (long["component"] == 1) & (long["column"] == "c")]
+    assert row["mean"].item() == tracked.means.values[4, 1, 2]
+    document = json.loads(json.dumps(tracked.to_dict()))
+    assert document["means"]["columns"] == ["a", "b", "c"]
+    assert document["groups"][3]["means"] == tracked.means.values[3].tolist()
+    assert "means differ between groups" in str(tracked)
+
+
+def test_a_group_of_no_rows_has_no_means():
+    cube = {0: group(0.3, 0.0, 300, 0), 1: mm.MomentSummary(3, 3), 2: group(0.4, 0.0, 300, 2)}
+    tracking = mm.track(MODEL, cube, means="group", model_rows=inf)
+    assert np.isnan(tracking.means.values[1]).all()
+    with pytest.raises(mm.InputError, match="the shares of group 1 are not known"):
+        tracking.mixture(1)
+    with pytest.raises(mm.InputError, match="no group 7; the first groups are 0, 1, 2"):
+        tracking.mixture(7)
+
+
+def test_bad_input():
+    cube = {0: group(0.3, 0.0, 300, 0)}
+    with pytest.raises(mm.InputError, match='means must be "fixed" or "group"; got True'):
+        mm.track(MODEL, cube, means=True)
+    answers = [
+        mm.BernoulliBlock(p, ("no", "yes"), names=f"q{j}")
+        for j, p in enumerate(np.random.default_rng(0).uniform(0.1, 0.9, (8, 2)))
+    ]
+    model = mm.Mixture.from_blocks([0.5, 0.5], answers)
+    table, _ = model.sample(500, random_state=0)
+    with pytest.raises(mm.InputError, match='means="group" needs a column of numbers'):
+        mm.track(model, {0: mm.summarize(table, families=model.schema)}, means="group")
+
+
+def test_a_group_of_another_kind_does_not_set_the_means_of_the_others_free():
+    cube = {g: group(0.3, 0.0, 800, g) for g in range(8)}
+    rows, _ = MODEL.sample(800, random_state=50)
+    wild, new = rows.copy(), rows.copy()
+    wild[0, 0] = 1e7
+    new[:120] = np.random.default_rng(1).normal([100.0, 9.0, 14.0], 1.0, (120, 3))
+    for odd in (wild, new):
+        with_odd = {**cube, 8: mm.summarize(odd)}
+        tracking = mm.track(MODEL, with_odd, means="group", model_rows=inf)
+        assert tracking.fits.tolist() == [True] * 8 + [False]
+        assert (tracking.means.spreads < 0.1).all()
