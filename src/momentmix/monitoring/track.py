@@ -58,6 +58,7 @@ from momentmix.summary.summary import MomentSummary
 from momentmix.wording import plural
 
 _FAR = 1e15  # a statistic beyond is that of values in other units, or of wild rows
+_ASSUMED_ROWS = 10_000  # of a mixture alone
 _AT_ONCE = 256  # groups whose moments are read together
 _MOST_USED = 300  # groups, the largest, that tell the errors of the components
 _MOST_EXPLAINED = 200  # groups that do not fit, of which it is said where
@@ -99,8 +100,9 @@ def track(
         are then those of the moved components, and the test asks whether components that differ
         between groups as far as these do explain the group.
     model_rows : float, optional
-        Rows that a `Mixture` was fitted to; by default as many as the cube holds. ``math.inf``
-        stands for components that are known exactly.
+        Rows that a `Mixture` was fitted to; by default as many as the cube holds, but at most
+        10,000: of a mixture of more, groups together tell the components about as well.
+        ``math.inf`` stands for components that are known exactly.
     ordered : bool, optional
         Whether the last key is an order, as times are, in which trends are looked for; by default
         it is where its values are dates, numbers, or texts such as 2024-05 and week 31.
@@ -185,7 +187,7 @@ def _loaded(path: str | os.PathLike[str]) -> Mapping[Any, MomentSummary]:
 
 def _with_rows(tracked: TrackedModel, model_rows: float | None, n_cube: int) -> TrackedModel:
     if model_rows is None:
-        return replace(tracked, n_rows=float(n_cube))
+        return replace(tracked, n_rows=float(min(n_cube, _ASSUMED_ROWS)))
     known: Any = model_rows
     if isinstance(known, bool) or not isinstance(known, int | float) or not known > 0:
         raise InputError(f"model_rows must be a positive number, or math.inf; got {known!r}.")

@@ -265,6 +265,24 @@ def test_models_of_all_kinds_agree(tmp_path, weeks):
     assert (known.high - known.low).mean() < widths[0]
 
 
+def test_a_mixture_alone_may_come_from_few_rows():
+    """The cube has 30 times its rows: as if they were the same, all intervals would be wrong."""
+    law = mm.DiagonalMixture([0.5, 0.5], [[0.0, 0.0], [1.2, 1.0]], [[1.0, 1.0]] * 2)
+    model = mm.DiagonalMixture([0.5, 0.5], [[0.04, 0.02], [1.25, 1.04]], [[1.0, 1.0]] * 2)
+    rng = np.random.default_rng(5)
+    wanted, cube = rng.dirichlet([2.0, 2.0], 60), {}
+    for g, w in enumerate(wanted):
+        own = mm.DiagonalMixture(w, law.means, law.variances)
+        cube[g] = mm.summarize(own.sample(5000, random_state=g)[0])
+
+    def covered(**options):
+        found = mm.track(model, cube, **options)
+        return ((found.low <= wanted) & (wanted <= found.high)).mean()
+
+    assert covered() > 0.9
+    assert covered(model_rows=300_000) < 0.8
+
+
 def test_a_cube_is_tracked_by_its_keys(tmp_path):
     frames = []
     for g, (region, day) in enumerate(product(["EU", "US"], range(1, 5))):

@@ -139,5 +139,6 @@ def draws_of(components: FixedComponents) -> Float:
         alone = replace(components.parameters[[c]], weights=np.ones(1))
         rows, _ = gaussian.sample(alone, _DRAWS, np.random.default_rng(c))
         powers = point_powers(rows, conditions.highest_exponent)
-        tables.append(conditions.products(powers))
-    return np.array(tables)
+        tables.append(conditions.products(powers).T)
+    # One row after the other in memory: so they are whitened without a copy.
+    return np.array(tables, order="C").transpose(0, 2, 1)

@@ -165,6 +165,7 @@ class FixedComponents:
             self.seconds[c] = correlation * scale[:, None] * scale + np.outer(mean, mean)
         self.errors = None if factor is None else self._errors(factor)
         self._starts: dict[bytes, tuple[Root, Float]] = {}
+        self._last: tuple[bytes, Float] = (b"", np.empty(0))
 
     def _errors(self, factor: Float) -> Float:
         """Slopes of each component's moments times the factor of the covariance."""
@@ -185,20 +186,23 @@ class FixedComponents:
         other.parameters = parameters
         return other
 
-    def moved(self, change: Float, errors: Float | None) -> FixedComponents:
-        """The same with other means, by `change` (q, r), and other errors (r, q, k)."""
+    def _twin(self) -> FixedComponents:
+        """The same, to be changed: without what was kept."""
         other = copy(self)
         other.__dict__.pop("rank", None)
-        other._starts = {}
+        other._starts, other._last = {}, (b"", np.empty(0))
+        return other
+
+    def moved(self, change: Float, errors: Float | None) -> FixedComponents:
+        """The same with other means, by `change` (q, r), and other errors (r, q, k)."""
+        other = self._twin()
         other.means, other.errors = self.means + change, errors
         other.seconds = self.seconds + _outer(other.means) - _outer(self.means)
         return other
 
     def widened(self, one: FixedComponents) -> FixedComponents:
         """The same with one component more, the last one, which has no errors."""
-        other = copy(self)
-        other.__dict__.pop("rank", None)
-        other._starts = {}
+        other = self._twin()
         other.means = np.hstack([self.means, one.means])
         other.seconds = np.concatenate([self.seconds, one.seconds])
         if self.errors is not None:
@@ -216,11 +220,16 @@ class FixedComponents:
         return self.means.shape[1]
 
     def covariance(self, weights: Float) -> Float:
-        """V(w) of one row, of shape (q, q)."""
+        """V(w) of one row, of shape (q, q), read-only."""
+        key = weights.tobytes()
+        if key == self._last[0]:  # the test of a group follows its weights
+            return self._last[1]
         mean, q = self.means @ weights, self.size
         found = (weights @ self.seconds.reshape(len(weights), -1)).reshape(q, q)
-        found -= np.outer(mean, mean)
-        return np.asarray(found)
+        found -= mean[:, None] * mean
+        found.setflags(write=False)
+        self._last = key, found
+        return found
 
     def start(self, at: Float) -> tuple[Root, Float]:
         """Whitening by V(w), and whitened means, at weights that many groups start from."""
@@ -260,8 +269,9 @@ class Root:
 
     def __init__(self, covariance: Float) -> None:
         self._scale = np.sqrt(np.maximum(np.diagonal(covariance), 1e-300))
-        correlation = covariance / self._scale[:, None]
-        correlation /= self._scale
+        inverse = 1.0 / self._scale
+        correlation = covariance * inverse[:, None]
+        correlation *= inverse
         correlation.ravel()[:: len(correlation) + 1] += _RIDGE
         self._triangle, failed = dpotrf(correlation.T, lower=1, clean=0, overwrite_a=1)
         if failed:

@@ -26,7 +26,7 @@ from momentmix.summary.summary import MomentSummary
 from momentmix.summary.totals import Totals
 from momentmix.wording import cut
 
-_MOST_KEPT = 10_000_000  # sums of groups that are kept unpacked: some hundred megabytes
+_MOST_KEPT = 4_000_000  # sums of groups that are kept unpacked: about 100 megabytes
 
 
 @dataclass(frozen=True)

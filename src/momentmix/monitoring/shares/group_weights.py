@@ -240,7 +240,9 @@ def _intervals(
     # as the moments tell them apart. Its first and second moments, by statistic and component:
     b = 1.0 / len(w) - table @ components.means.mean(axis=1)
     first = table @ components.means + b[:, None]
-    second = ((components.seconds @ table.T) * table.T).sum(axis=1).T
+    r, q = table.shape
+    product = (components.seconds.reshape(r * q, q) @ table.T).reshape(r, q, r)
+    second = (product * table.T).sum(axis=1).T
     second += 2 * b[:, None] * first - (b**2)[:, None]
     own = np.eye(len(w), dtype=bool)
     others = np.where(own, 0.0, w / np.maximum(1.0 - w, 1e-300)[:, None])
@@ -262,8 +264,7 @@ def _intervals(
 def group_covariance(components: FixedComponents, n: float, weights: Float) -> Float:
     """Covariance of the moments of a group, errors of the components included, (q, q)."""
     at = inside(weights, n)
-    covariance, shared = components.covariance(at), components.shared_error(at)
-    covariance /= n
+    covariance, shared = components.covariance(at) / n, components.shared_error(at)
     if shared is not None:
         covariance += shared @ shared.T
     return covariance
@@ -309,7 +310,8 @@ def _fourth_cumulant(
     mean = components.means @ weights
     fourth = second = 0.0
     for share, own in zip(weights, draws, strict=True):
-        lengths = (root.whiten(own - mean[:, None]) ** 2).sum(axis=0) / n
+        white = root.whiten(own - mean[:, None])
+        lengths = np.einsum("ij,ij->j", white, white) / n
         second += share * float(lengths.mean())
         fourth += share * float((lengths**2).mean())
     return (fourth - second**2 - 2 * second) / n

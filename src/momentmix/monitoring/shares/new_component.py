@@ -36,7 +36,7 @@ from momentmix.monitoring.shares.group_weights import bounded, group_covariance
 _MEAN = 2.0  # deviations of the prior: of means, in overall standard deviations
 _DEVIATION = 0.3  # of the logarithms of deviations
 _MIXED = 0.7  # of the other entries of a root of the covariances, in units of the start
-_MOST_JOINED = 8  # columns; with more, covariances have one common factor
+_MOST_JOINED = 12  # columns; with more, the correlations are those of the start
 _ODDS, _RATE, _LEVELS = 1.5, 1.0, 1.0  # of log odds, of log rates, of log probabilities
 _SHARE = 0.3  # of the share
 _LEAST = 1e-3  # of probabilities and rates
@@ -149,7 +149,7 @@ def _spread(k: int, values: Float) -> Float:
     """Triangles (n, k, k) by which a root of the covariances is multiplied."""
     found = np.zeros((len(values), k, k))
     every = np.arange(k)
-    found[:, every, every] = np.exp(_DEVIATION * values[:, : min(k, values.shape[1])])
+    found[:, every, every] = np.exp(_DEVIATION * values[:, :k])
     rows, columns = np.tril_indices(k, -1)
     if values.shape[1] > k:
         found[:, rows, columns] = _MIXED * values[:, k:]
@@ -157,7 +157,7 @@ def _spread(k: int, values: Float) -> Float:
 
 
 def _spread_size(k: int) -> int:
-    return k * (k + 1) // 2 if k <= _MOST_JOINED else 1
+    return k * (k + 1) // 2 if k <= _MOST_JOINED else k
 
 
 def _size(block: Any) -> int:
