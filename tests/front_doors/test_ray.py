@@ -10,8 +10,9 @@ import pytest
 import momentmix as mm
 from momentmix.errors import ClusterError, InputError, InputTypeError, ShardError, TableWarning
 
-ray = pytest.importorskip("ray")
 pytest.importorskip("ray.data")
+
+import ray
 
 from momentmix import ray as mmr
 from momentmix.ray.blocks import block_digest
@@ -53,7 +54,8 @@ def path(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def dataset(path, local_ray):
-    return ray.data.read_parquet(path).repartition(5)
+    """In blocks that are kept: to read them again takes Ray seconds."""
+    return ray.data.read_parquet(path).repartition(5).materialize()
 
 
 def check_same(found, expected):
@@ -75,7 +77,7 @@ def test_numbers(dataset, path):
     found = mmr.summarize(dataset, 2, columns=columns)
     check_same(found, mm.summarize(path, 2, columns=columns))
     assert len(found.shard_ids) == 5
-    again = mmr.summarize(dataset, 2, columns=columns)
+    again = mmr.summarize(ray.data.read_parquet(path).repartition(5), 2, columns=columns)
     assert again.to_bytes() == found.to_bytes()
     assert not dataset.context.execution_options.preserve_order
     with pytest.raises(ShardError):
@@ -85,15 +87,15 @@ def test_numbers(dataset, path):
 
 
 def test_blocks_with_the_same_rows_all_count():
-    rows = pa.table({"x": [1.0, 2.5, 4.0], "g": ["a", "b", "b"]})
-    dataset = ray.data.from_arrow([rows, rows, rows.slice(0, 2), rows])
-    found = mmr.summarize(dataset, 2, columns=["x"])
-    check_same(
-        found, mm.summarize(pa.concat_tables([rows] * 3 + [rows.slice(0, 2)]).select(["x"]), 2)
-    )
+    rows = pa.table({"x": [1.0, 2.5, 4.0], "y": [3.0, 1.0, 0.5], "g": ["a", "b", "b"]})
+    first = rows.slice(0, 2)
+    dataset = ray.data.from_arrow([rows, rows, first, rows])
+    found = mmr.summarize(dataset, 2, columns=["x", "y"])
+    whole = pa.concat_tables([rows, rows, rows, first])
+    check_same(found, mm.summarize(whole, 2, columns=["x", "y"]))
     assert len(found.shard_ids) == 4
-    turned = ray.data.from_arrow([rows, rows.slice(0, 2), rows, rows])
-    assert mmr.summarize(turned, 2, columns=["x"]).to_bytes() == found.to_bytes()
+    turned = ray.data.from_arrow([rows, first, rows, rows])
+    assert mmr.summarize(turned, 2, columns=["x", "y"]).to_bytes() == found.to_bytes()
     cube = mmr.summarize(dataset, 2, by="g")
     assert {key: group.n_rows for key, group in cube.items()} == {("a",): 4, ("b",): 7}
 
@@ -117,38 +119,55 @@ def test_groups_with_keys_of_folders(dataset, path):
     assert list(found) == list(expected)
     for key in expected:
         check_same(found[key], expected[key])
-    few = mmr.summarize(dataset, 2, by=by, columns=["a.b"], min_rows=50)
+    few = mmr.summarize(dataset, 2, by=by, columns=["a.b", "ok"], min_rows=50, **options)
     assert few.left_out[0] > 0
 
 
-def test_a_worker_that_dies_at_first_changes_no_byte(dataset, tmp_path):
-    rows, mark = dataset.select_columns(["a.b", "store"]).materialize(), str(tmp_path / "tries")
+@pytest.fixture
+def failing(dataset, tmp_path):
+    """Makes a dataset whose workers do something in each of their second halves of blocks."""
 
-    def dying(block):
-        if not os.path.exists(mark):
-            with open(mark, "w"):
-                os._exit(7)
-        return block
+    def rows_with(act):
+        armed, log = str(tmp_path / "armed"), str(tmp_path / "log")
 
-    def passing(block):
-        return block
+        def halves(block):
+            yield block.slice(0, 100)
+            if os.path.exists(armed):
+                with open(log, "a") as file:
+                    file.write("x")
+                act(os.path.getsize(log))
+            yield block.slice(100)
 
-    options = {"batch_format": "pyarrow", "batch_size": None}
-    schema = mm.schema_from({"a.b": [1.0, 2.5]})
-    expected = mmr.summarize(rows.map_batches(passing, **options), 2, by="store", families=schema)
-    found = mmr.summarize(rows.map_batches(dying, **options), 2, by="store", families=schema)
-    assert os.path.exists(mark)
-    assert found == expected
+        chosen = dataset.select_columns(["a.b", "ok", "store"])
+        rows = chosen.map_batches(halves, batch_format="pyarrow", batch_size=None)
+        rows.schema()  # runs a task, and is kept
+        return rows, lambda: open(armed, "w").close(), lambda: os.path.getsize(log)
+
+    return rows_with
 
 
-def test_what_fails_is_an_error_with_its_reason(dataset):
-    def work(block):
+def test_a_worker_that_dies_at_first_changes_no_byte(failing):
+    rows, arm, tries = failing(lambda n: os._exit(7) if n in (1, 3) else None)
+    schema = mm.schema_from({"a.b": [1.0, 2.5], "ok": [True, False]})
+    summary = mmr.summarize(rows, 2, families=schema)
+    groups = mmr.summarize(rows, 2, by="store", families=schema)
+    assert len(summary.shard_ids) == 5
+    arm()
+    assert mmr.summarize(rows, 2, by="store", families=schema) == groups
+    assert tries() > 5  # blocks: at least one was tried twice
+    assert mmr.summarize(rows, 2, families=schema).to_bytes() == summary.to_bytes()
+
+
+def test_what_fails_is_an_error_with_its_reason(failing):
+    def act(n):
         raise RuntimeError("the disk is full")
 
+    rows, arm, _ = failing(act)
     schema = mm.schema_from({"a.b": [1.0, 2.5]})
+    mmr.summarize(rows, 1, families=schema)
+    arm()
     with pytest.raises(ClusterError, match=r"Ray job failed: RuntimeError: the disk is full\. No"):
-        rows = ray.data.from_arrow(pa.table({"a.b": [1.0]})).map_batches(work)
-        mmr.summarize(rows, 2, families=schema)
+        mmr.summarize(rows, 1, families=schema)
 
 
 def test_rows_that_are_refused(dataset):
