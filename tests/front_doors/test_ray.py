@@ -208,5 +208,7 @@ def test_the_digest_of_a_block_is_that_of_its_cells():
         plain.set_column(1, "y", plain["y"].dictionary_encode()),
     ]
     assert {block_digest(table) for table in same} == {block_digest(plain)}
+    full = pa.table({"x": [None, 1.5], "y": [None, "a"]}).slice(1)
+    assert block_digest(full) == block_digest(pa.table({"x": [1.5], "y": ["a"]}))
     others = [longer, plain.slice(0, 3), plain.set_column(1, "y", pa.array(["a", "b", None, "b"]))]
     assert len({block_digest(table) for table in [plain, *others]}) == 4

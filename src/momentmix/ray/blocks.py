@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,21 +36,16 @@ class BlockTask:
         import pyarrow as pa
 
         block = block.select(list(self.task.sent))
-        digest, groups, errors = block_digest(block), dict[Any, bytes](), list[str]()
+        digest, rows = block_digest(block), list[dict[str, Any]]()
         try:
             groups = self.task.groups(block.to_batches(), f"block {digest}")
+            rows += [{"key": packed(key), "summary": groups[key]} for key in groups]
         except MomentmixError as error:
-            errors = [str(error)]
-        keys, sums = [packed(key) for key in groups], list(groups.values())
-        n_groups, n_errors = len(groups), len(errors)
-        cells = {  # a block whose rows were all dropped has no row here
-            "block": ("string", [digest] * (n_groups + n_errors)),
-            "number": ("int64", list(range(n_groups + n_errors))),
-            "key": ("string", keys + [None] * n_errors),
-            "summary": ("binary", sums + [None] * n_errors),
-            "error": ("string", [None] * n_groups + errors),
-        }
-        return pa.table({name: pa.array(values, kind) for name, (kind, values) in cells.items()})
+            rows.append({"error": str(error)})
+        types = {"block": "string", "number": "int64", "key": "string", "summary": "binary"}
+        schema = pa.schema({**types, "error": "string"}.items())
+        named = [{"block": digest, "number": i, **row} for i, row in enumerate(rows)]
+        return pa.Table.from_pylist(named, schema)
 
 
 @dataclass(frozen=True)
@@ -108,21 +103,13 @@ def block_digest(block: Any) -> str:
 
     digest = hashlib.blake2b(digest_size=16)
     for column in block.columns:
-        array = pa.concat_arrays(_plain(column).chunks) if column.num_chunks else column
+        array = pa.concat_arrays(_plain(column).chunks or [pa.array([], _plain(column).type)])
         digest.update(f"{array.type} {len(array)} {array.null_count} ".encode())
         # Bytes below a missing cell may be anything, as may bits behind the last one.
-        parts = [array.drop_null()] + ([array.is_valid()] if array.null_count else [])
-        for part in _chunks(parts):
-            digest.update(pa.record_batch([part], names=["x"]).serialize())
+        for part in [array.drop_null(), array.is_valid()]:
+            cells = part.cast("uint8") if pa.types.is_boolean(part.type) else part
+            digest.update(pa.record_batch([cells], names=["x"]).serialize())
     return digest.hexdigest()
-
-
-def _chunks(arrays: Sequence[Any]) -> Iterable[Any]:
-    import pyarrow as pa
-
-    for array in arrays:
-        if len(array):
-            yield array.cast("uint8") if pa.types.is_boolean(array.type) else array
 
 
 def _plain(column: Any) -> Any:
