@@ -172,8 +172,10 @@ def test_what_fails_is_an_error_with_its_reason(failing):
 
 def test_rows_that_are_refused(dataset):
     match = r"block [0-9a-f]{32}, row \d+, column 'gap' is missing"
-    with pytest.raises(InputError, match=match):
+    with pytest.raises(InputError, match=match) as caught:
         mmr.summarize(dataset, 2, columns=["a.b", "gap"])
+    assert caught.tb is not None  # which keeps the frames
+    assert not dataset.context.execution_options.preserve_order
     with pytest.raises(InputError, match=r"the dataset has no column 'nothing'; it has 'a.b', 'g"):
         mmr.summarize(dataset, 2, columns=["nothing"])
     empty = ray.data.from_arrow(pa.table({"b": pa.array([None, None], pa.float64())}))

@@ -6,6 +6,7 @@ Each block becomes a shard by `map_batches`, and this process adds the shards.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from typing import Any, Literal, overload
 
 from momentmix.capacity import check_count
@@ -122,5 +123,6 @@ def summarize(
     found = found_columns(RayRows(dataset), own, columns, exclude, families, missing)
     by_groups = by is not None
     task = task_for(found, keys, by_groups, order, missing, squared_order, replicates, shard_id)
-    groups = add_results(rows_of(dataset, task.sent, BlockTask(task)))
+    with closing(rows_of(dataset, task.sent, BlockTask(task))) as results:
+        groups = add_results(results)  # where it raises, the run ends at once
     return answer_of(groups, keys, by_groups, min_rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -58,7 +58,7 @@ class RayRows:
 
 def rows_of(
     dataset: Any, names: Sequence[str], work: Callable[[Any], Any]
-) -> Iterator[dict[str, Any]]:
+) -> Generator[dict[str, Any], None, None]:
     """Rows of the tables that a function makes of the blocks, with these columns alone."""
     chosen = dataset.select_columns(list(names))
     done = chosen.map_batches(work, batch_format="pyarrow", batch_size=None)
