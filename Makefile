@@ -16,7 +16,7 @@ define install
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-browser test-oldest test-spark test-torch docs lint clean
+.PHONY: help demo test test-all test-browser test-oldest test-ray test-spark test-torch docs lint clean
 .DELETE_ON_ERROR:
 
 help:                        ## this list
@@ -55,10 +55,12 @@ test: lint                   ## style, types and every fast test: about ten minu
 	@echo "Running the fast tests on two processes"
 	@$(BIN)/python -m pytest -m "not long" -n 2
 
-test-all: test               ## the long runs, the documentation and Spark as well: about an hour
+test-all: test               ## the long runs, the documentation, Ray and Spark as well: about an hour
 	@echo "Running the long tests on two processes"
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m long -n 2 --dist worksteal
 	@$(MAKE) --no-print-directory docs
+	@if $(MAKE) --no-print-directory $(RAY)/.test; then $(MAKE) --no-print-directory test-ray; else \
+	  echo "SKIPPED: the tests of Ray, which could not be installed for this Python."; fi
 	@if $(JAVA) -version 2>/dev/null; then $(MAKE) --no-print-directory test-spark; else \
 	  echo "SKIPPED: the tests of Spark, for want of a Java runtime. $(GET_JAVA)"; fi
 
@@ -105,6 +107,17 @@ test-spark: $(SPARK)/.test       ## Spark data frames, with a local Spark; needs
 	@$(JAVA) -version 2>/dev/null || { echo "Spark needs a Java runtime. $(GET_JAVA)"; exit 1; }
 	@echo "Running the tests of Spark on two local cores"
 	@$(SPARK)/bin/python -m pytest $(SPARK_TESTS) -rs
+
+RAY := .venv-ray
+$(RAY)/.test: $(NEEDS)
+	$(call install,$(RAY),constraints.txt,-e ".[ray$(comma)test]")
+	@touch $@
+
+RAY_TESTS := tests/front_doors/test_ray.py "tests/docs/test_pages.py::test_page[how-to/ray.md]"
+
+test-ray: $(RAY)/.test           ## Ray datasets, with a local Ray
+	@echo "Running the tests of Ray on two local cores"
+	@$(RAY)/bin/python -m pytest $(RAY_TESTS) -rs
 
 clean:                       ## remove all environments and everything that was built
 	rm -rf $(VENV) .venv-* docs/_build docs/_generated docs/gallery demo-output build dist \

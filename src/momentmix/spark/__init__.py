@@ -10,18 +10,19 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Literal, overload
 
-from momentmix.capacity import check_count, usual_order
+from momentmix.capacity import check_count
 from momentmix.cube.cube import SummaryCube
 from momentmix.cube.keys import parse_keys
-from momentmix.errors import InputTypeError, TableWarning, needed, warn_caller
+from momentmix.engines.columns import found_columns
+from momentmix.engines.tasks import Groups, Task, answer_of, task_for
+from momentmix.errors import InputTypeError, needed
 from momentmix.rows.source import Missing, check_missing
 from momentmix.schema.building import Families
-from momentmix.spark.columns import found_columns, quoted
+from momentmix.spark.columns import SparkRows, quoted
 from momentmix.spark.jobs import run_job
-from momentmix.spark.partitions import RESULT, FileTask, Groups, Task, add_results, results_of
+from momentmix.spark.partitions import RESULT, FileTask, RowTask, add_results, results_of
 from momentmix.spark.scans import plain_scan
 from momentmix.spark.splits import UnsuitedFileError
-from momentmix.summary.layout import DEFAULT_REPLICATES
 from momentmix.summary.summary import MomentSummary
 
 __all__ = ["summarize"]
@@ -132,25 +133,11 @@ def summarize(
     check_count("min_rows", min_rows, 1)
     keys = [] if by is None else parse_keys(by)
     own = list(dict.fromkeys(key.column for key in keys))
-    found = found_columns(df, own, columns, exclude, families, missing, read_files)
-    if found.notes:
-        warn_caller(f"columns were guessed: {'; '.join(found.notes)}.", TableWarning)
-    schema = found.schema
-    if order is None:
-        order = usual_order(schema.n_features)
-    if replicates is None:
-        replicates = DEFAULT_REPLICATES if by is None else 0
-    options = {"squared_order": squared_order, "replicates": replicates, "n_threads": 1}
-    # Cells of columns without the feature "seen" must be there, whatever is asked.
-    policy: Missing = "drop" if missing == "drop" else "error"
-    sent = tuple(dict.fromkeys([*found.names, *own]))
-    task = Task(schema, order, found.names, tuple(map(str, keys)), policy, shard_id, options, sent)
-    task.new_shard()  # impossible settings are an error here, before any work
-    groups = _collected(df.select(*map(quoted, sent)), task, read_files)
-    if by is None:
-        return MomentSummary.from_bytes(groups[()])
-    cube = SummaryCube([key.name for key in keys], groups)
-    return cube.at_least(min_rows) if min_rows > 1 else cube
+    found = found_columns(SparkRows(df, read_files), own, columns, exclude, families, missing)
+    by_groups = by is not None
+    task = task_for(found, keys, by_groups, order, missing, squared_order, replicates, shard_id)
+    groups = _collected(df.select(*map(quoted, task.sent)), task, read_files)
+    return answer_of(groups, keys, by_groups, min_rows)
 
 
 def _collected(rows: Any, task: Task, read_files: bool) -> Groups:
@@ -163,7 +150,7 @@ def _collected(rows: Any, task: Task, read_files: bool) -> Groups:
         with suppress(UnsuitedFileError):  # then Spark's rows; nothing of this job counts
             return results_of(_added(parts, n_parts))
     numbered = rows.toDF(*(f"column{i}" for i in range(len(rows.columns))))
-    return results_of(_added(numbered.mapInArrow(task, RESULT)))
+    return results_of(_added(numbered.mapInArrow(RowTask(task), RESULT)))
 
 
 def _added(parts: Any, n_parts: int | None = None) -> list[Any]:

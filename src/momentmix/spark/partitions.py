@@ -7,73 +7,30 @@ row, since a task that raises would be tried again.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import date, datetime
-from functools import partial
-from itertools import chain
 from typing import Any
 from zlib import crc32
 
-from momentmix.cube.keys import Value, parse_keys
-from momentmix.cube.passes import CubeProgress, GroupSums
-from momentmix.cube.summarize_by import cube_job
+from momentmix.cube.passes import GroupSums
+from momentmix.engines.tasks import Groups, Task, packed, unpacked
 from momentmix.errors import InputError, MomentmixError
-from momentmix.parallel import few_threads
-from momentmix.rows.formats.queries import query_table
-from momentmix.rows.reading import Reading
-from momentmix.rows.source import Missing, RowSource
-from momentmix.schema.rows import EncodedRows
-from momentmix.schema.schema import Schema
-from momentmix.schema.sources import encode_rows
 from momentmix.spark.splits import FileScan, UnsuitedFileError
-from momentmix.summary.parts import Progress, summarize_parts
-from momentmix.summary.summary import MomentSummary
 
 RESULT = "place int, key string, summary binary, error string, unsuited string"
 _PLACES = 1 << 16
-Groups = dict[tuple[Value, ...], bytes]
 
 
 @dataclass(frozen=True)
-class Task:
-    """How every partition is summarized; called with its record batches.
+class RowTask:
+    """A task on rows that Spark sends; called with the record batches of one partition.
 
     Attributes
     ----------
-    schema : Schema
-    order : int
-    columns : tuple of str
-        Of the features.
-    by : tuple of str
-        Keys; () for one summary of all rows.
-    missing : {"error", "drop"}
-    shard_id : str or None
-    options : dict
-        Of `MomentSummary`.
-    sent : tuple of str
-        Names of the columns that come, which Spark cannot read where they have dots.
+    task : Task
     """
 
-    schema: Schema
-    order: int
-    columns: tuple[str, ...]
-    by: tuple[str, ...]
-    missing: Missing
-    shard_id: str | None
-    options: dict[str, Any]
-    sent: tuple[str, ...]
-
-    @property
-    def new_shard(self) -> Any:
-        """Makes an empty summary."""
-        plain = self.schema.is_plain
-        return partial(
-            MomentSummary, self.schema.n_features, self.order,
-            self.schema.column_names if plain else None,
-            schema=None if plain else self.schema, **self.options,
-        )  # fmt: skip
+    task: Task
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         """Record batches of one partition → its results."""
@@ -81,70 +38,12 @@ class Task:
 
         context = TaskContext.get()
         number = 0 if context is None else context.partitionId()
-        return self.results(batches, number)
-
-    def results(self, batches: Iterable[Any], number: int) -> Iterator[Any]:
-        """Record batches of the partition of this number → its results."""
-        watched = _Watched(batches)
-        try:
-            groups = self.groups(watched, number)
-        except MomentmixError as error:
-            if watched.failure is not None:
-                raise watched.failure from error  # not by the rows: Spark tries again
-            yield _batch(number % _PLACES, error=str(error))
-            return
-        for key, summary in groups.items():
-            text = _packed(key)
-            place = number if not key else crc32(text.encode())
-            yield _batch(place % _PLACES, text, summary)
-
-    def groups(self, batches: Iterable[Any], number: int) -> Groups:
-        """Summaries of a partition as bytes, by their keys."""
-        source = self._source(batches, number)
-        if source is None:
-            return {}
-        with few_threads(True), source.streamed(True):
-            return self._keyed(source) if self.by else self._whole(source)
-
-    def _source(self, batches: Iterable[Any], number: int) -> RowSource | None:
-        """The rows as a source that is read once; None where there are none."""
-        from pyarrow import RecordBatch, RecordBatchReader
-
-        named = (RecordBatch.from_arrays(b.columns, names=list(self.sent)) for b in batches)
-        first = next(named, None)
-        if first is None:
-            return None
-        table = query_table(RecordBatchReader.from_batches(first.schema, chain([first], named)))
-        assert table is not None
-        table.name = f"partition {number}"
-        if self.shard_id is not None:
-            table.name += f" of {self.shard_id}"
-        return self._reading(self.columns).open(table, self.missing)
-
-    def _reading(self, columns: Iterable[str]) -> Reading:
-        return Reading(columns=list(columns), by_name=True)
-
-    def _whole(self, source: RowSource) -> Groups:
-        rows = encode_rows(source, self.schema, self.missing).encoded
-        encode = rows.summand_of if isinstance(rows, EncodedRows) else None
-        read = rows.rows if isinstance(rows, EncodedRows) else rows
-        assert isinstance(read, RowSource)
-        start = Progress(self.new_shard(), 0, 0, 0)
-        *_, state = start, *summarize_parts(read, start, self.new_shard, encode=encode)
-        return {(): state.summary.to_bytes()} if state.n_rows else {}
-
-    def _keyed(self, source: RowSource) -> Groups:
-        specs = parse_keys(self.by)
-        reading = self._reading([*self.columns, *(key.column for key in specs)])
-        job = cube_job(source, specs, self.schema, self.missing, reading)
-        start = CubeProgress()
-        *_, state = start, *job.run(start, self.order, self.options)
-        return state.sums.groups()
+        return results(self.task, batches, number)
 
 
 @dataclass(frozen=True)
 class FileTask:
-    """The same for rows that the task itself reads; called with numbers of partitions.
+    """A task on rows that it reads itself; called with numbers of partitions.
 
     Attributes
     ----------
@@ -161,9 +60,25 @@ class FileTask:
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 try:
-                    yield from self.task.results(self.scan.batches(number), number)
+                    yield from results(self.task, self.scan.batches(number), number)
                 except UnsuitedFileError as error:
                     yield _batch(number % _PLACES, unsuited=str(error))
+
+
+def results(task: Task, batches: Iterable[Any], number: int) -> Iterator[Any]:
+    """Record batches of the partition of this number → its results."""
+    watched = _Watched(batches)
+    try:
+        groups = task.groups(watched, f"partition {number}")
+    except MomentmixError as error:
+        if watched.failure is not None:
+            raise watched.failure from error  # not by the rows: Spark tries again
+        yield _batch(number % _PLACES, error=str(error))
+        return
+    for key, summary in groups.items():
+        text = packed(key)
+        place = number if not key else crc32(text.encode())
+        yield _batch(place % _PLACES, text, summary)
 
 
 class _Watched:
@@ -206,7 +121,7 @@ def results_of(rows: Iterable[Any]) -> Groups:
         if row["error"] is not None:
             errors.append(row["error"])
         else:
-            sums.add_bytes(_unpacked(row["key"]), bytes(row["summary"]))
+            sums.add_bytes(unpacked(row["key"]), bytes(row["summary"]))
     if errors:
         raise InputError(min(errors))
     if not sums.n_rows:
@@ -229,44 +144,3 @@ def _batch(
     return pa.RecordBatch.from_arrays(
         arrays, names=["place", "key", "summary", "error", "unsuited"]
     )
-
-
-# -- keys as text -----------------------------------------------------------------------------
-
-
-def _packed(key: tuple[Value, ...]) -> str:
-    """Values of keys as text.
-
-    Examples
-    --------
-    >>> _packed(("EU", date(2026, 1, 5), 3, None))
-    '["EU", {"date": "2026-01-05"}, 3, null]'
-    """
-    values: list[Any] = []
-    for value in key:
-        if isinstance(value, datetime):
-            values.append({"time": value.isoformat()})
-        elif isinstance(value, date):
-            values.append({"date": value.isoformat()})
-        else:
-            values.append(value)
-    return json.dumps(values)
-
-
-def _unpacked(text: str) -> tuple[Value, ...]:
-    """Values of keys from text.
-
-    Examples
-    --------
-    >>> _unpacked(_packed((date(2026, 1, 5), datetime(2026, 1, 5, 7), True, "x")))
-    (datetime.date(2026, 1, 5), datetime.datetime(2026, 1, 5, 7, 0), True, 'x')
-    """
-    values: list[Value] = []
-    for value in json.loads(text):
-        if isinstance(value, dict):
-            ((kind, written),) = value.items()
-            read = date.fromisoformat if kind == "date" else datetime.fromisoformat
-            values.append(read(written))
-        else:
-            values.append(value)
-    return tuple(values)

@@ -423,8 +423,25 @@ def rename_shards(summary: MomentSummary, names: Mapping[str, str]) -> MomentSum
 
     For callers who know what a shard is only when its rows have been read.
     """
-    totals = summary._totals()
     digests = {shard_digest(old): shard_digest(new) for old, new in names.items()}
+    return _renamed(summary, digests)
+
+
+def copied_shards(summary: MomentSummary, number: int) -> MomentSummary:
+    """The same sums under the shard ids of a copy: of other rows with the same values.
+
+    Parameters
+    ----------
+    summary : MomentSummary
+    number : int
+        Number of the copy.
+    """
+    shards = summary._totals().shards
+    return _renamed(summary, {x: shard_digest(x + b" copy %d" % number) for x in shards})
+
+
+def _renamed(summary: MomentSummary, digests: Mapping[bytes, bytes]) -> MomentSummary:
+    totals = summary._totals()
     renamed = {shard: digests.get(shard, shard) for shard in totals.shards}
     combining.check_once(list(renamed.values()))
     marks = {renamed[shard]: mark for shard, mark in totals.marks.items()}
