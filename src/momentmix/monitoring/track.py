@@ -93,7 +93,8 @@ def track(
         Of the intervals of the shares.
     prior : {"whole"}, optional
         Shrink the shares of small groups to the mean of all groups, as far as the groups differ no
-        more than their noise says. Tests are the same.
+        more than their noise says. Groups that have no shares, as those in other units, take no
+        part. Tests are the same.
     means : {"fixed", "group"}
         "group" gives each group means of its own in columns of numbers, drawn to those of the
         model as far as the groups differ no more than their noise says (`Tracking.means`). Shares
@@ -375,6 +376,8 @@ class _Work:
         start = sum(own.n / total * own.weights.weights for own in known if own.weights)
         law, answers = shrink(estimators, np.asarray(start))
         for own, answer in zip(known, answers, strict=True):
+            if answer is None:
+                continue
             half = z * np.sqrt(np.maximum(np.diagonal(answer.covariance), 0.0))
             low, high = answer.weights - half, answer.weights + half
             assert own.weights is not None

@@ -357,6 +357,21 @@ def test_the_whole_is_the_prior_of_small_groups():
     assert mm.track(MODEL, {0: cube[0]}, prior="whole").prior is None  # nothing to learn it from
 
 
+@pytest.mark.parametrize("means", ["fixed", "group"])
+def test_a_group_without_shares_is_no_part_of_the_prior(means):
+    cube = {g: summary(rows_of([0.6, 0.25, 0.15], 1000, g)) for g in range(4)}
+    alone = mm.track(MODEL, cube, prior="whole", means=means)
+    wild = rows_of([0.6, 0.25, 0.15], 1000, 9)
+    wild[0, 0] = 1e5
+    both = {**cube, 9: summary(wild)}
+    found = mm.track(MODEL, both, prior="whole", means=means)
+    assert found.weights[:4] == pytest.approx(alone.weights, abs=0.01)
+    assert found.fits.tolist() == [True] * 4 + [False]
+    assert found.weights[4] == pytest.approx(mm.track(MODEL, both, means=means).weights[4])
+    two = mm.track(MODEL, {0: cube[0], 9: summary(wild)}, prior="whole", means=means)
+    assert two.prior is None  # of one group
+
+
 # -- what is shown ------------------------------------------------------------------------------
 
 
