@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from math import inf
@@ -190,7 +191,11 @@ def _with_rows(tracked: TrackedModel, model_rows: float | None, n_cube: int) -> 
     if model_rows is None:
         return replace(tracked, n_rows=float(min(n_cube, _ASSUMED_ROWS)))
     known: Any = model_rows
-    if isinstance(known, bool) or not isinstance(known, int | float) or not known > 0:
+    if (
+        isinstance(known, bool)
+        or not isinstance(known, int | float | np.integer | np.floating)
+        or not known > 0
+    ):
         raise InputError(f"model_rows must be a positive number, or math.inf; got {known!r}.")
     return replace(tracked, result=None, n_rows=None if known == inf else float(known))
 
@@ -431,10 +436,16 @@ def _shape(groups: Groups, schema: Schema | None, model: StandardComponents, ord
     shapes = list[Shape]()
     for own, summary in zip(groups.facts, groups.summaries(), strict=True):
         if own.n_rows and own.layout in left:
-            left.remove(own.layout)
-            shapes.append(Shape.of(read(summary, order, schema, model.shift, model.scale)))
+            with suppress(InputError):  # of values so far away that the next group is asked
+                shapes.append(Shape.of(read(summary, order, schema, model.shift, model.scale)))
+                left.remove(own.layout)
         if not left:
             break
+    if not shapes:
+        raise InputError(
+            "values of all groups lie so far from those of the model that their moments are not "
+            "known; are the units the same?"
+        )
     return Shape(
         shapes[0].n_features,
         min(shape.order for shape in shapes),
