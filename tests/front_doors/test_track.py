@@ -67,6 +67,29 @@ def test_the_command_gives_groups_means_of_their_own(momentmix, folder):
     assert document["means"]["columns"] == NAMES
 
 
+def test_a_picture_of_means(momentmix, folder, tmp_path):
+    files = folder / "model.json", folder / "good.parquet"
+    tracking = mm.track(*files, means="group")
+    for ordered in (True, False):
+        shown = mm.track(*files, means="group", ordered=ordered)
+        display = SharesDisplay.from_tracking(shown, column="flow")
+        axis = display.axes_[0].get_ylabel() if ordered else display.axes_[0].get_xlabel()
+        assert axis == "mean of flow"
+    eu = [g for g, key in enumerate(tracking.keys) if key[0] == "EU"]
+    line = SharesDisplay.from_tracking(tracking, column="flow").axes_[0].lines[1]
+    np.testing.assert_array_equal(line.get_ydata(), tracking.means.values[eu, 1, 0])
+    with pytest.raises(mm.InputError, match="the means of 'nope' do not differ between groups; of"):
+        SharesDisplay.from_tracking(tracking, column="nope")
+    with pytest.raises(mm.InputError, match=r"they are fixed\. Use track\(means=\"group\"\)"):
+        SharesDisplay.from_tracking(mm.track(*files), column="flow")
+    out = tmp_path / "means.png"
+    done = momentmix("track", *files, "--means", "group", "--column", "flow", "-o", out)
+    assert done.code == 0
+    assert out.stat().st_size > 5000
+    done = momentmix("track", *files, "--column", "flow", "-o", tmp_path / "other.png")
+    assert "--column goes with --means group and a picture" in done.err
+
+
 def test_strict_tells_of_groups_that_do_not_fit(momentmix, folder):
     model = folder / "model.json"
     assert momentmix("track", model, folder / "good.parquet", "--strict").code == 0

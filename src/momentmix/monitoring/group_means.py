@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,10 +13,7 @@ from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.overall import column_names
 from momentmix.mixture.parameter_table import need_pandas
 from momentmix.mixture.tables.block_features import Block
-from momentmix.monitoring.shares.group_moments import Groups
-from momentmix.monitoring.shares.moved_means import MovedGroup, MovedMeans
-from momentmix.monitoring.shares.tracked_model import StandardComponents
-from momentmix.schema.schema import Schema
+from momentmix.monitoring.shares.own_means import OwnMeans
 from momentmix.wording import short_number
 
 
@@ -107,41 +103,19 @@ class GroupMeans:
         return ", ".join(f"{self.columns[j]} {short_number(self.spreads[j])}" for j in order)
 
 
-def moving_columns(mixture: Mixture) -> list[int]:
-    """Columns whose means may differ between groups."""
-    return sorted(
-        j
-        for block in mixture.blocks
-        if isinstance(block, GaussianBlock) and block.seen is None
-        for j in block.columns
-    )
-
-
-def group_means(
-    groups: Groups,
-    found: Sequence[MovedGroup | None],
-    moved: MovedMeans,
-    model: StandardComponents,
-    mixture: Mixture,
-    columns: list[int],
-    z: float,
-) -> GroupMeans:
-    """The means of all groups in the units of the columns; None stands for a group of no rows."""
-    features = moved.features
-    scale, center = model.scale[features], model.shift[features]
-    start = model.parameters.means[:, features]
+def group_means(own: OwnMeans, z: float) -> GroupMeans:
+    """The means of all groups in the units of the columns; NaN for a group of no rows."""
+    model, moved, groups = own.groups.model, own.moved, own.groups.groups
+    scale, center = model.scale[moved.features], model.shift[moved.features]
+    start = model.parameters.means[:, moved.features]
+    found = [group.moved for group in own.groups.found]
     unknown = np.full(start.shape, np.nan)
-    moves = np.array([unknown if own is None else own.moves for own in found])
-    errors = np.array([unknown if own is None else own.errors for own in found]) * scale
+    moves = np.array([unknown if group is None else group.moves for group in found])
+    errors = np.array([unknown if group is None else group.errors for group in found]) * scale
     values = center + scale * (start + moves)
-    names = column_names(mixture)
+    names = column_names(own.groups.tracked.mixture)
     return GroupMeans(
-        groups.key_names, groups.keys, tuple(names[j] for j in columns),
+        groups.key_names, groups.keys, tuple(names[j] for j in own.columns),
         values, values - z * errors, values + z * errors, errors,
-        np.sqrt(moved.spreads), moved.deviations * scale, tuple(columns),
+        np.sqrt(moved.spreads), moved.deviations * scale, tuple(own.columns),
     )  # fmt: skip
-
-
-def moving_features(columns: list[int], schema: Schema | None) -> list[int]:
-    """The features of columns of numbers."""
-    return columns if schema is None else [schema.features_of(j)[0] for j in columns]

@@ -205,6 +205,15 @@ def test_the_range_of_rows_that_are_gone_is_not_compared():
     assert all(column.change("range") is None for column in found.columns)
 
 
+def test_means_that_differ_by_rounding_are_shown_as_equal():
+    x = rows_of(1)
+    text = str(compare(x, np.where(np.arange(4) == 1, x * (1 + 1e-14), x)))
+    (line,) = (line for line in text.splitlines() if line.startswith("1 "))
+    first, second = line.split()[1:3]
+    assert first == second
+    assert len(first) < 9
+
+
 def test_ranges_far_from_0_are_told_apart():
     x, y = rows_of(1) + 1e8, rows_of(2) + 1e8
     y[7, 1] += 1e5

@@ -40,6 +40,11 @@ _ENDINGS = ("csv", "json", "png", "svg", "pdf")
     help="group: means of the components may differ between groups, and are drawn to the model's.",
 )
 @click.option(
+    "--column",
+    metavar="NAME",
+    help="With --means group: the picture shows the means of this column, not the shares.",
+)
+@click.option(
     "--level",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     default=0.95,
@@ -57,6 +62,7 @@ def track_command(
     rollup: str | None,
     prior: str,
     means: str,
+    column: str | None,
     level: float,
     strict: bool,
     force: bool,
@@ -74,9 +80,11 @@ def track_command(
                 f"--output must end in {', '.join('.' + e for e in _ENDINGS)}; got {output!r}."
             )
         check_output(output, [model, cube], force)
+    if column is not None and (means != "group" or ending in ("", "csv", "json")):
+        raise click.UsageError("--column goes with --means group and a picture as --output.")
     found = _tracked(model, cube, where, rollup, prior, means, level)
     if output is not None:
-        _write(found, output, ending)
+        _write(found, output, ending, column)
     if as_json:
         said = {} if output is None else {"output": output}
         say_json({**said, **found.to_dict()})
@@ -113,7 +121,7 @@ def _tracked(
     )
 
 
-def _write(found: Tracking, output: str, ending: str) -> None:
+def _write(found: Tracking, output: str, ending: str, column: str | None) -> None:
     import csv
     import io
 
@@ -131,7 +139,7 @@ def _write(found: Tracking, output: str, ending: str) -> None:
     else:
         from momentmix.displays import SharesDisplay
 
-        display = SharesDisplay.from_tracking(found)
+        display = SharesDisplay.from_tracking(found, column=column)
         with output_stream(output) as stream:
             display.figure_.savefig(stream, format=ending, dpi=150, bbox_inches="tight")
         return
