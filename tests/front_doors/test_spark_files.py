@@ -291,9 +291,15 @@ def test_files_of_other_columns_are_left_to_spark(spark_session, tmp_path, reaso
         rows_of(scan)
 
 
-@pytest.mark.parametrize("day", [dt.date(1582, 10, 14), dt.datetime(1899, 1, 1, tzinfo=UTC)])
-def test_dates_of_another_calendar_are_left_to_spark(spark_session, tmp_path, day):
-    type_ = pa.timestamp("us", "UTC") if isinstance(day, dt.datetime) else pa.date32()
+@pytest.mark.parametrize(
+    ("day", "type_"),
+    [
+        (dt.date(1582, 10, 14), pa.date32()),
+        (dt.datetime(1899, 1, 1, tzinfo=UTC), pa.timestamp("us", "UTC")),
+        (-(1 << 62), pa.timestamp("us", "UTC")),  # no date of Python
+    ],
+)
+def test_dates_of_another_calendar_are_left_to_spark(spark_session, tmp_path, day, type_):
     write(tmp_path / "a.parquet", x=pa.array([day, None], type_))
     scan = plain_scan(spark_session.read.parquet(str(tmp_path)))
     with pytest.raises(UnsuitedFileError, match="'x' has dates before 1582"):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _MOST_COLUMNS, _MOST_PAIRS, _MOST_NOTES = 30, 10, 8
 _MOST_NAMES = 5
 _WIDEST = 28  # letters of a name
+_ROUNDING = 1e-9  # deviations: numbers that differ less are shown as equal
 _LEAST_P = 1e-4  # smaller ones are not written out
 _HEADINGS = ("column", "first", "second", "change (95 % interval)", "spread", "skewness", "p")
 _PAIR_HEADINGS = ("pair", "first", "second", "change (95 % interval)", "p")
@@ -135,7 +136,8 @@ def _name(text: str) -> str:
 
 
 def _two(change: Change) -> list[str]:
-    if change.first == change.second or not isfinite(change.first + change.second):
+    is_same = change.size < _ROUNDING or change.first == change.second
+    if is_same or not isfinite(change.first + change.second):
         return [short_number(change.first), short_number(change.second)]
     return numbers_apart(change.first, change.second)
 

@@ -72,7 +72,8 @@ def track(
         Of the intervals of the shares.
     prior : {"whole"}, optional
         Shrink the shares of small groups to the mean of all groups, as far as the groups differ no
-        more than their noise says. Tests are the same.
+        more than their noise says. Groups that have no shares, as those in other units, take no
+        part. Tests are the same.
     means : {"fixed", "group"}
         "group" gives each group means of its own in columns of numbers, drawn to those of the
         model as far as the groups differ no more than their noise says (`Tracking.means`). Shares
@@ -154,7 +155,11 @@ def _with_rows(tracked: TrackedModel, model_rows: float | None, n_cube: int) -> 
     if model_rows is None:
         return replace(tracked, n_rows=float(min(n_cube, _ASSUMED_ROWS)))
     known: Any = model_rows
-    if isinstance(known, bool) or not isinstance(known, int | float) or not known > 0:
+    if (
+        isinstance(known, bool)
+        or not isinstance(known, int | float | np.integer | np.floating)
+        or not known > 0
+    ):
         raise InputError(f"model_rows must be a positive number, or math.inf; got {known!r}.")
     return replace(tracked, result=None, n_rows=None if known == inf else float(known))
 
@@ -190,6 +195,8 @@ def _shrink(groups: FoundGroups, components: Components, z: float) -> Prior | No
     start = sum(own.n / total * weights.weights for own, weights in known)
     law, answers = shrink([components.estimator(own) for own, _ in known], np.asarray(start))
     for (own, weights), answer in zip(known, answers, strict=True):
+        if answer is None:
+            continue
         half = z * np.sqrt(np.maximum(np.diagonal(answer.covariance), 0.0))
         low, high = np.maximum(answer.weights - half, 0.0), np.minimum(answer.weights + half, 1.0)
         own.weights = replace(weights, weights=answer.weights, low=low, high=high)

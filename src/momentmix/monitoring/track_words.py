@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from datetime import date, datetime
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -183,6 +184,8 @@ def series_of(tracking: Tracking) -> dict[tuple[Any, ...], list[int]]:
 def place_of(value: Any) -> tuple[Any, ...]:
     """What a key is sorted by: numbers within texts count as numbers, missing values come last.
 
+    Values of different types are sorted by type.
+
     Examples
     --------
     >>> sorted(["week 10", "week 9", None], key=place_of)
@@ -190,8 +193,9 @@ def place_of(value: Any) -> tuple[Any, ...]:
     """
     if isinstance(value, str):
         parts = re.split(r"(\d+)", value)
-        return (0, *(int(x) if i % 2 else x for i, x in enumerate(parts)))
-    return (1,) if value is None else (0, value)
+        return (0, "text", *(int(x) if i % 2 else x for i, x in enumerate(parts)))
+    kind = "number" if isinstance(value, Real) else type(value).__name__
+    return (1,) if value is None else (0, kind, value)
 
 
 _TIME = re.compile(

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Any, NamedTuple
 
 _BATCH_ROWS = 1 << 17
 _BUFFER = 1 << 18  # bytes of a column
 # Spark may shift older ones, which other programs count by the Julian calendar.
-_FIRST_DAY, _FIRST_TIME = date(1582, 10, 15), datetime(1900, 1, 1)
+_FIRST_DAY = (date(1582, 10, 15) - date(1970, 1, 1)).days
+_FIRST_TIME = (datetime(1900, 1, 1) - datetime(1970, 1, 1)) // timedelta(microseconds=1)
 
 
 class UnsuitedFileError(Exception):
@@ -162,10 +163,12 @@ def _check_old(column: Any, name: str, split: Split) -> None:
     if not (types.is_date32(column.type) or types.is_timestamp(column.type)):
         return
     is_day = types.is_date32(column.type)
-    moments = column if is_day else column.cast("timestamp[us]")
-    first = compute.min_max(moments)["min"].as_py()
+    # Numbers: some that files can hold are no dates of Python.
+    first = compute.min_max(column)["min"].value
     if first is not None and first < (_FIRST_DAY if is_day else _FIRST_TIME):
-        raise UnsuitedFileError(f"{split.path}: {name!a} has dates before {_FIRST_DAY:%Y}")
+        raise UnsuitedFileError(
+            f"{split.path}: {name!a} has dates before 1582, or times before 1900"
+        )
 
 
 def _groups(metadata: Any, split: Split) -> list[int]:

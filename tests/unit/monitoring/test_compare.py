@@ -144,7 +144,9 @@ def test_a_row_too_far_away_is_said():
     assert found.unjudged == ("1",)
     assert not found.differs()
     assert "Not judged: '1', where one row dominates." in str(found).splitlines()[0]
-    assert "cannot be judged. Take the logarithm (family log)" in found.notes[0]
+    assert "cannot be judged. Summarize the other rows." in found.notes[0]
+    positive = [np.abs(rows) for rows in (x, y)]
+    assert "judged. Take the logarithm (family log), or" in compare(*positive).notes[0]
     assert "not judged" in found._repr_html_()
     assert "cannot be judged" in found._repr_html_()
     document = found.to_dict()
@@ -152,7 +154,9 @@ def test_a_row_too_far_away_is_said():
     assert document["columns"][1]["changes"][0]["p_value"] is None
     logs = mm.summarize({"a": np.exp(x[:, 1])}, families={"a": "log"})
     other = mm.summarize({"a": np.append(np.exp(x[:, 0]), 1e300)}, families=logs.schema)
-    assert "Forget the row" in mm.compare(logs, other).notes[0]
+    note = mm.compare(logs, other).notes[0]
+    assert "Forget the row" in note
+    assert "(logarithms from -3.2" in note
 
 
 def test_few_rows_far_away_are_said():
@@ -165,6 +169,57 @@ def test_few_rows_far_away_are_said():
     found = compare(x, y)
     assert "the range of column '1' is another" in found.notes[0]
     assert ("spread", "1") in named(found)
+
+
+@pytest.mark.parametrize("shift", [100.0, -1e4, 1e6])
+def test_a_missing_cell_is_no_row_that_dominates(shift):
+    """Missing cells are 0 in the sums, which here lies far from all values."""
+    tables = [{"a": rows_of(s)[:, 0], "b": rows_of(s)[:, 1]} for s in (1, 2)]
+    for table in tables:
+        table["a"][::9] = np.nan
+    first = mm.summarize(tables[0], missing="model")
+    tables[1]["a"] += shift
+    found = mm.compare(first, mm.summarize(tables[1], missing="model", families=first.schema))
+    assert named(found) == [("mean", "a")]
+    assert found.notes == ()
+    assert found.columns[0].change("range") is None
+
+
+def test_a_missing_cell_is_not_taken_away_with_a_row_that_dominates():
+    tables = [{"a": 1000 + rows_of(s)[:, 0], "b": rows_of(s)[:, 1]} for s in (1, 2)]
+    for table in tables:
+        table["a"][::9] = np.nan
+    tables[0]["a"][4] = 1e6  # so that missing cells are 0, not about 1000
+    first = mm.summarize(tables[0], missing="model")
+    assert first.schema.columns[0].center == 0
+    found = mm.compare(first, mm.summarize(tables[1], missing="model", families=first.schema))
+    assert not found.differs()
+
+
+def test_the_range_of_rows_that_are_gone_is_not_compared():
+    x, y = rows_of(1), rows_of(2)
+    y[7] *= 1e3
+    forgotten = mm.summarize(y, 2).forget(y[7:8])
+    found = mm.compare(mm.summarize(x, 2), forgotten)
+    assert not any("range" in note for note in found.notes)
+    assert all(column.change("range") is None for column in found.columns)
+
+
+def test_means_that_differ_by_rounding_are_shown_as_equal():
+    x = rows_of(1)
+    text = str(compare(x, np.where(np.arange(4) == 1, x * (1 + 1e-14), x)))
+    (line,) = (line for line in text.splitlines() if line.startswith("1 "))
+    first, second = line.split()[1:3]
+    assert first == second
+    assert len(first) < 9
+
+
+def test_ranges_far_from_0_are_told_apart():
+    x, y = rows_of(1) + 1e8, rows_of(2) + 1e8
+    y[7, 1] += 1e5
+    note = compare(x, y).notes[0]
+    assert "to 100,000,003" in note
+    assert "to 100,100,000" in note
 
 
 def test_gaps_and_weights_beside_a_row_that_dominates():
@@ -195,6 +250,8 @@ def test_constant_columns():
     y[:, 2] = 7
     assert named(compare(x, y)) == [("mean", "2")]
     assert compare(x, y).p_value == 0
+    x[:, 2] = y[:, 2] = 0.1  # whose moments are rounded
+    assert compare(x, y).notes == ()
 
 
 def test_a_constant_in_one_table_only():

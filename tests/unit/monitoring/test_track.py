@@ -357,6 +357,36 @@ def test_the_whole_is_the_prior_of_small_groups():
     assert mm.track(MODEL, {0: cube[0]}, prior="whole").prior is None  # nothing to learn it from
 
 
+@pytest.mark.parametrize("means", ["fixed", "group"])
+def test_a_group_of_values_that_overflow_takes_nothing_from_the_others(means):
+    cube = {g: summary(rows_of([0.6, 0.25, 0.15], 500, g)) for g in (1, 2, 3)}
+    far = {0: summary(rows_of([0.6, 0.25, 0.15], 500, 0) * 1e200)}
+    alone = mm.track(MODEL, cube, means=means, model_rows=np.int64(2000))
+    found = mm.track(MODEL, {**far, **cube}, means=means, model_rows=2000)
+    assert found.weights[1:] == pytest.approx(alone.weights)
+    assert np.isnan(found.weights[0]).all()
+    assert "so far away that their powers are not known" in found.notes[(0,)]
+    with pytest.raises(mm.InputError, match="all groups lie so far from those of the model"):
+        mm.track(MODEL, far, means=means)
+    wide = {g: summary(rows_of([0.6, 0.25, 0.15], 500, g) * 1e60) for g in (1, 2, 3)}
+    assert not mm.track(MODEL, wide, means=means).fits.any()
+
+
+@pytest.mark.parametrize("means", ["fixed", "group"])
+def test_a_group_without_shares_is_no_part_of_the_prior(means):
+    cube = {g: summary(rows_of([0.6, 0.25, 0.15], 1000, g)) for g in range(4)}
+    alone = mm.track(MODEL, cube, prior="whole", means=means)
+    wild = rows_of([0.6, 0.25, 0.15], 1000, 9)
+    wild[0, 0] = 1e5
+    both = {**cube, 9: summary(wild)}
+    found = mm.track(MODEL, both, prior="whole", means=means)
+    assert found.weights[:4] == pytest.approx(alone.weights, abs=0.01)
+    assert found.fits.tolist() == [True] * 4 + [False]
+    assert found.weights[4] == pytest.approx(mm.track(MODEL, both, means=means).weights[4])
+    two = mm.track(MODEL, {0: cube[0], 9: summary(wild)}, prior="whole", means=means)
+    assert two.prior is None  # of one group
+
+
 # -- what is shown ------------------------------------------------------------------------------
 
 
@@ -430,6 +460,7 @@ def test_orders_are_seen(values, expected):
 
 def test_weeks_are_sorted_as_numbers():
     assert sorted(["week 10", "week 9", None], key=place_of) == ["week 9", "week 10", None]
+    assert sorted(["a", None, 3, 2.5], key=place_of) == [2.5, 3, "a", None]
 
 
 # -- bad input ----------------------------------------------------------------------------------
@@ -462,6 +493,7 @@ def test_bad_input_is_refused_with_the_cure(weeks):
     for options, text in [
         ({"prior": "half"}, 'prior must be "whole" or None'),
         ({"model_rows": -1}, "model_rows must be a positive number"),
+        ({"model_rows": np.int64(0)}, "model_rows must be a positive number"),
         ({"level": 2}, "level must be a number between 0 and 1"),
     ]:
         with pytest.raises(mm.InputError, match=text):

@@ -373,6 +373,24 @@ def test_a_connection_is_free_after_a_summary_and_after_an_error():
         assert len(block)
 
 
+def test_the_file_of_a_query_that_fails_is_removed_although_its_error_is_kept(
+    temporary, monkeypatch
+):
+    monkeypatch.setattr(spool, "KEPT_BYTES", 0)
+    batch = pa.record_batch({"x": [0.5] * 10, "word": ["u", "v"] * 5})
+
+    def batches():
+        yield batch
+        assert list(temporary.rglob("*.arrow"))  # the second one comes when the first is written
+        yield batch
+        raise ValueError("no more")
+
+    with pytest.raises(ValueError, match="no more") as kept:
+        spool.Spool("the query", batch.schema, batches())
+    assert not list(temporary.iterdir())
+    assert kept.tb is not None  # as in a notebook
+
+
 def test_text_that_repeats_is_kept_as_codes_and_other_text_as_it_is(temporary, monkeypatch):
     monkeypatch.setattr(spool, "KEPT_BYTES", 0)
     texts = {"word": ["u", None, "v", "u"] * 50, "name": [f"n{i}" for i in range(200)]}

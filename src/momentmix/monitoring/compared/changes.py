@@ -165,8 +165,8 @@ class ColumnTests:
         two = [s.central[4] * s.central[2] - s.central[3] ** 2 - s.central[2] ** 3 for s in sides]
         apart = [s.plain.bounds[1] - s.plain.bounds[0] for s in sides]
         other = np.abs(apart[1] - apart[0]) > _TWO_VALUES * np.maximum(*apart)
-        exact = all(s.plain.counts_rows for s in sides)
-        return np.asarray(exact & other & (np.maximum(*np.abs(two)) < _TWO_VALUES))
+        exact = [s.plain.counts_rows & s.plain.attained.all(axis=0) for s in sides]
+        return np.asarray(exact[0] & exact[1] & other & (np.maximum(*np.abs(two)) < _TWO_VALUES))
 
     @cached_property
     def skewness(self) -> tuple[Float, Float, Estimate]:

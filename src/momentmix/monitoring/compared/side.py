@@ -116,14 +116,24 @@ class Plain:
         return self.summary.minimum[self.value], self.summary.maximum[self.value]
 
     @cached_property
+    def attained(self) -> NDArray[np.bool_]:
+        """Whether some row has the least, and the largest value, of shape (2, k).
+
+        A bound of 0 is none of a row for sure where missing cells are 0, too.
+        """
+        filled = (self.share < 1) & (np.stack(self.bounds) == 0)
+        return np.asarray(self.summary.exact_bounds & ~filled)
+
+    @cached_property
     def reach(self) -> Float:
         """Largest distance of a value from the mean, or a bound of it, of shape (k,)."""
         return np.asarray(np.maximum(self.bounds[1] - self.mean, self.mean - self.bounds[0]))
 
-    def farther(self, value: int) -> int:
-        """Which end is farther from the mean: 0 the least value, 1 the largest."""
-        low, high = (float(bound[value]) for bound in self.bounds)
-        return int(high - float(self.mean[value]) > float(self.mean[value]) - low)
+    @cached_property
+    def farther(self) -> Int:
+        """Which end is farther from the mean: 0 the least value, 1 the largest; of shape (k,)."""
+        low, high = self.bounds
+        return np.asarray(high - self.mean > self.mean - low, dtype=np.int64)
 
 
 def common_spread(a: Plain, b: Plain) -> Float:

@@ -19,9 +19,10 @@ from momentmix.errors import InputError
 from momentmix.monitoring.compared.changes import Change, ColumnTests, column_changes
 from momentmix.monitoring.compared.side import Plain, Side, common_spread
 from momentmix.summary.summary import MomentSummary
-from momentmix.wording import short_number
+from momentmix.wording import numbers_apart
 
 _MOST = 0.75  # of the variance of a column, in one row: the deviation is twice that of the others
+_ROUNDING = 1e-14  # of powers about 0, which missing cells are
 _FEW = 10.0  # rows that have most of the variance
 _WIDER = 10.0  # ratio of the ranges of two summaries that is said
 
@@ -29,11 +30,19 @@ _WIDER = 10.0  # ratio of the ranges of two summaries that is said
 def share_of_one(side: Side) -> Float:
     """Largest share of one row in the variance of each value; 0 where it is not known."""
     n, plain = side.plain.n_seen, side.plain
+    from_powers = _share_from_powers(side)
     with np.errstate(all="ignore"):
-        from_powers = np.sqrt(side.central[4] / side.central[2] ** 2 / n)
         from_bounds = (plain.reach / plain.deviation) ** 2 / n
-    usual = np.where(plain.counts_rows, from_bounds, from_powers)
+    known = plain.counts_rows & plain.attained[plain.farther, np.arange(len(n))]
+    usual = np.where(known, from_bounds, from_powers)
     return np.where(side.number & np.isfinite(usual), usual, 0.0)
+
+
+def _share_from_powers(side: Side) -> Float:
+    """The same from fourth moments: the root of Σ u⁴ / (Σ u²)², at least the largest share."""
+    with np.errstate(all="ignore"):
+        fourth = np.maximum(side.central[4] - _ROUNDING * side.mean**4, 0.0)
+        return np.asarray(np.sqrt(fourth / side.central[2] ** 2 / side.plain.n_seen))
 
 
 def wild(tests: ColumnTests) -> NDArray[np.bool_]:
@@ -75,6 +84,8 @@ def without_row(tests: ColumnTests, column: int, name: str) -> WithoutRow:
 
 def range_change(tests: ColumnTests, value: int, name: str, least: float = _WIDER) -> list[Change]:
     """The change of the range of a number, if one is at least so many times the other."""
+    if not all(p.attained[:, value].all() for p in _plains(tests)):
+        return []
     low, high = (np.array([p.bounds[t][value] for p in _plains(tests)]) for t in (0, 1))
     first, second = (high - low).tolist()
     if not (first > 0 and second > 0) or not abs(log(second / first)) >= log(least):
@@ -90,7 +101,9 @@ def _apart(tests: ColumnTests, column: int, value: int) -> ColumnTests | None:
     """Tests of one column without its extreme rows; None if they cannot be taken away."""
     shares = [float(share_of_one(side)[value]) for side in (tests.a, tests.b)]
     ends = {
-        p.farther(value) for p, share in zip(_plains(tests), shares, strict=True) if share > _MOST
+        int(p.farther[value])
+        for p, share in zip(_plains(tests), shares, strict=True)
+        if share > _MOST
     }
     cut = [_cut(p, column, value, sorted(ends)) for p in _plains(tests)]
     if cut[0] is None or cut[1] is None:
@@ -106,7 +119,8 @@ def _apart(tests: ColumnTests, column: int, value: int) -> ColumnTests | None:
 
 def _cut(plain: Plain, column: int, value: int, ends: list[int]) -> MomentSummary | None:
     """A column of a summary without its least (0) or largest (1) value."""
-    if not plain.counts_rows or plain.schema.columns[column].transform:
+    known = plain.counts_rows and plain.attained[ends, value].all()
+    if not known or plain.schema.columns[column].transform:
         return None
     center = plain.schema.columns[column].center
     values = np.array([plain.bounds[t][value] for t in ends]) + center
@@ -124,20 +138,26 @@ def _note(tests: ColumnTests, value: int, name: str, judged: bool) -> str:
     where = "both summaries" if len(which) == 2 else f"the {which[0]} summary"
     plain = tests.a.plain
     column = plain.schema.columns[int(plain.column[value])]
-    cure = "Forget the row" if column.transform else "Take the logarithm (family log)"
+    cure = "Summarize the other rows"
+    if column.transform:
+        cure = "Forget the row, or summarize the other rows"
+    elif all(p.bounds[0][value] + column.center >= 0 for p in _plains(tests)):
+        cure = "Take the logarithm (family log), or summarize the other rows"
     said = (
         "the column is compared without it, and its correlations are not judged"
         if judged
-        else f"changes of the column cannot be judged. {cure}, or summarize the other rows"
+        else f"changes of the column cannot be judged. {cure}"
     )
     return f"one row dominates column {name!r} in {where} ({_ranges(tests, value)}); {said}."
 
 
 def few_rows_note(tests: ColumnTests, value: int, name: str) -> list[str]:
     """A note where few rows have most of the variance of a number, or another range by far."""
+    if not tests.varies[value]:
+        return []
     rows = [tests.a.plain.n_seen[value], tests.b.plain.n_seen[value]]
-    powers = [side.central[4, value] / side.central[2, value] ** 2 for side in (tests.a, tests.b)]
-    few = [n / k for n, k in zip(rows, powers, strict=True) if n / k < _FEW < n / _FEW]
+    shares = [float(_share_from_powers(side)[value]) for side in (tests.a, tests.b)]
+    few = [1 / x**2 for n, x in zip(rows, shares, strict=True) if x * x * _FEW > 1 > _FEW**2 / n]
     if few:
         said = f"about {max(1.0, min(few)):.0f} rows have most of the variance of column {name!r}"
     elif range_change(tests, value, name):
@@ -148,9 +168,12 @@ def few_rows_note(tests: ColumnTests, value: int, name: str) -> list[str]:
 
 
 def _ranges(tests: ColumnTests, value: int) -> str:
-    """The ranges of both, in the units of the data."""
+    """The ranges of both, in the units of the data; of a column with a transform its logarithms."""
     ends = []
     for plain in _plains(tests):
-        center = plain.schema.columns[int(plain.column[value])].center
-        ends.append(" to ".join(short_number(float(x[value]) + center) for x in plain.bounds))
-    return f"values from {ends[0]} in the first and from {ends[1]} in the second"
+        column = plain.schema.columns[int(plain.column[value])]
+        ends.append(
+            " to ".join(numbers_apart(*(float(x[value]) + column.center for x in plain.bounds)))
+        )
+    what = "logarithms" if column.transform else "values"
+    return f"{what} from {ends[0]} in the first and from {ends[1]} in the second"

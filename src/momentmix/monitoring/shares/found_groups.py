@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
 
 from momentmix._typing import Float
+from momentmix.errors import InputError
 from momentmix.monitoring.shares.component_sets import ComponentSets
 from momentmix.monitoring.shares.fixed_components import Shape
 from momentmix.monitoring.shares.group_moments import Groups, read, read_flat
@@ -143,10 +145,16 @@ def _shape(groups: Groups, schema: Schema | None, model: StandardComponents, ord
     shapes = list[Shape]()
     for own, summary in zip(groups.facts, groups.summaries(), strict=True):
         if own.n_rows and own.layout in left:
-            left.remove(own.layout)
-            shapes.append(Shape.of(read(summary, order, schema, model.shift, model.scale)))
+            with suppress(InputError):  # of values so far away that the next group is asked
+                shapes.append(Shape.of(read(summary, order, schema, model.shift, model.scale)))
+                left.remove(own.layout)
         if not left:
             break
+    if not shapes:
+        raise InputError(
+            "values of all groups lie so far from those of the model that their moments are not "
+            "known; are the units the same?"
+        )
     return Shape(
         shapes[0].n_features,
         min(shape.order for shape in shapes),

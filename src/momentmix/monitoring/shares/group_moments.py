@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import Any
@@ -177,7 +178,10 @@ def read_flat(
     shift: Float,
     scale: Float,
 ) -> Float:
-    """The same of many groups, one flat vector each as `shape` has them, of shape (n, size)."""
+    """The same of many groups, one flat vector each as `shape` has them, of shape (n, size).
+
+    NaN where the values of a group are so far away that even their means overflow.
+    """
     totals = [_totals(summary, shape.order, schema) for summary in summaries]
     found = np.empty((len(totals), sum(int(np.prod(size)) for size in shape.sizes)))
     by_layout = dict[Layout, list[int]]()
@@ -190,8 +194,9 @@ def read_flat(
         values = readings_of_many([totals[number] for number in numbers], shift, scale)
         found[numbers] = values[:, _places(layout, shape)]
     for number in np.flatnonzero(np.isnan(found).any(axis=1)).tolist():
-        moments = read_moments(totals[number], shift, scale)
-        found[number] = flat_moments(_shaped(moments, shape))
+        with suppress(InputError):
+            moments = read_moments(totals[number], shift, scale)
+            found[number] = flat_moments(_shaped(moments, shape))
     return found
 
 

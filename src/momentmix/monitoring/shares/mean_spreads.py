@@ -40,6 +40,7 @@ _START = 0.01  # τ²
 _LARGEST = 9.0  # τ²: means of groups lie three deviations apart
 _MOST_GROUPS = 200  # are enough to tell how far means differ
 _MOST_SHARE, _OUTLYING = 0.7, 8.0  # a misfit eight times that of most groups is another matter
+_FAR = 1e8  # deviations: a misfit beyond is that of values in other units, or of wild rows
 _ROUNDS = 3  # of τ² → means of groups → moments that are linear near them → τ²
 _SCORINGS = 25
 _SETTLED = 0.02  # of a standard error
@@ -67,6 +68,8 @@ def find_spreads(
     spreads, excess, nothing = np.full(count, _START), np.zeros(count), np.zeros(count)
     still = MovedMeans(sets, features, nothing, excess)
     chosen = _usual(still, groups[:: max(1, len(groups) // _MOST_GROUPS)])
+    if not chosen:
+        return MeanSpreads(nothing, nothing)
     unmoved = np.zeros_like(still.deviations)
     near = [MovedGroup(own.weights, unmoved, unmoved) for own in chosen]
     for number in range(_ROUNDS):
@@ -93,8 +96,9 @@ def _usual(still: MovedMeans, groups: Sequence[GroupMoments]) -> list[GroupMomen
         test = check_fit(near, own.moments, own.n, own.weights, None)
         dof = max(test.degrees_of_freedom, 1)
         least = np.sqrt(2.0 / dof) / own.n  # by chance
-        sizes.append(np.sqrt(max(test.effect_size**2, least) if dof > 1 else least))
-    most = _OUTLYING * np.quantile(sizes, _MOST_SHARE)
+        size = min(test.effect_size, _FAR) if dof > 1 else 0.0
+        sizes.append(max(size, float(np.sqrt(least))))
+    most = min(_OUTLYING * float(np.quantile(sizes, _MOST_SHARE)), _FAR / 2)
     return [own for own, size in zip(groups, sizes, strict=True) if size <= most]
 
 

@@ -14,6 +14,9 @@ group with many rows keeps its own weights.
 
 The covariance C_g is taken near the whole first and then near the answer: at the group's own
 estimate it would depend on its noise, and groups without a component would seem too sure of it.
+
+Groups with values in other units, or with one wild row, have u far outside of [0, 1]. They are none
+of this law: one of them would draw all others to itself.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ from momentmix.monitoring.shares.group_weights import LinearWeights
 
 _LARGEST = 1.0  # of τ: weights that are 0 or 1
 _LEAST_SHARE = 1e-3  # of a component in the prior: a share of 0 would let no group have it
+_BEYOND, _SURE = 0.5, 8.0  # outside of [0, 1], a share and standard errors that no law has
 
 
 class Estimator(Protocol):
@@ -68,16 +72,32 @@ class Shrunken:
     covariance: Float
 
 
-def shrink(estimators: list[Estimator], start: Float) -> tuple[Prior, list[Shrunken]]:
-    """Weights of groups with their common law as prior; `start` are weights of the whole."""
-    prior = Prior(start, 0.0)
-    linear = [estimator(_raised(start)) for estimator in estimators]
+def shrink(estimators: list[Estimator], start: Float) -> tuple[Prior | None, list[Shrunken | None]]:
+    """Weights of groups with their common law as prior; `start` are weights of the whole.
+
+    None stands for groups that are not of this law; there is none of fewer than two groups.
+    """
+    first = [estimator(_raised(start)) for estimator in estimators]
+    used = [g for g, own in enumerate(first) if _possible(own)]
+    answers: list[Shrunken | None] = [None] * len(first)
+    if len(used) < 2:
+        return None, answers
+    linear = [first[g] for g in used]
     for _ in range(2):
         prior, error = find_prior(linear)
         near = [shrunken(own, prior, error).weights for own in linear]
-        linear = [estimator(_raised(w)) for estimator, w in zip(estimators, near, strict=True)]
+        linear = [estimators[g](_raised(w)) for g, w in zip(used, near, strict=True)]
     prior, error = find_prior(linear)
-    return prior, [shrunken(own, prior, error) for own in linear]
+    for g, own in zip(used, linear, strict=True):
+        answers[g] = shrunken(own, prior, error)
+    return prior, answers
+
+
+def _possible(own: LinearWeights) -> bool:
+    """Whether weights without bounds are nearly within [0, 1]."""
+    errors = np.sqrt(np.maximum(np.diagonal(own.noise + own.shared), 0.0))
+    beyond = np.maximum(-own.weights, own.weights - 1.0)
+    return bool((beyond <= np.maximum(_SURE * errors, _BEYOND)).all())
 
 
 def find_prior(linear: list[LinearWeights]) -> tuple[Prior, Float]:

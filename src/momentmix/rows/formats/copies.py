@@ -12,7 +12,7 @@ from pathlib import Path
 class LocalCopy(os.PathLike[str]):
     """The path of a temporary file that has the name of what it is a copy of.
 
-    The file is removed with the last reference to this object.
+    The file is removed with the last reference to this object, or by `remove`.
 
     Parameters
     ----------
@@ -25,7 +25,11 @@ class LocalCopy(os.PathLike[str]):
     def __init__(self, name: str, suffix: str) -> None:
         folder = tempfile.mkdtemp(prefix="momentmix-")
         self._name, self._path = name, str(Path(folder, f"rows{suffix}"))
-        weakref.finalize(self, _remove, folder, os.getpid())
+        self._end = weakref.finalize(self, _remove, folder, os.getpid())
+
+    def remove(self) -> None:
+        """Remove the file now: an error that is kept keeps this object, too."""
+        self._end()
 
     def __fspath__(self) -> str:
         return self._path

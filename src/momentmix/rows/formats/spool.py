@@ -54,6 +54,10 @@ class Spool:
                     copy = LocalCopy(name, ".arrow")
                     writer = self._arrow.ipc.new_stream(os.fspath(copy), schema)
                 writer.write_batch(batch)
+        except BaseException:
+            if copy is not None:
+                copy.remove()
+            raise
         finally:
             if writer is not None:
                 writer.close()
