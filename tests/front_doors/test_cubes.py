@@ -128,10 +128,16 @@ def test_cubes_are_merged_subtracted_and_fitted(momentmix, files, tmp_path):
         (["summarize", "a.csv", "--by", "nope", "-o", "x.arrow"], "no column 'nope' to group by"),
         (["merge", "a.csv", "--where", "region=EU", "-o", "x.mms"], "a.csv is no cube"),
         (["fit", "a.csv", "--where", "region=EU", "-o", "x.json"], "a.csv is no cube"),
-        (["fit", "cube.arrow", "--where", "region=Mars", "-o", "x.json"], "no group meets"),
+        (
+            ["fit", "cube.arrow", "--where", "region=Mars", "-o", "x.json"],
+            "no group has region=Mars; region is 'EU', ",
+        ),
         (["merge", "cube.arrow", "--where", "region", "-o", "x.mms"], "must be key=value"),
         (["merge", "cube.arrow", "--where", "store=1", "-o", "x.mms"], "has no key 'store'"),
-        (["merge", "cube.arrow", "--where", "region=Mars", "-o", "x.mms"], "no group meets"),
+        (
+            ["merge", "cube.arrow", "--where", "region=Mars", "-o", "x.mms"],
+            "no group has region=Mars; region is 'EU', ",
+        ),
         (["merge", "cube.arrow", "--rollup", "store", "-o", "x.arrow"], "has no key 'store'"),
         (["subtract", "cube.arrow", "a.csv", "-o", "x.arrow"], "is for cubes"),
     ],
@@ -146,3 +152,14 @@ def test_what_cannot_be_is_said_and_nothing_is_written(
     assert done.code != 0
     assert message in done.err
     assert {path.name for path in tmp_path.iterdir()} == {"a.csv", "cube.arrow"}
+
+
+def test_a_cube_without_groups(momentmix, files, tmp_path):
+    empty = tmp_path / "empty.parquet"
+    mm.summarize_by(files / "a.csv", by="region", min_rows=10**6).save(empty)
+    done = momentmix("info", empty)
+    assert done.code == 0
+    assert "region" in done.out
+    mm.DiagonalMixture([1.0], [[0.0, 0.0]], [[1.0, 1.0]]).save(tmp_path / "m.json")
+    done = momentmix("track", tmp_path / "m.json", empty)
+    assert "has no groups; check how it was filtered, or --min-rows" in done.err

@@ -77,7 +77,7 @@ def test_numbers(dataset, path):
     found = mmr.summarize(dataset, 2, columns=columns)
     check_same(found, mm.summarize(path, 2, columns=columns))
     assert len(found.shard_ids) == 5
-    again = mmr.summarize(ray.data.read_parquet(path).repartition(5), 2, columns=columns)
+    again = mmr.summarize(dataset, 2, columns=columns)
     assert again.to_bytes() == found.to_bytes()
     assert not dataset.context.execution_options.preserve_order
     with pytest.raises(ShardError):

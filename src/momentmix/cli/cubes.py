@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from momentmix.cube.summarize_by import CubeJob
 
 
+_MOST_VALUES = 12  # of a key, in a message
+
+
 def cube_job_of(
     inputs: tuple[str, ...],
     by: str,
@@ -164,10 +167,25 @@ def load_groups(paths: Sequence[str], where: Sequence[str], rollup: str | None) 
                 f"{path} is no cube; make one with `momentmix summarize DATA --by KEY -o "
                 "cube.parquet`."
             )
-    cube = _chosen(load_cubes(paths), where, rollup)
+    whole = load_cubes(paths)
+    if not len(whole):
+        raise InputError(f"{paths[0]} has no groups; check how it was filtered, or --min-rows.")
+    cube = _chosen(whole, where, rollup)
     if not len(cube):
-        raise InputError("no group meets the conditions of --where.")
+        raise InputError(f"no group has {' and '.join(where)}; {_listed(whole, where)}")
     return cube
+
+
+def _listed(cube: SummaryCube, where: Sequence[str]) -> str:
+    """The values of the keys that were asked for."""
+    texts = []
+    for name in dict.fromkeys(text.partition("=")[0].strip() for text in where):
+        place = cube.key_names.index(name)
+        values = list(dict.fromkeys("" if key[place] is None else str(key[place]) for key in cube))
+        shown = ", ".join(repr(value) for value in values[:_MOST_VALUES])
+        more = len(values) - _MOST_VALUES
+        texts.append(f"{name} is {shown}" + (f" or {more} more" if more > 0 else ""))
+    return f"{'; '.join(texts)} ('' stands for missing)."
 
 
 def _chosen(cube: SummaryCube, where: Sequence[str], rollup: str | None) -> SummaryCube:

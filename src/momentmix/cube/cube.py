@@ -13,6 +13,7 @@ from momentmix.errors import InputError, InputTypeError
 from momentmix.html.notebook import box, plain_table
 from momentmix.mixture.parameter_table import need_pandas
 from momentmix.schema.schema import Schema
+from momentmix.summary.column_facts import column_facts, columns_of
 from momentmix.summary.summary import MomentSummary, union
 from momentmix.wording import did_you_mean, plural
 
@@ -242,11 +243,18 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
         }
 
     def to_frame(self) -> Any:
-        """Keys, numbers of rows and means of the features, as a pandas frame."""
+        """Keys, numbers of rows, and what the columns hold, as a pandas frame.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The keys; n_rows; means of columns of numbers (of ``log amount`` where the schema takes
+            logarithms), shares of levels as ``plan=gold``, both of the cells that are seen; and
+            shares of missing cells as ``amount missing``.
+        """
         pd = need_pandas()
-        rows = [(*key, s.n_rows, *s.mean.tolist()) for key, s in self.items()]
-        features = self.feature_names or tuple(map(str, range(self._any().n_features)))
-        return pd.DataFrame(rows, columns=[*self.key_names, "n_rows", *features])
+        rows = [dict(zip(self.key_names, key, strict=True)) | _values(s) for key, s in self.items()]
+        return pd.DataFrame(rows, columns=None if rows else [*self.key_names, "n_rows"])
 
     def __repr__(self) -> str:
         keys = ", ".join(self.key_names)
@@ -259,6 +267,23 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
         title = f"Cube of {n:,} group{plural(n)}, {self.n_rows:,} rows"
         table = plain_table([*self.key_names, "rows"], rows)
         return box(title, table, f"and {more:,} more groups" if more > 0 else "")
+
+
+def _values(summary: MomentSummary) -> dict[str, Any]:
+    """What is known of the columns of a group, by names."""
+    found: dict[str, Any] = {"n_rows": summary.n_rows}
+    for column, facts in zip(columns_of(summary), column_facts(summary), strict=True):
+        if column.levels:
+            shares = facts.shares or [None] * len(facts.levels)
+            pairs = zip(facts.levels, shares, strict=True)
+            found |= {f"{facts.name}={level}": share for level, share in pairs}
+        else:
+            found[f"{column.transform} {facts.name}" if column.transform else facts.name] = (
+                facts.mean
+            )
+        if column.has_missing:
+            found[f"{facts.name} missing"] = None if facts.seen is None else 1.0 - facts.seen
+    return found
 
 
 def _rank(key: Any) -> tuple[Any, ...]:

@@ -77,6 +77,8 @@ Contents = tuple[tuple[str, ...], dict[GroupKey, bytes], tuple[int, int]]
 
 def read(path: str | os.PathLike[str]) -> Contents:
     """Names of the keys, summaries as bytes, and what was left out."""
+    if not os.path.exists(path):
+        raise SummaryFileError(f"{os.fspath(path)} does not exist.")
     return _contents(_table(path), os.fspath(path))
 
 

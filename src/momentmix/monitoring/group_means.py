@@ -30,6 +30,8 @@ class GroupMeans:
         Columns whose means may differ between groups: those of numbers without missing cells.
     places : tuple of int
         Numbers of these columns in the model.
+    fixed : tuple of str
+        Columns whose means stay the model's: those with missing cells, levels and counts.
     values, low, high : arrays of shape (n_groups, n_components, n_columns)
         Means, and the ends of their intervals; of a column with a transform, those of log(y) or
         log(1 + y). NaN for a group of no rows.
@@ -53,6 +55,7 @@ class GroupMeans:
     spreads: Float
     deviations: Float
     places: tuple[int, ...]
+    fixed: tuple[str, ...] = ()
 
     def moved(self, model: Mixture, weights: Float, group: int) -> Mixture:
         """The model with the weights and means of one group, given by its number."""
@@ -118,4 +121,5 @@ def group_means(own: OwnMeans, z: float) -> GroupMeans:
         groups.key_names, groups.keys, tuple(names[j] for j in own.columns),
         values, values - z * errors, values + z * errors, errors,
         np.sqrt(moved.spreads), moved.deviations * scale, tuple(own.columns),
+        tuple(name for j, name in enumerate(names) if j not in own.columns),
     )  # fmt: skip

@@ -217,8 +217,11 @@ class Tracking:
             text += f", shrunken to the groups' mean (worth {worth})"
         if self.means is None:
             return [text]
-        means = "means differ between groups, in deviations of a component: "
-        return [text, f"{means}{self.means.differences()}"]
+        lines = ["means differ between groups, in deviations of a component: "
+                 f"{self.means.differences()}"]  # fmt: skip
+        if self.means.fixed:
+            lines.append(f"means that stay the model's: {', '.join(self.means.fixed)}")
+        return [text, *lines]
 
     def _cells(self, g: int) -> list[str]:
         key = ["missing" if value is None else str(value) for value in self.keys[g]]

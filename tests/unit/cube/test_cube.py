@@ -144,6 +144,8 @@ def test_damaged_files_are_refused(cube, tmp_path):
     pq.write_table(newer, bad)
     with pytest.raises(SummaryFileError, match="version 9"):
         mm.SummaryCube.load(bad)
+    with pytest.raises(SummaryFileError, match=r"nowhere\.parquet does not exist"):
+        mm.SummaryCube.load(tmp_path / "nowhere.parquet")
 
 
 def test_what_is_shown(cube):
@@ -157,3 +159,20 @@ def test_what_is_shown(cube):
         _ = cube["Mars", "2026-01-01", True]
     with pytest.raises(InputError, match="must have a value of each key"):
         mm.SummaryCube(["a", "b"], {("x",): cube.total()})
+
+
+def test_the_frame_has_means_and_shares_of_the_cells_that_are_seen():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(50, 3, 400), "y": np.exp(rng.normal(size=400))})
+    frame["plan"], frame["g"] = rng.choice(["a", "b"], 400), np.arange(400) % 2
+    frame.loc[::9, "x"] = np.nan
+    frame.loc[::13, "plan"] = None
+    families = {"y": "log", "plan": "categorical"}
+    cube = mm.summarize_by(frame, by="g", missing="model", families=families)
+    found, groups = cube.to_frame().set_index("g"), frame.groupby("g")
+    np.testing.assert_allclose(found["x"], groups["x"].mean(), rtol=1e-12)
+    np.testing.assert_allclose(found["log y"], groups["y"].apply(lambda y: np.log(y).mean()))
+    np.testing.assert_allclose(found["x missing"], groups["x"].apply(lambda x: x.isna().mean()))
+    shares = groups["plan"].value_counts(normalize=True).unstack()
+    np.testing.assert_allclose(found[["plan=a", "plan=b"]], shares[["a", "b"]], rtol=1e-12)
+    assert list(cube.where(g=7).to_frame().columns) == ["g", "n_rows"]

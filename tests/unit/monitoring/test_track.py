@@ -142,7 +142,8 @@ def test_yes_no_answers_give_their_exact_weights():
         a * np.where(rows == 1, p, 1 - p).prod(axis=1) for a, p in zip(w, chances, strict=True)
     )
     exact = mm.MomentSummary(4, 3, schema=model.schema)
-    exact.update({f"q{j}": rows[:, j] for j in range(4)}, sample_weight=shares * 2**20)
+    for _ in range(4):  # groups of fewer than 20 rows are not tested
+        exact.update({f"q{j}": rows[:, j] for j in range(4)}, sample_weight=shares * 2**20)
     tracking = mm.track(model, {"all": exact})
     assert tracking.weights[0] == pytest.approx(w, abs=1e-9)
     assert tracking.p_value[0] > 0.99
@@ -546,3 +547,16 @@ def test_a_wild_row_leaves_the_other_groups_as_they_are():
     assert tracking.fits.tolist() == [True, False]
     assert "values of flow lie far beyond" in tracking.sentences()[-1]
     assert tracking.weights[0] == pytest.approx([0.6, 0.25, 0.15], abs=0.05)
+
+
+def test_a_group_of_a_few_rows_is_not_tested():
+    model = mm.DiagonalMixture([0.5, 0.5], [[0.0, 0.0], [4.0, 4.0]], np.ones((2, 2)))
+    far = np.array([[0.0, 9.0], [9.0, 0.0], [2.0, 8.0], [8.0, 2.0]])
+    cube = {0: mm.summarize(model.sample(500, random_state=0)[0]), 1: mm.summarize(far)}
+    for means in ("fixed", "group"):
+        tracking = mm.track(model, cube, means=means)
+        assert np.isnan(tracking.p_value[1])
+        assert tracking.fits.all()
+        assert "untested" in str(tracking)
+    cube[1] = mm.summarize(np.repeat(far, 10, axis=0) + 0.01 * np.arange(40)[:, None])
+    assert not mm.track(model, cube).fits[1]

@@ -82,7 +82,7 @@ def _lines(facts: dict[str, Any]) -> list[str]:
         for i, text in enumerate(texts):
             label = "" if i else name.replace("_", " ")
             lines.append(f"{label:<{width}}  {_text(text)}")
-    return [*lines, "", *_table(facts["columns"])]
+    return [*lines, "", *_table(facts["columns"])] if facts["columns"] else lines
 
 
 def _table(columns: list[dict[str, Any]]) -> list[str]:

@@ -44,6 +44,7 @@ from scipy.special import gammaincc
 from momentmix._typing import Float
 from momentmix.monitoring.shares.fixed_components import FixedComponents, Root
 
+FEWEST_TESTED = 20  # rows: the moments of fewer are far from normal
 _ROUNDS = 12  # of weights → covariance → weights; mostly four are enough
 _SETTLED = 0.02  # over √n: far below the standard errors
 _LEAST_SHARE = 0.5  # rows: of a component in the weights that the covariance is taken at
@@ -287,7 +288,7 @@ def check_fit(
         statistic = float(residual @ residual)
     free = int((best > 0).sum()) - 1
     dof = root.rank - free
-    if dof <= 0:
+    if dof <= 0 or n < FEWEST_TESTED:
         return FitTest(statistic, 0, float("nan"), float("nan"))
     variance = 2.0 * dof
     p_value = _tail(statistic, dof, variance)
