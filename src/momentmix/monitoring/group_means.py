@@ -91,6 +91,11 @@ class GroupMeans:
         tables = {"mean": self.values, "low": self.low, "high": self.high}
         return pd.DataFrame(columns | {name: table.ravel() for name, table in tables.items()})
 
+    def value_name(self, model: Mixture, place: int) -> str:
+        """What the means of a column are of: ``log amount`` where it has a transform."""
+        transform = model.columns[self.places[place]].transform
+        return f"{transform} {self.columns[place]}" if transform else self.columns[place]
+
     def to_dict(self) -> dict[str, Any]:
         """What all groups have in common, for JSON."""
         return {"columns": list(self.columns), "spreads": self.spreads}

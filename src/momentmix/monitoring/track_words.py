@@ -99,8 +99,10 @@ def _followed(tracking: Tracking) -> list[_Values]:
         label = f"the share of component {c} ({tracking.names[c]})"
         found.append(_Values(label, tracking.weights[:, c], tracking.errors[:, c], 1.0, True))
     means = tracking.means
-    for j, column in enumerate(() if means is None else means.columns):
+    for j in range(0 if means is None else len(means.columns)):
         assert means is not None
+        assert tracking.model is not None
+        column = means.value_name(tracking.model, j)
         for c in range(tracking.n_components):
             label = f"{column} of component {c} ({tracking.names[c]})"
             table, errors = means.values[:, c, j], means.errors[:, c, j]

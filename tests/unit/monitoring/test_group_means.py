@@ -277,3 +277,16 @@ def test_a_group_of_another_kind_does_not_set_the_means_of_the_others_free():
         tracking = mm.track(MODEL, with_odd, means="group", model_rows=inf)
         assert tracking.fits.tolist() == [True] * 8 + [False]
         assert (tracking.means.spreads < 0.1).all()
+
+
+def test_means_of_logarithms_are_called_so():
+    model = mm.Mixture.from_blocks(
+        [1.0], [mm.GaussianBlock.of([2.0], [0.25], "y", transforms="log")]
+    )
+    cube = {}
+    for g in range(6):
+        block = mm.GaussianBlock.of([2.0 + 0.2 * g], [0.25], "y", transforms="log")
+        table, _ = mm.Mixture.from_blocks([1.0], [block]).sample(400, random_state=g)
+        cube[g] = mm.summarize(table, families=model.schema)
+    (text,) = mm.track(model, cube, means="group").sentences()
+    assert text.startswith("log y of component 0 (all rows) rose from 2.")

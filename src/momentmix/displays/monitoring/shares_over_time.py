@@ -246,7 +246,8 @@ def _drawn(tracking: Tracking, column: str | None) -> _Drawn:
         raise InputError(f"the means of {column!a} do not differ between groups; of {listed} do.")
     j = means.columns.index(column)
     values, low, high = (table[:, :, j] for table in (means.values, means.low, means.high))
-    return _Drawn(f"mean of {column}", values, low, high, False)
+    assert tracking.model is not None
+    return _Drawn(f"mean of {means.value_name(tracking.model, j)}", values, low, high, False)
 
 
 def _positions(keys: list[Any]) -> tuple[NDArray[Any], list[str] | None]:
