@@ -6,6 +6,7 @@ import sys
 import warnings
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from momentmix.cli import main
@@ -29,6 +30,25 @@ def momentmix(monkeypatch, capsysbinary):
     yield run
     warnings.showwarning = show
     signal.signal(signal.SIGTERM, handler)
+
+
+@pytest.fixture(scope="session")
+def check_same():
+    """A check: the same rows and features, and moments within the accuracy of shards."""
+
+    def check(found, expected):
+        assert found.n_rows == expected.n_rows
+        assert found.feature_names == expected.feature_names
+        assert found.schema == expected.schema
+        assert found.order == expected.order
+        np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-12, atol=1e-13)
+        scale = np.where(expected.deviation > 0, expected.deviation, 1.0)
+        there, here = (s.moments(shift=expected.mean, scale=scale) for s in (found, expected))
+        np.testing.assert_allclose(there.powers, here.powers, rtol=1e-9, atol=1e-10)
+        for products, wanted in zip(there.distinct, here.distinct, strict=True):
+            np.testing.assert_allclose(products, wanted, rtol=1e-9, atol=1e-10)
+
+    return check
 
 
 @pytest.fixture(scope="session")

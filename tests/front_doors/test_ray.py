@@ -58,21 +58,7 @@ def dataset(path, local_ray):
     return ray.data.read_parquet(path).repartition(5).materialize()
 
 
-def check_same(found, expected):
-    """The same rows and features, and moments within the accuracy of shards."""
-    assert found.n_rows == expected.n_rows
-    assert found.feature_names == expected.feature_names
-    assert found.schema == expected.schema
-    assert found.order == expected.order
-    np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-12, atol=1e-13)
-    scale = np.where(expected.deviation > 0, expected.deviation, 1.0)
-    there, here = (s.moments(shift=expected.mean, scale=scale) for s in (found, expected))
-    np.testing.assert_allclose(there.powers, here.powers, rtol=1e-9, atol=1e-10)
-    for products, wanted in zip(there.distinct, here.distinct, strict=True):
-        np.testing.assert_allclose(products, wanted, rtol=1e-9, atol=1e-10)
-
-
-def test_numbers(dataset, path):
+def test_numbers(dataset, path, check_same):
     columns = ["store", "a.b"]
     found = mmr.summarize(dataset, 2, columns=columns)
     check_same(found, mm.summarize(path, 2, columns=columns))
@@ -86,7 +72,7 @@ def test_numbers(dataset, path):
     assert (found + named).n_rows == 2 * N
 
 
-def test_blocks_with_the_same_rows_all_count():
+def test_blocks_with_the_same_rows_all_count(check_same):
     rows = pa.table({"x": [1.0, 2.5, 4.0], "y": [3.0, 1.0, 0.5], "g": ["a", "b", "b"]})
     first = rows.slice(0, 2)
     dataset = ray.data.from_arrow([rows, rows, first, rows])
@@ -101,7 +87,7 @@ def test_blocks_with_the_same_rows_all_count():
 
 
 @pytest.mark.parametrize("missing", ["model", "drop"])
-def test_text_levels_and_missing_cells(dataset, path, missing):
+def test_text_levels_and_missing_cells(dataset, path, missing, check_same):
     columns = ["a.b", "gap", "plan", "ok"]
     found = mmr.summarize(dataset, columns=columns, missing=missing)
     check_same(found, mm.summarize(path, columns=columns, missing=missing, families=found.schema))
@@ -111,7 +97,7 @@ def test_text_levels_and_missing_cells(dataset, path, missing):
     assert same.to_bytes() == found.to_bytes()
 
 
-def test_groups_with_keys_of_folders(dataset, path):
+def test_groups_with_keys_of_folders(dataset, path, check_same):
     by, options = ["region", "store", "week(day)"], {"families": {"ok": "bernoulli"}}
     found = mmr.summarize(dataset, 2, by=by, columns=["a.b", "ok"], **options)
     expected = mm.summarize_by(path, by, 2, columns=["a.b", "ok"], **options)

@@ -55,21 +55,7 @@ def in_memory(path):
     return table.set_column(table.column_names.index("price"), "price", price)
 
 
-def check_same(found, expected):
-    """The same rows and features, and moments within the accuracy of shards."""
-    assert found.n_rows == expected.n_rows
-    assert found.feature_names == expected.feature_names
-    assert found.schema == expected.schema
-    assert found.order == expected.order
-    np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-12, atol=1e-13)
-    scale = np.where(expected.deviation > 0, expected.deviation, 1.0)
-    there, here = (s.moments(shift=expected.mean, scale=scale) for s in (found, expected))
-    np.testing.assert_allclose(there.powers, here.powers, rtol=1e-9, atol=1e-10)
-    for products, wanted in zip(there.distinct, here.distinct, strict=True):
-        np.testing.assert_allclose(products, wanted, rtol=1e-9, atol=1e-10)
-
-
-def test_numbers(frame, path):
+def test_numbers(frame, path, check_same):
     columns = ["price", "a.b"]
     found = mms.summarize(frame, 2, columns=columns)
     check_same(found, mm.summarize(in_memory(path), 2, columns=columns))
@@ -83,7 +69,7 @@ def test_numbers(frame, path):
 
 
 @pytest.mark.parametrize("missing", ["model", "drop"])
-def test_text_levels_and_missing_cells(spark_session, path, missing):
+def test_text_levels_and_missing_cells(spark_session, path, missing, check_same):
     columns = ["a.b", "gap", "plan", "ok"]
     rows = spark_session.read.parquet(path)
     found = mms.summarize(rows, columns=columns, missing=missing)
@@ -95,7 +81,7 @@ def test_text_levels_and_missing_cells(spark_session, path, missing):
     assert same.to_bytes() == found.to_bytes()
 
 
-def test_groups(frame, path):
+def test_groups(frame, path, check_same):
     by, options = ["region", "store", "week(day)"], {"columns": ["a.b", "price", "ok"]}
     found = mms.summarize(frame, 2, by=by, families={"ok": "bernoulli"}, **options)
     expected = mm.summarize_by(in_memory(path), by, 2, families={"ok": "bernoulli"}, **options)

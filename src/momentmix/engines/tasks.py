@@ -14,16 +14,17 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
-from momentmix.capacity import usual_order
+from momentmix.capacity import check_count, usual_order
 from momentmix.cube.cube import SummaryCube
 from momentmix.cube.keys import KeySpec, Value, parse_keys
 from momentmix.cube.passes import CubeProgress
 from momentmix.cube.summarize_by import cube_job
-from momentmix.engines.columns import FoundColumns
+from momentmix.engines.columns import EngineRows, found_columns
 from momentmix.parallel import few_threads
 from momentmix.rows.formats.queries import query_table
 from momentmix.rows.reading import Reading
-from momentmix.rows.source import Missing, RowSource
+from momentmix.rows.source import Missing, RowSource, check_missing
+from momentmix.schema.building import Families
 from momentmix.schema.rows import EncodedRows
 from momentmix.schema.schema import Schema
 from momentmix.schema.sources import encode_rows
@@ -115,39 +116,62 @@ class Task:
         return state.sums.groups()
 
 
-def task_for(
-    found: FoundColumns,
-    keys: Sequence[KeySpec],
-    by_groups: bool,
+@dataclass(frozen=True)
+class Job:
+    """What was asked of an engine: the task of its partitions, and what becomes of their sums.
+
+    Attributes
+    ----------
+    task : Task
+    keys : list of KeySpec or None
+        None for one summary of all rows.
+    min_rows : int
+    """
+
+    task: Task
+    keys: list[KeySpec] | None
+    min_rows: int
+
+    def answer(self, groups: Groups) -> MomentSummary | SummaryCube:
+        """The sums of all partitions as a summary, or as a cube."""
+        if self.keys is None:
+            return MomentSummary.from_bytes(groups[()])
+        cube = SummaryCube([key.name for key in self.keys], groups)
+        return cube.at_least(self.min_rows) if self.min_rows > 1 else cube
+
+
+def job_for(
+    rows: EngineRows,
     order: int | None,
+    *,
+    by: str | Sequence[str] | None,
+    columns: Sequence[str] | None,
+    exclude: Sequence[str] | None,
+    families: Families,
     missing: Missing,
+    min_rows: int,
     squared_order: int | None,
     replicates: int | None,
     shard_id: str | None,
-) -> Task:
-    """The task for columns and keys; impossible settings are an error here, before any work."""
-    schema = found.schema
+) -> Job:
+    """The job for the arguments of `summarize`; impossible ones are an error before any work."""
+    check_missing(missing)
+    check_count("min_rows", min_rows, 1)
+    keys = None if by is None else parse_keys(by)
+    own = list(dict.fromkeys(key.column for key in keys or ()))
+    schema, names = found_columns(rows, own, columns, exclude, families, missing)
     if order is None:
         order = usual_order(schema.n_features)
     if replicates is None:
-        replicates = 0 if by_groups else DEFAULT_REPLICATES
+        replicates = DEFAULT_REPLICATES if keys is None else 0
     options = {"squared_order": squared_order, "replicates": replicates, "n_threads": 1}
     # Cells of columns without the feature "seen" must be there, whatever is asked.
     policy: Missing = "drop" if missing == "drop" else "error"
-    sent = tuple(dict.fromkeys([*found.names, *(key.column for key in keys)]))
-    task = Task(schema, order, found.names, tuple(map(str, keys)), policy, shard_id, options, sent)
+    sent = tuple(dict.fromkeys([*names, *own]))
+    texts = tuple(map(str, keys or ()))
+    task = Task(schema, order, names, texts, policy, shard_id, options, sent)
     task.new_shard()
-    return task
-
-
-def answer_of(
-    groups: Groups, keys: Sequence[KeySpec], by_groups: bool, min_rows: int
-) -> MomentSummary | SummaryCube:
-    """The sums of all partitions as a summary, or as a cube."""
-    if not by_groups:
-        return MomentSummary.from_bytes(groups[()])
-    cube = SummaryCube([key.name for key in keys], groups)
-    return cube.at_least(min_rows) if min_rows > 1 else cube
+    return Job(task, keys, min_rows)
 
 
 # -- keys as text -----------------------------------------------------------------------------

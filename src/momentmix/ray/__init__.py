@@ -9,15 +9,12 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import Any, Literal, overload
 
-from momentmix.capacity import check_count
 from momentmix.cube.cube import SummaryCube
-from momentmix.cube.keys import parse_keys
-from momentmix.engines.columns import found_columns
-from momentmix.engines.tasks import answer_of, task_for
+from momentmix.engines.tasks import job_for
 from momentmix.errors import InputTypeError, needed
 from momentmix.ray.blocks import BlockTask, add_results
 from momentmix.ray.datasets import RayRows, rows_of
-from momentmix.rows.source import Missing, check_missing
+from momentmix.rows.source import Missing
 from momentmix.schema.building import Families
 from momentmix.summary.summary import MomentSummary
 
@@ -116,13 +113,19 @@ def summarize(
             f"rows must be a Ray dataset; got {type(dataset).__name__}. Rows in this process go to "
             "momentmix.summarize."
         )
-    check_missing(missing)
-    check_count("min_rows", min_rows, 1)
-    keys = [] if by is None else parse_keys(by)
-    own = list(dict.fromkeys(key.column for key in keys))
-    found = found_columns(RayRows(dataset), own, columns, exclude, families, missing)
-    by_groups = by is not None
-    task = task_for(found, keys, by_groups, order, missing, squared_order, replicates, shard_id)
-    with closing(rows_of(dataset, task.sent, BlockTask(task))) as results:
+    job = job_for(
+        RayRows(dataset),
+        order,
+        by=by,
+        columns=columns,
+        exclude=exclude,
+        families=families,
+        missing=missing,
+        min_rows=min_rows,
+        squared_order=squared_order,
+        replicates=replicates,
+        shard_id=shard_id,
+    )
+    with closing(rows_of(dataset, job.task.sent, BlockTask(job.task))) as results:
         groups = add_results(results)  # where it raises, the run ends at once
-    return answer_of(groups, keys, by_groups, min_rows)
+    return job.answer(groups)

@@ -10,13 +10,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Literal, overload
 
-from momentmix.capacity import check_count
 from momentmix.cube.cube import SummaryCube
-from momentmix.cube.keys import parse_keys
-from momentmix.engines.columns import found_columns
-from momentmix.engines.tasks import Groups, Task, answer_of, task_for
+from momentmix.engines.tasks import Groups, Task, job_for
 from momentmix.errors import InputTypeError, needed
-from momentmix.rows.source import Missing, check_missing
+from momentmix.rows.source import Missing
 from momentmix.schema.building import Families
 from momentmix.spark.columns import SparkRows, quoted
 from momentmix.spark.jobs import run_job
@@ -129,15 +126,21 @@ def summarize(
             f"rows must be a Spark data frame; got {type(df).__name__}. Rows in this process go to "
             "momentmix.summarize."
         )
-    check_missing(missing)
-    check_count("min_rows", min_rows, 1)
-    keys = [] if by is None else parse_keys(by)
-    own = list(dict.fromkeys(key.column for key in keys))
-    found = found_columns(SparkRows(df, read_files), own, columns, exclude, families, missing)
-    by_groups = by is not None
-    task = task_for(found, keys, by_groups, order, missing, squared_order, replicates, shard_id)
-    groups = _collected(df.select(*map(quoted, task.sent)), task, read_files)
-    return answer_of(groups, keys, by_groups, min_rows)
+    job = job_for(
+        SparkRows(df, read_files),
+        order,
+        by=by,
+        columns=columns,
+        exclude=exclude,
+        families=families,
+        missing=missing,
+        min_rows=min_rows,
+        squared_order=squared_order,
+        replicates=replicates,
+        shard_id=shard_id,
+    )
+    chosen = df.select(*map(quoted, job.task.sent))
+    return job.answer(_collected(chosen, job.task, read_files))
 
 
 def _collected(rows: Any, task: Task, read_files: bool) -> Groups:

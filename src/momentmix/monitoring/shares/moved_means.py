@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import helmert
@@ -109,6 +109,8 @@ class MovedMeans:
         self._factor = np.hstack([known, between])
         self.prior = self._factor[places]
         self._known: dict[int, FixedComponents] = {}
+        # Weights, test and words of a group ask for the same components, which take long to make.
+        self._last: tuple[Any, Any] = None, None
 
     def _columns(self, table: Float, feature: int) -> Float:
         """The part of parameters, ordered by feature, that are means of one feature."""
@@ -120,6 +122,13 @@ class MovedMeans:
 
         Where none moved far, covariances are those of the model.
         """
+        key = degree, moves.tobytes()
+        if self._last[0] != key:
+            self._last = key, self._made(degree, moves)
+        found: FixedComponents = self._last[1]
+        return found
+
+    def _made(self, degree: int, moves: Float) -> FixedComponents:
         p, conditions = self._parameters, self._sets.of(degree).conditions
         means = p.means.copy()
         means[:, self.features] += moves
