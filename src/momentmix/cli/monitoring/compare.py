@@ -91,7 +91,8 @@ def compare_command(
             display.figure_.savefig(stream, format=ending, dpi=150, bbox_inches="tight")
     if as_json:
         settings = {"first": first, "second": second, "level": level, "least_effect": least_effect}
-        say_json({**settings, "differs": differs, **found.to_dict()})
+        said = {"differs": differs, "sentences": found.sentences(level, least_effect)}
+        say_json({**settings, **said, **found.to_dict(), **said})
     else:
         say(*comparison_lines(found, level, least_effect))
         if output is not None:
