@@ -224,9 +224,11 @@ def _shared(a: MomentSummary, b: MomentSummary) -> list[str]:
         if same and all(np.array_equal(x, y) for x, y in zip(_facts(a), _facts(b), strict=True)):
             return ["both summaries have the same moments, as if they were of the same rows."]
         return []
+    n = len(shared)
+    said = "1 shard of rows is" if n == 1 else f"{n:,} shards of rows are"
     return [
-        f"{len(shared)} shard(s) are in both summaries, so that differences look smaller than they "
-        "are; subtract the common part first: compare(part, whole - part)."
+        f"{said} in both summaries, so that differences look smaller than they are; to compare a "
+        "part with the rest, subtract the part from the whole first."
     ]
 
 
