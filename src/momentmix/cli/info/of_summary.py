@@ -68,7 +68,7 @@ def cube_facts(path: Path) -> dict[str, Any]:
 def _values(cube: SummaryCube, name: str) -> str:
     """The values of a key, as they are written in conditions; of many the first and the last."""
     place = cube.key_names.index(name)
-    values = list(dict.fromkeys(key[place] for key in cube if key[place] is not None))
+    values: list[Any] = list({key[place] for key in cube if key[place] is not None})
     texts = [str(value) for value in sorted(values)]
     shown = ", ".join(texts) if len(texts) <= _MOST_VALUES else f"{texts[0]} to {texts[-1]}"
     missing = ", and missing" if any(key[place] is None for key in cube) else ""
