@@ -45,6 +45,7 @@ from momentmix.summary.shard.accumulator import (
     shard_digest,
     with_rows,
 )
+from momentmix.summary.shard.single_shard import SingleShard
 from momentmix.summary.totals import Totals
 from momentmix.summary.view import SummaryView
 from momentmix.wording import plural
@@ -438,6 +439,11 @@ def copied_shards(summary: MomentSummary, number: int) -> MomentSummary:
     """
     shards = summary._totals().shards
     return _renamed(summary, {x: shard_digest(x + b" copy %d" % number) for x in shards})
+
+
+def single_shard(empty: MomentSummary, shard_id: str) -> SingleShard:
+    """A shard that is filled on its own, as the first shard of an empty summary would be."""
+    return SingleShard(empty._state, shard_id, empty._n_threads)
 
 
 def _renamed(summary: MomentSummary, digests: Mapping[bytes, bytes]) -> MomentSummary:
