@@ -10,7 +10,6 @@ import click
 from momentmix.cli.options import force_option, json_option, where_option
 from momentmix.cli.output import check_output, output_stream, say, say_json
 from momentmix.errors import InputError
-from momentmix.schema.column import GAUSSIAN
 from momentmix.wording import did_you_mean
 
 if TYPE_CHECKING:
@@ -107,6 +106,7 @@ def _check_column(model: str, column: str) -> None:
     """Raise before the work unless means of a column may differ between groups."""
     from momentmix.cli.predict import load_model
     from momentmix.mixture.overall import column_names
+    from momentmix.schema.column import GAUSSIAN
 
     mixture = load_model(model)
     names = column_names(mixture)

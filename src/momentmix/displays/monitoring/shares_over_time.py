@@ -126,8 +126,9 @@ class SharesDisplay:
             ax.set_visible(False)
         for ax in axes[:, 0]:
             ax.set_ylabel(short_name(self._drawn.label, _LETTERS))
-        for ax in axes[-1]:
+        for ax in self.axes_[: len(shown)][-n_columns:]:  # those with no panel below
             ax.set_xlabel(short_name(self.tracking.key_names[-1], _LETTERS))
+            ax.tick_params(labelbottom=True)
         if len(series) > len(shown):
             self._say_rest(len(shown), f"{len(series)} series")
 
