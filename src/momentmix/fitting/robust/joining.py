@@ -28,7 +28,6 @@ from typing import Literal
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.fitting.automatic import Choice, bic, choose_by_likelihood, chosen
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.em import log_likelihood, settle
@@ -42,6 +41,7 @@ from momentmix.fitting.inference.findings import (
 from momentmix.fitting.inference.over_identification import OverIdentification
 from momentmix.fitting.moment.moment_fit import one_component
 from momentmix.fitting.outcome import JoinedColumns, JoinReason, Trial
+from momentmix.fitting.robust.automatic import Choice, bic, choose_by_likelihood, chosen
 from momentmix.mixture.blocks import Blocks, spread_of
 from momentmix.mixture.density import joint_densities, log_sums, responsibilities
 from momentmix.mixture.gaussian import coefficients, values_of
