@@ -36,22 +36,14 @@ from momentmix.fitting.em.patterns import (
 from momentmix.fitting.em.pooling import merges_by_bound
 from momentmix.fitting.em.sample import Sample, information_rows
 from momentmix.fitting.em.scores import settle_floored
-from momentmix.fitting.em.search import (
-    Candidate,
-    ranked_candidates,
-)
+from momentmix.fitting.em.search import Candidate, ranked_candidates
 from momentmix.fitting.inference.certificate import UNTESTED, Certificate
 from momentmix.fitting.inference.component_findings import component_findings
 from momentmix.fitting.inference.family_findings import family_findings
 from momentmix.fitting.inference.finding import Finding, note
-from momentmix.fitting.inference.over_identification import (
-    UNTESTABLE,
-)
+from momentmix.fitting.inference.over_identification import UNTESTABLE
 from momentmix.fitting.inference.precision import predicted_loss
-from momentmix.fitting.inference.standard_errors import (
-    Uncertainty,
-    uncertainty_after_em,
-)
+from momentmix.fitting.inference.standard_errors import Uncertainty, uncertainty_after_em
 from momentmix.fitting.inference.support import Support
 from momentmix.fitting.robust.row_answers import after_passes, find_candidates
 from momentmix.fitting.robust.standard_fit import StandardFit

@@ -34,10 +34,7 @@ from momentmix.fitting.em.em import log_likelihood, settle
 from momentmix.fitting.em.sample import Sample
 from momentmix.fitting.em.search import Candidate, ranked_candidates
 from momentmix.fitting.inference.correlations import Correlation
-from momentmix.fitting.inference.findings import (
-    CORRELATION_THAT_MATTERS,
-    SIGNIFICANT_DEVIATES,
-)
+from momentmix.fitting.inference.findings import CORRELATION_THAT_MATTERS, SIGNIFICANT_DEVIATES
 from momentmix.fitting.inference.over_identification import OverIdentification
 from momentmix.fitting.moment.moment_fit import one_component
 from momentmix.fitting.outcome import JoinedColumns, JoinReason, Trial

@@ -13,13 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
-from momentmix.capacity import (
-    affordable_order,
-    check_count,
-    check_order,
-    choose_order,
-    robust_rank,
-)
+from momentmix.capacity import affordable_order, check_count, check_order, choose_order, robust_rank
 from momentmix.errors import InputError
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
@@ -43,11 +37,7 @@ from momentmix.fitting.robust.automatic import (
     choose_by_moments,
 )
 from momentmix.fitting.robust.constrained import check_varying
-from momentmix.fitting.robust.data_units import (
-    in_data_units,
-    mean_base_measure,
-    mean_log_jacobian,
-)
+from momentmix.fitting.robust.data_units import in_data_units, mean_base_measure, mean_log_jacobian
 from momentmix.fitting.robust.joined_missing import answer_by_patterns
 from momentmix.fitting.robust.joining import choose_blocks
 from momentmix.fitting.robust.moment_answers import (

@@ -14,9 +14,7 @@ from math import nan
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.capacity import (
-    robust_rank,
-)
+from momentmix.capacity import robust_rank
 from momentmix.errors import DecompositionError
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
@@ -32,26 +30,11 @@ from momentmix.fitting.em.search import (
     ranked_candidates,
 )
 from momentmix.fitting.inference.certificate import Certificate
-from momentmix.fitting.inference.over_identification import (
-    LEAST_P_VALUE,
-)
-from momentmix.fitting.inference.standard_errors import (
-    Uncertainty,
-    uncertainty_after_em,
-)
+from momentmix.fitting.inference.over_identification import LEAST_P_VALUE
+from momentmix.fitting.inference.standard_errors import Uncertainty, uncertainty_after_em
 from momentmix.fitting.moment.moment_fit import START, fit_moments, one_component
-from momentmix.fitting.outcome import (
-    Diagnostics,
-    Provenance,
-    Trial,
-)
-from momentmix.fitting.robust.automatic import (
-    MOST_HEARD,
-    ROWS_PER_PARAMETER,
-    Choice,
-    bic,
-    chosen,
-)
+from momentmix.fitting.outcome import Diagnostics, Provenance, Trial
+from momentmix.fitting.robust.automatic import MOST_HEARD, ROWS_PER_PARAMETER, Choice, bic, chosen
 from momentmix.fitting.robust.certifying import begin_test, certify
 from momentmix.fitting.robust.constrained import constraint_findings, free_parameters
 from momentmix.fitting.robust.standard_fit import StandardFit
