@@ -13,7 +13,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
-from momentmix.capacity import affordable_order, check_count, check_order, choose_order, robust_rank
+from momentmix.arguments import check_count
+from momentmix.capacity import affordable_order, check_order, choose_order, robust_rank
 from momentmix.errors import InputError
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
