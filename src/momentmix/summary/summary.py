@@ -46,6 +46,7 @@ from momentmix.summary.shard.accumulator import (
     shard_digest,
     with_rows,
 )
+from momentmix.summary.shard.single_shard import SingleShard
 from momentmix.summary.view import SummaryView
 from momentmix.wording import plural
 
@@ -439,3 +440,8 @@ def copied_shards(summary: MomentSummary, number: int) -> MomentSummary:
     totals = summary._totals()
     digests = {x: shard_digest(x + b" copy %d" % number) for x in totals.shards}
     return summary._derived(combining.renamed(totals, digests), summary._names)
+
+
+def single_shard(empty: MomentSummary, shard_id: str) -> SingleShard:
+    """A shard that is filled on its own, as the first shard of an empty summary would be."""
+    return SingleShard(empty._state, shard_id, empty._n_threads)

@@ -158,6 +158,12 @@ def checked_update(rows: Any, sample_weight: Any, device: Any, state: State) -> 
     return NewRows([(0, rows)], rows.shape[0], weights)
 
 
+def new_shard(state: State, shard_id: bytes) -> OpenShard:
+    """An empty shard for rows of the closed ones' columns."""
+    layout = state.closed.layout
+    return OpenShard(layout, host_executor(layout), shard_id, state.closed.schema)
+
+
 def with_rows(
     state: State,
     update: NewRows,
@@ -184,8 +190,7 @@ def with_rows(
                 "takes no more rows. Use another shard_id, or none for a random one.",
                 shard_ids=(digest.hex(),),
             )
-        layout = closed.layout
-        shard = OpenShard(layout, host_executor(layout), digest, closed.schema)
+        shard = new_shard(state, digest)
     elif not shard.fits_waiting(update.n_rows):
         shard = shard.clone()
     n_blocks = (shard.n_waiting + update.n_rows) // shard.block_size
