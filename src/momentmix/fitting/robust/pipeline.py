@@ -48,6 +48,7 @@ from momentmix.fitting.robust.moment_answers import (
     renumber,
 )
 from momentmix.fitting.robust.row_answers import answer_from_rows, hear_certificate
+from momentmix.fitting.robust.standard_fit import StandardFit
 from momentmix.fitting.tables import Table
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.column_laws import laws_of, with_joined_values
@@ -88,19 +89,10 @@ def fit_robust(
         moments = varying.truncated(
             choose_order(varying.n_features, r, varying.order, blocks=joined)
         )
-    if moments.n_rows < r:
-        raise InputError(
-            f"n_components={r} needs at least that many rows; got {moments.n_rows}. "
-            "Ask for fewer components."
-        )
+    _check_rows(moments.n_rows, r)
     if rows is None or sample is None:
-        known = joined or moments.alone
-        check_capacity(moments, r, all_columns.n_features, known)
-        answer = answer_from_moments(varying, moments.order, r, context, known)
-        if joined is None:
-            answer = join_by_moments(varying, context, answer)
-            if choice is not None:
-                answer, choice = renumber(varying, context, answer, choice)
+        check_capacity(moments, r, all_columns.n_features, joined or moments.alone)
+        answer, choice = _from_moments(varying, moments.order, r, joined, choice, context)
     else:
         assert joined is not None
         check_widest(joined, moments, r)
@@ -237,3 +229,30 @@ def _choose(
         return choose_by_moments(moments, context, joined), joined, None
     sample = sample.of_blocks(joined or moments.alone)
     return choose_by_likelihood(sample, moments.n_counted, moments, context), joined, sample
+
+
+def _check_rows(n_rows: int, n_components: int) -> None:
+    """Raise where there are fewer rows than components."""
+    if n_rows < n_components:
+        raise InputError(
+            f"n_components={n_components} needs at least that many rows; got {n_rows}. "
+            "Ask for fewer components."
+        )
+
+
+def _from_moments(
+    moments: StandardMoments,
+    order: int,
+    n_components: int,
+    joined: Blocks | None,
+    choice: Choice | None,
+    context: FitContext,
+) -> tuple[StandardFit, Choice | None]:
+    """The answer without rows; where blocks are to be found, with those that its test names."""
+    if joined is not None:
+        return answer_from_moments(moments, order, n_components, context, joined), choice
+    answer = answer_from_moments(moments, order, n_components, context, moments.alone)
+    answer = join_by_moments(moments, context, answer)
+    if choice is None:
+        return answer, None
+    return renumber(moments, context, answer, choice)
