@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from momentmix.capacity import check_count
+from momentmix.arguments import check_count
 from momentmix.errors import InputError, InputTypeError, NoInputError
 from momentmix.rows.columns import choose_columns, match_columns, usable_columns
 from momentmix.rows.csv.compression import PACKINGS, split_packing

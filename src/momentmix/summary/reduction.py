@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from momentmix.capacity import check_count
+from momentmix.arguments import check_count
 from momentmix.errors import InputError
 from momentmix.index_sets import colex_rank, index_sets, sets_without
 from momentmix.rows.names import feature_number

@@ -24,8 +24,8 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from momentmix.arguments import check_count
 from momentmix.atomic_file import atomic_write
-from momentmix.capacity import check_count
 from momentmix.deprecation import RenamedAttribute
 from momentmix.errors import InputError, InputTypeError
 from momentmix.locks import ForkSafeLock, one_at_a_time

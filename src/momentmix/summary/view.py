@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from momentmix._typing import Float
-from momentmix.capacity import check_count
+from momentmix.arguments import check_count
 from momentmix.errors import InputError
 from momentmix.schema.schema import Schema
 from momentmix.summary import readings

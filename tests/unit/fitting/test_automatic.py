@@ -8,8 +8,6 @@ import pytest
 from fitting_helpers import random_mixture
 
 import momentmix as mm
-from momentmix.fitting import pipeline
-from momentmix.fitting.automatic import LEAST_ROWS_PER_PARAMETER, ROWS_PER_PARAMETER, Choice
 from momentmix.fitting.context import Clock, FitContext
 from momentmix.fitting.em.em import log_likelihoods
 from momentmix.fitting.em.merging import one_less
@@ -18,6 +16,8 @@ from momentmix.fitting.em.sample import draw_sample
 from momentmix.fitting.em.search import quick_fit
 from momentmix.fitting.inputs import rows_of, summarized
 from momentmix.fitting.outcome import Trial
+from momentmix.fitting.robust import row_answers
+from momentmix.fitting.robust.automatic import LEAST_ROWS_PER_PARAMETER, ROWS_PER_PARAMETER, Choice
 from momentmix.mixture.gaussian import features_of
 from momentmix.mixture.parameters import Parameters
 
@@ -241,7 +241,7 @@ def many_rows():
     sample = draw_sample(rows, moments, context.rng)
 
     def answer(r):
-        return pipeline.answer_from_rows(rows, sample, moments, r, context)
+        return row_answers.answer_from_rows(rows, sample, moments, r, context)
 
     return rows, sample, context, answer
 
@@ -256,7 +256,7 @@ def test_a_rejected_answer_gets_more_components(many_rows):
     assert not sample.is_all
     two = answer(2)
     assert two.diagnostics.certificate.p_value < 0.01
-    found, heard = pipeline.hear_certificate(rows, sample, two, choice(2), context)
+    found, heard = row_answers.hear_certificate(rows, sample, two, choice(2), context)
     assert found.parameters.n_components == heard.n_components == 3
     assert found.diagnostics.certificate.p_value >= 0.01
     assert heard.note == "n_components=3: least BIC of all rows; the test rejected 2"
@@ -265,7 +265,7 @@ def test_a_rejected_answer_gets_more_components(many_rows):
     assert third.log_likelihood == found.diagnostics.log_likelihood
     assert third.bic == pytest.approx(26 * log(n) - 2 * n * third.log_likelihood)
     # Controls: an answer that is not rejected, and a sample of all rows, are left alone.
-    again = pipeline.hear_certificate(rows, sample, found, heard, context)
+    again = row_answers.hear_certificate(rows, sample, found, heard, context)
     assert again == (found, heard)
     whole = sample._replace(is_all=True)
-    assert pipeline.hear_certificate(rows, whole, two, choice(2), context)[0] is two
+    assert row_answers.hear_certificate(rows, whole, two, choice(2), context)[0] is two

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import momentmix as mm
-from momentmix.fitting import moment_answers
 from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.findings import Finding, Severity
 from momentmix.fitting.inference.over_identification import ConditionGroup, OverIdentification
@@ -16,6 +15,7 @@ from momentmix.fitting.inference.support import Support
 from momentmix.fitting.outcome import Diagnostics, Provenance, Trial
 from momentmix.fitting.record import FitRecord, load_fit, save_fit
 from momentmix.fitting.result import MOST_TRIALS_PRINTED, Answer, FitResult
+from momentmix.fitting.robust import moment_answers
 
 NAN = float("nan")
 MIXTURE = mm.DiagonalMixture([0.5, 0.5], [[-2.0], [2.0]], [[1.0], [1.0]])

@@ -5,8 +5,8 @@ import pytest
 
 import momentmix as mm
 from momentmix.errors import CapacityError, InputError, InputTypeError
-from momentmix.fitting.joining import paying_blocks
 from momentmix.fitting.outcome import JoinReason
+from momentmix.fitting.robust.joining import paying_blocks
 
 N = 8000
 

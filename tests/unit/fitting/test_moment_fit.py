@@ -13,7 +13,6 @@ from fitting_helpers import (
 from momentmix import DiagonalMixture, fit, summarize
 from momentmix.capacity import choose_order, count_monomials, largest_rank, robust_rank
 from momentmix.errors import InputError
-from momentmix.fitting.automatic import elbow, least_components
 from momentmix.fitting.conditions.conditions import build_conditions
 from momentmix.fitting.inference.whitening import Whitening, gram
 from momentmix.fitting.moment.candidates import draw_candidates, partition_shapes
@@ -22,6 +21,7 @@ from momentmix.fitting.moment.polish import Stopping, parameter_bounds, polish
 from momentmix.fitting.moment.resolvable import resolvable_variances
 from momentmix.fitting.moment.selection import merge_means, select_means
 from momentmix.fitting.moment.variances import fit_variances
+from momentmix.fitting.robust.automatic import elbow, least_components
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.parameters import Parameters
 

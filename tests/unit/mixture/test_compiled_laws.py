@@ -10,8 +10,9 @@ from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.gaussian import coefficients, features_of, sample
 from momentmix.mixture.laws.compiled import layout_of
 from momentmix.mixture.laws.finite import Finite
+from momentmix.mixture.laws.gaussian_value import GaussianValue
 from momentmix.mixture.laws.poisson import Poisson
-from momentmix.mixture.laws.seen import GaussianValue, Seen
+from momentmix.mixture.laws.seen import Seen
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure, VariancePrior
 from momentmix.native import code

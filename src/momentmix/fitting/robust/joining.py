@@ -28,20 +28,17 @@ from typing import Literal
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.fitting.automatic import Choice, bic, choose_by_likelihood, chosen
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.em import log_likelihood, settle
 from momentmix.fitting.em.sample import Sample
 from momentmix.fitting.em.search import Candidate, ranked_candidates
 from momentmix.fitting.inference.correlations import Correlation
-from momentmix.fitting.inference.findings import (
-    CORRELATION_THAT_MATTERS,
-    SIGNIFICANT_DEVIATES,
-)
+from momentmix.fitting.inference.findings import CORRELATION_THAT_MATTERS, SIGNIFICANT_DEVIATES
 from momentmix.fitting.inference.over_identification import OverIdentification
 from momentmix.fitting.moment.moment_fit import one_component
 from momentmix.fitting.outcome import JoinedColumns, JoinReason, Trial
+from momentmix.fitting.robust.automatic import Choice, bic, choose_by_likelihood, chosen
 from momentmix.mixture.blocks import Blocks, spread_of
 from momentmix.mixture.density import joint_densities, log_sums, responsibilities
 from momentmix.mixture.gaussian import coefficients, values_of

@@ -11,7 +11,7 @@ from momentmix.fitting.context import FitContext
 from momentmix.fitting.inference.findings import find_constants
 from momentmix.fitting.outcome import Diagnostics, JoinedColumns, JoinReason, Trial
 from momentmix.fitting.result import Answer, FitResult
-from momentmix.fitting.standard_fit import StandardFit
+from momentmix.fitting.robust.standard_fit import StandardFit
 from momentmix.mixture.laws.law import Law
 from momentmix.mixture.mixture import mixture_from
 from momentmix.rows.protocol import Rows

@@ -36,7 +36,7 @@ from momentmix.fitting.em.patterns import (
 from momentmix.fitting.em.pooling import merges_by_bound
 from momentmix.fitting.em.sample import Sample, information_rows
 from momentmix.fitting.em.scores import settle_floored
-from momentmix.fitting.em.search import Candidate
+from momentmix.fitting.em.search import Candidate, ranked_candidates
 from momentmix.fitting.inference.certificate import UNTESTED, Certificate
 from momentmix.fitting.inference.component_findings import component_findings
 from momentmix.fitting.inference.family_findings import family_findings
@@ -45,6 +45,8 @@ from momentmix.fitting.inference.over_identification import UNTESTABLE
 from momentmix.fitting.inference.precision import predicted_loss
 from momentmix.fitting.inference.standard_errors import Uncertainty, uncertainty_after_em
 from momentmix.fitting.inference.support import Support
+from momentmix.fitting.robust.row_answers import after_passes, find_candidates
+from momentmix.fitting.robust.standard_fit import StandardFit
 from momentmix.mixture.gaussian import features_of, values_of
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure, VariancePrior
@@ -55,6 +57,39 @@ _MOST_SAMPLED = 20000  # rows of these steps
 _ROWS_PER_PARAMETER = 5  # complete rows, for starts of them alone
 _MERGES = 4  # pairs whose merge costs least by a bound
 _LEAST_GAIN = 1e-5  # nats a row of a step on the sample
+
+MOST_STARTS = 3  # of each kind
+
+
+def answer_by_patterns(
+    rows: Rows,
+    sample: Sample,
+    moments: StandardMoments,
+    layout: Layout,
+    n_components: int,
+    context: FitContext,
+) -> StandardFit:
+    """The answer where joined columns have missing cells.
+
+    Starts come from the columns apart, and from searches in the samples of `start_samples`.
+    """
+    check_pairs(sample, moments, layout)
+    candidates = find_candidates(sample, moments, n_components, context)[:MOST_STARTS]
+    if n_components > 1:
+        floor = moments.structure(context.variance_floor, layout.blocks)
+        with context.clock.stage("candidates"):
+            for other in start_samples(sample, layout, n_components, context):
+                candidates += ranked_candidates(
+                    other, None, n_components, floor, context.rng, context.n_threads,
+                    thorough=context.thorough,
+                )[:MOST_STARTS]  # fmt: skip
+    found = fit_patterns(rows, sample, moments, layout, candidates, context)
+    notes = ["joined columns with missing cells: EM by missing pattern"]
+    answer = after_passes(
+        moments, found.done, found.winner, found.uncertainty, found.certificate, context
+    )
+    diagnostics = replace(answer.diagnostics, notes=[*notes, *answer.diagnostics.notes])
+    return replace(answer, diagnostics=diagnostics)
 
 
 @dataclass(frozen=True)

@@ -10,25 +10,24 @@ from dataclasses import replace
 
 from momentmix.capacity import FEWEST_BLOCKS, robust_rank, usable_orders
 from momentmix.errors import CapacityError
-from momentmix.fitting.automatic import Choice, choose_by_moments
-from momentmix.fitting.certifying import begin_test, certify
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.inference.correlations import Correlation
 from momentmix.fitting.inference.over_identification import OverIdentification
 from momentmix.fitting.inference.support import Support
-from momentmix.fitting.joining import blocks_of_correlations, joined_by_correlations
 from momentmix.fitting.moment.candidates import least_components
 from momentmix.fitting.moment.moment_fit import ANSWER, SMALLER, fit_moments
 from momentmix.fitting.outcome import Diagnostics, Provenance
-from momentmix.fitting.standard_fit import StandardFit
-from momentmix.fitting.support import support_from_moments
+from momentmix.fitting.robust.automatic import MOST_HEARD, Choice, choose_by_moments
+from momentmix.fitting.robust.certifying import begin_test, certify
+from momentmix.fitting.robust.joining import blocks_of_correlations, joined_by_correlations
+from momentmix.fitting.robust.standard_fit import StandardFit
+from momentmix.fitting.robust.support import support_from_moments
 from momentmix.mixture.blocks import Blocks
 from momentmix.wording import plural
 
 MOST_JOININGS = 8  # rounds of joining columns from moments alone: each costs a fit
 LEAST_FALL = 0.9  # of the effect size that joining columns has to bring from moments alone
-MOST_HEARD = 3  # components beyond those that "auto" chose: each costs a fit of all rows
 
 
 def check_capacity(
