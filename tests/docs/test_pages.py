@@ -56,10 +56,9 @@ def run_here(arguments):
     """The command in this process, which spares the start of another: exit code and output."""
     stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
     with (
-        redirect_stdout(stream), redirect_stderr(stream), warnings.catch_warnings(),
-        threadpool_limits(1, user_api="blas"), pytest.raises(SystemExit) as stop,
+        warnings.catch_warnings(action="default"), threadpool_limits(1, user_api="blas"),
+        redirect_stdout(stream), redirect_stderr(stream), pytest.raises(SystemExit) as stop,
     ):  # fmt: skip
-        warnings.simplefilter("default")
         main(arguments)
     return stop.value.code, stream.buffer.getvalue().decode()
 
