@@ -15,6 +15,8 @@ define install
 	@$(1)/bin/python -m pip install -qq --disable-pip-version-check -c $(2) $(3)
 endef
 
+unexport PYTHONDONTWRITEBYTECODE  # without bytecode, each process would compile all sources anew
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all test-browser test-oldest test-ray test-spark test-torch docs lint clean
 .DELETE_ON_ERROR:

@@ -278,9 +278,7 @@ def _values(summary: MomentSummary) -> dict[str, Any]:
             pairs = zip(facts.levels, shares, strict=True)
             found |= {f"{facts.name}={level}": share for level, share in pairs}
         else:
-            found[f"{column.transform} {facts.name}" if column.transform else facts.name] = (
-                facts.mean
-            )
+            found[column.value_name(facts.name)] = facts.mean
         if column.has_missing:
             found[f"{facts.name} missing"] = None if facts.seen is None else 1.0 - facts.seen
     return found

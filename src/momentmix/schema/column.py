@@ -115,6 +115,10 @@ class Column:
         """Numbers of the column as those that its center is subtracted from."""
         return transformed(values, self.transform)
 
+    def value_name(self, name: str) -> str:
+        """What means and spreads of a column of this name are of: ``log income``."""
+        return f"{self.transform} {name}" if self.transform else name
+
     def feature_names(self, number: int) -> list[str]:
         """Names of its features; `number` stands for a name that it does not have."""
         name = str(number) if self.name is None else self.name

@@ -216,3 +216,12 @@ def test_json_lines_are_data(frame, momentmix):
     frame.to_json("rows.jsonl", orient="records", lines=True)
     found = info(momentmix, "rows.jsonl")
     assert (found["kind"], [c["name"] for c in found["columns"]]) == ("data", list(frame))
+
+
+def test_numbers_of_logarithms_are_called_so(frame, momentmix):
+    mm.summarize(frame, families={"height": "log"}, missing="model").save("t.mms")
+    height = info(momentmix, "t.mms")["columns"][-1]
+    assert (height["name"], height["family"]) == ("height", "log")
+    assert height["mean"] == pytest.approx(np.log(frame["height"]).mean(), rel=1e-12)
+    assert re.search(r"^log height +log ", momentmix("info", "t.mms").out, re.M)
+    assert ">log height</td>" in mm.MomentSummary.load("t.mms")._repr_html_()

@@ -357,6 +357,8 @@ def _times(values: Any, factor: Fraction) -> Integers:
 
 def unfold_constant(layout: Layout, sums: Sums, j: int, value: Fraction) -> Sums:
     """Give feature j, left out so far (z_j = 0), the constant `value`, in units."""
+    if not value:
+        return sums
     result = [array.copy() for array in sums]
     d, index = layout.n_features, layout.index
     for t in range(1, layout.order + 1):
