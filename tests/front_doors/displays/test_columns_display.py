@@ -16,12 +16,6 @@ from momentmix.displays.marginals import marginal_of, observed_rows, separation
 from momentmix.errors import InputError
 
 
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    pyplot.close("all")
-
-
 @pytest.fixture(scope="module")
 def truth():
     blocks = [

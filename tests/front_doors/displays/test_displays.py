@@ -17,12 +17,6 @@ from momentmix.errors import InputError, InputTypeError, MissingDependencyError
 from momentmix.html.palette import COLORS
 
 
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    pyplot.close("all")
-
-
 def drawn(r, d, names=None):
     rng = np.random.default_rng(r)
     weights = rng.dirichlet(np.full(r, 5.0))

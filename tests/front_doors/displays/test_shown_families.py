@@ -20,12 +20,6 @@ FAMILIES = {"visits": "poisson", "member": "bernoulli", "plan": "categorical"}
 OPTION = "visits=poisson,member=bernoulli,plan=categorical"
 
 
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    pyplot.close("all")
-
-
 def truth(levels=("basic", "gold", "silver"), answers=("no", "yes")):
     blocks = [
         mm.GaussianBlock.of([30.0, 60.0], [25.0, 100.0], "age", seen=[0.5, 0.9]),

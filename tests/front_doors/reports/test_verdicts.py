@@ -247,7 +247,6 @@ def test_picture_of_what_was_tried(results, momentmix, tmp_path):
     done = momentmix("plot", tmp_path / "n.json", "--kind", "trials", "-o", tmp_path / "y.svg")
     assert done.code == 65
     assert "nothing to draw" in done.err
-    pyplot.close("all")
 
 
 @pytest.mark.parametrize("odd", [1e308, -1e308, float("inf")])
@@ -258,7 +257,6 @@ def test_numbers_too_large_for_a_picture_are_left_out_of_it(odd):
         display = displays.TrialsDisplay(tried).plot()
         display.figure_.canvas.draw()
     assert np.isnan(display.ax_.lines[-1].get_ydata()[0])
-    pyplot.close("all")
 
 
 def test_picture_of_the_choice_tells_the_verdicts_apart(results):
@@ -267,7 +265,6 @@ def test_picture_of_the_choice_tells_the_verdicts_apart(results):
     assert display.passed == [False, True, False]
     labels = {text.get_text() for text in display.ax_.get_legend().get_texts()}
     assert {f"certificate {word}" for word in results} <= labels
-    pyplot.close("all")
 
 
 # -- the estimator ----------------------------------------------------------------------------

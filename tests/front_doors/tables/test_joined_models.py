@@ -11,7 +11,6 @@ mpl.use("Agg")
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib import pyplot
 
 import momentmix as mm
 from momentmix import displays
@@ -23,12 +22,6 @@ from momentmix.fitting.result import Answer
 
 NAMES = ["length", "rate", "mass", "width"]
 UNITS = np.array([1.0, 1e-5, 1.0, 30.0])  # columns whose deviations differ by 3e6
-
-
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    pyplot.close("all")
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,6 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib import pyplot
 
 import momentmix as mm
 from momentmix import displays
@@ -20,12 +19,6 @@ from momentmix.reporting.cards import typical_values
 
 FAMILIES = {"income": "log", "spent": "log1p"}
 OPTION = "income=log,spent=log1p"
-
-
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    pyplot.close("all")
 
 
 @pytest.fixture(scope="module")
