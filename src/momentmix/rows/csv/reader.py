@@ -317,7 +317,7 @@ class CsvText(Table):
             try:
                 return parsed_fast(chunk, columns, self.n_columns, self.dialect, labels)
             except LabelsError:
-                self._refuse_labels(columns, labels)
+                self._refuse_labels(labels)
             except ValueError:
                 pass
         return self._parsed_slowly(chunk, line, columns, labels)
@@ -335,7 +335,7 @@ class CsvText(Table):
             try:
                 values = [self._value(fields[i], labels.get(i)) for i in columns]
             except LabelsError:
-                self._refuse_labels(columns, labels)
+                self._refuse_labels(labels)
             if None in values:
                 self._refuse_field(number, fields, columns[values.index(None)], labels)
             rows.append(values)
@@ -351,7 +351,7 @@ class CsvText(Table):
         code = float(labels.codes([None if text in self.dialect.nulls else text])[0])
         return None if code == NOT_A_LEVEL else code
 
-    def _refuse_labels(self, columns: Sequence[int], labels: Mapping[int, Labels]) -> NoReturn:
+    def _refuse_labels(self, labels: Mapping[int, Labels]) -> NoReturn:
         most = max(labels, key=lambda i: len(labels[i].names))
         raise too_many_labels(f"{self.name}, {self.label(most)}") from None
 

@@ -20,8 +20,8 @@ import numpy as np
 from momentmix._typing import Int
 from momentmix.index_sets import index_sets, sets_without
 from momentmix.native import code
-from momentmix.summary.fixed_point import add, finer, move, subtract
-from momentmix.summary.integers.packed import (
+from momentmix.summary.exact.fixed_point import add, finer, move, subtract
+from momentmix.summary.exact.integers.packed import (
     WORD_BITS,
     PackedSums,
     Sums,

@@ -20,10 +20,10 @@ import numpy as np
 
 from momentmix.rows.validation import LARGEST_VALUE, LARGEST_WEIGHT
 from momentmix.schema.column import POISSON
-from momentmix.summary.fixed_point import QUANTUM_BITS
-from momentmix.summary.high_sections import LARGEST_REACH, absent
+from momentmix.summary.exact.fixed_point import QUANTUM_BITS
+from momentmix.summary.exact.high_sections import LARGEST_REACH, absent
+from momentmix.summary.exact.totals import Totals
 from momentmix.summary.layout import POWER_DEGREES
-from momentmix.summary.totals import Totals
 
 _TOLERANCE_BITS = 16
 _TOLERANCE = Fraction(

@@ -12,12 +12,12 @@ from math import comb
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.summary.high_sections import absent
-from momentmix.summary.integers.frames import degrees_of, lines_of
-from momentmix.summary.integers.packed import PackedSums
+from momentmix.summary.exact.high_sections import absent
+from momentmix.summary.exact.integers.frames import degrees_of, lines_of
+from momentmix.summary.exact.integers.packed import PackedSums
+from momentmix.summary.exact.totals import Totals
 from momentmix.summary.layout import Layout
 from momentmix.summary.readings import near_sums
-from momentmix.summary.totals import Totals
 
 MOST_ENTRIES = 1 << 13  # as in frames.py: tables of more take long to make
 

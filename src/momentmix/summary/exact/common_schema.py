@@ -14,9 +14,9 @@ from momentmix.schema.building import CENTER_BITS, SMALLEST_CENTER
 from momentmix.schema.column import GAUSSIAN
 from momentmix.schema.joining import joined, plain_schema
 from momentmix.schema.schema import Schema
-from momentmix.summary.encoded_sums import change_center, with_ones
-from momentmix.summary.high_sections import LARGEST_REACH, without_absent
-from momentmix.summary.totals import (
+from momentmix.summary.exact.encoded_sums import change_center, with_ones
+from momentmix.summary.exact.high_sections import LARGEST_REACH, without_absent
+from momentmix.summary.exact.totals import (
     Exponents,
     Totals,
     centered,

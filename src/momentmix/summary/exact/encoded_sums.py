@@ -26,7 +26,7 @@ import numpy as np
 
 from momentmix._typing import Int
 from momentmix.index_sets import colex_rank, index_sets, sets_without
-from momentmix.summary.high_sections import others, powers_of
+from momentmix.summary.exact.high_sections import others, powers_of
 from momentmix.summary.layout import COMPLETE, POWER_DEGREES, POWERS, Layout, Section, grouped_like
 
 

@@ -12,9 +12,9 @@ from momentmix.errors import InputError
 from momentmix.index_sets import colex_rank, index_sets, sets_without
 from momentmix.rows.names import feature_number
 from momentmix.schema.schema import Schema
-from momentmix.summary.integers.packed import PackedSums
+from momentmix.summary.exact.integers.packed import PackedSums
+from momentmix.summary.exact.totals import Totals, with_high
 from momentmix.summary.layout import Layout
-from momentmix.summary.totals import Totals, with_high
 
 
 def truncate(

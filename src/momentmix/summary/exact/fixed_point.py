@@ -33,8 +33,8 @@ import numpy as np
 
 from momentmix._typing import Float, Int
 from momentmix.native import code
-from momentmix.summary.high_sections import change_high, move_high, unfold_high
-from momentmix.summary.integers.packed import Integers, PackedSums, Sums, python_integers
+from momentmix.summary.exact.high_sections import change_high, move_high, unfold_high
+from momentmix.summary.exact.integers.packed import Integers, PackedSums, Sums, python_integers
 from momentmix.summary.layout import Layout, grouped_like, member_ranks, square_member_ranks
 
 QUANTUM_BITS = 96  # far below the rounding errors of a block; see `shard.open_shard`

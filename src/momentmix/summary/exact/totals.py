@@ -35,10 +35,10 @@ from numpy.typing import NDArray
 from momentmix._typing import Float
 from momentmix.schema.column import GAUSSIAN
 from momentmix.schema.schema import Schema
-from momentmix.summary.fixed_point import QUANTUM_BITS
-from momentmix.summary.high_sections import LARGEST_REACH, without_absent
-from momentmix.summary.integers.frames import reframed
-from momentmix.summary.integers.packed import PackedSums, Sums, no_sums
+from momentmix.summary.exact.fixed_point import QUANTUM_BITS
+from momentmix.summary.exact.high_sections import LARGEST_REACH, without_absent
+from momentmix.summary.exact.integers.frames import reframed
+from momentmix.summary.exact.integers.packed import PackedSums, Sums, no_sums
 from momentmix.summary.layout import Layout, known
 from momentmix.summary.shard.units import round_ratio
 
