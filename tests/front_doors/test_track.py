@@ -197,3 +197,14 @@ def test_pictures_of_other_things_are_refused(folder):
     tracking = mm.track(folder / "model.json", folder / "good.parquet")
     with pytest.raises(mm.InputError, match="components must be numbers from 0 to 1"):
         SharesDisplay.from_tracking(tracking, components=[2])
+
+
+def test_the_shell_says_where_all_groups_are(momentmix, tmp_path):
+    model = mm.DiagonalMixture([0.5, 0.5], [[-3.0, 0.0], [3.0, 1.0]], np.ones((2, 2)))
+    model.save(tmp_path / "model.json")
+    groups = {(i,): mm.summarize(model.sample(60, random_state=i)[0]) for i in range(70)}
+    mm.SummaryCube(["g"], groups).save(tmp_path / "cube.parquet")
+    done = momentmix("track", tmp_path / "model.json", tmp_path / "cube.parquet")
+    assert done.code == 0, done.err
+    assert "… 10 more groups; --json prints all, and -o shares.csv writes them" in done.out
+    assert "to_frame" not in done.out
