@@ -27,8 +27,8 @@ from momentmix.monitoring.shares.component_sets import FEW_ROWS
 from momentmix.monitoring.shares.fixed_means import Components, FixedMeans
 from momentmix.monitoring.shares.found_groups import FoundGroups
 from momentmix.monitoring.shares.group_moments import Groups
-from momentmix.monitoring.shares.moved_means import FEW_TO_MOVE
-from momentmix.monitoring.shares.own_means import OwnMeans
+from momentmix.monitoring.shares.means.moved_means import FEW_TO_MOVE
+from momentmix.monitoring.shares.means.own_means import OwnMeans
 from momentmix.monitoring.shares.shrinkage import Prior, shrink
 from momentmix.monitoring.shares.tracked_model import TrackedModel
 from momentmix.monitoring.shares.unseen import Unexplained, Unseen

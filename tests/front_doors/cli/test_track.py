@@ -45,10 +45,24 @@ def folder(tmp_path_factory):
     return folder
 
 
-def test_the_command_prints_what_the_function_gives(momentmix, folder):
+@pytest.fixture(scope="module")
+def tracking(folder):
+    return mm.track(folder / "model.json", folder / "good.parquet")
+
+
+@pytest.fixture(scope="module")
+def with_means(folder):
+    return mm.track(folder / "model.json", folder / "good.parquet", means="group")
+
+
+@pytest.fixture(scope="module")
+def odd(folder):
+    return mm.track(folder / "model.json", folder / "odd.parquet")
+
+
+def test_the_command_prints_what_the_function_gives(momentmix, folder, tracking):
     done = momentmix("track", folder / "model.json", folder / "good.parquet")
     assert done.code == 0
-    tracking = mm.track(folder / "model.json", folder / "good.parquet")
     assert done.out.rstrip() == str(tracking).rstrip()
     assert "EU: the share of component" in done.out
     document = json.loads(
@@ -58,30 +72,27 @@ def test_the_command_prints_what_the_function_gives(momentmix, folder):
     assert document["groups"][0]["key"] == {"region": "EU", "day": "2026-01-05"}
 
 
-def test_the_command_gives_groups_means_of_their_own(momentmix, folder):
+def test_the_command_gives_groups_means_of_their_own(momentmix, folder, with_means):
     model, cube = folder / "model.json", folder / "good.parquet"
     document = json.loads(momentmix("track", model, cube, "--means", "group", "--json").out)
-    tracking = mm.track(model, cube, means="group")
-    assert document == json.loads(json.dumps(tracking.to_dict()))
+    assert document == json.loads(json.dumps(with_means.to_dict()))
     assert np.shape(document["groups"][0]["means"]) == (2, 3)
     assert document["means"]["columns"] == NAMES
 
 
-def test_a_picture_of_means(momentmix, folder, tmp_path):
+def test_a_picture_of_means(momentmix, folder, tmp_path, tracking, with_means):
     files = folder / "model.json", folder / "good.parquet"
-    tracking = mm.track(*files, means="group")
-    for ordered in (True, False):
-        shown = mm.track(*files, means="group", ordered=ordered)
-        display = SharesDisplay.from_tracking(shown, column="flow")
-        axis = display.axes_[0].get_ylabel() if ordered else display.axes_[0].get_xlabel()
-        assert axis == "mean of flow"
-    eu = [g for g, key in enumerate(tracking.keys) if key[0] == "EU"]
-    line = SharesDisplay.from_tracking(tracking, column="flow").axes_[0].lines[1]
-    np.testing.assert_array_equal(line.get_ydata(), tracking.means.values[eu, 1, 0])
+    few = mm.SummaryCube.load(files[1]).where(region="EU")
+    dots = mm.track(files[0], few, means="group", ordered=False)
+    assert SharesDisplay.from_tracking(dots, column="flow").axes_[0].get_xlabel() == "mean of flow"
+    axes = SharesDisplay.from_tracking(with_means, column="flow").axes_[0]
+    assert axes.get_ylabel() == "mean of flow"
+    eu = [g for g, key in enumerate(with_means.keys) if key[0] == "EU"]
+    np.testing.assert_array_equal(axes.lines[1].get_ydata(), with_means.means.values[eu, 1, 0])
     with pytest.raises(mm.InputError, match="the means of 'nope' do not differ between groups; of"):
-        SharesDisplay.from_tracking(tracking, column="nope")
+        SharesDisplay.from_tracking(with_means, column="nope")
     with pytest.raises(mm.InputError, match=r"they are fixed\. Use track\(means=\"group\"\)"):
-        SharesDisplay.from_tracking(mm.track(*files), column="flow")
+        SharesDisplay.from_tracking(tracking, column="flow")
     out = tmp_path / "means.png"
     done = momentmix("track", *files, "--means", "group", "--column", "flow", "-o", out)
     assert done.code == 0
@@ -145,22 +156,19 @@ def test_bad_input(momentmix, folder, tmp_path):
 # -- the picture --------------------------------------------------------------------------------
 
 
-def test_lines_have_the_colors_and_shares_of_components(folder):
-    tracking = mm.track(folder / "model.json", folder / "odd.parquet")
-    display = SharesDisplay.from_tracking(tracking)
+def test_lines_have_the_colors_and_shares_of_components(odd):
+    display = SharesDisplay.from_tracking(odd)
     eu, us = display.axes_[:2]
     assert (eu.get_title(), us.get_title()) == ("EU", "US")
     shares = [line for line in eu.lines if len(line.get_xdata()) == 6]
     assert [line.get_color() for line in shares] == [component_color(c) for c in range(2)]
-    assert shares[1].get_ydata() == pytest.approx(tracking.weights[:6, 1])
+    assert shares[1].get_ydata() == pytest.approx(odd.weights[:6, 1])
     marks = [line for line in us.lines if line.get_marker() == "x"]
     assert len(marks) == 1
     assert len(marks[0].get_xdata()) == 1
     assert not [line for line in eu.lines if line.get_marker() == "x"]
     texts = [text.get_text() for text in display.figure_.legends[0].get_texts()]
-    assert texts == [f"{c} {name}" for c, name in enumerate(tracking.names)] + [
-        "components do not fit"
-    ]
+    assert texts == [f"{c} {name}" for c, name in enumerate(odd.names)] + ["components do not fit"]
 
 
 def test_groups_without_order_are_dots(folder):
@@ -191,9 +199,19 @@ def test_times_that_are_texts_stand_in_their_order():
     assert ax.lines[0].get_xdata().tolist() == [0.0, 1.0, 2.0]
 
 
-def test_pictures_of_other_things_are_refused(folder):
+def test_pictures_of_other_things_are_refused(tracking):
     with pytest.raises(mm.InputTypeError, match=r"needs what mm\.track gives"):
         SharesDisplay.from_tracking({})
-    tracking = mm.track(folder / "model.json", folder / "good.parquet")
     with pytest.raises(mm.InputError, match="components must be numbers from 0 to 1"):
         SharesDisplay.from_tracking(tracking, components=[2])
+
+
+def test_the_shell_says_where_all_groups_are(momentmix, tmp_path):
+    model = mm.DiagonalMixture([0.5, 0.5], [[-3.0, 0.0], [3.0, 1.0]], np.ones((2, 2)))
+    model.save(tmp_path / "model.json")
+    groups = {(i,): mm.summarize(model.sample(60, random_state=i)[0]) for i in range(70)}
+    mm.SummaryCube(["g"], groups).save(tmp_path / "cube.parquet")
+    done = momentmix("track", tmp_path / "model.json", tmp_path / "cube.parquet")
+    assert done.code == 0, done.err
+    assert "… 10 more groups; --json prints all, and -o shares.csv writes them" in done.out
+    assert "to_frame" not in done.out

@@ -10,8 +10,8 @@ import momentmix as mm
 from momentmix.monitoring.shares.component_sets import ComponentSets
 from momentmix.monitoring.shares.fixed_components import FixedComponents, Shape
 from momentmix.monitoring.shares.group_weights import group_covariance
-from momentmix.monitoring.shares.mean_spreads import find_spreads
-from momentmix.monitoring.shares.moved_means import GroupMoments, MovedMeans
+from momentmix.monitoring.shares.means.mean_spreads import find_spreads
+from momentmix.monitoring.shares.means.moved_means import GroupMoments, MovedMeans, Spreads
 from momentmix.monitoring.shares.tracked_model import TrackedModel
 
 MEANS = np.array([[20.0, 2.0, 8.0], [60.0, 5.0, 3.0]])
@@ -94,6 +94,10 @@ def sets_of(model, d):
     return ComponentSets(TrackedModel.of(model).standard(None), shape)
 
 
+def spreads_of(between, r):
+    return Spreads.none(len(between), r)._replace(between=np.array(between))
+
+
 def test_one_component_has_the_mean_of_the_conjugate_normal_law():
     model = mm.DiagonalMixture([1.0], [[3.0]], [[4.0]])
     sets = sets_of(model, 1)
@@ -102,7 +106,7 @@ def test_one_component_has_the_mean_of_the_conjugate_normal_law():
     values = {1: mean, 2: 1.0 + mean**2}
     degrees = sets.of(2).conditions.slot_exponents.sum(axis=1)
     moments[:] = [values[int(degree)] for degree in degrees]
-    found = MovedMeans(sets, [0], np.array([tau2]), np.zeros(1)).group(
+    found = MovedMeans(sets, [0], spreads_of([tau2], 1)).group(
         GroupMoments(2, moments, n, np.ones(1))
     )
     expected = mean * n / (n + 1 / tau2)
@@ -114,8 +118,8 @@ def test_one_component_has_the_mean_of_the_conjugate_normal_law():
 def test_the_covariance_has_the_spread_of_the_means_as_a_part():
     model = mm.DiagonalMixture([0.5, 0.5], [[-2.0, 0.0], [2.0, 1.0]], np.ones((2, 2)))
     sets = sets_of(model, 2)
-    spreads = np.array([0.09, 0.0])
-    moved, still = (MovedMeans(sets, [0, 1], own, np.zeros(2)) for own in (spreads, np.zeros(2)))
+    spreads = [0.09, 0.0]
+    moved, still = (MovedMeans(sets, [0, 1], spreads_of(own, 2)) for own in (spreads, [0.0, 0.0]))
     w, none = np.array([0.4, 0.6]), np.zeros((2, 2))
     with_means, without = moved.components(3, none), still.components(3, none)
     rng = np.random.default_rng(0)
@@ -137,7 +141,7 @@ def test_with_means_agrees_with_components_made_anew():
     moves = np.array([[0.05, -0.03, 0.0], [0.0, 0.04, 0.08]]) * np.sqrt(
         sets.model.parameters.variances
     )
-    moved = MovedMeans(sets, [0, 1, 2], np.full(3, 0.01), np.zeros(3))
+    moved = MovedMeans(sets, [0, 1, 2], spreads_of([0.01] * 3, 2))
     near = moved.components(3, moves)
     anew = FixedComponents(near.conditions, near.parameters, None)
     np.testing.assert_allclose(near.means, anew.means, rtol=1e-12, atol=1e-12)
@@ -161,7 +165,7 @@ def test_spreads_of_groups_without_noise_are_those_of_their_means():
         groups.append(GroupMoments(3, moments, 1e7, p.weights))
         drawn.append(step)
     expected = 0.04 * (np.array(drawn) ** 2).mean()
-    found, excess = find_spreads(sets, [0, 1, 2], groups)
+    found, excess, _ = find_spreads(sets, [0, 1, 2], groups).spreads
     assert found[1] == pytest.approx(expected * (1 + np.sqrt(2 / 80)), rel=0.05)
     assert (found[[0, 2]] < 1e-3 * expected).all()
     assert (excess < 1e-3).all()  # the model's variances are those within groups
@@ -262,7 +266,7 @@ def test_bad_input():
     ]
     model = mm.Mixture.from_blocks([0.5, 0.5], answers)
     table, _ = model.sample(500, random_state=0)
-    with pytest.raises(mm.InputError, match='means="group" needs a column of numbers'):
+    with pytest.raises(mm.InputError, match='means="group" needs a column of numbers that varies'):
         mm.track(model, {0: mm.summarize(table, families=model.schema)}, means="group")
 
 

@@ -426,8 +426,8 @@ def test_texts_are_short_and_escaped(tracking):
     )
     assert len(repr(tracking)) < 2000
     lines = str(tracking).splitlines()
-    assert lines[13].split()[0] == "13"
-    assert lines[13].endswith("NO")
+    assert lines[15].split()[0] == "13"
+    assert lines[15].endswith("NO")
     html = tracking._repr_html_()
     assert html.count("<tr>") == 21
     assert "rows appeared" in html

@@ -89,7 +89,9 @@ def track_command(
         said = {} if output is None else {"output": output}
         say_json({**said, **found.to_dict()})
     else:
-        say(*str(found).split("\n"))
+        from momentmix.monitoring.tracking_text import tracking_lines
+
+        say(*tracking_lines(found, "--json prints all, and -o shares.csv writes them"))
         if output is not None:
             say(f"written to {output}")
     if strict and not found.fits.all():

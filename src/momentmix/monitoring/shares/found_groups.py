@@ -14,7 +14,7 @@ from momentmix.monitoring.shares.component_sets import ComponentSets
 from momentmix.monitoring.shares.fixed_components import Shape
 from momentmix.monitoring.shares.group_moments import Groups, read, read_flat
 from momentmix.monitoring.shares.group_weights import FitTest, GroupWeights
-from momentmix.monitoring.shares.moved_means import MovedGroup
+from momentmix.monitoring.shares.means.moved_means import MovedGroup
 from momentmix.monitoring.shares.tracked_model import StandardComponents, TrackedModel
 from momentmix.progress import counting
 from momentmix.rows.names import column_label

@@ -39,6 +39,7 @@ from momentmix.monitoring.shares.candidate_blocks import (
 )
 from momentmix.monitoring.shares.fixed_components import FixedComponents
 from momentmix.monitoring.shares.group_weights import check_fit
+from momentmix.monitoring.shares.means.values import MovingValues
 from momentmix.monitoring.shares.new_component import Law, NewComponent, fit_component
 from momentmix.monitoring.shares.residual import Residual
 from momentmix.monitoring.shares.tracked_model import StandardComponents
@@ -293,17 +294,20 @@ class Unseen:
         """The best shift of a mean: of one component, or of all of them."""
         p = replace(self._model.parameters, weights=residual.weights)
         r = p.n_components
-        slopes = derivative(components.conditions, p).table()[:, r:]
         features = [
             self._schema.features_of(j)[0]
             for j in range(self._mixture.n_columns)
-            if not self._mixture.columns[j].levels and not self._mixture.columns[j].has_missing
+            if not self._mixture.columns[j].levels
         ]
         if not features:
             return _Moved(0, None, 0.0, 0.0)
-        tables = [slopes[:, f * r : f * r + r] for f in features]
-        wide = np.hstack([np.hstack([table, table.sum(axis=1, keepdims=True)]) for table in tables])
-        place, gain, size = residual.best(wide)
+        slopes = derivative(components.conditions, p).table()[:, r:].reshape(components.size, -1, r)
+        values = MovingValues(p, features)
+        facts, d = values.facts(p), p.blocks.n_features
+        table = slopes[:, values.features] * facts.by_mean.T
+        table += slopes[:, d + values.features] * facts.by_variance.T
+        wide = np.concatenate([table, table.sum(axis=2, keepdims=True)], axis=2)
+        place, gain, size = residual.best(wide.reshape(components.size, -1))
         number, c = divmod(place, r + 1)
         feature = features[number]
         shift = size * float(self._model.scale[feature])

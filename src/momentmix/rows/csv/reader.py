@@ -28,7 +28,6 @@ from momentmix.rows.csv.lines import LineFinder, count_lines, end_of_line
 from momentmix.rows.csv.numbers import parsed_fast
 from momentmix.rows.labels import (
     NO_LABELS,
-    NOT_A_LEVEL,
     Labels,
     LabelsError,
     refused_label,
@@ -349,7 +348,7 @@ class CsvText(Table):
         if "\ufffd" in text:
             return None
         code = float(labels.codes([None if text in self.dialect.nulls else text])[0])
-        return None if code == NOT_A_LEVEL else code
+        return None if code == labels.refused else code
 
     def _refuse_labels(self, labels: Mapping[int, Labels]) -> NoReturn:
         most = max(labels, key=lambda i: len(labels[i].names))

@@ -180,7 +180,7 @@ class ArrowTable(Table):
             codes = coded_indices(column.indices, labels.codes(texts))
         except LabelsError:
             raise too_many_labels(f"{self.name}, {self.label(number)}") from None
-        unknown = first_unknown(codes)
+        unknown = first_unknown(codes, labels)
         if unknown is not None:
             place = f"{self.name}, row {first_row + unknown}, {self.label(number)}"
             raise refused_label(place, texts[column.indices[unknown].as_py()], labels)

@@ -148,7 +148,7 @@ class FrameTable(_MemoryTable):
             codes = labels.codes(texts)
         except LabelsError:
             raise too_many_labels(f"{self.name}, {self.label(column)}") from None
-        row = first_unknown(codes)
+        row = first_unknown(codes, labels)
         if row is not None:
             place = f"{self.name}, row {row}, {self.label(column)}"
             raise refused_label(place, str(texts[row]), labels)
