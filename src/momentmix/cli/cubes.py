@@ -37,6 +37,10 @@ def cube_job_of(
     from momentmix.cube.keys import parse_keys
     from momentmix.cube.summarize_by import cube_job
 
+    if not by.strip(" ,"):
+        raise click.UsageError(
+            "--by needs names of columns, as in --by region, or --by 'region,week(ts)'."
+        )
     if "-" in inputs:
         raise click.UsageError("--by needs files; standard input has no name for its shards.")
     reading = read_options.reading(by_name)
@@ -171,7 +175,22 @@ def load_groups(paths: Sequence[str], where: Sequence[str], rollup: str | None) 
     if not len(whole):
         raise InputError(f"{paths[0]} has no groups; check how it was filtered, or --min-rows.")
     cube = chosen(whole, where)
-    return cube if rollup is None else cube.rollup(*(name.strip() for name in rollup.split(",")))
+    if rollup is None:
+        return cube
+    names = [name.strip() for name in rollup.split(",") if name.strip()]
+    if not names:
+        raise click.UsageError(f"--rollup needs keys to keep: {', '.join(cube.key_names)}.")
+    for name in names:
+        _check_key(cube, name, f"--rollup {rollup}")
+    return cube.rollup(*names)
+
+
+def _check_key(cube: SummaryCube, name: str, said: str) -> None:
+    if name not in cube.key_names:
+        raise InputError(
+            f"{said}: the cube has no key {name!a}; it has {', '.join(cube.key_names)}."
+            f"{did_you_mean(name, cube.key_names)}"
+        )
 
 
 def chosen(cube: SummaryCube, where: Sequence[str], option: str = "--where") -> SummaryCube:
@@ -184,11 +203,7 @@ def chosen(cube: SummaryCube, where: Sequence[str], option: str = "--where") -> 
         wanted.setdefault(name.strip(), []).append(value.strip())
     found = cube
     for name, texts in wanted.items():
-        if name not in cube.key_names:
-            raise InputError(
-                f"{option} {name}=…: the cube has no key {name!a}; it has "
-                f"{', '.join(cube.key_names)}.{did_you_mean(name, cube.key_names)}"
-            )
+        _check_key(cube, name, f"{option} {name}=…")
         found = found.where(**{name: _Wanted(texts, option)})
     if not len(found):
         raise InputError(f"no group has {' and '.join(where)}; {_listed(cube, list(wanted))}")

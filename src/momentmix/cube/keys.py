@@ -73,7 +73,7 @@ def parse_keys(by: str | Sequence[str]) -> list[KeySpec]:
     texts = re.split(r",(?![^(]*\))", by) if isinstance(by, str) else list(by)
     if not texts or not all(isinstance(text, str) and text.strip() for text in texts):
         raise InputTypeError(
-            f"by must be names of columns, or week(column) and its like; got {by}."
+            f"by must be names of columns, or week(column) and its like; got {by!r}."
         )
     found = []
     for text in texts:
@@ -146,8 +146,8 @@ class KeyColumn:
         if len(bad):
             raise InputError(
                 f"key {str(self.spec)!a}: numbers must be whole, and at most 2^53, beyond which "
-                f"different ones become equal; got {bad[0]!r}. Round or cut them into classes, or "
-                "convert the column to text."
+                f"different ones become equal; got {bad[0]:.15g}. Round or cut them into classes, "
+                "or convert the column to text."
             )
 
 

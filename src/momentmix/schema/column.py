@@ -67,7 +67,7 @@ class Column:
 
     def __post_init__(self) -> None:
         if self.family not in FAMILIES:
-            raise InputError(unknown_family(self.family, self.name))
+            raise InputError(unknown_family(self.family, f"column {self.name!a}"))
         wanted = {BERNOULLI: 2, CATEGORICAL: max(2, len(self.levels))}.get(self.family, 0)
         if len(self.levels) != wanted or len(set(self.levels)) != wanted:
             raise InputError(
@@ -127,11 +127,11 @@ class Column:
         return names + [f"{name} seen"] * self.has_missing
 
 
-def unknown_family(family: object, column: object) -> str:
+def unknown_family(family: object, label: str) -> str:
     """The message for a family that does not exist."""
     return (
         f"families must be {', '.join(map(repr, (*FAMILIES, *TRANSFORMS)))}, or a list of levels; "
-        f"column {column!a} has {family!a}."
+        f"{label} has {family!a}."
     )
 
 

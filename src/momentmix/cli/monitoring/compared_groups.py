@@ -69,6 +69,11 @@ class ComparedGroups:
         from momentmix.cli.cubes import are_cubes, chosen, load_groups
         from momentmix.cli.summaries import are_summaries, load_sum
 
+        if path.lower().endswith(".json"):
+            raise InputError(
+                f"{path} is no data; `momentmix track MODEL CUBE` and `momentmix score MODEL DATA` "
+                "say whether rows fit a model."
+            )
         option, own = (("--first", self.first), ("--second", self.second))[place]
         if own or (self.where and are_cubes([path])):
             return chosen(load_groups([path], self.where, None), own, option).total()
