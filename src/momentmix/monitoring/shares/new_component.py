@@ -41,9 +41,11 @@ _ODDS, _RATE, _LEVELS = 1.5, 1.0, 1.0  # of log odds, of log rates, of log proba
 _SHARE = 0.3  # of the share
 _LEAST = 1e-3  # of probabilities and rates
 _ROUNDS, _STEPS = 2, 4  # of the covariance of the moments, and of Gauss-Newton with it
+_MORE, _FEW_FEATURES = 3, 3  # times as many with few columns, where a spread hides a share
 _LONGEST = 1.0  # of a step, in units of the prior
 _QUANTILE = 1.96
 _SETTLED = 0.02  # of the objective, which is one of χ²
+_STILL = 0.01  # change of values, in units of the prior, after which the covariance is the same
 _FINE = 1e-4  # of differences
 
 Moments = Callable[[list[Block]], Float]
@@ -196,14 +198,18 @@ def fit_component(
     `weights` (r + 1,) are those to begin with.
     """
     values, error = law.values(), float("nan")
-    for _ in range(_ROUNDS):
+    more = _MORE if components.conditions.n_features <= _FEW_FEATURES else 1
+    for _ in range(more * _ROUNDS):
         wide = components.widened(one(law.blocks(values[None])))
         root = Root(group_covariance(wide, n, weights))
         search = _Search(components, law, many, root, moments)
-        for _ in range(_STEPS):
+        before = values
+        for _ in range(more * _STEPS):
             values, weights, error, settled = search.step(values)
             if settled:
                 break
+        if float(np.abs(values - before).max()) < _STILL:
+            break
     blocks = law.blocks(values[None])
     wide = components.widened(one(blocks))
     return NewComponent(blocks, wide, weights, error)
