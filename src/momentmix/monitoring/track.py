@@ -3,8 +3,8 @@
 Data flow: model and cube → `FoundGroups` (moments) → `FixedMeans` or `OwnMeans` (weights, means,
 tests) → `Tracking`. The mathematics is in ``group_weights.py`` (weights, intervals, test),
 ``fixed_components.py`` (what the components say of moments), ``shared_errors.py`` (what groups
-together say of the components), ``moved_means.py`` and ``mean_spreads.py`` (means of groups) and
-``shrinkage.py`` (the whole as prior).
+together say of the components), ``means/`` (means of groups) and ``shrinkage.py`` (the whole as
+prior).
 """
 
 from __future__ import annotations
