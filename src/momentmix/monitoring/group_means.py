@@ -29,14 +29,16 @@ class GroupMeans:
     keys : list of tuples
         One for each group.
     columns : tuple of str
-        Columns whose means may differ between groups: those of numbers without missing cells.
+        Columns whose means may differ between groups: those of numbers. Where cells are missing,
+        means and their errors are those of the cells that are seen.
     places : tuple of int
         Numbers of these columns in the model.
     fixed : tuple of str
-        Columns whose means stay the model's: those with missing cells, levels and counts.
+        Columns whose means stay the model's: levels and counts, and joined columns with missing
+        cells.
     values, low, high : arrays of shape (n_groups, n_components, n_columns)
         Means, and the ends of their intervals; of a column with a transform, those of log(y) or
-        log(1 + y). NaN for a group of no rows.
+        log(1 + y). NaN for a group of no rows, and for a component that never sees the column.
     errors : array of shape (n_groups, n_components, n_columns)
         Standard errors.
     spreads : array of shape (n_columns,)

@@ -204,6 +204,13 @@ class FixedComponents:
         other.means, other.errors = self.means + change, errors
         return other
 
+    def with_within(self, who: list[int], others: FixedComponents) -> FixedComponents:
+        """The same where some components have the covariances of others."""
+        other = self._twin()
+        other.within = self.within.copy()
+        other.within[who] = others.within
+        return other
+
     def widened(self, one: FixedComponents) -> FixedComponents:
         """The same with one component more, the last one, which has no errors."""
         other = self._twin()

@@ -48,7 +48,8 @@ _LARGEST = 9.0  # τ²: means of groups lie three deviations apart
 _MOST_GROUPS = 200  # are enough to tell how far means differ
 _MOST_SHARE, _OUTLYING = 0.7, 8.0  # a misfit eight times that of most groups is another matter
 _FAR = 1e8  # deviations: a misfit beyond is that of values in other units, or of wild rows
-_ROUNDS = 3  # of τ² → means of groups → moments that are linear near them → τ²
+_ROUNDS = 5  # of τ² → means of groups → moments that are linear near them → τ²
+_STILL, _STILL_EXCESS = 0.2, 0.01  # changes of τ², in standard errors, and of κ that are the last
 _SCORINGS = 25
 _SETTLED = 0.02  # of a standard error
 _LEAST_EXCESS = 0.01  # κ: below, components need not be told apart
@@ -87,16 +88,19 @@ def find_spreads(
     reduced = [_reduced(moved, own, own.weights, unmoved) for own in chosen.values()]
     for number in range(_ROUNDS):
         found = _Search(_Reduced(*map(np.array, zip(*reduced, strict=True))), excess, doubt)
-        between, errors = found.scored(between)
+        before, (between, errors) = (between, excess), found.scored(between)
         raised = np.minimum(between + errors, _LARGEST)
         excess, root = found.excess(raised)
-        if number < _ROUNDS - 1:
-            moved = MovedMeans(sets, features, Spreads(between, excess, root[:, :0]))
-            reduced = []
-            for g, own in chosen.items():
-                at = moved.group(own)
-                reduced.append(_reduced(moved, own, at.weights, at.moves))
-                chosen[g] = own._replace(weights=at.weights, moves=at.moves)
+        changed = (np.abs(between - before[0]) > _STILL * errors).any()
+        changed |= (np.abs(excess - before[1]) > _STILL_EXCESS).any()
+        if not changed or number == _ROUNDS - 1:
+            break
+        moved = MovedMeans(sets, features, Spreads(between, excess, root[:, :0]))
+        reduced = []
+        for g, own in chosen.items():
+            at = moved.group(own)
+            reduced.append(_reduced(moved, own, at.weights, at.moves))
+            chosen[g] = own._replace(weights=at.weights, moves=at.moves)
     return FoundSpreads(Spreads(raised, excess, root), chosen)
 
 

@@ -47,7 +47,6 @@ from momentmix.monitoring.shares.group_weights import (
 from momentmix.monitoring.shares.means.moved_components import Base, MovedComponents, narrowed
 from momentmix.monitoring.shares.means.values import Facts, MovingValues
 
-FEW_TO_MOVE = 100  # rows: fewer have no moments of degree 3 that tell means of components
 _ROUNDS = 15  # of an answer → linear moments near it → answer; mostly four are enough
 _LONGEST = 0.4  # units, of a step: farther away the moments are not linear
 _SETTLED = 0.02  # of a standard error
