@@ -1,6 +1,8 @@
 """Helper modules importable; time limits that a busy machine keeps."""
 
+import signal
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,15 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("momentmix")
+
+
+@pytest.fixture(autouse=True)
+def _the_command_leaves_no_hooks():
+    """What `momentmix.cli.main` sets for its process; without pytest's, errors would be missed."""
+    show, handler, hook = warnings.showwarning, signal.getsignal(signal.SIGTERM), sys.unraisablehook
+    yield
+    warnings.showwarning, sys.unraisablehook = show, hook
+    signal.signal(signal.SIGTERM, handler)
 
 
 def pytest_addoption(parser):

@@ -1,6 +1,7 @@
 """Moments against a one-pass reference in extended precision, in units of their standard error."""
 
 from collections import Counter
+from functools import cache
 
 import numpy as np
 
@@ -15,23 +16,27 @@ long_double = np.longdouble
 def worst_error(summary, rows, weights=None):
     """Largest error of any moment in units of its own standard error."""
     moments, d = summary.moments(), rows.shape[1]
-    points = (rows.astype(long_double) - moments.shift) / moments.scale
+    columns = ((rows.astype(long_double) - moments.shift) / moments.scale).T.copy()
     w = np.ones(len(rows), long_double) if weights is None else weights.astype(long_double)
+    share = w / w.sum()
 
-    def error(values, products):
-        mean = (w * products).sum() / w.sum()
-        spread = np.sqrt((w * (products - mean) ** 2).sum() / w.sum() / len(rows))
-        return float(abs(values - mean) / spread) if spread > 0 else float(abs(values - mean))
+    @cache  # the product of a set is that of all but its last column, times that column
+    def product(s):
+        return product(s[:-1]) * columns[s[-1]] if s else np.ones(len(rows), long_double)
+
+    def error(value, products):
+        mean = share @ products
+        spread = np.sqrt(share @ (products - mean) ** 2 / len(rows))
+        return float(abs(value - mean) / spread) if spread > 0 else float(abs(value - mean))
 
     worst = 0.0
     for t in range(2, summary.order + 1):
         for value, s in zip(moments.distinct[t], index_sets(d, t), strict=True):
-            worst = max(worst, error(value, points[:, s].prod(axis=1)))
+            worst = max(worst, error(value, product(tuple(s))))
     for s in range(summary.squared_order + 1):
         for j in range(d):
             for value, c in zip(moments.squared[s][j], sets_without(d, s, j), strict=True):
-                products = points[:, j] ** 2 * points[:, c].prod(axis=1)
-                worst = max(worst, error(value, products))
+                worst = max(worst, error(value, columns[j] ** 2 * product(tuple(c))))
     return worst
 
 

@@ -8,23 +8,31 @@ page that begins with ``<!-- needs: package -->`` is skipped where that package 
 
 import ast
 import doctest
+import io
 import os
 import re
 import runpy
+import shlex
 import subprocess
 import sys
+import warnings
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from threadpoolctl import threadpool_limits
 
 import momentmix
 from momentmix import displays, errors
+from momentmix.cli import main
 
 ROOT = Path(__file__).parents[2]
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.IGNORE_EXCEPTION_DETAIL
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.S | re.M)
 SCRIPT = re.compile(r"#!.*\n# ([\w-]+\.sh): ")
+# A command that needs no shell, and what may follow it.
+PLAIN = re.compile(r'momentmix ((?:[^"|;&<>$`{}()*?]|"[^"$`]*")*)(; echo "exit code \$\?")?')
 
 
 def runnable(path):
@@ -44,7 +52,22 @@ def run_python(body, name, values):
     values.update(test.globs)
 
 
+def run_here(arguments):
+    """The command in this process, which spares the start of another: exit code and output."""
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
+    with (
+        warnings.catch_warnings(action="default"), threadpool_limits(1, user_api="blas"),
+        redirect_stdout(stream), redirect_stderr(stream), pytest.raises(SystemExit) as stop,
+    ):  # fmt: skip
+        main(arguments)
+    return stop.value.code, stream.buffer.getvalue().decode()
+
+
 def run_shell(command):
+    """A line of a page, by a shell where it needs one: exit code and output."""
+    if plain := PLAIN.fullmatch(command):
+        code, output = run_here(shlex.split(plain[1], comments=True))
+        return (0, f"{output}exit code {code}\n") if plain[2] else (code, output)
     paths = [str(Path(sys.executable).parent), os.environ["PATH"]]
     done = subprocess.run(
         ["bash", "-c", command],

@@ -6,8 +6,10 @@ from campaigns.merge_trees import random_shards, random_tree
 
 
 def test_random_trees():
-    """The first of ten thousand; at order 7, too, and with a thousand shards."""
-    assert merge_trees.merge_trees(0, 25, seed=0)["merge trees"] == 25
+    """Some of ten thousand; at order 7, too. The second one of them has a thousand shards."""
+    assert merge_trees.merge_trees(2, 26, seed=0)["merge trees"] == 24
+    many, rng = random_shards(200, 4, 3, 2, seed=0), np.random.default_rng(0)
+    assert random_tree(many, rng).to_bytes() == random_tree(many, rng).to_bytes()
 
 
 def test_a_tree_that_loses_a_shard_is_noticed():

@@ -15,6 +15,8 @@ import psutil
 import pytest
 from dask.delayed import delayed
 from distributed import Client, LocalCluster, Worker, get_worker
+from distributed.comm.core import FatalCommClosedError
+from distributed.comm.inproc import InProcConnector
 from distributed.utils import get_mp_context
 
 import momentmix as mm
@@ -23,15 +25,27 @@ from momentmix.dask.schedule import Schedule
 from momentmix.errors import ClusterError
 
 N_PARTITIONS, N_ROWS, ORDER = 20, 1500, 3
-# A dead peer never answers: no need to ask it for half a minute.
 CONNECT = "distributed.comm.timeouts.connect"
 
 
 @pytest.fixture
-def client():
+def _the_dead_are_known(monkeypatch):
+    """A worker that is gone is asked once; one that is slow, on a busy machine, has its time."""
+    connect = InProcConnector.connect
+
+    async def once(self, address, **options):
+        if self.manager.get_listener_for(address) is None:
+            raise FatalCommClosedError(f"{address} is gone")
+        return await connect(self, address, **options)
+
+    monkeypatch.setattr(InProcConnector, "connect", once)
+
+
+@pytest.fixture
+def client(_the_dead_are_known):
     """A cluster in this process with more workers than a test loses: none comes back."""
     with (
-        dask.config.set({CONNECT: "1s"}),
+        dask.config.set({CONNECT: "10s"}),
         LocalCluster(
             n_workers=12, threads_per_worker=1, processes=False,
             dashboard_address="127.0.0.1:0", silence_logs=50,
@@ -45,7 +59,7 @@ def client():
 def client_of_processes():
     """Two processes that are started again after a kill."""
     settings = {
-        CONNECT: "3s",
+        CONNECT: "3s",  # a dead process never answers: no need to ask it for half a minute
         # Workers are forked from a process that has everything imported: back at once after a kill.
         "distributed.worker.multiprocessing-method": "forkserver",
         # A worker that is slow to come back, on a busy machine, is not to be given up.

@@ -208,7 +208,10 @@ DRAWN = [
     (("means", 0, 0), "1e308"), (("means", 0, 0), "1e100"), (("variances", 0, 0), "1e308"),
     (("variances", 0, 0), "5e-324"), (("variances", 0, 0), "0"),
     (("feature_names", 0), '"\\u001b[31m\\u202e"'),
-    (("feature_names", 0), json.dumps("$_^{" * 999)),
+    (("feature_names", 0), json.dumps("$_^{" * 999)), (("fit", "tried"), "[]"),
+]  # fmt: skip
+# Values of the record, all of them in one report.
+RECORDED = [
     (("fit", "intervals", "variances", 0, 0, 0), "1e-308"),
     (("fit", "intervals", "means", 0, 0, 0), "-1e308"),
     (("fit", "certificate", "degrees_of_freedom"), str(2**62)),
@@ -218,7 +221,6 @@ DRAWN = [
     (("fit", "seed"), "1" + "0" * 400),
     (("fit", "tried", 0, "bic"), "-1e308"), (("fit", "tried", 0, "log_likelihood"), "1e308"),
     (("fit", "tried", 0, "n_components"), str(2**62)), (("fit", "tried", 0, "p_value"), "5e-324"),
-    (("fit", "tried"), "[]"),
     (("fit", "certificate", "groups", 0, "p_value"), "5e-324"),
     (("fit", "certificate", "support", "text"), '"\\u001b[31m"'),
 ]  # fmt: skip
@@ -228,15 +230,31 @@ DRAWN = [
 def test_pictures_and_reports_of_odd_models(document, tmp_path, place, text):
     path = tmp_path / "model.json"
     path.write_text(replaced(document, place, text))
-    page = tmp_path / "report.html"
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        _, message = outcome(lambda: mm.report(path, page))
-    if text == "1e308" and place[0] != "fit":
+    message = report_of(path)
+    if text == "1e308":
         assert "pictures show numbers up to 1e+150. Rescale" in message
     else:
         assert message == ""
-        assert page.read_text().startswith("<!DOCTYPE html>")
+
+
+def test_a_report_of_an_odd_record(document, tmp_path):
+    path, odd = tmp_path / "model.json", document
+    for place, text in RECORDED:
+        changed = replaced(odd, place, text)
+        assert changed != json.dumps(odd)
+        odd = json.loads(changed)
+    path.write_text(json.dumps(odd))
+    assert report_of(path) == ""
+
+
+def report_of(path):
+    """The error of a report, or no text where it was written; a warning is an error as well."""
+    page = path.with_name("report.html")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        _, message = outcome(lambda: mm.report(path, page))
+    assert message or page.read_text().startswith("<!DOCTYPE html>")
+    return message
 
 
 @pytest.mark.parametrize("text", ["1" + "0" * 400, str(2**63), "-" + str(2**64)])

@@ -1,7 +1,6 @@
 import io
 import os
 import shutil
-import signal
 import sys
 import warnings
 from types import SimpleNamespace
@@ -12,10 +11,17 @@ import pytest
 from momentmix.cli import main
 
 
+@pytest.fixture(autouse=True)
+def _close_pictures():
+    """After each test, where anything has loaded matplotlib."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
+
+
 @pytest.fixture
 def momentmix(monkeypatch, capsysbinary):
     """Run the command in this process; gives exit code, standard output and standard error."""
-    show, handler = warnings.showwarning, signal.getsignal(signal.SIGTERM)
 
     def run(*arguments, stdin=b""):
         monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(stdin)))
@@ -27,9 +33,7 @@ def momentmix(monkeypatch, capsysbinary):
         out, err = capsysbinary.readouterr()
         return SimpleNamespace(code=stop.value.code, out=out.decode(), err=err.decode())
 
-    yield run
-    warnings.showwarning = show
-    signal.signal(signal.SIGTERM, handler)
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from momentmix.capacity import check_count, usual_order
+from momentmix.arguments import check_count
+from momentmix.capacity import usual_order
 from momentmix.cube.cube import SummaryCube
 from momentmix.cube.keyed_rows import KeyedRows
 from momentmix.cube.keys import KeyColumn, KeySpec, key_columns, parse_keys

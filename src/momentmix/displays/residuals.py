@@ -29,7 +29,7 @@ from momentmix.mixture.mixture import Mixture
 from momentmix.rows.names import match_names
 from momentmix.schema.joining import joined, plain_schema
 from momentmix.schema.schema import Schema
-from momentmix.summary.common_schema import in_schema
+from momentmix.summary.exact.common_schema import in_schema
 from momentmix.summary.summary import MomentSummary
 
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")

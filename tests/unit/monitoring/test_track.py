@@ -408,7 +408,7 @@ def test_tables_hold_every_group(tracking):
     assert frame["group"].tolist() == list(range(1, 21))
     assert frame["weight_1"].to_numpy() == pytest.approx(tracking.weights[:, 1])
     assert frame["note"][12].startswith(
-        "about 9.9 % (8.5–12) of rows that no component has: flow high"
+        "about 9.9 % (8.5–11) of rows that no component has: flow high"
     )
     assert "no component has" in frame["note"][12]
     names, rows = tracking.to_rows()

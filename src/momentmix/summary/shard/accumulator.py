@@ -23,12 +23,12 @@ from momentmix.rows.validation import as_device_rows, as_rows, as_weights, check
 from momentmix.schema.building import EncodedTable
 from momentmix.schema.joining import joined, plain_schema
 from momentmix.schema.schema import Schema
+from momentmix.summary.exact.totals import Totals
 from momentmix.summary.kernels.choice import host_executor
 from momentmix.summary.kernels.host_feed import feed
 from momentmix.summary.layout import Layout
 from momentmix.summary.shard.device_shard import Place, add_device_rows
 from momentmix.summary.shard.open_shard import OpenShard
-from momentmix.summary.totals import Totals
 
 Names = tuple[str, ...] | None
 

@@ -1,0 +1,207 @@
+"""`predict` and `score` with columns of the input beside their answers, in step with the rows."""
+
+import csv
+import datetime
+import gzip
+import io
+import os
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+import momentmix as mm
+from momentmix.cli.tables import kept
+from momentmix.errors import InputError
+
+N_ROWS = 3000
+
+
+@pytest.fixture(scope="module")
+def truth():
+    means = [[0.0, 0.0, 0.0], [3.0, 3.0, 3.0]]
+    return mm.DiagonalMixture([0.5, 0.5], means, np.ones((2, 3)), ["a", "b", "c"])
+
+
+@pytest.fixture
+def frame(tmp_path, monkeypatch, truth):
+    """Columns of text, some of it awkward in CSV, dates and numbers around the model's own."""
+    monkeypatch.chdir(tmp_path)
+    truth.save("model.json")
+    frame = pd.DataFrame(truth.sample(N_ROWS, random_state=0)[0], columns=["a", "b", "c"])
+    awkward = ["", "x, y", 'say "no"', "two\nlines", " spaces ", "Zürich", "007", "NA"]
+    frame.insert(0, "id", [f"c{i}" for i in range(N_ROWS)])
+    frame.insert(2, "text", [awkward[i % len(awkward)] for i in range(N_ROWS)])
+    frame["day"] = [datetime.date(2024, 1, 1) + datetime.timedelta(days=i) for i in range(N_ROWS)]
+    frame["n"] = np.arange(N_ROWS)
+    frame.to_csv("rows.csv", index=False)
+    frame.to_parquet("rows.parquet")
+    frame.to_feather("rows.feather")
+    with gzip.open("rows.csv.gz", "wt", newline="") as file:
+        frame.to_csv(file, index=False)
+    return frame
+
+
+def lines(text):
+    return list(csv.reader(io.StringIO(text, newline="")))
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "parquet", "feather"])
+def test_columns_are_copied_as_they_are(frame, momentmix, truth, ending):
+    done = momentmix("predict", "model.json", f"rows.{ending}", "--keep", "text,day,id,n")
+    assert done.code == 0, done.err
+    header, *found = lines(done.out)
+    assert header == ["text", "day", "id", "n", "label"]
+    labels = truth.predict(frame[["a", "b", "c"]])
+    columns = [frame["text"], frame["day"].astype(str), frame["id"], frame["n"], labels]
+    assert found == [[str(x) for x in row] for row in zip(*columns, strict=True)]
+
+
+def test_types_stay_in_parquet(frame, momentmix, truth):
+    arguments = ("--keep", "day,n,id,a", "-o", "out.parquet", "-q")
+    assert momentmix("predict", "model.json", "rows.parquet", *arguments).code == 0
+    table = pyarrow.parquet.read_table("out.parquet")
+    before = pyarrow.parquet.read_table("rows.parquet").select(["day", "n", "id", "a"])
+    assert table.select(["day", "n", "id", "a"]).equals(before)
+    np.testing.assert_array_equal(table["label"], truth.predict(frame[["a", "b", "c"]]))
+
+
+def test_from_csv_to_parquet_all_is_text(frame, momentmix):
+    arguments = ("--keep", "text,n", "-o", "out.parquet", "-q")
+    assert momentmix("predict", "model.json", "rows.csv", *arguments).code == 0
+    table = pyarrow.parquet.read_table("out.parquet")
+    assert table.schema.types[:2] == [pa.string(), pa.string()]
+    assert table["text"].to_pylist() == frame["text"].tolist()
+
+
+def test_nulls_are_empty_fields_and_nulls_again(frame, momentmix):
+    frame = frame.assign(id=frame["id"].where(frame["n"] % 3 > 0))[:9]
+    frame.to_parquet("holes.parquet")
+    done = momentmix("predict", "model.json", "holes.parquet", "--keep", "id")
+    assert [row[0] for row in lines(done.out)[1:]] == frame["id"].fillna("").tolist()
+    momentmix("predict", "model.json", "holes.parquet", "--keep", "id", "-o", "out.parquet")
+    assert pyarrow.parquet.read_table("out.parquet")["id"].null_count == 3
+
+
+def test_several_files_of_other_formats_and_orders_of_columns(frame, momentmix):
+    frame[frame.columns[::-1]][:50].to_parquet("second.parquet")
+    files = ("rows.csv", "second.parquet")
+    done = momentmix("predict", "model.json", *files, "--keep", "id,n", "-o", "out.parquet")
+    assert done.code == 0, done.err
+    table = pyarrow.parquet.read_table("out.parquet")
+    assert table["id"].to_pylist() == [*frame["id"], *frame["id"][:50]]
+    assert table["n"].to_pylist() == [str(n) for n in [*frame["n"], *frame["n"][:50]]]
+
+
+def test_columns_without_names_by_number(frame, momentmix):
+    np.save("rows.npy", frame[["a", "b", "c"]].to_numpy())
+    found = lines(momentmix("predict", "model.json", "rows.npy", "--keep", "2").out)
+    assert found[0] == ["column_2", "label"]
+    assert [float(row[0]) for row in found[1:]] == frame["c"].tolist()
+
+
+@pytest.mark.parametrize("block_rows", [1, 7, 1000, 5000])
+def test_blocks_of_any_size_stay_in_step(frame, momentmix, monkeypatch, truth, block_rows):
+    frame = frame[: 300 * block_rows]
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    pyarrow.parquet.write_table(table, "groups.parquet", row_group_size=37)
+    frame.to_csv("some.csv", index=False)
+    monkeypatch.setattr("momentmix.rows.opening._MOST_ROWS", block_rows)
+    monkeypatch.setattr("momentmix.rows.csv.reader.CHUNK", 1000)
+    for name in ("groups.parquet", "some.csv"):
+        found = lines(momentmix("predict", "model.json", name, "--keep", "id").out)[1:]
+        labels = truth.predict(frame[["a", "b", "c"]])
+        assert found == [[i, str(k)] for i, k in zip(frame["id"], labels, strict=True)]
+
+
+def test_dropped_rows_keep_their_columns(frame, momentmix):
+    frame.loc[[0, 5], "b"] = np.nan
+    frame[:8].to_csv("holes.csv", index=False)
+    done = momentmix("predict", "model.json", "holes.csv", "--missing", "drop", "--keep", "id")
+    found = lines(done.out)[1:]
+    assert [row[0] for row in found] == frame["id"][:8].tolist()
+    assert [i for i, row in enumerate(found) if not row[1]] == [0, 5]
+
+
+def test_missing_cells_are_left_out_of_the_density_where_that_is_asked(frame, momentmix, truth):
+    frame.loc[[0, 5], "b"] = np.nan
+    frame[:8].to_csv("holes.csv", index=False)
+    rows = frame[["a", "b", "c"]][:8]
+    part = truth.select(["a", "c"])
+    done = momentmix("predict", "model.json", "holes.csv", "--missing", "model", "-p")
+    found = np.array(lines(done.out)[1:], dtype=float)[:, 1:]
+    expected = part.responsibilities(rows[["a", "c"]])
+    np.testing.assert_allclose(found[[0, 5]], expected[[0, 5]], rtol=1e-12)
+    np.testing.assert_allclose(found[1:5], truth.responsibilities(rows)[1:5], rtol=1e-12)
+    done = momentmix("score", "model.json", "holes.csv", "--missing", "model", "--rows")
+    found = np.array(lines(done.out)[1:], dtype=float)[:, 0]
+    np.testing.assert_allclose(found[[0, 5]], part.log_prob(rows[["a", "c"]])[[0, 5]], rtol=1e-12)
+
+
+def test_digits_of_probabilities(frame, momentmix, truth):
+    shares = truth.responsibilities(frame[["a", "b", "c"]])
+    for output in ("out.csv", "out.parquet"):
+        arguments = ("--keep", "id", "--digits", "4", "-o", output)
+        assert momentmix("predict", "model.json", "rows.csv", *arguments).code == 0
+        read = pd.read_csv if output.endswith("csv") else pd.read_parquet
+        found = read(output)
+        assert list(found) == ["id", "label", "probability_0", "probability_1"]
+        np.testing.assert_array_equal(found.iloc[:, 2:], shares.round(4))
+
+
+# -- bad input --------------------------------------------------------------------------------
+
+
+def test_other_text_than_utf_8_is_refused_by_line(frame, momentmix):
+    with open("latin.csv", "wb") as file:
+        file.write("id,a,b,c\nx,1,2,3\nZürich,1,2,3\n".encode("latin-1"))
+    assert momentmix("predict", "model.json", "latin.csv").code == 0
+    done = momentmix("predict", "model.json", "latin.csv", "--keep", "id", "-o", "out.csv")
+    assert (done.code, "latin.csv, line 3 is not UTF-8" in done.err) == (65, True), done
+    assert "iconv" in done.err
+    assert not os.path.exists("out.csv")
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [([[1], [2]], "list<"), ([{"x": 1}, {"x": 2}], "struct<"), ([b"1", b"2"], "binary")],
+)
+def test_columns_that_are_no_cells_are_refused(frame, momentmix, values, kind):
+    columns = {"id": values, "a": [1.0, 2.0], "b": [1.0, 2.0], "c": [1.0, 2.0]}
+    pyarrow.parquet.write_table(pa.table(columns), "nested.parquet")
+    done = momentmix("predict", "model.json", "nested.parquet", "--keep", "id")
+    assert (done.code, f"'id' is {kind}" in done.err) == (65, True), done
+    assert "columns to keep must hold text, numbers, dates or yes/no" in done.err
+
+
+def test_a_kept_column_must_not_be_named_like_an_answer(frame, momentmix):
+    frame.rename(columns={"id": "label"}).to_csv("x.csv", index=False)
+    done = momentmix("predict", "model.json", "x.csv", "--keep", "label")
+    message = "the output has a column 'label' of its own; rename that of the input"
+    assert (done.code, message in done.err) == (65, True), done
+    assert momentmix("score", "model.json", "x.csv", "--rows", "--keep", "label").code == 0
+
+
+def test_a_file_without_the_column_is_found_before_any_work(frame, momentmix):
+    frame[["a", "b", "c"]][:5].to_csv("second.csv", index=False)
+    files = ("rows.csv", "second.csv")
+    done = momentmix("predict", "model.json", *files, "--keep", "id", "-o", "out.csv")
+    assert (done.code, "second.csv lacks 'id'" in done.err) == (65, True), done
+
+
+@pytest.mark.parametrize("sizes", [[3, 1], [3, 3], [5, 1]])
+def test_readings_of_other_lengths_are_refused(sizes):
+    cells = ([np.arange(n)] for n in sizes)
+    answers = [[np.arange(2)], [np.arange(3)]]
+    with pytest.raises(InputError, match="another number of rows where --keep reads it"):
+        list(kept._in_step(cells, iter(answers), "x.csv"))
+
+
+def test_control_characters_of_cells_are_escaped_on_a_terminal(frame, momentmix, monkeypatch):
+    frame[:2].assign(id=["\x1b[31m", "x"]).to_csv("x.csv", index=False)
+    assert "\x1b[31m" in momentmix("predict", "model.json", "x.csv", "--keep", "id").out
+    monkeypatch.setattr("momentmix.cli.tables.writer._is_terminal", lambda path: True)
+    done = momentmix("predict", "model.json", "x.csv", "--keep", "id")
+    assert lines(done.out)[1][0] == "\\x1b[31m"

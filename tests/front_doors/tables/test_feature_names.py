@@ -1,0 +1,499 @@
+"""Names travel from the rows to everything that a fit gives, and frames are matched by name."""
+
+import pickle
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+import momentmix as mm
+from momentmix.errors import FitWarning, InputError, InputTypeError
+from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.inputs import moments_of
+from momentmix.fitting.record import load_fit
+from momentmix.rows.containers import plain_array
+
+NAMES = ("dose", "age", "rate\n", "flow", "x 1", "depth", "0")
+BACK = NAMES[::-1]
+
+
+@pytest.fixture(scope="module")
+def rows():
+    means = np.array([np.arange(7.0), 3 - 2 * np.arange(7.0)])
+    drawn = mm.DiagonalMixture([0.4, 0.6], means, np.ones((2, 7))).sample(2000, 5)[0]
+    drawn.setflags(write=False)
+    return drawn
+
+
+@pytest.fixture(scope="module")
+def frame(rows):
+    return pd.DataFrame(rows, columns=list(NAMES))
+
+
+@pytest.fixture(scope="module")
+def fitted(frame):
+    return mm.fit(frame, 2, random_state=0)
+
+
+KINDS = {
+    "pandas": lambda frame: frame,
+    "pandas, nullable": lambda frame: frame.convert_dtypes(),
+    "pandas, float32": lambda frame: frame.astype(np.float32),
+    "polars": pl.from_pandas,
+    "Arrow table": pa.Table.from_pandas,
+    "Arrow batch": pa.RecordBatch.from_pandas,
+}
+SOURCES = {
+    **KINDS,
+    "source": mm.open_rows,
+    "summary": lambda frame: mm.summarize(frame, 4),
+    "standard moments": lambda frame: moments_of(mm.summarize(frame, 4)),
+}
+
+
+def saved(frame, folder, ending):
+    path = folder / f"rows.{ending}"
+    if ending == "csv":
+        frame.to_csv(path, index=False)
+    else:
+        pa.parquet.write_table(pa.Table.from_pandas(frame), path)
+    return path
+
+
+# -- from the rows to the model ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_a_fit_has_the_names_of_its_rows(kind, frame):
+    result = mm.fit(SOURCES[kind](frame), 2, random_state=0)
+    assert result.mixture.feature_names == NAMES
+    again = pickle.loads(pickle.dumps(result))
+    assert again.mixture.feature_names == again.moments.feature_names == NAMES
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+@pytest.mark.parametrize("method", ["robust", "paper"])
+def test_a_fit_to_files_has_the_names_of_their_columns(ending, method, frame, tmp_path):
+    frame = frame.rename(columns={"rate\n": "rate"})
+    source = mm.open_rows(saved(frame, tmp_path, ending), columns=[6, 2, 0, 1, 3, 4, 5])
+    result = mm.fit(source, 2, method=method, random_state=0)
+    assert result.mixture.feature_names == ("0", "rate", "dose", "age", "flow", "x 1", "depth")
+
+
+@pytest.mark.parametrize("options", [{"n_components": "auto"}, {"n_components": 1}])
+def test_every_way_of_fitting_keeps_the_names(options, frame):
+    for data in (frame, mm.summarize(frame, 4)):
+        assert mm.fit(data, random_state=0, **options).mixture.feature_names == NAMES
+    assert mm.fit(frame, refine=None, random_state=0, **options).mixture.feature_names == NAMES
+
+
+def test_names_do_not_change_a_bit_of_the_fit(fitted, rows):
+    plain = mm.fit(rows, 2, random_state=0).mixture
+    assert plain.feature_names is None
+    np.testing.assert_array_equal(fitted.mixture.means, plain.means)
+    np.testing.assert_array_equal(fitted.mixture.variances, plain.variances)
+
+
+def test_estimators_give_the_names_to_their_mixture(frame, rows):
+    make = lambda: mm.MomentGaussianMixture(2, random_state=0)  # noqa: E731
+    for data in (frame, pl.from_pandas(frame), pa.Table.from_pandas(frame)):
+        assert make().fit(data).mixture_.feature_names == NAMES
+    assert make().fit(frame, sample_weight=np.ones(2000)).mixture_.feature_names == NAMES
+    parts = make().partial_fit(frame[:900]).partial_fit(frame[900:])
+    assert parts.fit_summary().mixture_.feature_names == NAMES
+    estimator = make().fit_summary(mm.summarize(frame, 4))
+    assert estimator.mixture_.feature_names == NAMES
+    assert estimator.to_sklearn().feature_names_in_.tolist() == list(NAMES)
+    assert estimator.fit(rows).mixture_.feature_names is None
+
+
+@pytest.mark.parametrize("names", [["a"], ["a", "b", "c", "d", "e", "f", "f"], "abcdefg", [1] * 7])
+def test_moments_need_one_name_for_each_feature(names, frame):
+    moments = moments_of(mm.summarize(frame, 2))
+    with pytest.raises((InputError, InputTypeError), match="feature_names must"):
+        replace(moments, feature_names=names)
+    assert isinstance(replace(moments, feature_names=None), StandardMoments)
+
+
+# -- into words, files and pictures -----------------------------------------------------------
+
+
+def spoilt(rows):
+    """Rows with a constant column, a copy, a far value and a correlated pair."""
+    bad = np.repeat(rows, 3, axis=0) + np.random.default_rng(0).normal(0, 0.5, (6000, 7))
+    bad[:, 4] = 0.8 * (bad[:, 0] - bad[:, 4]) + bad[:, 4]
+    bad[:, 1] = 7.0
+    bad[:, 6] = 3 - 2 * bad[:, 3]
+    bad[8, 2] = 1e4
+    return pd.DataFrame(bad, columns=list(NAMES))
+
+
+FINDINGS = {
+    "constant-column": "column 'age' holds one value",
+    "duplicate-columns": "columns 'flow' and '0' are copies",
+    "outlier-rows": r"row 8 \(10000 in column 'rate\\n'\)",
+}
+FROM_A_SUMMARY = {"outlier-influence": r"column 'rate\\n' has a value"}
+
+
+def test_findings_name_the_columns(rows):
+    bad = spoilt(rows)
+    summary_findings = {**FINDINGS, **FROM_A_SUMMARY}
+    del summary_findings["outlier-rows"]
+    for data, expected in ((bad, FINDINGS), (mm.summarize(bad, 3), summary_findings)):
+        certificate = mm.fit(data, 2, random_state=0).certificate
+        found = {f.name: f.text for f in certificate.findings}
+        for name, text in expected.items():
+            assert re.search(text, found[name])
+        assert "\n'" not in str(certificate)
+    with pytest.warns(FitWarning) as told:
+        mm.MomentGaussianMixture(2, random_state=0).fit(bad)
+    texts = " ".join(str(w.message) for w in told)
+    assert all(re.search(text, texts) for text in FINDINGS.values())
+    plain = mm.fit(bad.to_numpy(), 2, random_state=0).certificate
+    assert "column 1 holds one value" in str(plain)
+
+
+def test_correlated_columns_are_named():
+    rng = np.random.default_rng(3)
+    rows = rng.standard_normal((6000, 6)) + 6 * rng.integers(0, 2, (6000, 1))
+    rows[:, 4] += 0.9 * (rows[:, 2] - 6 * (rows.mean(axis=1) > 3))
+    frame = pd.DataFrame(rows, columns=list("uvwxyz"))
+    certificate = mm.fit(frame, 2, random_state=0).certificate
+    text = next(f.text for f in certificate.findings if f.name == "correlated-columns")
+    assert "'w' and 'y' (about +" in text
+    assert text.endswith("Join them: blocks=[['w', 'y']]")
+
+
+def test_saved_models_and_their_findings_have_names(rows, frame, fitted, tmp_path):
+    fitted.save(tmp_path / "m.json")
+    mixture, record = load_fit(tmp_path / "m.json")
+    assert mixture.feature_names == NAMES
+    fitted.save(tmp_path / "m.json", list("tuvwxyz"))
+    assert mm.DiagonalMixture.load(tmp_path / "m.json").feature_names == tuple("tuvwxyz")
+    mm.fit(spoilt(rows), 2, random_state=0).save(tmp_path / "bad.json")
+    record = load_fit(tmp_path / "bad.json")[1]
+    assert "column 'age' holds one value" in str(record.certificate)
+    mm.report(tmp_path / "bad.json", tmp_path / "bad.html")
+    text = (tmp_path / "bad.html").read_text()
+    assert "column &#x27;age&#x27; holds" in text or "column 'age' holds" in text
+    assert "Columns are numbered from 0" not in text
+
+
+def test_a_report_tells_which_numbers_are_which_names(rows, tmp_path):
+    bad = spoilt(rows)
+    mm.fit(bad.to_numpy(), 2, random_state=0).save(tmp_path / "m.json", list("tuvwxyz"))
+    mm.report(tmp_path / "m.json", tmp_path / "m.html")
+    assert "Columns are numbered from 0: 0 t, 1 u" in (tmp_path / "m.html").read_text()
+
+
+def test_the_offset_of_a_named_column_is_told(frame):
+    far = frame.assign(flow=frame["flow"] + 1e6)
+    with pytest.warns(UserWarning, match=r"column 3 \('flow'\) lies"):
+        mm.fit(far, 2, method="paper", random_state=0)
+
+
+# -- frames are matched by name ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_models_take_frames_in_any_order(kind, frame, rows, fitted):
+    mixture, other = fitted.mixture, KINDS[kind](frame[list(BACK)])
+    expected = rows.astype(np.float32) if "float32" in kind else rows
+    np.testing.assert_array_equal(mixture.predict(other), mixture.predict(expected))
+    np.testing.assert_array_equal(mixture.log_prob(other), mixture.log_prob(expected))
+    np.testing.assert_array_equal(
+        mixture.responsibilities(other), mixture.responsibilities(expected)
+    )
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "Arrow table"])
+@pytest.mark.parametrize("method", ["predict", "log_prob", "responsibilities"])
+def test_models_refuse_other_columns(kind, method, frame, fitted):
+    use = lambda table: getattr(fitted.mixture, method)(KINDS[kind](table))  # noqa: E731
+    with pytest.raises(
+        InputError, match=r"'age', 'x 1' are missing\. Add or rename.*'dose', 'age'"
+    ):
+        use(frame.drop(columns=["age", "x 1"]))
+    np.testing.assert_array_equal(use(frame.assign(city="Ulm")), use(frame))  # taken by name
+    with pytest.raises(InputError, match=r"'flow' is missing and 'Flow' is not.*Rename"):
+        use(frame.rename(columns={"flow": "Flow"}))
+    with pytest.raises(InputTypeError, match=r"column 'age' has dtype"):
+        use(frame.assign(age=[[1]] * 2000 if kind == "pandas" else "old"))
+
+
+def test_many_wrong_names_make_a_short_message():
+    names = [f"c{i}" for i in range(300)]
+    mixture = mm.DiagonalMixture([1.0], np.zeros((1, 300)), np.ones((1, 300)), names)
+    frame = pd.DataFrame(np.zeros((2, 300)), columns=[f"d{i}" for i in range(300)])
+    with pytest.raises(InputError, match=r"'c7' and 292 more are missing and 'd0'.*, …;") as error:
+        mixture.predict(frame)
+    assert len(str(error.value)) < 500
+
+
+def test_duplicate_names_are_refused(frame, fitted):
+    twice = frame.set_axis([*NAMES[:-1], "age"], axis=1)
+    summary = mm.MomentSummary(7, 2)
+    for use in (fitted.mixture.predict, lambda x: mm.fit(x, 2), summary.update, mm.open_rows):
+        with pytest.raises(InputError, match="repeated: 'age'"):
+            use(twice)
+
+
+def test_plain_arrays_go_by_position(frame, rows, fitted):
+    labels = fitted.mixture.predict(rows)
+    for plain in (rows.tolist(), pd.DataFrame(rows), np.ma.MaskedArray(rows)):
+        np.testing.assert_array_equal(fitted.mixture.predict(plain), labels)
+
+
+def test_a_model_without_names_cannot_compare_them(frame, rows):
+    mixture = mm.fit(rows, 2, random_state=0).mixture
+    with pytest.warns(UserWarning, match="the mixture has none: columns are taken by position"):
+        labels = mixture.predict(frame)
+    np.testing.assert_array_equal(labels, mixture.predict(rows))
+
+
+def test_numbers_as_labels(rows):
+    frame = pd.DataFrame(rows)
+    back = frame[frame.columns[::-1]]
+    plain = mm.fit(frame, 2, random_state=0).mixture
+    assert plain.feature_names is None
+    np.testing.assert_array_equal(plain.predict(back), plain.predict(rows))
+    turned = mm.fit(back, 2, random_state=0).mixture
+    assert turned.feature_names == tuple("6543210")
+    np.testing.assert_array_equal(turned.predict(frame), turned.predict(rows[:, ::-1]))
+    years = frame.set_axis(range(2001, 2008), axis=1)
+    model = mm.fit(years, 2, random_state=0).mixture
+    assert model.feature_names == tuple(map(str, range(2001, 2008)))
+    np.testing.assert_array_equal(model.predict(years[years.columns[::-1]]), model.predict(rows))
+    assert mm.open_rows(years).feature_names == model.feature_names
+    with pytest.raises(InputError, match="'2001' is missing and 'year' is not among them"):
+        model.predict(years.rename(columns={2001: "year"}))
+
+
+def test_summaries_take_frames_in_any_order(frame, rows):
+    kept = mm.MomentSummary(7, 3, shard_id="a").update(frame[:900]).update(frame[900:])
+    blocks = iter([frame[:900], pl.from_pandas(frame[900:]).select(BACK)])
+    turned = mm.summarize(blocks, 3, shard_id="a")
+    assert turned == kept
+    assert turned.forget(frame[list(BACK)][1500:]).n_rows == 1500
+    np.testing.assert_allclose(turned.mean, rows[:1500].mean(axis=0))
+    with pytest.raises(InputError, match="another order: reorder the columns, or use select"):
+        kept + mm.summarize(frame[list(BACK)], 3)
+    assert (kept + mm.summarize(frame[list(BACK)], 3).select(NAMES)).n_rows == 4000
+
+
+def test_estimators_keep_the_rule_of_scikit_learn(frame):
+    estimator = mm.MomentGaussianMixture(2, random_state=0).fit(frame)
+    for other in (frame[list(BACK)], pl.from_pandas(frame[list(BACK)])):
+        for use in (estimator.predict, estimator.partial_fit, estimator.score_samples):
+            with pytest.raises(ValueError, match="feature names should match"):
+                use(other)
+
+
+@pytest.mark.parametrize("kind", [k for k in KINDS if "float32" not in k])
+def test_missing_cells_of_frames_are_named(kind, frame, fitted):
+    holed = frame.convert_dtypes() if "nullable" in kind else frame.copy()
+    holed.loc[9, "flow"] = pd.NA if "nullable" in kind else np.nan
+    table = KINDS[kind](holed)
+    with pytest.raises(InputError, match=r"row 9, column 3 \('flow'\), is missing"):
+        mm.fit(table, 2)
+    others, kept = frame[[name for name in NAMES if name != "flow"]], np.arange(2000) != 9
+    mixture = fitted.mixture
+    found, marginal = mixture.log_prob(table), mixture.select(list(others)).log_prob(others)
+    assert found[9] == pytest.approx(marginal[9], rel=1e-12)
+    np.testing.assert_array_equal(found[kept], mixture.log_prob(KINDS[kind](frame))[kept])
+
+
+# -- pictures and pages -----------------------------------------------------------------------
+
+
+def test_pictures_match_frames_and_summaries_by_name(frame, rows, fitted):
+    from momentmix import displays
+
+    kept = displays.PairsDisplay.from_estimator(fitted, rows, features=["age", "0"])
+    turned = displays.PairsDisplay.from_estimator(fitted, frame[list(BACK)], features=["age", "0"])
+    assert kept.names == ["age", "0"]
+    np.testing.assert_array_equal(kept.rows, turned.rows)
+    assert displays.MeansDisplay.from_estimator(fitted).names[:3] == ["dose", "age", "rate\\n"]
+    straight = displays.MomentResidualsDisplay.from_estimator(fitted, mm.summarize(frame, 3))
+    back = mm.summarize(frame[list(BACK)], 3)
+    crossed = displays.MomentResidualsDisplay.from_estimator(fitted, back)
+    for name, values in straight.observed.items():
+        np.testing.assert_allclose(crossed.observed[name], values, atol=1e-9)
+        np.testing.assert_allclose(crossed.fitted[name], straight.fitted[name], atol=1e-9)
+    with pytest.raises(InputError, match="'age' is missing and 'old' is not among them"):
+        displays.MomentResidualsDisplay.from_estimator(
+            fitted, mm.summarize(frame.rename(columns={"age": "old"}), 3)
+        )
+
+
+def test_reports_match_summaries_by_name(frame, fitted, tmp_path):
+    from momentmix.reporting.data_facts import gather
+
+    turned = gather(fitted.mixture, mm.summarize(frame[list(BACK)], 3)).summary
+    assert turned.feature_names == NAMES
+    np.testing.assert_allclose(turned.mean, frame.mean())
+
+
+def test_the_commands_take_columns_by_name(frame, tmp_path, momentmix, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    frame = frame.rename(columns={"rate\n": "rate"}).iloc[:, :4]
+    frame.to_csv("rows.csv", index=False)
+    frame[frame.columns[::-1]].to_csv("back.csv", index=False)
+    assert momentmix("fit", "rows.csv", "-r", "2", "-o", "m.json").code == 0
+    assert mm.DiagonalMixture.load("m.json").feature_names == tuple(frame.columns)
+    for name in ("rows", "back"):
+        done = momentmix("plot", "m.json", f"{name}.csv", "-o", f"{name}.svg", "--kind", "pairs")
+        assert done.code == 0
+    pictures = [Path(f"{name}.svg").read_bytes() for name in ("rows", "back")]
+    shapes = [re.findall(rb'<image [^>]*href="([^"]*)"', picture) for picture in pictures]
+    assert len(shapes[0]) == 6  # the points of each pair of features
+    assert shapes[0] == shapes[1]
+
+
+# -- Dask -------------------------------------------------------------------------------------
+
+
+def test_dask_frames_are_matched_by_name(frame, rows, fitted):
+    dd = pytest.importorskip("dask.dataframe")
+    import dask
+
+    import momentmix.dask as mmd
+
+    lazy = dd.from_pandas(frame, npartitions=3)
+    for method in ("robust", "paper"):
+        found = mmd.fit(lazy, 2, method=method, random_state=0)
+        assert found.mixture.feature_names == found.moments.feature_names == NAMES
+    labels = fitted.mixture.predict(rows)
+    turned = lazy[list(BACK)].assign(other=1.0)
+    np.testing.assert_array_equal(mmd.predict(fitted, turned).compute(), labels)
+    numbered = dd.from_pandas(pd.DataFrame(rows), npartitions=2)
+    np.testing.assert_array_equal(mmd.predict(fitted, numbered).compute(), labels)
+    plain = replace(fitted.mixture, feature_names=None)
+    np.testing.assert_array_equal(mmd.predict(plain, numbered[[6, 5, 4, 3, 2, 1, 0]]), labels)
+    with pytest.warns(UserWarning, match="the mixture has none"):
+        mmd.predict(plain, lazy)
+    with pytest.raises(InputError, match="no column 'age'"):
+        mmd.predict(fitted, lazy.drop(columns="age"))
+    with pytest.raises(InputTypeError, match=r"momentmix\.dask"):
+        fitted.mixture.predict(lazy)
+    parts = [dask.delayed(frame[:900]), dask.delayed(frame[list(BACK)][900:])]
+    for columns in (None, [1, 5], ["age", "depth"]):
+        found = mmd.summarize(parts, 2, columns=columns)
+        chosen = rows if columns is None else rows[:, [1, 5]]
+        np.testing.assert_allclose(found.mean, chosen.mean(axis=0))
+
+
+# -- masked arrays ----------------------------------------------------------------------------
+
+
+def hidden(rows, *places):
+    masked = np.ma.MaskedArray(rows, mask=np.zeros(rows.shape, bool))
+    for place in places:
+        masked[place] = np.ma.masked
+    return masked
+
+
+def test_masked_cells_are_missing_in_models(rows, fitted):
+    mixture, masked = fitted.mixture, hidden(rows, (7, 1), (30, 0))
+    known = np.ones(len(rows), bool)
+    known[[7, 30]] = False
+    for use in (mixture.log_prob, mixture.responsibilities):
+        found, whole = use(masked), use(rows)
+        others = use.__func__(mixture.select([0, 2, 3, 4, 5, 6]), rows[:, [0, 2, 3, 4, 5, 6]])
+        np.testing.assert_allclose(found[7], others[7], rtol=1e-11)
+        np.testing.assert_array_equal(found[known], whole[known])
+        assert type(found) is np.ndarray
+    np.testing.assert_array_equal(mixture.predict(masked), mixture.predict_proba(masked).argmax(1))
+    np.testing.assert_array_equal(mixture.predict(list(masked[6:9])), mixture.predict(masked)[6:9])
+    np.testing.assert_array_equal(mixture.predict(masked[40:]), mixture.predict(rows[40:]))
+    with pytest.raises(InputTypeError, match="dtype"):
+        mixture.predict(np.ma.masked_all((3, 7), dtype=[("a", float)]))
+    with pytest.raises(InputError, match="means must be finite"):
+        mm.DiagonalMixture([1.0], hidden(np.zeros((1, 2)), (0, 1)), np.ones((1, 2)))
+
+
+def test_masked_cells_are_missing_everywhere(rows, tmp_path):
+    masked = hidden(rows, (7, 1))
+    estimator = mm.MomentGaussianMixture(2, random_state=0).fit(rows)
+    for use in (
+        lambda x: mm.fit(x, 2), lambda x: mm.summarize(x, 2), lambda x: mm.open_rows(x).read_all(),
+        estimator.fit, estimator.partial_fit, estimator.predict, estimator.predict_proba,
+        estimator.score_samples, estimator.score, estimator.bic,
+        lambda x: mm.report(estimator, tmp_path / "r.html", x),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=r"missing values.*row 7, column 1 is"):
+            use(masked)
+    np.testing.assert_array_equal(estimator.predict(hidden(rows)), estimator.predict(rows))
+    source = mm.open_rows(hidden(rows, (7, 1), (7, 2), (9, 0)), missing="drop")
+    np.testing.assert_array_equal(source.read_all(), np.delete(rows, [7, 9], axis=0))
+    assert source.n_dropped == 2
+    for dtype in ([("a", float)], [("a", float), ("b", int)]):
+        with pytest.raises(InputTypeError, match="X has dtype"):
+            estimator.fit(np.ma.masked_all((30, 7), dtype=dtype))
+    with pytest.raises(InputError, match="row 7, column 1 is NaN"):
+        estimator.fit(np.ma.MaskedArray(rows.astype(object), mask=masked.mask))
+
+
+def test_masked_weights_are_missing(rows):
+    weights = hidden(np.ones(2000), 5)
+    for use in (
+        lambda: mm.summarize(rows, 2, weights),
+        lambda: mm.MomentGaussianMixture(2).fit(rows, sample_weight=weights),
+        lambda: mm.MomentGaussianMixture(2).partial_fit(rows, sample_weight=weights),
+    ):
+        with pytest.raises(InputError, match=r"row 5 has nan \(NaN or masked\)"):
+            use()
+    assert mm.summarize(rows, 2, hidden(np.ones(2000))).n_rows == 2000
+
+
+def test_masked_blocks_of_dask_arrays(rows, fitted):
+    da = pytest.importorskip("dask.array")
+    import momentmix.dask as mmd
+
+    lazy = da.from_array(hidden(rows, (1007, 1)), chunks=(1000, 7))
+    with pytest.raises(InputError, match=r"partition 1, row 7, column 1 is missing"):
+        mmd.summarize(lazy, 2)
+    assert mmd.summarize(lazy, 2, missing="drop").n_rows == 1999
+    with pytest.raises(InputError, match=r"partition 1, row 7, column 1 is missing"):
+        mmd.predict(fitted, lazy).compute()
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int64, np.uint8, bool])
+def test_nan_stands_where_the_mask_is(dtype):
+    masked = np.ma.MaskedArray(np.ones((2, 2), dtype), mask=[[0, 1], [0, 0]])
+    plain = plain_array(masked)
+    assert type(plain) is np.ndarray
+    assert np.isnan(plain).tolist() == [[False, True], [False, False]]
+    assert masked.data.dtype == dtype
+    assert plain_array(masked[1:]).dtype == dtype
+
+
+# -- names that are no text -------------------------------------------------------------------
+
+LONE = "\ud800"
+BOTH = pd.Index([LONE, "b"], dtype=object)
+NOT_TEXT = r"the name of column 0, '\\ud800', holds an unpaired surrogate"
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda rows: mm.MomentSummary(2, 2, [LONE, "b"]),
+        lambda rows: mm.summarize(pd.DataFrame(rows, columns=BOTH), order=2),
+        lambda rows: mm.fit(pd.DataFrame(rows, columns=BOTH), 1),
+        lambda rows: mm.open_rows(pd.DataFrame(rows, columns=BOTH)),
+        lambda rows: mm.MomentGaussianMixture().fit(pd.DataFrame(rows, columns=BOTH)),
+        lambda rows: mm.DiagonalMixture([1.0], [[0.0, 0.0]], [[1.0, 1.0]], [LONE, "b"]),
+    ],
+    ids=["summary", "summarize", "fit", "open_rows", "estimator", "mixture"],
+)
+def test_names_that_no_encoding_can_write_are_refused_at_the_door(use):
+    with pytest.raises(InputError, match=NOT_TEXT):
+        use(np.random.default_rng(0).standard_normal((50, 2)))
