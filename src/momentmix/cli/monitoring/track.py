@@ -110,10 +110,11 @@ def _check_column(model: str, column: str) -> None:
 
     mixture = load_model(model)
     names = column_names(mixture)
+    joined = {j for block in mixture.blocks if len(block.columns) > 1 for j in block.columns}
     moved = [
         name
-        for name, own in zip(names, mixture.columns, strict=True)
-        if own.family == GAUSSIAN and not own.has_missing
+        for j, (name, own) in enumerate(zip(names, mixture.columns, strict=True))
+        if own.family == GAUSSIAN and not (own.has_missing and j in joined)
     ]
     if column not in names:
         raise InputError(
@@ -123,7 +124,7 @@ def _check_column(model: str, column: str) -> None:
     if column not in moved:
         raise InputError(
             f"--column {column}: its means are the same in all groups; those of columns of numbers "
-            f"without missing cells differ: {', '.join(moved) or 'the model has none'}."
+            f"differ: {', '.join(moved) or 'the model has none'}."
         )
 
 
