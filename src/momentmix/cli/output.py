@@ -27,7 +27,7 @@ def say(*lines: str, err: bool = False) -> None:
 
 # What messages say for Python, and the same for the shell; where both stand, the option alone.
 _VALUE = r"(?:\{[^}]*\}|\[[^\]]*\]|'[^']*'|\"[^\"]*\"|\w*)"
-_BOTH = re.compile(rf"\b[a-z_]+={_VALUE}(?:, [a-z_]+={_VALUE})* \((--[a-z][^()]*)\)")
+_BOTH = re.compile(rf"\b[a-z_]+=({_VALUE})(?:, [a-z_]+={_VALUE})* \((--[a-z][^()]*)\)")
 _NAMED = re.compile(r"\b(missing|refine|method|prior|means)=['\"](\w+)['\"]")
 _FAMILIES = re.compile(r"\bfamilies=\{([^{}\[\]]+)\}")
 _LEVELS = re.compile(r"\bfamilies=\{[^{}]*\[[^{}]*\}")
@@ -62,7 +62,7 @@ def in_shell_words(text: str) -> str:
     """
     if "=" not in text and "(" not in text and "." not in text:
         return text
-    text = _NAMED.sub(r"--\1 \2", _BOTH.sub(r"\1", text))
+    text = _NAMED.sub(r"--\1 \2", _BOTH.sub(_option, text))
     text = _LEVELS.sub("a schema with these levels (momentmix schema, --schema)", text)
     text = _FAMILIES.sub(lambda found: _families_option(found[1]), text)
     text = _TRUNCATE.sub(r"Summarize both with --order \1", text)
@@ -70,6 +70,16 @@ def in_shell_words(text: str) -> str:
     for python, shell in _WORDS.items():
         text = text.replace(python, shell)
     return text
+
+
+def _option(both: re.Match[str]) -> str:
+    """The option of ``delimiter=';' (--delimiter)``, with the value where only Python has it."""
+    value, option = both[1], both[2]
+    if " " not in option and value[:1] in ("'", '"'):
+        return f"{option} {shlex.quote(value[1:-1])}"
+    if option == "--families" and value[:1] == "{" and "[" not in value:
+        return _families_option(value[1:-1])
+    return option
 
 
 def _families_option(pairs: str) -> str:

@@ -43,6 +43,11 @@ PYTHON = re.compile(r"\b\w+=['\"{\[]|\bmm\.|[a-z_]+\(\)|np\.float64|MomentSummar
             "Summarize both with the same --replicates.",
         ),
         ("a=3 and x=1.5 (see --help)", "a=3 and x=1.5 (see --help)"),
+        ("Pass delimiter=';' (--delimiter), and", "Pass --delimiter ';', and"),
+        (
+            "take it as families={'a': 'categorical'} (--families), or",
+            "take it as --families a=categorical, or",
+        ),
         ("plain text (in parentheses)", "plain text (in parentheses)"),
     ],
 )

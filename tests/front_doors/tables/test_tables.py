@@ -525,8 +525,8 @@ def test_missing_cells_of_files_name_both_cures(clients, momentmix):
     clients.to_csv("gaps.csv", index=False)
     done = momentmix("fit", "gaps.csv", "-r", "2", "-o", "m.json")
     assert done.code == 65
-    assert "(--missing drop)" in done.err
-    assert "(--missing model)" in done.err
+    assert "--missing drop to leave" in done.err
+    assert "--missing model, so" in done.err
 
 
 def test_text_of_standard_input_needs_a_schema(clients, momentmix):
