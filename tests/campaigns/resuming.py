@@ -56,7 +56,7 @@ def run_command(command, action=None, call=None, event=None, fault=None):
     """Run the command; act at a call of the save path or at an event of the interpreter.
 
     An event is a call or a return of any function, so that every number is a place in the program,
-    and nearly the same one in every run. Actions are "hold" or the number of a signal to this process.
+    and nearly the same one in every run. Actions are "hold" or the number of a signal.
     """
     act = hold if action == "hold" else lambda: os.kill(os.getpid(), action)
     if fault is not None:
