@@ -102,7 +102,7 @@ $(SPARK)/.test: $(NEEDS)
 
 JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 GET_JAVA := Install one, as default-jre-headless (17 or newer), and run make test-spark
-SPARK_TESTS := tests/front_doors/test_spark.py tests/front_doors/test_spark_files.py \
+SPARK_TESTS := tests/front_doors/engines/test_spark.py tests/front_doors/engines/test_spark_files.py \
   "tests/docs/test_pages.py::test_page[how-to/spark.md]"
 
 test-spark: $(SPARK)/.test       ## Spark data frames, with a local Spark; needs a Java runtime (17)
@@ -115,7 +115,7 @@ $(RAY)/.test: $(NEEDS)
 	$(call install,$(RAY),constraints.txt,-e ".[ray$(comma)test]")
 	@touch $@
 
-RAY_TESTS := tests/front_doors/test_ray.py "tests/docs/test_pages.py::test_page[how-to/ray.md]"
+RAY_TESTS := tests/front_doors/engines/test_ray.py "tests/docs/test_pages.py::test_page[how-to/ray.md]"
 
 test-ray: $(RAY)/.test           ## Ray datasets, with a local Ray
 	@echo "Running the tests of Ray on two local cores"

@@ -15,22 +15,18 @@ from robust_fit import draw
 from momentmix import DiagonalMixture
 from momentmix.capacity import choose_order
 from momentmix.fitting.conditions.conditions import build_conditions
+from momentmix.fitting.conditions.derivative import derivative
 from momentmix.fitting.em.em import log_likelihoods, run_batch
 from momentmix.fitting.em.passes import full_passes
 from momentmix.fitting.em.pooling import pool_components, pool_weights, reduce_pool
 from momentmix.fitting.em.sample import draw_sample
 from momentmix.fitting.em.starts import random_starts, seeded_starts
+from momentmix.fitting.inference.standard_errors import deviations_of
 from momentmix.fitting.inputs import summarized
 from momentmix.fitting.moment.candidates import draw_candidates
-from momentmix.fitting.moment.moment_fit import (
-    PATIENCE,
-    _joint_polish,
-    _noise,
-    _select_and_polish,
-    _standard_deviations,
-    resolvable_variances,
-)
-from momentmix.fitting.moment.polish import Stopping
+from momentmix.fitting.moment.polish import Stopping, parameter_bounds
+from momentmix.fitting.moment.pool import PATIENCE, implied_noise, joint_polish, select_and_polish
+from momentmix.fitting.moment.resolvable import resolvable
 from momentmix.fitting.moment.selection import select_means
 from momentmix.fitting.moment.variances import fit_variances
 from momentmix.mixture.parameters import Parameters
@@ -42,7 +38,7 @@ FLOOR = 1e-6
 
 def moment_steps(moments, r, rng):
     """(name, parameters) after each step."""
-    n = moments.n_effective
+    n, structure = moments.n_effective, moments.structure(FLOOR, None)
     plain, full = build_conditions(moments, 4), build_conditions(moments, 4, 2)
     noise = np.full(plain.size, 1 / np.sqrt(n))
     for name, draws in (("one partition", 1), ("pool of 12", 12)):
@@ -50,16 +46,19 @@ def moment_steps(moments, r, rng):
         weights, means = select_means(plain, pool, noise, r)
         variances = fit_variances(moments, weights, means, FLOOR)
         yield name, Parameters(weights, means, variances), full, n
-    polished = _select_and_polish(moments, plain, pool, r, FLOOR)
+    polished = select_and_polish(moments, plain, pool, r, structure)
     yield "pool, polish of means", polished, full, n
     if polished.n_components == r:
+        bounds = parameter_bounds(moments, structure, r)
         stops = [Stopping(steps, 0.1, PATIENCE) for steps in (25, 15)]
-        joint = _joint_polish(full, polished, moments, FLOOR, stops)
+        joint = joint_polish(full, polished, moments, bounds, stops)
         yield "pool, joint polish", joint.parameters, full, n
 
 
-def resolved(full, p, n):
-    return resolvable_variances(p, _standard_deviations(full, p, _noise(full, p, n)), FLOOR)
+def resolved(full, p, n, structure):
+    """The parameters with variances that the moments can resolve."""
+    slope = derivative(full, p, implied_noise(full, p, n))
+    return resolvable(p, deviations_of(slope, p), structure)
 
 
 def em_steps(rows, moments, r, answer, rng):
@@ -109,7 +108,7 @@ def main():
 
         for name, p, full, n in moment_steps(moments, a.r, rng):
             note(name, p)
-            answer = resolved(full, p, n)
+            answer = resolved(full, p, n, moments.structure(FLOOR, None))
             note(name + ", resolvable variances", answer)
         for name, p in em_steps(rows, moments, a.r, answer, rng):
             note(name, p)

@@ -5,6 +5,7 @@
     python benchmarks/track.py moved      --first 0 --cases 40                 # 10 groups a case
     python benchmarks/track.py shrinkage  --first 0 --cases 20
     python benchmarks/track.py means      --first 0 --cases 20                 # means by group
+    python benchmarks/track.py means      --law "one column" --model whole     # of one kind
     python benchmarks/track.py speed                                           # 1,000 groups a case
 
 One line a case, then summaries by kind of law, of model and of size. A case has a law of its own:
@@ -31,6 +32,7 @@ LAWS = ("numbers", "one column", "two columns", "joined", "yes-no", "mixed", "mi
 MODELS = ("truth", "fit", "file", "whole", "moments")
 SIZES = ("few", "many", "varied")
 N_GROUPS, N_UNSEEN = 300, 50
+CHOSEN = {"law": None, "model": None}  # those of the command line, for all cases
 
 
 # -- laws ---------------------------------------------------------------------------------------
@@ -159,7 +161,7 @@ def order_of(model, truth):
 
 def law_of(seed):
     rng = np.random.default_rng([seed, 7])
-    kind = LAWS[seed % len(LAWS)]
+    kind = CHOSEN["law"] or LAWS[seed % len(LAWS)]
     r = n_components_of(kind, rng)
     return kind, r, blocks_of(kind, r + 1, rng), rng
 
@@ -209,7 +211,7 @@ def coverage(seed):
     own = chosen_blocks(blocks, list(range(r)))
     truth = mm.Mixture.from_blocks(rng.dirichlet(np.full(r, 4.0)), own)
     size = SIZES[seed // len(LAWS) % len(SIZES)]
-    model_kind = MODELS[(seed + seed // len(LAWS)) % len(MODELS)]
+    model_kind = CHOSEN["model"] or MODELS[(seed + seed // len(LAWS)) % len(MODELS)]
     n_rows = sizes_of(size, N_GROUPS, rng)
     wanted, cube = [], {}
     for g, n in enumerate(n_rows):
@@ -242,7 +244,7 @@ def unseen(seed):
     kind, r, blocks, rng = law_of(seed)
     own = chosen_blocks(blocks, list(range(r)))
     truth = mm.Mixture.from_blocks(rng.dirichlet(np.full(r, 4.0)), own)
-    model_kind = ("truth", "fit", "file")[seed // len(LAWS) % 3]
+    model_kind = CHOSEN["model"] or ("truth", "fit", "file")[seed // len(LAWS) % 3]
     cube, clean, shares = {}, {}, {}
     for g in range(N_UNSEEN):
         n = int(rng.choice([2000, 4000, 10_000]))
@@ -329,8 +331,8 @@ def joined_tables(tables):
 def means(seed):
     """Groups whose components have moved, in some columns, by up to 0.6 deviations."""
     kind, r, blocks, rng = law_of(seed)
-    if kind in ("yes-no", "missing"):
-        return kind, "-", "-", None, "no columns of numbers without missing cells"
+    if kind == "yes-no":
+        return kind, "-", "-", None, "no columns of numbers"
     own = chosen_blocks(blocks, list(range(r)))
     truth = mm.Mixture.from_blocks(rng.dirichlet(np.full(r, 4.0)), own)
     spreads = rng.choice([0.0, 0.1, 0.3, 0.6], len(own))
@@ -344,7 +346,7 @@ def means(seed):
         shares.append(w)
         tables.append(table)
         cube[g] = summary_of(table, truth.schema)
-    model_kind = ("fit", "whole", "truth")[seed // len(LAWS) % 3]
+    model_kind = CHOSEN["model"] or ("fit", "whole", "truth")[seed // len(LAWS) % 3]
     if model_kind == "whole":
         model, options = fit_of(truth, joined_tables(tables), seed), {}
     else:
@@ -437,7 +439,8 @@ CASES = {case.__name__: case for case in (coverage, unseen, moved, shrinkage, me
 
 
 def run(job):
-    name, seed = job
+    name, seed, chosen = job
+    CHOSEN.update(chosen)
     warnings.simplefilter("ignore")
     return seed, *CASES[name](seed)
 
@@ -452,9 +455,12 @@ def main():
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--cases", type=int, default=8)
     parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--law", choices=LAWS, help="of all cases; in turn by default")
+    parser.add_argument("--model", choices=MODELS, help="of all cases; in turn by default")
     options = parser.parse_args()
     count = 3 if options.what == "speed" else options.cases
-    jobs = [(options.what, seed) for seed in range(options.first, options.first + count)]
+    chosen = {"law": options.law, "model": options.model}
+    jobs = [(options.what, seed, chosen) for seed in range(options.first, options.first + count)]
     by_kind = defaultdict(list)
     with get_context("spawn").Pool(options.processes) as pool:
         for seed, law, model, size, figures, facts in pool.imap(run, jobs):

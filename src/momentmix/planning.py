@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
 
+from momentmix.arguments import check_count
 from momentmix.capacity import (
     best_split,
     check_blocks,
-    check_count,
     check_order,
     choose_order,
     largest_rank,

@@ -6,7 +6,7 @@ import numpy as np
 
 from campaigns.campaign import Campaign
 from campaigns.written_out import exact_sums
-from momentmix.summary.fixed_point import coarser, finer, move
+from momentmix.summary.exact.fixed_point import coarser, finer, move
 from momentmix.summary.layout import Layout
 from momentmix.summary.summary import MomentSummary
 

@@ -5,7 +5,7 @@ from math import prod
 
 import numpy as np
 
-from momentmix.summary.fixed_point import QUANTUM_BITS
+from momentmix.summary.exact.fixed_point import QUANTUM_BITS
 
 
 def monomials(section, d):

@@ -12,7 +12,7 @@ from campaigns.written_out import exact_sums, monomials
 
 from momentmix import MomentSummary
 from momentmix.index_sets import index_sets
-from momentmix.summary.fixed_point import coarser, unfold_constant
+from momentmix.summary.exact.fixed_point import coarser, unfold_constant
 
 CASES = [(2, 1, 0, 0), (3, 2, 1, 2), (4, 4, 3, 2), (5, 4, 2, 3), (7, 7, 2, 2), (6, 5, 4, 0)]
 

@@ -11,6 +11,14 @@ import pytest
 from momentmix.cli import main
 
 
+@pytest.fixture(autouse=True)
+def _close_pictures():
+    """After each test, where anything has loaded matplotlib."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
+
+
 @pytest.fixture
 def momentmix(monkeypatch, capsysbinary):
     """Run the command in this process; gives exit code, standard output and standard error."""

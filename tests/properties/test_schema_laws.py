@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from momentmix import MomentSummary, summarize
 from momentmix.index_sets import index_sets
-from momentmix.summary.combining import same
+from momentmix.summary.exact.combining import same
 
 laws = settings(max_examples=30, deadline=None)
 FAMILIES = {1: "poisson", 2: [0, 1, 2]}

@@ -12,8 +12,8 @@ from hypothesis.extra.numpy import arrays
 
 from momentmix import MomentSummary
 from momentmix.errors import InputError
+from momentmix.summary.exact.totals import recentered, with_high
 from momentmix.summary.layout import COMPLETE, NO_HIGH, POWERS
-from momentmix.summary.totals import recentered, with_high
 
 values = st.one_of(
     st.floats(-1e6, 1e6), st.sampled_from([0.0, 1.0, -1.0, 0.1, 1e-30, 1e12]), st.integers(-9, 9)

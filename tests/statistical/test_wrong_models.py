@@ -109,7 +109,7 @@ def test_constant_columns_do_not_count_for_capacity():
 
 def test_no_candidates_is_an_error(monkeypatch):
     monkeypatch.setattr(
-        "momentmix.fitting.moment.moment_fit.select_means",
+        "momentmix.fitting.moment.pool.select_means",
         lambda *_: (np.zeros(0), np.zeros((0, 4))),
     )
     rows = equicorrelated(0.0, 4, 500, 0)

@@ -246,7 +246,7 @@ def test_stages_and_passes_of_a_fit_are_told(rows, monkeypatch):
 
 def test_numbers_of_components_that_are_tried_are_told(rows, monkeypatch):
     details = []
-    monkeypatch.setattr("momentmix.fitting.automatic.detail", details.append)
+    monkeypatch.setattr("momentmix.fitting.robust.automatic.detail", details.append)
     mm.fit(rows, "auto", random_state=0)
     assert details[0] == "up to 8"
     assert {"2 components", "3 components"} <= set(details)

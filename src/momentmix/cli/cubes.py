@@ -14,7 +14,7 @@ from momentmix.cli.output import say
 from momentmix.cli.summarize import Job
 from momentmix.errors import InputError
 from momentmix.progress import erase
-from momentmix.wording import plural
+from momentmix.wording import did_you_mean, plural
 
 if TYPE_CHECKING:
     from momentmix.cli.checkpoint import Checkpoint
@@ -37,6 +37,10 @@ def cube_job_of(
     from momentmix.cube.keys import parse_keys
     from momentmix.cube.summarize_by import cube_job
 
+    if not by.strip(" ,"):
+        raise click.UsageError(
+            "--by needs names of columns, as in --by region, or --by 'region,week(ts)'."
+        )
     if "-" in inputs:
         raise click.UsageError("--by needs files; standard input has no name for its shards.")
     reading = read_options.reading(by_name)
@@ -170,37 +174,87 @@ def load_groups(paths: Sequence[str], where: Sequence[str], rollup: str | None) 
     whole = load_cubes(paths)
     if not len(whole):
         raise InputError(f"{paths[0]} has no groups; check how it was filtered, or --min-rows.")
-    cube = _chosen(whole, where, rollup)
-    if not len(cube):
-        raise InputError(f"no group has {' and '.join(where)}; {_listed(whole, where)}")
-    return cube
+    cube = chosen(whole, where)
+    if rollup is None:
+        return cube
+    names = [name.strip() for name in rollup.split(",") if name.strip()]
+    if not names:
+        raise click.UsageError(f"--rollup needs keys to keep: {', '.join(cube.key_names)}.")
+    for name in names:
+        _check_key(cube, name, f"--rollup {rollup}")
+    return cube.rollup(*names)
 
 
-def _listed(cube: SummaryCube, where: Sequence[str]) -> str:
-    """The values of the keys that were asked for."""
-    texts = []
-    for name in dict.fromkeys(text.partition("=")[0].strip() for text in where):
-        place = cube.key_names.index(name)
-        values = list(dict.fromkeys("" if key[place] is None else str(key[place]) for key in cube))
-        shown = ", ".join(repr(value) for value in values[:_MOST_VALUES])
-        more = len(values) - _MOST_VALUES
-        texts.append(f"{name} is {shown}" + (f" or {more} more" if more > 0 else ""))
-    return f"{'; '.join(texts)} ('' stands for missing)."
+def _check_key(cube: SummaryCube, name: str, said: str) -> None:
+    if name not in cube.key_names:
+        raise InputError(
+            f"{said}: the cube has no key {name!a}; it has {', '.join(cube.key_names)}."
+            f"{did_you_mean(name, cube.key_names)}"
+        )
 
 
-def _chosen(cube: SummaryCube, where: Sequence[str], rollup: str | None) -> SummaryCube:
-    """Groups that meet conditions ``key=value``, by some of the keys."""
+def chosen(cube: SummaryCube, where: Sequence[str], option: str = "--where") -> SummaryCube:
+    """Groups of a cube that meet conditions ``key=value`` or ``key=first..last`` of an option."""
     wanted: dict[str, list[str]] = {}
     for text in where:
         name, equals, value = text.partition("=")
         if not equals:
-            raise click.UsageError(f"--where must be key=value; got {text!r}.")
+            raise click.UsageError(f"{option} must be key=value; got {text!r}.")
         wanted.setdefault(name.strip(), []).append(value.strip())
+    found = cube
     for name, texts in wanted.items():
-        cube = cube.where(**{name: _says(texts)})
-    return cube if rollup is None else cube.rollup(*(name.strip() for name in rollup.split(",")))
+        _check_key(cube, name, f"{option} {name}=…")
+        found = found.where(**{name: _Wanted(texts, option)})
+    if not len(found):
+        raise InputError(f"no group has {' and '.join(where)}; {_listed(cube, list(wanted))}")
+    return found
 
 
-def _says(texts: list[str]) -> Any:
-    """Whether a value is one of these, as text; nothing stands for a missing key."""
-    return lambda value: ("" if value is None else str(value)) in texts
+def _listed(cube: SummaryCube, names: Sequence[str]) -> str:
+    """The values of the keys that were asked for."""
+    texts = []
+    for name in names:
+        place = cube.key_names.index(name)
+        values = list(dict.fromkeys(_key_text(key[place]) for key in cube))
+        shown = ", ".join(repr(value) for value in values[:_MOST_VALUES])
+        more = len(values) - _MOST_VALUES
+        texts.append(f"{name} is {shown}" + (f" or {more} more" if more > 0 else ""))
+    missing = " ('' stands for missing)" if any("''" in text for text in texts) else ""
+    return f"{'; '.join(texts)}{missing}."
+
+
+class _Wanted:
+    """Whether a value of a key is one of these texts, or within one of the ranges ``a..b``."""
+
+    def __init__(self, texts: list[str], option: str) -> None:
+        self.texts = set(texts)
+        self.ranges = [text.split("..", 1) for text in texts if ".." in text]
+        self.option = option
+
+    def __call__(self, value: Any) -> bool:
+        text = _key_text(value)
+        if text in self.texts:
+            return True
+        return value is not None and any(self._within(value, *ends) for ends in self.ranges)
+
+    def _within(self, value: Any, low: str, high: str) -> bool:
+        from momentmix.monitoring.track_words import place_of
+
+        if isinstance(value, int) and not isinstance(value, bool):
+            try:
+                ends = [int(end) if end.strip() else value for end in (low, high)]
+            except ValueError:
+                raise click.UsageError(
+                    f"{self.option}: a range of whole numbers is written as 3..17; got "
+                    f"{f'{low}..{high}'!r}."
+                ) from None
+            return ends[0] <= value <= ends[1]
+        text = str(value)
+        # A day or a month that a range ends with is part of it: 2026-01..2026-03.
+        below = not high or text.startswith(high) or place_of(text) <= place_of(high)
+        return below and place_of(text) >= place_of(low)
+
+
+def _key_text(value: Any) -> str:
+    """A value of a key as it is written in a condition; nothing stands for a missing one."""
+    return "" if value is None else str(value)

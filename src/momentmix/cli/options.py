@@ -29,7 +29,8 @@ where_option = click.option(
     "--where",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Of cubes: take the groups with this value of a key. Can be given more than once.",
+    help="Of cubes: take the groups with this value of a key, or with values in a range, as in "
+    "week=2026-01-05..2026-03-30. Can be given more than once.",
 )
 seed_option = click.option(
     "--seed",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import stat
 import sys
 from collections.abc import Iterable, Iterator
@@ -20,7 +22,60 @@ from momentmix.strict_json import format_strict
 def say(*lines: str, err: bool = False) -> None:
     """Print lines; all text of the commands passes through here, to be escaped."""
     for line in lines:
-        click.echo(printable(line), err=err)
+        click.echo(printable(in_shell_words(line)), err=err)
+
+
+# What messages say for Python, and the same for the shell; where both stand, the option alone.
+_VALUE = r"(?:\{[^}]*\}|\[[^\]]*\]|'[^']*'|\"[^\"]*\"|\w*)"
+_BOTH = re.compile(rf"\b[a-z_]+={_VALUE}(?:, [a-z_]+={_VALUE})* \((--[a-z][^()]*)\)")
+_NAMED = re.compile(r"\b(missing|refine|method|prior|means)=['\"](\w+)['\"]")
+_FAMILIES = re.compile(r"\bfamilies=\{([^{}\[\]]+)\}")
+_LEVELS = re.compile(r"\bfamilies=\{[^{}]*\[[^{}]*\}")
+_TRUNCATE = re.compile(r"Cut both with truncate\((\d+), \d+\)")
+_REPLICATES = re.compile(r"Give them up with truncate\([^)]*\)")
+_WORDS = {
+    "families names no column": "--families names no column",
+    "families must be": "--families must be",
+    "leave families out": "leave --families out",
+    ", or a list of levels; column": "; column",
+    " in families.": " with --families.",
+    "use MomentSummary.load, or fit it first": "fit it first, with `momentmix fit`",
+    "Use select() to take the common ones": "Summarize the common ones (--columns)",
+    "take the common ones of both with select()": "summarize the common ones (--columns)",
+    "reorder the columns, or use select()": "reorder the columns",
+    "Use rollup() to bring both to common ones": "Bring both to common ones with --rollup",
+    "use forget()": "use `momentmix forget`",
+    "Use the summary that it was fitted to": "Give the data that it was fitted to",
+    "to mm.summarize or mm.fit, so": "so",
+    ", or use with_variance_floor()": "",
+    "exclude=": "--exclude",
+}
+
+
+def in_shell_words(text: str) -> str:
+    """A message with options of the command in place of keywords and methods of Python.
+
+    Examples
+    --------
+    >>> in_shell_words("Pass missing='drop' (--missing drop), or families={'n': 'poisson'}.")
+    'Pass --missing drop, or --families n=poisson.'
+    """
+    if "=" not in text and "(" not in text and "." not in text:
+        return text
+    text = _NAMED.sub(r"--\1 \2", _BOTH.sub(r"\1", text))
+    text = _LEVELS.sub("a schema with these levels (momentmix schema, --schema)", text)
+    text = _FAMILIES.sub(lambda found: _families_option(found[1]), text)
+    text = _TRUNCATE.sub(r"Summarize both with --order \1", text)
+    text = _REPLICATES.sub("Summarize both with the same --replicates", text)
+    for python, shell in _WORDS.items():
+        text = text.replace(python, shell)
+    return text
+
+
+def _families_option(pairs: str) -> str:
+    """The option for ``'visits': 'poisson', 'plan': 'categorical'``."""
+    cells = [[part.strip("'\"") for part in pair.split(": ", 1)] for pair in pairs.split(", ")]
+    return f"--families {shlex.quote(','.join('='.join(cell) for cell in cells))}"
 
 
 def say_json(document: dict[str, Any]) -> None:

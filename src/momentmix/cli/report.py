@@ -60,6 +60,7 @@ def report_command(
     intervals are those that `momentmix fit` saved with the model. Its date is today, or that of
     SOURCE_DATE_EPOCH.
     """
+    from momentmix.cli.cubes import load_groups
     from momentmix.cli.predict import load_model, load_verdict, open_for
     from momentmix.cli.summaries import are_summaries, load_sum
 
@@ -73,7 +74,6 @@ def report_command(
         summary_or_rows = load_sum(data)
     elif data:
         summary_or_rows = open_for(mixture, data, read_options, by_name)
-    from momentmix.cube.cube import SummaryCube
     from momentmix.monitoring.compare import compare
     from momentmix.monitoring.track import track
     from momentmix.reporting.report import report
@@ -89,7 +89,7 @@ def report_command(
         output,
         summary_or_rows,
         names=None if names is None else [name.strip() for name in names.split(",")],
-        tracking=None if cube is None else track(model, SummaryCube.load(cube)),
+        tracking=None if cube is None else track(model, load_groups([cube], (), None)),
         comparison=comparison,
         command=click.get_current_context().obj,
         data_name=", ".join(data) or None,

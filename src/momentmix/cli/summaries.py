@@ -67,8 +67,7 @@ def _folded(
         try:
             total = combine(total, summary)
         except ShardError as error:
-            text = str(error).replace("use forget()", "use `momentmix forget`")
-            raise ShardError(f"{path}: {text}", shard_ids=error.shard_ids) from None
+            raise ShardError(f"{path}: {error}", shard_ids=error.shard_ids) from None
         except InputError as error:
             hint = " Or pass --truncate." if "orders" in str(error) else ""
             raise InputError(f"{path}: {error}{hint}") from None
@@ -84,6 +83,12 @@ def _loaded(paths: Sequence[str], truncate: bool) -> list[MomentSummary]:
     for path in paths:
         if not Path(path).exists():
             raise missing_input(path)
+    for path in paths:
+        if not are_summaries([path]) and Path(path).is_file():
+            raise InputError(
+                f"{path} is not a momentmix summary, nor a cube; make one of rows with `momentmix "
+                "summarize`."
+            )
     summaries = [
         SummaryCube.load(path).total() if are_cubes([path]) else MomentSummary.load(path)
         for path in paths

@@ -220,7 +220,19 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
                 f"{', '.join(other.key_names)}. Use rollup() to bring both to common ones."
             )
         if len(self) and len(other):
+            self._check_types(other)
             self._any().check_alike(other._any())
+
+    def _check_types(self, other: SummaryCube) -> None:
+        """Raise where a key has values of another type in the other cube."""
+        for place, name in enumerate(self.key_names):
+            types = [_type_of(cube, place) for cube in (self, other)]
+            if None not in types and types[0] != types[1]:
+                raise InputError(
+                    f"key {name!a} is {types[0]} in one cube and {types[1]} in the other; the same "
+                    "group would have two keys. Make both cubes of columns of one type; of dates, "
+                    f"group by day({name}), which reads dates in texts as well."
+                )
 
     # -- files and tables ---------------------------------------------------------------------
 
@@ -278,9 +290,7 @@ def _values(summary: MomentSummary) -> dict[str, Any]:
             pairs = zip(facts.levels, shares, strict=True)
             found |= {f"{facts.name}={level}": share for level, share in pairs}
         else:
-            found[f"{column.transform} {facts.name}" if column.transform else facts.name] = (
-                facts.mean
-            )
+            found[column.value_name(facts.name)] = facts.mean
         if column.has_missing:
             found[f"{facts.name} missing"] = None if facts.seen is None else 1.0 - facts.seen
     return found
@@ -295,6 +305,13 @@ def _same_type(cube: SummaryCube, place: int, value: Any) -> Any:
     """A date for text, where the key is a date."""
     example = next((key[place] for key in cube if key[place] is not None), None)
     return _dated(value, example)
+
+
+def _type_of(cube: SummaryCube, place: int) -> str | None:
+    """What the values of a key are, in words; None where all are missing."""
+    value = next((key[place] for key in cube if key[place] is not None), None)
+    kinds = {str: "text", datetime: "a time", date: "a date"}
+    return None if value is None else kinds.get(type(value), "a number")
 
 
 def _dated(value: Any, example: Any) -> Any:

@@ -10,15 +10,17 @@ the disk changes them.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
-from typing import IO
+from collections.abc import Callable, Generator, Iterator
+from functools import partial
+from typing import IO, NamedTuple
 
 import numpy as np
 
 from momentmix._typing import Float, Int
+from momentmix.parallel import begin, read_ahead, usable_cores
 from momentmix.rows.fingerprint import RowDigest
-from momentmix.schema.building import EncodedTable
-from momentmix.summary.summary import MomentSummary, rename_shards
+from momentmix.summary.shard.single_shard import SingleShard
+from momentmix.summary.summary import MomentSummary, single_shard
 
 WAITING_BYTES = 1 << 26  # of rows before they are sorted
 OPEN_BYTES = 1 << 27  # of shards in memory
@@ -42,7 +44,7 @@ class KeyIndex:
         codes = np.zeros(len(keys), dtype=np.int64)
         uniques: list[Float] = []
         for column in keys.T:
-            values, places = np.unique(column, return_inverse=True, equal_nan=True)
+            values, places = _different(column)
             codes = codes * len(values) + places
             uniques.append(values)
         found, places = _unique(codes, int(np.prod([len(u) for u in uniques])))
@@ -58,6 +60,16 @@ class KeyIndex:
             number = self._numbers[key] = len(self.keys)
             self.keys.append(key)
         return number
+
+
+def _different(column: Float) -> tuple[Float, Int]:
+    """Different values of a column, and the place of each row's among them; NaN is a value."""
+    low, high = column.min(initial=0.0), column.max(initial=0.0)  # NaN where there is one
+    if high - low < 4 * len(column) and (np.floor(column) == column).all():
+        found, places = _unique((column - low).astype(np.int64), int(high - low) + 1)
+        return low + found, places
+    values, places = np.unique(column, return_inverse=True, equal_nan=True)
+    return values, places
 
 
 def _unique(codes: Int, n_codes: int) -> tuple[Int, Int]:
@@ -83,14 +95,34 @@ def by_group(groups: Int) -> tuple[Int, Int, Int]:
     return order, present, np.cumsum(counts[present])
 
 
+class PackedGroup(NamedTuple):
+    """The summary of one group.
+
+    Attributes
+    ----------
+    number : int
+        Of the group.
+    n_rows : int
+    shard_id : str
+        Of its one shard, as in `MomentSummary.shard_ids`.
+    data : bytes
+        The summary, as `MomentSummary.to_bytes`.
+    """
+
+    number: int
+    n_rows: int
+    shard_id: str
+    data: bytes
+
+
 class GroupedShard:
     """A shard for each group of the rows of one part.
 
     Parameters
     ----------
     index : KeyIndex
-    new_shard : callable
-        Makes an empty summary.
+    empty : MomentSummary
+        Without rows, as the summary of each group begins.
     split : callable
         Rows as read → features, and numbers of keys.
     name : callable
@@ -100,18 +132,19 @@ class GroupedShard:
     def __init__(
         self,
         index: KeyIndex,
-        new_shard: Callable[..., MomentSummary],
+        empty: MomentSummary,
         split: Callable[[Float], tuple[Float, Float]],
         name: Callable[[int], str],
     ) -> None:
-        self.index, self.new_shard, self.split, self.name = index, new_shard, split, name
-        empty = new_shard()
+        self.index, self.split, self.name = index, split, name
+        self.new_shard = partial(single_shard, empty)
         self.n_features = empty.n_features
         self.waiting: list[tuple[Float, Int]] = []
         self.n_bytes = 0
         self.open: dict[int, _Group] = {}
         self.files: dict[int, IO[bytes]] = {}
         self.most_open = max(16, OPEN_BYTES // _shard_bytes(empty))
+        self._wait: Callable[[], None] = lambda: None  # until the rows sorted last are given
 
     def update(self, rows: Float) -> None:
         """Add rows as they were read."""
@@ -122,16 +155,21 @@ class GroupedShard:
             self._sort()
 
     def _sort(self) -> None:
-        """Give the rows that wait to their groups."""
+        """Sort the rows that wait; another thread gives them to their groups meanwhile."""
         if not self.waiting:
             return
         groups = np.concatenate([numbers for _, numbers in self.waiting])
         rows = np.concatenate([features for features, _ in self.waiting])
         self.waiting, self.n_bytes = [], 0
         order, present, ends = by_group(groups)
-        rows = rows[order]
+        rows = rows.take(order, axis=0)
+        self._wait()
+        self._wait = begin(partial(self._give, rows, present, ends), usable_cores())
+
+    def _give(self, rows: Float, groups: Int, ends: Int) -> None:
+        """Give sorted rows to their groups."""
         starts = np.append(0, ends[:-1])
-        for group, start, stop in zip(present.tolist(), starts, ends, strict=True):
+        for group, start, stop in zip(groups.tolist(), starts, ends, strict=True):
             own = self.open.get(group)
             if own is None and len(self.open) < self.most_open:
                 own = self.open[group] = self._group(group)
@@ -141,7 +179,7 @@ class GroupedShard:
                 self._spill(group, rows[start:stop])
 
     def _group(self, number: int) -> _Group:
-        return _Group(self.new_shard, self.name(number))
+        return _Group(number, self.name(number), self.new_shard)
 
     def _spill(self, group: int, rows: Float) -> None:
         file = self.files.get(group % _FILES)
@@ -151,50 +189,51 @@ class GroupedShard:
         file.write(np.array([group, len(rows)], dtype=np.int64).tobytes())
         file.write(np.ascontiguousarray(rows).data)
 
-    def finish(self) -> Iterator[tuple[int, MomentSummary]]:
-        """Numbers and summaries of all groups; after that there are no rows."""
+    def finish(self) -> Iterator[PackedGroup]:
+        """The summaries of all groups; after that there are no rows."""
         self._sort()
+        self._wait()
         for number in list(self.open):
-            yield number, self.open.pop(number).summary()
-        for part in list(self.files):
-            for number, rows in self._read(part):
+            yield self.open.pop(number).packed()
+        for pieces in read_ahead(self._read_files(), n_ahead=1):
+            for number, rows in pieces.items():
                 group = self._group(number)
-                group.add(rows)
-                yield number, group.summary()
+                group.add(np.concatenate(rows))
+                yield group.packed()
 
-    def _read(self, part: int) -> Iterator[tuple[int, Float]]:
-        """Groups of a file, and all rows of each."""
-        pieces: dict[int, list[Float]] = {}
-        with self.files.pop(part) as file:
-            file.seek(0)
-            data = np.frombuffer(file.read(), dtype=np.float64)
-        place = 0
-        while place < len(data):
-            group, n_rows = data[place : place + 2].view(np.int64).tolist()
-            start, place = place + 2, place + 2 + n_rows * self.n_features
-            rows = data[start:place].reshape(n_rows, self.n_features)
-            pieces.setdefault(group, []).append(rows)
-        for group in list(pieces):
-            yield group, np.concatenate(pieces.pop(group))
+    def _read_files(self) -> Generator[dict[int, list[Float]], None, None]:
+        """The rows of each file in pieces, by group; all rows of a group are in one file."""
+        for part in list(self.files):
+            with self.files.pop(part) as file:
+                file.seek(0)
+                data = np.frombuffer(file.read(), dtype=np.float64)
+            pieces: dict[int, list[Float]] = {}
+            place = 0
+            while place < len(data):
+                group, n_rows = data[place : place + 2].view(np.int64).tolist()
+                start, place = place + 2, place + 2 + n_rows * self.n_features
+                rows = data[start:place].reshape(n_rows, self.n_features)
+                pieces.setdefault(group, []).append(rows)
+            yield pieces
 
 
 class _Group:
     """The shard of one group while rows come."""
 
-    def __init__(self, new_shard: Callable[..., MomentSummary], name: str) -> None:
-        self.name = name
-        self.shard = new_shard(shard_id=name)
-        self.digest = RowDigest()
+    def __init__(self, number: int, name: str, new_shard: Callable[[str], SingleShard]) -> None:
+        self.number, self.name, self.n_rows = number, name, 0
+        self.shard, self.digest = new_shard(name), RowDigest()
 
-    def add(self, rows: Float) -> None:
-        """Add features."""
-        self.digest.update(rows)
-        schema = self.shard.schema
-        self.shard.update(rows if schema is None else EncodedTable(schema, rows))
+    def add(self, features: Float) -> None:
+        """Add rows."""
+        self.n_rows += len(features)
+        self.digest.update(features)
+        self.shard.update(features)
 
-    def summary(self) -> MomentSummary:
+    def packed(self) -> PackedGroup:
         """The summary; its shard is named by place, key and rows."""
-        return rename_shards(self.shard, {self.name: f"{self.name} {self.digest.hexdigest()}"})
+        data, shard_id = self.shard.close(f"{self.name} {self.digest.hexdigest()}")
+        return PackedGroup(self.number, self.n_rows, shard_id, data)
 
 
 def _shard_bytes(summary: MomentSummary) -> int:

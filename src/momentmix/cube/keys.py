@@ -13,7 +13,7 @@ numbers themselves. `KeyColumn.value` gives what a number stands for. A missing 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from pathlib import Path
@@ -23,7 +23,8 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.errors import InputError, InputTypeError
-from momentmix.rows.labels import Labels, Periods
+from momentmix.rows.csv.kinds import are_dates
+from momentmix.rows.labels import Labels, Periods, refused_label
 from momentmix.rows.source import common_kind
 from momentmix.rows.table import FileTable, Kind, Table
 from momentmix.wording import did_you_mean
@@ -35,6 +36,7 @@ _ASKED = re.compile(r"\s*(\w+)\s*\(\s*(.+?)\s*\)\s*")
 _FOLDER = re.compile(r"([^=/\\]+)=([^/\\]*)")
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _MOST_LABELS = 1 << 22  # of a key: more groups than that are names of rows
+_LOOKED_AT = 100  # texts of a key that tell whether it holds times
 _LARGEST = 2.0**53  # beyond, float64 makes one number of several
 RESERVED = ("n_rows", "summary")  # columns of a file of a cube
 
@@ -71,7 +73,7 @@ def parse_keys(by: str | Sequence[str]) -> list[KeySpec]:
     texts = re.split(r",(?![^(]*\))", by) if isinstance(by, str) else list(by)
     if not texts or not all(isinstance(text, str) and text.strip() for text in texts):
         raise InputTypeError(
-            f"by must be names of columns, or week(column) and its like; got {by}."
+            f"by must be names of columns, or week(column) and its like; got {by!r}."
         )
     found = []
     for text in texts:
@@ -144,8 +146,8 @@ class KeyColumn:
         if len(bad):
             raise InputError(
                 f"key {str(self.spec)!a}: numbers must be whole, and at most 2^53, beyond which "
-                f"different ones become equal; got {bad[0]!r}. Round or cut them into classes, or "
-                "convert the column to text."
+                f"different ones become equal; got {bad[0]:.15g}. Round or cut them into classes, "
+                "or convert the column to text."
             )
 
 
@@ -178,12 +180,20 @@ def _key_column(tables: Sequence[Table], spec: KeySpec) -> KeyColumn:
     if spec.unit:
         periods = Periods(spec.unit)
         values: list[Value] = [
-            None if x == _NO_VALUE else periods.start(int(periods.codes([x])[0])) for x in known
+            None if x == _NO_VALUE else _of_folder(spec, periods, x) for x in known
         ]
         return KeyColumn(spec, None, folders=values)
     whole = all(x == _NO_VALUE or re.fullmatch(r"0|-?[1-9]\d*", x) for x in known)
     values = [None if x == _NO_VALUE else int(x) if whole else x for x in known]
     return KeyColumn(spec, None, folders=values)
+
+
+def _of_folder(spec: KeySpec, periods: Periods, text: str) -> Value:
+    """The period of a date in the name of a folder."""
+    code = float(periods.codes([text])[0])
+    if code == periods.refused:
+        raise refused_label(f"folder {spec.column}={text}", text, periods)
+    return periods.start(int(code))
 
 
 def _labels(spec: KeySpec, kind: Kind, table: Table) -> Labels | None:
@@ -196,20 +206,44 @@ def _labels(spec: KeySpec, kind: Kind, table: Table) -> Labels | None:
             )
         return Periods(spec.unit)
     if kind.kind == "date":
-        if kind.type.startswith(("timestamp", "datetime64", "time")):
-            raise InputError(
-                f"{table.name}: {spec.column!a} holds times ({kind.type}); nearly every row would "
-                f"be a group. Group by day({spec.column}), week({spec.column}) or "
-                f"month({spec.column})."
-            )
+        if kind.type.startswith(("timestamp", "datetime64", "time", "date and time")):
+            raise _times(spec, table, kind.type)
         return Periods("day")
     if kind.is_text:
-        return Labels((False, True)) if kind.kind == "bool" else Labels(most=_MOST_LABELS)
+        return Labels((False, True)) if kind.kind == "bool" else _KeyLabels(spec, table)
     if kind.kind in ("number", "bool"):
         return None
     raise InputError(
         f"{table.name}: a key must hold text, whole numbers, true and false, or dates; "
         f"{spec.column!a} holds {kind.type}."
+    )
+
+
+class _KeyLabels(Labels):
+    """Texts that are keys; times of the day are refused as in columns of dates."""
+
+    def __init__(self, spec: KeySpec, table: Table) -> None:
+        super().__init__(most=_MOST_LABELS)
+        self._times = _times(spec, table, "text")
+        self._is_checked = False
+
+    def codes(self, texts: Iterable[str | None]) -> Float:
+        """Codes of texts; the first ones are looked at."""
+        texts = list(texts)
+        if not self._is_checked:
+            first = [text.strip() for text in texts if text is not None][:_LOOKED_AT]
+            if first and are_dates(first) and all(":" in text for text in first):
+                raise self._times
+            self._is_checked = bool(first)
+        return super().codes(texts)
+
+
+def _times(spec: KeySpec, table: Table, type_: str) -> InputError:
+    """The error for a key of times."""
+    name = spec.column
+    return InputError(
+        f"{table.name}: {name!a} holds times ({type_}); nearly every row would be a group. Group "
+        f"by day({name}), week({name}) or month({name})."
     )
 
 

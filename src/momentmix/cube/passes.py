@@ -49,15 +49,11 @@ class GroupSums:
         n_rows = sum(rows_of(group) for group in groups.values())
         return cls({key: [group] for key, group in groups.items()}, n_rows)
 
-    def add(self, key: GroupKey, summary: MomentSummary) -> None:
-        """Add a summary to a group."""
-        self.add_bytes(key, summary.to_bytes())
-
-    def add_bytes(self, key: GroupKey, summary: bytes) -> None:
-        """Add the bytes of a summary to a group."""
+    def add(self, key: GroupKey, summary: bytes, n_rows: int | None = None) -> None:
+        """Add the bytes of a summary to a group; the number of its rows is known or read."""
         pieces = self.pieces.setdefault(key, [])
         pieces.append(summary)
-        self.n_rows += rows_of(summary)
+        self.n_rows += rows_of(summary) if n_rows is None else n_rows
         if len(pieces) > _MOST_PIECES:
             pieces[:] = [sum_of(pieces)]
 
@@ -92,7 +88,7 @@ class CubeProgress:
 def summarize_groups(
     source: KeyedRows,
     start: CubeProgress,
-    new_shard: Callable[..., MomentSummary],
+    empty: MomentSummary,
     encode: Encode | None = None,
     part_rows: int = PART_ROWS,
 ) -> Iterator[CubeProgress]:
@@ -103,14 +99,14 @@ def summarize_groups(
     source : KeyedRows
     start : CubeProgress
         Where to begin; its sums are changed.
-    new_shard : callable
-        Makes an empty summary, with a keyword ``shard_id``.
+    empty : MomentSummary
+        Without rows, as the summary of each group begins.
     encode : callable, optional
         Rows as read, without keys → what is added to a summary of features.
     part_rows : int
         As for `summary.parts.summarize_parts`.
     """
-    job = _Pass(source, new_shard, encode)
+    job = _Pass(source, empty, encode)
     for pieces in start.sums.pieces.values():
         for piece in pieces:
             job.shards.update(MomentSummary.from_bytes(piece).shard_ids)
@@ -139,17 +135,15 @@ def summarize_groups(
 class _Pass:
     """What the parts of one pass share."""
 
-    def __init__(
-        self, source: KeyedRows, new_shard: Callable[..., MomentSummary], encode: Encode | None
-    ) -> None:
-        self.source, self.new_shard, self.encode = source, new_shard, encode
+    def __init__(self, source: KeyedRows, empty: MomentSummary, encode: Encode | None) -> None:
+        self.source, self.empty, self.encode = source, empty, encode
         self.index = KeyIndex(len(source.keys))
         self.shards: set[str] = set()
 
     def open(self, table: int, *, shard_id: str) -> GroupedShard:
         """An empty shard for each group of a part."""
         split = partial(self._split, table)
-        return GroupedShard(self.index, self.new_shard, split, partial(self._name, shard_id))
+        return GroupedShard(self.index, self.empty, split, partial(self._name, shard_id))
 
     def _split(self, table: int, rows: Float) -> tuple[Float, Float]:
         features, keys = self.source.split(rows, table)
@@ -164,9 +158,8 @@ class _Pass:
 
     def close(self, shard: Any, sums: GroupSums, name: str) -> None:
         """Add the groups of a part to all others."""
-        for number, summary in shard.finish():
-            ids = summary.shard_ids
-            if not self.shards.isdisjoint(ids):
+        for group in shard.finish():
+            if group.shard_id in self.shards:
                 raise InputError(counted_twice(name))
-            self.shards.update(ids)
-            sums.add(self._key(number), summary)
+            self.shards.add(group.shard_id)
+            sums.add(self._key(group.number), group.data, group.n_rows)

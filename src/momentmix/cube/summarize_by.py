@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
-from momentmix.capacity import check_count, usual_order
+from momentmix.arguments import check_count
+from momentmix.capacity import usual_order
 from momentmix.cube.cube import SummaryCube
 from momentmix.cube.keyed_rows import KeyedRows
 from momentmix.cube.keys import KeyColumn, KeySpec, key_columns, parse_keys
@@ -118,14 +118,11 @@ class CubeJob:
         if order is None:
             order = usual_order(self.n_features)
         names = self.source.feature_names if self.schema is None else None
-        new_shard = partial(
-            MomentSummary, self.n_features, order, names, schema=self.schema, **settings
-        )
-        new_shard()  # raises for impossible settings before anything is read
+        empty = MomentSummary(self.n_features, order, names, schema=self.schema, **settings)
         encode = None
         if self.schema is not None:
             encode = EncodedRows(self.source, self.schema).summand_of
-        return summarize_groups(self.source, start, new_shard, encode, part_rows)
+        return summarize_groups(self.source, start, empty, encode, part_rows)
 
     def cube(self, state: CubeProgress, min_rows: int = 1) -> SummaryCube:
         """The cube of a pass that is done."""

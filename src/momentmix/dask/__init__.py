@@ -28,8 +28,8 @@ from momentmix.dask.prediction import predict, predict_proba, score_samples
 from momentmix.dask.schedule import Schedule
 from momentmix.dask.tables import Encoding, summarize_table
 from momentmix.fitting import api as local
-from momentmix.fitting.pipeline import AskedBlocks
 from momentmix.fitting.result import FitResult
+from momentmix.fitting.robust.asked_blocks import AskedBlocks
 from momentmix.rows.source import Missing
 from momentmix.schema.building import Families
 from momentmix.summary.layout import DEFAULT_REPLICATES

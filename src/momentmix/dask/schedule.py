@@ -19,7 +19,7 @@ from dask.delayed import Delayed, delayed
 from distributed import Client, as_completed, default_client
 from distributed.scheduler import KilledWorker
 
-from momentmix.capacity import check_count
+from momentmix.arguments import check_count
 from momentmix.errors import ClusterError, InputTypeError, MomentmixError
 from momentmix.progress import check_asked, counting, may_show
 

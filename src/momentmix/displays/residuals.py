@@ -27,6 +27,9 @@ from momentmix.index_sets import index_sets, sets_without
 from momentmix.mixture.gaussian import product_moments
 from momentmix.mixture.mixture import Mixture
 from momentmix.rows.names import match_names
+from momentmix.schema.joining import joined, plain_schema
+from momentmix.schema.schema import Schema
+from momentmix.summary.exact.common_schema import in_schema
 from momentmix.summary.summary import MomentSummary
 
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
@@ -115,8 +118,14 @@ class MomentResidualsDisplay:
 
 
 def matching_summary(mixture: Mixture, summary: MomentSummary) -> MomentSummary:
-    """The summary with its columns in the mixture's order; raise where it has other ones."""
+    """The summary with its columns in the mixture's order; raise where it has other ones.
+
+    Missing cells are those of the mixture's schema: columns without any get the feature ``seen``,
+    and sums are taken about its centers, exactly.
+    """
     schema = mixture.schema
+    if schema is not None:
+        summary = _in_schema(in_order_of(mixture, summary), schema)
     n_features = mixture.n_features if schema is None else schema.n_features
     if summary.n_features != n_features:
         raise InputError(
@@ -136,6 +145,22 @@ def matching_summary(mixture: Mixture, summary: MomentSummary) -> MomentSummary:
             "transforms or other missing cells. Use the summary that it was fitted to."
         )
     return summary
+
+
+def _in_schema(summary: MomentSummary, schema: Schema) -> MomentSummary:
+    """The summary in the schema of a mixture; as it is where the rows do not have that schema."""
+    own = summary.schema or plain_schema(summary.n_features, summary.feature_names)
+    if own == schema or own.n_columns != schema.n_columns:
+        return summary
+    try:
+        common = joined(own, schema)
+    except InputError:
+        return summary
+    pairs = zip(common.columns, schema.columns, strict=True)
+    if any(column.has_missing and not known.has_missing for column, known in pairs):
+        return summary  # missing cells that the mixture knows nothing of
+    totals = in_schema(summary._totals(), schema)
+    return summary._derived(totals, schema.column_names)
 
 
 def _moments_of_both(

@@ -163,7 +163,7 @@ def intervals_of(model: Any) -> Any:
 def value_names_of(mixture: Mixture) -> list[str]:
     """Names of what means and spreads are of: ``log income`` where a column has a transform."""
     pairs = zip(mixture.columns, column_names(mixture), strict=True)
-    return [f"{c.transform} {name}" if c.transform else name for c, name in pairs]
+    return [column.value_name(name) for column, name in pairs]
 
 
 def names_of(mixture: Mixture) -> list[str]:

@@ -14,7 +14,8 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
-from momentmix.capacity import check_count, usual_order
+from momentmix.arguments import check_count
+from momentmix.capacity import usual_order
 from momentmix.cube.cube import SummaryCube
 from momentmix.cube.keys import KeySpec, Value, parse_keys
 from momentmix.cube.passes import CubeProgress

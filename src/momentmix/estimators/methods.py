@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from momentmix.capacity import check_count
+from momentmix.arguments import check_count
 from momentmix.errors import (
     CertificateWarning,
     FitWarning,

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.capacity import check_count
+from momentmix.arguments import check_count
 from momentmix.errors import InputError, warn_caller
 from momentmix.fitting.em.given_start import Start
 from momentmix.mixture.checks import real_array

@@ -7,16 +7,17 @@ from typing import Any, Literal
 
 import numpy as np
 
-from momentmix.capacity import check_count
+from momentmix.arguments import check_count
 from momentmix.errors import InputError, InputTypeError
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.constrained import check_constraint
 from momentmix.fitting.context import Clock, FitContext
 from momentmix.fitting.em.given_start import Start
 from momentmix.fitting.inputs import is_summary_path, load_summaries
 from momentmix.fitting.paper.method import fit_as_printed
-from momentmix.fitting.pipeline import AskedBlocks, fit_robust
 from momentmix.fitting.result import FitResult
+from momentmix.fitting.robust.asked_blocks import AskedBlocks
+from momentmix.fitting.robust.constrained import check_constraint
+from momentmix.fitting.robust.pipeline import fit_robust
 from momentmix.fitting.tables import Asked, Table, feature_blocks, table_of
 from momentmix.mixture.prior import Constraint
 from momentmix.parallel import few_threads, usable_cores

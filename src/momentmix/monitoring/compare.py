@@ -25,7 +25,12 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.errors import InputError, InputTypeError, SummaryFileError
-from momentmix.monitoring.compared.changes import LEAST_ROWS, ColumnTests, column_changes
+from momentmix.monitoring.compared.changes import (
+    LEAST_ROWS,
+    Change,
+    ColumnTests,
+    column_changes,
+)
 from momentmix.monitoring.compared.group_noise import noise_ratio
 from momentmix.monitoring.compared.joint import means_together, second_together
 from momentmix.monitoring.compared.side import Plain, Side, common_spread, schema_of
@@ -199,9 +204,16 @@ def _columns(
             if tests.a.number[own[0]]:
                 changes += range_change(tests, int(own[0]), name)
                 notes += few_rows_note(tests, int(own[0]), name)
+        if column.transform:
+            changes = [_of_logarithms(change, column.transform) for change in changes]
         found.append(ColumnComparison(name, column.family, tuple(changes)))
     tests.leave_out(dominated)
     return tuple(found), tuple(unjudged)
+
+
+def _of_logarithms(change: Change, transform: str) -> Change:
+    """A change marked as one of logarithms; missing cells have none."""
+    return change if change.what == "missing" else replace(change, transform=transform)
 
 
 def _shared(a: MomentSummary, b: MomentSummary) -> list[str]:
@@ -212,9 +224,11 @@ def _shared(a: MomentSummary, b: MomentSummary) -> list[str]:
         if same and all(np.array_equal(x, y) for x, y in zip(_facts(a), _facts(b), strict=True)):
             return ["both summaries have the same moments, as if they were of the same rows."]
         return []
+    n = len(shared)
+    said = "1 shard of rows is" if n == 1 else f"{n:,} shards of rows are"
     return [
-        f"{len(shared)} shard(s) are in both summaries, so that differences look smaller than they "
-        "are; subtract the common part first: compare(part, whole - part)."
+        f"{said} in both summaries, so that differences look smaller than they are; to compare a "
+        "part with the rest, subtract the part from the whole first."
     ]
 
 
@@ -223,12 +237,12 @@ def _facts(summary: MomentSummary) -> tuple[Float, ...]:
 
 
 def _value_names(schema: Schema, labels: tuple[str, ...]) -> list[str]:
-    """Names of the values: columns, or levels of columns."""
-    return [
-        f"{labels[i]}={column.levels[1 + t]}" if column.levels else labels[i]
-        for i, column in enumerate(schema.columns)
-        for t in range(column.n_values)
-    ]
+    """Names of the values: columns, their logarithms, or levels of columns."""
+    names = []
+    for label, column in zip(labels, schema.columns, strict=True):
+        levels = [f"{label}={level}" for level in column.levels[1:]]
+        names += levels or [column.value_name(label)]
+    return names
 
 
 def _corrected(found: Comparison) -> Comparison:

@@ -8,14 +8,14 @@ from math import nan
 from numbers import Real
 from typing import Any
 
-from momentmix.errors import InputError, InputTypeError
+from momentmix.errors import InputError, InputTypeError, printable
 from momentmix.mixture.parameter_table import need_pandas
+from momentmix.monitoring.compare_words import SHAPES, first_sentences, sentences_of
 from momentmix.monitoring.compared.changes import Change
 from momentmix.monitoring.compared.significance import JointTest
 from momentmix.monitoring.comparison_text import comparison_html, comparison_lines
 from momentmix.strict_json import plain
-
-_SHAPES = ("skewness", "kurtosis")
+from momentmix.wording import cut_lines
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class ColumnComparison:
     @property
     def size(self) -> float:
         """Largest effect, that of the shape not counted."""
-        sizes = [c.size for c in self.changes if c.what not in _SHAPES and c.size == c.size]
+        sizes = [c.size for c in self.changes if c.what not in SHAPES and c.size == c.size]
         return max(sizes, default=0.0)
 
     def change(self, what: str) -> Change | None:
@@ -90,7 +90,7 @@ class Comparison:
         return (*(c for column in self.columns for c in column.changes), *self.pairs)
 
     def named(self, level: float = 0.05, least_effect: float = 0.0) -> tuple[Change, ...]:
-        """Changes that are no chance at this level and at least so large, the largest first."""
+        """Changes that are beyond chance at this level and at least so large, the largest first."""
         _check_level(level, least_effect)
         found = [c for c in self.changes if c.corrected <= level and c.size >= least_effect]
         return tuple(sorted(found, key=lambda c: -c.size))
@@ -104,18 +104,26 @@ class Comparison:
             Share of pairs of summaries of one law for which the answer is yes.
         least_effect : float, default=0
             Smaller effects are neglected. Where it is positive, some change must be at least so
-            large, and no chance by itself (`named`).
+            large, and beyond chance by itself (`named`).
         """
         _check_level(level, least_effect)
         if not self.p_value <= level:
             return False
         return least_effect == 0 or bool(self.named(level, least_effect))
 
+    def sentences(self, level: float = 0.05, least_effect: float = 0.0) -> list[str]:
+        """The changes that `named` gives in words, the most important first.
+
+        Importance is the size of a change in standard deviations; changes of shape come last.
+        """
+        return sentences_of(self.named(level, least_effect))
+
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, for strict JSON; numbers that are not known are None."""
         document: dict[str, Any] = {
             "n_rows": list(self.n_rows),
             "p_value": self.p_value,
+            "sentences": self.sentences(),
             "tests": {name: asdict(test) for name, test in self.tests.items()},
             "columns": [
                 {"name": c.name, "family": c.family, "changes": [asdict(x) for x in c.changes]}
@@ -136,10 +144,12 @@ class Comparison:
 
     def __repr__(self) -> str:
         a, b = self.n_rows
-        return (
+        head = (
             f"Comparison({a:,} and {b:,} rows, {len(self.columns)} columns, "
             f"p_value={self.p_value:.3g}, {len(self.named())} changes named)"
         )
+        said = (printable(text) for text in first_sentences(self.sentences()))
+        return cut_lines("\n".join([head, *said]))
 
     def __str__(self) -> str:
         return "\n".join(comparison_lines(self))

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from momentmix.errors import printable
 from momentmix.html.notebook import Markup, box, bullets, folded, paragraph, plain_table, tag
+from momentmix.monitoring.compare_words import first_sentences, two_numbers, value_name
 from momentmix.monitoring.compared.changes import Change
-from momentmix.wording import cut, listed, numbers_apart, percent, plural, short_number
+from momentmix.wording import cut, listed, percent, plural, short_number
 
 if TYPE_CHECKING:
     from momentmix.monitoring.comparison import ColumnComparison, Comparison
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 _MOST_COLUMNS, _MOST_PAIRS, _MOST_NOTES = 30, 10, 8
 _MOST_NAMES = 5
 _WIDEST = 28  # letters of a name
-_ROUNDING = 1e-9  # deviations: numbers that differ less are shown as equal
 _LEAST_P = 1e-4  # smaller ones are not written out
 _HEADINGS = ("column", "first", "second", "change (95 % interval)", "spread", "skewness", "p")
 _PAIR_HEADINGS = ("pair", "first", "second", "change (95 % interval)", "p")
@@ -26,8 +26,10 @@ _PAIR_HEADINGS = ("pair", "first", "second", "change (95 % interval)", "p")
 def comparison_lines(
     found: Comparison, level: float = 0.05, least_effect: float = 0.0
 ) -> list[str]:
-    """What differs, a table of the columns with the largest effects first, pairs, notes."""
-    lines = [verdict(found, level, least_effect), *_joint(found), ""]
+    """What differs in sentences, a table with the largest effects first, pairs, notes."""
+    said = first_sentences(found.sentences(level, least_effect))
+    lines = [verdict(found, level, least_effect), *(f"- {printable(text)}" for text in said)]
+    lines += [*_joint(found), ""]
     rows, more = column_rows(found, _MOST_COLUMNS)
     lines += _aligned([_HEADINGS, *rows])
     lines += [f"and {more:,} more column{plural(more)} with smaller effects"] if more else []
@@ -87,8 +89,8 @@ def _column_rows(column: ColumnComparison) -> list[tuple[str, ...]]:
         own = [c for c in (mean, spread, skew) if c is not None]
         rows.append(
             (
-                _name(column.name),
-                *_two(mean),
+                _name(value_name(mean)),
+                *two_numbers(mean),
                 _effect(mean, " sd"),
                 _ratio(spread),
                 "" if skew is None else " → ".join(_round(x) for x in (skew.first, skew.second)),
@@ -106,7 +108,7 @@ def _column_rows(column: ColumnComparison) -> list[tuple[str, ...]]:
 
 
 def pair_rows(found: Comparison, level: float, most: int) -> tuple[list[tuple[str, ...]], int]:
-    """Lines of the pairs whose correlation changed most, those that are no chance first."""
+    """Lines of the pairs whose correlation changed most, those beyond chance first."""
     ordered = sorted(found.pairs, key=lambda c: (not c.corrected <= level, -c.size))
     rows: list[tuple[str, ...]] = [
         (
@@ -121,25 +123,11 @@ def pair_rows(found: Comparison, level: float, most: int) -> tuple[list[tuple[st
     return rows, max(0, len(ordered) - most)
 
 
-def value_name(change: Change) -> str:
-    """What a change is of: a column, a level of it, or its missing cells."""
-    if change.what == "share":
-        return f"{change.column}={change.level}"
-    return f"{change.column} missing" if change.what == "missing" else change.column
-
-
 # -- cells ------------------------------------------------------------------------------------
 
 
 def _name(text: str) -> str:
     return cut(printable(text), _WIDEST)
-
-
-def _two(change: Change) -> list[str]:
-    is_same = change.size < _ROUNDING or change.first == change.second
-    if is_same or not isfinite(change.first + change.second):
-        return [short_number(change.first), short_number(change.second)]
-    return numbers_apart(change.first, change.second)
 
 
 def _effect(change: Change, unit: str) -> str:
@@ -199,7 +187,8 @@ def comparison_html(found: Comparison) -> Markup:
     """A comparison as a fragment of HTML."""
     word = _word(found)
     rows, more = column_rows(found, _MOST_COLUMNS)
-    parts: list[object] = [paragraph(word, verdict(found)), plain_table(_HEADINGS, rows)]
+    said = bullets(map(printable, first_sentences(found.sentences())))
+    parts: list[object] = [paragraph(word, verdict(found)), said, plain_table(_HEADINGS, rows)]
     if more:
         parts.append(paragraph(f"and {more:,} more column{plural(more)} with smaller effects"))
     pairs, more = pair_rows(found, 0.05, _MOST_PAIRS)

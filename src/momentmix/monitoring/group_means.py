@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +14,8 @@ from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.overall import column_names
 from momentmix.mixture.parameter_table import need_pandas
 from momentmix.mixture.tables.block_features import Block
-from momentmix.monitoring.shares.own_means import OwnMeans
+from momentmix.mixture.tables.seen_values import NEVER_SEEN
+from momentmix.monitoring.shares.means.own_means import OwnMeans
 from momentmix.wording import short_number
 
 
@@ -27,14 +29,16 @@ class GroupMeans:
     keys : list of tuples
         One for each group.
     columns : tuple of str
-        Columns whose means may differ between groups: those of numbers without missing cells.
+        Columns whose means may differ between groups: those of numbers. Where cells are missing,
+        means and their errors are those of the cells that are seen.
     places : tuple of int
         Numbers of these columns in the model.
     fixed : tuple of str
-        Columns whose means stay the model's: those with missing cells, levels and counts.
+        Columns whose means stay the model's: levels and counts, and joined columns with missing
+        cells.
     values, low, high : arrays of shape (n_groups, n_components, n_columns)
         Means, and the ends of their intervals; of a column with a transform, those of log(y) or
-        log(1 + y). NaN for a group of no rows.
+        log(1 + y). NaN for a group of no rows, and for a component that never sees the column.
     errors : array of shape (n_groups, n_components, n_columns)
         Standard errors.
     spreads : array of shape (n_columns,)
@@ -114,17 +118,29 @@ class GroupMeans:
 def group_means(own: OwnMeans, z: float) -> GroupMeans:
     """The means of all groups in the units of the columns; NaN for a group of no rows."""
     model, moved, groups = own.groups.model, own.moved, own.groups.groups
-    scale, center = model.scale[moved.features], model.shift[moved.features]
-    start = model.parameters.means[:, moved.features]
+    schema, features = own.groups.schema, moved.values.features
+    scale, center = model.scale[features], model.shift[features].copy()
+    if schema is not None:
+        center += [schema.columns[j].center for j in own.columns]
+    facts = moved.values.facts(model.parameters)
+    never = (facts.by_mean < NEVER_SEEN)[None]
     found = [group.moved for group in own.groups.found]
-    unknown = np.full(start.shape, np.nan)
+    unknown = np.full(facts.means.shape, np.nan)
     moves = np.array([unknown if group is None else group.moves for group in found])
     errors = np.array([unknown if group is None else group.errors for group in found]) * scale
-    values = center + scale * (start + moves)
+    values = np.where(never, np.nan, center + scale * (facts.means + moves))
+    errors = np.where(never, np.nan, errors)
+    deviations = np.sqrt(np.maximum(moved.start.variances, 0.0)) * scale
     names = column_names(own.groups.tracked.mixture)
     return GroupMeans(
-        groups.key_names, groups.keys, tuple(names[j] for j in own.columns),
+        groups.key_names, groups.keys, _value_names(own, names),
         values, values - z * errors, values + z * errors, errors,
-        np.sqrt(moved.spreads), moved.deviations * scale, tuple(own.columns),
+        np.sqrt(moved.spreads.between), np.where(never[0], np.nan, deviations),
+        tuple(own.columns),
         tuple(name for j, name in enumerate(names) if j not in own.columns),
     )  # fmt: skip
+
+
+def _value_names(own: OwnMeans, names: Sequence[str]) -> tuple[str, ...]:
+    """Names of columns, with the level where a value is the share of one."""
+    return tuple(names[j] for j in own.columns)

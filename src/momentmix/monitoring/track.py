@@ -3,8 +3,8 @@
 Data flow: model and cube → `FoundGroups` (moments) → `FixedMeans` or `OwnMeans` (weights, means,
 tests) → `Tracking`. The mathematics is in ``group_weights.py`` (weights, intervals, test),
 ``fixed_components.py`` (what the components say of moments), ``shared_errors.py`` (what groups
-together say of the components), ``moved_means.py`` and ``mean_spreads.py`` (means of groups) and
-``shrinkage.py`` (the whole as prior).
+together say of the components), ``means/`` (means of groups) and ``shrinkage.py`` (the whole as
+prior).
 """
 
 from __future__ import annotations
@@ -23,12 +23,11 @@ from momentmix.fitting.inference.over_identification import LEAST_P_VALUE
 from momentmix.fitting.inference.standard_errors import normal_quantile
 from momentmix.mixture.gaussian_block import GaussianBlock
 from momentmix.monitoring.group_means import group_means
-from momentmix.monitoring.shares.component_sets import FEW_ROWS
 from momentmix.monitoring.shares.fixed_means import Components, FixedMeans
 from momentmix.monitoring.shares.found_groups import FoundGroups
 from momentmix.monitoring.shares.group_moments import Groups
-from momentmix.monitoring.shares.moved_means import FEW_TO_MOVE
-from momentmix.monitoring.shares.own_means import OwnMeans
+from momentmix.monitoring.shares.group_weights import check_fit
+from momentmix.monitoring.shares.means.own_means import OwnMeans
 from momentmix.monitoring.shares.shrinkage import Prior, shrink
 from momentmix.monitoring.shares.tracked_model import TrackedModel
 from momentmix.monitoring.shares.unseen import Unexplained, Unseen
@@ -126,7 +125,7 @@ def track(
         tracked = _with_rows(tracked, model_rows, int(n_rows.sum()))
     tracked, groups, left_out = _without_joined_missing(tracked, groups)
     with step("Tracking groups", progress):
-        found = FoundGroups.of(tracked, groups, FEW_ROWS if means == "fixed" else FEW_TO_MOVE)
+        found = FoundGroups.of(tracked, groups, means == "group")
         components = FixedMeans.of(found) if means == "fixed" else OwnMeans.of(found)
         components.weigh(z)
     law = _shrink(found, components, z) if prior == "whole" else None
@@ -214,8 +213,9 @@ def _explained(
     for own, key, is_fit in zip(groups.found, groups.groups.keys, fits, strict=True):
         if is_fit or own.weights is None or len(answers) >= _MOST_EXPLAINED:
             continue
-        excess = own.test.statistic - own.test.degrees_of_freedom
         near, moments = components.nearest(own)
+        test = check_fit(near, moments, own.n, own.weights.weights, None)
+        excess = max(test.statistic - test.degrees_of_freedom, 1.0)
         answers[key] = (
             unseen.explain(near, moments, own.n, own.weights.weights, excess)
             if excess < _FAR

@@ -18,8 +18,10 @@ import numpy as np
 from scipy.special import chdtrc, stdtr
 
 from momentmix._typing import Float
+from momentmix.fitting.inference.standard_errors import normal_quantile
 from momentmix.monitoring.shares.group_moments import key_text
-from momentmix.monitoring.tracking import Tracking, described, group_label, new_share
+from momentmix.monitoring.tracking import Tracking
+from momentmix.monitoring.tracking_text import described, group_label, misfits, new_share
 from momentmix.wording import percent, short_number
 
 SAID = 0.05  # p-value, corrected
@@ -27,6 +29,7 @@ _FEWEST = 3  # groups with rows: fewer have no trend
 _MOST_SAID = 8  # groups that are named one by one
 _LEAST_CHANGE = 0.005  # of a share: smaller changes are no news
 _LEAST_MOVE = 0.1  # of a mean, in deviations of the component
+_LEVEL = 0.95  # of the intervals that tell which groups are surely low and high
 _MOST_MOVES = 8  # means that are named, those with the smallest p-values
 
 
@@ -140,17 +143,37 @@ def _difference(values: _Values, keys: list[str]) -> _Change:
     shares, weights = values.table, 1.0 / values.errors**2
     mean = weights @ shares / weights.sum()
     p = float(chdtrc(len(shares) - 1, float(weights @ (shares - mean) ** 2)))
-    low, high = int(np.argmin(shares)), int(np.argmax(shares))
+    low, high = _extremes(shares, values.errors)
     if shares[high] - shares[low] < values.least_change:
         return _Change(p, "", values.is_share)
     ends = [f"{values.text(float(shares[i]))} ({keys[i]})" for i in (low, high)]
     return _Change(p, f"{values.label} differs: from {ends[0]} to {ends[1]}", values.is_share)
 
 
+def _extremes(values: Float, errors: Float) -> tuple[int, int]:
+    """The groups that are surely low and high: those of the lowest upper end, the highest lower.
+
+    The least and the largest value are mostly those of groups of few rows.
+    """
+    half = normal_quantile(_LEVEL) * errors
+    low, high = int(np.argmin(values + half)), int(np.argmax(values - half))
+    if values[low] < values[high]:
+        return low, high
+    middle = float(np.average(values, weights=1.0 / errors**2))
+    apart = (values - middle) / errors  # no single group is sure
+    return int(np.argmin(apart)), int(np.argmax(apart))
+
+
 def _misfits(tracking: Tracking) -> list[str]:
-    """Groups that the components do not fit, in their order."""
-    bad = [g for groups in series_of(tracking).values() for g in groups if not tracking.fits[g]]
+    """Groups that the components do not fit, the largest misfit first."""
+    bad = misfits(tracking)
+    tested = int((~np.isnan(tracking.p_value)).sum())
     texts = []
+    if len(bad) >= _FEWEST and 2 * len(bad) > tested:
+        texts.append(
+            f"the components do not fit {len(bad):,} of {tested:,} groups that were tested: look "
+            "first at the certificate of the model, whether it fits its own rows"
+        )
     for g in bad[:_MOST_SAID]:
         key = tracking.keys[g]
         extra, label = tracking.unexplained.get(key), group_label(tracking, key)

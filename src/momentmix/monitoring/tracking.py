@@ -10,18 +10,15 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float
 from momentmix.errors import InputError, printable
-from momentmix.html.notebook import Markup, bar, box, bullets, paragraph, plain_table, tag
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.parameter_table import need_pandas
 from momentmix.monitoring.group_means import GroupMeans
 from momentmix.monitoring.shares.group_moments import key_text
 from momentmix.monitoring.shares.shrinkage import Prior
 from momentmix.monitoring.shares.unseen import Unexplained
+from momentmix.monitoring.tracking_text import described, tracking_html, tracking_lines
 from momentmix.strict_json import plain
-from momentmix.wording import cut, cut_lines, percent, plural
-
-_MOST_PRINTED = 60  # groups in a table for people; `to_frame` has all
-_LETTERS = 24  # of the name of a component in the head of a table
+from momentmix.wording import cut_lines, plural
 
 
 @dataclass(frozen=True, repr=False)
@@ -198,49 +195,7 @@ class Tracking:
     # -- shown --------------------------------------------------------------------------------
 
     def __str__(self) -> str:
-        heads = [*self.key_names, "rows", *self._heads(), "p-value", "fits"]
-        rows = [self._cells(g) for g in range(min(len(self), _MOST_PRINTED))]
-        lines = _aligned([[printable(text) for text in row] for row in [heads, *rows]])
-        if len(self) > _MOST_PRINTED:
-            lines.append(f"{len(self) - _MOST_PRINTED} more groups in Tracking.to_frame()")
-        lines += ["", *self._footer(), *(f"- {printable(text)}" for text in self.sentences())]
-        return "\n".join(lines)
-
-    def _heads(self) -> list[str]:
-        return [f"{c} {cut(name, _LETTERS)}" for c, name in enumerate(self.names)]
-
-    def _footer(self) -> list[str]:
-        text = f"shares with {percent(self.level)} intervals"
-        if self.prior is not None:
-            rows = self.prior.n_rows
-            worth = f"{rows:,.0f} rows" if np.isfinite(rows) else "all rows: groups do not differ"
-            text += f", shrunken to the groups' mean (worth {worth})"
-        if self.means is None:
-            return [text]
-        lines = ["means differ between groups, in deviations of a component: "
-                 f"{self.means.differences()}"]  # fmt: skip
-        if self.means.fixed:
-            lines.append(f"means that stay the model's: {', '.join(self.means.fixed)}")
-        return [text, *lines]
-
-    def _cells(self, g: int) -> list[str]:
-        key = ["missing" if value is None else str(value) for value in self.keys[g]]
-        shares = [self._share(g, c) for c in range(self.n_components)]
-        p = self.p_value[g]
-        return [*key, f"{self.n_rows[g]:,}", *shares, _p_text(p), self._verdict(g)]
-
-    def _share(self, g: int, c: int) -> str:
-        if np.isnan(self.weights[g, c]):
-            return "-"
-        ends = f"{_short(self.low[g, c])}–{_short(self.high[g, c])}"
-        return f"{percent(self.weights[g, c])} ({ends})"
-
-    def _verdict(self, g: int) -> str:
-        if not self.n_rows[g]:
-            return "no rows"
-        if np.isnan(self.p_value[g]):
-            return "untested"
-        return "yes" if self.fits[g] else "NO"
+        return "\n".join(tracking_lines(self))
 
     def __repr__(self) -> str:
         n, r = len(self), self.n_components
@@ -252,42 +207,7 @@ class Tracking:
         return cut_lines("\n".join([head, *(printable(text) for text in self.sentences())]))
 
     def _repr_html_(self) -> str:
-        heads = [*self.key_names, "rows", *self._heads(), "fits"]
-        rows = []
-        for g in range(min(len(self), _MOST_PRINTED)):
-            cells = self._cells(g)
-            shares: list[object] = [_share_cell(self, g, c) for c in range(self.n_components)]
-            verdict = cells[-1]
-            tone = {"yes": "good", "NO": "bad"}.get(verdict, "plain")
-            first = [printable(text) for text in cells[: len(self.key_names) + 1]]
-            rows.append([*first, *shares, tag(verdict, tone)])
-        n, r = len(self), self.n_components
-        title = f"Shares of {r} component{plural(r)} in {n} group{plural(n)}"
-        more = n - _MOST_PRINTED
-        rest = [f"{more} more groups in to_frame()"] if more > 0 else []
-        said = bullets(map(printable, self.sentences()))
-        return box(title, said, plain_table(heads, rows), paragraph(*self._footer(), *rest))
-
-
-def _share_cell(tracking: Tracking, g: int, c: int) -> Markup:
-    share = float(tracking.weights[g, c])
-    if np.isnan(share):
-        return Markup("–")
-    ends = f"{_short(tracking.low[g, c])}–{_short(tracking.high[g, c])}"
-    return Markup(f'<span title="{ends}">{bar(share, c)}</span>')
-
-
-def described(extra: Unexplained) -> str:
-    """What components do not explain, as a note."""
-    if extra.kind == "new rows":
-        return f"{new_share(extra)} of rows that no component has: {extra.text}"
-    return extra.text
-
-
-def new_share(extra: Unexplained) -> str:
-    """The share of rows that no component has, with its interval."""
-    ends = f" ({_short(extra.low)}–{_short(extra.high)})" if np.isfinite(extra.low) else ""
-    return f"about {percent(extra.share)}{ends}"
+        return tracking_html(self)
 
 
 def _plain_key(value: Any) -> Any:
@@ -296,27 +216,3 @@ def _plain_key(value: Any) -> Any:
         return value
     item = value.item() if hasattr(value, "item") else value
     return item if isinstance(item, str | bool | int | float) else str(item)
-
-
-def _short(share: float) -> str:
-    """An end of an interval in percent, without the sign."""
-    return f"{100 * share:.0f}" if share >= 0.0995 or share == 0 else f"{100 * share:.1f}"
-
-
-def _p_text(p: float) -> str:
-    if np.isnan(p):
-        return "-"
-    return f"{p:.2g}" if p >= 1e-4 else "< 0.0001"
-
-
-def _aligned(rows: list[list[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-
-
-def group_label(tracking: Tracking, key: tuple[Any, ...]) -> str:
-    """A group in a sentence: "week 31", "EU, 2024-05-06"."""
-    if len(key) == 1:
-        text, name = key_text(key), tracking.key_names[0]
-        return f"{name} {text}"
-    return key_text(key)

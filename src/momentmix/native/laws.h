@@ -9,7 +9,7 @@
 enum { FINITE, POISSON, SEEN_NUMBER, SEEN_COUNT, N_LAWS };
 #define LEAST_PROBABILITY 1e-9 /* see mixture/laws/finite.py */
 #define LEAST_MEAN 1e-6        /* see mixture/laws/poisson.py */
-#define LEAST_VARIANCE 1e-6    /* see mixture/laws/seen.py */
+#define LEAST_VARIANCE 1e-6    /* see mixture/laws/gaussian_value.py */
 #define FEWEST_SEEN 1e-6
 #define PSEUDO_ROWS 1.0        /* see mixture/laws/law.py */
 

@@ -86,7 +86,7 @@ def add_results(rows: Iterable[dict[str, Any]]) -> Groups:
         summary, copy = row["summary"], times[row["block"]] - 1
         if copy:  # another block with the same rows, which count as well
             summary = copied_shards(MomentSummary.from_bytes(summary), copy).to_bytes()
-        sums.add_bytes(unpacked(row["key"]), summary)
+        sums.add(unpacked(row["key"]), summary)
     if not sums.n_rows:
         raise InputError("rows must hold at least one row; all blocks are empty.")
     return sums.groups()

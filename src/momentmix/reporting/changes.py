@@ -5,6 +5,7 @@ from __future__ import annotations
 from momentmix.displays.monitoring.comparison import ComparisonDisplay
 from momentmix.displays.monitoring.shares_over_time import SharesDisplay
 from momentmix.html.markup import Cell, escaped, folded, items, sortable_table
+from momentmix.monitoring.compare_words import first_sentences, value_name
 from momentmix.monitoring.comparison import Comparison
 from momentmix.monitoring.comparison_text import verdict
 from momentmix.monitoring.tracking import Tracking
@@ -57,7 +58,7 @@ def comparison_section(c: Contents) -> list[str]:
         return []
     parts = [f"<p>{escaped(verdict(found))}</p>"]
     if found.differs():
-        parts += [_changes(found)]
+        parts += [items(first_sentences(found.sentences())), _changes(found)]
         alt = "Changes of means, spreads and correlations, with intervals."
         parts.append(_figure("changes", ComparisonDisplay(found), alt))
     return [*parts, *([items(found.notes)] if found.notes else [])]
@@ -66,16 +67,14 @@ def comparison_section(c: Contents) -> list[str]:
 def _changes(found: Comparison) -> str:
     rows = []
     for change in found.named()[:_MOST_CHANGES]:
-        name = change.column if change.other is None else f"{change.column}, {change.other}"
-        if change.level is not None:
-            name += f" = {change.level}"
+        name = f"{change.column}, {change.other}" if change.other else value_name(change)
         written = percent if change.what in ("share", "missing") else short_number
         numbers = [Cell(written(x), x) for x in (change.first, change.second)]
         rows.append([Cell(name, name), Cell(change.what, change.what), *numbers])
     if not rows:
         return "<p>No single change is sure by itself.</p>"
     headings = ["Column", "What", "Before", "Now"]
-    return sortable_table("changes-table", "The largest changes that are no chance", headings, rows)
+    return sortable_table("changes-table", "The largest changes beyond chance", headings, rows)
 
 
 def _figure(name: str, display: SharesDisplay | ComparisonDisplay, alt: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from momentmix.capacity import check_count
+from momentmix.arguments import check_count
 from momentmix.errors import InputError, InputTypeError
 from momentmix.rows.names import check_encodable
 from momentmix.rows.table import Table

@@ -13,6 +13,7 @@ from momentmix.errors import InputError
 
 MOST_LABELS = 1000  # of a text column: more are names of rows, not categories
 NOT_A_LEVEL = -1.0  # the code of a text that is none of the levels
+_NO_DATE = -np.inf  # that of a text that is no date: days before 1970 have negative numbers
 _BOOLS = {"false": 0, "False": 0, "FALSE": 0, "true": 1, "True": 1, "TRUE": 1}
 
 
@@ -65,6 +66,11 @@ class Labels:
             self._unknown = float(self._codes[other])
 
     @property
+    def refused(self) -> float:
+        """The code of a text that readers refuse."""
+        return NOT_A_LEVEL
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The labels in the order of their codes."""
         return tuple(self._codes)
@@ -111,9 +117,18 @@ class Periods(Labels):
         super().__init__()
         self.unit = unit
 
+    @property
+    def refused(self) -> float:
+        """The code of a text that is no date."""
+        return _NO_DATE
+
     def codes(self, texts: Iterable[Any]) -> Float:
-        """Periods of texts; NaN for None, `NOT_A_LEVEL` is never given: other text is an error."""
-        return self.of_times(np.array([_instant(text) for text in texts], dtype="M8[us]"))
+        """Periods of texts: NaN for None, `refused` for one that is no date."""
+        times = [_instant(text) for text in texts]
+        known = [None if time is _UNREADABLE else time for time in times]
+        codes = self.of_times(np.array(known, dtype="M8[us]"))
+        codes[[time is _UNREADABLE for time in times]] = _NO_DATE
+        return codes
 
     def of_times(self, times: Array) -> Float:
         """Periods of an array of datetime64; NaN for NaT."""
@@ -137,17 +152,17 @@ class Periods(Labels):
         return date(1970 + months // 12, months % 12 + 1, 1)
 
 
+_UNREADABLE = datetime.min
+
+
 def _instant(text: Any) -> datetime | None:
-    """A time of UTC without its zone."""
+    """A time of UTC without its zone; `_UNREADABLE` for a text that is no date."""
     if text is None:
         return None
     try:
         time = datetime.fromisoformat(str(text).strip())
     except ValueError:
-        raise InputError(
-            f"dates must be written as 2026-01-31 or 2026-01-31T08:15 (ISO 8601); got "
-            f"{str(text)[:40]!a}. Convert the column."
-        ) from None
+        return _UNREADABLE
     return time if time.tzinfo is None else time.astimezone(UTC).replace(tzinfo=None)
 
 
@@ -158,14 +173,19 @@ class LabelsError(InputError):
 NO_LABELS: Mapping[int, Labels] = {}
 
 
-def first_unknown(codes: Array) -> int | None:
-    """The first row whose text is no level; None where there is none."""
-    unknown = codes == NOT_A_LEVEL
+def first_unknown(codes: Array, labels: Labels) -> int | None:
+    """The first row whose text is refused, as one that is no level; None where there is none."""
+    unknown = codes == labels.refused
     return int(unknown.argmax()) if unknown.any() else None
 
 
 def refused_label(place: str, text: str, labels: Labels) -> InputError:
-    """The error for a text that is no level of its column."""
+    """The error for a text that is no level of its column, or no date."""
+    if isinstance(labels, Periods):
+        return InputError(
+            f"{place}: {text[:60]!a} is no date; dates must be written as 2026-01-31 or "
+            "2026-01-31T08:15 (ISO 8601). Correct the cell, or convert the column."
+        )
     known = ("false", "true") if labels.are_bools else labels.names
     listed = ", ".join(map(ascii, known[:8])) + (", …" if len(known) > 8 else "")
     return InputError(

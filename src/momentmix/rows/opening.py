@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from momentmix.capacity import check_count
+from momentmix.arguments import check_count
 from momentmix.errors import InputError, InputTypeError, NoInputError
 from momentmix.rows.columns import choose_columns, match_columns, usable_columns
 from momentmix.rows.csv.compression import PACKINGS, split_packing
 from momentmix.rows.csv.dialect import Dialect
+from momentmix.rows.formats.memory_tables import memory_table
 from momentmix.rows.formats.queries import is_query, query_table
 from momentmix.rows.formats.remote import can_fetch, fetched, is_address, name_at, remote_files
-from momentmix.rows.memory_tables import memory_table
 from momentmix.rows.source import Missing, RowSource, check_missing
 from momentmix.rows.table import Table
 
@@ -243,11 +243,11 @@ def open_file(path: os.PathLike[str], dialect: Dialect) -> Table:
         raise InputError(f"{path} is not a regular file; give a file, or pipe CSV to '-'.")
     suffix, _ = split_packing(_suffix(os.path.basename(path)))
     if suffix == ".npy":
-        from momentmix.rows.npy import NpyFile
+        from momentmix.rows.formats.npy import NpyFile
 
         return NpyFile(path)
     if suffix in (".parquet", ".arrow", ".feather"):
-        from momentmix.rows.arrow_files import ArrowFile, ParquetFile
+        from momentmix.rows.formats.arrow_files import ArrowFile, ParquetFile
 
         return ParquetFile(path) if suffix == ".parquet" else ArrowFile(path)
     if suffix in (".csv", ".tsv"):

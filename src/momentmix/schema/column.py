@@ -67,7 +67,7 @@ class Column:
 
     def __post_init__(self) -> None:
         if self.family not in FAMILIES:
-            raise InputError(unknown_family(self.family, self.name))
+            raise InputError(unknown_family(self.family, f"column {self.name!a}"))
         wanted = {BERNOULLI: 2, CATEGORICAL: max(2, len(self.levels))}.get(self.family, 0)
         if len(self.levels) != wanted or len(set(self.levels)) != wanted:
             raise InputError(
@@ -115,6 +115,10 @@ class Column:
         """Numbers of the column as those that its center is subtracted from."""
         return transformed(values, self.transform)
 
+    def value_name(self, name: str) -> str:
+        """What means and spreads of a column of this name are of: ``log income``."""
+        return f"{self.transform} {name}" if self.transform else name
+
     def feature_names(self, number: int) -> list[str]:
         """Names of its features; `number` stands for a name that it does not have."""
         name = str(number) if self.name is None else self.name
@@ -123,11 +127,11 @@ class Column:
         return names + [f"{name} seen"] * self.has_missing
 
 
-def unknown_family(family: object, column: object) -> str:
+def unknown_family(family: object, label: str) -> str:
     """The message for a family that does not exist."""
     return (
         f"families must be {', '.join(map(repr, (*FAMILIES, *TRANSFORMS)))}, or a list of levels; "
-        f"column {column!a} has {family!a}."
+        f"{label} has {family!a}."
     )
 
 

@@ -106,7 +106,7 @@ def add_results(batches: Iterable[Any]) -> Iterator[Any]:
                 yield _batch(row["place"], error=row["error"], unsuited=row["unsuited"])
                 return
             group = sums.setdefault(row["key"], GroupSums())
-            group.add_bytes((), row["summary"])
+            group.add((), row["summary"])
             places[row["key"]] = row["place"]
     for key, group in sums.items():
         yield _batch(places[key], key, group.groups()[()])
@@ -121,7 +121,7 @@ def results_of(rows: Iterable[Any]) -> Groups:
         if row["error"] is not None:
             errors.append(row["error"])
         else:
-            sums.add_bytes(unpacked(row["key"]), bytes(row["summary"]))
+            sums.add(unpacked(row["key"]), bytes(row["summary"]))
     if errors:
         raise InputError(min(errors))
     if not sums.n_rows:

@@ -9,6 +9,7 @@ import numpy as np
 
 from momentmix.html.notebook import Markup, box, plain_table
 from momentmix.schema.column import Column, Level
+from momentmix.schema.transforms import TRANSFORMS
 from momentmix.wording import listed, percent, plural, short_number
 
 if TYPE_CHECKING:
@@ -24,7 +25,10 @@ class ColumnFacts:
 
     Attributes
     ----------
-    name, family : str
+    name : str
+    family : str
+        The transform where there is one ("log", "log1p"): bounds, mean and deviation are then those
+        of the logarithms.
     levels : tuple of str, int or bool
     shares : tuple of float
         Of the levels.
@@ -60,7 +64,7 @@ def column_facts(summary: MomentSummary, most: int | None = None) -> list[Column
 
 def _facts(summary: MomentSummary, number: int, column: Column) -> ColumnFacts:
     name = str(number) if column.name is None else column.name
-    facts = ColumnFacts(name, column.family, column.levels)
+    facts = ColumnFacts(name, column.transform or column.family, column.levels)
     if not summary.n_rows:
         return facts
     schema = summary.schema
@@ -115,4 +119,5 @@ def _row(facts: ColumnFacts) -> list[str]:
         pairs = sorted(zip(shares, map(str, facts.levels), strict=True), reverse=True)
         values = listed([f"{level} {percent(p)}" for p, level in pairs], _MOST_LEVELS)
     missing = "" if facts.seen is None else percent(1.0 - facts.seen)
-    return [facts.name, facts.family, values, *numbers, missing]
+    name = f"{facts.family} {facts.name}" if facts.family in TRANSFORMS else facts.name
+    return [name, facts.family, values, *numbers, missing]

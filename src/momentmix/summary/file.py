@@ -28,14 +28,14 @@ from momentmix.index_sets import countable
 from momentmix.rows.names import check_encodable
 from momentmix.schema.schema import Schema
 from momentmix.strict_json import parse_strict
-from momentmix.summary.common_schema import has_units_of
-from momentmix.summary.fixed_point import QUANTUM_BITS
-from momentmix.summary.high_sections import LARGEST_REACH
-from momentmix.summary.integers.packed import PackedSums, packed, spread
-from momentmix.summary.integers.packed import widths as widths_of
+from momentmix.summary.exact.common_schema import has_units_of
+from momentmix.summary.exact.fixed_point import QUANTUM_BITS
+from momentmix.summary.exact.high_sections import LARGEST_REACH
+from momentmix.summary.exact.integers.packed import PackedSums, packed, spread
+from momentmix.summary.exact.integers.packed import widths as widths_of
+from momentmix.summary.exact.plausibility import impossible
+from momentmix.summary.exact.totals import Mark, Totals
 from momentmix.summary.layout import COMPLETE, NO_HIGH, Layout, known
-from momentmix.summary.plausibility import impossible
-from momentmix.summary.totals import Mark, Totals
 
 MAGIC, VERSION, SCHEMA_VERSION = b"\x89MMS\r\n\x1a\n", 2, 3
 SUFFIX = ".mms"  # by which a file that is none of ours is still taken for one

@@ -36,7 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Int
-from momentmix.capacity import check_count
+from momentmix.arguments import check_count
 from momentmix.errors import InputError
 from momentmix.index_sets import check_countable, colex_rank, sets_without
 

@@ -19,24 +19,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from numpy.typing import ArrayLike
 
+from momentmix.arguments import check_count
 from momentmix.atomic_file import atomic_write
-from momentmix.capacity import check_count
 from momentmix.deprecation import RenamedAttribute
 from momentmix.errors import InputError, InputTypeError
 from momentmix.locks import ForkSafeLock, one_at_a_time
 from momentmix.rows.names import check_feature_names
 from momentmix.schema.schema import Schema
-from momentmix.summary import combining, readings, reduction
 from momentmix.summary import file as summary_file
-from momentmix.summary import totals as algebra
+from momentmix.summary import readings
 from momentmix.summary.column_facts import summary_html
-from momentmix.summary.common_schema import encoded
 from momentmix.summary.cost import check_budget
+from momentmix.summary.exact import combining, forgetting, reduction
+from momentmix.summary.exact import totals as algebra
+from momentmix.summary.exact.common_schema import encoded
+from momentmix.summary.exact.totals import Totals
 from momentmix.summary.layout import DEFAULT_REPLICATES, NO_HIGH, Layout, known
 from momentmix.summary.shard.accumulator import (
     State,
@@ -45,7 +46,7 @@ from momentmix.summary.shard.accumulator import (
     shard_digest,
     with_rows,
 )
-from momentmix.summary.totals import Totals
+from momentmix.summary.shard.single_shard import SingleShard
 from momentmix.summary.view import SummaryView
 from momentmix.wording import plural
 
@@ -200,7 +201,7 @@ class MomentSummary(SummaryView):
         closed = State(totals, names=names)
         array, weights, _ = checked_rows(rows, sample_weight, closed)
         if totals.weight:
-            combining.check_inside(array, totals, self.feature_names)
+            forgetting.check_inside(array, totals, self.feature_names)
         lost = MomentSummary(
             self.n_features,
             self.order,
@@ -212,7 +213,7 @@ class MomentSummary(SummaryView):
         gone = lost._totals()
         if totals.schema is not None:
             gone = encoded(gone, totals.schema)
-        self._state = closed._replace(closed=combining.forget(totals, gone))
+        self._state = closed._replace(closed=forgetting.forget(totals, gone))
         return self
 
     # -- adding and subtracting summaries -----------------------------------------------------
@@ -424,7 +425,7 @@ def rename_shards(summary: MomentSummary, names: Mapping[str, str]) -> MomentSum
     For callers who know what a shard is only when its rows have been read.
     """
     digests = {shard_digest(old): shard_digest(new) for old, new in names.items()}
-    return _renamed(summary, digests)
+    return summary._derived(combining.renamed(summary._totals(), digests), summary._names)
 
 
 def copied_shards(summary: MomentSummary, number: int) -> MomentSummary:
@@ -436,14 +437,11 @@ def copied_shards(summary: MomentSummary, number: int) -> MomentSummary:
     number : int
         Number of the copy.
     """
-    shards = summary._totals().shards
-    return _renamed(summary, {x: shard_digest(x + b" copy %d" % number) for x in shards})
-
-
-def _renamed(summary: MomentSummary, digests: Mapping[bytes, bytes]) -> MomentSummary:
     totals = summary._totals()
-    renamed = {shard: digests.get(shard, shard) for shard in totals.shards}
-    combining.check_once(list(renamed.values()))
-    marks = {renamed[shard]: mark for shard, mark in totals.marks.items()}
-    totals = replace(totals, shards=frozenset(renamed.values()), marks=marks)
-    return summary._derived(totals, summary._names)
+    digests = {x: shard_digest(x + b" copy %d" % number) for x in totals.shards}
+    return summary._derived(combining.renamed(totals, digests), summary._names)
+
+
+def single_shard(empty: MomentSummary, shard_id: str) -> SingleShard:
+    """A shard that is filled on its own, as the first shard of an empty summary would be."""
+    return SingleShard(empty._state, shard_id, empty._n_threads)

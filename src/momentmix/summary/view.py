@@ -10,18 +10,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from momentmix._typing import Float
-from momentmix.capacity import check_count
+from momentmix.arguments import check_count
 from momentmix.errors import InputError
 from momentmix.schema.schema import Schema
 from momentmix.summary import readings
-from momentmix.summary.combining import combine
 from momentmix.summary.cost import SummaryCost, estimate
+from momentmix.summary.exact.combining import combine
+from momentmix.summary.exact.reduction import rearranged
+from momentmix.summary.exact.totals import Totals
 from momentmix.summary.layout import NO_HIGH, Layout
 from momentmix.summary.readings import Moments
-from momentmix.summary.reduction import rearranged
 from momentmix.summary.shard.accumulator import State
 from momentmix.summary.shard.open_shard import OpenShard
-from momentmix.summary.totals import Totals
 from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
 
 

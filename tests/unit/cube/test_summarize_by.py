@@ -252,6 +252,15 @@ def test_numbers_of_groups():
     assert [index.keys[i] for i in found] == list(map(tuple, many))
 
 
+@pytest.mark.parametrize("far", [-7.0, 2.0**40, 0.5, np.inf], ids=str)
+def test_numbers_of_groups_of_any_size(far):
+    index = KeyIndex(1)
+    keys = np.array([3.0, far, -2.0, 3.0, 0.0, far])[:, None]
+    found = index.numbers(keys)
+    assert [index.keys[i] for i in found] == list(map(tuple, keys))
+    assert (len(index.keys), index.numbers(keys[:0]).tolist()) == (4, [])
+
+
 @pytest.mark.parametrize("most", [5, 70_000])
 def test_rows_keep_their_order_within_groups(most):
     groups = np.random.default_rng(0).integers(0, most, 4000)

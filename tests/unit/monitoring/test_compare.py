@@ -424,7 +424,7 @@ def test_a_comparison_is_shown():
     assert repr(found).startswith("Comparison(1,500 and 1,500 rows, 3 columns, p_value=")
     lines = str(found).splitlines()
     assert lines[0] == "1,500 and 1,500 rows differ (p < 0.0001, level 0.05; 1 change named)."
-    assert lines[4].split()[0] == "<b>"  # the largest effect first
+    assert lines[5].split()[0] == "<b>"  # the largest effect first
     assert "yes=True" in str(found)
     html = found._repr_html_()
     assert "&lt;b&gt;" in html

@@ -10,8 +10,9 @@ import momentmix as mm
 from momentmix.monitoring.shares.component_sets import ComponentSets
 from momentmix.monitoring.shares.fixed_components import FixedComponents, Shape
 from momentmix.monitoring.shares.group_weights import group_covariance
-from momentmix.monitoring.shares.mean_spreads import find_spreads
-from momentmix.monitoring.shares.moved_means import GroupMoments, MovedMeans
+from momentmix.monitoring.shares.means.mean_spreads import find_spreads
+from momentmix.monitoring.shares.means.moved_means import GroupMoments, MovedMeans, Spreads
+from momentmix.monitoring.shares.means.values import MovingValues
 from momentmix.monitoring.shares.tracked_model import TrackedModel
 
 MEANS = np.array([[20.0, 2.0, 8.0], [60.0, 5.0, 3.0]])
@@ -94,6 +95,10 @@ def sets_of(model, d):
     return ComponentSets(TrackedModel.of(model).standard(None), shape)
 
 
+def spreads_of(between, r):
+    return Spreads.none(len(between), r)._replace(between=np.array(between))
+
+
 def test_one_component_has_the_mean_of_the_conjugate_normal_law():
     model = mm.DiagonalMixture([1.0], [[3.0]], [[4.0]])
     sets = sets_of(model, 1)
@@ -102,7 +107,7 @@ def test_one_component_has_the_mean_of_the_conjugate_normal_law():
     values = {1: mean, 2: 1.0 + mean**2}
     degrees = sets.of(2).conditions.slot_exponents.sum(axis=1)
     moments[:] = [values[int(degree)] for degree in degrees]
-    found = MovedMeans(sets, [0], np.array([tau2]), np.zeros(1)).group(
+    found = MovedMeans(sets, [0], spreads_of([tau2], 1)).group(
         GroupMoments(2, moments, n, np.ones(1))
     )
     expected = mean * n / (n + 1 / tau2)
@@ -114,8 +119,8 @@ def test_one_component_has_the_mean_of_the_conjugate_normal_law():
 def test_the_covariance_has_the_spread_of_the_means_as_a_part():
     model = mm.DiagonalMixture([0.5, 0.5], [[-2.0, 0.0], [2.0, 1.0]], np.ones((2, 2)))
     sets = sets_of(model, 2)
-    spreads = np.array([0.09, 0.0])
-    moved, still = (MovedMeans(sets, [0, 1], own, np.zeros(2)) for own in (spreads, np.zeros(2)))
+    spreads = [0.09, 0.0]
+    moved, still = (MovedMeans(sets, [0, 1], spreads_of(own, 2)) for own in (spreads, [0.0, 0.0]))
     w, none = np.array([0.4, 0.6]), np.zeros((2, 2))
     with_means, without = moved.components(3, none), still.components(3, none)
     rng = np.random.default_rng(0)
@@ -137,7 +142,7 @@ def test_with_means_agrees_with_components_made_anew():
     moves = np.array([[0.05, -0.03, 0.0], [0.0, 0.04, 0.08]]) * np.sqrt(
         sets.model.parameters.variances
     )
-    moved = MovedMeans(sets, [0, 1, 2], np.full(3, 0.01), np.zeros(3))
+    moved = MovedMeans(sets, [0, 1, 2], spreads_of([0.01] * 3, 2))
     near = moved.components(3, moves)
     anew = FixedComponents(near.conditions, near.parameters, None)
     np.testing.assert_allclose(near.means, anew.means, rtol=1e-12, atol=1e-12)
@@ -161,7 +166,7 @@ def test_spreads_of_groups_without_noise_are_those_of_their_means():
         groups.append(GroupMoments(3, moments, 1e7, p.weights))
         drawn.append(step)
     expected = 0.04 * (np.array(drawn) ** 2).mean()
-    found, excess = find_spreads(sets, [0, 1, 2], groups)
+    found, excess, _ = find_spreads(sets, [0, 1, 2], groups).spreads
     assert found[1] == pytest.approx(expected * (1 + np.sqrt(2 / 80)), rel=0.05)
     assert (found[[0, 2]] < 1e-3 * expected).all()
     assert (excess < 1e-3).all()  # the model's variances are those within groups
@@ -262,7 +267,7 @@ def test_bad_input():
     ]
     model = mm.Mixture.from_blocks([0.5, 0.5], answers)
     table, _ = model.sample(500, random_state=0)
-    with pytest.raises(mm.InputError, match='means="group" needs a column of numbers'):
+    with pytest.raises(mm.InputError, match='means="group" needs a column of numbers that varies'):
         mm.track(model, {0: mm.summarize(table, families=model.schema)}, means="group")
 
 
@@ -290,3 +295,184 @@ def test_means_of_logarithms_are_called_so():
         cube[g] = mm.summarize(table, families=model.schema)
     (text,) = mm.track(model, cube, means="group").sentences()
     assert text.startswith("log y of component 0 (all rows) rose from 2.")
+
+
+# -- missing cells, counts and levels ---------------------------------------------------------
+
+TABLE = mm.Mixture.from_blocks(
+    [0.4, 0.6],
+    [
+        mm.GaussianBlock.of([1.0, 3.0], [0.5, 1.5], "x", [0.6, 0.9]),
+        mm.GaussianBlock.of([0.0, 2.0], [1.0, 0.7], "y"),
+        mm.PoissonBlock([2.0, 5.0], names="visits", seen=[0.7, 0.8]),
+        mm.PoissonBlock([1.0, 3.0], names="calls"),
+        mm.BernoulliBlock([0.2, 0.7], ("no", "yes"), names="answer"),
+        mm.CategoricalBlock([[0.5, 0.3, 0.2], [0.1, 0.6, 0.3]], ("a", "b", "c"), names="plan",
+                            seen=[0.5, 0.9]),
+    ],
+)  # fmt: skip
+
+
+def standard_table():
+    p = TrackedModel.of(TABLE).standard(TABLE.schema).parameters
+    seen = {j for law in p.blocks.laws for j in law.features[law.n_values :]}
+    return p, MovingValues(p, [j for j in range(p.blocks.n_features) if j not in seen])
+
+
+def test_slopes_of_parameters_in_means_are_those_of_differences():
+    p, values = standard_table()
+    facts, fine = values.facts(p), 1e-6
+    assert values.features.tolist() == [0, 2, 3, 5, 6, 7, 8]
+    for j, feature in enumerate(values.features):
+        step = np.zeros_like(facts.means)
+        step[:, j] = fine
+        moved = values.moved(p, step)
+        np.testing.assert_allclose(values.facts(moved).means - facts.means, step, atol=1e-12)
+        slope = (moved.means[:, feature] - p.means[:, feature]) / fine
+        np.testing.assert_allclose(slope, facts.by_mean[:, j], rtol=1e-5)
+        if (facts.of_variance[:, j] > 0).any():  # others follow from the means
+            slope = (moved.variances[:, feature] - p.variances[:, feature]) / fine
+            np.testing.assert_allclose(slope, facts.by_variance[:, j], rtol=1e-4, atol=1e-6)
+            kept = np.where(step > 0, 1 - fine, 1.0)
+            narrow = values.moved(p, np.zeros_like(step), kept)
+            slope = (p.variances[:, feature] - narrow.variances[:, feature]) / fine
+            expected = facts.of_variance[:, j] * facts.variances[:, j]
+            np.testing.assert_allclose(slope, expected, rtol=1e-4)
+
+
+def test_errors_of_parameters_are_errors_of_means():
+    p, values = standard_table()
+    facts, rng = values.facts(p), np.random.default_rng(0)
+    error = 1e-6 * rng.standard_normal(p.means.shape)
+    there = values.facts(type(p)(p.weights, p.means + error, p.variances, None, p.blocks))
+    rows, of_seen = error[:, values.features], error[:, values.seen]
+    found = values.errors(facts, rows.T.reshape(-1, 1), of_seen.T.reshape(-1, 1))
+    expected = (there.means - facts.means).T.ravel()
+    np.testing.assert_allclose(found[:, 0], expected, rtol=1e-4, atol=1e-11)
+
+
+def test_the_error_of_a_mean_is_that_of_the_cells_that_are_seen():
+    """One component: the conjugate normal law of n · q values."""
+    model = mm.Mixture.from_blocks([1.0], [mm.GaussianBlock.of([3.0], [4.0], "x", [0.25])])
+    tracked = TrackedModel.of(model).standard(model.schema)
+    sets = ComponentSets(tracked, Shape(2, 2, 1, True, False))
+    tau2, n = 0.04, 800
+    moved = MovedMeans(sets, [0], spreads_of([tau2], 1))
+    shift = 0.1 * moved.units[0, 0]
+    p = moved.values.moved(tracked.parameters, np.full((1, 1), shift))
+    found = moved.group(GroupMoments(2, sets.of(2).conditions.model(p), n, np.ones(1)))
+    n_seen = 0.25 * n
+    assert found.moves[0, 0] == pytest.approx(shift * n_seen / (n_seen + 1 / tau2), rel=0.03)
+    error = found.errors[0, 0] / moved.units[0, 0]
+    assert error == pytest.approx((n_seen + 1 / tau2) ** -0.5, rel=0.03)
+
+
+def with_missing(moves, n, seed, seen_of_a=(0.6, 0.9)):
+    blocks = [
+        mm.GaussianBlock.of(MEANS[:, j] + moves[:, j], DEVIATIONS[:, j] ** 2, name,
+                            (0.6, 0.9) if j else seen_of_a)
+        for j, name in enumerate("abc")
+    ]  # fmt: skip
+    return mm.Mixture.from_blocks([0.6, 0.4], blocks).sample(n, random_state=seed)[0]
+
+
+@pytest.fixture(scope="module")
+def holes():
+    """A model of columns with missing cells."""
+    blocks = [
+        mm.GaussianBlock.of(MEANS[:, j], DEVIATIONS[:, j] ** 2, name, (0.6, 0.9))
+        for j, name in enumerate("abc")
+    ]
+    return mm.Mixture.from_blocks([0.6, 0.4], blocks)
+
+
+def test_means_of_columns_with_missing_cells_differ_between_groups(holes):
+    rng = np.random.default_rng(11)
+    cube, truth = {}, []
+    for g in range(14):
+        moves = [0.5, 0.0, 0.2] * DEVIATIONS * rng.standard_normal((2, 3))
+        table = with_missing(moves, 600, g)
+        cube[g] = mm.summarize(table, families=holes.schema, missing="model")
+        truth.append(MEANS + moves)
+    tracking = mm.track(holes, cube, means="group", model_rows=inf)
+    means = tracking.means
+    assert means.columns == ("a", "b", "c")
+    assert means.fixed == ()
+    assert tracking.fits.all()
+    assert (~mm.track(holes, cube, model_rows=inf).fits).mean() > 0.4  # the negative control
+    truth = np.array(truth)
+    inside = (means.low <= truth) & (truth <= means.high)
+    assert 0.88 < inside[:, :, [0, 2]].mean() <= 1.0  # 56 means
+    errors = (means.values - truth)[:, :, 0] / DEVIATIONS[:, 0]
+    assert np.sqrt((errors**2).mean()) < 0.3 * np.sqrt(
+        (((MEANS - truth)[:, :, 0] / DEVIATIONS[:, 0]) ** 2).mean()
+    )
+    moved = tracking.mixture(3)
+    np.testing.assert_allclose(moved.means, means.values[3])
+    np.testing.assert_array_equal(moved.blocks[0].seen, holes.blocks[0].seen)
+
+
+@pytest.mark.parametrize("means", ["fixed", "group"])
+def test_moves_are_told_from_new_rows_where_cells_are_missing(holes, means):
+    moves = np.zeros((2, 3))
+    cube = {f"as before {g}": with_missing(moves, 2000, g) for g in range(3)}
+    moves[1, 0] = 15.0
+    cube["moved"] = with_missing(moves, 3000, 8)
+    cube["holes"] = with_missing(np.zeros((2, 3)), 3000, 9, (0.6, 0.6))
+    new = with_missing(np.zeros((2, 3)), 3000, 10)
+    rng = np.random.default_rng(1)
+    for name, center in (("a", 100.0), ("b", 9.0), ("c", 14.0)):
+        drawn = rng.normal(center, 1.0, 3000)
+        new[name] = np.where(np.arange(3000) < 450, drawn, new[name])
+    cube["new"] = new
+    cube = {key: mm.summarize(table, families=holes.schema, missing="model")
+            for key, table in cube.items()}  # fmt: skip
+    found = mm.track(holes, cube, means=means, model_rows=inf).unexplained
+    kinds = {key: own.kind for (key,), own in found.items()}
+    assert kinds["holes"] == "missing"
+    assert kinds["new"] == "new rows"
+    text = found[("holes",)].text
+    assert text.startswith("cells of a of component 1")
+    assert text.endswith("are missing more often than in the model")
+    if means == "fixed":
+        assert kinds["moved"] == "moved"
+        assert found[("moved",)].text.startswith("a of component 1")
+        assert "is higher than in the model, by about 15" in found[("moved",)].text
+
+
+# -- one column -------------------------------------------------------------------------------
+
+
+def test_variances_between_groups_are_those_of_each_component():
+    """One column; the means of component 1 differ twice as much. Groups of endless rows."""
+    within = np.array([1.0, 2.0])
+    between = np.array([0.09, 0.72])
+    model = mm.DiagonalMixture([0.5, 0.5], [[-3.0], [4.0]], (within + between)[:, None])
+    sets = ComponentSets(
+        TrackedModel.of(model).standard(None), Shape(1, 1, 0, True, False), are_moving=True
+    )
+    p, degree = sets.model.parameters, sets.degree_for(1e4)
+    assert degree == 6
+    conditions, scale = sets.of(6).conditions, sets.model.scale[0]
+    variances = p.variances * (within / (within + between))[:, None]
+    steps = np.random.default_rng(0).standard_normal((24, 2))
+    steps = (steps - steps.mean(0)) / steps.std(0) * np.sqrt(between) / scale
+    groups = []
+    for step in steps:
+        moments = conditions.model(type(p)(p.weights, p.means + step[:, None], variances))
+        groups.append(GroupMoments(6, moments, 1e5, p.weights))
+    found = find_spreads(sets, [0], groups).spreads
+    np.testing.assert_allclose(found.excess[:, 0], between / (within + between), atol=0.02)
+    assert (np.sqrt((found.root**2).sum(axis=1)) < 0.02).all()
+
+
+def test_with_one_column_new_rows_are_told_from_a_component_that_moved():
+    model = mm.DiagonalMixture([0.6, 0.4], [[0.0], [5.0]], [[1.0], [1.0]])
+    rows = model.sample(3000, random_state=0)[0]
+    new, moved = rows.copy(), mm.DiagonalMixture([0.6, 0.4], [[0.0], [5.8]], np.ones((2, 1)))
+    new[:400] = np.random.default_rng(0).normal(9.0, 0.7, (400, 1))
+    cube = {"new": mm.summarize(new), "moved": mm.summarize(moved.sample(3000, random_state=1)[0])}
+    found = mm.track(model, cube, model_rows=inf).unexplained
+    assert found[("new",)].kind == "new rows"
+    assert found[("new",)].low < 400 / 3000 < found[("new",)].high
+    assert found[("moved",)].kind == "moved"

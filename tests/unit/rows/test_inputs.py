@@ -12,8 +12,9 @@ import pytest
 
 from momentmix import MomentSummary, open_rows
 from momentmix.errors import InputError
-from momentmix.rows import npy, opening
-from momentmix.rows.memory_tables import ArrayTable
+from momentmix.rows import opening
+from momentmix.rows.formats import npy
+from momentmix.rows.formats.memory_tables import ArrayTable
 from momentmix.summary.parts import Progress, summarize_parts
 
 KINDS = ["npy", "fortran.npy", "parquet", "feather", "arrow", "csv", "csv.gz"]

@@ -15,10 +15,10 @@ import pytest
 
 from momentmix import MomentSummary, open_rows
 from momentmix.errors import InputError, PrecisionWarning
-from momentmix.rows import arrow_files
 from momentmix.rows.blocks import BlockMemory, side_by_side
 from momentmix.rows.containers import arrow_numbers, with_nan
 from momentmix.rows.csv import reader as csv_text
+from momentmix.rows.formats import arrow_files
 from momentmix.rows.source import RowSource
 from momentmix.rows.table import RawBlock
 from momentmix.summary.parts import Progress, read_parts, summarize_parts

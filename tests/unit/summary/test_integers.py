@@ -9,13 +9,20 @@ import pytest
 import momentmix as mm
 from momentmix.errors import InputError, ShardError
 from momentmix.native import code
-from momentmix.summary import combining, fixed_point, plausibility, readings
+from momentmix.summary import readings
+from momentmix.summary.exact import combining, fixed_point, plausibility
+from momentmix.summary.exact.integers import frames
+from momentmix.summary.exact.integers import packed as packed_module
+from momentmix.summary.exact.integers.frames import Reframed, degrees_of
+from momentmix.summary.exact.integers.many_readings import readings_of_many
+from momentmix.summary.exact.integers.packed import (
+    PackedSums,
+    packed,
+    python_integers,
+    trimmed,
+    widths,
+)
 from momentmix.summary.file import pack
-from momentmix.summary.integers import frames
-from momentmix.summary.integers import packed as packed_module
-from momentmix.summary.integers.frames import Reframed, degrees_of
-from momentmix.summary.integers.many_readings import readings_of_many
-from momentmix.summary.integers.packed import PackedSums, packed, python_integers, trimmed, widths
 from momentmix.summary.layout import Layout
 from momentmix.summary.shard import units
 from momentmix.summary.summary import union

@@ -8,8 +8,8 @@ from campaigns.written_out import written_out
 
 from momentmix import MomentSummary
 from momentmix.index_sets import index_sets, sets_without
-from momentmix.summary import fixed_point as exact_sums
-from momentmix.summary.fixed_point import QUANTUM_BITS, DigitSums
+from momentmix.summary.exact import fixed_point as exact_sums
+from momentmix.summary.exact.fixed_point import QUANTUM_BITS, DigitSums
 from momentmix.summary.kernels.half_split import TILE, half_split_plan
 from momentmix.summary.kernels.numpy_sums import CHUNK, NumpyExecutor, Workspace
 from momentmix.summary.kernels.plan import Product

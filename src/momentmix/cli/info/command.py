@@ -88,13 +88,22 @@ def _lines(facts: dict[str, Any]) -> list[str]:
 def _table(columns: list[dict[str, Any]]) -> list[str]:
     """A line for each column of the data, without facts that none of them has."""
     names = [name for name in columns[0] if any(c[name] not in (None, []) for c in columns)]
-    cells = [[name] + [_short(_text(c[name])) for c in columns] for name in names]
+    cells = [[name] + [_short(_text(_cell(c, name))) for c in columns] for name in names]
     is_number = [any(isinstance(c[name], float) for c in columns) for name in names]
     padded = [
         [f"{x:>{max(map(len, texts))}}" if right else f"{x:<{max(map(len, texts))}}" for x in texts]
         for texts, right in zip(cells, is_number, strict=True)
     ]
     return ["  ".join(row).rstrip() for row in zip(*padded, strict=True)]
+
+
+def _cell(column: dict[str, Any], name: str) -> Any:
+    """A fact of a column; its name is that of its logarithm where means are those of it."""
+    from momentmix.schema.transforms import TRANSFORMS
+
+    if name == "name" and "mean" in column and column["family"] in TRANSFORMS:
+        return f"{column['family']} {column['name']}"
+    return column[name]
 
 
 def _text(value: Any) -> str:

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from momentmix.cli.checkpoint import Checkpoint
 from momentmix.summary.column_facts import ColumnFacts, column_facts
 from momentmix.summary.summary import MomentSummary
+from momentmix.wording import plural
+
+if TYPE_CHECKING:
+    from momentmix.cube.cube import SummaryCube
+
+_MOST_VALUES = 8  # of a key that are listed
 
 
 def summary_facts(path: Path) -> dict[str, Any]:
@@ -49,6 +55,7 @@ def cube_facts(path: Path) -> dict[str, Any]:
     facts = {
         "kind": "cube",
         "keys": list(cube.key_names),
+        "values_of_keys": [_values(cube, name) for name in cube.key_names],
         "n_groups": len(cube),
         "smallest_group": counts[0] if counts else None,
         "largest_group": counts[-1] if counts else None,
@@ -56,6 +63,17 @@ def cube_facts(path: Path) -> dict[str, Any]:
         "n_rows_left_out": cube.left_out[1],
     }
     return facts | (_contents(cube.total()) if counts else {"n_rows": 0, "columns": []})
+
+
+def _values(cube: SummaryCube, name: str) -> str:
+    """The values of a key, as they are written in conditions; of many the first and the last."""
+    place = cube.key_names.index(name)
+    values: list[Any] = list({key[place] for key in cube if key[place] is not None})
+    texts = [str(value) for value in sorted(values)]
+    shown = ", ".join(texts) if len(texts) <= _MOST_VALUES else f"{texts[0]} to {texts[-1]}"
+    missing = ", and missing" if any(key[place] is None for key in cube) else ""
+    n = len(texts)
+    return f"{name}: {n:,} value{plural(n)}{f', {shown}' if texts else ''}{missing}"
 
 
 def _contents(summary: MomentSummary) -> dict[str, Any]:

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from momentmix.cli.monitoring.compared_groups import ComparedGroups
 from momentmix.cli.options import (
     ReadOptions,
     data_options,
     families_options,
     force_option,
     json_option,
+    where_option,
 )
 from momentmix.cli.output import check_output, output_stream, say, say_json
 
@@ -26,12 +28,30 @@ _EPILOG = """\b
 Examples:
 momentmix compare may.mms june.mms
 momentmix compare may.mms june.csv --least-effect 0.1 -o changes.png
+momentmix compare cube.parquet --first week=2026-01-05 --second week=2026-01-12
+momentmix compare cube.parquet --where region=EU --second week=2026-03-02..2026-03-30
 """
 
 
 @click.command("compare", short_help="Whether two summaries differ, and in what.", epilog=_EPILOG)
 @click.argument("first")
-@click.argument("second")
+@click.argument("second", required=False)
+@where_option
+@click.option(
+    "--first",
+    "first_where",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Groups of the first cube, chosen as by --where. With one cube and only one of --first "
+    "and --second, the other is all other groups.",
+)
+@click.option(
+    "--second",
+    "second_where",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Groups of the second cube; without a second file, of the first.",
+)
 @click.option(
     "--level",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
@@ -58,7 +78,10 @@ momentmix compare may.mms june.csv --least-effect 0.1 -o changes.png
 @json_option
 def compare_command(
     first: str,
-    second: str,
+    second: str | None,
+    where: tuple[str, ...],
+    first_where: tuple[str, ...],
+    second_where: tuple[str, ...],
     level: float,
     least_effect: float,
     strict: bool,
@@ -70,6 +93,9 @@ def compare_command(
 ) -> int:
     """Compare two summaries (.mms), or data files, which are read once with the same columns.
 
+    Of a cube all groups count, or those that --where, --first and --second choose; one cube alone
+    is compared with itself, some groups with others.
+
     Prints the changes of means, spreads, shapes, shares and correlations with corrected p-values,
     the largest first. The exit code is 0 where no difference shows at the level, and 1 where one
     does. Columns that one row dominates are compared without it;
@@ -79,8 +105,13 @@ def compare_command(
     from momentmix.monitoring.comparison_text import comparison_lines
 
     if output is not None:
-        _check_picture(output, [first, second], force)
-    found = compare(*_summaries(first, second, families, read_options))
+        _check_picture(output, [first] if second is None else [first, second], force)
+    asked = ComparedGroups(where, first_where, second_where)
+    if second is None:
+        sides = asked.of_one(first)
+    else:
+        sides = _summaries((first, second), asked, families, read_options)
+    found = compare(*sides)
     differs = found.differs(level, least_effect)
     if output is not None:
         from momentmix.displays.monitoring.comparison import ComparisonDisplay
@@ -90,10 +121,15 @@ def compare_command(
             ending = output.rpartition(".")[2].lower()
             display.figure_.savefig(stream, format=ending, dpi=150, bbox_inches="tight")
     if as_json:
-        settings = {"first": first, "second": second, "level": level, "least_effect": least_effect}
-        say_json({**settings, "differs": differs, **found.to_dict()})
+        settings = {
+            "first": first, "second": first if second is None else second, **asked.to_dict(),
+            "level": level, "least_effect": least_effect,
+        }  # fmt: skip
+        said = {"differs": differs, "sentences": found.sentences(level, least_effect)}
+        say_json({**settings, **said, **found.to_dict(), **said})
     else:
-        say(*comparison_lines(found, level, least_effect))
+        lines = comparison_lines(found, level, least_effect)
+        say(lines[0], *asked.lines, *lines[1:])
         if output is not None:
             say("", f"picture written to {output}")
     silent = bool(found.unjudged) or found.p_value != found.p_value
@@ -110,26 +146,28 @@ def _check_picture(output: str, inputs: list[str], force: bool) -> None:
 
 
 def _summaries(
-    first: str, second: str, families: Any, read_options: ReadOptions
+    paths: tuple[str, str], asked: ComparedGroups, families: Any, read_options: ReadOptions
 ) -> tuple[MomentSummary, MomentSummary]:
     """Both summaries; a data file gets the columns and orders of the other one."""
-    from momentmix.cli.summaries import are_summaries, load_sum
+    from momentmix.cli.cubes import are_cubes, load_groups
 
-    given = {path: load_sum([path]) for path in (first, second) if are_summaries([path])}
-    if len(given) < 2 and "-" in (first, second):
+    if asked.where and not any(are_cubes([path]) for path in paths):
+        load_groups(paths, asked.where, None)  # says how to make a cube
+    given = [asked.of(place, path) for place, path in enumerate(paths)]
+    if None in given and "-" in paths:
         raise click.UsageError("standard input cannot be compared; give files.")
-    if given:
-        like = next(iter(given.values()))
+    like = next((summary for summary in given if summary is not None), None)
+    if like is not None:
         left, right = (
-            given[path] if path in given else _summarized(path, like, families, read_options)
-            for path in (first, second)
+            _summarized(path, like, families, read_options) if summary is None else summary
+            for path, summary in zip(paths, given, strict=True)
         )
         return left, right
     # What columns are is found in both files together: levels and missing cells of each.
     from momentmix.schema.sources import encode_rows
     from momentmix.summary.summarize import summarize
 
-    source = read_options.open((first, second), by_name=True)
+    source = read_options.open(paths, by_name=True)
     found = encode_rows(source, families, read_options.missing)
     say(*(f"note: {note}" for note in found.notes), err=True)
     names = found.schema.column_names
@@ -138,7 +176,7 @@ def _summaries(
             read_options.open((path,), expected=names, by_name=True),
             families=found.schema, missing=read_options.missing,
         )
-        for path in (first, second)
+        for path in paths
     )  # fmt: skip
     return left, right
 

@@ -9,6 +9,9 @@ import click
 
 from momentmix.cli.options import force_option, json_option, where_option
 from momentmix.cli.output import check_output, output_stream, say, say_json
+from momentmix.errors import InputError
+from momentmix.schema.column import GAUSSIAN
+from momentmix.wording import did_you_mean
 
 if TYPE_CHECKING:
     from momentmix.monitoring.tracking import Tracking
@@ -82,6 +85,8 @@ def track_command(
         check_output(output, [model, cube], force)
     if column is not None and (means != "group" or ending in ("", "csv", "json")):
         raise click.UsageError("--column goes with --means group and a picture as --output.")
+    if column is not None:
+        _check_column(model, column)
     found = _tracked(model, cube, where, rollup, prior, means, level)
     if output is not None:
         _write(found, output, ending, column)
@@ -89,11 +94,37 @@ def track_command(
         said = {} if output is None else {"output": output}
         say_json({**said, **found.to_dict()})
     else:
-        say(*str(found).split("\n"))
+        from momentmix.monitoring.tracking_text import tracking_lines
+
+        say(*tracking_lines(found, "--json prints all, and -o shares.csv writes them"))
         if output is not None:
             say(f"written to {output}")
     if strict and not found.fits.all():
         click.get_current_context().exit(DOES_NOT_FIT)
+
+
+def _check_column(model: str, column: str) -> None:
+    """Raise before the work unless means of a column may differ between groups."""
+    from momentmix.cli.predict import load_model
+    from momentmix.mixture.overall import column_names
+
+    mixture = load_model(model)
+    names = column_names(mixture)
+    moved = [
+        name
+        for name, own in zip(names, mixture.columns, strict=True)
+        if own.family == GAUSSIAN and not own.has_missing
+    ]
+    if column not in names:
+        raise InputError(
+            f"--column {column}: the model has no such column; it has {', '.join(names)}."
+            f"{did_you_mean(column, names)}"
+        )
+    if column not in moved:
+        raise InputError(
+            f"--column {column}: its means are the same in all groups; those of columns of numbers "
+            f"without missing cells differ: {', '.join(moved) or 'the model has none'}."
+        )
 
 
 def _tracked(

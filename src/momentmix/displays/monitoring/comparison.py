@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import exp, isfinite, sqrt
+from math import exp, isfinite
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,9 @@ from momentmix._typing import Float
 from momentmix.displays.style import GRAY, need_matplotlib, short_name
 from momentmix.errors import InputTypeError
 from momentmix.html.palette import COLORS
+from momentmix.monitoring.compare_words import unit_of, value_name
 from momentmix.monitoring.compared.changes import Change
 from momentmix.monitoring.comparison import Comparison
-from momentmix.monitoring.comparison_text import value_name
 
 _MOST_ROWS, _MOST_IN_MAP = 25, 20
 _LEVEL = 0.05
@@ -28,9 +28,9 @@ class ComparisonDisplay:
 
     Left: changes from the first summary to the second in standard deviations, the largest first;
     shares of levels and of missing cells are in standard deviations of an answer, √(p(1 − p)).
-    Filled orange diamonds are no chance at 5 %, with all tests taken into account; open gray
+    Filled orange diamonds are beyond chance at 5 %, with all tests taken into account; open gray
     circles may be. Columns that cannot be judged have no mark. Middle: ratios of standard
-    deviations. Right: changes of correlations, those that are no chance in bold.
+    deviations. Right: changes of correlations, those beyond chance in bold.
     """
 
     comparison: Comparison
@@ -84,7 +84,7 @@ class ComparisonDisplay:
         ax.set_title(f"{a:,} rows → {b:,} rows: {text}", fontsize="medium", loc="left")
         handles = [_mark(ax, True), _mark(ax, False)]
         self.figure_.legend(
-            handles, ["no chance at 5 %", "may be chance"], loc="outside lower left", ncols=2,
+            handles, ["beyond chance at 5 %", "may be chance"], loc="outside lower left", ncols=2,
             fontsize="small", frameon=False,
         )  # fmt: skip
 
@@ -128,7 +128,7 @@ class ComparisonDisplay:
         turned = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
         ax.set_xticks(range(k), labels, **turned)
         ax.set_yticks(range(k), labels)
-        title = "change of correlation" + ("\n(bold: no chance)" if sure else "")
+        title = "change of correlation" + ("\n(bold: beyond chance)" if sure else "")
         ax.set_title(title, fontsize="medium", loc="left")
         self.figure_.colorbar(image, ax=ax, shrink=0.8)
 
@@ -160,9 +160,13 @@ def _largest_shifts(found: Comparison) -> list[tuple[Change, float, Change | Non
         for change in column.changes:
             if change.what not in ("mean", "share", "missing"):
                 continue
-            share = (change.first + change.second) / 2
-            unit = 1.0 if change.what == "mean" else max(sqrt(share * (1 - share)), 1e-12)
-            rows.append((change, unit, column.change("spread") if change.what == "mean" else None))
+            rows.append(
+                (
+                    change,
+                    unit_of(change),
+                    column.change("spread") if change.what == "mean" else None,
+                )
+            )
     rows.sort(key=lambda row: -_finite(row[0].size / row[1], row[2]))
     return rows[:_MOST_ROWS]
 

@@ -18,6 +18,7 @@ from momentmix.html.palette import component_color
 from momentmix.monitoring.shares.group_moments import key_text
 from momentmix.monitoring.track_words import place_of, series_of
 from momentmix.monitoring.tracking import Tracking
+from momentmix.monitoring.tracking_text import misfits
 from momentmix.wording import percent
 
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
@@ -106,7 +107,9 @@ class SharesDisplay:
         from matplotlib import pyplot
 
         series = series_of(self.tracking)
-        shown = list(series)[:_MOST_PANELS]
+        places = {g: number for number, own in enumerate(series.values()) for g in own}
+        first = dict.fromkeys(places[g] for g in misfits(self.tracking))
+        shown = [list(series)[i] for i in _some(len(series), list(first), _MOST_PANELS)]
         n_columns = min(3, len(shown))
         n_lines = -(-len(shown) // n_columns)
         size = (7.5 if n_columns == 1 else 4.0 * n_columns, 3.8 if n_lines == 1 else 2.8 * n_lines)
@@ -126,9 +129,7 @@ class SharesDisplay:
         for ax in axes[-1]:
             ax.set_xlabel(short_name(self.tracking.key_names[-1], _LETTERS))
         if len(series) > len(shown):
-            self.figure_.suptitle(
-                f"the first {len(shown)} of {len(series)} series", fontsize="small"
-            )
+            self._say_rest(len(shown), f"{len(series)} series")
 
     def _panel(self, ax: Any, groups: list[int], chosen: list[int]) -> None:
         t, drawn = self.tracking, self._drawn
@@ -177,27 +178,27 @@ class SharesDisplay:
         from matplotlib import pyplot
 
         t, drawn = self.tracking, self._drawn
-        n = min(len(t), _MOST_GROUPS)
+        groups = _some(len(t), misfits(t), _MOST_GROUPS)
+        n = len(groups)
         height = 1.2 + n * max(0.32, 0.13 * len(chosen))
         self.figure_, ax = pyplot.subplots(figsize=(7.0, height), layout="constrained")
         self.axes_ = np.array([ax])
         places = np.arange(n)[::-1]
         for k, c in enumerate(chosen):
             y = places + 0.5 * (0.5 - (k + 0.5) / len(chosen)) * 1.2
-            values, color = drawn.values[:n, c], component_color(c)
-            bars = np.stack([values - drawn.low[:n, c], drawn.high[:n, c] - values])
+            values, color = drawn.values[groups, c], component_color(c)
+            bars = np.stack([values - drawn.low[groups, c], drawn.high[groups, c] - values])
             ax.errorbar(
                 values, y, xerr=np.maximum(bars, 0.0), fmt=_MARKERS[c % len(_MARKERS)],
                 color=color, markersize=4, elinewidth=1.6,
             )  # fmt: skip
         labels = [
-            short_name(key_text(key), _LETTERS) + ("" if t.fits[g] else "  ×")
-            for g, key in enumerate(t.keys[:n])
+            short_name(key_text(t.keys[g]), _LETTERS) + ("" if t.fits[g] else "  ×") for g in groups
         ]
         ax.set_yticks(places, labels)
-        for g in range(n):
+        for place, g in zip(places, groups, strict=True):
             if not t.fits[g]:
-                ax.axhline(places[g], color=_MISFIT, linewidth=1, linestyle=":", zorder=0)
+                ax.axhline(place, color=_MISFIT, linewidth=1, linestyle=":", zorder=0)
         ax.set_ylim(-0.6, n - 0.4)
         bottom, highest = drawn.limits(chosen)
         ax.set_xlim(bottom, min(1.0, highest * 1.05) if drawn.is_share else highest)
@@ -206,9 +207,15 @@ class SharesDisplay:
         ax.set_xlabel(short_name(drawn.label, _LETTERS))
         ax.set_ylabel(short_name(", ".join(t.key_names), _LETTERS))
         if len(t) > n:
-            self.figure_.suptitle(f"the first {n} of {len(t)} groups", fontsize="small")
+            self._say_rest(n, f"{len(t)} groups")
 
     # -- both ---------------------------------------------------------------------------------
+
+    def _say_rest(self, n: int, what: str) -> None:
+        said = (
+            "the first" if self.tracking.fits.all() else "the largest misfits, and the first others"
+        )
+        self.figure_.suptitle(f"{n} of {what}: {said}", fontsize="small")
 
     def _legend(self, chosen: list[int]) -> None:
         from matplotlib.lines import Line2D
@@ -230,6 +237,11 @@ class SharesDisplay:
             handles=handles, loc="outside upper left", ncols=2, fontsize="small", frameon=False,
             title=f"{percent(t.level)} intervals", title_fontsize="small", alignment="left",
         )  # fmt: skip
+
+
+def _some(n: int, first: list[int], most: int) -> list[int]:
+    """At most so many of n numbers in their order: some first, then those from 0 on."""
+    return sorted(list(dict.fromkeys([*first, *range(n)]))[:most])
 
 
 def _drawn(tracking: Tracking, column: str | None) -> _Drawn:

@@ -61,7 +61,6 @@ SURE_P_VALUE = 0.05  # by χ² laws: no bootstrap, which costs more than all els
 SURE_REJECTION, SURE_ROWS = 1e-12, 300  # nor below this one with so many rows
 _BOOTSTRAP_DRAWS = 39  # for a mean and a variance, not for a quantile: few are enough
 HIGHEST_POWER = 6  # of single features: as far as a summary holds them
-_KINDS = ("distinct features", "pairs", "shape of columns")
 _SPANNED = 1e-6  # share of a direction's length that is left where the parameters explain it
 
 

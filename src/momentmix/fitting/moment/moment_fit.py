@@ -16,14 +16,13 @@ uncertainty of the mean is added. With exact moments both corrections vanish.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.errors import DecompositionError
 from momentmix.fitting.conditions.complete import count_complete, has_complete_moments
 from momentmix.fitting.conditions.conditions import Conditions, build_conditions
 from momentmix.fitting.conditions.derivative import derivative
@@ -44,26 +43,26 @@ from momentmix.fitting.inference.standard_errors import (
 )
 from momentmix.fitting.inference.whitening import Whitening
 from momentmix.fitting.moment.candidates import draw_candidates
-from momentmix.fitting.moment.efficient import Efficient, efficient_polish, efficient_step
+from momentmix.fitting.moment.efficient import Efficient, efficient_polish
 from momentmix.fitting.moment.instrument_steps import instrumental_polish
-from momentmix.fitting.moment.polish import Bounds, Polished, Stopping, parameter_bounds, polish
+from momentmix.fitting.moment.polish import Polished, Stopping, parameter_bounds
+from momentmix.fitting.moment.pool import (
+    PATIENCE,
+    ROUGH,
+    implied_noise,
+    joint_polish,
+    select_and_polish,
+    split_heaviest,
+)
 from momentmix.fitting.moment.resolvable import resolvable
-from momentmix.fitting.moment.selection import select_means
-from momentmix.fitting.moment.splits import split_starts
-from momentmix.fitting.moment.variances import fit_spread
+from momentmix.fitting.moment.splits import best_splits
 from momentmix.mixture.blocks import Blocks, spread_of
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure
-from momentmix.parallel import few_threads, map_in_order
 
 HIGHEST_PLAIN = 4  # orders that take part in selection and polish; candidates may use more
 GOOD_MISFIT = 1.0  # ‖ρ‖² per degree of freedom; good optima sit at 0.4–0.6 since noises correlate
 DRAWS_PER_ROUND = 12
-ROUGH = 0.5  # tolerance of the cost while the noise is renewed or rounds compete
-PATIENCE = 1e-3  # share of the cost; a slow start is left to the next round's candidates
-# So many splits take so many steps each: a few show which of them are worth more.
-SPLIT_STEPS = ((100, 1), (12, 2), (5, 4))
-SPLIT_CONDITIONS = 500
 CLEAR_DIFFERENCE = 12.0  # of two criteria: e⁶ between likelihoods
 EFFICIENT_BELOW = 500  # parameters; with more, splits and efficient steps take minutes
 FIRST_ROUNDS = 1  # of efficient steps, to compare options
@@ -256,11 +255,11 @@ class _Search:
         drawn = draw_candidates(moments, r, DRAWS_PER_ROUND, rng, self.blocks)
         self.pool = np.concatenate([self.pool, drawn])
         previous = self.best.parameters if self.tried else None
-        start = _select_and_polish(moments, self.plain, self.pool, r, self.structure, previous)
+        start = select_and_polish(moments, self.plain, self.pool, r, self.structure, previous)
         if start.n_components < r:
-            start = _split_heaviest(start, r, rng)
+            start = split_heaviest(start, r, rng)
         stops = [Stopping(steps, ROUGH, PATIENCE) for steps in self.effort.joint_steps]
-        polished = _joint_polish(self.full, start, moments, self.bounds, stops)
+        polished = joint_polish(self.full, start, moments, self.bounds, stops)
         self.pool = np.concatenate([self.pool, polished.parameters.means])
         return polished
 
@@ -272,7 +271,7 @@ class _Search:
             ).raw
         # One is enough to see whether an accepted answer has a rival.
         count = 1 if any(option.is_accepted for option in self.tried) else 2
-        splits = _best_splits(self.moments, parent, self.bounds, self.rng, self.n_threads)
+        splits = best_splits(self.moments, parent, self.bounds, self.rng, self.n_threads)
         for p in splits[:count]:
             self.add(p)
 
@@ -341,7 +340,7 @@ class _Search:
             answer = resolvable(raw, uncertainty, structure)
             return MomentFit(answer, raw, uncertainty, rivals, structure)
         if not effort.to_the_end:
-            noise = _noise(self.full, best.parameters, n)
+            noise = implied_noise(self.full, best.parameters, n)
             slope = derivative(self.full, best.parameters, noise)
             errors_of = deviations_of if structure.is_diagonal else uncertainty_of_noise
             answer = resolvable(best.parameters, errors_of(slope, best.parameters), structure)
@@ -349,7 +348,7 @@ class _Search:
         # Standard errors are those of the minimum, so the minimum has to be reached. A step costs
         # about n_parameters³ operations: the number is that of a few seconds.
         stop = Stopping(int(np.clip(2e11 / self.n_parameters**3, 5, 40)), tolerance=1e-3)
-        polished = _joint_polish(self.full, best.parameters, self.moments, self.bounds, [stop])
+        polished = joint_polish(self.full, best.parameters, self.moments, self.bounds, [stop])
         raw = polished.parameters
         uncertainty = uncertainty_of_moment_fit(
             self.full, raw, polished.noise, n, self.rng, self.n_threads
@@ -389,104 +388,12 @@ class _Tried(NamedTuple):
         return self.is_accepted and self.criterion < best.criterion + CLEAR_DIFFERENCE
 
 
-def _best_splits(
-    moments: StandardMoments,
-    parent: Parameters,
-    bounds: Bounds,
-    rng: np.random.Generator,
-    n_threads: int = 1,
-) -> list[Parameters]:
-    """The best starts that split a component of an answer with one component less."""
-    conditions = build_conditions(moments, 2, 1, SPLIT_CONDITIONS, rng, HIGHEST_POWER)
-    conditions = conditions.subset(np.arange(1, conditions.size))
-    # One covariance for all, or costs could not be compared.
-    whitening = Whitening(conditions, parent, often=True)
-    starts = split_starts(moments, parent)
-    for kept, n_steps in SPLIT_STEPS:
-
-        def stepped(p: Parameters, n_steps: int = n_steps) -> tuple[Parameters, float]:
-            cost = np.inf
-            for _ in range(n_steps):
-                p, cost, _ = efficient_step(conditions, p, bounds, whitening)
-            return p, cost
-
-        with few_threads(n_threads > 1):
-            ends = list(map_in_order(stepped, starts[:kept], n_threads))
-        starts = [p for p, _ in sorted(ends, key=lambda end: end[1])]
-    return starts[:2]
-
-
 def _closed_form(
     moments: StandardMoments, floor: float, structure: Structure, rng: np.random.Generator
 ) -> MomentFit:
     """The same for one component; its variances are known as well as those of the columns."""
     p = one_component(moments, floor, structure.blocks)
     conditions = build_conditions(moments, 1 if structure.is_diagonal else 2, 0)
-    noise = _noise(conditions, p, moments.n_effective)
+    noise = implied_noise(conditions, p, moments.n_effective)
     uncertainty = uncertainty_of_moment_fit(conditions, p, noise, moments.n_effective, rng)
     return MomentFit(p, p, uncertainty, [], structure)
-
-
-def _noise(conditions: Conditions, parameters: Parameters, n_effective: float) -> Float:
-    """Standard errors of the observed values that the parameters imply, of shape (n,)."""
-    noise = np.sqrt(conditions.row_variances(parameters) / n_effective)
-    # The weights sum to 1 without noise. Far below the others, but not 0, since it is divided by.
-    noise[0] = 1e-3 / np.sqrt(n_effective)
-    return noise
-
-
-def _select_and_polish(
-    moments: StandardMoments,
-    plain: Conditions,
-    pool: Float,
-    r: int,
-    structure: Structure,
-    previous: Parameters | None = None,
-) -> Parameters:
-    """Choice among the pool, polish of the means; noise equal at first, then that of `previous`."""
-    spread = np.ones(plain.size) if previous is None else np.sqrt(plain.row_variances(previous))
-    spread[0] = 0.1  # the weights sum to 1: a tenth of the noise of a moment
-    noise = spread / np.sqrt(moments.n_effective)
-    weights, means = select_means(plain, pool, noise, r)
-    if not weights.size:
-        raise DecompositionError(
-            f"the moments of {moments.n_rows} rows gave no candidate for {r} components. Use more "
-            "rows, fewer components, or pass the rows themselves with refine='auto'.",
-            condition="independence-basis",
-        )
-    # No two features of one block: the covariances within blocks do not matter.
-    start = Parameters(weights, means, np.ones_like(means))
-    stopping = Stopping(40, ROUGH, PATIENCE)
-    bounds = parameter_bounds(moments, float(np.max(structure.floor)), start.n_components)
-    means_only = polish(plain, start, bounds, noise, stopping, with_variances=False).parameters
-    weights, means = means_only.weights / means_only.weights.sum(), means_only.means
-    return fit_spread(moments, weights, means, structure)
-
-
-def _joint_polish(
-    full: Conditions,
-    start: Parameters,
-    moments: StandardMoments,
-    bounds: Bounds,
-    stops: list[Stopping],
-) -> Polished:
-    """Rounds of Levenberg–Marquardt, each with the noise that the parameters before imply."""
-    done = Polished(start, np.inf, np.ones(full.size), 1e-3)
-    for stopping in stops:
-        noise = _noise(full, done.parameters, moments.n_effective)
-        done = polish(full, done.parameters, bounds, noise, stopping, damping=done.damping)
-        done = replace(done, parameters=done.parameters.normalized())
-    return done
-
-
-def _split_heaviest(start: Parameters, r: int, rng: np.random.Generator) -> Parameters:
-    """Split the heaviest components until there are r, where the pool gave fewer."""
-    p = start
-    while p.n_components < r:
-        i = int(p.weights.argmax())
-        offset = 0.3 * rng.normal(size=p.means.shape[1])  # well within a feature's deviation of 1
-        p = Parameters.concatenate([p, p[i : i + 1]])
-        p.means[i] -= offset
-        p.means[-1] += offset
-        p.weights[[i, -1]] /= 2
-    return p

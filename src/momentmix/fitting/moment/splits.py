@@ -17,16 +17,51 @@ import numpy as np
 from scipy.linalg import eigh
 
 from momentmix._typing import Float
-from momentmix.fitting.conditions.conditions import feature_powers
+from momentmix.fitting.conditions.conditions import build_conditions, feature_powers
 from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.inference.over_identification import HIGHEST_POWER
+from momentmix.fitting.inference.whitening import Whitening
+from momentmix.fitting.moment.efficient import efficient_step
+from momentmix.fitting.moment.polish import Bounds
 from momentmix.index_sets import index_sets
 from momentmix.mixture.parameters import Parameters
+from momentmix.parallel import few_threads, map_in_order
 
 _DIRECTIONS = 2  # eigenvectors of each kind: a plane has two
 _COMPONENTS = 4  # the heaviest ones: a light one that is two is seldom what the moments show
 _SHARES = (0.5, 0.25, 0.75)  # of the first half in the weight
 _GAP = 0.8  # distance of the halves from the middle, in deviations: the polish finds the rest
 _RATIO = 2.0  # of the halves' variances where they differ in spread
+# So many splits take so many steps each: a few show which of them are worth more.
+SPLIT_STEPS = ((100, 1), (12, 2), (5, 4))
+SPLIT_CONDITIONS = 500
+
+
+def best_splits(
+    moments: StandardMoments,
+    parent: Parameters,
+    bounds: Bounds,
+    rng: np.random.Generator,
+    n_threads: int = 1,
+) -> list[Parameters]:
+    """The best starts that split a component of an answer with one component less."""
+    conditions = build_conditions(moments, 2, 1, SPLIT_CONDITIONS, rng, HIGHEST_POWER)
+    conditions = conditions.subset(np.arange(1, conditions.size))
+    # One covariance for all, or costs could not be compared.
+    whitening = Whitening(conditions, parent, often=True)
+    starts = split_starts(moments, parent)
+    for kept, n_steps in SPLIT_STEPS:
+
+        def stepped(p: Parameters, n_steps: int = n_steps) -> tuple[Parameters, float]:
+            cost = np.inf
+            for _ in range(n_steps):
+                p, cost, _ = efficient_step(conditions, p, bounds, whitening)
+            return p, cost
+
+        with few_threads(n_threads > 1):
+            ends = list(map_in_order(stepped, starts[:kept], n_threads))
+        starts = [p for p, _ in sorted(ends, key=lambda end: end[1])]
+    return starts[:2]
 
 
 def split_starts(moments: StandardMoments, parent: Parameters) -> list[Parameters]:

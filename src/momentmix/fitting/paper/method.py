@@ -7,13 +7,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from momentmix.capacity import (
-    best_split,
-    check_count,
-    check_order,
-    choose_order,
-    largest_rank,
-)
+from momentmix.arguments import check_count
+from momentmix.capacity import best_split, check_order, choose_order, largest_rank
 from momentmix.errors import InputError, InputTypeError
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import Clock

@@ -9,9 +9,10 @@ import numpy as np
 
 from momentmix._typing import Float, Int
 from momentmix.mixture.laws.finite import Finite
+from momentmix.mixture.laws.gaussian_value import GaussianValue
 from momentmix.mixture.laws.law import Law
 from momentmix.mixture.laws.poisson import Poisson
-from momentmix.mixture.laws.seen import GaussianValue, Seen
+from momentmix.mixture.laws.seen import Seen
 
 _FINITE, _POISSON, _SEEN_NUMBER, _SEEN_COUNT = range(4)  # kinds, in the order of laws.h
 

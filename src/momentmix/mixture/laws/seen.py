@@ -19,18 +19,16 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.polynomial.hermite_e import hermegauss
 from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
 from momentmix.mixture.laws.finite import LEAST_PROBABILITY, Finite
-from momentmix.mixture.laws.law import PSEUDO_ROWS, Law, Prior, first
+from momentmix.mixture.laws.gaussian_value import LEAST_VARIANCE, GaussianValue
+from momentmix.mixture.laws.law import PSEUDO_ROWS, Law, Prior
 from momentmix.mixture.laws.poisson import Poisson
 
-_LEAST_VARIANCE = 1e-6  # of a value, in units of its variance over all rows
 _FARTHEST = 100.0  # deviations of all rows from their mean, for the mean of a component
 _ROUNDING = 1e-12  # of a variance beside the square of a mean: less is what differences leave
-_FEWEST_SEEN = 1e-6  # rows; with fewer a component knows nothing of the value
 
 
 class SeenValue(NamedTuple):
@@ -39,124 +37,6 @@ class SeenValue(NamedTuple):
     q: Float
     mean: Float
     variance: Float
-
-
-@dataclass(frozen=True)
-class GaussianValue(Law):
-    """One Gaussian feature with a variance of its own: the value of `Seen`.
-
-    Parameters
-    ----------
-    features : tuple of one int
-    unit : float
-        Of the feature, in the units of the data, which the density is that of.
-    """
-
-    unit: float = 1.0
-
-    @property
-    def free(self) -> tuple[bool, ...]:
-        """The variance is a parameter."""
-        return (True,)
-
-    @classmethod
-    def stacked(cls, laws: Sequence[GaussianValue]) -> GaussianValue:
-        """Several laws as one."""
-        unit: Any = np.array([law.unit for law in laws])
-        return cls(laws[0].features, unit)
-
-    def rescaled(self, shift: Float, scale: Float) -> Self:
-        """The law of (z − shift) / scale."""
-        return replace(self, unit=self.unit * first(scale))
-
-    def without(self, place: int, value: float) -> Law | None:
-        """Nothing is left of a constant feature."""
-        return None
-
-    def completed(self, means: Float, variances: Float) -> tuple[Float, Float]:
-        """All are allowed."""
-        return means, variances
-
-    def coefficients(self, means: Float, variances: Float) -> Float:
-        """The log-density as a linear function of (z, z², 1)."""
-        m, v = means[..., 0], variances[..., 0]
-        constant = -0.5 * (m**2 / v + np.log(2 * np.pi * v)) - np.log(self.unit)
-        return np.stack([m / v, -0.5 / v, constant], axis=-1)
-
-    def m_step(
-        self, counts: Float, sums: Float, squares: Float, prior: Prior
-    ) -> tuple[Float, Float]:
-        """Most probable mean and variance of standardized values."""
-        divisor = np.maximum(counts, _FEWEST_SEEN)
-        means = sums / divisor
-        return means, prior.variances(divisor, squares - divisor * means**2, _LEAST_VARIANCE)
-
-    def log_prior(self, means: Float, variances: Float, prior: Prior) -> Float:
-        """That of the variances of standardized values."""
-        return prior.log_terms(variances)[..., 0]
-
-    def prior_slopes(self, means: Float, variances: Float, prior: Prior) -> tuple[Float, Float]:
-        """Slope of `log_prior` by (μ, v), and its curvature."""
-        v = variances[:, 0]
-        slope, curvature = np.zeros((len(v), 2)), np.zeros((len(v), 2, 2))
-        slope[:, 1] = prior.slope(v, 1.0) / v
-        curvature[:, 1, 1] = prior.curvature(v, 1.0) / v**2
-        return slope, curvature
-
-    def _powers(self, means: Float, variances: Float, highest: int) -> Float:
-        m, v = means[:, 0], variances[:, 0]
-        table = np.ones((highest + 1, len(m)))
-        for e in range(highest):
-            table[e + 1] = m * table[e] + (e * v * table[e - 1] if e else 0.0)
-        return table
-
-    def moments(self, means: Float, variances: Float, exponents: Int) -> Float:
-        """E z^e."""
-        return self._powers(means, variances, int(exponents.max(initial=0)))[exponents[:, 0]]
-
-    def slopes(self, means: Float, variances: Float, exponents: Int) -> Float:
-        """∂ E z^e / ∂ μ = e E z^(e−1), ∂ E z^e / ∂ v = e (e − 1) / 2 · E z^(e−2)."""
-        e = exponents[:, 0]
-        powers = self._powers(means, variances, int(e.max(initial=0)))
-        table = np.zeros((len(e), 2, len(means)))
-        table[:, 0] = e[:, None] * powers[np.maximum(e - 1, 0)]
-        table[:, 1] = (e * (e - 1) / 2)[:, None] * powers[np.maximum(e - 2, 0)]
-        return table
-
-    def scores(self, means: Float, variances: Float) -> Float:
-        """(z − μ) / v and ((z − μ)² / v − 1) / 2v."""
-        m, v = means[..., 0], variances[..., 0]
-        table = np.zeros((*m.shape, 2, 3))
-        table[..., 0, 0], table[..., 0, 2] = 1 / v, -m / v
-        table[..., 1, 0], table[..., 1, 1] = -m / v**2, 0.5 / v**2
-        table[..., 1, 2] = 0.5 * (m**2 / v - 1) / v
-        return table
-
-    def sample(self, means: Float, variances: Float, n: int, rng: np.random.Generator) -> Float:
-        """Features drawn from the law."""
-        return means + np.sqrt(variances) * rng.standard_normal((n, 1))
-
-    def positive(self, means: Float, variances: Float) -> tuple[Float, Float]:
-        """The variance."""
-        slopes = np.zeros((len(means), 1, 2))
-        slopes[:, 0, 1] = 1.0
-        return variances, slopes
-
-    def with_positive(self, values: Float, means: Float, variances: Float) -> tuple[Float, Float]:
-        """The same mean with another variance."""
-        return means, values
-
-    def quadrature(
-        self, place: int, means: Float, variances: Float, degree: int
-    ) -> tuple[Float, Float]:
-        """Gauss's points."""
-        points, weights = hermegauss(degree // 2 + 1)
-        values = means + np.sqrt(variances) * points
-        return values, np.broadcast_to(weights / weights.sum(), values.shape)
-
-    def is_new(self, exponents: Int) -> NDArray[np.bool_]:
-        """Every power says something of the law of the values."""
-        return np.ones(len(exponents), dtype=bool)
 
 
 @dataclass(frozen=True)
@@ -255,7 +135,7 @@ class Seen(Law):
     def overall(self) -> SeenValue:
         """The value over all rows, whose standardized features have mean 0 and variance 1."""
         found = self.value_of(np.zeros(2), np.ones(2))
-        return found._replace(variance=np.maximum(found.variance, _LEAST_VARIANCE))
+        return found._replace(variance=np.maximum(found.variance, LEAST_VARIANCE))
 
     def completed(self, means: Float, variances: Float) -> tuple[Float, Float]:
         """The nearest means that the law allows, and the variances that belong to them."""
@@ -266,7 +146,7 @@ class Seen(Law):
         mean = np.clip(found.mean, overall.mean - reach, overall.mean + reach)
         mean, variance = self.value.completed(mean, found.variance)
         if self.value.free[0]:
-            variance = np.maximum(variance, _LEAST_VARIANCE * overall.variance)
+            variance = np.maximum(variance, LEAST_VARIANCE * overall.variance)
         return self.features_of(SeenValue(found.q, mean, variance))
 
     def chain(self, means: Float, variances: Float) -> Float:

@@ -47,6 +47,8 @@ class Change:
         Of this change alone; NaN if it cannot be tested.
     corrected : float
         p-value corrected for the number of tests, and not below that of all together.
+    transform : str or None
+        "log" or "log1p" where the numbers are those of logarithms of the column.
     """
 
     what: str
@@ -60,6 +62,7 @@ class Change:
     high: float = nan
     p_value: float = nan
     corrected: float = nan
+    transform: str | None = None
 
     @property
     def size(self) -> float:

@@ -3,6 +3,9 @@
 Degree 2 for groups below `FEW_ROWS` rows, degree 3 above. A higher degree is taken where a lower
 one does not identify the weights, and with few columns where it makes them much more precise:
 powers up to 6 of single columns, and all moments of degree 4, as far as the summaries hold them.
+
+Means of groups need more: of one column and two components, three moments tell a share and two
+means, and nothing is left to tell the variances or to test. With few columns all moments are taken.
 """
 
 from __future__ import annotations
@@ -22,6 +25,8 @@ from momentmix.monitoring.shares.shared_errors import SharedErrors, corrected
 from momentmix.monitoring.shares.tracked_model import StandardComponents
 
 FEW_ROWS = 400
+FEW_TO_MOVE = 100  # the same where means differ: fewer tell no means of components
+_HIGHEST_OF_FEW = 4  # degree of moments of few rows where means differ
 _HIGHEST = 6
 _FEW_FEATURES = 3  # with more, moments above degree 3 add next to nothing
 _GAIN, _GAIN_OF_FEW = 1.1, 1.4  # ratio of standard errors for which a higher degree is taken
@@ -36,12 +41,12 @@ class ComponentSets:
     model : StandardComponents
     shape : Shape
         What the summaries hold.
-    few_rows : int
-        Groups of fewer rows have moments of degree 2 where these are enough.
+    are_moving : bool
+        Whether means differ between groups.
     """
 
-    def __init__(self, model: StandardComponents, shape: Shape, few_rows: int = FEW_ROWS) -> None:
-        self.model, self.shape, self.few_rows = model, shape, few_rows
+    def __init__(self, model: StandardComponents, shape: Shape, are_moving: bool = False) -> None:
+        self.model, self.shape, self.are_moving = model, shape, are_moving
         self._known: dict[int, FixedComponents] = {}
         self._draws: dict[int, Float] = {}
 
@@ -67,10 +72,9 @@ class ComponentSets:
     @cached_property
     def _degrees(self) -> list[int]:
         """Degrees that the summaries hold, from the lowest that identifies the weights."""
-        r, d = self.model.parameters.n_components, self.shape.n_features
-        found = list[int]()
+        r, found = self.model.parameters.n_components, list[int]()
         for degree in range(2, _HIGHEST + 1):
-            if degree > 3 and found and d > _FEW_FEATURES:
+            if degree > 3 and found and not self.has_few_features:
                 break
             if degree > 2 and self.of(degree).size == self.of(degree - 1).size:
                 break
@@ -94,7 +98,10 @@ class ComponentSets:
 
     def degree_for(self, n: float) -> int:
         """Degree of the moments for a group of `n` rows."""
-        degrees, is_small = self._degrees, n < self.few_rows
+        degrees, is_small = self._degrees, n < (FEW_TO_MOVE if self.are_moving else FEW_ROWS)
+        if self.are_moving and not is_small and self.has_few_features:
+            most = _HIGHEST if n >= FEW_ROWS else _HIGHEST_OF_FEW
+            return max([own for own in degrees if own <= most] or degrees[:1])
         wanted = 2 if is_small else 3
         first = next((degree for degree in degrees if degree >= wanted), degrees[-1])
         last = degrees[-1]
@@ -103,6 +110,18 @@ class ComponentSets:
             if ratio.max() > (_GAIN_OF_FEW if is_small else _GAIN):
                 return min(last, 4) if min(last, 4) in degrees else last
         return first
+
+    @property
+    def has_few_features(self) -> bool:
+        """Whether moments above degree 3 add much."""
+        return self.shape.n_features <= _FEW_FEATURES
+
+    def highest(self, degree: int) -> int:
+        """Degree of the moments that tell most of a group with moments of a degree.
+
+        With few columns, moments that add nothing to the weights tell what it is that does not fit.
+        """
+        return self._degrees[-1] if self.has_few_features else degree
 
     def lower(self, degree: int) -> int | None:
         """The next lower degree that identifies the weights."""
@@ -114,7 +133,7 @@ class _Corrected(ComponentSets):
     """Components whose errors are known better; degrees and draws are those of the others."""
 
     def __init__(self, base: ComponentSets, errors: SharedErrors) -> None:
-        super().__init__(base.model, base.shape, base.few_rows)
+        super().__init__(base.model, base.shape, base.are_moving)
         self._base, self._errors = base, errors
 
     def of(self, degree: int) -> FixedComponents:
@@ -127,6 +146,9 @@ class _Corrected(ComponentSets):
 
     def degree_for(self, n: float) -> int:
         return self._base.degree_for(n)
+
+    def highest(self, degree: int) -> int:
+        return self._base.highest(degree)
 
     def lower(self, degree: int) -> int | None:
         return self._base.lower(degree)

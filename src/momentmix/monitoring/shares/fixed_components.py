@@ -4,8 +4,8 @@
 |---|---|---|
 | T(z): monomials of a row | ``positions``, of a flat vector of moments | (q,) |
 | M = E_c T(z), one column for each component | ``FixedComponents.means`` | (q, r) |
-| S_c = E_c T(z) T(z)ᵀ | ``FixedComponents.seconds`` | (r, q, q) |
-| V(w) = Σ_c w_c S_c − M w (M w)ᵀ | ``FixedComponents.covariance`` | (q, q) |
+| K_c = Cov_c T(z) | ``FixedComponents.within`` | (r, q, q) |
+| V(w) = Σ_c w_c (K_c + (M_c − M w) (M_c − M w)ᵀ) | ``FixedComponents.covariance`` | (q, q) |
 | ∂ M_c / ∂ θ · root of Cov θ̂ | ``FixedComponents.errors`` | (r, q, k) |
 
 The moments of a group with weights w are M w plus noise of covariance V(w) / n, and the error of
@@ -24,7 +24,11 @@ from scipy.linalg import LinAlgError
 from scipy.linalg.lapack import dpotrf, dtrtrs
 
 from momentmix._typing import Float
-from momentmix.fitting.conditions.conditions import Conditions, build_conditions
+from momentmix.fitting.conditions.conditions import (
+    Conditions,
+    build_conditions,
+    gaussian_powers,
+)
 from momentmix.fitting.conditions.derivative import by_feature, derivative
 from momentmix.fitting.conditions.monomial_covariance import monomial_correlation
 from momentmix.fitting.conditions.standard_moments import StandardMoments
@@ -145,7 +149,7 @@ class FixedComponents:
     positions : array of int of shape (q,)
         Places of the moments in the flat vector.
     means : array of shape (q, r)
-    seconds : array of shape (r, q, q)
+    within : array of shape (r, q, q)
     errors : array of shape (r, q, k), or None
     """
 
@@ -154,18 +158,28 @@ class FixedComponents:
     ) -> None:
         self.conditions = conditions
         self.parameters = parameters
+        self._factor = factor
         self.positions = self.conditions.values.astype(np.int64)
         q, r = self.conditions.size, parameters.n_components
-        self.means, self.seconds = np.empty((q, r)), np.empty((r, q, q))
+        self.means: Float = moments_of(conditions, parameters)
+        self.within: Float = np.empty((r, q, q))
         for c in range(r):
             alone = replace(parameters[[c]], weights=np.ones(1))
-            mean = self.conditions.model(alone)
             correlation, scale = monomial_correlation(self.conditions, alone)
-            self.means[:, c] = mean
-            self.seconds[c] = correlation * scale[:, None] * scale + np.outer(mean, mean)
-        self.errors = None if factor is None else self._errors(factor)
+            correlation *= scale[:, None]
+            np.multiply(correlation, scale, out=self.within[c])
+        self._forget()
+
+    def _forget(self) -> None:
+        """Keep nothing that was found at some weights."""
+        self.__dict__.pop("rank", None)
         self._starts: dict[bytes, tuple[Root, Float]] = {}
         self._last: tuple[bytes, Float] = (b"", np.empty(0))
+
+    @cached_property
+    def errors(self) -> Float | None:
+        """Slopes of each component's moments times the factor of their covariance, (r, q, k)."""
+        return None if self._factor is None else self._errors(self._factor)
 
     def _errors(self, factor: Float) -> Float:
         """Slopes of each component's moments times the factor of the covariance."""
@@ -178,33 +192,30 @@ class FixedComponents:
         found = [table[:, c::r] @ ordered[c::r] for c in range(r)]
         return np.array(found)
 
-    def with_means(self, parameters: Parameters) -> FixedComponents:
-        """The same with the means of other parameters; covariances and errors stay as they are."""
-        alone = [replace(parameters[[c]], weights=np.ones(1)) for c in range(self.n_components)]
-        means = np.column_stack([self.conditions.model(own) for own in alone])
-        other = self.moved(means - self.means, self.errors)
-        other.parameters = parameters
-        return other
-
     def _twin(self) -> FixedComponents:
         """The same, to be changed: without what was kept."""
         other = copy(self)
-        other.__dict__.pop("rank", None)
-        other._starts, other._last = {}, (b"", np.empty(0))
+        other._forget()
         return other
 
     def moved(self, change: Float, errors: Float | None) -> FixedComponents:
         """The same with other means, by `change` (q, r), and other errors (r, q, k)."""
         other = self._twin()
         other.means, other.errors = self.means + change, errors
-        other.seconds = self.seconds + _outer(other.means) - _outer(self.means)
+        return other
+
+    def with_within(self, who: list[int], others: FixedComponents) -> FixedComponents:
+        """The same where some components have the covariances of others."""
+        other = self._twin()
+        other.within = self.within.copy()
+        other.within[who] = others.within
         return other
 
     def widened(self, one: FixedComponents) -> FixedComponents:
         """The same with one component more, the last one, which has no errors."""
         other = self._twin()
         other.means = np.hstack([self.means, one.means])
-        other.seconds = np.concatenate([self.seconds, one.seconds])
+        other.within = np.concatenate([self.within, one.within])
         if self.errors is not None:
             other.errors = np.concatenate([self.errors, np.zeros_like(self.errors[:1])])
         return other
@@ -217,16 +228,16 @@ class FixedComponents:
     @property
     def n_components(self) -> int:
         """Number of components r."""
-        return self.means.shape[1]
+        return int(self.means.shape[1])
 
     def covariance(self, weights: Float) -> Float:
         """V(w) of one row, of shape (q, q), read-only."""
         key = weights.tobytes()
         if key == self._last[0]:  # the test of a group follows its weights
             return self._last[1]
-        mean, q = self.means @ weights, self.size
-        found = (weights @ self.seconds.reshape(len(weights), -1)).reshape(q, q)
-        found -= mean[:, None] * mean
+        rest, q = self.means - (self.means @ weights)[:, None], self.size
+        found = (weights @ self.within.reshape(len(weights), -1)).reshape(q, q)
+        found += (rest * weights) @ rest.T
         found.setflags(write=False)
         self._last = key, found
         return found
@@ -259,9 +270,12 @@ class FixedComponents:
         return 1 + int((values > _APART * max(1.0, float(values.max(initial=0.0)))).sum())
 
 
-def _outer(means: Float) -> Float:
-    """The product of each column with itself, of shape (r, q, q)."""
-    return np.asarray(means.T[:, :, None] * means.T[:, None, :])
+def moments_of(conditions: Conditions, parameters: Parameters) -> Float:
+    """Moments of each component, of shape (q, r)."""
+    if parameters.blocks.is_diagonal:
+        return conditions.products(gaussian_powers(parameters, conditions.highest_exponent))
+    monomials = conditions.by_block(parameters.blocks)
+    return np.asarray(monomials.moments(parameters)[monomials.slots].prod(axis=1))
 
 
 class Root:

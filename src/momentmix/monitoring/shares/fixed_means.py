@@ -33,7 +33,7 @@ class Components(Protocol):
         """Weights of a group without bounds."""
 
     def nearest(self, own: FoundGroup) -> tuple[FixedComponents, Float]:
-        """The components that a group was tested with, and its moments."""
+        """The components that describe a group, and its moments that tell what does not fit."""
 
 
 @dataclass(frozen=True)
@@ -67,13 +67,14 @@ class FixedMeans:
 
     def estimator(self, own: FoundGroup) -> Estimator:
         """Weights of a group without bounds."""
-        components, moments = self.nearest(own)
+        components, moments = self.sets.of(own.degree), own.moments
+        assert moments is not None
         return lambda at: linear_weights(components, moments, own.n, at)
 
     def nearest(self, own: FoundGroup) -> tuple[FixedComponents, Float]:
-        """The components that a group was tested with, and its moments."""
-        assert own.moments is not None
-        return self.sets.of(own.degree), own.moments
+        """The components that describe a group, and its moments that tell what does not fit."""
+        assert own.every is not None
+        return self.sets.of(own.highest), own.every
 
 
 def _part(sets: ComponentSets, own: FoundGroup) -> Part | None:

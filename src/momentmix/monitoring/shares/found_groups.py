@@ -14,7 +14,7 @@ from momentmix.monitoring.shares.component_sets import ComponentSets
 from momentmix.monitoring.shares.fixed_components import Shape
 from momentmix.monitoring.shares.group_moments import Groups, read, read_flat
 from momentmix.monitoring.shares.group_weights import FitTest, GroupWeights
-from momentmix.monitoring.shares.moved_means import MovedGroup
+from momentmix.monitoring.shares.means.moved_means import MovedGroup
 from momentmix.monitoring.shares.tracked_model import StandardComponents, TrackedModel
 from momentmix.progress import counting
 from momentmix.rows.names import column_label
@@ -22,6 +22,7 @@ from momentmix.schema.schema import Schema
 from momentmix.summary.summary import MomentSummary
 
 _AT_ONCE = 256  # groups whose moments are read together
+_LARGEST = 1e200  # moment of standardized values
 _UNTESTED = FitTest(float("nan"), 0, float("nan"), float("nan"))
 
 
@@ -39,6 +40,8 @@ class FoundGroup:
         None where there are no rows, or none that can be used.
     note : str
         What is to be said of it.
+    highest, every : int, and array of shape (q',) or None
+        Degree and moments that tell what does not fit.
     weights : GroupWeights or None
         None until they are known.
     test : FitTest
@@ -50,6 +53,8 @@ class FoundGroup:
     degree: int
     moments: Float | None
     note: str = ""
+    highest: int = 0
+    every: Float | None = None
     weights: GroupWeights | None = None
     test: FitTest = _UNTESTED
     moved: MovedGroup | None = None
@@ -79,14 +84,15 @@ class FoundGroups:
     found: list[FoundGroup]
 
     @classmethod
-    def of(cls, tracked: TrackedModel, groups: Groups, few_rows: int) -> FoundGroups:
-        """Read the moments of all groups; those of few rows have fewer."""
+    def of(cls, tracked: TrackedModel, groups: Groups, are_moving: bool) -> FoundGroups:
+        """Read the moments of all groups, for means that are fixed or differ between them."""
         schema = groups.schema(tracked.mixture)
         model = tracked.standard(schema)
         sizes = [own.n_effective for own in groups.facts if own.n_rows]
-        sets = ComponentSets(model, _shape(groups, schema, model, 4), few_rows)
-        if max(sets.degree_for(n) for n in sizes) <= 3:  # fewer moments are read in less time
-            sets = ComponentSets(model, _shape(groups, schema, model, 3), few_rows)
+        sets = ComponentSets(model, _shape(groups, schema, model, 4), are_moving)
+        # Fewer moments are read in less time.
+        if not sets.has_few_features and max(sets.degree_for(n) for n in sizes) <= 3:
+            sets = ComponentSets(model, _shape(groups, schema, model, 3), are_moving)
         own = cls(tracked, groups, schema, model, sets, [])
         own.found.extend(own._read())
         return own
@@ -122,8 +128,12 @@ class FoundGroups:
         degree: int | None = self.sets.degree_for(n)
         while degree is not None:
             moments = flat[self.sets.of(degree).positions]
-            if np.isfinite(moments).all():
-                return FoundGroup(n, degree, moments, note)
+            if _are_usable(moments):
+                highest = self.sets.highest(degree)
+                every = flat[self.sets.of(highest).positions]
+                if not _are_usable(every):
+                    highest, every = degree, moments
+                return FoundGroup(n, degree, moments, note, highest, every)
             degree = self.sets.lower(degree)
         text = "values so far away that their powers are not known"
         return FoundGroup(n, 0, None, text)
@@ -137,6 +147,11 @@ class FoundGroups:
         names = self.tracked.mixture.feature_names
         labels = ", ".join(column_label(self.column_of(j), names) for j in wrong)
         return f"{labels} was constant in the model and is not here; it takes no part"
+
+
+def _are_usable(moments: Float) -> bool:
+    """Whether moments are known, and so are products with them."""
+    return bool((np.abs(moments) < _LARGEST).all())
 
 
 def _shape(groups: Groups, schema: Schema | None, model: StandardComponents, order: int) -> Shape:

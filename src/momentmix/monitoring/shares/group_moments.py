@@ -18,13 +18,13 @@ from momentmix.progress import counting
 from momentmix.rows.names import column_label, match_names
 from momentmix.schema.joining import joined, plain_schema
 from momentmix.schema.schema import Schema
-from momentmix.summary.common_schema import in_schema
-from momentmix.summary.integers.many_readings import MOST_ENTRIES, readings_of_many
+from momentmix.summary.exact.common_schema import in_schema
+from momentmix.summary.exact.integers.many_readings import MOST_ENTRIES, readings_of_many
+from momentmix.summary.exact.totals import Totals
 from momentmix.summary.layout import Kind, Layout
 from momentmix.summary.readings import Moments
 from momentmix.summary.readings import moments as read_moments
 from momentmix.summary.summary import MomentSummary
-from momentmix.summary.totals import Totals
 from momentmix.wording import cut
 
 _MOST_KEPT = 4_000_000  # sums of groups that are kept unpacked: about 100 megabytes

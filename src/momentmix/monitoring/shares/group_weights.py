@@ -242,9 +242,8 @@ def _intervals(
     b = 1.0 / len(w) - table @ components.means.mean(axis=1)
     first = table @ components.means + b[:, None]
     r, q = table.shape
-    product = (components.seconds.reshape(r * q, q) @ table.T).reshape(r, q, r)
-    second = (product * table.T).sum(axis=1).T
-    second += 2 * b[:, None] * first - (b**2)[:, None]
+    product = (components.within.reshape(r * q, q) @ table.T).reshape(r, q, r)
+    second = (product * table.T).sum(axis=1).T + first**2
     own = np.eye(len(w), dtype=bool)
     others = np.where(own, 0.0, w / np.maximum(1.0 - w, 1e-300)[:, None])
     rest, rest_mean = (second * others).sum(axis=1), (first * others).sum(axis=1)

@@ -31,7 +31,7 @@ from momentmix.mixture.tables.family_blocks import (
     PoissonBlock,
 )
 from momentmix.monitoring.shares.fixed_components import FixedComponents, Root
-from momentmix.monitoring.shares.group_weights import bounded, group_covariance
+from momentmix.monitoring.shares.group_weights import bounded, check_fit, group_covariance
 
 _MEAN = 2.0  # deviations of the prior: of means, in overall standard deviations
 _DEVIATION = 0.3  # of the logarithms of deviations
@@ -41,9 +41,12 @@ _ODDS, _RATE, _LEVELS = 1.5, 1.0, 1.0  # of log odds, of log rates, of log proba
 _SHARE = 0.3  # of the share
 _LEAST = 1e-3  # of probabilities and rates
 _ROUNDS, _STEPS = 2, 4  # of the covariance of the moments, and of Gauss-Newton with it
+_MORE, _FEW_FEATURES = 3, 3  # times as many with few columns, where a spread hides a share
+_SPREADS = (0.0, -1.5, 1.5)  # of the starts with few columns
 _LONGEST = 1.0  # of a step, in units of the prior
 _QUANTILE = 1.96
 _SETTLED = 0.02  # of the objective, which is one of χ²
+_STILL = 0.01  # change of values, in units of the prior, after which the covariance is the same
 _FINE = 1e-4  # of differences
 
 Moments = Callable[[list[Block]], Float]
@@ -98,10 +101,10 @@ class Law:
         self._start, self._overall, self._scale = start, overall, scale
         self._sizes = [_size(block) for block in start]
 
-    def values(self) -> Float:
-        """φ of the start."""
+    def values(self, spread: float = 0.0) -> Float:
+        """φ of the start; `spread` is that of the logarithms of deviations."""
         pairs = zip(self._start, self._overall, strict=True)
-        return np.concatenate([self._values_of(own, all_rows) for own, all_rows in pairs])
+        return np.concatenate([self._values_of(own, all_rows, spread) for own, all_rows in pairs])
 
     def blocks(self, values: Float) -> list[Block]:
         """Blocks of components with values (n, p)."""
@@ -109,17 +112,19 @@ class Law:
         pairs = zip(self._start, self._overall, parts, strict=True)
         return [self._block_of(own, all_rows, part) for own, all_rows, part in pairs]
 
-    def _values_of(self, own: Any, overall: Any) -> Float:
-        values = self._own_values(own, overall)
+    def _values_of(self, own: Any, overall: Any, spread: float) -> Float:
+        values = self._own_values(own, overall, spread)
         if not _has_seen(own):
             return values
         return np.append(values, (_odds(own.seen) - _odds(overall.seen)) / _ODDS)
 
-    def _own_values(self, own: Any, overall: Any) -> Float:
+    def _own_values(self, own: Any, overall: Any, spread: float) -> Float:
         if isinstance(own, GaussianBlock):
-            unit = _MEAN * self._scale[list(own.columns)]
+            k, unit = len(own.columns), _MEAN * self._scale[list(own.columns)]
             means = (own.means[0] - overall.means[0]) / unit
-            return np.append(means, np.zeros(_spread_size(len(means))))
+            rest = np.zeros(_spread_size(k))
+            rest[:k] = spread
+            return np.append(means, rest)
         if isinstance(own, BernoulliBlock):
             return (_odds(own.probabilities) - _odds(overall.probabilities)) / _ODDS
         if isinstance(own, PoissonBlock):
@@ -195,18 +200,27 @@ def fit_component(
     `one` gives the moments of one component and their covariance, `many` the moments of several;
     `weights` (r + 1,) are those to begin with.
     """
-    values, error = law.values(), float("nan")
-    for _ in range(_ROUNDS):
-        wide = components.widened(one(law.blocks(values[None])))
-        root = Root(group_covariance(wide, n, weights))
-        search = _Search(components, law, many, root, moments)
-        for _ in range(_STEPS):
-            values, weights, error, settled = search.step(values)
-            if settled:
+    is_few = components.conditions.n_features <= _FEW_FEATURES
+    more, spreads = (_MORE, _SPREADS) if is_few else (1, (0.0,))
+    found = []
+    for spread in spreads:
+        values, w, error = law.values(spread), weights, float("nan")
+        for _ in range(more * _ROUNDS):
+            wide = components.widened(one(law.blocks(values[None])))
+            root = Root(group_covariance(wide, n, w))
+            search = _Search(components, law, many, root, moments)
+            before = values
+            for _ in range(more * _STEPS):
+                values, w, error, settled = search.step(values)
+                if settled:
+                    break
+            if float(np.abs(values - before).max()) < _STILL:
                 break
-    blocks = law.blocks(values[None])
-    wide = components.widened(one(blocks))
-    return NewComponent(blocks, wide, weights, error)
+        blocks = law.blocks(values[None])
+        wide = components.widened(one(blocks))
+        lost = check_fit(wide, moments, n, w, None).statistic + float(values @ values)
+        found.append((lost, NewComponent(blocks, wide, w, error)))
+    return min(found, key=lambda own: own[0])[1]
 
 
 class _Search:

@@ -2,33 +2,31 @@
 
 Of every candidate the part of the statistic is found that it would explain: rows of a further
 component, which is like one of the components but for some columns; a component whose mean in one
-column has moved, or all of them. The residual, whitened, is compared with the direction that the
-candidate moves the moments in, weights projected out. The best ones are then fitted for themselves:
-the new component with all of its values (``new_component.py``), the shift by its size. A shift that
-explains as much is the simpler answer. Where neither explains half of the residual, the moments of
-one or two columns that differ most are named.
+column has moved, or all of them; cells that are missing more often (``shifts.py``). The residual,
+whitened, is compared with the direction that the candidate moves the moments in, weights projected
+out. The best ones are then fitted for themselves: the new component with all of its values
+(``new_component.py``), the shift by its size. A shift that explains as much is the simpler answer.
+Where neither explains half of the residual, the moments of one or two columns that differ most are
+named.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from momentmix._typing import Float
-from momentmix.fitting.conditions.derivative import derivative
 from momentmix.mixture.gaussian_block import GaussianBlock
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.overall import column_names, overall_spread
+from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.profiles.profile import profile_of
 from momentmix.mixture.tables.block_features import Block, parameters_of
 from momentmix.mixture.tables.family_blocks import (
     BernoulliBlock,
     CategoricalBlock,
-    PoissonBlock,
 )
 from momentmix.monitoring.shares.candidate_blocks import (
     SURE,
@@ -37,10 +35,11 @@ from momentmix.monitoring.shares.candidate_blocks import (
     overall_block,
     with_component,
 )
-from momentmix.monitoring.shares.fixed_components import FixedComponents
+from momentmix.monitoring.shares.fixed_components import FixedComponents, moments_of
 from momentmix.monitoring.shares.group_weights import check_fit
 from momentmix.monitoring.shares.new_component import Law, NewComponent, fit_component
 from momentmix.monitoring.shares.residual import Residual
+from momentmix.monitoring.shares.shifts import Shift, Shifts
 from momentmix.monitoring.shares.tracked_model import StandardComponents
 from momentmix.schema.joining import plain_schema
 from momentmix.schema.schema import Schema
@@ -51,8 +50,7 @@ _MORE = 1.03  # gain for which a further column differs
 _MOST_COLUMNS = 8
 _NAMED = 3  # columns in a sentence, those that differ most
 _MOST_CANDIDATES = 4000  # in one table of moments
-_SIMPLER = 0.02  # of the statistic that a component that moved, the simpler answer, may leave more
-_TIMES, _STEP = (0.5, 0.75, 1.1, 1.7, 2.5), 1.5  # of the linear estimate of a shift
+_SIMPLER = 0.001  # of the statistic that a component that moved, the simpler answer, may leave more
 _LEAST_EXPLAINED = 0.5  # of the statistic above its mean, or nothing is said of where it is
 
 
@@ -62,9 +60,9 @@ class Unexplained:
 
     Attributes
     ----------
-    kind : {"new rows", "moved", "columns"}
-        Rows that no component has; components whose means in one column differ; columns whose
-        moments differ.
+    kind : {"new rows", "moved", "missing", "columns"}
+        Rows that no component has; components whose means in one column differ, or whose cells are
+        missing more or less often; columns whose moments differ.
     text : str
         In words.
     columns : tuple of str
@@ -83,15 +81,6 @@ class Unexplained:
     explained: float = float("nan")
     low: float = float("nan")
     high: float = float("nan")
-
-
-class _Moved(NamedTuple):
-    """A column whose mean has moved in one component, or in all (None)."""
-
-    column: int
-    component: int | None
-    gain: float
-    shift: float
 
 
 class Unseen:
@@ -125,6 +114,8 @@ class Unseen:
         ]
         self._moves = [move for block in self._blocks for move in self._moves_of(block)]
         self._columns = column_names(mixture)
+        self._shifts = Shifts(mixture, self._blocks, model.parameters, self._schema, model.scale,
+                              self._standard)  # fmt: skip
 
     def explain(
         self, components: FixedComponents, moments: Float, n: float, weights: Float, excess: float
@@ -132,14 +123,15 @@ class Unseen:
         """What would explain the residual of a group best; `excess` is what J has above its dof."""
         residual = Residual(components, moments, n, weights)
         rows, gain = self._new_rows(components, residual)
-        moved = self._moved(components, residual)
+        shift = self._shifts.best(components, residual, moments, n)
         new = self._fitted(components, rows, moments, n, weights)
         test = check_fit(new.components, moments, n, new.weights, None)
         explained = 1.0 - max(test.statistic - test.degrees_of_freedom, 0.0) / excess
         explained = max(explained, gain / excess)
-        slack = max(_SIMPLER * excess, 2.0 * residual.noise)
-        if moved.gain > max(explained * excess - slack, _LEAST_EXPLAINED * excess):
-            return self._moved_words(moved, excess)
+        if shift.test is not None and shift.explained(excess) > _LEAST_EXPLAINED:
+            slack = max(_SIMPLER * excess, 2.0 * residual.noise)
+            if shift.test.statistic < test.statistic + slack:
+                return self._shift_words(shift, excess)
         if explained < _LEAST_EXPLAINED or not new.share:
             return self._differing(components, residual, excess)
         words, named = self._words(new, [move.column for move in rows[1]])
@@ -175,16 +167,18 @@ class Unseen:
         return Unexplained("columns", f"{what} than the components allow", named, np.nan,
                            gain / excess)  # fmt: skip
 
-    def _moved_words(self, moved: _Moved, excess: float) -> Unexplained:
-        word = "higher" if moved.shift > 0 else "lower"
-        name = self._columns[moved.column]
-        whose = " in all components"
-        if moved.component is not None:
-            whose = f" of component {moved.component} ({self._names[moved.component]})"
-        text = f"{name}{whose} is {word} than in the model"
-        if not self._mixture.columns[moved.column].transform:
-            text += f", by about {short_number(abs(moved.shift))}"
-        return Unexplained("moved", text, (name,), np.nan, moved.gain / excess)
+    def _shift_words(self, shift: Shift, excess: float) -> Unexplained:
+        name, c = self._columns[shift.column], shift.component
+        whose = "" if c is None else f" of component {c} ({self._names[c]})"
+        if shift.of_seen:
+            word = "less" if shift.size > 0 else "more"
+            text = f"cells of {name}{whose} are missing {word} often than in the model"
+            return Unexplained("missing", text, (name,), np.nan, shift.explained(excess))
+        word = "higher" if shift.size > 0 else "lower"
+        text = f"{name}{whose or ' in all components'} is {word} than in the model"
+        if not self._mixture.columns[shift.column].transform:
+            text += f", by about {short_number(abs(shift.size))}"
+        return Unexplained("moved", text, (name,), np.nan, shift.explained(excess))
 
     # -- rows of a further component ------------------------------------------------------------
 
@@ -242,9 +236,7 @@ class Unseen:
         law = Law(start, self._overall, self._scale)
 
         def one(blocks: list[Block]) -> FixedComponents:
-            p = parameters_of(np.ones(1), blocks, self._schema)
-            p = p.standardized(self._model.shift, self._model.scale)
-            return FixedComponents(components.conditions, p)
+            return FixedComponents(components.conditions, self._standard(blocks))
 
         def many(blocks: list[Block]) -> Float:
             return self._moments_of(components, blocks)
@@ -260,11 +252,13 @@ class Unseen:
 
     def _moments_of(self, components: FixedComponents, blocks: list[Block]) -> Float:
         """Moments of blocks, one column for each component."""
+        return moments_of(components.conditions, self._standard(blocks))
+
+    def _standard(self, blocks: list[Block]) -> Parameters:
+        """Standardized parameters of blocks, with equal weights."""
         n = blocks[0].n_components
         p = parameters_of(np.full(n, 1.0 / n), blocks, self._schema)
-        p = p.standardized(self._model.shift, self._model.scale)
-        monomials = components.conditions.by_block(p.blocks)
-        return np.asarray(monomials.moments(p)[monomials.slots].prod(axis=1))
+        return p.standardized(self._model.shift, self._model.scale)
 
     def _candidate_blocks(self, candidates: list[tuple[int, tuple[Move, ...]]]) -> list[Block]:
         bases = np.array([base for base, _ in candidates])
@@ -286,52 +280,3 @@ class Unseen:
         traits = [trait for trait in profile_of(whole)[r].traits if trait.column in moved][:_NAMED]
         named = tuple(dict.fromkeys(trait.column for trait in traits)) or tuple(moved[:_NAMED])
         return ", ".join(trait.text for trait in traits) or ", ".join(named), named
-
-    # -- a component that has moved -------------------------------------------------------------
-
-    def _moved(self, components: FixedComponents, residual: Residual) -> _Moved:
-        """The best shift of a mean: of one component, or of all of them."""
-        p = replace(self._model.parameters, weights=residual.weights)
-        r = p.n_components
-        slopes = derivative(components.conditions, p).table()[:, r:]
-        features = [
-            self._schema.features_of(j)[0]
-            for j in range(self._mixture.n_columns)
-            if not self._mixture.columns[j].levels and not self._mixture.columns[j].has_missing
-        ]
-        if not features:
-            return _Moved(0, None, 0.0, 0.0)
-        tables = [slopes[:, f * r : f * r + r] for f in features]
-        wide = np.hstack([np.hstack([table, table.sum(axis=1, keepdims=True)]) for table in tables])
-        place, gain, size = residual.best(wide)
-        number, c = divmod(place, r + 1)
-        feature = features[number]
-        shift = size * float(self._model.scale[feature])
-        column = int(self._schema.column_of[feature])
-        linear = _Moved(column, c if c < r else None, gain, shift)
-
-        def lost(times: float) -> float:
-            return -self._shifted(components, residual, linear, times).gain
-
-        best = min(_TIMES, key=lost)
-        ends = best / _STEP, best * _STEP
-        found = minimize_scalar(lost, bounds=ends, method="bounded", options={"maxiter": 8})
-        return self._shifted(components, residual, linear, float(found.x))
-
-    def _shifted(
-        self, components: FixedComponents, residual: Residual, moved: _Moved, times: float
-    ) -> _Moved:
-        """A move by a multiple of its linear estimate, with the moments that it really has."""
-        who = range(components.n_components) if moved.component is None else [moved.component]
-        block = next(own for own in self._blocks if moved.column in own.columns)
-        old = block.known.means[:, list(block.columns).index(moved.column)]
-        shift = times * moved.shift
-        if isinstance(block, PoissonBlock) and (old[list(who)] + shift <= 0).any():
-            return moved._replace(gain=0.0)
-        before = self._moments(components, [(c, ()) for c in who])
-        after = self._moments(
-            components, [(c, (Move(moved.column, float(old[c]) + shift),)) for c in who]
-        )
-        means = components.means.copy()
-        means[:, list(who)] += after - before
-        return moved._replace(gain=residual.gain(means), shift=shift)

@@ -59,7 +59,7 @@ def _kind(fields: Iterable[str], dialect: Dialect) -> Kind:
     if all(text in _BOOLS for text in texts):
         return Kind("bool", "true or false", is_text=True)
     if are_dates(texts):
-        return Kind("date", "date")
+        return Kind("date", "date and time" if any(":" in text for text in texts) else "date")
     distinct = list(dict.fromkeys(others))[:_MOST_TRIED]
     written_otherwise = sum(bool(dialect.cures(text)) for text in distinct)
     if len(others) <= (1 - _MOSTLY) * len(texts) or written_otherwise > len(distinct) / 2:

@@ -110,7 +110,7 @@ def _coded(column: Any, labels: Labels, dialect: Dialect) -> Float:
     texts = [text.strip() for text in column.dictionary.to_pylist()]
     known = labels.codes(None if text in dialect.nulls else text for text in texts)
     codes = coded_indices(column.indices, known)
-    if first_unknown(codes) is not None:
+    if first_unknown(codes, labels) is not None:
         raise ValueError
     return codes
 

@@ -28,7 +28,6 @@ from momentmix.rows.csv.lines import LineFinder, count_lines, end_of_line
 from momentmix.rows.csv.numbers import parsed_fast
 from momentmix.rows.labels import (
     NO_LABELS,
-    NOT_A_LEVEL,
     Labels,
     LabelsError,
     refused_label,
@@ -317,7 +316,7 @@ class CsvText(Table):
             try:
                 return parsed_fast(chunk, columns, self.n_columns, self.dialect, labels)
             except LabelsError:
-                self._refuse_labels(columns, labels)
+                self._refuse_labels(labels)
             except ValueError:
                 pass
         return self._parsed_slowly(chunk, line, columns, labels)
@@ -335,7 +334,7 @@ class CsvText(Table):
             try:
                 values = [self._value(fields[i], labels.get(i)) for i in columns]
             except LabelsError:
-                self._refuse_labels(columns, labels)
+                self._refuse_labels(labels)
             if None in values:
                 self._refuse_field(number, fields, columns[values.index(None)], labels)
             rows.append(values)
@@ -349,9 +348,9 @@ class CsvText(Table):
         if "\ufffd" in text:
             return None
         code = float(labels.codes([None if text in self.dialect.nulls else text])[0])
-        return None if code == NOT_A_LEVEL else code
+        return None if code == labels.refused else code
 
-    def _refuse_labels(self, columns: Sequence[int], labels: Mapping[int, Labels]) -> NoReturn:
+    def _refuse_labels(self, labels: Mapping[int, Labels]) -> NoReturn:
         most = max(labels, key=lambda i: len(labels[i].names))
         raise too_many_labels(f"{self.name}, {self.label(most)}") from None
 

@@ -1,1 +1,1 @@
-"""Formats and sources beside arrays, data frames, NPY, CSV, Parquet and Arrow files."""
+"""Formats and sources, but for CSV, which has a package of its own."""

@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Any
 
 from momentmix.errors import InputError, needed
-from momentmix.rows.arrow_files import ArrowFileTable
+from momentmix.rows.formats.arrow_files import ArrowFileTable
 
 _ROWS = 4096  # read at a time
 Row = tuple[int, list[Any]]  # its number in the sheet, from 1, and its cells

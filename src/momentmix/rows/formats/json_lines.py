@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from momentmix.errors import InputError
-from momentmix.rows.arrow_files import ArrowFileTable
 from momentmix.rows.csv.compression import Unpacked, split_packing
+from momentmix.rows.formats.arrow_files import ArrowFileTable
 
 CHUNK = 1 << 22  # bytes read at a time
 LONGEST = 1 << 25  # bytes of a line

@@ -20,8 +20,8 @@ from typing import Any
 from momentmix._typing import Float
 from momentmix.errors import InputError
 from momentmix.parallel import read_ahead
-from momentmix.rows.arrow_files import ArrowTable
 from momentmix.rows.containers import is_frame
+from momentmix.rows.formats.arrow_files import ArrowTable
 from momentmix.rows.formats.spool import Spool, typed
 from momentmix.rows.labels import NO_LABELS, Labels
 from momentmix.rows.table import Table

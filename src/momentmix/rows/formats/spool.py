@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from momentmix.rows.arrow_files import ArrowFile, arrow_kind, need_pyarrow
+from momentmix.rows.formats.arrow_files import ArrowFile, arrow_kind, need_pyarrow
 from momentmix.rows.formats.copies import LocalCopy
 from momentmix.rows.labels import MOST_LABELS
 

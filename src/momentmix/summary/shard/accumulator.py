@@ -23,12 +23,12 @@ from momentmix.rows.validation import as_device_rows, as_rows, as_weights, check
 from momentmix.schema.building import EncodedTable
 from momentmix.schema.joining import joined, plain_schema
 from momentmix.schema.schema import Schema
+from momentmix.summary.exact.totals import Totals
 from momentmix.summary.kernels.choice import host_executor
 from momentmix.summary.kernels.host_feed import feed
 from momentmix.summary.layout import Layout
 from momentmix.summary.shard.device_shard import Place, add_device_rows
 from momentmix.summary.shard.open_shard import OpenShard
-from momentmix.summary.totals import Totals
 
 Names = tuple[str, ...] | None
 
@@ -158,6 +158,12 @@ def checked_update(rows: Any, sample_weight: Any, device: Any, state: State) -> 
     return NewRows([(0, rows)], rows.shape[0], weights)
 
 
+def new_shard(state: State, shard_id: bytes) -> OpenShard:
+    """An empty shard for rows of the closed ones' columns."""
+    layout = state.closed.layout
+    return OpenShard(layout, host_executor(layout), shard_id, state.closed.schema)
+
+
 def with_rows(
     state: State,
     update: NewRows,
@@ -184,8 +190,7 @@ def with_rows(
                 "takes no more rows. Use another shard_id, or none for a random one.",
                 shard_ids=(digest.hex(),),
             )
-        layout = closed.layout
-        shard = OpenShard(layout, host_executor(layout), digest, closed.schema)
+        shard = new_shard(state, digest)
     elif not shard.fits_waiting(update.n_rows):
         shard = shard.clone()
     n_blocks = (shard.n_waiting + update.n_rows) // shard.block_size

@@ -24,16 +24,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
-from momentmix.summary.fixed_point import (
+from momentmix.summary.exact.fixed_point import (
     DigitSums,
     add,
     coarser,
     digits_needed,
     unfold_constant,
 )
-from momentmix.summary.high_sections import LARGEST_REACH, absent_places
-from momentmix.summary.integers.frames import reframed
-from momentmix.summary.integers.packed import Sums
+from momentmix.summary.exact.high_sections import LARGEST_REACH, absent_places
+from momentmix.summary.exact.integers.frames import reframed
+from momentmix.summary.exact.integers.packed import Sums
 from momentmix.summary.kernels.executor import Units
 from momentmix.summary.layout import Layout
 from momentmix.summary.shard.units import (

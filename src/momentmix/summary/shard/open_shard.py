@@ -29,13 +29,13 @@ from momentmix.errors import InputError
 from momentmix.parallel import map_in_order
 from momentmix.rows.names import column_label
 from momentmix.schema.schema import Schema
-from momentmix.summary.common_schema import encoded
+from momentmix.summary.exact.common_schema import encoded
+from momentmix.summary.exact.totals import Totals, recentered
 from momentmix.summary.kernels.executor import HostExecutor
 from momentmix.summary.kernels.numpy_sums import weight_squares
 from momentmix.summary.layout import Layout
 from momentmix.summary.shard.moving_sums import MovingSums
 from momentmix.summary.shard.units import block_extremes
-from momentmix.summary.totals import Totals, recentered
 
 _LARGEST_BLOCK = 4096  # rows: longer sums lose digits, and the price of a block is small by then
 _SMALLEST_BLOCK = 1024

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from momentmix._typing import Float, Int
 from momentmix.errors import InputError
 from momentmix.native import code
-from momentmix.summary.high_sections import LARGEST_REACH
+from momentmix.summary.exact.high_sections import LARGEST_REACH
 
 _MANY = 1 << 19  # values whose bounds are worth several threads
 _FLOOR_BITS = 44  # of the 53 of float64: nine are left for deviations below the unit

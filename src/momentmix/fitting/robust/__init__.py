@@ -1,0 +1,1 @@
+"""The robust method: moments, then passes over the rows where there are rows."""

@@ -1,0 +1,223 @@
+"""Automatic number of components: by likelihood where there are rows, else by the moments.
+
+With rows, the number of least BIC. Without rows, the smallest number that the test accepts; where
+it accepts none, the elbow of the effect size, and the certificate does not pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import log, nan
+from typing import NamedTuple
+
+import numpy as np
+
+from momentmix.capacity import robust_rank
+from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.context import FitContext
+from momentmix.fitting.em.em import log_likelihood
+from momentmix.fitting.em.merging import one_less
+from momentmix.fitting.em.sample import Sample
+from momentmix.fitting.em.search import Candidate, quick_fit, ranked_candidates
+from momentmix.fitting.inference.findings import LEAST_ROWS_PER_PARAMETER
+from momentmix.fitting.inference.over_identification import CLEAR_P_VALUE, check_conditions
+from momentmix.fitting.moment.candidates import least_components
+from momentmix.fitting.moment.moment_fit import SMALLER, fit_moments, one_component
+from momentmix.fitting.outcome import JoinedColumns, Trial
+from momentmix.mixture.blocks import Blocks
+from momentmix.mixture.parameters import Parameters
+from momentmix.progress import detail
+
+ROWS_PER_PARAMETER = 5  # with fewer, moments are too noisy for an answer that helps
+FIRST_LEVEL = 8  # components of the first quick fit; doubled while BIC falls up to there
+QUICK_ROWS = 8000  # of the quick fits
+MOST_SEARCHED = 12  # with more components full searches take seconds each: quick fits decide
+PATIENCE = 3  # numbers in a row that bring the moments no closer end the search without rows
+LEAST_PROGRESS = 0.98  # of the effect size
+MOST_HEARD = 3  # components beyond those that "auto" chose: each costs a fit of all rows
+
+
+class Choice(NamedTuple):
+    """A number of components, a sentence that says why, what was tried, and what a search found.
+
+    With blocks that were found, also these, and why they were joined.
+    """
+
+    n_components: int
+    note: str
+    tried: tuple[Trial, ...]
+    candidates: Sequence[Candidate] = ()
+    blocks: Blocks | None = None
+    joined: tuple[JoinedColumns, ...] = ()
+
+
+def bic(parameters: Parameters, n_rows: int, log_likelihood: float) -> float:
+    """Bayesian information criterion of rows with this log-likelihood each, on average."""
+    return parameters.n_free * log(n_rows) - 2.0 * n_rows * log_likelihood
+
+
+# -- with rows ----------------------------------------------------------------------------------
+
+
+def choose_by_likelihood(
+    sample: Sample,
+    n_rows: int,
+    moments: StandardMoments,
+    context: FitContext,
+    thorough: bool = True,
+) -> Choice:
+    """The number of least BIC, of mixtures of the sample's blocks.
+
+    A quick fit of many components, merged one by one, shows about where the minimum is; if
+    `thorough`, the full search decides next to it.
+    """
+    d = moments.n_features
+    most = max(1, (n_rows // LEAST_ROWS_PER_PARAMETER + 1) // sample.blocks.n_parameters)
+    number = _Numbers(sample, n_rows, moments, context)
+    with context.clock.stage("number of components"):
+        level, lowest = min(most, FIRST_LEVEL), 1
+        while True:
+            number.merge_down(level, lowest)
+            if number.best < level - 1 or level == most:
+                break
+            level, lowest = min(most, 2 * level), level
+    best = number.best
+    while thorough and best <= MOST_SEARCHED:
+        with context.clock.stage(f"around {best}"):
+            number.search([r for r in (best - 1, best, best + 1) if 1 <= r <= most])
+        if number.best == best:
+            break
+        best = number.best
+    trials = number.trials
+    note = f"n_components={best}: least BIC of {min(trials)} to {max(trials)}"
+    if best == most:
+        note += f"; {n_rows} rows with {d} features allow no more"
+    return Choice(best, note, chosen(trials, best), number.candidates.get(best, []))
+
+
+class _Numbers:
+    """BIC by number of components; that of a full search replaces that of a quick fit."""
+
+    def __init__(
+        self, sample: Sample, n_rows: int, moments: StandardMoments, context: FitContext
+    ) -> None:
+        self.sample, self.n_rows, self.context = sample, n_rows, context
+        self.floor = moments.structure(context.variance_floor, sample.blocks)
+        self.short = sample.features if sample.is_all else sample.features[:, :QUICK_ROWS]
+        self.trials: dict[int, Trial] = {}
+        self.candidates: dict[int, list[Candidate]] = {1: []}
+        self._add(one_component(moments, context.variance_floor, sample.blocks))
+
+    @property
+    def best(self) -> int:
+        """The number of least BIC so far."""
+        return min(self.trials, key=lambda r: self.trials[r].bic)
+
+    def merge_down(self, level: int, lowest: int) -> None:
+        """Quick fits of `level` components and, by merging, of less; those known stay."""
+        context = self.context
+        if level == 1:
+            return
+        detail(f"up to {level}")
+        p = quick_fit(self.short, level, self.floor, context.rng, context.n_threads)
+        while True:
+            self._add(p)
+            if p.n_components <= max(lowest, 2):
+                break
+            p = one_less(self.short, p, self.floor, 10, 3, context.n_threads)
+
+    def search(self, numbers: list[int]) -> None:
+        """The full search for each number, once."""
+        rng, n_threads = self.context.rng, self.context.n_threads
+        for r in numbers:
+            if r not in self.candidates:
+                detail(f"{r} components")
+                found = ranked_candidates(
+                    self.sample, None, r, self.floor, rng, n_threads,
+                    thorough=self.context.thorough,
+                )  # fmt: skip
+                self._add(found[0].parameters)
+                self.candidates[r] = found
+
+    def _add(self, p: Parameters) -> None:
+        score = log_likelihood(self.sample.judges, p)
+        value, r = bic(p, self.n_rows, score), p.n_components
+        if r not in self.trials or value < self.trials[r].bic:
+            self.trials[r] = Trial(r, nan, score, value, False)
+
+
+def chosen(trials: dict[int, Trial], number: int) -> tuple[Trial, ...]:
+    """All trials by number, one of them marked."""
+    return tuple(replace(trials[r], chosen=r == number) for r in sorted(trials))
+
+
+# -- from moments alone -------------------------------------------------------------------------
+
+
+def choose_by_moments(
+    moments: StandardMoments, context: FitContext, blocks: Blocks | None = None
+) -> Choice:
+    """The smallest number of components that the test accepts."""
+    d = moments.n_features
+    blocks = blocks or moments.alone
+    affordable = moments.n_rows // (ROWS_PER_PARAMETER * blocks.n_parameters)
+    most = max(1, min(robust_rank(d, moments.order, blocks), affordable))
+    with context.clock.stage("number of components"):
+        least = min(most, least_components(moments, context.rng, blocks))
+        tested = _tested_numbers(moments, least, most, context, blocks)
+    trials = {r: Trial(r, p_value, nan, nan, False) for r, (p_value, _) in tested.items()}
+    accepted = [r for r, (p_value, _) in tested.items() if p_value >= CLEAR_P_VALUE]
+    if accepted:
+        r, note = accepted[0], "the smallest that the moments accept"
+    elif all(np.isnan(p_value) for p_value, _ in tested.values()):
+        r, note = least, "the least that the moments need; they cannot test it"
+    else:
+        effects = {r: effect for r, (_, effect) in tested.items() if not np.isnan(effect)}
+        r = elbow(effects)
+        note = (
+            f"no number of components from {least} to {max(effects)} fits the moments; this is the "
+            "elbow of the effect size"
+        )
+        if max(effects) == most:
+            note += f", and order {moments.order} with these rows can tell no more apart"
+    return Choice(r, f"n_components={r}: {note}", chosen(trials, r))
+
+
+def _tested_numbers(
+    moments: StandardMoments, least: int, most: int, context: FitContext, blocks: Blocks
+) -> dict[int, tuple[float, float]]:
+    """p-value and effect size from `least` on, up to the first number that is accepted."""
+    tested: dict[int, tuple[float, float]] = {}
+    best, n_idle, parent = np.inf, 0, None
+    for r in range(least, most + 1):
+        detail(f"{r} components")
+        is_needed = r == least  # the rank of the moments says so
+        fit = fit_moments(
+            moments, r, context.rng, context.variance_floor, SMALLER, parent, is_needed,
+            context.n_threads, blocks,
+        )  # fmt: skip
+        parent = fit.raw
+        test = check_conditions(moments, parent, context.rng, correlations=False)
+        tested[r] = (test.p_value, test.effect_size)
+        if not test.testable or test.p_value >= CLEAR_P_VALUE:
+            break
+        n_idle = 0 if test.effect_size < LEAST_PROGRESS * best else n_idle + 1
+        best = min(best, test.effect_size)
+        if n_idle == PATIENCE:
+            break
+    return tested
+
+
+def elbow(effects: dict[int, float]) -> int:
+    """The number of components after which the effect size stops falling.
+
+    On log scales, the point farthest below the chord from the first to the last.
+    """
+    ranks = sorted(effects)
+    if len(ranks) < 3:
+        return ranks[int(np.argmin([effects[r] for r in ranks]))]
+    x = np.array(ranks, dtype=float)
+    y = np.log(np.maximum([effects[r] for r in ranks], 1e-6))  # an effect of 0 has no logarithm
+    chord = y[0] + (y[-1] - y[0]) * (x - x[0]) / (x[-1] - x[0])
+    return ranks[int(np.argmax(chord - y))]

@@ -1,0 +1,426 @@
+"""Which columns to join, from rows: blocks of least BIC.
+
+| symbol | name here | shape |
+|---|---|---|
+| γ_i(z) of a mixture, S_i = Σ_z γ_i (z − μ_i)(z − μ_i)ᵀ / Σ_z γ_i | ``within`` | (r, d, d) |
+| n/2 Σ_i ω_i (log det S_A + log det S_B − log det S_AB) − ½ r·a·b·log n | gain of joining A, B | |
+
+The gain is that of the likelihood if the shares of the rows stay as they are, less the price of the
+covariances by BIC. It has to exceed the logarithm of the number of pairs of columns: with many of
+them, some are correlated by chance. Blocks are joined, the largest gain first, while there is one.
+Shares of a diagonal mixture may be wrong where columns are correlated, those of full covariances
+where rows are few: both are tried, EM goes on from each proposal, and BIC of the mixtures
+themselves decides.
+
+BIC asks for log(n)/2 nats a covariance, prediction of further rows for about one. Where many
+columns are correlated a little and rows are few, this costs much likelihood of further rows. So
+blocks by the lower price, and full covariances, take the place of those of least BIC if they
+predict left-out rows better, beyond chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import inf, log, nan
+from typing import Literal
+
+import numpy as np
+
+from momentmix._typing import Float
+from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.context import FitContext
+from momentmix.fitting.em.em import log_likelihood, settle
+from momentmix.fitting.em.sample import Sample
+from momentmix.fitting.em.search import Candidate, ranked_candidates
+from momentmix.fitting.inference.correlations import Correlation
+from momentmix.fitting.inference.findings import CORRELATION_THAT_MATTERS, SIGNIFICANT_DEVIATES
+from momentmix.fitting.inference.over_identification import OverIdentification
+from momentmix.fitting.moment.moment_fit import one_component
+from momentmix.fitting.outcome import JoinedColumns, JoinReason, Trial
+from momentmix.fitting.robust.automatic import Choice, bic, choose_by_likelihood, chosen
+from momentmix.mixture.blocks import Blocks, spread_of
+from momentmix.mixture.density import joint_densities, log_sums, responsibilities
+from momentmix.mixture.gaussian import coefficients, values_of
+from momentmix.mixture.laws.law import Law
+from momentmix.mixture.parameters import Parameters
+from momentmix.mixture.prior import FEWEST_ROWS, VariancePrior
+from momentmix.progress import detail
+
+_STEPS = 60  # of EM from a proposal
+_ROUNDS = 4  # of proposals: each begins with shares that know what was joined before
+ROWS_PER_FULL_PARAMETER = 2  # with fewer rows full covariances are not tried
+MOST_FULL_FEATURES = 60  # nor with more columns: their features do not fit the memory
+CLEAR_ERRORS = 2.5  # standard errors by which larger blocks have to predict better than BIC's
+MOST_FOLDS, MANY_ROWS = 5, 4000  # folds that are left out; two with many rows
+_LEAST_VARIANCE = 1e-9  # of a standardized feature within a component
+_SHARE_OF_STRONGEST = 0.5  # deviates of correlations that are joined at once
+MOST_MOVES = 6  # of the number of components after the blocks are found
+
+
+@dataclass(frozen=True)
+class Option:
+    """A mixture of some blocks, its log-likelihood a row, and its BIC."""
+
+    parameters: Parameters
+    score: float
+    bic: float
+
+    @property
+    def blocks(self) -> Blocks:
+        """Its blocks."""
+        blocks: Blocks = self.parameters.blocks
+        return blocks
+
+    @property
+    def n_components(self) -> int:
+        """Its number of components."""
+        return self.parameters.n_components
+
+
+def choose_blocks(
+    sample: Sample,
+    moments: StandardMoments,
+    n_components: int | Literal["auto"],
+    context: FitContext,
+) -> Choice:
+    """Blocks of least BIC, and the number of components too where it is to be found."""
+    d, n = moments.n_features, moments.n_counted
+    search = BlockSearch(sample, moments, context)
+    r = 2 if n_components == "auto" else n_components
+    kinds = [moments.alone]
+    full = Blocks.full(d, moments.laws)
+    n_full = r * full.n_parameters
+    if full.joined and d <= MOST_FULL_FEATURES and n >= ROWS_PER_FULL_PARAMETER * n_full:
+        kinds.append(full)
+    if n_components == "auto":
+        r = search.number_of(kinds)
+    for blocks in kinds:
+        with context.clock.stage("full blocks" if blocks.is_full else "diagonal blocks"):
+            search.improve(search.start(r, blocks))
+    with context.clock.stage("blocks"):
+        if n_components == "auto":
+            search.move()
+        search.validate()
+        best = search.best
+        candidates = search.searched(best.n_components, best.blocks)
+    return Choice(
+        best.n_components,
+        search.note(n_components == "auto", moments),
+        search.tried() if n_components == "auto" else (),
+        candidates,
+        best.blocks,
+        search.joined(),
+    )
+
+
+class BlockSearch:
+    """Mixtures of different blocks, by BIC.
+
+    Parameters
+    ----------
+    sample : Sample
+    moments : StandardMoments
+        Of all rows, which BIC counts.
+    context : FitContext
+    """
+
+    def __init__(self, sample: Sample, moments: StandardMoments, context: FitContext) -> None:
+        self.sample, self.moments, self.context = sample, moments, context
+        self.options: dict[tuple[int, Blocks], Option] = {}
+        self.candidates: dict[tuple[int, Blocks], list[Candidate]] = {}
+        self.trials: tuple[Trial, ...] = ()
+        self.preferred: Option | None = None
+
+    @property
+    def best(self) -> Option:
+        """The option that predicts left-out rows clearly better, else that of least BIC."""
+        return self.preferred or min(self.options.values(), key=lambda option: option.bic)
+
+    def add(self, parameters: Parameters) -> Option:
+        """Price a mixture; of two with the same blocks and components the better one stays."""
+        option = self.priced(parameters)
+        key = (option.n_components, option.blocks)
+        if key not in self.options or option.bic < self.options[key].bic:
+            self.options[key] = option
+        return self.options[key]
+
+    def priced(self, parameters: Parameters) -> Option:
+        """A mixture with its likelihood and BIC."""
+        score = log_likelihood(self.sample.of_blocks(parameters.blocks).judges, parameters)
+        return Option(parameters, score, bic(parameters, self.moments.n_counted, score))
+
+    def number_of(self, kinds: list[Blocks]) -> int:
+        """Number of components of least BIC, by a full search with the better kind of blocks."""
+        n, context = self.moments.n_counted, self.context
+
+        def choice(blocks: Blocks, thorough: bool) -> Choice:
+            rows = self.sample.of_blocks(blocks)
+            found = choose_by_likelihood(rows, n, self.moments, context, thorough)
+            self.trials += found.tried
+            return found
+
+        quick = [choice(blocks, thorough=False) for blocks in kinds]
+        better = kinds[int(np.argmin([min(t.bic for t in found.tried) for found in quick]))]
+        found = choice(better, thorough=True)
+        if found.candidates:
+            self.candidates[found.n_components, better] = list(found.candidates)
+        return found.n_components
+
+    def start(self, n_components: int, blocks: Blocks) -> Option:
+        """The best mixture of some blocks by a full search."""
+        if n_components == 1:
+            floor = self.context.variance_floor
+            return self.add(one_component(self.moments, floor, blocks))
+        return self.add(self.searched(n_components, blocks)[0].parameters)
+
+    def searched(self, n_components: int, blocks: Blocks) -> list[Candidate]:
+        """Candidates of a full search, in which the mixture that is known competes; made once."""
+        key, context = (n_components, blocks), self.context
+        if n_components == 1:
+            return []
+        if key not in self.candidates:
+            detail(f"{n_components} components")
+            known = self.options[key].parameters if key in self.options else None
+            structure = self.moments.structure(context.variance_floor, blocks)
+            self.candidates[key] = ranked_candidates(
+                self.sample.of_blocks(blocks), None, n_components, structure, context.rng,
+                context.n_threads, known, context.thorough,
+            )  # fmt: skip
+        return self.candidates[key]
+
+    def paying(self, parameters: Parameters, within: Float, price: float | None = None) -> Blocks:
+        """Blocks that pay, of no more columns than the rows of the components can bear."""
+        widest = self.moments.n_counted // parameters.n_components - 1
+        n = self.sample.features.shape[1]
+        laws = parameters.blocks.laws
+        return paying_blocks(parameters.weights, within, n, price, widest, laws)
+
+    def improve(self, start: Option) -> None:
+        """Join what pays by the shares of a mixture, and go on from there."""
+        for _ in range(_ROUNDS):
+            within = within_components(self.sample, start.parameters)
+            blocks = self.paying(start.parameters, within)
+            if (start.n_components, blocks) in self.options:
+                break
+            start = self.add(self.settled(start.parameters, within, blocks))
+
+    def validate(self) -> None:
+        """Prefer blocks of a lower price, or full covariances, if they predict clearly better."""
+        if not self.sample.is_all:
+            return  # many rows: the price is a small part of what covariances gain
+        best, n = self.best, self.sample.features.shape[1]
+        within = within_components(self.sample, best.parameters)
+        generous = self.paying(best.parameters, within, price=1.0)
+        rivals = [o for o in self.options.values() if o.n_components == best.n_components]
+        if all(o.blocks != generous for o in rivals):
+            rivals.append(self.priced(self.settled(best.parameters, within, generous)))
+        rivals = [o for o in rivals if o.blocks.n_pairs > best.blocks.n_pairs]
+        if not rivals:
+            return
+        scores = self.left_out_scores(best)
+        gains = []
+        for rival in rivals:
+            gain = self.left_out_scores(rival) - scores
+            error = gain.std(ddof=1) / n**0.5
+            gains.append(gain.mean() if gain.mean() > CLEAR_ERRORS * error else 0.0)
+        if max(gains) > 0:
+            self.preferred = rivals[int(np.argmax(gains))]
+
+    def left_out_scores(self, option: Option) -> Float:
+        """Log-density of each row under a mixture that was fitted to the others, in folds."""
+        p, features = option.parameters, self.sample.of_blocks(option.blocks).features
+        n = features.shape[1]
+        n_folds = MOST_FOLDS if n < MANY_ROWS else 2
+        structure = self.moments.structure(self.context.variance_floor, option.blocks)
+        prior = VariancePrior.of_rows(n - n // n_folds, p.n_components, structure)
+        # The sample is in random order; copies of a row are left out together.
+        _, first, copy_of = np.unique(features, axis=1, return_index=True, return_inverse=True)
+        scores, fold = np.empty(n), first[copy_of.ravel()] % n_folds
+        for k in range(n_folds):
+            others = np.ascontiguousarray(features[:, fold != k])
+            fitted = settle(others, p[None], prior, _STEPS, self.context.n_threads)[0][0]
+            mine = features[:, fold == k]
+            scores[fold == k] = log_sums(joint_densities(coefficients(fitted), mine))
+        return scores
+
+    def settled(self, parameters: Parameters, within: Float, blocks: Blocks) -> Parameters:
+        """EM from a mixture with other blocks, whose covariances are those of its own shares."""
+        structure = self.moments.structure(self.context.variance_floor, blocks)
+        moved = replace(parameters, covariances=None, blocks=blocks)
+        moved = structure.raised(moved.with_spread(spread_of(within, blocks)))
+        features = self.sample.of_blocks(blocks).features
+        prior = VariancePrior.of_rows(features.shape[1], moved.n_components, structure)
+        return settle(features, moved[None], prior, _STEPS, self.context.n_threads)[0][0]
+
+    def move(self) -> None:
+        """One component more or less with the same blocks, while BIC falls."""
+        for _ in range(MOST_MOVES):
+            best = self.best
+            for r in (best.n_components - 1, best.n_components + 1):
+                if r >= 1 and (r, best.blocks) not in self.options:
+                    self.improve(self.start(r, best.blocks))
+            if self.best is best:
+                break
+
+    def tried(self) -> tuple[Trial, ...]:
+        """The least BIC of each number of components, whatever the blocks."""
+        trials = dict[int, Trial]()
+        own = [Trial(o.n_components, nan, o.score, o.bic, False) for o in self.options.values()]
+        for trial in (*self.trials, *own):
+            r = trial.n_components
+            if r not in trials or trial.bic < trials[r].bic:
+                trials[r] = trial
+        return chosen(trials, self.best.n_components)
+
+    def joined(self) -> tuple[JoinedColumns, ...]:
+        """The blocks of the best option, and what BIC says of each."""
+        best, n = self.best, self.moments.n_counted
+        if best.blocks.is_diagonal:
+            return ()
+        within = within_components(self.sample, best.parameters)
+        weights, r = best.parameters.weights, best.n_components
+        reason = JoinReason.BIC if self.preferred is None else JoinReason.PREDICTION
+        found = []
+        for group in best.blocks.joined:
+            apart = sum(_volume(weights, within, (j,)) for j in group)
+            n_pairs = len(group) * (len(group) - 1) // 2
+            gain = n * (apart - _volume(weights, within, group)) - r * n_pairs * log(n)
+            columns = tuple(self.moments.columns[list(group)].tolist())
+            found.append(JoinedColumns(columns, reason, gain))
+        return tuple(found)
+
+    def note(self, with_number: bool, moments: StandardMoments) -> str:
+        """What was joined and why."""
+        best = self.best
+        text = "no columns joined: "
+        if best.blocks.joined:
+            text = f"{moments.code_of(best.blocks)}: "
+        d = moments.n_features
+        others = {"diagonal": moments.alone, "full covariances": Blocks.full(d, moments.laws)}
+        compared = []
+        for name, blocks in others.items():
+            rivals = [o.bic for o in self.options.values() if o.blocks == blocks]
+            if rivals and blocks != best.blocks:
+                compared.append(f"{min(rivals) - best.bic:.0f} below {name}")
+        reason = "least BIC" if self.preferred is None else "left-out rows are predicted best"
+        text += reason + (f", {' and '.join(compared)}" if compared and not self.preferred else "")
+        return f"n_components={best.n_components}, {text}" if with_number else text
+
+
+def within_components(sample: Sample, parameters: Parameters) -> Float:
+    """Covariances of all pairs of features within components, of shape (r, d, d)."""
+    features = sample.of_blocks(parameters.blocks).features
+    values = values_of(features, parameters.blocks)
+    shares, _ = responsibilities(joint_densities(coefficients(parameters), features))
+    counts = np.maximum(shares.sum(axis=1), FEWEST_ROWS)
+    means = shares @ values.T / counts[:, None]
+    within = np.array([(values * share) @ values.T for share in shares])
+    within /= counts[:, None, None]
+    within -= means[:, :, None] * means[:, None, :]
+    # Columns that are constant within a component have logarithms too.
+    return np.asarray(within + _LEAST_VARIANCE * np.eye(len(values)))
+
+
+def paying_blocks(
+    weights: Float,
+    within: Float,
+    n_rows: int,
+    price: float | None = None,
+    widest: int | None = None,
+    laws: tuple[Law, ...] = (),
+) -> Blocks:
+    """Blocks joined by the largest gain first, while there is one.
+
+    Parameters
+    ----------
+    weights : array of shape (r,)
+    within : array of shape (r, d, d)
+        Covariances within components.
+    n_rows : int
+        Rows that they are estimated from.
+    price : float, optional
+        Of a covariance, in nats; by default log(n_rows) / 2, as BIC has it.
+    widest : int, optional
+        Columns of a block at most.
+    laws : tuple of Law, optional
+        Features that are not Gaussian are joined with no others.
+
+    Examples
+    --------
+    >>> within = np.array([[[1.0, 0.5, 0.0], [0.5, 1.0, 0.0], [0.0, 0.0, 1.0]]])
+    >>> paying_blocks(np.ones(1), within, 1000).joined
+    ((0, 1),)
+    """
+    r, d = within.shape[:2]
+    price = 0.5 * log(n_rows) if price is None else price
+    widest = d if widest is None else widest
+    least = log(max(1, d * (d - 1) // 2))
+    groups: list[tuple[int, ...]] = [(int(j),) for j in Blocks(d, laws=laws).single]
+    volumes = {group: _volume(weights, within, group) for group in groups}
+
+    def gain(first: tuple[int, ...], second: tuple[int, ...]) -> float:
+        joint = tuple(sorted(first + second))
+        if len(joint) > widest:
+            return -inf
+        if joint not in volumes:
+            volumes[joint] = _volume(weights, within, joint)
+        gained = 0.5 * n_rows * (volumes[first] + volumes[second] - volumes[joint])
+        return float(gained - price * r * len(first) * len(second))
+
+    gains = {(a, b): gain(a, b) for i, a in enumerate(groups) for b in groups[i + 1 :]}
+    while gains:
+        (first, second), most = max(gains.items(), key=lambda item: item[1])
+        if most <= least:
+            break
+        joint = tuple(sorted(first + second))
+        groups = [group for group in groups if group not in (first, second)]
+        gains = {pair: value for pair, value in gains.items() if not {first, second} & set(pair)}
+        gains.update({(group, joint): gain(group, joint) for group in groups})
+        groups.append(joint)
+    return Blocks.of(d, groups, laws)
+
+
+def _volume(weights: Float, within: Float, group: tuple[int, ...]) -> float:
+    """Σ_i ω_i log det of some columns."""
+    matrices = within[:, group][:, :, group]
+    return float(weights @ np.linalg.slogdet(matrices)[1])
+
+
+# -- from moments alone -------------------------------------------------------------------------
+
+
+def blocks_of_correlations(
+    blocks: Blocks, moments: StandardMoments, test: OverIdentification
+) -> tuple[Blocks | None, list[Correlation]]:
+    """Blocks joined by the strongest correlations that a test names, and these; or None.
+
+    A correlation leaves traces in the pairs that share a column with it: those far below the
+    strongest wait for the next test.
+    """
+    places = {column: j for j, column in enumerate(moments.columns.tolist())}
+    others = set(blocks.with_law.tolist())
+    strong = [
+        c for c in test.correlations
+        if abs(c.value) > CORRELATION_THAT_MATTERS and abs(c.deviates) > SIGNIFICANT_DEVIATES
+        and not {places[c.first], places[c.second]} & others
+    ]  # fmt: skip
+    if not strong:
+        return None, []
+    least = _SHARE_OF_STRONGEST * max(abs(c.deviates) for c in strong)
+    strong = [c for c in strong if abs(c.deviates) >= least]
+    pairs = [(places[c.first], places[c.second]) for c in strong]
+    return blocks.joined_by(pairs), strong
+
+
+def joined_by_correlations(
+    blocks: Blocks, moments: StandardMoments, correlations: Sequence[Correlation]
+) -> tuple[JoinedColumns, ...]:
+    """The blocks, each with the largest of the correlations that joined it."""
+    found = []
+    for group in blocks.joined:
+        columns = tuple(moments.columns[list(group)].tolist())
+        values = [c.value for c in correlations if {c.first, c.second} <= set(columns)]
+        largest = float(np.clip(max(values, key=abs, default=nan), -1.0, 1.0))
+        found.append(JoinedColumns(columns, JoinReason.CORRELATION, correlation=largest))
+    return tuple(found)

@@ -1,0 +1,1 @@
+"""Means of components that differ between groups."""

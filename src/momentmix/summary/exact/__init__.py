@@ -1,0 +1,1 @@
+"""Exact sums of moments: their integers, and what is done with them."""

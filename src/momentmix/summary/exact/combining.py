@@ -1,0 +1,293 @@
+"""Adding summaries and subtracting one from another: what goes together.
+
+A shard that still takes rows can be read at any time, and what was read carries its id. So a
+summary taken early and one taken late hold different rows under one id: they are never added, since
+the ids agree, and the early one must not be subtracted from the late one as if it were the complete
+shard. The *mark* of a shard (row count, weight and means when it entered a sum) tells them apart.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix.errors import InputError, ShardError
+from momentmix.schema.joining import joined, plain_schema
+from momentmix.schema.schema import Schema
+from momentmix.summary.exact.common_schema import about_means, alike_all
+from momentmix.summary.exact.high_sections import without_absent
+from momentmix.summary.exact.integers.frames import Reframed, total
+from momentmix.summary.exact.plausibility import impossible
+from momentmix.summary.exact.totals import (
+    Exponents,
+    Mark,
+    Totals,
+    bits_between,
+    empty,
+    finest,
+    finest_of,
+    mean_shifts,
+    recentered,
+    rescaled,
+    with_high,
+)
+from momentmix.summary.layout import Layout
+
+_ROUNDING = 2.0**-40  # by layout, processor or device the sums of a shard differ in their last bits
+
+
+# -- sums of sets of shards --------------------------------------------------------------------
+
+
+def combine(left: Totals, right: Totals) -> Totals:
+    """The sums of the union of two disjoint sets of shards, in its canonical units.
+
+    It has the high sections, and the sums in them, that both have; one without rows takes nothing
+    away.
+    """
+    return combine_all([left, right])
+
+
+def combine_all(parts: Sequence[Totals]) -> Totals:
+    """The union of one or more disjoint sets of shards, in one step.
+
+    The bytes are those of adding them one by one, in any order: units and shifts of the union are
+    functions of the exact sums, which add.
+    """
+    filled = [part for part in parts if part.shards]
+    if len(filled) < 2:
+        return recentered(max(parts, key=lambda t: (bool(t.shards), t.layout.high)))
+    filled = _common(alike_all(filled))
+    exponents = finest_of([part.exponents for part in filled])
+    centers = mean_shifts(filled, exponents)
+    layout, reach = filled[0].layout, tuple(map(min, *(part.reach for part in filled)))
+    sums = total(layout, [_brought(part, exponents, centers) for part in filled])
+    union = replace(
+        filled[0],
+        exponents=exponents,
+        shifts=centers,
+        sums=without_absent(layout, sums, reach),
+        reach=reach,
+        weight_squares=sum(part.weight_squares for part in filled),
+        n_rows=tuple(map(sum, zip(*(part.n_rows for part in filled), strict=True))),
+        minimum=np.min([part.minimum for part in filled], axis=0),
+        maximum=np.max([part.maximum for part in filled], axis=0),
+        exact_bounds=all(part.exact_bounds for part in filled),
+        shards=frozenset[bytes]().union(*(part.shards for part in filled)),
+        n_forgotten=sum(part.n_forgotten for part in filled),
+        marks={shard: mark for part in filled for shard, mark in part.known_marks.items()},
+    )
+    return union if union.schema is None else recentered(about_means(union))
+
+
+def _common(parts: Sequence[Totals]) -> list[Totals]:
+    """All with the high sections that all have."""
+    high = min(part.layout.high for part in parts)
+    return [with_high(part, high) for part in parts]
+
+
+def _brought(
+    part: Totals, exponents: Exponents, shifts: Sequence[int], negative: bool = False
+) -> Reframed:
+    """What brings a part to units as fine as its own, about other shifts."""
+    bits = bits_between(part.exponents, exponents)
+    columns = zip(shifts, part.shifts, bits, strict=True)
+    return Reframed(part.sums, bits, [new - (old << a) for new, old, a in columns], negative)
+
+
+def remove(whole: Totals, part: Totals) -> Totals:
+    """The sums of the shards of `whole` that are not in `part`: exact; the bounds stay bounds."""
+    shards = whole.shards - part.shards
+    whole, part = _common(alike_all([whole, part]))
+    exponents = finest(whole.exponents, part.exponents)
+    a, reach = rescaled(whole, exponents), tuple(map(min, whole.reach, part.reach))
+    n_rows = tuple(x - y for x, y in zip(a.n_rows, part.n_rows, strict=True))
+    moved = [_brought(a, exponents, a.shifts), _brought(part, exponents, a.shifts, negative=True)]
+    rest = replace(
+        a,
+        sums=without_absent(a.layout, total(a.layout, moved), reach),
+        reach=reach,
+        weight_squares=a.weight_squares - part.weight_squares,
+        n_rows=n_rows,
+        exact_bounds=False,
+        shards=shards,
+        n_forgotten=a.n_forgotten - part.n_forgotten,
+        marks={shard: mark for shard, mark in whole.known_marks.items() if shard in shards},
+    )
+    if min(n_rows) < 0 or rest.n_forgotten < 0 or not _plausible(rest, bool(shards)):
+        raise InputError(
+            f"the summary to subtract holds {sum(part.n_rows)} rows, the other one "
+            f"{sum(a.n_rows)}; although the shard ids agree they are not parts of one another. "
+            "Were rows forgotten in one of them?"
+        )
+    return recentered(rest) if shards else empty(whole.layout, whole.schema)
+
+
+def _plausible(rest: Totals, rows_left: bool) -> bool:
+    """Whether rows and weight are left exactly if they should be, and nothing else otherwise."""
+    if rows_left:
+        return sum(rest.n_rows) > 0 and rest.weight > 0
+    return not sum(rest.n_rows) and not any(bool(array.any()) for array in rest.sums)
+
+
+def same(left: Totals, right: Totals) -> bool:
+    """Whether counts and sums agree exactly, whatever the units; bounds are not compared."""
+    try:
+        left, right = alike_all([left, right])
+    except InputError:  # other columns
+        return False
+    plain = ("layout", "weight_squares", "n_rows", "shards", "n_forgotten", "reach")
+    if any(getattr(left, name) != getattr(right, name) for name in plain):
+        return False
+    exponents = finest(left.exponents, right.exponents)
+    a, b = (recentered(rescaled(part, exponents)) for part in (left, right))
+    equal = [bool((x == y).all()) for x, y in zip(a.sums, b.sums, strict=True)]
+    return a.shifts == b.shifts and all(equal)
+
+
+# -- what goes together -----------------------------------------------------------------------
+
+
+def check_alike(
+    a: Layout,
+    b: Layout,
+    left: tuple[str, ...] | None,
+    right: tuple[str, ...] | None,
+    schemas: tuple[Schema | None, Schema | None] = (None, None),
+) -> tuple[str, ...] | None:
+    """Refuse layouts, names and schemas that cannot be combined; returns the common names."""
+    if schemas == (None, None) and a.n_features != b.n_features:
+        raise InputError(
+            f"summaries must have the same features; got {a.n_features} and {b.n_features}. "
+            "Use select() to take the common ones."
+        )
+    if (a.order, a.squared_order) != (b.order, b.squared_order):
+        order, squared = min(a.order, b.order), min(a.squared_order, b.squared_order)
+        raise InputError(
+            f"summaries must have the same orders; got order={a.order}, "
+            f"squared_order={a.squared_order} and order={b.order}, "
+            f"squared_order={b.squared_order}. Cut both with truncate({order}, {squared})."
+        )
+    if a.replicates != b.replicates:
+        raise InputError(
+            f"summaries must have the same replicates; got {a.replicates} and {b.replicates}. "
+            f"Give them up with truncate({a.order}, {a.squared_order}, replicates=0)."
+        )
+    if left and right and left != right:
+        raise InputError(names_differ(left, right))
+    if schemas != (None, None):
+        plain = [
+            plain_schema(layout.n_features, names) for layout, names in ((a, left), (b, right))
+        ]
+        joined(schemas[0] or plain[0], schemas[1] or plain[1])
+    return left or right
+
+
+def names_differ(expected: tuple[str, ...], given: tuple[str, ...]) -> str:
+    """Say where two lists of feature names differ, and what helps."""
+    if sorted(expected) == sorted(given):
+        cure = "They are the same names in another order: reorder the columns, or use select()."
+    else:
+        cure = "Rename or select the columns."
+    first = next(
+        (i for i, (a, b) in enumerate(zip(expected, given, strict=False)) if a != b),
+        min(len(expected), len(given)),
+    )
+    a, b = (ascii(names[first]) if first < len(names) else "none" for names in (expected, given))
+    return f"feature names must agree; column {first} is {a} in one and {b} in the other. {cure}"
+
+
+def check_disjoint(left: frozenset[bytes], right: frozenset[bytes]) -> None:
+    """Refuse to add summaries that share a shard."""
+    common = _sorted(left & right)
+    if common:
+        raise ShardError(
+            f"{_listed(common)} in both summaries: the rows would count twice. Leave one of them "
+            "out, or subtract it first.",
+            shard_ids=common,
+        )
+
+
+def check_once(shards: Sequence[bytes]) -> None:
+    """Refuse two shards of one id in a summary."""
+    twice = _sorted(frozenset(shard for shard, n in Counter(shards).items() if n > 1))
+    if twice:
+        raise ShardError(
+            f"{_listed(twice)} in the summary already: the rows would count twice. Leave one of "
+            "them out.",
+            shard_ids=twice,
+        )
+
+
+def renamed(totals: Totals, ids: Mapping[bytes, bytes]) -> Totals:
+    """The same sums under other shard ids: those in `ids`, where there are such shards."""
+    names = {shard: ids.get(shard, shard) for shard in totals.shards}
+    check_once(list(names.values()))
+    marks = {names[shard]: mark for shard, mark in totals.marks.items()}
+    return replace(totals, shards=frozenset(names.values()), marks=marks)
+
+
+def subtract(whole: Totals, part: Totals) -> Totals:
+    """The sums of the shards of `whole` that are not in `part`, which must be part of it."""
+    _check_contained(whole.shards, part.shards)
+    if not part.shards:
+        return whole
+    whole, part = alike_all([whole, part])
+    _check_versions(whole, part)
+    rest = remove(whole, part)
+    problem = impossible(rest)
+    if problem:
+        raise InputError(
+            f"subtracting would leave {problem}: although the shard ids agree, the summaries are "
+            "not parts of one another. Were rows forgotten in one of them?"
+        )
+    return rest
+
+
+def _check_contained(whole: frozenset[bytes], part: frozenset[bytes]) -> None:
+    """Refuse to subtract a shard that is not there."""
+    foreign = _sorted(part - whole)
+    if foreign:
+        raise ShardError(
+            f"{_listed(foreign)} not in the summary to subtract from. Subtract only what was "
+            "added; for rows without a shard of their own use forget().",
+            shard_ids=foreign,
+        )
+
+
+def _check_versions(whole: Totals, part: Totals) -> None:
+    """Refuse to subtract a shard that took other rows than the one of the same id that is there."""
+    left, right = whole.known_marks, part.known_marks
+    pairs = {shard: (left[shard], right[shard]) for shard in left.keys() & right.keys()}
+    span = whole.maximum - whole.minimum
+    differing = {shard: pair for shard, pair in pairs.items() if not _alike(*pair, span)}
+    if differing:
+        shards = _sorted(frozenset(differing))
+        there, here = differing[bytes.fromhex(shards[0])]
+        raise ShardError(
+            f"{_listed(shards)} not the same in both summaries: {there.n_rows:,} rows in the one "
+            f"to subtract from, {here.n_rows:,} in the other. It took other rows after one of them "
+            "was copied or saved, or its id was given twice. Subtract the same version; for the "
+            "rows alone use forget().",
+            shard_ids=shards,
+        )
+
+
+def _alike(a: Mark, b: Mark, span: NDArray[np.float64]) -> bool:
+    weights = abs(a.weight - b.weight) <= _ROUNDING * a.weight
+    allowed = _ROUNDING * span + 2.0**-50 * np.abs(a.mean)
+    return a.n_rows == b.n_rows and weights and bool((np.abs(a.mean - b.mean) <= allowed).all())
+
+
+def _sorted(shards: frozenset[bytes]) -> tuple[str, ...]:
+    return tuple(sorted(shard.hex() for shard in shards))
+
+
+def _listed(shards: tuple[str, ...]) -> str:
+    """The first few shard ids, as the subject of a sentence."""
+    listed = ", ".join(shards[:5]) + (f" and {len(shards) - 5} more" if len(shards) > 5 else "")
+    return f"shard {listed} is" if len(shards) == 1 else f"shards {listed} are"

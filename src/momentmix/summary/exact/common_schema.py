@@ -1,0 +1,202 @@
+"""Exact sums of two tables in the schema that both have: see `encoded_sums` for the maps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from momentmix.schema.building import CENTER_BITS, SMALLEST_CENTER
+from momentmix.schema.column import GAUSSIAN
+from momentmix.schema.joining import joined, plain_schema
+from momentmix.schema.schema import Schema
+from momentmix.summary.exact.encoded_sums import change_center, with_ones
+from momentmix.summary.exact.high_sections import LARGEST_REACH, without_absent
+from momentmix.summary.exact.totals import (
+    Exponents,
+    Totals,
+    centered,
+    empty,
+    finest,
+    finest_of,
+    recentered,
+    rescaled,
+    with_high,
+)
+
+
+def encoded(totals: Totals, schema: Schema) -> Totals:
+    """The sums of features, as they were added up, as those of a schema.
+
+    Units become fine enough for the centers; the unit of ``seen`` becomes 1.
+    """
+    low, high = totals.minimum.copy(), totals.maximum.copy()
+    for value, _, center in centered(schema):
+        low[value] += center
+        high[value] += center
+    totals = rescaled(totals, finest(totals.exponents, _units_of(totals, schema)))
+    return replace(totals, minimum=low, maximum=high, schema=schema)
+
+
+def _units_of(totals: Totals, schema: Schema) -> Exponents:
+    """The coarsest units that a schema allows; None where it allows any."""
+    wanted: list[int | None] = [None] * schema.n_features
+    for i, column in enumerate(schema.columns if totals.shards else ()):
+        seen = schema.features_of(i)[-1]
+        if column.has_missing and totals.exponents[seen] is not None:
+            wanted[seen] = 0
+    for value, _, center in centered(schema) if totals.shards else ():
+        if center:
+            wanted[value] = _last_bit(center)
+    return tuple(wanted)
+
+
+def has_units_of(totals: Totals) -> bool:
+    """Whether the units are those that `encoded` gives, or finer."""
+    if totals.schema is None:
+        return True
+    return finest(totals.exponents, _units_of(totals, totals.schema)) == totals.exponents
+
+
+def _last_bit(number: float) -> int:
+    """Exponent of the last binary digit of a number other than 0.
+
+    Examples
+    --------
+    >>> _last_bit(40.0), _last_bit(-0.375)
+    (3, -3)
+    """
+    numerator, denominator = number.as_integer_ratio()
+    return (numerator & -numerator).bit_length() - denominator.bit_length()
+
+
+def alike_all(parts: Sequence[Totals]) -> list[Totals]:
+    """All in their common schema; an error where there is none."""
+    first = parts[0].schema
+    if all(part.schema is first or _are_same(part.schema, first) for part in parts):
+        return list(parts)
+    schema = reduce(joined, [_schema_of(part) for part in parts])
+    seen = [with_seen(part, schema) for part in parts]
+    exponents = finest_of([part.exponents for part in seen])
+    return [_about_centers(part, schema, exponents) for part in seen]
+
+
+def _are_same(left: Schema | None, right: Schema | None) -> bool:
+    """Whether schemas are equal, with levels of the same types (True and 1 are equal)."""
+    if left is None or right is None or left != right:
+        return False
+    pairs = zip(left.columns, right.columns, strict=True)
+    return all([*map(type, a.levels)] == [*map(type, b.levels)] for a, b in pairs)
+
+
+def in_schema(totals: Totals, schema: Schema) -> Totals:
+    """The same sums in a schema that is the common one of theirs and others: exact."""
+    totals = with_seen(totals, schema)
+    return _about_centers(totals, schema, finest(totals.exponents, _units_of(totals, schema)))
+
+
+def _schema_of(totals: Totals) -> Schema:
+    return totals.schema or plain_schema(totals.layout.n_features)
+
+
+def _about_centers(totals: Totals, schema: Schema, exponents: Exponents) -> Totals:
+    """The same sums about the centers of a schema, in units that are fine enough: exact."""
+    if not any(totals.n_rows):
+        return replace(totals, schema=schema)
+    pairs = list(zip(centered(totals.schema), centered(schema), strict=True))
+    if any(old != new for old, new in pairs):
+        totals = rescaled(totals, exponents)
+    for (value, seen, old), (_, _, new) in pairs:
+        if old != new:
+            unit = Fraction(2) ** (exponents[value] or 0)
+            delta = (Fraction(new) - Fraction(old)) / unit
+            assert delta.denominator == 1
+            shifts = [0 if j in (value, seen) else k for j, k in enumerate(totals.shifts)]
+            totals = recentered(totals, shifts)
+            sums = change_center(totals.layout, totals.sums, value, seen, delta.numerator)
+            totals = replace(totals, sums=without_absent(totals.layout, sums, totals.reach))
+    return replace(totals, schema=schema)
+
+
+def about_means(totals: Totals) -> Totals:
+    """The same sums about the centers of the union: short numbers near the means of what is seen.
+
+    These are a function of the exact sums, whatever the centers were. The unit does not change, so
+    that a center is a multiple of it.
+    """
+    schema = totals.schema
+    if schema is None:
+        return totals
+    for i, column in enumerate(schema.columns):
+        if column.has_missing and column.family == GAUSSIAN:
+            schema = schema.with_column(i, center=_short_mean(totals, schema, i))
+    return _about_centers(totals, schema, totals.exponents)
+
+
+def _short_mean(totals: Totals, schema: Schema, column: int) -> float:
+    """The mean of the cells that are seen, rounded to a power of two of about their deviation."""
+    center = schema.columns[column].center
+    value, seen = schema.features_of(column)
+    weight, unit = totals.weight, totals.exponents[value]
+    n_seen = totals.first[seen] + totals.shifts[seen] * weight
+    if unit is None or n_seen <= 0:
+        return center
+    shift, first = totals.shifts[value], totals.first[value]
+    mean = Fraction(first + shift * weight, n_seen)
+    square = Fraction(totals.second[value] + shift * (2 * first + shift * weight), n_seen)
+    variance, mean = square - mean * mean, mean + Fraction(center) / Fraction(2) ** unit
+    if not mean:
+        return 0.0
+    digits = [0, _exponent(mean) - CENTER_BITS]
+    digits += [_exponent(variance) // 2] if variance > 0 else []
+    step = Fraction(2) ** max(digits)
+    short = round(mean / step) * step * Fraction(2) ** unit
+    return float(short) if not short or abs(short) >= SMALLEST_CENTER else 0.0
+
+
+def _exponent(number: Fraction) -> int:
+    """About the binary logarithm of the size of a number other than 0."""
+    return abs(number.numerator).bit_length() - number.denominator.bit_length()
+
+
+def with_seen(totals: Totals, schema: Schema) -> Totals:
+    """The sums with a feature ``seen``, 1 in every row, where only `schema` has one: exact."""
+    old, ones, columns = _schema_of(totals), [], []
+    for i, (a, b) in enumerate(zip(old.columns, schema.columns, strict=True)):
+        columns.append(replace(a, name=b.name, levels=b.levels, has_missing=b.has_missing))
+        if b.has_missing and not a.has_missing:
+            ones.append(schema.features_of(i)[-1])
+    if not ones:
+        return replace(totals, schema=Schema(tuple(columns)))
+    layout = replace(totals.layout, n_features=schema.n_features)
+    if not any(totals.n_rows):
+        return empty(layout, Schema(tuple(columns)))
+    totals = with_high(totals, layout.high)
+    kept = np.delete(np.arange(schema.n_features), ones).tolist()
+
+    def wide(values: Sequence[Any], one: Any) -> list[Any]:
+        result = [one] * schema.n_features
+        for j, value in zip(kept, values, strict=True):
+            result[j] = value
+        return result
+
+    marks = {
+        shard: mark._replace(mean=np.array(wide(mark.mean.tolist(), 1.0)))
+        for shard, mark in totals.marks.items()
+    }
+    return replace(
+        totals,
+        layout=layout,
+        exponents=tuple(wide(totals.exponents, 0)),
+        shifts=tuple(wide(totals.shifts, 0)),
+        sums=with_ones(totals.layout, layout, totals.sums, ones),
+        minimum=np.array(wide(totals.minimum.tolist(), 1.0)),
+        maximum=np.array(wide(totals.maximum.tolist(), 1.0)),
+        reach=tuple(wide(totals.reach, LARGEST_REACH)),
+        marks=marks,
+        schema=Schema(tuple(columns)),
+    )

@@ -1,0 +1,378 @@
+"""Sums that do not depend on the order of adding: fixed-point integers.
+
+| symbol | name here | shape |
+|---|---|---|
+| quantum 2^−Q, Q = 96 | ``QUANTUM_BITS`` | |
+| x = Σ_k d_k·2^(32k−Q) + rest, rest at most 2^−(Q+1) | ``DigitSums`` | (K, n) |
+| S_I·2^Q, T_{j,I}·2^Q | a ``list`` of integer arrays, one for each section | (G, …) |
+
+Each block's float64 sums are split, exactly, into signed digits of 32 bits at fixed binary places;
+only what lies below 2^−Q is rounded, once, half to even. Sums of digits are exact in float64 for
+2^20 blocks, then they carry. From then on everything is Python-integer arithmetic on object arrays,
+so that these laws hold exactly, as theorems and not up to a tolerance:
+
+- adding commutes, associates, and is undone by subtracting;
+- moving the origin of feature j by an integer δ is the map S_I −= δ·S_{I∖j} (I ∋ j),
+  T_{i,I} −= δ·T_{i,I∖j} (I ∋ j), T_{j,I} += δ²·S_I − 2δ·S_{I∪j}, undone by −δ; moves of different
+  features commute;
+- a unit finer by 2^a for feature j is a left shift by a (S_I, T_{i,I} with I ∋ j) or 2a (T_{j,I}).
+
+The high sections (powers and two squares) obey the same laws: see ``high_sections``. A monomial of
+one row is below 2^800 units, of whatever degree, so that digits reach it as they reach the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from functools import lru_cache, partial
+from math import frexp
+from typing import Any
+
+import numpy as np
+
+from momentmix._typing import Float, Int
+from momentmix.native import code
+from momentmix.summary.exact.high_sections import change_high, move_high, unfold_high
+from momentmix.summary.exact.integers.packed import Integers, PackedSums, Sums, python_integers
+from momentmix.summary.layout import Layout, grouped_like, member_ranks, square_member_ranks
+
+QUANTUM_BITS = 96  # far below the rounding errors of a block; see `shard.open_shard`
+_DIGIT_BITS = 32  # leaves 21 of the 53 bits of float64 for sums of digits
+_MOST_ADDED = 1 << 20  # digits below 2^32 of their place; more would not fit 53 bits
+_SEGMENT = 8192  # numbers at a time: they and their digits stay in the cache
+
+
+class DigitSums:
+    """Running sums of flat vectors in 32-bit digits; low entries separately for each group.
+
+    A digit is held as a float64 multiple of its place, and so is a sum of up to 2^20 of them,
+    exactly; then the digits carry. Threads add to *lanes* of their own, which are exact sums as
+    well, and are gathered when a group is complete.
+    """
+
+    def __init__(self, layout: Layout, n_digits: int = 4) -> None:
+        self.layout, self._since_carry = layout, 0
+        self._all = np.zeros((n_digits, layout.n_groups * layout.n_low + self._n_high))
+        self._lanes = np.zeros((0, n_digits, 0))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was added."""
+        return not self._since_carry
+
+    @property
+    def _n_high(self) -> int:
+        return self.layout.n_entries + 1 - self.layout.n_low
+
+    @property
+    def low(self) -> Float:
+        """Digits of the low entries by group, (n_digits, n_groups, n_low)."""
+        return self._all[:, : -self._n_high].reshape(len(self._all), self.layout.n_groups, -1)
+
+    @property
+    def high(self) -> Float:
+        """Digits of the other entries and of Σ w², (n_digits, n_high)."""
+        return self._all[:, -self._n_high :]
+
+    def copy(self) -> DigitSums:
+        """Independent copy."""
+        self.gather(0)
+        twin = DigitSums.__new__(DigitSums)
+        twin.__dict__.update(self.__dict__)
+        twin._all = self._all.copy()
+        return twin
+
+    def add(self, values: Float, weight_squares: Float, group: int) -> None:
+        """Add flat vectors to a group.
+
+        Parameters
+        ----------
+        values : array of shape (n_vectors, n_entries); overwritten
+        weight_squares : array of shape (n_vectors,)
+            Σ w² of each.
+        group : int
+        """
+        n_low = self.layout.n_low
+        both = np.concatenate([values, weight_squares[:, None]], axis=1)
+        needed = digits_needed(max(-float(both.min()), float(both.max())))
+        self._make_room(needed, len(values))
+        if self.layout.n_groups == 1:
+            add_digits(both, self._all)
+            return
+        digits = np.zeros((needed, both.shape[1]))
+        add_digits(both, digits)
+        self.low[:needed, group] += digits[:, :n_low]
+        self.high[:needed] += digits[:, n_low:]
+
+    def lanes(self, n_vectors: int, n_digits: int, n_lanes: int) -> tuple[Float, Float]:
+        """Digits to which so many vectors will be added, with Σ w² as their last entries.
+
+        At least so many lanes, (n_lanes, K, n_entries + 1), K ≥ n_digits; and what splits numbers
+        into K digits: see `rounders`.
+        """
+        self._make_room(n_digits, n_vectors)
+        if len(self._lanes) < n_lanes or self._lanes.shape[1] < n_digits:
+            self.gather(0)
+            self._lanes = np.zeros((n_lanes, len(self._all), self.layout.n_entries + 1))
+        return self._lanes, rounders(self._lanes.shape[1])
+
+    def gather(self, group: int) -> None:
+        """Add what the lanes hold to a group, and drop them."""
+        if not len(self._lanes):
+            return
+        n_digits, n_low = self._lanes.shape[1], self.layout.n_low
+        for lane in self._lanes:
+            self.low[:n_digits, group] += lane[:, :n_low]
+            self.high[:n_digits] += lane[:, n_low:]
+        self._lanes = self._lanes[:0]
+
+    def add_groups(self, low: Float, high: Float) -> None:
+        """Add sums of all groups at once, (n_groups, n_low), and the rest; both overwritten."""
+        needed = digits_needed(max(float(np.abs(low).max()), float(np.abs(high).max())))
+        self._make_room(needed, 1)
+        for group, values in enumerate(low):
+            _add_digits(values, self.low[:needed, group])
+        _add_digits(high, self.high[:needed])
+
+    def _make_room(self, n_digits: int, n_vectors: int) -> None:
+        """Be ready to add so many vectors of numbers of so many digits."""
+        self._grow(n_digits)
+        if self._since_carry + n_vectors > _MOST_ADDED:
+            self._carry()
+        self._since_carry += n_vectors
+
+    def _grow(self, n_digits: int) -> None:
+        more = n_digits - len(self._all)
+        if more > 0:
+            self._all = np.concatenate([self._all, np.zeros((more, self._all.shape[1]))])
+
+    def _carry(self) -> None:
+        """Bring every digit back to 32 bits."""
+        self.gather(0)
+        self._grow(len(self._all) + 1)
+        digits = self._all
+        for k in range(len(digits) - 1):
+            excess = (digits[k] + _rounder(k + 1)) - _rounder(k + 1)
+            digits[k] -= excess
+            digits[k + 1] += excess
+        self._since_carry = 1
+
+    def first_and_second(self) -> tuple[int, Integers, Integers]:
+        """Σw, Σwz_j and Σwz_j² so far, as integers."""
+        d, digits = self.layout.n_features, self._low_degrees()
+        if len(self._lanes):
+            digits[: self._lanes.shape[1]] += self._lanes[:, :, self._places()].sum(axis=0)
+        sums = python_integers(join(digits))
+        return int(sums[0]), sums[1 : d + 1], sums[d + 1 :]
+
+    def surely_near(self) -> bool:
+        """Whether a quick look shows that every mean is below 2 units in size; most are."""
+        if len(self._lanes):
+            return False
+        digits = self._low_degrees()[:, : self.layout.n_features + 1]
+        sizes, weight = np.abs(digits).sum(axis=0), digits[:, 0].sum()
+        return bool((sizes[1:] < 1.9 * weight).all())  # rounding is far below
+
+    def _places(self) -> Int:
+        return _first_places(self.layout.n_features, self.layout.section("squared", 0).start)
+
+    def _low_degrees(self) -> Float:
+        """Digits of Σw, Σwz_j and Σwz_j², without those in lanes, (n_digits, 2·d + 1)."""
+        if self.layout.n_groups == 1:
+            return self._all[:, self._places()]
+        return np.asarray(self.low[:, :, self._places()].sum(axis=1))
+
+    def fold(self) -> tuple[Sums, int]:
+        """The sums of each section, and Σw², as integers in units of 2^−Q."""
+        self.gather(0)
+        words, layout = join(self._all), self.layout
+        sums, squares = words[:-1], int(python_integers(words[-1:])[0])
+        if layout.n_groups > 1:  # by section first in a summary, by group first here
+            n_low, n_words = layout.n_groups * layout.n_low, words.shape[1]
+            low = sums[:n_low].reshape(layout.n_groups, layout.n_low, n_words)
+            sections = [s for s in layout.sections if s.start < layout.n_low]
+            parts = [low[:, s.place].reshape(-1, n_words) for s in sections]
+            sums = np.concatenate([*parts, sums[n_low:]])
+        return PackedSums(layout, sums), squares
+
+
+@lru_cache(maxsize=64)
+def _first_places(n_features: int, square: int) -> Int:
+    """The sums of degree 0 and 1, and those of z_j²: all are low."""
+    return np.array([*range(n_features + 1), *range(square, square + n_features)])
+
+
+def digits_needed(largest: float) -> int:
+    """Digits of a vector whose entries reach `largest` in size."""
+    top = 0 if largest < 1 else frexp(largest)[1]
+    return (top + QUANTUM_BITS) // _DIGIT_BITS + 1
+
+
+@lru_cache(maxsize=64)
+def rounders(n_digits: int) -> Float:
+    """What rounds to multiples of the places 0 … n_digits − 1; read only."""
+    return np.array([_rounder(k) for k in range(n_digits)])
+
+
+@lru_cache(maxsize=64)
+def _inverse_places(n_digits: int) -> Float:
+    """What turns digits into integers, each in units of its place."""
+    return np.array([2.0 ** (QUANTUM_BITS - _DIGIT_BITS * k) for k in range(n_digits)])
+
+
+def _rounder(k: int) -> float:
+    """What rounds a number to a multiple of place k, half to even, when added and taken away."""
+    return 1.5 * 2.0 ** (52 + _DIGIT_BITS * k - QUANTUM_BITS)
+
+
+def add_digits(values: Float, digits: Float) -> None:
+    """Split vectors (overwritten) into digits and add these; shapes (n_vectors, n) and (K, n)."""
+    if code is not None:
+        code.add_digits(np.ascontiguousarray(values), len(values), rounders(len(digits)), digits)
+        return
+    for vector in values:
+        _add_digits(vector, digits)
+
+
+def _add_digits(values: Float, digits: Float) -> None:
+    """Split values (overwritten) into digits and add these; digits of shape (K, n)."""
+    scratch = np.empty(min(_SEGMENT, len(values)))
+    for start in range(0, len(values), _SEGMENT):  # stays in the cache
+        rest = values[start : start + _SEGMENT]
+        digit = scratch[: len(rest)]
+        for k in range(len(digits) - 1, -1, -1):
+            np.add(rest, _rounder(k), out=digit)
+            digit -= _rounder(k)
+            rest -= digit  # exact: the digit holds the leading bits of the rest
+            digits[k, start : start + len(rest)] += digit
+
+
+def join(digits: Float) -> Int:
+    """Sums of digits as whole numbers of several words: (K, n) → (n, K // 2 + 1)."""
+    n_digits, n = digits.shape
+    factors, n_words = _inverse_places(n_digits), n_digits // 2 + 1
+    if code is not None:
+        words = np.empty((n, n_words), dtype=np.int64)
+        code.join_digits(np.ascontiguousarray(digits), factors, words)
+        return words
+    whole, carry = (digits * factors[:, None]).astype(np.int64), np.zeros(n, dtype=np.int64)
+    halves = np.empty((n, 2 * n_words), dtype=np.int64)
+    for k in range(2 * n_words):
+        total = carry + whole[k] if k < n_digits else carry
+        halves[:, k] = total & (2**_DIGIT_BITS - 1)
+        carry = total >> _DIGIT_BITS
+    return np.asarray(halves[:, 0::2] | halves[:, 1::2] << _DIGIT_BITS)
+
+
+def add(left: Sums, right: Sums) -> Sums:
+    """Section by section sum."""
+    return [a + b for a, b in zip(left, right, strict=True)]
+
+
+def subtract(left: Sums, right: Sums) -> Sums:
+    """Section by section difference."""
+    return [a - b for a, b in zip(left, right, strict=True)]
+
+
+def move(layout: Layout, sums: Sequence[Any], deltas: Sequence[Any]) -> list[Any]:
+    """Sums about a moved origin: of Π (z_i − δ_i) in place of Π z_i.
+
+    Exact for Python integers (never NumPy ones, which wrap); for float64 arrays, as usual.
+    """
+    result = [array.copy() for array in sums] if any(deltas) else list(sums)
+    for feature, delta in enumerate(deltas):
+        if delta:
+            _move_one(layout, result, feature, delta)
+    return result
+
+
+def _move_one(layout: Layout, sums: list[Any], j: int, delta: Any) -> None:
+    d, index = layout.n_features, layout.index
+    move_high(layout, sums, j, delta)
+    for s in range(layout.squared_order, -1, -1):  # highest first: each reads the old lower ones
+        target = sums[index["squared", s]]
+        section = layout.section("squared", s)
+        union, rest = member_ranks(d, s + 1, j)
+        joint = grouped_like(sums[index["distinct", s + 1]], section)[:, union]
+        plain = grouped_like(sums[index["distinct", s]], section)[:, rest]
+        target[:, j] += delta * delta * plain - 2 * delta * joint
+        if s:
+            others = grouped_like(sums[index["squared", s - 1]], section)
+            rows, union, rest = square_member_ranks(d, s, j)
+            target[:, rows, union] -= delta * others[:, rows, rest]
+    for t in range(layout.order, 0, -1):
+        section = layout.section("distinct", t)
+        union, rest = member_ranks(d, t, j)
+        below = grouped_like(sums[index["distinct", t - 1]], section)
+        sums[index["distinct", t]][:, union] -= delta * below[:, rest]
+
+
+def _change(
+    layout: Layout, sums: Sums, j: int, change: Callable[[Integers, int], Integers]
+) -> None:
+    """Replace all sums that hold feature j by ``change(sums, degree of feature j in them)``."""
+    for section, array in zip(layout.sections, sums, strict=True):
+        if section.kind == "distinct" and section.size:
+            union, _ = member_ranks(layout.n_features, section.size, j)
+            array[:, union] = change(array[:, union], 1)
+        if section.kind == "squared":
+            array[:, j] = change(array[:, j], 2)
+            if section.size:
+                rows, union, _ = square_member_ranks(layout.n_features, section.size, j)
+                array[:, rows, union] = change(array[:, rows, union], 1)
+    change_high(layout, sums, j, change)
+
+
+def finer(layout: Layout, sums: Sums, bits: Sequence[int]) -> Sums:
+    """Sums in units finer by 2^bits[j] for feature j."""
+    result = [array.copy() for array in sums] if any(bits) else sums
+    for j, a in enumerate(bits):
+        if a:
+            _change(layout, result, j, partial(_left_shift, a))
+    return result
+
+
+def _left_shift(bits: int, values: Integers, degree: int) -> Integers:
+    return np.asarray(values << bits * degree, dtype=object)
+
+
+def _rounded_shift(values: Integers, bits: int) -> Integers:
+    return np.asarray((values + (1 << (bits - 1))) >> bits, dtype=object)
+
+
+def coarser(layout: Layout, sums: Sums, j: int, bits: int) -> Sums:
+    """Sums in a unit coarser by 2^bits for feature j, rounded once to the quantum."""
+    result = [array.copy() for array in sums]
+    _change(layout, result, j, lambda values, p: _rounded_shift(values, bits * p))
+    return result
+
+
+def _times(values: Any, factor: Fraction) -> Integers:
+    """Values times a dyadic fraction, rounded once to the quantum."""
+    bits = factor.denominator.bit_length() - 1
+    products = values * factor.numerator
+    return _rounded_shift(products, bits) if bits else np.asarray(products, dtype=object)
+
+
+def unfold_constant(layout: Layout, sums: Sums, j: int, value: Fraction) -> Sums:
+    """Give feature j, left out so far (z_j = 0), the constant `value`, in units."""
+    if not value:
+        return sums
+    result = [array.copy() for array in sums]
+    d, index = layout.n_features, layout.index
+    for t in range(1, layout.order + 1):
+        union, rest = member_ranks(d, t, j)
+        below = grouped_like(sums[index["distinct", t - 1]], layout.section("distinct", t))
+        result[index["distinct", t]][:, union] = _times(below[:, rest], value)
+    for s in range(layout.squared_order + 1):
+        section, target = layout.section("squared", s), result[index["squared", s]]
+        _, rest = member_ranks(d, s + 1, j)
+        plain = grouped_like(sums[index["distinct", s]], section)
+        target[:, j] = _times(plain[:, rest], value * value)
+        if s:
+            others = grouped_like(sums[index["squared", s - 1]], section)
+            rows, union, rest = square_member_ranks(d, s, j)
+            target[:, rows, union] = _times(others[:, rows, rest], value)
+    unfold_high(layout, result, j, lambda values, p: _times(values, value**p))
+    return result

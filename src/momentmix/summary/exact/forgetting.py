@@ -1,0 +1,138 @@
+"""Taking away rows that were added before, in whatever shard: what can be checked, and spread."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import log10
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix.errors import InputError
+from momentmix.rows.names import column_label
+from momentmix.summary.exact.combining import remove
+from momentmix.summary.exact.fixed_point import QUANTUM_BITS
+from momentmix.summary.exact.integers.packed import Sums
+from momentmix.summary.exact.plausibility import impossible
+from momentmix.summary.exact.totals import Totals, centered, recentered, rescaled, with_high
+
+_LOST_BITS = 32  # of 53: second moments of what is left keep a relative accuracy of about 1e-6
+
+
+def check_inside(rows: NDArray[Any], totals: Totals, feature_names: Sequence[str] | None) -> None:
+    """Refuse rows outside the bounds of the summary: they cannot be in it."""
+    low, high = totals.bounds
+    slack = np.zeros(len(low))
+    for value, _, center in centered(totals.schema):  # its bounds are rounded
+        slack[value] = 2.0**-50 * (abs(center) + max(-low[value], high[value]))
+    outside = (rows < low - slack) | (rows > high + slack)
+    if not outside.any():
+        return
+    row, column = (int(x) for x in np.argwhere(outside)[0])
+    raise InputError(
+        f"rows to forget must lie within the minimum and maximum of the summary; row {row}, "
+        f"{column_label(column, feature_names)}, is {rows[row, column]:.6g}, outside "
+        f"[{low[column]:.6g}, {high[column]:.6g}]. It was never added."
+    )
+
+
+def forget(totals: Totals, rows: Totals) -> Totals:
+    """Subtract the sums of some rows, spread over the groups in proportion to their weights.
+
+    The sums of the rows were rounded in blocks other than those they came in, so that the result
+    agrees with never having seen the rows to float64 accuracy, not bit by bit.
+    """
+    n_left = sum(totals.n_rows) - sum(rows.n_rows)
+    if n_left < 1 or totals.weight <= rows.weight:
+        raise InputError(
+            f"the summary holds {sum(totals.n_rows)} rows of total weight "
+            f"{totals.weight / 2**QUANTUM_BITS:.6g}; {sum(rows.n_rows)} rows of weight "
+            f"{rows.weight / 2**QUANTUM_BITS:.6g} cannot be forgotten and leave something. Make a "
+            "new summary instead."
+        )
+    weights = [int(w) for w in totals.sums[totals.layout.index["distinct", 0]][:, 0]]
+    spread = replace(
+        rows,
+        sums=_spread(rows.sums, weights),
+        n_rows=_spread_counts(sum(rows.n_rows), totals.n_rows),
+        shards=frozenset(),
+        n_forgotten=-sum(rows.n_rows),
+    )
+    rest = remove(totals, spread)
+    exponents = tuple(0 if e is None else e for e in rest.exponents)
+    lost = recentered(rescaled(with_high(spread, rest.layout.high), exponents), rest.shifts)
+    _check_digits(rest, lost)
+    result = recentered(replace(rest, reach=_trusted_reach(rest, lost)))
+    problem = impossible(result)
+    if problem:
+        raise InputError(
+            f"forgetting these rows would leave {problem}, so they cannot all have been added. "
+            "Check the rows and the number of times each is given."
+        )
+    return result
+
+
+def _spread(sums: Sums, weights: list[int]) -> list[Any]:
+    """Split the total of each grouped section by the weights; no quantum is lost."""
+    shares = np.array(weights, dtype=object)
+    result = []
+    for array in sums:
+        if array.shape[0] != len(weights):
+            result.append(array)
+            continue
+        total = array.sum(axis=0)
+        parts = shares.reshape(-1, *(1,) * total.ndim) * total // sum(weights)
+        parts[int(np.argmax(shares))] += total - parts.sum(axis=0)
+        result.append(parts)
+    return result
+
+
+def _spread_counts(n_rows: int, groups: tuple[int, ...]) -> tuple[int, ...]:
+    """Split a number of rows over groups in proportion, never more than a group has."""
+    parts = [n_rows * n // sum(groups) for n in groups]
+    for group, n in enumerate(groups):
+        extra = min(n_rows - sum(parts), n - parts[group])
+        parts[group] += extra
+    return tuple(parts)
+
+
+def _trusted_reach(rest: Totals, lost: Totals) -> tuple[int, ...]:
+    """The reach of what is left, without the powers that hold few true digits.
+
+    As `_check_digits`, but such powers become absent.
+    """
+    reach, weight = list(rest.reach), rest.weight
+    if not rest.layout.high:
+        return rest.reach
+    for p in (6, 4):  # an odd power is as bad as the even one above it
+        number = rest.layout.index["power", p]
+        for j, (t, left) in enumerate(zip(lost.sums[number][0], rest.sums[number][0], strict=True)):
+            if t > max(weight, abs(left)) << _LOST_BITS:
+                reach[j] = min(reach[j], p - 2)
+    return tuple(reach)
+
+
+def _check_digits(rest: Totals, lost: Totals) -> None:
+    """Refuse where the rows outweigh what is left so far that few of its digits would be true.
+
+    Rounding errors of the rows must be small beside a typical deviation, which is about a unit, or
+    beside the deviations that are left.
+    """
+    weight = rest.weight
+    if lost.weight > weight << _LOST_BITS:
+        raise _too_few_digits("the weights", lost.weight, weight)
+    for j, (t, s, left) in enumerate(zip(lost.second, rest.first, rest.second, strict=True)):
+        typical = max(weight, abs(left - s * s // weight))
+        if t > typical << _LOST_BITS:
+            raise _too_few_digits(f"the squares of column {j}", t, typical)
+
+
+def _too_few_digits(what: str, lost: int, left: int) -> InputError:
+    factor = (lost.bit_length() - left.bit_length()) * log10(2)
+    return InputError(
+        f"In {what} these rows are about 10^{factor:.0f} times what would be left, so that its "
+        "digits would be lost in rounding errors. Summarize the rest again; or keep outliers in a "
+        "shard of their own and subtract that."
+    )

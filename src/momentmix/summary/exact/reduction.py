@@ -1,0 +1,121 @@
+"""The same rows with fewer moments: a lower order, no groups, or some of the features."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from momentmix.arguments import check_count
+from momentmix.errors import InputError
+from momentmix.index_sets import colex_rank, index_sets, sets_without
+from momentmix.rows.names import feature_number
+from momentmix.schema.schema import Schema
+from momentmix.summary.exact.integers.packed import PackedSums
+from momentmix.summary.exact.totals import Totals, with_high
+from momentmix.summary.layout import Layout
+
+
+def truncate(
+    totals: Totals, order: int, squared_order: int | None, replicates: int | None
+) -> Totals:
+    """The sums up to a lower order, without groups if `replicates` is 0."""
+    old = totals.layout
+    if squared_order is None:
+        squared_order = min(old.squared_order, order - 1)
+    if replicates is None:
+        replicates = old.replicates
+    layout = Layout(old.n_features, order, squared_order, replicates, old.high)
+    if order > old.order or squared_order > old.squared_order:
+        raise InputError(
+            f"truncate can only lower order={old.order} and squared_order={old.squared_order}; "
+            f"got {order} and {squared_order}. Higher moments need another pass."
+        )
+    if replicates not in (0, old.replicates):
+        raise InputError(
+            f"replicates can only be kept ({old.replicates}) or given up (0); got {replicates}."
+        )
+    return rearranged(totals, layout)
+
+
+def chosen_columns(
+    columns: Sequence[int | str], names: tuple[str, ...] | None, totals: Totals
+) -> list[int]:
+    """Numbers of the columns that are given by number or name."""
+    schema, layout = totals.schema, totals.layout
+    n_columns = layout.n_features if schema is None else schema.n_columns
+    chosen = [check_count("feature", feature_number(f, names), 0) for f in columns]
+    if len(set(chosen)) != len(chosen) or not chosen or max(chosen) >= n_columns:
+        raise InputError(
+            f"features must be different numbers in 0…{n_columns - 1} or names; got {columns!r}."
+        )
+    n_features = len(features_of(chosen, schema))
+    if n_features < layout.order:
+        raise InputError(
+            f"{n_features} features have moments of order {n_features} at most, the "
+            f"summary has order {layout.order}. Use truncate({n_features}) first."
+        )
+    return chosen
+
+
+def features_of(columns: Sequence[int], schema: Schema | None) -> list[int]:
+    """Numbers of the features of columns."""
+    if schema is None:
+        return list(columns)
+    return [feature for column in columns for feature in schema.features_of(column)]
+
+
+def rearranged(totals: Totals, layout: Layout) -> Totals:
+    """Only the sections of a smaller layout; groups are added up if it has none."""
+    totals = with_high(totals, layout.high)
+    if totals.layout == layout:
+        return totals
+    if isinstance(totals.sums, PackedSums) and totals.layout.replicates == layout.replicates:
+        return replace(totals, layout=layout, sums=totals.sums.some_sections(layout))
+    sums = []
+    for section in layout.sections:
+        array = totals.sums[totals.layout.index[section.kind, section.size]]
+        if array.shape[0] != section.n_groups:
+            array = np.asarray(array.sum(axis=0, keepdims=True), dtype=object)
+        sums.append(array)
+    n_rows = totals.n_rows
+    if len(n_rows) != layout.n_groups:
+        n_rows = (sum(n_rows),)
+    return replace(totals, layout=layout, sums=sums, n_rows=n_rows)
+
+
+def select(totals: Totals, chosen: Sequence[int]) -> Totals:
+    """The sums of the features of some columns, in the given order."""
+    old, schema = totals.layout, totals.schema
+    columns = np.asarray(features_of(chosen, schema), dtype=np.int64)
+    if schema is not None:
+        schema = Schema(tuple(schema.columns[i] for i in chosen))
+    layout = Layout(len(columns), old.order, old.squared_order, old.replicates, old.high)
+    sums = []
+    for section in layout.sections:
+        array = totals.sums[old.index[section.kind, section.size]]
+        if section.kind == "power":
+            sums.append(array[:, columns])
+            continue
+        if section.kind in ("distinct", "two squares"):
+            sets = columns[index_sets(len(columns), section.size)]
+            sums.append(array[:, colex_rank(np.sort(sets, axis=1))])
+            continue
+        rows = []
+        for j, feature in enumerate(columns.tolist()):
+            sets = np.sort(columns[sets_without(len(columns), section.size, j)], axis=1)
+            rows.append(array[:, feature, colex_rank(sets - (sets > feature))])
+        sums.append(np.stack(rows, axis=1))
+    return replace(
+        totals,
+        layout=layout,
+        exponents=tuple(totals.exponents[i] for i in columns.tolist()),
+        shifts=tuple(totals.shifts[i] for i in columns.tolist()),
+        sums=sums,
+        reach=tuple(totals.reach[i] for i in columns.tolist()),
+        minimum=totals.minimum[columns],
+        maximum=totals.maximum[columns],
+        marks={k: mark._replace(mean=mark.mean[columns]) for k, mark in totals.marks.items()},
+        schema=None if schema is None or schema.is_plain else schema,
+    )

@@ -1,0 +1,243 @@
+"""The exact sums of a set of closed shards, as a value: add, subtract, change units.
+
+| symbol | name here | shape |
+|---|---|---|
+| Σ w z_I·2^Q, Σ w z_j² z_I·2^Q, z = y·2^(−e) − k | ``sums`` | one array for each section |
+| e, k | ``exponents`` (None: neutral), ``shifts`` | (d,) |
+| Σ w²·2^Q | ``weight_squares`` | |
+| highest degree of sums of high sections, see ``high_sections`` | ``reach`` | (d,) |
+| columns that the features stand for, see ``encoded_sums`` | ``schema`` (None: numbers) | |
+
+*Why the bytes depend on the set of shards alone.* A shard's sums are integers in its own units. The
+units of a union are a function of the shards: e is the element-wise finest e of the shards, k the
+exact mean of the union in that unit, rounded half to even. Sums in the finest unit about 0 are
+integers that add; the sums about k are an integer polynomial of these and of k. No step rounds, so
+any tree of additions ends in the same integers. A neutral feature (0 in every row) has zero sums in
+every unit.
+
+So it is with schemas. That of a union is a function of those of the shards; a column whose cells
+are all seen is one with a feature that is 1 in every row; a change of a center is an integer map,
+since the unit of a feature is never coarser than its center. Bounds, and means in marks, of a
+number that has a center are kept about 0, so that a change of it leaves them alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix._typing import Float
+from momentmix.schema.column import GAUSSIAN
+from momentmix.schema.schema import Schema
+from momentmix.summary.exact.fixed_point import QUANTUM_BITS
+from momentmix.summary.exact.high_sections import LARGEST_REACH, without_absent
+from momentmix.summary.exact.integers.frames import reframed
+from momentmix.summary.exact.integers.packed import PackedSums, Sums, no_sums
+from momentmix.summary.layout import Layout, known
+from momentmix.summary.shard.units import round_ratio
+
+Exponents = tuple[int | None, ...]
+
+
+class Mark(NamedTuple):
+    """What tells two versions of a shard apart: its row count, weight and means."""
+
+    n_rows: int
+    weight: float
+    mean: Float
+
+
+@dataclass(frozen=True, eq=False)
+class Totals:
+    """Exact sums with their units, counts, bounds and shards. Arrays are never written to."""
+
+    layout: Layout
+    exponents: Exponents
+    shifts: tuple[int, ...]
+    sums: Sums
+    weight_squares: int
+    n_rows: tuple[int, ...]
+    minimum: Float
+    maximum: Float
+    exact_bounds: bool
+    shards: frozenset[bytes]
+    n_forgotten: int
+    reach: tuple[int, ...]
+    marks: Mapping[bytes, Mark] = field(default_factory=dict)
+    schema: Schema | None = None
+
+    @property
+    def known_marks(self) -> Mapping[bytes, Mark]:
+        """The marks by shard id, as far as they are known.
+
+        Files of version 1 do not store them: one of several shards has none, one of one shard has
+        it in its sums.
+        """
+        if self.marks or len(self.shards) != 1 or self.n_forgotten:
+            return self.marks
+        (shard,) = self.shards
+        return {shard: Mark(sum(self.n_rows), self.weight / (1 << QUANTUM_BITS), self._mark_mean)}
+
+    @cached_property
+    def weight(self) -> int:
+        """Σ w in units of the quantum."""
+        return sum(self.sums[self.layout.index["distinct", 0]].ravel().tolist())
+
+    @cached_property
+    def first(self) -> list[int]:
+        """Σ w z_j in units of the quantum, for each feature."""
+        return _over_groups(self.sums[self.layout.index["distinct", 1]])
+
+    @cached_property
+    def second(self) -> list[int]:
+        """Σ w z_j² in units of the quantum, for each feature."""
+        return _over_groups(self.sums[self.layout.index["squared", 0]][:, :, 0])
+
+    @property
+    def mean(self) -> Float:
+        """Mean of each feature, correctly rounded."""
+        weight, means = self.weight, []
+        for e, k, s in zip(self.exponents, self.shifts, self.first, strict=True):
+            total, bits = k * weight + s, e or 0  # a quotient of integers is rounded once
+            means.append((total << bits) / weight if bits > 0 else total / (weight << -bits))
+        return np.array(means)
+
+    def _exact_means(self) -> list[Fraction]:
+        weight = self.weight
+        columns = zip(self.exponents, self.shifts, self.first, strict=True)
+        return [(k + Fraction(s, weight)) * Fraction(2) ** (e or 0) for e, k, s in columns]
+
+    @property
+    def _mark_mean(self) -> Float:
+        """The means, as if all centers were 0."""
+        if self.schema is None:
+            return self.mean
+        means = self._exact_means()
+        for value, seen, center in centered(self.schema):
+            means[value] += Fraction(center) * means[seen]
+        return np.array([float(mean) for mean in means])
+
+    @property
+    def bounds(self) -> tuple[Float, Float]:
+        """Minimum and maximum of the features, 0 included where cells are missing."""
+        low, high = self.minimum.copy(), self.maximum.copy()
+        for value, seen, center in centered(self.schema):
+            some = low[seen] == 0.0
+            low[value] = min(low[value] - center, 0.0 if some else np.inf)
+            high[value] = max(high[value] - center, 0.0 if some else -np.inf)
+        return low, high
+
+
+def centered(schema: Schema | None) -> list[tuple[int, int, float]]:
+    """Value feature, seen feature and center of each gaussian column with missing cells."""
+    if schema is None:
+        return []
+    return [
+        (schema.features_of(i)[0], schema.features_of(i)[1], column.center)
+        for i, column in enumerate(schema.columns)
+        if column.has_missing and column.family == GAUSSIAN
+    ]
+
+
+def _over_groups(sums: NDArray[np.object_]) -> list[int]:
+    """Sums of shape (n_groups, n) as n integers."""
+    return list((sums[0] if len(sums) == 1 else sums.sum(axis=0)).tolist())
+
+
+def empty(layout: Layout, schema: Schema | None = None) -> Totals:
+    """The sums of no shards."""
+    nothing = _empty(layout)
+    return nothing if schema is None else replace(nothing, schema=schema)
+
+
+@lru_cache(maxsize=16)
+def _empty(layout: Layout) -> Totals:
+    d = layout.n_features
+    return Totals(
+        layout=layout,
+        exponents=(None,) * d,
+        shifts=(0,) * d,
+        sums=no_sums(layout),
+        weight_squares=0,
+        n_rows=(0,) * layout.n_groups,
+        minimum=np.full(d, np.inf),
+        maximum=np.full(d, -np.inf),
+        exact_bounds=True,
+        shards=frozenset(),
+        n_forgotten=0,
+        reach=(LARGEST_REACH,) * d,
+    )
+
+
+def finest(left: Exponents, right: Exponents) -> Exponents:
+    """The finer unit of each feature; a neutral one gives way."""
+    return finest_of([left, right])
+
+
+def finest_of(exponents: Sequence[Exponents]) -> Exponents:
+    """The finest unit of each feature; a neutral one gives way."""
+    features = zip(*set(exponents), strict=True)
+    return tuple(min((e for e in units if e is not None), default=None) for units in features)
+
+
+def bits_between(old: Exponents, new: Exponents) -> list[int]:
+    """By how many bits the new units are finer; 0 for a neutral feature."""
+    pairs = zip(old, new, strict=True)
+    return [0 if a is None or b is None else a - b for a, b in pairs]
+
+
+def rescaled(totals: Totals, exponents: Exponents) -> Totals:
+    """The same sums in units that are as fine or finer: exact."""
+    if exponents == totals.exponents:
+        return totals
+    bits = bits_between(totals.exponents, exponents)
+    return replace(
+        totals,
+        exponents=exponents,
+        shifts=tuple(k << a for k, a in zip(totals.shifts, bits, strict=True)),
+        sums=reframed(totals.layout, totals.sums, bits, [0] * len(bits)),
+    )
+
+
+def mean_shifts(parts: Sequence[Totals], exponents: Exponents) -> tuple[int, ...]:
+    """The exact mean of a union of parts, in units as fine as theirs, rounded half to even."""
+    weight, totals = 0, [0] * len(exponents)
+    for part in parts:
+        w = part.weight
+        weight += w
+        bits = bits_between(part.exponents, exponents)
+        columns = zip(part.shifts, part.first, bits, strict=True)
+        totals = [x + ((k * w + s) << a) for x, (k, s, a) in zip(totals, columns, strict=True)]
+    if not weight:
+        return parts[0].shifts
+    pairs = zip(totals, exponents, strict=True)
+    return tuple([0 if e is None else round_ratio(total, weight) for total, e in pairs])
+
+
+def recentered(totals: Totals, shifts: Sequence[int] | None = None) -> Totals:
+    """The same sums about other integer shifts, by default the rounded mean: exact."""
+    wanted = mean_shifts([totals], totals.exponents) if shifts is None else tuple(shifts)
+    layout, reach = totals.layout, totals.reach
+    if wanted == totals.shifts:
+        sums = without_absent(layout, totals.sums, reach)
+        return totals if sums is totals.sums else replace(totals, sums=sums)
+    deltas = [new - old for new, old in zip(wanted, totals.shifts, strict=True)]
+    sums = reframed(layout, totals.sums, [0] * len(deltas), deltas)
+    return replace(totals, shifts=wanted, sums=without_absent(layout, sums, reach))
+
+
+def with_high(totals: Totals, high: int) -> Totals:
+    """The sums with fewer high sections."""
+    if high >= totals.layout.high:
+        return totals
+    layout, sums = known(replace(totals.layout, high=high)), totals.sums
+    reach = totals.reach if layout.high else (LARGEST_REACH,) * layout.n_features
+    if isinstance(sums, PackedSums):
+        return replace(totals, layout=layout, sums=sums.first_sections(layout), reach=reach)
+    return replace(totals, layout=layout, sums=sums[: len(layout.sections)], reach=reach)

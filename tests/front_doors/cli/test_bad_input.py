@@ -1,0 +1,486 @@
+"""Every line of the list of bad inputs that the command can meet: message and exit code."""
+
+import errno
+import os
+import shlex
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from campaigns import bad_input
+
+import momentmix as mm
+
+COMMAND = [sys.executable, "-c", "from momentmix.cli import main; main()"]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with good data, a summary and a model; the test runs in it."""
+    monkeypatch.chdir(tmp_path)
+    rows = np.random.default_rng(0).standard_normal((400, 3))
+    table = pa.table({name: rows[:, i] for i, name in enumerate("abc")})
+    pa.parquet.write_table(table, "good.parquet")
+    np.save("good.npy", rows)
+    mm.summarize(rows, order=3, feature_names=["a", "b", "c"]).save("good.mms")
+    mm.DiagonalMixture([1.0], np.zeros((1, 3)), np.ones((1, 3)), ("a", "b", "c")).save("good.json")
+    (tmp_path / "folder").mkdir()
+    return tmp_path
+
+
+def text(name, contents):
+    with open(name, "wb") as file:
+        file.write(contents if isinstance(contents, bytes) else contents.encode())
+    return name
+
+
+def parquet(columns):
+    pa.parquet.write_table(pa.table(columns), "bad.parquet")
+    return "bad.parquet"
+
+
+def npy(array, name="bad.npy"):
+    np.save(name, array)
+    return name
+
+
+def truncated(name):
+    with open(name, "rb") as file:
+        data = file.read()
+    return text("cut." + name.rpartition(".")[2], data[: len(data) // 2])
+
+
+def with_value(value):
+    rows = np.random.default_rng(0).standard_normal((400, 3))
+    rows[7, 1] = value
+    return npy(rows)
+
+
+BAD_DATA = {
+    "NaN": (lambda: with_value(np.nan), "row 7, column 1 is missing or NaN. Pass missing='drop'"),
+    "infinite": (lambda: with_value(-np.inf), "row 7, column 1 is -inf"),
+    "1e308": (lambda: with_value(1e308), "column 1 is 1e+308"),
+    "no rows": (lambda: npy(np.zeros((0, 3))), "holds no rows"),
+    "header only": (lambda: text("x.csv", "a,b\n"), "holds no rows"),
+    "no columns": (lambda: npy(np.zeros((3, 0))), "at least one"),
+    "1-D": (lambda: npy(np.zeros(3)), "1 dimension(s)"),
+    "3-D": (lambda: npy(np.zeros((3, 3, 3))), "3 dimension(s)"),
+    "complex": (lambda: npy(np.zeros((3, 3), complex)), "complex128"),
+    "text": (lambda: npy(np.array([["a"]])), "must hold real numbers"),
+    "ragged": (lambda: text("x.csv", "a,b\n1,2\n3\n"), "x.csv, line 3 has 1 field(s)"),
+    "header again": (lambda: text("x.csv", "a,b\n1,2\na,b\n"), "line 3 repeats the header"),
+    "decimal commas": (lambda: text("x.csv", "a;b\n1,5;2,5\n"), "--decimal ,"),
+    "thousands": (lambda: text("x.csv", 'a,b\n"17,405",2\n'), "(--thousands ,)"),
+    "same names": (lambda: text("x.csv", "a,b,a\n1,2,3\n"), "repeated: 'a' (columns 0, 2)"),
+    "UTF-16": (lambda: text("x.csv", "a,b\n1,2\n".encode("utf-16")), "UTF-16"),
+    "open quote": (lambda: text("x.csv", 'a,b\n1,"2\n3,4\n'), "a quote opens in line 2"),
+    "empty": (lambda: text("x.csv", ""), "is empty"),
+    "nested": (lambda: parquet({"x": [[1.0]], "y": [1.0]}), "'x' (list<"),
+    "decimal": (lambda: parquet({"x": pa.array([1], pa.decimal128(5))}), "'x' (decimal128"),
+    "null column": (lambda: parquet({"x": pa.nulls(2)}), "'x' (null)"),
+    "cut Parquet": (lambda: truncated("good.parquet"), "truncated, damaged"),
+    "empty Parquet": (lambda: text("x.parquet", ""), "is empty"),
+    "cut NPY": (lambda: truncated("good.npy"), "is truncated: shape (400, 3)"),
+    "NPY bomb": (
+        lambda: text("x.npy", b"\x93NUMPY\x02\0\xff\xff\xff\xff{}\n"),
+        "claims a header of 4294967295 bytes",
+    ),
+    "unknown": (lambda: text("x.docx", ""), "it reads .npy"),
+    "model": (lambda: "good.json", "it reads .npy"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_DATA)
+def test_bad_data_is_65_and_leaves_no_output(folder, momentmix, case):
+    make, message = BAD_DATA[case]
+    done = momentmix("summarize", make(), "-o", "out.mms")
+    assert (done.code, message in done.err) == (65, True), done
+    assert "Traceback" not in done.err
+    assert done.err.startswith("momentmix: ")
+    assert not os.path.exists("out.mms")
+    assert not [name for name in os.listdir() if name.endswith(".tmp")]
+
+
+def test_objects_are_never_unpickled(folder, momentmix):
+    np.save("x.npy", np.array([[{}]], dtype=object), allow_pickle=True)
+    done = momentmix("summarize", "x.npy", "-o", "out.mms")
+    assert done.code == 65
+    assert "never unpickles" in done.err
+
+
+def test_shards_with_different_columns_are_found_before_any_work(folder, momentmix):
+    text("1.csv", "a,b\n1,2\n")
+    text("2.csv", "a,c\n1,2\n")
+    done = momentmix("summarize", "1.csv", "2.csv", "-o", "out.mms")
+    assert done.code == 65
+    assert "2.csv lacks 'b' and 2.csv also has 'c'" in done.err
+
+
+OTHER = [
+    (["summarize", "nowhere.csv", "-o", "x.mms"], 66, "nowhere.csv does not exist"),
+    (["summarize", "*.feather", "-o", "x.mms"], 66, "no file matches"),
+    (["summarize", "folder", "-o", "x.mms"], 66, "folder without data files"),
+    (["fit", "nowhere.mms", "-r", "2", "-o", "m.json"], 66, "nowhere.mms does not exist"),
+    (["merge", "nowhere.mms", "-o", "x.mms"], 66, "nowhere.mms does not exist"),
+    (["predict", "nowhere.json", "good.npy"], 66, "nowhere.json does not exist"),
+    (["summarize", "good.npy", "-o", "good.mms"], 73, "good.mms exists; pass --force"),
+    (["summarize", "good.npy", "-o", "good.npy", "--force"], 73, "is an input as well"),
+    (["summarize", "*.npy", "-o", "good.npy", "--force"], 73, "is an input as well"),
+    (["merge", "good.mms", "-o", "good.mms", "--force"], 73, "is an input as well"),
+    (["predict", "good.json", "good.npy", "-o", "good.json"], 73, "is an input as well"),
+    (["summarize", "good.npy", "-o", "folder"], 73, "folder is a directory"),
+    (["summarize", "good.npy", "-o", "no/such/x.mms"], 73, "is not a directory"),
+    (["summarize", "good.npy", "-o", "/proc/x.mms"], 73, "cannot write in /proc"),
+    (["summarize", "good.npy", "-o", "x.mms", "--checkpoint", "/proc/c"], 73, "cannot write"),
+    (["summarize", "good.npy", "-o", "x", "--checkpoint", "x"], 73, "or another output"),
+    (["fit", "good.npy", "-r", "1", "-o", "good.json"], 73, "good.json exists"),
+    (["summarize", "good.npy", "-o", "x.mms", "-m", "4"], 65, "Use at most --order 3"),
+    (["summarize", "good.npy"], 2, "Missing option"),
+    (["summarize", "-o", "x.mms"], 2, "Missing argument"),
+    (["summarize", "good.npy", "-", "-o", "x.mms"], 2, "cannot be combined"),
+    (["summarize", "-", "-o", "x.mms", "--checkpoint", "c"], 2, "cannot be read again"),
+    (["summarize", "good.npy", "-o", "-"], 2, "binary file"),
+    (["summarize", "good.npy", "-o", "x.mms", "--delimiter", ";;"], 2, "one character"),
+    (["summarize", "good.npy", "-o", "x.mms", "--decimal", ","], 2, "must differ"),
+    (["summarize", "good.npy", "-o", "x.mms", "--delimiter", "€"], 2, "an ASCII character"),
+    (["summarize", "-", "-o", "x.mms", "--decimal", "٫"], 2, "an ASCII character"),
+    (["predict", "good.json", "good.npy", "--thousands", "."], 2, "must differ"),
+    (["score", "good.json", "good.npy", "--thousands", "x"], 2, "must not be a digit"),
+    (["fit", "good.npy", "-r", "1", "-o", "m.json", "--delimiter", '"'], 2, "not be a quote"),
+    (["summarize", "https://x.org/a.csv", "-o", "x.mms"], 66, "is an address; reading it needs"),
+    (["summarize", "s3://x/*.parquet", "-o", "x.mms"], 66, "is an address"),
+    (["fit", "gs://x/all.mms", "-r", "1", "-o", "m.json"], 66, "is an address"),
+    (["merge", "file:///x/all.mms", "-o", "x.mms"], 66, "without file://"),
+    (["predict", "https://x.org/m.json", "good.npy"], 66, "is an address"),
+    (["summarize", "good.parquet", "-o", "x.mms", "--columns", "z"], 65, "no column 'z'"),
+    (["fit", "good.npy", "-r", "0", "-o", "m.json"], 2, "expected at least 1; got 0"),
+    (["fit", "good.npy", "-r", "2.5", "-o", "m.json"], 2, "expected a number or 'auto'"),
+    (["fit", "good.npy", "-r", "true", "-o", "m.json"], 2, "expected a number or 'auto'"),
+    (["fit", "good.npy", "good.mms", "-r", "1", "-o", "m.json"], 2, "not both"),
+    (["fit", "good.npy", "-r", "500", "-o", "m.json"], 65, "500"),
+    (["fit", "good.mms", "-r", "9", "-o", "m.json"], 2, "identifies at most"),
+    (["fit", "good.mms", "-r", "1", "-o", "-"], 2, "give a file"),
+    (["fit", "good.mms", "-r", "1", "--refine", "em", "-o", "m.json"], 65, "needs the rows"),
+    (["merge", "good.mms", "good.mms", "-o", "x.mms"], 65, "would count twice"),
+    (["merge", "good.json", "-o", "x.mms"], 65, "perhaps a model"),
+    (["merge", "good.npy", "-o", "x.mms"], 65, "not a momentmix summary"),
+    (["merge", "folder", "-o", "x.mms"], 65, "not a regular file"),
+    (["predict", "good.mms", "good.npy"], 65, "but a moment summary"),
+    (["predict", "folder", "good.npy"], 65, "not a regular file"),
+    (["predict", "good.json", "good.npy", "--columns", "0,1"], 65, "the model has 3 features"),
+    (["predict", "good.json", "good.parquet", "--columns", "b,a,c"], 65, "features are 'a', 'b'"),
+    (["predict", "good.json", "good.npy", "--json"], 2, "give a file to --output"),
+    (["sample", "good.json", "-n", "0"], 2, "0 is not in the range"),
+    (["plot", "good.json", "-o", "x.doc"], 2, "must end in .png"),
+    (["plot", "good.json", "-o", "x.png", "--kind", "residuals"], 2, "needs data files or"),
+    (["plot", "good.json", "-o", "x.png", "--kind", "choice"], 2, "needs data files or summaries"),
+    (["plot", "good.json", "-o", "x.png", "-r", "3"], 2, "--components goes with --kind choice"),
+    (["info", "nowhere.mms"], 66, "nowhere.mms does not exist"),
+    (["info", "folder"], 65, "folder is a folder; give one file"),
+    (["info", "-"], 2, "standard input has no name"),
+    (["info", "good.npy", "--delimiter", ";;"], 2, "one character"),
+    (["info", "https://x.org/a.csv"], 66, "is an address"),
+    (["subtract", "good.mms", "nowhere.mms", "-o", "x.mms"], 66, "nowhere.mms does not exist"),
+    (["subtract", "good.mms", "-o", "x.mms"], 2, "Missing argument"),
+    (["subtract", "good.mms", "good.npy", "-o", "x.mms"], 65, "not a momentmix summary"),
+    (["subtract", "good.json", "good.mms", "-o", "x.mms"], 65, "perhaps a model"),
+    (["subtract", "good.mms", "good.mms", "-o", "good.mms", "--force"], 73, "is an input as well"),
+    (["forget", "good.mms", "nowhere.csv", "-o", "x.mms"], 66, "nowhere.csv does not exist"),
+    (["forget", "good.json", "good.npy", "-o", "x.mms"], 65, "perhaps a model"),
+    (["forget", "good.mms", "good.npy", "-o", "good.npy", "--force"], 73, "is an input as well"),
+    (["forget", "good.mms", "good.npy", "--columns", "0", "-o", "x"], 65, "the summary has 3 feat"),
+    (["forget", "good.mms", "good.npy", "-o", "x.mms"], 65, "cannot be forgotten and leave"),
+    (["predict", "good.json", "good.npy", "--digits", "-1"], 2, "-1 is not in the range"),
+    (["predict", "good.json", "good.parquet", "--keep", "id"], 65, "no column 'id'; it has 'a'"),
+    (["predict", "good.json", "good.parquet", "--keep", "a,a"], 65, "columns must be different"),
+    (["predict", "good.json", "-", "--keep", "id"], 2, "--keep needs files"),
+    (["score", "good.json", "good.npy", "-o", "x.csv"], 2, "--output goes with --rows"),
+    (["score", "good.json", "good.npy", "--keep", "0"], 2, "--keep goes with --rows"),
+    (["score", "good.json", "good.npy", "--rows", "--json"], 2, "give a file to --output"),
+    (["score", "good.json", "good.npy", "--quantile", "1"], 2, "1.0 is not in the range"),
+    (["score", "good.json", "good.npy", "--quantile", "0"], 2, "0.0 is not in the range"),
+    (["score", "good.json", "good.npy", "--threshold", "nan"], 2, "must be a number; got nan"),
+    (
+        ["score", "good.json", "good.npy", "--quantile", ".1", "--threshold", "-3"],
+        2,
+        "pass one of them",
+    ),
+    (["score", "good.json", "good.npy", "--rows", "-o", "good.npy"], 73, "is an input as well"),
+    (["nonsense"], 2, "No such command"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "code", "message"), OTHER, ids=lambda x: str(x)[:40])
+def test_exit_codes_and_messages(folder, momentmix, monkeypatch, arguments, code, message):
+    monkeypatch.setitem(sys.modules, "fsspec", None)  # with it, addresses are tried
+    before = {name: os.stat(name).st_mtime_ns for name in os.listdir()}
+    done = momentmix(*arguments)
+    assert (done.code, message in done.err) == (code, True), done
+    assert "Traceback" not in done.err
+    assert {name: os.stat(name).st_mtime_ns for name in os.listdir()} == before
+
+
+def test_every_door_of_python_with_every_defect():
+    """Problem and place or cure in the message, the same state before and after, by its hash."""
+    assert bad_input.python_doors(0, 10_000, seed=0)["bad inputs"] >= 500
+
+
+def test_every_command_with_every_bad_file():
+    assert bad_input.command_doors(0, 10_000, seed=0)["bad inputs"] >= 200
+
+
+def test_negative_control_a_door_that_changes_state_or_takes_anything_is_noticed():
+    summary, counts = bad_input._summary(), bad_input.Counter()
+
+    def careless():
+        summary.update(bad_input.GOOD)
+        raise ValueError("row 7 is NaN")
+
+    with pytest.raises(AssertionError, match="state has changed"):
+        bad_input._refused("here", summary, careless, "NaN", counts)
+    with pytest.raises(AssertionError, match="accepted"):
+        bad_input._refused("here", summary, lambda: None, "NaN", counts)
+    with pytest.raises(AssertionError, match="untyped ZeroDivisionError"):
+        bad_input._refused("here", summary, lambda: 1 // 0, "NaN", counts)
+
+
+def test_a_fit_that_fails_leaves_the_estimator_as_it_was():
+    rows = np.random.default_rng(0).standard_normal((300, 3))
+    model = mm.MomentGaussianMixture(1, order=3, random_state=0).fit(rows)
+    before = bad_input.state_of(model)
+    with pytest.raises(ValueError, match="order must be at most"):
+        model.fit(rows[:, :2])
+    assert bad_input.state_of(model) == before
+    assert model.predict(rows[:2]).tolist() == [0, 0]
+
+
+def test_a_file_that_grows_while_it_is_read(folder, momentmix, monkeypatch):
+    from momentmix.summary.summary import MomentSummary
+
+    text("x.csv", "a,b\n1,2\n3,5\n")
+    update = MomentSummary.update
+
+    def growing(self, *arguments, **options):
+        if os.path.getsize("x.csv") < 20:
+            with open("x.csv", "a") as file:
+                file.write("7,8\n7,8\n7,8\n")
+        return update(self, *arguments, **options)
+
+    monkeypatch.setattr(MomentSummary, "update", growing)
+    done = momentmix("summarize", "x.csv", "-o", "out.mms")
+    assert (done.code, "x.csv changed while it was being read" in done.err) == (65, True)
+    assert not os.path.exists("out.mms")
+
+
+def test_columns_of_one_name_are_chosen_by_number(folder, momentmix):
+    values = [pa.array(v, pa.float64()) for v in ([1, 2, 3], [10, 20, 30], [100, 200, 300])]
+    table = pa.Table.from_arrays(values, names=["a", "b", "a"])
+    pa.parquet.write_table(table, "x.parquet")
+    text("x.csv", "a,b,a\n1,10,100\n2,20,200\n3,30,300\n")
+    for name in ("x.parquet", "x.csv"):
+        for columns, mean in (("0", [2]), ("2", [200]), ("b,2", [20, 200]), ("0,2", [2, 200])):
+            done = momentmix("summarize", name, "--columns", columns, "-o", "x.mms", "--force")
+            assert done.code == 0, done
+            assert mm.MomentSummary.load("x.mms").mean.tolist() == mean
+        done = momentmix("summarize", name, "--columns", "b,a", "-o", "x.mms", "--force")
+        assert (done.code, "repeated: 'a' (columns 0, 2)" in done.err) == (65, True)
+
+
+def test_a_model_does_not_take_the_first_of_two_columns(folder, momentmix):
+    text("x.csv", "a,b,c\n" + "".join(f"{i},{i * i},{i % 3}\n" for i in range(9)))
+    text("y.csv", "a,b,c,b\n1,2,3,4\n")
+    assert momentmix("fit", "x.csv", "-r", "1", "-o", "m.json", "-q").code == 0
+    for command in (["predict", "m.json", "y.csv"], ["score", "m.json", "y.csv"],
+                    ["report", "m.json", "--data", "y.csv", "-o", "r.html"],
+                    ["plot", "m.json", "y.csv", "-o", "p.svg"]):  # fmt: skip
+        done = momentmix(*command)
+        assert (done.code, "repeated: 'b' (columns 1, 3)" in done.err) == (65, True), done
+    assert momentmix("predict", "m.json", "y.csv", "--columns", "0,1,2").code == 0
+    assert momentmix("predict", "m.json", "y.csv", "--columns", "1,3,2").code == 65
+
+
+def test_thousands_are_read(folder, momentmix):
+    text("x.csv", 'a,b\n"17,405",2\n"1,000",4\n')
+    assert momentmix("summarize", "x.csv", "--thousands", ",", "-o", "x.mms").code == 0
+    assert mm.MomentSummary.load("x.mms").mean.tolist() == [9202.5, 3]
+
+
+def test_line_ends_from_standard_input(folder, momentmix):
+    for end in ("\n", "\r\n", "\r"):
+        data = end.join(["a,b", "1,2", "3,4", "5,9"]).encode()
+        done = momentmix("summarize", "-", "-o", "x.mms", "--force", "--json", stdin=data)
+        assert '"n_rows": 3' in done.out, done
+
+
+def test_byte_order_mark_is_read(folder, momentmix):
+    text("x.csv", b"\xef\xbb\xbfa,b\n1,2\n3,5\n")
+    assert momentmix("summarize", "x.csv", "-o", "x.mms").code == 0
+    assert mm.MomentSummary.load("x.mms").feature_names == ("a", "b")
+
+
+def test_control_characters_in_names_are_escaped(folder, momentmix):
+    text("x.csv", b'"a\x1b[31m",b\n1,x\n')
+    done = momentmix("summarize", "x.csv", "-o", "x.mms")
+    assert "\x1b" not in done.err
+    text("y.csv", b'"a\x1b[31m",b\n1,2\n3,4\n4,9\n')
+    done = momentmix("fit", "y.csv", "-r", "1", "-o", "m.json")
+    assert "\x1b" not in done.out
+    assert "\\x1b[31m" in done.out
+
+
+def test_a_bug_is_70_and_a_traceback_needs_debug(folder, momentmix, monkeypatch):
+    def broken(*arguments, **options):
+        raise ZeroDivisionError("oops")
+
+    monkeypatch.setattr("momentmix.rows.reading.open_rows", broken)
+    done = momentmix("summarize", "good.npy", "-o", "x.mms")
+    assert done.code == 70
+    assert "ZeroDivisionError: oops. This is a bug; run again with --debug" in done.err
+    from momentmix.cli import main
+
+    with pytest.raises(ZeroDivisionError):
+        main(["summarize", "good.npy", "-o", "x.mms", "--debug"])
+
+
+def too_large():
+    return np.empty((1 << 40, 1 << 10))  # NumPy's own kind of MemoryError
+
+
+def raising(error):
+    def fail(*arguments, **options):
+        raise error
+
+    return fail
+
+
+NO_MEMORY = {
+    "array": lambda *arguments, **options: too_large(),
+    "bare": raising(MemoryError()),
+    "Arrow": raising(pa.ArrowMemoryError("malloc of size 64 failed")),
+    "mapping": raising(OSError(errno.ENOMEM, "Cannot allocate memory")),
+    "library": raising(ImportError("libx.so: failed to map segment from shared object")),
+    "thread": raising(RuntimeError("can't start new thread")),
+}
+
+
+@pytest.mark.parametrize("case", NO_MEMORY)
+def test_a_lack_of_memory_is_no_bug(folder, momentmix, monkeypatch, case):
+    monkeypatch.setattr("momentmix.rows.reading.open_rows", NO_MEMORY[case])
+    done = momentmix("summarize", "good.npy", "-o", "x.mms")
+    assert done.code == 74
+    assert done.err.startswith("momentmix: not enough memory (")
+    assert "Use a lower --order" in done.err
+    assert "bug" not in done.err
+    assert not os.path.exists("x.mms")
+
+
+def test_a_lack_of_memory_while_a_file_is_read_does_not_accuse_the_file(
+    folder, momentmix, monkeypatch
+):
+    fail = raising(pa.ArrowMemoryError("malloc of size 64 failed"))
+    monkeypatch.setattr("momentmix.rows.formats.arrow_files.ParquetFile._open", fail)
+    done = momentmix("summarize", "good.parquet", "-o", "x.mms")
+    assert (done.code, "damaged" in done.err, "malloc" in done.err) == (74, False, True)
+    monkeypatch.setattr("numpy.lib.format.read_magic", raising(MemoryError()))
+    done = momentmix("summarize", "good.npy", "-o", "x.mms")
+    assert (done.code, "header" in done.err) == (74, False)
+
+
+def test_a_package_that_cannot_be_loaded_is_not_called_missing(folder, momentmix, monkeypatch):
+    message = "libarrow.so: failed to map segment from shared object"
+
+    def load(name):
+        raise ImportError(message)
+
+    monkeypatch.setattr("momentmix.errors.import_module", load)
+    done = momentmix("summarize", "good.parquet", "-o", "x.mms")
+    assert (done.code, message in done.err, "not installed" in done.err) == (74, True, False)
+
+
+LIMITED = """
+import resource, sys
+import numpy, scipy.linalg, scipy.optimize, momentmix.rows.opening, momentmix.summary.summary
+from momentmix.cli import main
+
+pages = int(open("/proc/self/statm").read().split()[0])
+limit = pages * resource.getpagesize() + (64 << 20)
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+main(["fit", "large.npy", "-r", "2", "-o", "x.json"])
+"""
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="needs the size of a process")
+def test_a_limit_of_memory(folder):
+    head = np.lib.format.header_data_from_array_1_0(np.zeros((1, 3)))
+    with open("large.npy", "wb") as file:  # a gigabyte of zeros that take no place on the disk
+        np.lib.format.write_array_header_1_0(file, {**head, "shape": (1 << 25, 4)})
+        file.truncate(file.tell() + (1 << 30))
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 74, done.stderr
+    assert "momentmix: not enough memory (" in done.stderr
+    assert not os.path.exists("x.json")
+
+
+def test_disk_full_keeps_the_old_file(folder):
+    text("out.mms", b"old")
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)); "
+    done = subprocess.run(
+        [
+            *COMMAND[:2],
+            limit + COMMAND[2],
+            *["summarize", "good.npy", "-o", "out.mms", "--force"],
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 74
+    assert "File too large" in done.stderr
+    with open("out.mms", "rb") as file:
+        assert file.read() == b"old"
+    assert not [name for name in os.listdir() if name.endswith(".tmp")]
+
+
+def test_a_closed_pipe_is_quiet(folder):
+    command = shlex.join(COMMAND)
+    done = subprocess.run(
+        ["bash", "-c", f"{command} sample good.json -n 500000 | head -1; echo ${{PIPESTATUS[0]}}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == ""
+    assert done.stdout.split() == ["a,b,c", "141"]
+
+
+def test_two_writers_on_one_checkpoint(folder, momentmix):
+    from pathlib import Path
+
+    from momentmix.cli.checkpoint import locked
+
+    with locked(Path("state")):
+        done = momentmix("summarize", "good.npy", "-o", "x.mms", "--checkpoint", "state")
+    assert done.code == 73
+    assert "another process is writing state" in done.err
+    assert momentmix("summarize", "good.npy", "-o", "x.mms", "--checkpoint", "state").code == 0
+    assert "state.lock" not in os.listdir()
+
+
+SLOW_TO_LOAD = {"numpy", "scipy", "sklearn", "pandas", "pyarrow", "matplotlib", "numba", "dask"}
+
+
+def test_help_loads_nothing_that_is_slow_to_load():
+    code = (
+        "import atexit, sys; from momentmix.cli import main\n"
+        "atexit.register(lambda: print(*sys.modules)); main(['--help'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "Exit codes" in done.stdout
+    loaded = set(done.stdout.splitlines()[-1].split())
+    assert "momentmix.cli.app" in loaded
+    assert not loaded & SLOW_TO_LOAD

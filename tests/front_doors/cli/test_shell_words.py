@@ -1,0 +1,172 @@
+"""What a person in a shell reads: options, not keywords and classes of Python."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import momentmix as mm
+from momentmix.cli.output import in_shell_words
+
+PYTHON = re.compile(r"\b\w+=['\"{\[]|\bmm\.|[a-z_]+\(\)|np\.float64|MomentSummary|SummaryCube")
+
+
+@pytest.mark.parametrize(
+    ("python", "shell"),
+    [
+        (
+            "Pass missing='drop' (--missing drop), or missing='model' (--missing model), so",
+            "Pass --missing drop, or --missing model, so",
+        ),
+        (
+            "families={'n a': 'log', 'b': 'poisson'} (--families 'n a=log,b=poisson') takes",
+            "--families 'n a=log,b=poisson' takes",
+        ),
+        ("for both: families={'income': 'log'}.", "for both: --families income=log."),
+        (
+            "pass thousands=',', decimal='.' (--thousands , --decimal .)",
+            "pass --thousands , --decimal .",
+        ),
+        ("Leave it out with exclude= (--exclude), or", "Leave it out with --exclude, or"),
+        (
+            'refine="em" needs the rows; use refine="auto"',
+            "--refine em needs the rows; use --refine auto",
+        ),
+        (
+            "families={'c': ['a', 'b']}.",
+            "a schema with these levels (momentmix schema, --schema).",
+        ),
+        ("Cut both with truncate(3, 1).", "Summarize both with --order 3."),
+        (
+            "Give them up with truncate(4, 2, replicates=0).",
+            "Summarize both with the same --replicates.",
+        ),
+        ("a=3 and x=1.5 (see --help)", "a=3 and x=1.5 (see --help)"),
+        ("plain text (in parentheses)", "plain text (in parentheses)"),
+    ],
+)
+def test_messages_for_python_become_those_for_the_shell(python, shell):
+    assert in_shell_words(python) == shell
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Rows with gaps, a cube and a summary of them, a model, and files that do not go with it."""
+    folder = tmp_path_factory.mktemp("shell")
+    rng = np.random.default_rng(0)
+    n = 600
+    rows = pd.DataFrame(
+        {
+            "amount": rng.normal(5, 2, n).round(2),
+            "age": rng.normal(40, 9, n),
+            "visits": rng.poisson(2, n),
+            "plan": rng.choice(["basic", "gold"], n),
+            "region": rng.choice(["EU", "US"], n),
+        }
+    )
+    rows.loc[::9, "age"] = np.nan
+    rows.to_csv(folder / "gaps.csv", index=False)
+    whole = rows.drop(columns="age")
+    whole.to_csv(folder / "whole.csv", index=False)
+    mm.summarize_by(whole, by="region", families={"visits": "poisson"}).save(
+        folder / "cube.parquet"
+    )
+    mm.summarize(whole.drop(columns="region"), 2, families={"visits": "poisson"}).save(
+        folder / "low.mms"
+    )
+    mm.summarize(rows[["age"]], missing="model").save(folder / "age.mms")
+    truth = mm.DiagonalMixture([0.5, 0.5], [[0.0, 0.0], [3.0, 1.0]], np.ones((2, 2)))
+    truth.save(folder / "model.json")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (
+            ["summarize", "gaps.csv", "-o", "x.mms"],
+            65,
+            "Pass --missing drop to leave such rows out",
+        ),
+        (
+            ["summarize", "gaps.csv", "--by", "", "-o", "x.parquet"],
+            2,
+            "--by needs names of columns",
+        ),
+        (["summarize", "whole.csv", "--by", "amount", "-o", "x.parquet"], 65, "must be whole"),
+        (
+            ["summarize", "whole.csv", "--families", "amount=lognormal", "-o", "x.mms"],
+            65,
+            "--families must be 'gaussian', 'bernoulli', 'categorical', 'poisson', 'log', 'log1p'; "
+            "column 0 ('amount') has 'lognormal'",
+        ),
+        (
+            ["summarize", "whole.csv", "--families", "amout=log", "-o", "x.mms"],
+            65,
+            "--families names no column: 'amout'",
+        ),
+        (
+            ["fit", "cube.parquet", "--refine", "em", "-o", "x.json"],
+            65,
+            "--refine em needs the rows",
+        ),
+        (
+            ["fit", "cube.parquet", "--families", "plan=poisson", "-o", "x.json"],
+            65,
+            "leave --families out",
+        ),
+        (["compare", "low.mms", "cube.parquet"], 65, "Summarize both with --order 2"),
+        (["compare", "low.mms", "age.mms"], 65, "summarize the common ones (--columns)"),
+        (["compare", "low.mms", "model.json"], 65, "model.json is no data; `momentmix track MODEL"),
+        (["merge", "low.mms", "whole.csv", "-o", "x.mms"], 65, "with `momentmix summarize`"),
+        (["track", "low.mms", "cube.parquet"], 65, "fit it first, with `momentmix fit`"),
+        (
+            ["track", "model.json", "cube.parquet", "--rollup", "regoin"],
+            65,
+            "--rollup regoin: the ",
+        ),
+        (
+            ["track", "model.json", "cube.parquet", "--rollup", ","],
+            2,
+            "--rollup needs keys to keep",
+        ),
+        (
+            [
+                "track",
+                "model.json",
+                "cube.parquet",
+                "--means",
+                "group",
+                "--column",
+                "5",
+                "-o",
+                "x.png",
+            ],
+            65,
+            "--column 5: the model has no such column",
+        ),
+        (["report", "model.json", "--cube", "low.mms", "-o", "x.html"], 65, "low.mms is no cube"),
+    ],
+)
+def test_errors_speak_of_options(folder, momentmix, monkeypatch, arguments, code, message):
+    monkeypatch.chdir(folder)
+    done = momentmix(*arguments)
+    text = " ".join(done.err.split())
+    assert done.code == code, text
+    assert message in text
+    assert not PYTHON.search(text), text
+
+
+def test_the_means_of_levels_are_refused_before_the_work(folder, momentmix, monkeypatch):
+    monkeypatch.chdir(folder)
+    block = mm.BernoulliBlock([0.2, 0.7], names="a")
+    numbers = mm.GaussianBlock.of([0.0, 4.0], [1.0, 1.0], "b")
+    mm.Mixture.from_blocks([0.5, 0.5], [block, numbers]).save("levels.json")
+    options = ("--means", "group", "--column", "a", "-o", "x.png")
+    done = momentmix("track", "levels.json", "cube.parquet", *options)
+    assert done.code == 65
+    assert (
+        "--column a: its means are the same in all groups; those of columns of numbers" in done.err
+    )
+    assert done.err.rstrip().endswith("differ: b.")

@@ -1,0 +1,217 @@
+"""``momentmix track`` and the picture of shares."""
+
+import csv
+import json
+import warnings
+from datetime import date, timedelta
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+
+import momentmix as mm
+from momentmix.displays import SharesDisplay
+from momentmix.html.palette import component_color
+
+mpl.use("Agg")
+
+NAMES = ["flow", "temperature", "pressure"]
+MEANS = np.array([[100.0, 20.0, 5.0], [120.0, 30.0, 8.0]])
+VARIANCES = np.array([[16.0, 4.0, 0.3]] * 2)
+
+
+def frame_of(share, n, seed):
+    mixture = mm.DiagonalMixture([1 - share, share], MEANS, VARIANCES)
+    return pd.DataFrame(mixture.sample(n, random_state=seed)[0], columns=NAMES)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A model, a cube in which all is well, and one in which it is not."""
+    folder = tmp_path_factory.mktemp("track")
+    mm.fit(frame_of(0.4, 4000, 99), 2, random_state=0).save(folder / "model.json")
+    frames = []
+    for week in range(6):
+        for region, share in (("EU", 0.2 + 0.06 * week), ("US", 0.4)):
+            frame = frame_of(share, 500, 10 * week + (region == "US"))
+            frames.append(frame.assign(region=region, day=date(2026, 1, 5) + timedelta(7 * week)))
+    good = pd.concat(frames)
+    mm.summarize_by(good, by=["region", "day"]).save(folder / "good.parquet")
+    odd = good.copy()
+    place = np.flatnonzero((odd["region"] == "US") & (odd["day"] == date(2026, 1, 19)))[:100]
+    odd.iloc[place, 0] = 160.0 + 3 * np.random.default_rng(0).standard_normal(100)
+    mm.summarize_by(odd, by=["region", "day"]).save(folder / "odd.parquet")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tracking(folder):
+    return mm.track(folder / "model.json", folder / "good.parquet")
+
+
+@pytest.fixture(scope="module")
+def with_means(folder):
+    return mm.track(folder / "model.json", folder / "good.parquet", means="group")
+
+
+@pytest.fixture(scope="module")
+def odd(folder):
+    return mm.track(folder / "model.json", folder / "odd.parquet")
+
+
+def test_the_command_prints_what_the_function_gives(momentmix, folder, tracking):
+    done = momentmix("track", folder / "model.json", folder / "good.parquet")
+    assert done.code == 0
+    assert done.out.rstrip() == str(tracking).rstrip()
+    assert "EU: the share of component" in done.out
+    document = json.loads(
+        momentmix("track", folder / "model.json", folder / "good.parquet", "--json").out
+    )
+    assert document == json.loads(json.dumps(tracking.to_dict()))
+    assert document["groups"][0]["key"] == {"region": "EU", "day": "2026-01-05"}
+
+
+def test_the_command_gives_groups_means_of_their_own(momentmix, folder, with_means):
+    model, cube = folder / "model.json", folder / "good.parquet"
+    document = json.loads(momentmix("track", model, cube, "--means", "group", "--json").out)
+    assert document == json.loads(json.dumps(with_means.to_dict()))
+    assert np.shape(document["groups"][0]["means"]) == (2, 3)
+    assert document["means"]["columns"] == NAMES
+
+
+def test_a_picture_of_means(momentmix, folder, tmp_path, tracking, with_means):
+    files = folder / "model.json", folder / "good.parquet"
+    few = mm.SummaryCube.load(files[1]).where(region="EU")
+    dots = mm.track(files[0], few, means="group", ordered=False)
+    assert SharesDisplay.from_tracking(dots, column="flow").axes_[0].get_xlabel() == "mean of flow"
+    axes = SharesDisplay.from_tracking(with_means, column="flow").axes_[0]
+    assert axes.get_ylabel() == "mean of flow"
+    eu = [g for g, key in enumerate(with_means.keys) if key[0] == "EU"]
+    np.testing.assert_array_equal(axes.lines[1].get_ydata(), with_means.means.values[eu, 1, 0])
+    with pytest.raises(mm.InputError, match="the means of 'nope' do not differ between groups; of"):
+        SharesDisplay.from_tracking(with_means, column="nope")
+    with pytest.raises(mm.InputError, match=r"they are fixed\. Use track\(means=\"group\"\)"):
+        SharesDisplay.from_tracking(tracking, column="flow")
+    out = tmp_path / "means.png"
+    done = momentmix("track", *files, "--means", "group", "--column", "flow", "-o", out)
+    assert done.code == 0
+    assert out.stat().st_size > 5000
+    done = momentmix("track", *files, "--column", "flow", "-o", tmp_path / "other.png")
+    assert "--column goes with --means group and a picture" in done.err
+
+
+def test_strict_tells_of_groups_that_do_not_fit(momentmix, folder):
+    model = folder / "model.json"
+    assert momentmix("track", model, folder / "good.parquet", "--strict").code == 0
+    assert momentmix("track", model, folder / "odd.parquet").code == 0
+    done = momentmix("track", model, folder / "odd.parquet", "--strict")
+    assert done.code == 4
+    assert "in US, 2026-01-19 rows appeared that no component has" in done.out
+    assert "flow high" in done.out
+
+
+def test_outputs_by_their_ending(momentmix, folder, tmp_path):
+    files = (folder / "model.json", folder / "odd.parquet")
+    for ending in ("csv", "json", "png"):
+        out = tmp_path / f"shares.{ending}"
+        done = momentmix("track", *files, "-o", out)
+        assert done.code == 0
+        assert done.out.rstrip().endswith(f"written to {out}")
+    with open(tmp_path / "shares.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 12
+    assert rows[0]["region"] == "EU"
+    assert float(rows[0]["weight_0"]) + float(rows[0]["weight_1"]) == pytest.approx(1.0)
+    assert json.loads((tmp_path / "shares.json").read_text())["level"] == 0.95
+    assert (tmp_path / "shares.png").read_bytes()[:4] == b"\x89PNG"
+    assert momentmix("track", *files, "-o", tmp_path / "shares.csv").code == 73
+    assert momentmix("track", *files, "-o", tmp_path / "shares.csv", "--force").code == 0
+
+
+def test_some_groups_other_levels_and_the_prior(momentmix, folder):
+    files = (folder / "model.json", folder / "good.parquet", "--json")
+    whole = json.loads(momentmix("track", *files, "--where", "region=EU").out)
+    assert {g["key"]["region"] for g in whole["groups"]} == {"EU"}
+    merged = json.loads(momentmix("track", *files, "--rollup", "region", "--level", "0.5").out)
+    assert [g["n_rows"] for g in merged["groups"]] == [3000, 3000]
+    assert merged["level"] == 0.5
+    shrunken = json.loads(momentmix("track", *files, "--prior", "whole").out)
+    assert shrunken["prior"]["n_rows"] > 0
+
+
+def test_bad_input(momentmix, folder, tmp_path):
+    model, cube = folder / "model.json", folder / "good.parquet"
+    assert momentmix("track", model, tmp_path / "none.parquet").code == 66
+    assert momentmix("track", tmp_path / "none.json", cube).code == 66
+    done = momentmix("track", model, cube, "-o", tmp_path / "shares.txt")
+    assert done.code == 2
+    assert "--output must end in .csv" in done.err
+    frame_of(0.4, 50, 0).to_csv(tmp_path / "rows.csv", index=False)
+    done = momentmix("track", model, tmp_path / "rows.csv")
+    assert done.code == 65
+    assert "is no cube; make one with `momentmix summarize DATA --by KEY" in done.err
+
+
+# -- the picture --------------------------------------------------------------------------------
+
+
+def test_lines_have_the_colors_and_shares_of_components(odd):
+    display = SharesDisplay.from_tracking(odd)
+    eu, us = display.axes_[:2]
+    assert (eu.get_title(), us.get_title()) == ("EU", "US")
+    shares = [line for line in eu.lines if len(line.get_xdata()) == 6]
+    assert [line.get_color() for line in shares] == [component_color(c) for c in range(2)]
+    assert shares[1].get_ydata() == pytest.approx(odd.weights[:6, 1])
+    marks = [line for line in us.lines if line.get_marker() == "x"]
+    assert len(marks) == 1
+    assert len(marks[0].get_xdata()) == 1
+    assert not [line for line in eu.lines if line.get_marker() == "x"]
+    texts = [text.get_text() for text in display.figure_.legends[0].get_texts()]
+    assert texts == [f"{c} {name}" for c, name in enumerate(odd.names)] + ["components do not fit"]
+
+
+def test_groups_without_order_are_dots(folder):
+    cube = mm.SummaryCube.load(folder / "odd.parquet").rollup("region")
+    tracking = mm.track(folder / "model.json", cube)
+    display = SharesDisplay.from_tracking(tracking, components=[1])
+    (ax,) = display.axes_
+    assert [text.get_text().split()[0] for text in ax.get_yticklabels()] == ["EU", "US"]
+    assert len(ax.containers) == 1
+    assert ax.containers[0].lines[0].get_xdata() == pytest.approx(tracking.weights[:, 1])
+
+
+def test_a_picture_of_one_date_has_dots_and_no_warnings():
+    mixture = mm.DiagonalMixture([0.5, 0.5], [[0.0] * 3, [4.0] * 3], np.ones((2, 3)))
+    summary = mm.summarize(mixture.sample(500, random_state=0)[0])
+    (ax,) = SharesDisplay.from_tracking(mm.track(mixture, {date(2026, 1, 5): summary})).axes_
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["2026-01-05"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ax.figure.canvas.draw()
+
+
+def test_times_that_are_texts_stand_in_their_order():
+    mixture = mm.DiagonalMixture([0.6, 0.4], MEANS, VARIANCES, NAMES)
+    cube = {f"week {k}": mm.summarize(frame_of(0.4, 300, k)) for k in (10, 9, 8)}
+    (ax,) = SharesDisplay.from_tracking(mm.track(mixture, cube)).axes_
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["week 8", "week 9", "week 10"]
+    assert ax.lines[0].get_xdata().tolist() == [0.0, 1.0, 2.0]
+
+
+def test_pictures_of_other_things_are_refused(tracking):
+    with pytest.raises(mm.InputTypeError, match=r"needs what mm\.track gives"):
+        SharesDisplay.from_tracking({})
+    with pytest.raises(mm.InputError, match="components must be numbers from 0 to 1"):
+        SharesDisplay.from_tracking(tracking, components=[2])
+
+
+def test_the_shell_says_where_all_groups_are(momentmix, tmp_path):
+    model = mm.DiagonalMixture([0.5, 0.5], [[-3.0, 0.0], [3.0, 1.0]], np.ones((2, 2)))
+    model.save(tmp_path / "model.json")
+    groups = {(i,): mm.summarize(model.sample(60, random_state=i)[0]) for i in range(70)}
+    mm.SummaryCube(["g"], groups).save(tmp_path / "cube.parquet")
+    done = momentmix("track", tmp_path / "model.json", tmp_path / "cube.parquet")
+    assert done.code == 0, done.err
+    assert "… 10 more groups; --json prints all, and -o shares.csv writes them" in done.out
+    assert "to_frame" not in done.out

@@ -1,0 +1,190 @@
+"""Each column alone: bars of the rows, curves and bars of the components."""
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+
+import numpy as np
+import pytest
+from matplotlib import pyplot
+from scipy import stats
+
+import momentmix as mm
+from momentmix.displays import ColumnsDisplay
+from momentmix.displays.marginal_panels import missing_note
+from momentmix.displays.marginals import marginal_of, observed_rows, separation
+from momentmix.errors import InputError
+
+
+@pytest.fixture(scope="module")
+def truth():
+    blocks = [
+        mm.GaussianBlock.of([30.0, 60.0], [25.0, 100.0], "age", seen=[0.5, 0.9]),
+        mm.GaussianBlock.of([2.0, 5.0], [0.5, 1.0], "income"),
+        mm.PoissonBlock([1.0, 6.0], names="visits"),
+        mm.BernoulliBlock([0.75, 0.25], ("no", "yes"), names="member"),
+        mm.CategoricalBlock(
+            [[0.7, 0.2, 0.1], [0.1, 0.2, 0.7]], ("basic", "gold", "silver"), names="plan",
+            seen=[0.8, 0.6],
+        ),
+    ]  # fmt: skip
+    return mm.Mixture.from_blocks([0.4, 0.6], blocks)
+
+
+@pytest.fixture(scope="module")
+def rows(truth):
+    return truth.sample(3000, random_state=5)[0]
+
+
+@pytest.fixture(scope="module")
+def display(truth, rows):
+    return ColumnsDisplay.from_estimator(truth, rows)
+
+
+def test_numbers_have_a_histogram_and_curves_in_shares_of_rows(display, rows):
+    ax = display.axes_[0, 1]
+    assert ax.get_title(loc="left") == "income"
+    heights = np.array([bar.get_height() for bar in ax.patches])
+    edges = np.array([bar.get_x() for bar in ax.patches])
+    width = ax.patches[0].get_width()
+    expected = np.histogram(rows["income"], np.append(edges, edges[-1] + width))[0] / 3000
+    np.testing.assert_allclose(heights, expected, atol=2 / 3000)  # rounding at the edges
+    total, first, second = (line.get_ydata() for line in ax.lines)
+    grid = ax.lines[0].get_xdata()
+    np.testing.assert_allclose(total, first + second)
+    density = 0.4 * stats.norm(2.0, 0.5**0.5).pdf(grid)
+    np.testing.assert_allclose(first, width * density)
+
+
+def test_counts_are_bars_at_integers(display, rows):
+    ax = display.axes_[0, 2]
+    centers = [bar.get_x() + bar.get_width() / 2 for bar in ax.patches]
+    np.testing.assert_allclose(centers, np.arange(len(centers)), atol=1e-12)
+    counts = np.bincount(rows["visits"].astype(int), minlength=len(centers))
+    heights = [bar.get_height() for bar in ax.patches]
+    np.testing.assert_allclose(heights, counts[: len(centers)] / 3000)
+    expected = 0.4 * stats.poisson(1.0).pmf(np.arange(len(centers)))
+    np.testing.assert_allclose(ax.lines[1].get_ydata(), expected)
+
+
+def test_large_counts_share_bars():
+    mixture = mm.Mixture.from_blocks([1.0], [mm.PoissonBlock([900.0])])
+    rows = mixture.sample(2000, random_state=0)[0]
+    law = marginal_of(mixture, 0, rows[:, 0])
+    observed = observed_rows(law, rows[:, 0])
+    assert len(observed.shares) <= 61
+    assert observed.shares.sum() == pytest.approx(1.0, abs=0.01)
+    step = observed.edges[1] - observed.edges[0]
+    assert step == int(step) > 1
+
+
+def test_levels_are_bars_where_the_cell_is_seen(display, rows, truth):
+    ax = display.axes_[1, 1]
+    assert [x.get_text() for x in ax.get_yticklabels()] == ["basic", "gold", "silver"]
+    widths = np.array([bar.get_width() for bar in ax.patches]).reshape(3, 3)
+    seen = [x for x in rows["plan"] if x is not None]
+    shares = [seen.count(level) / len(seen) for level in ("basic", "gold", "silver")]
+    np.testing.assert_allclose(widths[0], shares)
+    present = truth.weights * [0.8, 0.6]
+    expected = (present / present.sum())[:, None] * np.array([[0.7, 0.2, 0.1], [0.1, 0.2, 0.7]])
+    np.testing.assert_allclose(widths[1:], expected)
+    share = 1 - len(seen) / 3000
+    assert ax.get_title(loc="right") == f"{100 * share:.0f} % missing"
+    answers = display.axes_[1, 0]
+    assert [x.get_text() for x in answers.get_yticklabels()] == ["no", "yes"]
+    assert answers.get_title(loc="right") == ""
+
+
+def test_many_levels_share_the_last_bar():
+    table = np.linspace(1, 20, 20)
+    mixture = mm.Mixture.from_blocks(
+        [1.0], [mm.CategoricalBlock([table / table.sum()], tuple(f"l{i:02d}" for i in range(20)))]
+    )
+    ax = ColumnsDisplay.from_estimator(mixture).axes_[0, 0]
+    labels = [x.get_text() for x in ax.get_yticklabels()]
+    assert labels == [f"l{i:02d}" for i in range(9, 20)] + ["9 others"]
+    assert ax.patches[-1].get_width() == pytest.approx(table[:9].sum() / table.sum())
+
+
+def test_a_summary_shows_mean_and_deviation(truth, rows):
+    summary = mm.summarize(rows, 3, families=truth.schema, missing="model")
+    display = ColumnsDisplay.from_estimator(truth, summary)
+    for j, name in ((0, "age"), (1, "income"), (2, "visits")):
+        assert display.observed[j].center == pytest.approx(np.nanmean(rows[name]))
+        assert display.observed[j].spread == pytest.approx(np.nanstd(rows[name]), rel=1e-3)
+    whole = ColumnsDisplay.of_model(truth, rows)
+    for j in (3, 4):
+        np.testing.assert_allclose(display.observed[j].shares, whole.observed[j].shares)
+        assert display.observed[j].missing == pytest.approx(whole.observed[j].missing)
+    with pytest.raises(InputError, match="Use the summary that it was fitted to"):
+        ColumnsDisplay.from_estimator(truth, mm.summarize(np.ones((9, 3)), 2))
+
+
+def test_without_rows_the_components_alone(truth):
+    display = ColumnsDisplay.from_estimator(truth, columns=["plan", "age"])
+    assert list(display.marginals) == [4, 0]
+    assert display.figure_.get_suptitle() == "Columns: fitted components"
+    assert not display.axes_[0, 1].patches
+    assert missing_note(display.marginals[0], None) == "26 % missing"  # 0.4·0.5 + 0.6·0.1
+
+
+def test_one_column_on_given_axes(truth, rows):
+    display = ColumnsDisplay.of_model(truth, rows, ["age", 3])
+    assert display.figure_ is None
+    ax = pyplot.subplots()[1]
+    display.draw_column("age", ax)
+    assert ax.get_title(loc="left") == "age"
+    assert len(ax.lines) == 3
+    with pytest.raises(InputError, match=r"the display has no column 'plan'; it shows age, member"):
+        display.draw_column("plan", ax)
+
+
+def test_rounded_numbers_give_no_comb():
+    values = np.round(np.random.default_rng(0).normal(5.0, 0.8, 400), 1)
+    law = marginal_of(mm.DiagonalMixture([1.0], [[5.0]], [[0.64]]), 0, values)
+    edges = observed_rows(law, values).edges
+    steps = np.round((edges[1:] - edges[:-1]) / 0.1, 6)
+    assert (steps == np.round(steps)).all()
+    assert np.abs(np.round(edges / 0.05) % 2).min() == 1  # between two values that occur
+
+
+def test_separation_compares_numbers_and_levels():
+    """Half of the variance of a yes/no column and of a number lies between the components."""
+    number = mm.GaussianBlock.of([[-1.0], [1.0]], [[[1.0]], [[1.0]]])
+    p = 0.5 + 0.5**1.5
+    answer = mm.BernoulliBlock([p, 1 - p], (0, 1))
+    same = mm.BernoulliBlock([0.5, 0.5], (0, 1))
+    mixture = mm.Mixture.from_blocks([0.5, 0.5], [number, answer, same])
+    np.testing.assert_allclose(separation(mixture), [1.0, 1.0, 0.0], atol=1e-12)
+
+
+def test_plot_command_names_levels_of_text(momentmix, tmp_path, monkeypatch, truth, rows):
+    import csv
+
+    monkeypatch.chdir(tmp_path)
+    truth.save("model.json")
+    with open("rows.csv", "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(rows)
+        for row in zip(*rows.values(), strict=True):
+            writer.writerow(["" if x is None or x != x else x for x in row])
+    drawn = []
+    from momentmix.displays import PairsDisplay
+
+    for kind in (ColumnsDisplay, PairsDisplay):
+        plot = kind.plot
+        monkeypatch.setattr(
+            kind, "plot", lambda self, *a, plot=plot: drawn.append(self) or plot(self, *a)
+        )
+    for kind in ("columns", "pairs"):
+        done = momentmix(
+            "plot", "model.json", "rows.csv", "--kind", kind, "--features", "plan,age",
+            "-o", f"{kind}.svg",
+        )  # fmt: skip
+        assert done.code == 0, done.err
+    columns, pairs = drawn
+    assert columns.marginals[4].levels == ["basic", "gold", "silver"]
+    np.testing.assert_allclose(
+        columns.observed[4].shares, ColumnsDisplay.of_model(truth, rows).observed[4].shares
+    )
+    assert pairs.names == ["plan", "age"]

@@ -1,0 +1,234 @@
+"""What shows results of tables with families: displays, report, print-out, commands."""
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+
+import csv
+import re
+
+import numpy as np
+import pytest
+from matplotlib import pyplot
+
+import momentmix as mm
+from momentmix import displays
+from momentmix.cli.fitted_table import fitted_table
+from momentmix.errors import InputError
+
+FAMILIES = {"visits": "poisson", "member": "bernoulli", "plan": "categorical"}
+OPTION = "visits=poisson,member=bernoulli,plan=categorical"
+
+
+def truth(levels=("basic", "gold", "silver"), answers=("no", "yes")):
+    blocks = [
+        mm.GaussianBlock.of([30.0, 60.0], [25.0, 100.0], "age", seen=[0.5, 0.9]),
+        mm.GaussianBlock.of([2.0, 5.0], [0.5, 1.0], "income"),
+        mm.PoissonBlock([1.0, 6.0], names="visits"),
+        mm.BernoulliBlock([0.75, 0.25], answers, names="member"),
+        mm.CategoricalBlock([[0.7, 0.2, 0.1], [0.1, 0.2, 0.7]], levels, names="plan"),
+    ]
+    return mm.Mixture.from_blocks([0.4, 0.6], blocks)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return truth().sample(3000, random_state=5)[0]
+
+
+@pytest.fixture(scope="module")
+def result(rows):
+    return mm.fit(rows, 2, families=FAMILIES, missing="model", random_state=0)
+
+
+@pytest.fixture
+def coded(tmp_path, monkeypatch):
+    """A file of numbers, with empty fields for missing cells."""
+    monkeypatch.chdir(tmp_path)
+    table = truth((0, 1, 2), (0, 1)).sample(3000, random_state=5)[0]
+    with open("rows.csv", "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(table)
+        for row in zip(*table.values(), strict=True):
+            writer.writerow(["" if x != x else x for x in row])
+    return "rows.csv"
+
+
+def test_print_names_families(result):
+    text = str(result)
+    assert text.startswith("Mixture of 2 components, 5 columns, 3000 rows")
+    assert re.search(r"poisson +visits\n", text)
+    assert re.search(r"missing cells +age\n", text)
+
+
+def test_means_of_numbers_and_probabilities_below(result):
+    display = displays.MeansDisplay.from_estimator(result)
+    top, bottom = display.axes_
+    assert display.names == ["age", "income", "visits"]
+    assert len(top.containers) == 2
+    shown = bottom.images[0].get_array()
+    assert shown.shape == (2, 5)  # member=yes, three plans, age seen
+    plan = next(b for b in result.mixture.blocks if b.family == "categorical")
+    np.testing.assert_array_equal(shown[:, 1:4], plan.probabilities)
+    axes = pyplot.subplots()[1]
+    assert displays.MeansDisplay.from_estimator(result, ax=axes, kind="heat map").ax_ is axes
+
+
+def test_levels_as_heat_map_and_bars(result):
+    display = displays.LevelsDisplay.from_estimator(result)
+    labels = ["member=yes", "plan=basic", "plan=gold", "plan=silver", "age seen"]
+    assert display.labels == labels
+    assert [x.get_text() for x in display.ax_.get_xticklabels()] == labels
+    bars = displays.LevelsDisplay.from_estimator(result, kind="bars", columns=["plan"])
+    assert [p.get_height() for p in bars.ax_.patches] == bars.values.ravel().tolist()
+    assert (bars.groups[0].low < bars.values).all()
+    with pytest.raises(InputError, match="Use MeansDisplay"):
+        displays.LevelsDisplay.from_estimator(result, columns=["income"])
+    with pytest.raises(InputError, match="kind must be"):
+        displays.LevelsDisplay.from_estimator(result, kind="pie")
+
+
+def test_levels_alone_have_no_means():
+    mixture = truth().select(["member", "plan"])
+    assert displays.MeansDisplay.from_estimator(mixture).ax_.images
+    with pytest.raises(InputError, match="Use LevelsDisplay"):
+        displays.MeansDisplay.from_estimator(mixture, ax=pyplot.subplots()[1])
+
+
+def test_pairs_of_all_families(result, rows):
+    display = displays.PairsDisplay.from_estimator(result, rows)
+    assert display.names == ["age", "income", "visits", "member", "plan"]
+    assert np.isnan(display.rows[:, 0]).any()
+    plan = rows["plan"] == "silver"
+    np.testing.assert_array_equal(display.rows[:, 4] == 2, plan)
+    bars = display.axes_[4, 0].lines  # two bars, each of two parts, at each of three levels
+    assert len(bars) == 2 * 2 * 3
+    disks = display.axes_[4, 3].collections
+    areas = np.array([x.get_sizes().reshape(2, 3) for x in disks])
+    yes = result.mixture.level_probabilities("member")["yes"]
+    plans = np.stack(list(result.mixture.level_probabilities("plan").values()), axis=1)
+    member = np.stack([1 - yes, yes], axis=1)
+    expected = result.mixture.weights[:, None, None] * member[:, :, None] * plans[:, None, :]
+    np.testing.assert_allclose(areas / areas.sum(), expected / expected.sum(), rtol=1e-6)
+    two = displays.PairsDisplay.from_estimator(result, features=["plan", "age"])
+    assert two.names == ["plan", "age"]
+    one = displays.PairsDisplay.from_estimator(result, rows, features=["visits"]).axes_[0, 0]
+    assert one.lines[0].get_ydata().sum() == pytest.approx(1.0, abs=1e-3)
+
+
+def test_pairs_take_columns_of_levels_where_they_separate_best(rows):
+    same = mm.GaussianBlock.of([[0.0] * 6] * 2, [np.eye(6)] * 2)
+    plan = mm.CategoricalBlock([[0.9, 0.1], [0.1, 0.9]], ("a", "b"))
+    many = mm.CategoricalBlock(np.eye(2).repeat(5, axis=1) / 5, tuple("abcdefghij"))
+    mixture = mm.Mixture.from_blocks([0.5, 0.5], [same, plan, many])
+    assert "column 6" in displays.PairsDisplay.from_estimator(mixture).names
+    asked = displays.PairsDisplay.from_estimator(mixture, features=[0, 7])
+    assert asked.names == ["column 0", "column 7"]
+    assert "column 7" not in displays.PairsDisplay.from_estimator(mixture).names  # ten levels
+
+
+def test_a_component_that_never_sees_a_column():
+    age = mm.GaussianBlock.of([30.0, np.nan], [25.0, np.nan], "age", seen=[0.5, 0.0])
+    mixture = mm.Mixture.from_blocks([0.5, 0.5], [age, mm.PoissonBlock([1.0, 4.0], names="n")])
+    displays.MeansDisplay.from_estimator(mixture).figure_.canvas.draw()
+    display = displays.PairsDisplay.from_estimator(mixture)
+    assert len(display.axes_[1, 0].patches) == 2
+
+
+def test_joined_columns_with_missing_cells_are_shown():
+    seen = [[0.5, 1.0], [0.25, 0.75]]
+    pair = mm.GaussianBlock.of(np.zeros((2, 2)), [np.eye(2)] * 2, ("a", "b"), seen)
+    count = mm.PoissonBlock([1.0, 4.0], names="c", seen=[0.125, 0.375])
+    mixture = mm.Mixture.from_blocks([0.5, 0.5], [pair, count])
+    group = displays.LevelsDisplay.from_estimator(mixture).groups[-1]
+    assert group.full_labels == ["a seen", "b seen", "c seen"]
+    np.testing.assert_allclose(group.values, [[0.5, 1.0, 0.125], [0.25, 0.75, 0.375]], atol=1e-6)
+    lines = [" ".join(line.split()) for line in fitted_table(mixture)]
+    assert "b seen probability 0.7500" in lines
+    assert "±" not in "".join(lines)
+    assert displays.MeansDisplay.from_estimator(mixture).figure_ is not None
+
+
+def test_the_table_of_text_says_what_its_intervals_are(result):
+    first, *others = fitted_table(result.mixture, result)
+    assert first == "± is half of a 95 % interval, (low … high) a whole one."
+    assert sum(" ± " in line for line in others) > 2
+    assert any(re.search(r"\(0\.\d+ … 0\.\d+\)$", line) for line in others)
+
+
+def test_residuals_leave_out_products_within_a_column(result, rows):
+    display = displays.MomentResidualsDisplay.from_estimator(result)
+    d = result.schema.n_features  # age, seen, income, visits, member, two plans
+    assert len(display.observed["order 2"]) == d * (d - 1) // 2 - 2
+    # Products of two standardized columns have deviations below 3 here.
+    bound = 5 * 3 / np.sqrt(3000)
+    assert np.abs(display.observed["order 2"] - display.fitted["order 2"]).max() < bound
+    other = truth().sample(3000, random_state=1)[0]
+    other["visits"] = other["visits"] * 3
+    wrong = mm.summarize(other, 3, families=result.schema, missing="model")
+    shown = displays.MomentResidualsDisplay.from_estimator(result, wrong)
+    assert np.abs(shown.observed["order 1"] - shown.fitted["order 1"]).max() > bound
+    with pytest.raises(InputError, match="other families or levels"):
+        displays.MomentResidualsDisplay.from_estimator(result, mm.summarize(np.ones((9, 7)), 2))
+
+
+def test_report_has_tables_of_levels_and_of_cells_seen(result, rows, tmp_path):
+    path = tmp_path / "r.html"
+    mm.report(result, path, rows)
+    page = path.read_text()
+    for part in ("level-table", "seen-table", "data-level-table", "picture-column-4", "plan=gold"):
+        assert part in page
+    assert ">nan<" not in page
+    mm.report(result, path, result.summary)
+    assert "picture-residuals" in path.read_text()
+    mm.report(result.mixture.select(["member", "plan"]), path)
+    assert "picture-column-1" in path.read_text()
+    assert "picture-pair-" not in path.read_text()
+
+
+def test_rows_with_cells_missing_that_the_model_does_not_know(result, rows, tmp_path):
+    table = {**rows, "income": rows["income"].copy()}
+    table["income"][:7] = np.nan
+    mm.report(result, tmp_path / "r.html", table)
+    assert "7 rows have a missing cell" in (tmp_path / "r.html").read_text()
+
+
+def test_commands_on_a_file_with_families(momentmix, coded):
+    fitted = momentmix(
+        "fit", coded, "-r", "2", "--families", OPTION, "--missing", "model", "-o", "m.json"
+    )
+    assert "probability" in fitted.out
+    assert "nan" not in fitted.out
+    table = ("--families", OPTION, "--missing", "model")
+    commands = [
+        ("predict", "m.json", coded, "-o", "labels.csv"),
+        ("score", "m.json", coded),
+        ("plot", "m.json", coded, "-o", "pairs.png"),
+        ("plot", "m.json", "--kind", "levels", "-o", "levels.png"),
+        ("report", "m.json", "--data", coded, "-o", "r.html"),
+        ("summarize", coded, *table, "-o", "rows.mms"),
+        ("plot", "m.json", "rows.mms", "--kind", "residuals", "-o", "residuals.png"),
+    ]
+    for command in commands:
+        assert momentmix(*command).code == 0, command
+    assert mm.MomentSummary.load("rows.mms").schema == mm.Mixture.load("m.json").schema
+    refused = momentmix("fit", coded, "-r", "2", "--families", OPTION, "-o", "x.json")
+    assert refused.code == 65
+    assert "line" in refused.err
+
+
+def test_sample_writes_levels_and_empty_cells(momentmix, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    truth().save("m.json")
+    assert momentmix("sample", "m.json", "-n", "200", "-o", "drawn.csv").code == 0
+    with open("drawn.csv", newline="") as file:
+        drawn = list(csv.DictReader(file))
+    assert {row["plan"] for row in drawn} == {"basic", "gold", "silver"}
+    assert "" in {row["age"] for row in drawn}
+    assert all(row["visits"].isdigit() for row in drawn)
+
+
+def test_rows_of_files_are_fitted_with_families(coded, result):
+    found = mm.fit(mm.open_rows(coded), 2, families=FAMILIES, missing="model", random_state=0)
+    assert found.summary.schema == found.schema
+    np.testing.assert_allclose(found.mixture.weights, result.mixture.weights, atol=1e-6)

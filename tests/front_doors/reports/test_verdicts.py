@@ -1,0 +1,339 @@
+"""The three verdicts where users meet them: exit codes, pages, pictures, warnings."""
+
+import json
+import warnings
+from dataclasses import replace
+from types import SimpleNamespace
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib import pyplot
+
+import momentmix as mm
+from momentmix import displays
+from momentmix.cli.fit import _exit_code
+from momentmix.errors import FitWarning, InputError
+from momentmix.fitting.inference.certificate import Certificate
+from momentmix.fitting.inference.over_identification import ConditionGroup
+from momentmix.fitting.inference.support import Support
+from momentmix.fitting.outcome import Trial
+from momentmix.reporting.words import answers, verdict
+
+TRIED = (
+    Trial(1, 0.0, -9.0, 9000.5, False),
+    Trial(2, 0.3, -8.0, 8000.25, True),
+    Trial(3, float("nan"), -8.0, 8100.0, False),
+)
+
+
+def clusters(n_components, n_features, n_rows=3000):
+    """Rows of components 20 deviations apart."""
+    means = np.tile(20.0 * np.arange(n_components)[:, None], n_features)
+    weights = np.full(n_components, 1 / n_components)
+    return mm.DiagonalMixture(weights, means, np.ones_like(means)).sample(n_rows, random_state=0)[0]
+
+
+@pytest.fixture(scope="module")
+def results():
+    """A fit of each verdict.
+
+    One column has six moments up to order 6, fewer than the parameters of three components.
+    """
+    rows = clusters(2, 4)
+    return {
+        "passed": mm.fit(rows, 2, random_state=0),
+        "not passed": mm.fit(rows, 1, random_state=0),
+        "untested": mm.fit(clusters(3, 1), 3, random_state=0),
+    }
+
+
+def changed(result, *, tried=(), **certificate):
+    """The result with another certificate, or with trials."""
+    diagnostics = replace(
+        result.diagnostics, certificate=replace(result.certificate, **certificate), tried=tried
+    )
+    return replace(result, diagnostics=diagnostics)
+
+
+def test_the_fits_have_their_verdicts(results):
+    assert {name: result.certificate.verdict for name, result in results.items()} == {
+        name: name for name in results
+    }
+
+
+# -- the command ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("word", "refine", "strict", "code", "warning"),
+    [
+        ("passed", "none", True, 0, ""),
+        ("passed", "em", False, 0, ""),
+        ("untested", "none", False, 0, "the fit is untested"),
+        ("untested", "em", False, 0, "the fit is untested"),
+        ("untested", "none", True, 4, ""),
+        ("untested", "em", True, 4, ""),
+        ("not passed", "none", False, 4, ""),
+        ("not passed", "em", False, 0, "the certificate did not pass"),
+        ("not passed", "none", True, 4, ""),
+        ("not passed", "em", True, 4, ""),
+    ],
+)
+def test_exit_code_of_every_verdict(capsys, word, refine, strict, code, warning):
+    result = SimpleNamespace(certificate=SimpleNamespace(verdict=word), refine=refine)
+    assert _exit_code(result, strict) == code
+    err = capsys.readouterr().err
+    assert warning in err
+    assert bool(err) == bool(warning)
+
+
+@pytest.mark.parametrize(
+    ("rows", "r", "word", "codes"),
+    [
+        (clusters(2, 4), 2, "passed", (0, 0)),
+        (clusters(2, 4), 1, "not passed", (0, 4)),
+        (clusters(3, 1), 3, "untested", (0, 4)),
+    ],
+    ids=["passed", "not passed", "untested"],
+)
+def test_commands_show_the_verdict(momentmix, tmp_path, monkeypatch, rows, r, word, codes):
+    monkeypatch.chdir(tmp_path)
+    pd.DataFrame(rows).rename(columns="x{}".format).to_csv("rows.csv", index=False)
+    done = momentmix("fit", "rows.csv", "-r", r, "-o", "m.json")
+    assert done.code == codes[0]
+    shown = word if word == "passed" else word.upper()
+    assert f"verdict              {shown}\n" in done.out
+    assert ("warning" in done.err) == (word != "passed")
+    done = momentmix("fit", "rows.csv", "-r", r, "-o", "strict.json", "--strict", "--json")
+    assert done.code == codes[1]
+    found = json.loads(done.out)["certificate"]
+    assert (found["verdict"], found["passed"]) == (word, word == "passed")
+    assert bool(found["reasons"]) == (word == "not passed")
+    assert bool(found["untested"]) == (word == "untested")
+    done = momentmix("report", "m.json", "-o", "r.html")
+    assert done.out == f"report written to r.html (certificate: {word})\n"
+    done = momentmix("report", "m.json", "-o", "r.html", "--force", "--json")
+    assert json.loads(done.out)["verdict"] == word
+    done = momentmix("score", "m.json", "rows.csv")
+    assert done.out.endswith(f"certificate of the model {word}\n")
+    done = momentmix("score", "m.json", "rows.csv", "--json")
+    assert json.loads(done.out)["verdict"] == word
+
+
+def test_from_moments_alone_not_passed_is_4(momentmix, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    mm.summarize(clusters(2, 4), order=4).save("x.mms")
+    assert momentmix("fit", "x.mms", "-r", "1", "-o", "a.json").code == 4
+    assert momentmix("fit", "x.mms", "-r", "2", "-o", "b.json", "--strict").code == 0
+
+
+def test_a_model_without_a_record_or_with_a_damaged_one_is_scored(momentmix, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = clusters(2, 2, 50)
+    np.save("rows.npy", rows)
+    result = mm.fit(rows, 1, random_state=0)
+    result.mixture.save("bare.json")
+    done = momentmix("score", "bare.json", "rows.npy")
+    assert "certificate" not in done.out
+    assert json.loads(momentmix("score", "bare.json", "rows.npy", "--json").out)["verdict"] is None
+    result.save("m.json")
+    document = json.loads((tmp_path / "m.json").read_text())
+    document["fit"]["version"] = 99
+    del document["sha256"]
+    (tmp_path / "m.json").write_text(json.dumps(document))
+    done = momentmix("score", "m.json", "rows.npy")
+    assert done.code == 0
+    assert "bic" in done.out
+    assert "warning: m.json: the record of the fit is damaged: fit has version 99" in done.err
+
+
+# -- the page ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("word", "banner", "kind"),
+    [
+        ("passed", "✓ Yes", "good"),
+        ("not passed", "✗ No", "bad"),
+        ("untested", "? Not tested", "plain"),
+    ],
+)
+def test_the_page_shows_the_verdict(results, tmp_path, word, banner, kind):
+    mm.report(results[word], tmp_path / "r.html")
+    text = (tmp_path / "r.html").read_text()
+    assert f'<p class="verdict {kind}"><strong>{banner}</strong>' in text
+    assert ("<p>Not tested:</p>" in text) == (word == "untested")
+    assert ("<p>Reasons against the fit:</p>" in text) == (word == "not passed")
+    assert ("Nothing needs to be changed" in text) == (word == "passed")
+    assert "what was tried" not in text
+    assert "nothing to test" in text or word != "untested"
+
+
+def test_the_verdict_in_a_sentence(results):
+    assert verdict(results["passed"].certificate) == "No test speaks against this fit."
+    bad = results["not passed"].certificate  # shape of columns, and the test
+    start = "Do not rely on it yet: the data contradict the model"
+    assert verdict(bad) == f"{start}, 1 finding below spoils the fit."
+    assert verdict(replace(bad, findings=[])) == f"{start}."
+    fewer = replace(bad, findings=[], support=Support(2, False, "one would do"), predicted_loss=0.1)
+    assert "not known precisely enough, fewer groups, or others, describe" in verdict(fewer)
+    assert "not everything could be tested" in verdict(results["untested"].certificate)
+
+
+@pytest.mark.parametrize(
+    ("supported", "short"), [(True, "Yes"), (False, "No"), (None, "Cannot be said")]
+)
+def test_whether_the_number_of_components_is_needed_is_answered(results, supported, short):
+    c = replace(results["passed"].certificate, support=Support(2, supported, "some words"))
+    reply = answers(c)[2]
+    assert reply.question == "Do the data need 2 groups?"
+    assert (reply.short, reply.numbers) == (short, "some words")
+    assert len(answers(replace(c, support=None))) == 2
+
+
+def test_the_page_lists_groups_that_are_rejected(results, tmp_path):
+    groups = (ConditionGroup("pairs", 3.0, 5, 0.7), ConditionGroup("<b>shape", 99.0, 2, 1e-20))
+    c = results["not passed"].certificate
+    result = changed(results["not passed"], test=replace(c.test, groups=groups))
+    mm.report(result, tmp_path / "r.html")
+    text = (tmp_path / "r.html").read_text()
+    assert "<li>&lt;b&gt;shape: 99.0 on 2 d.o.f., p-value 1e-20</li>" in text
+    assert "pairs: 3.0" not in text
+
+
+def test_the_page_has_a_section_and_a_picture_of_what_was_tried(results, tmp_path):
+    changed(results["passed"], tried=TRIED).save(tmp_path / "m.json")
+    mm.report(tmp_path / "m.json", tmp_path / "r.html", date="2025-01-31")
+    text = (tmp_path / "r.html").read_text()
+    assert '<details id="tried"><summary>Number of components: what was tried</summary>' in text
+    assert '<td data-value="8000.25" data-label="BIC">8000.25</td>' in text
+    assert '<td data-value="nan" data-label="p-value"></td>' in text
+    assert '<figure id="picture-tried" class="full">' in text
+    mm.report(tmp_path / "m.json", tmp_path / "again.html", date="2025-01-31")
+    assert (tmp_path / "again.html").read_text() == text
+
+
+# -- pictures ---------------------------------------------------------------------------------
+
+
+def test_picture_of_what_was_tried(results, momentmix, tmp_path):
+    result = changed(results["passed"], tried=TRIED)
+    display = displays.TrialsDisplay.from_estimator(result)
+    assert display.figure_ is display.ax_.figure
+    left, right = display.figure_.axes
+    assert left.lines[-1].get_ydata().tolist() == [9000.5, 8000.25, 8100.0]
+    assert left.lines[0].get_xdata()[0] == 2  # the chosen one
+    assert right.lines[-1].get_ydata()[:2].tolist() == [1e-16, 0.3]
+    labels = [text.get_text() for text in left.get_legend().get_texts()]
+    assert labels == ["chosen", "BIC, lower is better", "p-value (dotted: 0.01)"]
+    axes = pyplot.subplots()[1]
+    estimator = SimpleNamespace(result_=result)
+    assert displays.TrialsDisplay.from_estimator(estimator, ax=axes).ax_ is axes
+    from_summary = [replace(t, bic=float("nan"), log_likelihood=float("nan")) for t in TRIED]
+    assert len(displays.TrialsDisplay(from_summary).plot().figure_.axes) == 1
+    for nothing in (results["passed"], None):
+        with pytest.raises(InputError, match=r'only a fit with n_components="auto" tries several'):
+            displays.TrialsDisplay.from_estimator(nothing)
+    result.save(tmp_path / "m.json")
+    picture = tmp_path / "x.svg"
+    assert momentmix("plot", tmp_path / "m.json", "--kind", "trials", "-o", picture).code == 0
+    assert picture.read_text().startswith("<?xml")
+    results["passed"].save(tmp_path / "n.json")
+    done = momentmix("plot", tmp_path / "n.json", "--kind", "trials", "-o", tmp_path / "y.svg")
+    assert done.code == 65
+    assert "nothing to draw" in done.err
+
+
+@pytest.mark.parametrize("odd", [1e308, -1e308, float("inf")])
+def test_numbers_too_large_for_a_picture_are_left_out_of_it(odd):
+    tried = [Trial(2**62, 1.0, odd, odd, True), Trial(3, 5e-324, 0.0, 7.0, False)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        display = displays.TrialsDisplay(tried).plot()
+        display.figure_.canvas.draw()
+    assert np.isnan(display.ax_.lines[-1].get_ydata()[0])
+
+
+def test_picture_of_the_choice_tells_the_verdicts_apart(results):
+    display = displays.ChoiceDisplay.from_results(list(results.values()))
+    assert display.verdicts == ["not passed", "passed", "untested"]
+    assert display.passed == [False, True, False]
+    labels = {text.get_text() for text in display.ax_.get_legend().get_texts()}
+    assert {f"certificate {word}" for word in results} <= labels
+
+
+# -- the estimator ----------------------------------------------------------------------------
+
+
+def test_the_estimator_warns_once_at_the_callers_line_where_the_certificate_does_not_pass():
+    rows = clusters(2, 4)
+    model = mm.MomentGaussianMixture(1)
+    with pytest.warns(mm.CertificateWarning, match=r"did not pass: .*moments do not fit") as seen:
+        model.fit(rows)
+    assert len(seen) == 1
+    assert seen[0].filename == __file__
+    for reason in model.certificate_.reasons:
+        assert reason in str(seen[0].message)
+    assert issubclass(mm.CertificateWarning, UserWarning)
+    assert not issubclass(mm.CertificateWarning, FitWarning)
+
+
+def test_the_estimator_is_quiet_where_the_certificate_passed_or_is_untested():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = mm.MomentGaussianMixture(2, random_state=0).fit(clusters(2, 4))
+        assert model.certificate_.passed
+        model = mm.MomentGaussianMixture(3, random_state=0).fit(clusters(3, 1))
+        assert model.certificate_.verdict == "untested"
+
+
+def test_partial_fit_warns_when_the_fit_is_made():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = mm.MomentGaussianMixture(1)
+        for part in np.array_split(clusters(2, 4), 3):
+            model.partial_fit(part)
+    with pytest.warns(mm.CertificateWarning) as seen:
+        assert model.sample(3)[1].tolist() == [0] * 3
+    assert [w.filename for w in seen] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert model.weights_.tolist() == [1.0]
+
+
+def test_the_warning_can_be_silenced_by_its_class():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", category=mm.CertificateWarning)
+        model = mm.MomentGaussianMixture(1).fit(clusters(2, 4))
+    assert model.certificate_.verdict == "not passed"
+
+
+def test_an_estimator_whose_warning_is_an_error_stays_as_it_was():
+    model = mm.MomentGaussianMixture(1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(mm.CertificateWarning):
+            model.fit(clusters(2, 4))
+    assert not hasattr(model, "n_components_")
+
+
+@pytest.mark.parametrize("n_components", [1, 2, "auto"])
+def test_the_number_of_components_is_an_attribute(n_components):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mm.CertificateWarning)
+        model = mm.MomentGaussianMixture(n_components, random_state=0).fit(clusters(2, 4))
+    assert model.n_components_ == len(model.weights_) == (1 if n_components == 1 else 2)
+    assert isinstance(model.n_components_, int)
+    assert model.n_components == n_components
+
+
+def test_reasons_in_the_warning_are_printable(monkeypatch):
+    monkeypatch.setattr(Certificate, "reasons", property(lambda self: ["a\x1b[31m"]))
+    with pytest.warns(mm.CertificateWarning, match=r"a\\x1b\[31m"):
+        mm.MomentGaussianMixture(1).fit(clusters(2, 4))

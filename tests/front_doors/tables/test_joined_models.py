@@ -1,0 +1,233 @@
+"""Models with joined columns through every door: files, displays, report, commands, Dask."""
+
+import json
+import re
+from dataclasses import replace
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import momentmix as mm
+from momentmix import displays
+from momentmix.cli.fitted_table import fitted_table
+from momentmix.displays.pair_panels import ellipse as ellipse_of
+from momentmix.fitting.inference.standard_errors import Uncertainty
+from momentmix.fitting.record import FitRecord, load_fit
+from momentmix.fitting.result import Answer
+
+NAMES = ["length", "rate", "mass", "width"]
+UNITS = np.array([1.0, 1e-5, 1.0, 30.0])  # columns whose deviations differ by 3e6
+
+
+@pytest.fixture(scope="module")
+def truth():
+    covariances = np.zeros((2, 4, 4))
+    covariances[:, range(4), range(4)] = [[1.0, 4.0, 1.0, 2.0], [2.0, 2.0, 1.0, 1.0]]
+    covariances[:, 0, 1] = covariances[:, 1, 0] = [1.8, -1.4]
+    covariances *= np.outer(UNITS, UNITS)
+    means = np.array([[0.0, 0.0, 0.0, 0.0], [4.0, 5.0, 3.0, 4.0]]) * UNITS
+    return mm.Mixture([0.6, 0.4], means, covariances, None, NAMES)
+
+
+@pytest.fixture(scope="module")
+def rows(truth):
+    return truth.sample(3000, random_state=0)[0]
+
+
+@pytest.fixture(scope="module")
+def result(truth, rows):
+    """A fit whose answer is put in place by hand: the truth, with errors that are known."""
+    fitted = mm.fit(pd.DataFrame(rows, columns=NAMES), 2, random_state=0)
+    estimate = fitted.moments.standardize(truth).parameters
+    size = estimate.flat().size
+    factor = np.diag(np.linspace(0.01, 0.02, size))
+    answer = Answer(truth, fitted.moments, Uncertainty(estimate, factor, True), fitted.summary)
+    return replace(fitted, answer=answer)
+
+
+def test_standardizing_and_restoring_keep_covariances(truth, result):
+    standard = result.moments.standardize(truth)
+    scale = result.moments.scale
+    np.testing.assert_allclose(
+        standard.covariances, truth.covariances / np.outer(scale, scale), rtol=1e-12
+    )
+    back = result.moments.restore(standard)
+    np.testing.assert_allclose(back.covariances, truth.covariances, rtol=1e-12)
+    assert back.feature_names == tuple(NAMES)
+
+
+def test_errors_and_intervals_of_covariances(truth, result):
+    errors, ends, scale = result.standard_errors, result.intervals(), result.moments.scale
+    deviations = np.linspace(0.01, 0.02, 2 * (1 + 4 + 4 + 1))[-2:]  # covariances come last
+    np.testing.assert_allclose(errors.covariances[:, 0, 1], deviations * scale[0] * scale[1])
+    np.testing.assert_array_equal(errors.covariances[:, 1, 0], errors.covariances[:, 0, 1])
+    np.testing.assert_array_equal(errors.covariances[:, range(4), range(4)], errors.variances)
+    assert (errors.covariances[:, 2, 3] == 0).all()
+    half = 1.959963984540054 * errors.covariances[:, 0, 1]
+    center = truth.covariances[:, 0, 1]
+    np.testing.assert_allclose(ends.covariances[0][:, 0, 1], center - half, rtol=1e-9)
+    np.testing.assert_allclose(ends.covariances[1][:, 0, 1], center + half, rtol=1e-9)
+    np.testing.assert_array_equal(ends.covariances[1][:, range(4), range(4)], ends.variances[1])
+
+
+def test_the_record_of_a_fit_keeps_them(truth, result, tmp_path):
+    path = tmp_path / "model.json"
+    result.save(path, seed=3)
+    mixture, record = load_fit(path)
+    np.testing.assert_array_equal(mixture.covariances, truth.covariances)
+    np.testing.assert_array_equal(
+        record.standard_errors.covariances, result.standard_errors.covariances
+    )
+    np.testing.assert_array_equal(record.intervals.covariances, result.intervals().covariances)
+    assert record.to_dict() == result.record(seed=3).to_dict()
+    assert str(result).startswith("Mixture of 2 Gaussians, 4 features")
+    for part, change, message in (
+        (
+            "standard_errors",
+            lambda x: x.pop("covariances"),
+            "fit.standard_errors lacks covariances",
+        ),
+        ("intervals", lambda x: x["covariances"].reverse(), "covariances must have the lower ends"),
+        ("standard_errors", lambda x: x["covariances"].pop(), r"in lists \(2, 4, 4\)"),
+    ):
+        document = json.loads(path.read_text())
+        del document["sha256"]
+        change(document["fit"][part])
+        (tmp_path / "bad.json").write_text(json.dumps(document))
+        with pytest.raises(mm.InputError, match=message):
+            load_fit(tmp_path / "bad.json")
+
+
+@pytest.fixture(scope="module")
+def found(rows):
+    return mm.fit(pd.DataFrame(rows, columns=NAMES), 2, blocks="auto", random_state=0)
+
+
+def test_the_record_says_why_columns_were_joined(found, tmp_path):
+    (block,) = found.joined
+    assert (block.columns, block.names) == ((0, 1), ("length", "rate"))
+    found.save(tmp_path / "model.json")
+    _, record = load_fit(tmp_path / "model.json")
+    assert list(map(str, record.joined)) == list(map(str, found.joined))
+    assert record.joined[0].bic_gain == block.bic_gain
+    found.save(tmp_path / "renamed.json", ["a", "b", "c", "d"])
+    _, record = load_fit(tmp_path / "renamed.json")
+    assert record.joined[0].names == ("a", "b")
+    mm.report(tmp_path / "model.json", tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text("utf-8")
+    assert f"length, rate: BIC falls by {block.bic_gain:.0f}" in page
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("columns", [0, 2], "fit.joined must list the columns that the mixture joins"),
+        ("columns", [0, 9], "fit.joined.columns is 9, out of range"),
+        ("reason", "none", "fit.joined.reason must be one of 'given', 'BIC'"),
+        ("correlation", 2, "fit.joined.correlation is 2, out of range"),
+    ],
+)
+def test_damaged_reasons_are_refused(found, key, value, message):
+    document = found.record().to_dict()
+    document["joined"][0][key] = value
+    with pytest.raises(ValueError, match=message):
+        FitRecord.from_dict(document, found.mixture)
+
+
+def test_diagonal_records_do_not_have_them(rows):
+    record = mm.fit(rows[:500], 1, random_state=0).record()
+    assert record.standard_errors.covariances is None
+    assert "covariances" not in json.dumps(record.to_dict()["intervals"])
+    assert "covariances" not in json.dumps(record.to_dict()["standard_errors"])
+
+
+def test_ellipses_tilt(truth, rows):
+    display = displays.PairsDisplay.from_estimator(truth, rows)
+    for k in range(2):
+        ellipse = display.axes_[1, 0].patches[2 * k]
+        # Every point of the ellipse is one Mahalanobis deviation away.
+        points = ellipse.get_patch_transform().transform(
+            np.column_stack([np.cos(np.arange(9)), np.sin(np.arange(9))])
+        )
+        offsets = (points - truth.means[k, :2]) / UNITS[:2]
+        matrix = truth.covariances[k, :2, :2] / np.outer(UNITS[:2], UNITS[:2])
+        distances = np.einsum("ni,ij,nj->n", offsets, np.linalg.inv(matrix), offsets)
+        np.testing.assert_allclose(distances, 1.0, rtol=1e-6)
+    straight = display.axes_[-1, 0].patches[0]
+    assert straight.angle == 0
+    assert ellipse_of(4.0, 9.0, 0.0) == (2.0, 3.0, 0.0)
+    width, height, angle = ellipse_of(1.0, 1.0, 1.0)
+    assert (width, height, angle) == pytest.approx((2**0.5, 0.0, 45.0))
+
+
+def test_residuals_of_joined_columns_are_noise_only(truth, rows):
+    summary = mm.summarize(rows, 4, squared_order=2)
+    exact = displays.MomentResidualsDisplay.from_estimator(truth, summary)
+    alone = mm.DiagonalMixture(truth.weights, truth.means, truth.variances)
+    wrong = displays.MomentResidualsDisplay.from_estimator(alone, summary)
+    scaled = (rows - rows.mean(0)) / rows.std(0)
+    error = (scaled[:, 0] * scaled[:, 1]).std() / np.sqrt(len(rows))
+    # The pair (0, 1) comes first. The summary's mean and deviation take up some of the noise.
+    assert abs(exact.observed["order 2"][0] - exact.fitted["order 2"][0]) < 5 * error
+    assert abs(exact.observed["order 2"][0] - wrong.fitted["order 2"][0]) > 5 * error
+
+
+def test_the_report_lists_correlations(result, rows, tmp_path):
+    path, page = tmp_path / "model.json", tmp_path / "r.html"
+    result.save(path)
+    mm.report(path, page, pd.DataFrame(rows, columns=NAMES))
+    text = page.read_text()
+    table = re.search(r'id="correlation-table".*?</table>', text, re.DOTALL)[0]
+    assert re.findall(r'data-value="length, rate"', table) == ['data-value="length, rate"'] * 2
+    shown = [float(x) for x in re.findall(r"<td data-value=\"(-?0\.[0-9]+)\">-?0\.[79]00<", table)]
+    assert shown == pytest.approx([0.9, -0.7])
+    assert table.count('class="interval"') == 2
+    glance = re.search(r'id="summary-table".*?</table>', text, re.DOTALL)[0]
+    assert re.search(r"Joined columns.*?length, rate", glance, re.DOTALL)
+    lines = fitted_table(result.mixture, result)
+    assert [line.strip() for line in lines if "correlation" in line] == [
+        "correlation 0.9 of length, rate",
+        "correlation -0.7 of length, rate",
+    ]
+
+
+def test_long_lists_of_correlations_are_cut(tmp_path):
+    full = mm.Mixture([1.0], [[0.0] * 8], [0.5 * np.eye(8) + 0.5])
+    mm.report(full, tmp_path / "r.html")
+    text = (tmp_path / "r.html").read_text()
+    assert "Shown are the 20 most correlated of 28 pairs." in text
+    assert fitted_table(full)[-1].strip() == "20 more correlations of each component"
+
+
+def test_a_report_of_a_mixture_without_density(tmp_path):
+    copies = mm.Mixture([1.0], [[0.0, 0.0]], [[[1.0, 1.0], [1.0, 1.0]]])
+    assert not copies.has_density
+    mm.report(copies, tmp_path / "r.html", np.random.default_rng(0).standard_normal((50, 2)))
+    assert "Rows</th>" not in (tmp_path / "r.html").read_text()
+
+
+def test_commands_take_the_file(truth, rows, tmp_path, momentmix, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    truth.save("model.json")
+    pd.DataFrame(rows[:200], columns=NAMES).to_csv("rows.csv", index=False)
+    done = momentmix("predict", "model.json", "rows.csv")
+    assert done.code == 0, done.err
+    labels = np.array(done.out.split()[1:], dtype=int)
+    np.testing.assert_array_equal(labels, truth.predict(rows[:200]))
+
+
+def test_dask_takes_it(truth, rows):
+    da = pytest.importorskip("dask.array")
+    from momentmix import dask
+
+    array = da.from_array(rows[:100], chunks=(30, 4))
+    np.testing.assert_array_equal(
+        dask.score_samples(truth, array).compute(), truth.log_prob(rows[:100])
+    )
+    with pytest.raises(mm.InputTypeError, match="mixture must be a Mixture or a FitResult"):
+        dask.predict("model", array)

@@ -1,0 +1,358 @@
+"""Logarithms of columns through every door: fit, summaries, findings, displays, commands."""
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import momentmix as mm
+from momentmix import displays
+from momentmix.fitting.inference.of_rows.logarithms import reaches_far
+from momentmix.fitting.record import load_fit
+from momentmix.reporting.cards import typical_values
+
+FAMILIES = {"income": "log", "spent": "log1p"}
+OPTION = "income=log,spent=log1p"
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(3)
+    n = 3000
+    label = rng.random(n) < 0.4
+    return pd.DataFrame(
+        {
+            "income": np.exp(rng.normal(np.where(label, 10.0, 11.5), 0.5)),
+            "age": rng.normal(np.where(label, 30.0, 55.0), 6.0),
+            "spent": np.expm1(np.abs(rng.normal(np.where(label, 2.0, 4.0), 0.5))),
+            "score": rng.normal(np.where(label, -1.0, 2.0), 1.0),
+        }
+    )
+
+
+def with_gaps(rows):
+    gaps = np.random.default_rng(4).random(rows.shape) < 0.1
+    gaps[:, 3] = False
+    return rows.mask(gaps)
+
+
+def logs_of(rows):
+    return rows.assign(income=np.log(rows["income"]), spent=np.log1p(rows["spent"]))
+
+
+def log_jacobian(rows):
+    logs = logs_of(rows)
+    return -(logs["income"].fillna(0.0) + logs["spent"].fillna(0.0)).to_numpy()
+
+
+@pytest.fixture(scope="module")
+def result(rows):
+    return mm.fit(rows, 2, families=FAMILIES, random_state=0)
+
+
+# -- fits ---------------------------------------------------------------------------------------
+
+
+def assert_same_answer(found, wanted, rows):
+    """The same bits as a fit to the logarithms; the likelihood is that of the rows."""
+    np.testing.assert_array_equal(found.mixture.weights, wanted.mixture.weights)
+    np.testing.assert_array_equal(found.mixture.means, wanted.mixture.means)
+    np.testing.assert_array_equal(found.mixture.variances, wanted.mixture.variances)
+    np.testing.assert_array_equal(found.standard_errors.means, wanted.standard_errors.means)
+    assert found.certificate.p_value == wanted.certificate.p_value
+    if found.log_likelihood is not None:
+        mean = log_jacobian(rows).mean()
+        assert found.log_likelihood == pytest.approx(wanted.log_likelihood + mean, rel=1e-12)
+        scores = found.mixture.log_prob(rows)
+        assert found.log_likelihood == pytest.approx(scores.mean(), rel=1e-9)
+
+
+def test_a_fit_is_that_of_the_logarithms(rows, result):
+    assert_same_answer(result, mm.fit(logs_of(rows), 2, random_state=0), rows)
+    assert result.certificate.verdict == "passed"
+    assert "  log                  income\n  log1p                spent\n" in str(result)
+
+
+def test_with_missing_cells(rows):
+    gapped = with_gaps(rows)
+    found = mm.fit(gapped, 2, families=FAMILIES, missing="model", random_state=0)
+    assert_same_answer(found, mm.fit(logs_of(gapped), 2, missing="model", random_state=0), gapped)
+    dropped = mm.fit(gapped, 2, families=FAMILIES, missing="drop", random_state=0)
+    wanted = mm.fit(logs_of(gapped), 2, missing="drop", random_state=0)
+    assert_same_answer(dropped, wanted, gapped.dropna())
+
+
+@pytest.mark.parametrize("missing", ["error", "model"])
+def test_with_joined_columns(rows, missing):
+    table, blocks = rows if missing == "error" else with_gaps(rows), [["income", "age"]]
+    options = {"blocks": blocks, "missing": missing, "random_state": 0}
+    found = mm.fit(table, 2, families=FAMILIES, **options)
+    wanted = mm.fit(logs_of(table), 2, **options)
+    np.testing.assert_array_equal(found.mixture.covariances, wanted.mixture.covariances)
+    assert found.mixture.blocks[0].transforms == ("log", "")
+    np.testing.assert_array_equal(
+        found.standard_errors.covariances, wanted.standard_errors.covariances
+    )
+    likelihood = found.mixture.log_prob(table).mean()
+    # By missing pattern, the passes end before the last step.
+    assert found.log_likelihood == pytest.approx(likelihood, rel=1e-6)
+
+
+def test_numbers_of_components_are_compared_in_the_units_of_the_data(rows):
+    found = mm.fit(rows, "auto", families=FAMILIES, random_state=0)
+    wanted = mm.fit(logs_of(rows), "auto", random_state=0)
+    assert found.mixture.n_components == wanted.mixture.n_components == 2
+    shift = -2.0 * log_jacobian(rows).sum()
+    for own, other in zip(found.tried, wanted.tried, strict=True):
+        assert own.bic == pytest.approx(other.bic + shift, rel=1e-12, nan_ok=True)
+
+
+def test_weights_and_files_and_the_estimator(rows, result, tmp_path):
+    path = tmp_path / "rows.csv"
+    with_gaps(rows).to_csv(path, index=False)
+    options = {"families": FAMILIES, "missing": "model", "random_state": 0}
+    found = mm.fit(mm.open_rows(path, missing="model"), 2, **options)
+    wanted = mm.fit(with_gaps(rows), 2, **options)
+    assert [c.transform for c in found.schema.columns] == ["log", "", "log1p", ""]
+    np.testing.assert_allclose(found.mixture.means, wanted.mixture.means, rtol=1e-6)
+    model = mm.MomentMixture(2, families=FAMILIES, random_state=0).fit(rows)
+    np.testing.assert_array_equal(model.mixture_.means, result.mixture.means)
+    np.testing.assert_array_equal(model.score_samples(rows), result.mixture.log_prob(rows))
+    assert model.bic(rows) == pytest.approx(
+        result.mixture.parameters.n_free * np.log(len(rows))
+        - 2.0 * result.mixture.log_prob(rows).sum()
+    )
+
+
+# -- summaries ----------------------------------------------------------------------------------
+
+
+def test_summaries_hold_the_logarithms(rows, tmp_path):
+    parts = [with_gaps(rows)[:1000], rows[1000:]]
+    options = {"families": FAMILIES, "missing": "model"}
+    a, b = (mm.summarize(part, 4, shard_id=str(k), **options) for k, part in enumerate(parts))
+    total = a + b
+    assert total == b + a
+    logs = [
+        mm.summarize(logs_of(p), 4, missing="model", shard_id=str(k)) for k, p in enumerate(parts)
+    ]
+    np.testing.assert_array_equal(total.mean, (logs[0] + logs[1]).mean)
+    np.testing.assert_array_equal(total.variance, (logs[0] + logs[1]).variance)
+    total.save(tmp_path / "s.mms")
+    loaded = mm.MomentSummary.load(tmp_path / "s.mms")
+    assert loaded.schema == total.schema
+    loaded.save(tmp_path / "again.mms")
+    assert (tmp_path / "again.mms").read_bytes() == (tmp_path / "s.mms").read_bytes()
+    found, wanted = (mm.fit(s, 2, random_state=0) for s in (loaded, logs[0] + logs[1]))
+    np.testing.assert_array_equal(found.mixture.means, wanted.mixture.means)
+    more = mm.MomentSummary.load(tmp_path / "s.mms").update(rows[:10])
+    assert more.n_rows == total.n_rows + 10
+
+
+def test_a_strangers_reader_takes_the_file(rows, tmp_path):
+    from campaigns.strangers_reader import read_summary
+
+    path = tmp_path / "s.mms"
+    mm.summarize(rows, 3, families=FAMILIES).save(path)
+    assert read_summary(path.read_bytes())
+
+
+def test_other_transforms_are_refused(rows):
+    log = mm.summarize(rows, 3, families=FAMILIES)
+    plain = mm.summarize(rows, 3)
+    words = r"a column must have one transform; column 0 \('income'\) is "
+    for pair in ((log, plain), (plain, log)):
+        with pytest.raises(mm.InputError, match=words):
+            _ = pair[0] + pair[1]
+    other = mm.summarize(rows, 3, families={"income": "log1p", "spent": "log1p"})
+    with pytest.raises(mm.InputError, match=r"Pass the same for both: families={'income': 'log'}"):
+        _ = log + other
+    words = r"has no moments of their logarithms; column 0 \('income'\) cannot be 'log'"
+    with pytest.raises(mm.InputError, match=words):
+        mm.fit(plain, 2, families=FAMILIES)
+    with pytest.raises(mm.InputError, match="the summary holds the families of its columns"):
+        mm.fit(log, 2, families={"income": "log1p"})
+    with pytest.raises(mm.InputError, match="other transforms or other missing cells"):
+        displays.MomentResidualsDisplay.from_estimator(mm.fit(log, 2, random_state=0), plain)
+
+
+def test_collections_of_dask(rows):
+    dask = pytest.importorskip("dask.dataframe")
+    import momentmix.dask as mmd
+
+    lazy = dask.from_pandas(with_gaps(rows), npartitions=3)
+    found = mmd.summarize(lazy, 4, families=FAMILIES, missing="model")
+    whole = mm.summarize(with_gaps(rows), 4, families=FAMILIES, missing="model")
+    assert found.mean.tolist() == pytest.approx(whole.mean.tolist(), rel=1e-12)
+    mixture = mm.fit(found, 2, random_state=0).mixture
+    scores = mmd.score_samples(mixture, lazy).compute()
+    np.testing.assert_array_equal(scores, mixture.log_prob(with_gaps(rows)))
+
+
+# -- findings -----------------------------------------------------------------------------------
+
+
+def shape_finding(data, n_components=2, **options):
+    found = mm.fit(data, n_components, random_state=0, **options).certificate.findings
+    return next((f.text for f in found if f.name == "column-shape"), "")
+
+
+def test_logarithms_are_offered_where_they_help(rows):
+    text = shape_finding(rows)
+    assert "Try logarithms, families={'spent': 'log', 'income': 'log'} (--families " in text
+    assert text.endswith("or leave out such columns, or ask for more components.")
+    assert not shape_finding(rows, families=FAMILIES)
+    partly = shape_finding(rows, families={"income": "log"})
+    assert "'spent': 'log" in partly
+    assert "'income'" not in partly
+    numbers = shape_finding(rows.to_numpy())
+    assert "families={2: 'log', 0: 'log'}" in numbers
+
+
+@pytest.fixture(scope="module")
+def three_groups():
+    """Three groups of Gaussian columns, which of them each row is in, and a generator."""
+    rng = np.random.default_rng(0)
+    labels = rng.choice(3, 1500, p=[0.5, 0.3, 0.2])
+    means = np.array([[0.0, 0.0, 0.0], [4.0, 2.0, 0.0], [0.0, 5.0, 3.0]])
+    return 10 + means[labels] + rng.standard_normal((1500, 3)), labels, rng
+
+
+def test_a_logarithm_is_offered_where_more_components_hide_the_skewness(three_groups):
+    columns, labels, rng = three_groups
+    fees = rng.lognormal(np.array([1.0, 1.5, 0.5])[labels], 0.8)
+    data = {**{name: columns[:, k] for k, name in enumerate("abc")}, "late fees": fees}
+    result = mm.fit(data, "auto", random_state=0)
+    assert result.mixture.n_components > 3
+    (text,) = [f.text for f in result.certificate.findings if f.name == "skewed-column"]
+    assert text.startswith("column 'late fees' is skewed to the right, and some components differ")
+    assert "families={'late fees': 'log'} (--families 'late fees=log')" in text
+    again = mm.fit(data, "auto", families={"late fees": "log"}, random_state=0)
+    assert again.mixture.n_components == 3
+    assert not [f for f in again.certificate.findings if "logarithm" in f.text]
+
+
+@pytest.mark.parametrize("n_components", [5, 6])
+def test_no_logarithm_of_a_skewed_mixture_of_gaussian_laws(three_groups, n_components):
+    columns, labels, rng = three_groups
+    # Groups that differ in one column only, a few rows far out: skewed as a whole.
+    parts = rng.choice(3, len(labels), p=[0.7, 0.2, 0.1])
+    spent = rng.normal(np.array([3.0, 9.0, 16.0])[parts], np.array([0.7, 1.5, 2.0])[parts])
+    spent = np.abs(spent) + 0.01
+    assert reaches_far(spent)
+    found = mm.fit(np.column_stack([columns, spent]), n_components, random_state=0)
+    assert not [f for f in found.certificate.findings if "logarithms" in f.text]
+
+
+def test_no_logarithm_of_negative_or_other_columns(rows):
+    shifted = shape_finding(rows.assign(income=rows["income"] - rows["income"].median()))
+    assert "'income' (skewed to the right)" in shifted
+    assert "'income': " not in shifted
+    mirrored = shape_finding(rows.assign(income=1.001 * rows["income"].max() - rows["income"]))
+    assert "'income' (skewed to the left)" in mirrored
+    assert "'income': " not in mirrored
+
+
+def test_zeros_are_offered_log1p():
+    rng = np.random.default_rng(5)
+    label = rng.random(4000) < 0.5
+    values = np.floor(np.exp(rng.normal(np.where(label, 2.0, 4.0), 1.0)))
+    others = rng.normal(3.0 * label[:, None], 1.0, (4000, 3))
+    assert values.min() == 0
+    assert "families={0: 'log1p'}" in shape_finding(np.column_stack([values, others]))
+
+
+def test_a_logarithm_that_is_skewed_is_not_offered_again(rows):
+    square = rows.assign(income=np.exp(np.exp(rows["score"] / 2.0)))  # its log is lognormal
+    text = shape_finding(square, families={"income": "log"})
+    assert "'income' (skewed to the right)" in text
+    assert "'income': " not in text
+
+
+def test_offers_from_moments(rows):
+    text = shape_finding(mm.summarize(rows, 4))
+    assert "'income': 'log'" in text
+    assert "'age': " not in text
+    assert not shape_finding(mm.summarize(rows, 4, families=FAMILIES))
+
+
+# -- displays and commands ------------------------------------------------------------------------
+
+
+def test_pictures_and_tables_name_the_logarithm(rows, result, tmp_path):
+    pairs = displays.PairsDisplay.from_estimator(result, rows)
+    assert pairs.names == ["income, log scale", "age", "spent, log scale", "score"]
+    np.testing.assert_array_equal(pairs.rows, logs_of(rows).to_numpy())
+    means = displays.MeansDisplay.from_estimator(result)
+    assert means.names == ["log income", "age", "log1p spent", "score"]
+    one = displays.PairsDisplay.from_estimator(result, rows, features=["spent"]).axes_[0, 0]
+    assert one.get_xlabel() == "spent, log scale"
+    labels = [x.get_text().replace(",", "") for x in one.get_xticklabels()]  # in units of the data
+    np.testing.assert_allclose(np.log1p([float(x) for x in labels]), one.get_xticks(), rtol=0.01)
+    mm.report(result, tmp_path / "r.html", rows)
+    text = (tmp_path / "r.html").read_text()
+    assert 'data-value="log income"' in text
+    assert "Log-likelihood per row of the data given here" in text
+    # Medians in units of the data, beside means of logarithms.
+    medians = re.findall(r'data-value="income".*?data-value="[01].0".*?data-value="([^"]*)"', text)
+    assert [float(x) for x in medians] == pytest.approx(np.exp(result.mixture.means[:, 0]))
+    assert "mean and spread of the logarithm" in text
+    assert "Means, medians and most probable values of group 0" in text
+    assert "is the median, not the mean" in text
+    assert dict(typical_values(result.mixture, 0))["income"].endswith(" (median)")
+
+
+def test_probabilities_of_being_seen_have_the_columns_name(rows, tmp_path):
+    gapped = with_gaps(rows)
+    options = {"families": FAMILIES, "missing": "model", "random_state": 0}
+    for blocks in (None, [["income", "age", "spent"]]):
+        found = mm.fit(gapped, 2, blocks=blocks, **options)
+        display = displays.MeansDisplay.from_estimator(found)
+        assert display.names[0] == "log income"
+        assert display.groups[-1].labels == ["income", "age", "spent"]
+        assert display.groups[-1].values == pytest.approx(0.9, abs=0.03)
+        mm.report(found, tmp_path / "r.html", gapped)
+
+
+def test_commands(momentmix, rows, result, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows.to_csv("rows.csv", index=False)
+    fitted = momentmix("fit", "rows.csv", "-r", "2", "--families", OPTION, "-o", "m.json")
+    assert "log income" in fitted.out
+    loaded = mm.Mixture.load("m.json")
+    np.testing.assert_allclose(loaded.means, result.mixture.means, rtol=1e-9)
+    scored = momentmix("score", "m.json", "rows.csv", "--json")
+    likelihood = json.loads(scored.out)["log_likelihood_per_row"]
+    assert likelihood == pytest.approx(result.log_likelihood, rel=1e-9)
+    commands = [
+        ("predict", "m.json", "rows.csv", "-o", "labels.csv"),
+        ("plot", "m.json", "rows.csv", "-o", "pairs.png"),
+        ("summarize", "rows.csv", "--families", OPTION, "-o", "rows.mms"),
+        ("plot", "m.json", "rows.mms", "--kind", "residuals", "-o", "residuals.png"),
+        ("sample", "m.json", "-n", "20", "-o", "drawn.csv"),
+        ("report", "m.json", "--data", "rows.csv", "-o", "r.html"),
+    ]
+    for command in commands:
+        assert momentmix(*command).code == 0, command
+    assert (pd.read_csv("drawn.csv")["income"] > 0).all()
+    rows.assign(income=-rows["income"]).to_csv("wrong.csv", index=False)
+    refused = momentmix("score", "m.json", "wrong.csv")
+    assert refused.code == 65
+    assert "numbers of a log column must be greater than 0" in refused.err
+
+
+def test_records_of_joined_columns_name_columns(rows, tmp_path):
+    blocks = [["age", "spent", "score"]]
+    options = {"families": FAMILIES, "missing": "model", "random_state": 0}
+    found = mm.fit(with_gaps(rows), 2, blocks=blocks, **options)
+    assert [block.columns for block in found.joined] == [(1, 2, 3)]
+    assert str(found.joined[0]) == "age, spent, score: given"
+    found.save(tmp_path / "m.json")
+    loaded = load_fit(tmp_path / "m.json")[1].joined
+    assert list(map(str, loaded)) == list(map(str, found.joined))

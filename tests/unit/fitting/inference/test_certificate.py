@@ -1,0 +1,266 @@
+"""The three verdicts: what each rests on, in words and in the record of a fit."""
+
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import momentmix as mm
+from momentmix.fitting.inference.certificate import Certificate
+from momentmix.fitting.inference.findings import Finding, Severity
+from momentmix.fitting.inference.over_identification import ConditionGroup, OverIdentification
+from momentmix.fitting.inference.support import Support
+from momentmix.fitting.outcome import Diagnostics, Provenance, Trial
+from momentmix.fitting.record import FitRecord, load_fit, save_fit
+from momentmix.fitting.result import MOST_TRIALS_PRINTED, Answer, FitResult
+from momentmix.fitting.robust import moment_answers
+
+NAN = float("nan")
+MIXTURE = mm.DiagonalMixture([0.5, 0.5], [[-2.0], [2.0]], [[1.0], [1.0]])
+FATAL = Finding("x", Severity.FATAL, "fatal words")
+WARNING = Finding("x", Severity.WARNING, "words of warning")
+
+
+def outcome(p_value=0.4, effect=0.01, groups=()):
+    return OverIdentification(100.0, 100, p_value, effect, False, 2.0, groups=tuple(groups))
+
+
+UNTESTABLE = OverIdentification(0.0, 0, NAN, NAN, False, NAN)
+
+
+def certificate(test=None, loss=0.001, findings=(), r=2, support=None):
+    return Certificate(test or outcome(), loss, list(findings), r, support)
+
+
+def support(supported):
+    return Support(2, supported, "words on support")
+
+
+@pytest.mark.parametrize(
+    ("given", "verdict", "words"),
+    [
+        ({}, "passed", None),
+        ({"findings": [WARNING]}, "passed", None),
+        ({"test": outcome(1e-9, 1e-4)}, "passed", None),  # a negligible effect
+        ({"loss": NAN}, "passed", None),  # method="paper"
+        ({"support": support(True)}, "passed", None),
+        ({"test": UNTESTABLE, "r": 1}, "passed", None),
+        ({"test": UNTESTABLE}, "untested", "more features or a higher order"),
+        ({"test": UNTESTABLE, "findings": [WARNING]}, "untested", "a summary made by this version"),
+        ({"support": support(None)}, "untested", "words on support"),
+        ({"findings": [FATAL]}, "not passed", "fatal words"),
+        ({"test": outcome(1e-9, 0.1)}, "not passed", "the moments do not fit: p-value 1e-09"),
+        ({"loss": 0.02}, "not passed", "too imprecise"),
+        ({"support": support(False)}, "not passed", "not supported: words on support"),
+        ({"test": UNTESTABLE, "findings": [FATAL]}, "not passed", "fatal words"),
+        ({"test": UNTESTABLE, "loss": 0.02}, "not passed", "too imprecise"),
+        ({"support": support(None), "loss": 0.02}, "not passed", "too imprecise"),
+    ],
+)
+def test_each_verdict(given, verdict, words):
+    c = certificate(**given)
+    assert c.verdict == verdict
+    assert c.passed is (verdict == "passed")
+    assert bool(c.reasons) == (verdict == "not passed")
+    if verdict == "passed":
+        assert c.untested == []
+    if words is not None:
+        assert any(words in text for text in (c.reasons or c.untested))
+        assert words in str(c)
+    shown = verdict if c.passed else verdict.upper()
+    assert str(c).splitlines()[1] == f"  verdict              {shown}"
+
+
+def test_what_could_not_be_tested_is_said_beside_the_reasons():
+    c = certificate(UNTESTABLE, loss=0.02, support=support(None))
+    assert len(c.untested) == 2
+    assert "  - [untested] nothing to test" in str(c)
+    assert "  - [untested] words on support" in str(c)
+    assert "over-identification  nothing to test" in str(c)
+
+
+# -- groups of conditions ---------------------------------------------------------------------
+
+
+def group(name, p_value):
+    return ConditionGroup(name, 50.0, 5, p_value)
+
+
+@pytest.mark.parametrize(
+    ("p_values", "rejected"),
+    [
+        ((0.2, 0.5, 0.9), []),
+        ((0.011, 0.5, 0.9), []),
+        ((0.009, 0.5, 0.9), ["a"]),
+        ((0.009, 0.003, 0.9), ["b", "a"]),
+        ((1e-9, 0.0, 1e-30), ["b", "c", "a"]),
+        ((NAN, 0.004, 0.5), ["b"]),  # what was not computed does not count
+        ((), []),
+    ],
+)
+def test_which_groups_are_rejected(p_values, rejected):
+    groups = [group(name, p) for name, p in zip("abc", p_values, strict=False)]
+    assert [g.name for g in outcome(groups=groups).rejected_groups] == rejected
+
+
+def test_rejected_groups_are_listed():
+    groups = [group("pairs", 0.5), group("shape of column 3\x1b[31m", 1e-12)]
+    c = certificate(outcome(1e-11, 0.1, groups))
+    assert "the moments do not fit (shape of column 3" in c.reasons[0]
+    text = str(c)
+    assert (
+        r"rejected             shape of column 3\x1b[31m: 50.0 on 5 d.o.f., p-value 1e-12" in text
+    )
+    assert "pairs" not in text
+    many = [group(f"shape of column {j}", 1e-9) for j in range(20)]
+    c = certificate(outcome(1e-8, 0.1, many))
+    assert "(shape of column 0, shape of column 1, shape of column 2, 17 more)" in c.reasons[0]
+    assert "14 more" in str(c)
+    assert str(c).count("50.0 on 5") == 6
+
+
+# -- what "auto" tried, and the record --------------------------------------------------------
+
+TRIED = (
+    Trial(1, 0.0, -3.0, 6010.5, False),
+    Trial(2, 0.4, -2.5, 5031.25, True),
+    Trial(3, NAN, -2.49, 5042.0, False),
+)
+
+
+def result_with(c, tried=()):
+    return FitResult(
+        Answer(MIXTURE, None, None, None),  # the moments are needed for standard errors only
+        Provenance(1000, 3, "robust", "em", "k-means", 4, True),
+        Diagnostics(None, (), c, tried=tried),
+    )
+
+
+def test_what_was_tried_is_a_short_table():
+    result = result_with(certificate(), TRIED)
+    assert result.tried is TRIED
+    lines = str(result).splitlines()
+    first = next(i for i, line in enumerate(lines) if "components tried" in line)
+    assert lines[first].split() == ["components", "tried", "r", "p-value", "log-lik./row", "BIC"]
+    assert lines[first + 1].split() == ["1", "0", "-3", "6010.5"]
+    assert lines[first + 2].split() == ["2", "0.4", "-2.5", "5031.25", "chosen"]
+    assert lines[first + 3].split() == ["3", "-", "-2.49", "5042"]
+    assert "components tried" not in str(result_with(certificate()))
+
+
+@pytest.mark.parametrize("chosen", [1, 15, 30])
+def test_of_many_trials_those_next_to_the_chosen_are_printed(chosen):
+    tried = tuple(Trial(r, NAN, -1.0, 10.0 * r, r == chosen) for r in range(1, 31))
+    text = str(result_with(certificate(), tried))
+    assert text.count("  -1  ") == MOST_TRIALS_PRINTED
+    assert "chosen" in text
+    assert f"{30 - MOST_TRIALS_PRINTED} more in FitResult.tried" in text
+
+
+def saved(tmp_path, c, tried=()):
+    path = tmp_path / "model.json"
+    save_fit(path, MIXTURE, result_with(c, tried).record())
+    return path
+
+
+@pytest.mark.parametrize("supported", [True, False, None])
+def test_the_record_keeps_verdict_support_groups_and_trials(tmp_path, supported):
+    groups = (group("pairs", 0.5), ConditionGroup('shape of "a\x1b"', 9.5, 2, NAN))
+    c = certificate(outcome(groups=groups), support=Support(2, supported, "why\n"))
+    path = saved(tmp_path, c, TRIED)
+    record = load_fit(path)[1]
+    assert record.certificate.verdict == c.verdict
+    assert record.certificate.support == c.support
+    assert record.certificate.test.groups[0] == groups[0]
+    assert record.certificate.test.groups[1][:3] == groups[1][:3]
+    assert np.isnan(record.certificate.test.groups[1].p_value)
+    assert record.tried[:2] == TRIED[:2]
+    assert np.isnan(record.tried[2].p_value)
+    assert str(record.certificate) == str(c)
+    assert record.to_dict() == result_with(c, TRIED).record().to_dict()
+    fit = json.loads(path.read_text())["fit"]
+    assert fit["certificate"]["verdict"] == c.verdict
+    assert fit["tried"][2]["p_value"] is None
+
+
+def test_an_untested_fit_is_saved_as_one(tmp_path):
+    record = load_fit(saved(tmp_path, certificate(UNTESTABLE)))[1]
+    assert record.certificate.verdict == "untested"
+    assert not record.certificate.passed
+    assert record.certificate.support is None
+    assert record.tried == ()
+
+
+def test_a_record_of_version_1_has_none_of_it():
+    document = result_with(certificate(UNTESTABLE), TRIED).record().to_dict()
+    document["version"] = 1
+    del document["tried"]
+    for key in ("verdict", "support", "groups"):
+        del document["certificate"][key]
+    record = FitRecord.from_dict(document, MIXTURE)
+    assert record.certificate.verdict == "untested"
+    assert record.certificate.test.groups == record.tried == ()
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        (("certificate", "verdict"), "passed", "says verdict='passed', its numbers say 'untested'"),
+        (("certificate", "verdict"), 3, r"certificate\.verdict must be a string"),
+        (("certificate", "support"), 3, r"certificate\.support must be an object"),
+        (("certificate", "support"), {}, "support lacks n_components, supported, text"),
+        (("certificate", "groups"), 3, r"certificate\.groups must be a list"),
+        (("certificate", "groups"), [{"name": "x"}], "groups lacks degrees_of_freedom"),
+        (("tried",), [{}], "tried lacks bic, chosen"),
+        (("tried",), {}, r"fit\.tried must be a list"),
+        (("version",), 4, "fit has version 4; this momentmix reads versions 1, 2 and 3"),
+    ],
+)
+def test_damaged_fields_are_refused(place, value, message):
+    document = result_with(certificate(UNTESTABLE), TRIED).record().to_dict()
+    holder = document
+    for key in place[:-1]:
+        holder = holder[key]
+    holder[place[-1]] = value
+    with pytest.raises(ValueError, match=message):
+        FitRecord.from_dict(document, MIXTURE)
+
+
+# -- fits -------------------------------------------------------------------------------------
+
+
+def one_column(r, n=3000):
+    """One column of r components: more than two have more parameters than any six moments."""
+    truth = mm.DiagonalMixture(np.full(r, 1 / r), 20.0 * np.arange(r)[:, None], np.ones((r, 1)))
+    return truth.sample(n, random_state=0)[0]
+
+
+@pytest.mark.parametrize(
+    ("tests", "order"),
+    [
+        ([UNTESTABLE, outcome(1e-9, 0.1)], 4),  # untested does not hide that it is rejected
+        ([UNTESTABLE, UNTESTABLE], 3),
+        ([outcome(1e-9, 0.1), UNTESTABLE], 3),
+        ([outcome(1e-9, 0.1), outcome(1e-12, 0.1)], 3),
+        ([outcome(1e-9, 0.1), outcome(0.5)], 4),
+        ([outcome(0.5), outcome(1e-9, 0.1)], 3),
+    ],
+)
+def test_the_answer_of_a_higher_order_is_taken_where_it_says_more(monkeypatch, tests, order):
+    def answer(moments, *_):
+        c = certificate(tests[moments.order - 3])
+        return SimpleNamespace(order=moments.order, diagnostics=SimpleNamespace(certificate=c))
+
+    monkeypatch.setattr(moment_answers, "_answer_at_order", answer)
+    moments = SimpleNamespace(order=4, truncated=lambda m: SimpleNamespace(order=m))
+    assert moment_answers.answer_from_moments(moments, 3, 2, None, None).order == order
+
+
+def test_three_components_of_one_column_cannot_be_tested():
+    result = mm.fit(one_column(3), 3, random_state=0)
+    assert result.certificate.verdict == "untested"
+    assert result.certificate.reasons == []
+    worse = replace(result.certificate, predicted_loss=0.5)
+    assert worse.verdict == "not passed"

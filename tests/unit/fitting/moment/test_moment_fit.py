@@ -1,0 +1,207 @@
+"""Exact moments in, parameters out; and the pieces on the way."""
+
+import numpy as np
+import pytest
+from fitting_helpers import (
+    exact_moments,
+    matched,
+    monomial_covariance,
+    parameters_of,
+    random_mixture,
+)
+
+from momentmix import DiagonalMixture, fit, summarize
+from momentmix.capacity import choose_order, count_monomials, largest_rank, robust_rank
+from momentmix.errors import InputError
+from momentmix.fitting.conditions.conditions import build_conditions
+from momentmix.fitting.inference.whitening import Whitening, gram
+from momentmix.fitting.moment.candidates import draw_candidates, partition_shapes
+from momentmix.fitting.moment.moment_fit import fit_moments, one_component
+from momentmix.fitting.moment.polish import Stopping, parameter_bounds, polish
+from momentmix.fitting.moment.resolvable import resolvable_variances
+from momentmix.fitting.moment.selection import merge_means, select_means
+from momentmix.fitting.moment.variances import fit_variances
+from momentmix.fitting.robust.automatic import elbow, least_components
+from momentmix.mixture.blocks import Blocks
+from momentmix.mixture.parameters import Parameters
+
+
+@pytest.mark.parametrize(("r", "d", "order"), [(2, 3, 3), (3, 5, 3), (4, 7, 4), (8, 15, 4)])
+def test_exact_moments_give_back_the_parameters(r, d, order):
+    truth = random_mixture(r, d, seed=r)
+    moments = exact_moments(truth, order)
+    found = moments.restore(_mixture(fit_moments(moments, r, np.random.default_rng(0)).parameters))
+    weights, means, variances = matched(found, truth)
+    np.testing.assert_allclose(weights, truth.weights, atol=1e-4)
+    np.testing.assert_allclose(means, truth.means, atol=1e-3)
+    np.testing.assert_allclose(variances, truth.variances, atol=2e-3)
+
+
+def _mixture(p):
+    return DiagonalMixture(p.weights / p.weights.sum(), p.means, p.variances)
+
+
+def test_one_partition_of_exact_moments_finds_every_mean():
+    truth = random_mixture(5, 9, seed=3)
+    moments = exact_moments(truth, 4)
+    target = moments.standardize(truth).means
+    candidates = draw_candidates(moments, 5, 1, np.random.default_rng(0))
+    gaps = ((target[:, None] - candidates[None]) ** 2).sum(axis=2)
+    assert np.sqrt(gaps.min(axis=1)).max() < 1e-6
+
+
+def test_every_partition_shape_holds_the_rank_it_claims():
+    for shape in partition_shapes(Blocks(12), 5, 10):
+        (left,), (right,) = shape.left, shape.right
+        assert left + right < 12
+        assert shape.left_degree + shape.right_degree + 1 <= 5
+        sides = (
+            count_monomials(left, shape.left_degree),
+            count_monomials(right, shape.right_degree),
+        )
+        assert shape.rank == min(sides) >= 10
+
+
+def test_robust_capacity_is_the_maximum_over_all_partitions():
+    for d in range(1, 11):
+        for order in range(1, d + 1):
+            best = max(
+                (
+                    min(count_monomials(a, p), count_monomials(b, q))
+                    for a in range(1, d)
+                    for b in range(1, d - a)
+                    for p in range(1, order)
+                    for q in range(1, order - p)
+                ),
+                default=1,
+            )
+            assert robust_rank(d, order) == best
+
+
+def test_capacity_by_method():
+    assert [largest_rank(15, m, method="robust") for m in (3, 4, 5)] == [8, 11, 29]
+    assert largest_rank(2, 3, method="robust") == 1
+    with pytest.raises(InputError, match='"paper" or "robust"; got'):
+        largest_rank(15, 3, method="magic")
+
+
+def test_selection_keeps_the_true_means_among_decoys():
+    truth = random_mixture(3, 6, seed=5)
+    moments = exact_moments(truth, 3)
+    standard = moments.standardize(truth)
+    decoys = np.random.default_rng(0).normal(size=(40, 6))
+    conditions = build_conditions(moments, 3)
+    pool = np.concatenate([decoys, standard.means])
+    weights, means = select_means(conditions, pool, np.ones(conditions.size), 3)
+    order = np.argsort(weights)
+    np.testing.assert_allclose(weights[order], np.sort(standard.weights), atol=1e-6)
+    np.testing.assert_allclose(
+        means[order], standard.means[np.argsort(standard.weights)], atol=1e-6
+    )
+
+
+def test_merging_means_keeps_the_overall_mean():
+    rng = np.random.default_rng(0)
+    weights, means = rng.random(9), rng.normal(size=(9, 4))
+    conditions = build_conditions(exact_moments(random_mixture(2, 4, seed=0), 3), 3)
+    noise = np.ones(conditions.size)
+    few, merged = merge_means(conditions, weights / weights.sum(), means, noise, 3)
+    assert few.sum() == pytest.approx(1)
+    np.testing.assert_allclose(few @ merged, weights / weights.sum() @ means)
+
+
+def test_polish_never_raises_the_cost_and_keeps_bounds():
+    truth = random_mixture(3, 5, seed=2)
+    moments = exact_moments(truth, 4)
+    conditions = build_conditions(moments, 4, 2)
+    standard, rng = moments.standardize(truth), np.random.default_rng(0)
+    start = Parameters(
+        standard.weights, standard.means + 0.2 * rng.normal(size=(3, 5)), standard.variances
+    )
+    noise = np.full(conditions.size, 1e-3)
+    bounds = parameter_bounds(moments, 1e-6, 3)
+    costs = [polish(conditions, start, bounds, noise, Stopping(k)).cost for k in (0, 1, 3, 30)]
+    assert costs == sorted(costs, reverse=True)
+    assert costs[-1] < 1e-6 * costs[0]
+    end = polish(conditions, start, bounds, noise, Stopping()).parameters
+    assert (end.variances >= 1e-6).all()
+    assert (end.weights > 0).all()
+
+
+def test_log_determinant_is_that_of_the_covariance():
+    p = parameters_of(random_mixture(3, 4, seed=1))
+    moments = exact_moments(random_mixture(3, 4, seed=1), 3)
+    conditions = build_conditions(moments, 3, 1)
+    conditions = conditions.subset(np.arange(1, conditions.size))
+    sign, expected = np.linalg.slogdet(monomial_covariance(conditions, p))
+    assert sign == 1
+    assert Whitening(conditions, p).log_determinant == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_mixture_that_allows_for_more_noise_is_not_preferred(monkeypatch):
+    """Two scales around one mean: mixtures with heavier tails have smaller statistics."""
+    truth = DiagonalMixture([0.5, 0.5], np.zeros((2, 6)), np.array([np.ones(6), np.full(6, 9.0)]))
+    summary = summarize(truth.sample(50_000, random_state=0)[0], order=4)
+
+    def deviates():
+        fit_ = fit(summary, 2, random_state=0)
+        return np.abs(fit_.mixture.weights - 0.5) / fit_.standard_errors.weights
+
+    assert deviates().max() < 5
+    monkeypatch.setattr(Whitening, "log_determinant", 0.0)
+    assert deviates().max() > 10
+
+
+def test_gram_is_the_product():
+    table = np.random.default_rng(0).normal(size=(7, 4))
+    np.testing.assert_allclose(gram(table), table.T @ table)
+
+
+def test_variances_from_exact_moments():
+    truth = random_mixture(4, 6, seed=7)
+    moments = exact_moments(truth, 3)
+    standard = moments.standardize(truth)
+    found = fit_variances(moments, standard.weights, standard.means, 1e-6)
+    np.testing.assert_allclose(found, standard.variances, atol=1e-5)
+
+
+def test_variances_are_raised_to_what_can_be_resolved_and_no_further():
+    p = Parameters(np.ones(1), np.zeros((1, 3)), np.array([[1e-6, 0.01, 0.5]]))
+    sure = Parameters(np.zeros(1), np.full((1, 3), 1e-9), np.full((1, 3), 1e-9))
+    np.testing.assert_allclose(
+        resolvable_variances(p, sure, 1e-9).variances, p.variances, rtol=1e-2
+    )
+    rough = Parameters(np.zeros(1), np.full((1, 3), 0.01), np.full((1, 3), 0.01))
+    raised = resolvable_variances(p, rough, 1e-9).variances[0]
+    # Half-normal mean s·√(2/π) for an estimate of 0, and the squared error of the mean.
+    assert raised[0] == pytest.approx(0.01 * np.sqrt(2 / np.pi) + 1e-4, rel=0.01)
+    assert raised[2] == pytest.approx(0.5 + 1e-4, rel=1e-3)
+
+
+def test_one_component_is_closed_form():
+    truth = random_mixture(1, 4, seed=0)
+    moments = exact_moments(truth, 2)
+    found = moments.restore(_mixture(one_component(moments, 1e-6)))
+    np.testing.assert_allclose(found.means, truth.means)
+    np.testing.assert_allclose(found.variances, truth.variances)
+
+
+def test_order_has_a_margin_and_stays_within_the_features():
+    assert choose_order(15, 6) == 4
+    assert choose_order(15, 20) == 5
+    assert choose_order(3, 2) == 3
+    assert choose_order(1, 5) == 1
+    assert choose_order(15, 20, available=4) == 4
+    for r in range(2, 30):
+        assert robust_rank(15, choose_order(15, r)) >= r
+
+
+def test_singular_values_count_components_of_exact_moments():
+    for r in (1, 2, 4):
+        moments = exact_moments(random_mixture(r, 9, seed=r), 3)
+        assert least_components(moments, np.random.default_rng(0)) == r
+
+
+def test_elbow_is_where_the_effect_stops_falling():
+    assert elbow({1: 0.5, 2: 0.2, 3: 0.01, 4: 0.009, 5: 0.008}) == 3
+    assert elbow({2: 0.5}) == 2

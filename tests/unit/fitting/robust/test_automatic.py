@@ -1,0 +1,271 @@
+"""The automatic number of components: right, within what rows allow, and with its reasons."""
+
+from dataclasses import replace
+from math import log
+
+import numpy as np
+import pytest
+from fitting_helpers import random_mixture
+
+import momentmix as mm
+from momentmix.fitting.context import Clock, FitContext
+from momentmix.fitting.em.em import log_likelihoods
+from momentmix.fitting.em.merging import one_less
+from momentmix.fitting.em.pooling import merges_by_bound
+from momentmix.fitting.em.sample import draw_sample
+from momentmix.fitting.em.search import quick_fit
+from momentmix.fitting.inputs import rows_of, summarized
+from momentmix.fitting.outcome import Trial
+from momentmix.fitting.robust import row_answers
+from momentmix.fitting.robust.automatic import LEAST_ROWS_PER_PARAMETER, ROWS_PER_PARAMETER, Choice
+from momentmix.mixture.gaussian import features_of
+from momentmix.mixture.parameters import Parameters
+
+NAN = float("nan")
+
+
+def one_column(n=20_000):
+    """Two components 5 deviations apart in one of eight columns."""
+    rows = np.random.default_rng(0).standard_normal((n, 8))
+    rows[: 2 * n // 5, 0] += 5
+    return rows
+
+
+def three_clusters():
+    """Means on a line."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 3000)
+    return rng.normal(labels[:, None] * np.array([5.0, -3, 10, 1, 2]), 1)
+
+
+def generic(r, n):
+    return random_mixture(r, 6, seed=r, spread=2.0).sample(n, random_state=0)[0]
+
+
+def single():
+    return np.random.default_rng(3).standard_normal((1500, 4))
+
+
+LAWS = {
+    "one column": (one_column, 2),
+    "three clusters": (three_clusters, 3),
+    "generic": (lambda: generic(4, 4000), 4),
+    "single": (single, 1),
+}
+
+
+@pytest.fixture(scope="module", params=list(LAWS))
+def law(request):
+    make, number = LAWS[request.param]
+    rows = make()
+    return rows, number, mm.fit(rows, "auto", random_state=0)
+
+
+# -- the number -------------------------------------------------------------------------------
+
+
+def test_the_number_with_rows_is_right(law):
+    rows, number, result = law
+    assert result.mixture.n_components == number
+    assert result.certificate.passed
+    assert any(note.startswith(f"n_components={number}: least BIC") for note in result.notes)
+    given = mm.fit(rows, number, random_state=0)
+    np.testing.assert_allclose(result.log_likelihood, given.log_likelihood, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", list(LAWS))
+def test_the_number_from_a_summary_is_right(name):
+    make, number = LAWS[name]
+    result = mm.fit(mm.summarize(make(), order=4), "auto", random_state=0)
+    assert result.mixture.n_components == number
+    assert result.certificate.passed
+    assert any("the smallest that the moments accept" in note for note in result.notes)
+    trials = {trial.n_components: trial for trial in result.tried}
+    assert [r for r, trial in trials.items() if trial.chosen] == [number]
+    assert trials[number].p_value >= 0.01
+    assert all(trial.p_value < 0.01 for r, trial in trials.items() if r < number)
+    assert all(np.isnan(trial.bic) and np.isnan(trial.log_likelihood) for trial in result.tried)
+
+
+def test_what_was_tried_is_listed(law):
+    rows, number, result = law
+    numbers = [trial.n_components for trial in result.tried]
+    assert numbers == list(range(1, max(numbers) + 1))
+    assert max(numbers) > number
+    assert [trial.n_components for trial in result.tried if trial.chosen] == [number]
+    least = min(result.tried, key=lambda trial: trial.bic)
+    assert least.n_components == number
+    n, d = rows.shape
+    for trial in result.tried:
+        n_free = trial.n_components * (2 * d + 1) - 1
+        assert trial.bic == pytest.approx(n_free * log(n) - 2 * n * trial.log_likelihood)
+
+
+@pytest.mark.parametrize("scale", [1e3, 1e-3])
+def test_bic_is_in_the_units_of_the_data(scale):
+    rows = scale * generic(3, 2000)
+    result = mm.fit(rows, "auto", random_state=0)
+    (trial,) = (trial for trial in result.tried if trial.chosen)
+    own = result.mixture.log_prob(rows).mean()
+    assert result.log_likelihood == pytest.approx(own, abs=1e-6)
+    # A search ends where five steps gain less than 5e-5 nats a row; the passes go on from there.
+    # In standardized units it would be off by 6·log 1000 = 41.
+    assert abs(trial.log_likelihood - own) < 1e-3
+    n_free = result.mixture.n_components * 13 - 1
+    assert abs(trial.bic - (n_free * log(2000) - 2 * 2000 * own)) < 2 * 2000 * 1e-3
+
+
+def test_a_given_number_tries_nothing():
+    assert mm.fit(single(), 1, random_state=0).tried == ()
+
+
+# -- what rows allow --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [60, 130])
+def test_rows_limit_the_number(n):
+    """Eight clusters that are plain to see: few rows allow fewer."""
+    rng = np.random.default_rng(0)
+    corners = 20.0 * np.array(list(np.ndindex(2, 2, 2)))
+    rows = corners[np.arange(n) % 8] + rng.standard_normal((n, 3))
+    result = mm.fit(rows, "auto", random_state=0)
+    most = (n // LEAST_ROWS_PER_PARAMETER + 1) // 7
+    assert most == {60: 4, 130: 9}[n]
+    assert max(trial.n_components for trial in result.tried) <= most
+    assert result.mixture.n_components == min(most, 8)
+    limited = f"{n} rows with 3 features allow no more"
+    assert any(limited in note for note in result.notes) == (most < 8)
+
+
+def test_a_summary_of_few_rows_limits_the_number():
+    rows = generic(4, 4000)[:150]
+    result = mm.fit(mm.summarize(rows, order=4), "auto", random_state=0)
+    most = 150 // (ROWS_PER_PARAMETER * 13)
+    assert most == 2
+    assert max(trial.n_components for trial in result.tried) <= most
+    assert not result.certificate.passed
+
+
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_a_handful_of_rows_is_one_component(n):
+    rows = np.random.default_rng(0).standard_normal((n, 3))
+    if n == 1:
+        with pytest.raises(mm.errors.InputError, match="constant"):
+            mm.fit(rows, "auto", random_state=0)
+        return
+    result = mm.fit(rows, "auto", random_state=0)
+    assert result.mixture.n_components == 1
+    assert [trial.n_components for trial in result.tried] == [1]
+
+
+# -- pieces -----------------------------------------------------------------------------------
+
+
+def batch_moments(p):
+    mean = p.weights @ p.means
+    return mean, p.weights @ (p.variances + (p.means - mean) ** 2)
+
+
+def test_merges_keep_mean_and_variance():
+    p = Parameters(*(getattr(random_mixture(5, 3, seed=2), x)
+                     for x in ("weights", "means", "variances")))  # fmt: skip
+    merged = merges_by_bound(p, 100)
+    assert len(merged) == 10
+    assert len(merges_by_bound(p, 4)) == 4
+    for one in merged:
+        assert one.n_components == 4
+        assert one.weights.sum() == pytest.approx(1.0)
+        for found, wanted in zip(batch_moments(one), batch_moments(p), strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+        kept = [(p.means[c] == one.means).all(axis=1).any() for c in range(5)]
+        assert sum(kept) == 3
+
+
+def test_copies_are_merged_first():
+    p = Parameters(
+        np.array([0.2, 0.3, 0.3, 0.2]),
+        np.array([[0.0, 0.0], [4.0, 1.0], [4.0, 1.0], [-3.0, 2.0]]),
+        np.ones((4, 2)),
+    )
+    first = merges_by_bound(p, 1)[0]
+    np.testing.assert_allclose(first.means[-1], [4.0, 1.0])
+    assert first.weights[-1] == pytest.approx(0.6)
+    np.testing.assert_allclose(first.variances[-1], 1.0)
+
+
+@pytest.fixture(scope="module")
+def clusters():
+    truth = random_mixture(4, 3, seed=1, spread=4.0)
+    rows, _ = truth.sample(3000, random_state=0)
+    return truth, features_of(rows), np.full(3, 1e-6)
+
+
+def score(features, p):
+    return float(log_likelihoods(features, Parameters.stack([p]))[0])
+
+
+def test_a_quick_fit_finds_clear_clusters(clusters):
+    truth, features, floor = clusters
+    p = quick_fit(features, 4, floor, np.random.default_rng(0))
+    at_truth = score(features, Parameters(truth.weights, truth.means, truth.variances))
+    # A maximum exceeds the truth by about half a nat a parameter: 27 / 6000 a row.
+    assert at_truth - 1e-3 < score(features, p) < at_truth + 3 * 27 / 6000
+    three = quick_fit(features, 3, floor, np.random.default_rng(0))
+    assert score(features, three) < at_truth - 0.05  # control
+    assert p.weights.sum() == pytest.approx(1.0)
+
+
+def test_one_component_less_is_the_best_of_merges(clusters):
+    truth, features, floor = clusters
+    p = Parameters(truth.weights, truth.means, truth.variances)
+    halves = Parameters.concatenate([p, p[3:]])
+    five = replace(halves, weights=halves.weights / [1, 1, 1, 2, 2])
+    back = one_less(features, five, floor, 20)
+    assert back.n_components == 4
+    assert score(features, back) > score(features, p) - 1e-3
+    assert score(features, one_less(features, back, floor, 20)) < score(features, p) - 0.05
+
+
+# -- the certificate is heard -----------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def many_rows():
+    """Three components in more rows than the sample holds, and fits of any number."""
+    truth = mm.DiagonalMixture(
+        [0.4, 0.3, 0.3], [[0, 0, 0, 0], [3, 0, 2, 0], [0, 3, -2, 1]], np.ones((3, 4))
+    )
+    rows = rows_of(truth.sample(21_000, random_state=0)[0])
+    moments, _ = summarized(rows, 4, 1)
+    context = FitContext(1e-6, 30, 1, np.random.default_rng(0), Clock())
+    sample = draw_sample(rows, moments, context.rng)
+
+    def answer(r):
+        return row_answers.answer_from_rows(rows, sample, moments, r, context)
+
+    return rows, sample, context, answer
+
+
+def choice(r):
+    tried = tuple(Trial(k, NAN, -6.0 - 0.1 * (k != r), 1e5 + (k != r), k == r) for k in (1, 2))
+    return Choice(r, f"n_components={r}: least BIC of 1 to 2", tried)
+
+
+def test_a_rejected_answer_gets_more_components(many_rows):
+    rows, sample, context, answer = many_rows
+    assert not sample.is_all
+    two = answer(2)
+    assert two.diagnostics.certificate.p_value < 0.01
+    found, heard = row_answers.hear_certificate(rows, sample, two, choice(2), context)
+    assert found.parameters.n_components == heard.n_components == 3
+    assert found.diagnostics.certificate.p_value >= 0.01
+    assert heard.note == "n_components=3: least BIC of all rows; the test rejected 2"
+    assert [(t.n_components, t.chosen) for t in heard.tried] == [(1, False), (2, False), (3, True)]
+    third, n = heard.tried[2], 21_000
+    assert third.log_likelihood == found.diagnostics.log_likelihood
+    assert third.bic == pytest.approx(26 * log(n) - 2 * n * third.log_likelihood)
+    # Controls: an answer that is not rejected, and a sample of all rows, are left alone.
+    again = row_answers.hear_certificate(rows, sample, found, heard, context)
+    assert again == (found, heard)
+    whole = sample._replace(is_all=True)
+    assert row_answers.hear_certificate(rows, whole, two, choice(2), context)[0] is two

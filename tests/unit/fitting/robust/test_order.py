@@ -1,0 +1,133 @@
+"""One rule for the order: what `plan` says is what `fit`, the estimator and summaries take."""
+
+import numpy as np
+import pytest
+
+import momentmix as mm
+from momentmix.capacity import affordable_order, choose_order, robust_rank, usual_order
+from momentmix.errors import CapacityError, InputError
+from momentmix.fitting.robust import pipeline
+from momentmix.planning import plan
+
+CELLS = [(d, r) for d in (1, 2, 3, 4, 5, 7, 9, 10, 12) for r in range(1, 33)] + [
+    (15, r) for r in (1, 8, 9, 11, 12, 22, 23, 29)
+]
+
+
+def planned(d, r, method="robust"):
+    """The planned order, or None where no order identifies r."""
+    try:
+        return plan(d, r, method=method).chosen.order
+    except CapacityError:
+        return None
+
+
+@pytest.fixture
+def order_of(monkeypatch):
+    """The order of the moments that `fit` goes to work with; the work itself is left out."""
+
+    monkeypatch.setattr(pipeline, "answer_from_rows", lambda rows, sample, m, *_: m.order)
+    monkeypatch.setattr(pipeline, "answer_from_moments", lambda moments, order, *_: order)
+    monkeypatch.setattr(pipeline, "in_data_units", lambda order, *_: order)
+    return mm.fit
+
+
+def test_fit_takes_the_planned_order_in_every_cell(order_of):
+    rng = np.random.default_rng(0)
+    seen = set()
+    for d, r in CELLS:
+        rows, order = rng.standard_normal((40, d)), planned(d, r)
+        if order is None:
+            highest = mm.summarize(rows, order=d)
+            with pytest.raises(CapacityError, match="from moments alone"):
+                order_of(highest, r)
+            continue
+        assert order_of(rows, r) == order, (d, r)
+        assert order_of(mm.summarize(rows, order=order), r) == order, (d, r)
+        higher = min(order + 1, d)
+        assert order_of(mm.summarize(rows, order=higher), r) == order, (d, r)
+        assert robust_rank(d, order) >= r
+        seen.add(order)
+    assert seen == set(range(1, 10))
+
+
+@pytest.mark.parametrize(("d", "r"), [(2, 1), (3, 2), (5, 3), (8, 5)])
+def test_result_tells_the_planned_order(d, r):
+    rows = np.random.default_rng(d).standard_normal((400, d))
+    order = planned(d, r)
+    assert mm.fit(rows, r, random_state=0, max_passes=2).order == order
+    assert mm.fit(mm.summarize(rows, order=order), r, random_state=0).order == order
+    fitted = mm.MomentGaussianMixture(r, refine=None, random_state=0).fit(rows)
+    assert fitted.result_.order == fitted.summary_.order == order
+    assert mm.MomentGaussianMixture(r).partial_fit(rows).summary_.order == order
+
+
+@pytest.mark.filterwarnings("ignore:not converged")
+@pytest.mark.parametrize(("d", "r"), [(1, 1), (2, 1), (8, 1), (8, 2)])
+def test_the_printed_method_takes_its_planned_order(d, r):
+    rows = 5 + np.random.default_rng(d).standard_normal((300, d))
+    rows[: 300 // r] += 9.0
+    order = planned(d, r, "paper")
+    assert mm.fit(rows, r, method="paper", random_state=0).order == order
+    fitted = mm.MomentGaussianMixture(r, method="paper", random_state=0).fit(rows)
+    assert fitted.summary_.order == order
+    parts = mm.MomentGaussianMixture(r, method="paper", random_state=0).partial_fit(rows)
+    assert parts.summary_.order == parts.fit_summary().result_.order == order
+
+
+def test_the_printed_method_takes_the_order_asked_for_with_one_component():
+    rows = np.random.default_rng(0).standard_normal((300, 6))
+    assert plan(6, 1, order=4, method="paper").chosen.order == 4
+    assert mm.fit(rows, 1, order=4, method="paper").order == 4
+    with pytest.raises(InputError, match="order=7 needs that many features; there are 6"):
+        mm.fit(rows, 1, order=7, method="paper")
+
+
+def test_what_a_summary_holds_is_a_bound_and_else_changes_nothing():
+    for d in (1, 2, 3, 5, 8, 9, 12, 15, 20):
+        for r in range(1, 40):
+            order = choose_order(d, r)
+            assert 1 <= order <= d
+            assert choose_order(d, r, available=order) == order
+            for available in range(1, d + 1):
+                assert choose_order(d, r, available) <= available
+
+
+def test_order_where_the_number_of_components_is_not_known(order_of):
+    rows = np.random.default_rng(0).standard_normal((300, 9))
+    fitted = mm.MomentGaussianMixture("auto").partial_fit(rows)
+    assert fitted.summary_.order == choose_order(9, "auto") == choose_order(9, 8)
+    assert order_of(rows, "auto") == choose_order(9, "auto")
+    assert [usual_order(d) for d in (1, 3, 4, 9)] == [1, 3, 4, 4]
+
+
+def test_plan_refuses_the_orders_that_fit_refuses():
+    rows = np.random.default_rng(0).standard_normal((50, 4))
+    for call in (lambda: plan(4, 2, order=6), lambda: mm.fit(rows, 2, order=6)):
+        with pytest.raises(InputError, match="order=6 needs that many features; there are 4"):
+            call()
+    with pytest.raises(CapacityError, match=r"order=7 with 20 features.*Use order=8 \(up to 176\)"):
+        plan(20, 150)
+    with pytest.raises(CapacityError, match="no order identifies"):
+        plan(15, 10**18)
+    with pytest.raises(InputError, match=r"n_components must be below 2\^63"):
+        plan(15, 10**400)
+    assert plan(20, 150, order=8).chosen.largest_rank_robust == 176
+    assert [p.order for p in plan(2, 1).neighbors] == []
+
+
+def test_wide_tables_take_an_order_that_they_can_afford(order_of):
+    rng = np.random.default_rng(0)
+    assert order_of(rng.standard_normal((40, 300)), 3) == 2  # 4.5 million products of order 3
+    assert order_of(rng.standard_normal((400, 30)), 5) == 3  # too few rows for a moment answer
+    assert order_of(rng.standard_normal((2000, 30)), 3) == 4
+    assert order_of(rng.standard_normal((400, 30)), 5, order=4) == 4  # as asked
+    assert order_of(mm.summarize(rng.standard_normal((400, 30)), order=4), 5) == 4
+
+
+def test_sums_are_weighed_against_the_passes():
+    assert affordable_order(40, 5, 10**6, 5) == affordable_order(40, 5, None, 5) == 4
+    assert affordable_order(100, 5, 10**6, 5) == 2
+    assert affordable_order(100, 20, 10**6, 5) == 3
+    for d in range(1, 17):  # every order is cheap
+        assert affordable_order(d, 4, 10, 5) == choose_order(d, 4)

@@ -1,0 +1,172 @@
+"""Whether the number of components is supported, by moments and by rows."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from fitting_helpers import parameters_of, random_mixture
+
+import momentmix as mm
+from momentmix.fitting.context import Clock, FitContext
+from momentmix.fitting.em.sample import draw_sample
+from momentmix.fitting.inference.over_identification import OverIdentification
+from momentmix.fitting.inputs import rows_of, summarized
+from momentmix.fitting.moment.moment_fit import SMALLER, MomentFit, fit_moments
+from momentmix.fitting.robust import support as module
+from momentmix.fitting.robust.support import (
+    LARGEST_DISAGREEMENT,
+    disagreement,
+    support_from_moments,
+    support_from_rows,
+)
+from momentmix.mixture.parameters import Parameters
+
+N = 20_000
+
+
+def rng(seed=0):
+    return np.random.default_rng(seed)
+
+
+@pytest.fixture(scope="module")
+def clear():
+    """Moments of two clear components, with the answers for one and for two."""
+    truth = mm.DiagonalMixture([0.4, 0.6], [[-2, 1, 0, 1], [1, -1, 1, 0]], np.ones((2, 4)))
+    rows, _ = truth.sample(N, random_state=0)
+    moments, _ = summarized(rows, 4, 1)
+    smaller = fit_moments(moments, 1, rng(), effort=SMALLER)
+    return rows, moments, fit_moments(moments, 2, rng(), parent=smaller.raw), smaller
+
+
+@pytest.fixture(scope="module")
+def single():
+    """The same of one component."""
+    rows = rng().standard_normal((N, 4))
+    moments, _ = summarized(rows, 4, 1)
+    smaller = fit_moments(moments, 1, rng(), effort=SMALLER)
+    return rows, moments, fit_moments(moments, 2, rng(), parent=smaller.raw), smaller
+
+
+# -- moments ----------------------------------------------------------------------------------
+
+
+def test_clear_components_are_supported(clear):
+    _, moments, fit, smaller = clear
+    found = support_from_moments(moments, fit, smaller, rng())
+    assert found.n_components == 2
+    assert found.supported is True
+    assert found.text == "the moments reject 1 component"
+
+
+def test_what_fewer_components_fit_is_not_supported(single):
+    _, moments, fit, smaller = single
+    found = support_from_moments(moments, fit, smaller, rng())
+    assert found.supported is False
+    assert found.text.startswith("1 component fits the moments too (p-value ")
+    assert "do not determine 2. Use fewer components, more rows" in found.text
+
+
+def test_numbers_are_in_the_plural_where_they_are(clear):
+    """Three components of data that have two."""
+    _, moments, fit, _ = clear
+    p = fit.parameters
+    halves = Parameters.concatenate([p, p[1:]])
+    larger = replace(fit, parameters=replace(halves, weights=halves.weights / [1, 2, 2]))
+    found = support_from_moments(moments, larger, fit, rng())
+    assert found.supported is False
+    assert found.text.startswith("2 components fit the moments too")
+
+
+def test_a_rival_that_sorts_rows_otherwise_counts_against_it(clear):
+    _, moments, fit, smaller = clear
+    p = fit.parameters
+    permuted = p[::-1]
+    found = support_from_moments(moments, replace(fit, rivals=[permuted]), smaller, rng())
+    assert found.supported is True  # control: the same mixture is no rival
+    other = Parameters(p.weights, p.means[:, ::-1], p.variances)
+    share = disagreement(p, other, rng())
+    assert share > LARGEST_DISAGREEMENT
+    found = support_from_moments(moments, replace(fit, rivals=[permuted, other]), smaller, rng())
+    assert found.supported is False
+    assert found.text.startswith("another mixture of 2 components fits the moments as well")
+    named = float(re.search(r"sorts (\d+)% of the rows otherwise", found.text)[1]) / 100
+    # Two draws of 2,500 rows, and whole percents.
+    assert abs(named - share) < 3 * np.sqrt(2 * share * (1 - share) / 2500) + 0.005
+
+
+def test_what_cannot_be_tested_is_not_decided():
+    """One column: four components have more parameters than there are powers."""
+    truth = mm.DiagonalMixture([0.25] * 4, 8.0 * np.arange(4)[:, None], np.ones((4, 1)))
+    moments, _ = summarized(truth.sample(2000, random_state=0)[0], 1, 1)
+    z = parameters_of(moments.standardize(truth))
+
+    def fit(p):
+        return MomentFit(p, p, None, [])
+
+    found = support_from_moments(moments, fit(z), fit(z[:3].normalized()), rng())
+    assert found.supported is None
+    assert "cannot tell whether 3 components would do" in found.text
+
+
+# -- rows -------------------------------------------------------------------------------------
+
+
+def support_of_rows(rows, parameters_in_data_units):
+    moments, _ = summarized(rows, 3, 1)
+    source = rows_of(rows)
+    context = FitContext(1e-6, 10, 1, rng(), Clock())
+    sample = draw_sample(source, moments, rng())
+    return support_from_rows(
+        sample, moments, parameters_of(moments.standardize(parameters_in_data_units)), context
+    )
+
+
+def test_rows_support_clear_components(clear):
+    rows = clear[0][:3000]
+    found = support_of_rows(rows, mm.fit(rows, 2, random_state=0).mixture)
+    assert (found.n_components, found.supported) == (2, True)
+    assert found.text == "BIC rejects 1 component"
+
+
+@pytest.mark.parametrize("r", [2, 3])
+def test_rows_do_not_support_more_than_there_are(clear, single, r):
+    rows = (single if r == 2 else clear)[0][:3000]
+    mixture = mm.fit(rows, r, random_state=0).mixture
+    found = support_of_rows(rows, mixture)
+    assert found.supported is False
+    words = "1 component explains" if r == 2 else "2 components explain"
+    assert found.text.startswith(f"{words} the rows as well: the last one gains ")
+    price = 0.5 * 9 * np.log(3000) / 3000  # the 2d + 1 parameters of a component
+    assert f"BIC asks for {price:.2g}" in found.text
+
+
+def test_moments_may_support_what_bic_does_not(single, monkeypatch):
+    rows = single[0][:3000]
+    mixture = mm.fit(rows, 2, random_state=0).mixture
+    rejected = OverIdentification(900.0, 20, 1e-9, 0.5, False, 1.0)
+    monkeypatch.setattr(module, "check_conditions", lambda *_, **__: rejected)
+    found = support_of_rows(rows, mixture)
+    assert (found.supported, found.text) == (True, "the moments reject 1 component")
+
+
+# -- disagreement -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_permuted_copy_agrees(seed):
+    p = parameters_of(random_mixture(4, 3, seed))
+    assert disagreement(p, p[[2, 0, 3, 1]], rng()) == 0.0
+
+
+def test_disagreement_is_the_share_of_rows_sorted_otherwise():
+    apart = np.array([[-6.0, 0.0], [6.0, 0.0]])
+    first = Parameters(np.array([0.5, 0.5]), apart, np.ones((2, 2)))
+    across = Parameters(np.array([0.5, 0.5]), apart[:, ::-1], np.ones((2, 2)))
+    # Labels of the two are independent coins: half of the rows agree, up to chance.
+    found = disagreement(first, across, rng())
+    assert 0.5 - 3 * np.sqrt(0.25 / 2500) < found <= 0.5
+    # One component instead of two loses the lighter one.
+    light = Parameters(np.array([0.3, 0.7]), apart, np.ones((2, 2)))
+    one = Parameters(np.ones(1), np.zeros((1, 2)), np.ones((1, 2)))
+    assert abs(disagreement(light, one, rng()) - 0.3) < 3 * np.sqrt(0.21 / 2500)
