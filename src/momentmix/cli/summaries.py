@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from momentmix.errors import InputError, ShardError
+from momentmix.errors import InputError, ShardError, SummaryFileError
 
 if TYPE_CHECKING:
     from momentmix.cube.cube import SummaryCube
@@ -78,20 +78,12 @@ def _loaded(paths: Sequence[str], truncate: bool) -> list[MomentSummary]:
     from momentmix.cli.cubes import are_cubes
     from momentmix.cube.cube import SummaryCube
     from momentmix.rows.opening import missing_input
-    from momentmix.summary.summary import MomentSummary
 
     for path in paths:
         if not Path(path).exists():
             raise missing_input(path)
-    for path in paths:
-        if not are_summaries([path]) and Path(path).is_file():
-            raise InputError(
-                f"{path} is not a momentmix summary, nor a cube; make one of rows with `momentmix "
-                "summarize`."
-            )
     summaries = [
-        SummaryCube.load(path).total() if are_cubes([path]) else MomentSummary.load(path)
-        for path in paths
+        SummaryCube.load(path).total() if are_cubes([path]) else _summary(path) for path in paths
     ]
     if not truncate:
         return summaries
@@ -100,3 +92,15 @@ def _loaded(paths: Sequence[str], truncate: bool) -> list[MomentSummary]:
     groups = {summary.replicates for summary in summaries}
     same_groups = groups.pop() if len(groups) == 1 else 0
     return [summary.truncate(order, squared, same_groups) for summary in summaries]
+
+
+def _summary(path: str) -> MomentSummary:
+    from momentmix.summary.file import is_summary_file
+    from momentmix.summary.summary import MomentSummary
+
+    try:
+        return MomentSummary.load(path)
+    except SummaryFileError as error:
+        if not Path(path).is_file() or is_summary_file(path) or path.endswith((".mms", ".json")):
+            raise
+        raise SummaryFileError(f"{error} Make one of rows with `momentmix summarize`.") from None

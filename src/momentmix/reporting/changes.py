@@ -13,6 +13,16 @@ from momentmix.reporting.contents import Contents
 from momentmix.reporting.svg import SETTINGS, data_url
 from momentmix.wording import percent, short_number
 
+_WORDS = {
+    "the share of component ": "the share of group ",
+    " of component ": " of group ",
+    "that no component has": "that no group of the model has",
+    "the components do not fit": "the model does not fit",
+    "than the components allow": "than the model allows",
+    "those of the components;": "those of the model;",
+    " in all components": " in all groups of the model",
+    "the certificate of the model, whether it fits its own rows": "what this page says of the fit",
+}
 _MOST_CHANGES = 20  # in the table; the largest of them
 
 
@@ -20,7 +30,7 @@ def tracking_section(c: Contents) -> list[str]:
     """Shares of the groups of the model in groups of rows: sentences, a picture, a table."""
     if c.tracking is None:
         return []
-    said = c.tracking.sentences()
+    said = [_for_readers(text) for text in c.tracking.sentences()]
     keys = ", ".join(c.tracking.key_names)
     parts = [items(said) if said else "<p>No share changes by more than chance.</p>"]
     alt = f"Shares of {c.tracking.n_components} groups by {keys}, with intervals."
@@ -28,6 +38,13 @@ def tracking_section(c: Contents) -> list[str]:
     text = "Bands and bars are intervals. Crosses mark rows that the model does not fit."
     parts.append(f'<p class="soft">{text}</p>')
     return [*parts, folded(f"All shares by {keys}", _shares(c.tracking))]
+
+
+def _for_readers(text: str) -> str:
+    """A sentence in the words of the page, in which components are groups."""
+    for written, read in _WORDS.items():
+        text = text.replace(written, read)
+    return text
 
 
 def _shares(tracking: Tracking) -> str:

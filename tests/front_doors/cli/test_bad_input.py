@@ -60,7 +60,7 @@ def with_value(value):
 
 
 BAD_DATA = {
-    "NaN": (lambda: with_value(np.nan), "row 7, column 1 is missing or NaN. Pass missing='drop'"),
+    "NaN": (lambda: with_value(np.nan), "row 7, column 1 is missing or NaN. Pass --missing drop"),
     "infinite": (lambda: with_value(-np.inf), "row 7, column 1 is -inf"),
     "1e308": (lambda: with_value(1e308), "column 1 is 1e+308"),
     "no rows": (lambda: npy(np.zeros((0, 3))), "holds no rows"),
@@ -73,7 +73,7 @@ BAD_DATA = {
     "ragged": (lambda: text("x.csv", "a,b\n1,2\n3\n"), "x.csv, line 3 has 1 field(s)"),
     "header again": (lambda: text("x.csv", "a,b\n1,2\na,b\n"), "line 3 repeats the header"),
     "decimal commas": (lambda: text("x.csv", "a;b\n1,5;2,5\n"), "--decimal ,"),
-    "thousands": (lambda: text("x.csv", 'a,b\n"17,405",2\n'), "(--thousands ,)"),
+    "thousands": (lambda: text("x.csv", 'a,b\n"17,405",2\n'), "--thousands ,"),
     "same names": (lambda: text("x.csv", "a,b,a\n1,2,3\n"), "repeated: 'a' (columns 0, 2)"),
     "UTF-16": (lambda: text("x.csv", "a,b\n1,2\n".encode("utf-16")), "UTF-16"),
     "open quote": (lambda: text("x.csv", 'a,b\n1,"2\n3,4\n'), "a quote opens in line 2"),

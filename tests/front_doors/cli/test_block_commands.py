@@ -162,7 +162,7 @@ BAD = [
     (["rows.csv", "--blocks", "x,y;;mass,width"], 2, "as in 'length,width;x,y'; got 'x,y;;mass"),
     (["rows.csv", "--blocks", ""], 2, "--blocks takes columns separated by commas"),
     (["few.csv", "--blocks", "full"], 65, "14 in all; got 9. Use blocks of at most 3 columns"),
-    (["rows.csv", "--blocks", "x,y", "--method", "paper"], 65, 'Use method="robust"'),
+    (["rows.csv", "--blocks", "x,y", "--method", "paper"], 65, "Use --method robust"),
     (["rows.mms", "--blocks", "full"], 2, "at least three blocks to tell components apart"),
 ]
 

@@ -115,9 +115,28 @@ def test_strict_counts_what_cannot_be_judged(files, momentmix):
 
 def test_families_belong_to_the_summary(files, momentmix):
     assert momentmix("summarize", "may.csv", "-o", "may.mms", "--missing", "model").code == 0
-    done = momentmix("compare", "may.mms", "june.csv", "--families", "size=log")
+    for second in ("june.csv", "may.mms"):
+        done = momentmix("compare", "may.mms", second, "--families", "size=log")
+        assert done.code == 2
+        assert "leave out --families" in done.err
+
+
+def test_columns_of_summaries_can_be_chosen(files, momentmix):
+    for name in ("may", "june"):
+        momentmix("summarize", f"{name}.csv", "-o", f"{name}.mms", "--missing", "model")
+    chosen = mm.compare(
+        *(mm.summarize(f"{x}.csv", columns=["age", "size"]) for x in ("may", "june"))
+    )
+    for second in ("june.mms", "june.csv"):
+        options = {"--columns": "age,size", "--exclude": "plan,weight"}
+        for option, columns in options.items():
+            done = momentmix("compare", "may.mms", second, option, columns, "--json")
+            found = json.loads(done.out)
+            assert [column["name"] for column in found["columns"]] == ["age", "size"]
+            assert found["p_value"] == pytest.approx(chosen.p_value, rel=1e-6)
+    done = momentmix("compare", "may.mms", "june.mms", "--exclude", "age,size,plan,weight")
     assert done.code == 2
-    assert "leave out --families" in done.err
+    assert "--columns and --exclude leave no column to compare" in done.err
 
 
 def test_the_help_has_an_example(momentmix):

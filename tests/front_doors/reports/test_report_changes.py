@@ -45,8 +45,11 @@ def test_the_sections_say_what_track_and_compare_say(made):
     assert "What changed?" in page
     assert tracking.sentences()
     assert any("rose" in text for text in tracking.sentences())
-    for text in tracking.sentences():
-        assert text.replace('"', "&quot;").replace("'", "&#x27;") in page
+    for text in tracking.sentences():  # components are groups on the page
+        said = text.replace("of component", "of group")
+        assert said.replace('"', "&quot;").replace("'", "&#x27;") in page
+    for text in comparison.sentences()[:3]:
+        assert f"<li>{text}</li>" in page
     assert comparison.differs()
     assert {change.column for change in comparison.named()} & {"flow", "heat"}
     assert page.count("<img") >= 6
@@ -82,3 +85,20 @@ def test_other_things_are_refused(tmp_path):
         mm.report(LAW, tmp_path / "x.html", tracking=3)
     with pytest.raises(mm.InputTypeError, match=r"comparison must be what mm\.compare gives"):
         mm.report(LAW, tmp_path / "x.html", comparison="a")
+
+
+def test_sentences_have_the_words_of_the_page():
+    from momentmix.reporting.changes import _for_readers
+
+    said = {
+        "in week 3 rows appeared that no component has, about 8 %: flow high": "in week 3 rows "
+        "appeared that no group of the model has, about 8 %: flow high",
+        "in 4 more groups the components do not fit": "in 4 more groups the model does not fit",
+        "in EU the mean of flow is higher than the components allow": "in EU the mean of flow is "
+        "higher than the model allows",
+        "flow of component 1 (hot) is higher than in the model": "flow of group 1 (hot) is higher "
+        "than in the model",
+        "flow in all components is lower than in the model": "flow in all groups of the model is "
+        "lower than in the model",
+    }
+    assert {text: _for_readers(text) for text in said} == said

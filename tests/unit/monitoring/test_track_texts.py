@@ -1,6 +1,7 @@
 """Tables, sentences and pictures of many groups: nothing that does not fit is hidden."""
 
 import numpy as np
+import pytest
 
 from momentmix.displays import SharesDisplay
 from momentmix.monitoring.tracking import Tracking
@@ -99,3 +100,14 @@ def test_pictures_of_many_series_show_those_that_do_not_fit():
     display = SharesDisplay.from_tracking(made(60, bad=[3 * 17 + 1], keys=keys, is_ordered=True))
     titles = [ax.get_title(loc=loc) for ax in display.axes_.flat for loc in ("left", "center")]
     assert [title for title in titles if title] == [*(f"s{i:02}" for i in range(11)), "s17"]
+
+
+@pytest.mark.parametrize(("n", "labeled"), [(4, [2, 3]), (5, [2, 3, 4]), (6, [3, 4, 5])])
+def test_panels_without_one_below_have_labels(n, labeled):
+    keys = [(f"s{i}", week) for i in range(n) for week in range(3)]
+    display = SharesDisplay.from_tracking(made(3 * n, keys=keys, is_ordered=True))
+    shown = [ax for ax in display.axes_ if ax.get_visible()]
+    labels = [ax.xaxis.get_tick_params()["labelbottom"] for ax in shown]
+    found = [i for i, is_labeled in enumerate(labels) if is_labeled]
+    assert found == labeled
+    assert [i for i, ax in enumerate(shown) if ax.get_xlabel()] == labeled

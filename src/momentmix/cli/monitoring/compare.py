@@ -108,7 +108,8 @@ def compare_command(
         _check_picture(output, [first] if second is None else [first, second], force)
     asked = ComparedGroups(where, first_where, second_where)
     if second is None:
-        sides = asked.of_one(first)
+        _check_families(families)
+        sides = tuple(_with_columns(side, read_options) for side in asked.of_one(first))
     else:
         sides = _summaries((first, second), asked, families, read_options)
     found = compare(*sides)
@@ -153,13 +154,15 @@ def _summaries(
 
     if asked.where and not any(are_cubes([path]) for path in paths):
         load_groups(paths, asked.where, None)  # says how to make a cube
-    given = [asked.of(place, path) for place, path in enumerate(paths)]
+    found = [asked.of(place, path) for place, path in enumerate(paths)]
+    given = [None if own is None else _with_columns(own, read_options) for own in found]
     if None in given and "-" in paths:
         raise click.UsageError("standard input cannot be compared; give files.")
     like = next((summary for summary in given if summary is not None), None)
     if like is not None:
+        _check_families(families)
         left, right = (
-            _summarized(path, like, families, read_options) if summary is None else summary
+            _summarized(path, like, read_options) if summary is None else summary
             for path, summary in zip(paths, given, strict=True)
         )
         return left, right
@@ -168,34 +171,56 @@ def _summaries(
     from momentmix.summary.summarize import summarize
 
     source = read_options.open(paths, by_name=True)
-    found = encode_rows(source, families, read_options.missing)
-    say(*(f"note: {note}" for note in found.notes), err=True)
-    names = found.schema.column_names
+    encoded = encode_rows(source, families, read_options.missing)
+    say(*(f"note: {note}" for note in encoded.notes), err=True)
+    names = encoded.schema.column_names
     left, right = (
         summarize(
             read_options.open((path,), expected=names, by_name=True),
-            families=found.schema, missing=read_options.missing,
+            families=encoded.schema, missing=read_options.missing,
         )
         for path in paths
     )  # fmt: skip
     return left, right
 
 
-def _summarized(
-    path: str, like: MomentSummary, families: Any, read_options: ReadOptions
-) -> MomentSummary:
+def _check_families(families: Any) -> None:
+    if families is not None:
+        raise click.UsageError(
+            "summaries have the families of their columns, and a data file that is compared with "
+            "one takes them; leave out --families and --schema."
+        )
+
+
+def _with_columns(summary: MomentSummary, read_options: ReadOptions) -> MomentSummary:
+    """The summary of the columns that --columns and --exclude leave."""
+    from momentmix.mixture.conditional import column_numbers
+    from momentmix.monitoring.compared.side import schema_of
+
+    schema = schema_of(summary)
+    names, every = schema.column_names, list(range(schema.n_columns))
+    kept = every
+    if read_options.columns is not None:
+        kept = column_numbers(read_options.columns, len(every), names).tolist()
+    if read_options.exclude is not None:
+        left_out = set(column_numbers(read_options.exclude, len(every), names).tolist())
+        kept = [number for number in kept if number not in left_out]
+    if kept == every:
+        return summary
+    if not kept:
+        raise click.UsageError("--columns and --exclude leave no column to compare.")
+    return summary.truncate(min(summary.order, len(kept))).select(kept)
+
+
+def _summarized(path: str, like: MomentSummary, read_options: ReadOptions) -> MomentSummary:
     """The summary of a data file, with the columns and orders of another summary."""
     from dataclasses import replace
 
     from momentmix.monitoring.compared.side import schema_of
     from momentmix.summary.summarize import summarize
 
-    if families is not None:
-        raise click.UsageError(
-            "a data file that is compared with a summary has its families; leave out --families "
-            "and --schema."
-        )
     schema = schema_of(like)
+    read_options = replace(read_options, columns=None, exclude=None)  # those of the summary
     if read_options.missing == "error" and any(column.has_missing for column in schema.columns):
         read_options = replace(read_options, missing="model")
     source = read_options.open((path,), expected=schema.column_names, by_name=True)

@@ -10,7 +10,6 @@ import click
 from momentmix.cli.options import force_option, json_option, where_option
 from momentmix.cli.output import check_output, output_stream, say, say_json
 from momentmix.errors import InputError
-from momentmix.schema.column import GAUSSIAN
 from momentmix.wording import did_you_mean
 
 if TYPE_CHECKING:
@@ -107,13 +106,15 @@ def _check_column(model: str, column: str) -> None:
     """Raise before the work unless means of a column may differ between groups."""
     from momentmix.cli.predict import load_model
     from momentmix.mixture.overall import column_names
+    from momentmix.schema.column import GAUSSIAN
 
     mixture = load_model(model)
     names = column_names(mixture)
+    joined = {j for block in mixture.blocks if len(block.columns) > 1 for j in block.columns}
     moved = [
         name
-        for name, own in zip(names, mixture.columns, strict=True)
-        if own.family == GAUSSIAN and not own.has_missing
+        for j, (name, own) in enumerate(zip(names, mixture.columns, strict=True))
+        if own.family == GAUSSIAN and not (own.has_missing and j in joined)
     ]
     if column not in names:
         raise InputError(
@@ -123,7 +124,7 @@ def _check_column(model: str, column: str) -> None:
     if column not in moved:
         raise InputError(
             f"--column {column}: its means are the same in all groups; those of columns of numbers "
-            f"without missing cells differ: {', '.join(moved) or 'the model has none'}."
+            f"differ: {', '.join(moved) or 'the model has none'}."
         )
 
 

@@ -110,7 +110,7 @@ class SharesDisplay:
         places = {g: number for number, own in enumerate(series.values()) for g in own}
         first = dict.fromkeys(places[g] for g in misfits(self.tracking))
         shown = [list(series)[i] for i in _some(len(series), list(first), _MOST_PANELS)]
-        n_columns = min(3, len(shown))
+        n_columns = 2 if len(shown) == 4 else min(3, len(shown))
         n_lines = -(-len(shown) // n_columns)
         size = (7.5 if n_columns == 1 else 4.0 * n_columns, 3.8 if n_lines == 1 else 2.8 * n_lines)
         self.figure_, axes = pyplot.subplots(
@@ -126,8 +126,9 @@ class SharesDisplay:
             ax.set_visible(False)
         for ax in axes[:, 0]:
             ax.set_ylabel(short_name(self._drawn.label, _LETTERS))
-        for ax in axes[-1]:
+        for ax in self.axes_[: len(shown)][-n_columns:]:  # those with no panel below
             ax.set_xlabel(short_name(self.tracking.key_names[-1], _LETTERS))
+            ax.tick_params(labelbottom=True)
         if len(series) > len(shown):
             self._say_rest(len(shown), f"{len(series)} series")
 
