@@ -76,8 +76,8 @@ def track(
         more than their noise says. Groups that have no shares, as those in other units, take no
         part. Tests are the same.
     means : {"fixed", "group"}
-        "group" gives each group means of its own in columns of numbers, drawn to those of the
-        model as far as the groups differ no more than their noise says (`Tracking.means`). Shares
+        "group" gives each group means of its own (of levels: shares), drawn to those of the model
+        as far as the groups differ no more than their noise says (`Tracking.means`). Shares
         are then those of the moved components, and the test asks whether components that differ
         between groups as far as these do explain the group.
     model_rows : float, optional

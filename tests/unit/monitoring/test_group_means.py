@@ -264,6 +264,9 @@ def test_bad_input():
     cube = {0: group(0.3, 0.0, 300, 0)}
     with pytest.raises(mm.InputError, match='means must be "fixed" or "group"; got True'):
         mm.track(MODEL, cube, means=True)
+    constant = mm.DiagonalMixture([0.5, 0.5], [[3.0], [3.0]], [[1e-6], [1e-6]])
+    with pytest.raises(mm.InputError, match="all columns of the model are constant"):
+        mm.track(constant, {0: mm.summarize(np.full((50, 1), 3.0))}, means="group")
 
 
 def test_a_group_of_another_kind_does_not_set_the_means_of_the_others_free():

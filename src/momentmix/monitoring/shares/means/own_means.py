@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from momentmix._typing import Float
-from momentmix.errors import InputError
 from momentmix.monitoring.shares.fixed_components import FixedComponents
 from momentmix.monitoring.shares.found_groups import FoundGroup, FoundGroups
 from momentmix.monitoring.shares.group_weights import settled_weights
@@ -38,8 +37,6 @@ class OwnMeans:
     def of(cls, groups: FoundGroups) -> OwnMeans:
         """Find how far the means of the groups differ."""
         features = _moving_features(groups)
-        if not features:
-            raise InputError('means="group" needs a column that varies; the model has none.')
         known = [_start(groups, own) for own in groups.with_moments]
         spreads, starts = find_spreads(groups.sets, features, known)
         moved = MovedMeans(groups.sets, features, spreads)
