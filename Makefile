@@ -51,7 +51,7 @@ lint: $(VENV)/.test          ## style and types
 	@$(BIN)/ruff check --quiet $(CODE)
 	@$(BIN)/ruff format --quiet --check $(CODE)
 	@echo "Checking the types (mypy)"
-	@$(BIN)/mypy
+	@MYPY_NUM_WORKERS=2 $(BIN)/mypy
 
 test: lint                   ## style, types and every fast test: about ten minutes on two cores
 	@echo "Running the fast tests on two processes"

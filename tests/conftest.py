@@ -1,5 +1,6 @@
-"""Helper modules importable; time limits that a busy machine keeps."""
+"""Helper modules importable; one BLAS thread; time limits that a busy machine keeps."""
 
+import os
 import signal
 import sys
 import warnings
@@ -7,6 +8,10 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# Two processes with threads of their own on two cores mostly wait for each other: some tests take
+# ten times as long. It is read when NumPy and SciPy are loaded, here and in processes of the tests.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE / "unit" / "fitting")]

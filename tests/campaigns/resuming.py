@@ -55,8 +55,8 @@ def arguments(output, state):
 def run_command(command, action=None, call=None, event=None, fault=None):
     """Run the command; act at a call of the save path or at an event of the interpreter.
 
-    An event is a call or a return of any function, so that every number is a place in the program
-    and the same one in every run. Actions are "hold" or the number of a signal to this process.
+    An event is a call or a return of any function, so that every number is a place in the program,
+    and nearly the same one in every run. Actions are "hold" or the number of a signal.
     """
     act = hold if action == "hold" else lambda: os.kill(os.getpid(), action)
     if fault is not None:
@@ -170,7 +170,8 @@ def _interruption(chance, n_events):
     if chance.random() < 0.4:
         return {"action": signal.SIGKILL, "call": chance.randrange(80)}
     action = chance.choice([signal.SIGKILL, *STOPS])
-    return {"action": action, "event": chance.randrange(2 * n_events // 5)}
+    # A few events more or less, where a thread was waited for, change no later choice.
+    return {"action": action, "event": int(chance.random() * 2 * n_events / 5)}
 
 
 def interrupted_run(a_pass, number, chance, counts):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,8 +13,10 @@ from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.overall import column_names
 from momentmix.mixture.parameter_table import need_pandas
 from momentmix.mixture.tables.block_features import Block
+from momentmix.mixture.tables.family_blocks import CategoricalBlock
 from momentmix.mixture.tables.seen_values import NEVER_SEEN
 from momentmix.monitoring.shares.means.own_means import OwnMeans
+from momentmix.schema.column import GAUSSIAN, Level
 from momentmix.wording import short_number
 
 
@@ -29,13 +30,15 @@ class GroupMeans:
     keys : list of tuples
         One for each group.
     columns : tuple of str
-        Columns whose means may differ between groups: those of numbers. Where cells are missing,
-        means and their errors are those of the cells that are seen.
+        What has means that may differ between groups: columns of numbers and counts, and shares of
+        levels, as ``plan=gold``, of all levels but the first. Where cells are missing, means and
+        their errors are those of the cells that are seen.
     places : tuple of int
-        Numbers of these columns in the model.
+        Numbers of the columns of these means in the model.
     fixed : tuple of str
-        Columns whose means stay the model's: levels and counts, and joined columns with missing
-        cells.
+        Columns whose means stay the model's: those that do not vary.
+    levels : tuple
+        The level that a mean is the share of; None for numbers and counts.
     values, low, high : arrays of shape (n_groups, n_components, n_columns)
         Means, and the ends of their intervals; of a column with a transform, those of log(y) or
         log(1 + y). NaN for a group of no rows, and for a component that never sees the column.
@@ -60,20 +63,29 @@ class GroupMeans:
     deviations: Float
     places: tuple[int, ...]
     fixed: tuple[str, ...] = ()
+    levels: tuple[Level | None, ...] = ()
 
     def moved(self, model: Mixture, weights: Float, group: int) -> Mixture:
         """The model with the weights and means of one group, given by its number."""
-        places = dict(zip(self.places, range(len(self.places)), strict=True))
         blocks = list[Block]()
         for block in model.blocks:
-            if isinstance(block, GaussianBlock):
+            own = [k for k, j in enumerate(self.places) if j in block.columns]
+            values = self.values[group][:, own]
+            if not own:
+                blocks.append(block)
+            elif isinstance(block, GaussianBlock):
+                columns = [block.columns.index(self.places[k]) for k in own]
                 means, matrices = block.means.copy(), block.covariances.copy()
-                for k, j in enumerate(block.columns):
-                    if j in places:
-                        means[:, k] = self.values[group, :, places[j]]
-                        matrices[:, k, k] = self.deviations[:, places[j]] ** 2
-                block = replace(block, means=means, covariances=matrices)
-            blocks.append(block)
+                means[:, columns] = values
+                matrices[:, columns, columns] = self.deviations[:, own] ** 2
+                blocks.append(replace(block, means=means, covariances=matrices))
+            elif isinstance(block, CategoricalBlock):
+                table = np.hstack([1.0 - values.sum(axis=1, keepdims=True), values])
+                table = np.maximum(table, 0.0)
+                table /= table.sum(axis=1, keepdims=True)
+                blocks.append(replace(block, probabilities=table))
+            else:
+                blocks.append(replace(block, **{block.parameter: values[:, 0]}))
         return Mixture.from_blocks(weights, blocks)
 
     def to_frame(self) -> Any:
@@ -131,16 +143,28 @@ def group_means(own: OwnMeans, z: float) -> GroupMeans:
     values = np.where(never, np.nan, center + scale * (facts.means + moves))
     errors = np.where(never, np.nan, errors)
     deviations = np.sqrt(np.maximum(moved.start.variances, 0.0)) * scale
-    names = column_names(own.groups.tracked.mixture)
+    mixture = own.groups.tracked.mixture
+    names, levels = column_names(mixture), _levels(own)
+    least = [-np.inf if mixture.columns[j].family == GAUSSIAN else 0.0 for j in own.columns]
+    most = [np.inf if level is None else 1.0 for level in levels]
+    low, high = np.maximum(values - z * errors, least), np.minimum(values + z * errors, most)
+    labels = zip((names[j] for j in own.columns), levels, strict=True)
     return GroupMeans(
-        groups.key_names, groups.keys, _value_names(own, names),
-        values, values - z * errors, values + z * errors, errors,
+        groups.key_names, groups.keys,
+        tuple(name if level is None else f"{name}={level}" for name, level in labels),
+        values, low, high, errors,
         np.sqrt(moved.spreads.between), np.where(never[0], np.nan, deviations),
         tuple(own.columns),
-        tuple(name for j, name in enumerate(names) if j not in own.columns),
+        tuple(name for j, name in enumerate(names) if j not in own.columns), levels,
     )  # fmt: skip
 
 
-def _value_names(own: OwnMeans, names: Sequence[str]) -> tuple[str, ...]:
-    """Names of columns, with the level where a value is the share of one."""
-    return tuple(names[j] for j in own.columns)
+def _levels(own: OwnMeans) -> tuple[Level | None, ...]:
+    """The level that each mean is the share of."""
+    columns, schema = own.groups.tracked.mixture.columns, own.groups.schema
+    found = list[Level | None]()
+    for feature, j in zip(own.moved.values.features.tolist(), own.columns, strict=True):
+        levels = columns[j].levels if schema is None else schema.columns[j].levels
+        first = j if schema is None else schema.features_of(j)[0]
+        found.append(levels[1 + feature - first] if levels else None)
+    return tuple(found)

@@ -33,12 +33,14 @@ from momentmix.monitoring.shares.tracked_model import TrackedModel
 from momentmix.monitoring.shares.unseen import Unexplained, Unseen
 from momentmix.monitoring.track_words import looks_ordered
 from momentmix.monitoring.tracking import Tracking
+from momentmix.parallel import few_threads
 from momentmix.progress import check_asked, step
 from momentmix.summary.summary import MomentSummary
 from momentmix.wording import plural
 
 _FAR = 1e15  # a statistic beyond is that of values in other units, or of wild rows
 _ASSUMED_ROWS = 10_000  # of a mixture alone
+_SMALL = True  # matrices of at most 170 moments, on which BLAS threads mostly wait for each other
 _MOST_EXPLAINED = 200  # groups that do not fit, of which it is said where
 
 
@@ -74,8 +76,8 @@ def track(
         more than their noise says. Groups that have no shares, as those in other units, take no
         part. Tests are the same.
     means : {"fixed", "group"}
-        "group" gives each group means of its own in columns of numbers, drawn to those of the
-        model as far as the groups differ no more than their noise says (`Tracking.means`). Shares
+        "group" gives each group means of its own (of levels: shares), drawn to those of the model
+        as far as the groups differ no more than their noise says (`Tracking.means`). Shares
         are then those of the moved components, and the test asks whether components that differ
         between groups as far as these do explain the group.
     model_rows : float, optional
@@ -124,7 +126,7 @@ def track(
     if tracked.n_rows is None or model_rows is not None:
         tracked = _with_rows(tracked, model_rows, int(n_rows.sum()))
     tracked, groups, left_out = _without_joined_missing(tracked, groups)
-    with step("Tracking groups", progress):
+    with few_threads(_SMALL), step("Tracking groups", progress):
         found = FoundGroups.of(tracked, groups, means == "group")
         components = FixedMeans.of(found) if means == "fixed" else OwnMeans.of(found)
         components.weigh(z)
@@ -185,6 +187,7 @@ def _without_joined_missing(
     return tracked.select(kept), groups.select(kept), left_out
 
 
+@few_threads(_SMALL)
 def _shrink(groups: FoundGroups, components: Components, z: float) -> Prior | None:
     """Put weights with the whole as prior in place of those of each group alone."""
     known = [(own, own.weights) for own in groups.found if own.weights is not None]
@@ -202,6 +205,7 @@ def _shrink(groups: FoundGroups, components: Components, z: float) -> Prior | No
     return law
 
 
+@few_threads(_SMALL)
 def _explained(
     groups: FoundGroups, components: Components, fits: Any, names: tuple[str, ...]
 ) -> dict[tuple[Any, ...], Unexplained]:

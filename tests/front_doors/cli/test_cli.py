@@ -78,16 +78,11 @@ def test_plan_for_one_component(run):
         (["reproduce", "decomposition", "--instances", "0"], "0 is not in the range"),
     ],
 )
-def test_wrong_use_is_one_line_and_exit_code_2(arguments, message):
-    done = subprocess.run(
-        [sys.executable, "-c", "from momentmix.cli import main; main()", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
+def test_wrong_use_is_one_line_and_exit_code_2(momentmix, arguments, message):
+    done = momentmix(*arguments)
+    assert done.code == 2
+    assert message in done.err
+    assert "Traceback" not in done.err
 
 
 def test_reproduce_prints_the_printed_figure_beside_ours(run, tmp_path):

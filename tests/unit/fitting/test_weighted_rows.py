@@ -168,7 +168,8 @@ def test_coverage_of_rows_drawn_with_a_bias(case):
         result = mm.fit(rows, 2, sample_weight=weights, **options)
         found.append(held(result, truth))
         rejected += result.certificate.p_value < 1e-3
-        ignored.append(held(mm.fit(rows, 2, **options), truth))
+        if k < 12:  # the control misses by far
+            ignored.append(held(mm.fit(rows, 2, **options), truth))
     error = np.sqrt(0.95 * 0.05 / n_fits)  # as if both components were one: their errors may agree
     coverage, control = (np.mean(x, axis=(0, 2)) for x in (found, ignored))
     assert (coverage > 0.95 - 4 * error).all()

@@ -121,13 +121,14 @@ def test_small_batches_become_blocks_of_the_size_asked_for(tmp_path, rows, kind,
             assert block.raw.where(3) == f"row {block.first_row + 3}"
 
 
-def test_blocks_are_as_large_as_their_bytes_allow(tmp_path, rows):
+def test_blocks_are_as_large_as_their_bytes_allow(tmp_path, rows, monkeypatch):
     path = write(tmp_path / "x.npy", rows)
     assert open_rows(path).block_rows == 1 << 17
     wide = np.ones((3, 1000))
     assert open_rows(wide).block_rows == 2048
-    assert open_rows(np.ones((1, 10**6 * 3))).block_rows == 1
     assert open_rows(path, block_rows=10**12).block_rows == 10**12
+    monkeypatch.setattr("momentmix.rows.opening._BLOCK_BYTES", 7999)
+    assert open_rows(wide).block_rows == 1  # there is no smaller one
 
 
 @pytest.mark.parametrize("kind", KINDS)

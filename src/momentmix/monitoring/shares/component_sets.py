@@ -60,6 +60,11 @@ class ComponentSets:
             p = self.model.parameters
             constant = self.model.constant
             conditions = list_conditions(self.shape, degree, p.blocks.laws, constant)
+            if not conditions.size:
+                raise InputError(
+                    "all columns of the model are constant, so that nothing tells its components "
+                    "apart. Fit columns that vary."
+                )
             self._known[degree] = FixedComponents(conditions, p, self.model.factor)
         return self._known[degree]
 

@@ -25,13 +25,17 @@ class Residual:
 
     def best(self, directions: Float) -> tuple[int, float, float]:
         """Number, gain and size of the direction (q, k) that explains most."""
+        gains, sizes = self.gains(directions)
+        place = int(np.argmax(gains))
+        return place, float(gains[place]), float(sizes[place])
+
+    def gains(self, directions: Float) -> tuple[Float, Float]:
+        """What directions (q, k) explain, and their sizes then, (k,) each."""
         white = self._root.whiten(directions)
         white -= self._basis @ (self._basis.T @ white)
         lengths = np.maximum((white**2).sum(axis=0), 1e-300)
         sizes = (self.residual @ white) / lengths
-        gains = sizes**2 * lengths
-        place = int(np.argmax(gains))
-        return place, float(gains[place]), float(sizes[place])
+        return sizes**2 * lengths, sizes
 
     def gain(self, means: Float) -> float:
         """What is explained by components with other means (q, r)."""

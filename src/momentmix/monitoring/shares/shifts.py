@@ -30,6 +30,7 @@ from momentmix.monitoring.shares.residual import Residual
 from momentmix.schema.schema import Schema
 
 _TIMES, _STEP = (0.5, 0.75, 1.1, 1.7, 2.5), 1.5  # of the linear estimate of a shift
+_TRIED, _ENOUGH = 4, 4.0  # shifts, until one leaves no more than chance: in its deviations
 _ROUNDS = 2
 _FINE = 1e-3  # log odds, of differences
 _RARE = 1e-3  # probability of being seen or missing, within which log odds are taken
@@ -97,10 +98,27 @@ class Shifts:
         self, components: FixedComponents, residual: Residual, moments: Float, n: float
     ) -> Shift:
         """The shift that explains most of the residual of a group with these moments."""
-        linear = self._linear(components, residual)
-        if not linear.gain:
-            return linear
-        shift = self._sized(components, residual, linear)
+        found = Shift(0, None, 0.0, 0.0)
+        for linear in self._linear(components, residual):
+            own = self._fitted(components, residual, linear, moments, n)
+            assert own.test is not None
+            if found.test is None or own.test.statistic < found.test.statistic:
+                found = own
+            dof = max(own.test.degrees_of_freedom, 1)
+            if own.test.statistic < dof + _ENOUGH * np.sqrt(2.0 * dof):
+                break
+        return found
+
+    def _fitted(
+        self,
+        components: FixedComponents,
+        residual: Residual,
+        linear: Shift,
+        moments: Float,
+        n: float,
+    ) -> Shift:
+        """A shift with the size that explains most, and its test."""
+        shift, there = self._sized(components, residual, linear), residual
         for _ in range(_ROUNDS):
             near = self._components(components, shift)
             there = Residual(near, moments, n, residual.weights)
@@ -108,22 +126,25 @@ class Shifts:
         near = self._components(components, shift)
         return shift._replace(test=check_fit(near, moments, n, there.weights, None))
 
-    def _linear(self, components: FixedComponents, residual: Residual) -> Shift:
-        """The shift that explains most if moments were linear in its size."""
+    def _linear(self, components: FixedComponents, residual: Residual) -> list[Shift]:
+        """The shifts that would explain most if moments were linear in their sizes."""
         tables, who = self._means(components, residual)
         for block in self._with_seen:
             tables.append(self._by_seen(components, residual, block))
             who.append((block.columns[0], None))
         if not tables:
-            return Shift(0, None, 0.0, 0.0)
+            return []
         wide = np.stack(tables, axis=1)  # (q, n, r)
         wide = np.concatenate([wide, wide.sum(axis=2, keepdims=True)], axis=2)
-        r = self._p.n_components
-        place, gain, size = residual.best(wide.reshape(len(wide), -1))
-        number, c = divmod(place, r + 1)
-        column, feature = who[number]
-        unit = 1.0 if feature is None else float(self._scale[feature])
-        return Shift(column, c if c < r else None, gain, size * unit, feature is None)
+        gains, sizes = residual.gains(wide.reshape(len(wide), -1))
+        found, r = list[Shift](), self._p.n_components
+        for place in np.argsort(-gains, kind="stable")[:_TRIED].tolist():
+            number, c = divmod(place, r + 1)
+            column, feature = who[number]
+            unit = 1.0 if feature is None else float(self._scale[feature])
+            size, whose = float(sizes[place]) * unit, c if c < r else None
+            found.append(Shift(column, whose, float(gains[place]), size, feature is None))
+        return found
 
     def _means(
         self, components: FixedComponents, residual: Residual

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from momentmix._typing import Float
-from momentmix.errors import InputError
 from momentmix.monitoring.shares.fixed_components import FixedComponents
 from momentmix.monitoring.shares.found_groups import FoundGroup, FoundGroups
 from momentmix.monitoring.shares.group_weights import settled_weights
@@ -13,7 +12,6 @@ from momentmix.monitoring.shares.means.mean_spreads import find_spreads
 from momentmix.monitoring.shares.means.moved_means import GroupMoments, MovedGroup, MovedMeans
 from momentmix.monitoring.shares.shrinkage import Estimator
 from momentmix.progress import counting
-from momentmix.schema.column import GAUSSIAN
 
 
 @dataclass(frozen=True)
@@ -39,10 +37,6 @@ class OwnMeans:
     def of(cls, groups: FoundGroups) -> OwnMeans:
         """Find how far the means of the groups differ."""
         features = _moving_features(groups)
-        if not features:
-            raise InputError(
-                'means="group" needs a column of numbers that varies; the model has none.'
-            )
         known = [_start(groups, own) for own in groups.with_moments]
         spreads, starts = find_spreads(groups.sets, features, known)
         moved = MovedMeans(groups.sets, features, spreads)
@@ -80,14 +74,7 @@ def _moving_features(groups: FoundGroups) -> list[int]:
     seen = {j for law in p.blocks.laws for j in law.features[law.n_values :]}
     every = range(p.blocks.n_features)
     constant = {groups.column_of(j) for j in groups.model.constant if j not in seen}
-    columns = groups.tracked.mixture.columns
-    return [
-        j
-        for j in every
-        if j not in seen
-        and groups.column_of(j) not in constant
-        and columns[groups.column_of(j)].family == GAUSSIAN
-    ]
+    return [j for j in every if j not in seen and groups.column_of(j) not in constant]
 
 
 def _start(groups: FoundGroups, own: FoundGroup) -> GroupMoments:
