@@ -22,7 +22,7 @@ from momentmix.cli.fit import fit_command
 from momentmix.cli.info import info_command
 from momentmix.cli.monitoring.compare import compare_command
 from momentmix.cli.monitoring.track import track_command
-from momentmix.cli.output import say
+from momentmix.cli.output import say, say_message
 from momentmix.cli.plan import plan_command
 from momentmix.cli.plot import plot_command
 from momentmix.cli.predict import predict_command, sample_command
@@ -150,7 +150,7 @@ def _show_warning(message: Any, category: Any, *rest: Any, **more: Any) -> None:
 
 
 def _complain(error: object) -> None:
-    say(f"momentmix: {error}", err=True)
+    say_message(f"momentmix: {error}")
 
 
 def _show_misuse(error: click.ClickException) -> None:
@@ -163,7 +163,7 @@ def _show_misuse(error: click.ClickException) -> None:
     if context is not None:
         say(*context.get_usage().split("\n"), err=True)
         say(f"Try '{context.command_path} --help' for help.", "", err=True)
-    say(f"Error: {text.replace(_CLICK_LIST, ' ')}", err=True)
+    say_message(f"Error: {text.replace(_CLICK_LIST, ' ')}")
 
 
 def _code_and_message(error: Exception) -> tuple[int, object]:

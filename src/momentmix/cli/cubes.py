@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from momentmix.cli.options import ReadOptions
-from momentmix.cli.output import say
+from momentmix.cli.output import say_message
 from momentmix.cli.summarize import Job
 from momentmix.errors import InputError
 from momentmix.progress import erase
@@ -47,7 +47,7 @@ def cube_job_of(
     job = cube_job(list(inputs), parse_keys(by), families, read_options.missing, reading)
     if not quiet:
         erase()
-        say(*(f"note: {note}" for note in job.notes), err=True)
+        say_message(*(f"note: {note}" for note in job.notes))
     settings = {"by": [str(spec) for spec in job.specs]}
     return CubeRun(job.source, settings, None, job.schema, job=job)
 

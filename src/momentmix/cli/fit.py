@@ -19,7 +19,7 @@ from momentmix.cli.options import (
     seed_option,
     where_option,
 )
-from momentmix.cli.output import check_output, say, say_json
+from momentmix.cli.output import check_output, say, say_json, say_message
 
 if TYPE_CHECKING:
     from momentmix.fitting.result import FitResult
@@ -201,7 +201,7 @@ def _print(result: FitResult, output: str, verbose: bool) -> None:
     if len(table) > _MOST_LINES and not verbose:
         left_out = f"{len(table)} lines of parameters are left out: --verbose prints them, and"
         table = [f"{left_out} `momentmix report {output}` shows them."]
-    say(*str(result).split("\n"), "")
+    say_message(*str(result).split("\n"), "", err=False)
     say(*table, "")
     # Last, where the eye of a reader is: what the components are, and whether to believe them.
     say("What makes the components different", *_profile(result), "")

@@ -22,7 +22,12 @@ from momentmix.strict_json import format_strict
 def say(*lines: str, err: bool = False) -> None:
     """Print lines; all text of the commands passes through here, to be escaped."""
     for line in lines:
-        click.echo(printable(in_shell_words(line)), err=err)
+        click.echo(printable(line), err=err)
+
+
+def say_message(*lines: str, err: bool = True) -> None:
+    """Print what the library says of its arguments, in words of the shell."""
+    say(*map(in_shell_words, lines), err=err)
 
 
 # What messages say for Python, and the same for the shell; where both stand, the option alone.
@@ -31,13 +36,14 @@ _BOTH = re.compile(rf"\b[a-z_]+=({_VALUE})(?:, [a-z_]+={_VALUE})* \((--[a-z][^()
 _NAMED = re.compile(r"\b(missing|refine|method|prior|means)=['\"](\w+)['\"]")
 _FAMILIES = re.compile(r"\bfamilies=\{([^{}\[\]]+)\}")
 _LEVELS = re.compile(r"\bfamilies=\{[^{}]*\[[^{}]*\}")
+_BLOCKS = re.compile(r"\bblocks=\[(\[[^{}]*?\])\](?!\])")
 _TRUNCATE = re.compile(r"Cut both with truncate\((\d+), \d+\)")
 _REPLICATES = re.compile(r"Give them up with truncate\([^)]*\)")
-_WORDS = {
+WORDS = {
     "families names no column": "--families names no column",
     "families must be": "--families must be",
     "leave families out": "leave --families out",
-    ", or a list of levels; column": "; column",
+    ", or a list of levels": "",
     " in families.": " with --families.",
     "use MomentSummary.load, or fit it first": "fit it first, with `momentmix fit`",
     "Use select() to take the common ones": "Summarize the common ones (--columns)",
@@ -65,9 +71,10 @@ def in_shell_words(text: str) -> str:
     text = _NAMED.sub(r"--\1 \2", _BOTH.sub(_option, text))
     text = _LEVELS.sub("a schema with these levels (momentmix schema, --schema)", text)
     text = _FAMILIES.sub(lambda found: _families_option(found[1]), text)
+    text = _BLOCKS.sub(lambda found: _blocks_option(found[1]), text)
     text = _TRUNCATE.sub(r"Summarize both with --order \1", text)
     text = _REPLICATES.sub("Summarize both with the same --replicates", text)
-    for python, shell in _WORDS.items():
+    for python, shell in WORDS.items():
         text = text.replace(python, shell)
     return text
 
@@ -86,6 +93,13 @@ def _families_option(pairs: str) -> str:
     """The option for ``'visits': 'poisson', 'plan': 'categorical'``."""
     cells = [[part.strip("'\"") for part in pair.split(": ", 1)] for pair in pairs.split(", ")]
     return f"--families {shlex.quote(','.join('='.join(cell) for cell in cells))}"
+
+
+def _blocks_option(blocks: str) -> str:
+    """The option for ``['length', 'width'], [3, 4]``."""
+    groups = [group.replace(", ", ",") for group in re.findall(r"\[([^\[\]]*)\]", blocks)]
+    names = ";".join(re.sub(r"['\"]", "", group) for group in groups)
+    return f"--blocks {shlex.quote(names)}"
 
 
 def say_json(document: dict[str, Any]) -> None:

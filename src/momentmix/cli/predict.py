@@ -18,7 +18,7 @@ from momentmix.cli.options import (
     quiet_option,
     seed_option,
 )
-from momentmix.cli.output import check_output, say, say_json
+from momentmix.cli.output import check_output, say, say_json, say_message
 from momentmix.progress import counting, step
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def load_verdict(path: str) -> str | None:
     try:
         record = load_fit(path)[1]
     except ModelFileError as error:  # the mixture was loaded: rows can be scored all the same
-        say(f"momentmix: warning: {error}", err=True)
+        say_message(f"momentmix: warning: {error}")
         return None
     return None if record is None else record.certificate.verdict
 

@@ -15,7 +15,7 @@ from momentmix.cli.options import (
     json_option,
     quiet_option,
 )
-from momentmix.cli.output import check_output, say, say_json
+from momentmix.cli.output import check_output, say, say_json, say_message
 
 if TYPE_CHECKING:
     from momentmix.schema.schema import Schema
@@ -70,7 +70,7 @@ def schema_command(
         return
     say(*_table(found.schema, "no" if read_options.missing == "model" else "unknown"))
     if not quiet:
-        say(*(f"note: {note}" for note in found.notes), err=True)
+        say_message(*(f"note: {note}" for note in found.notes))
     if output is not None:
         say(f"schema written to {output}")
 

@@ -21,7 +21,7 @@ from momentmix.cli.options import (
     json_option,
     quiet_option,
 )
-from momentmix.cli.output import check_output, say, say_json
+from momentmix.cli.output import check_output, say, say_json, say_message
 from momentmix.progress import erase, step
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def _schema(
     found = encode_rows(source, families, missing)
     if not quiet:
         erase()
-        say(*(f"note: {note}" for note in found.notes), err=True)
+        say_message(*(f"note: {note}" for note in found.notes))
     rows: Any = found.rows
     return rows, None if found.schema.is_plain else found.schema
 

@@ -1,13 +1,15 @@
 """What a person in a shell reads: options, not keywords and classes of Python."""
 
+import ast
 import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import momentmix as mm
-from momentmix.cli.output import in_shell_words
+from momentmix.cli.output import WORDS, in_shell_words
 
 PYTHON = re.compile(r"\b\w+=['\"{\[]|\bmm\.|[a-z_]+\(\)|np\.float64|MomentSummary|SummaryCube")
 
@@ -49,10 +51,41 @@ PYTHON = re.compile(r"\b\w+=['\"{\[]|\bmm\.|[a-z_]+\(\)|np\.float64|MomentSummar
             "take it as --families a=categorical, or",
         ),
         ("plain text (in parentheses)", "plain text (in parentheses)"),
+        ("Join them: blocks=[['a b', 'c'], [3, 4]].", "Join them: --blocks 'a b,c;3,4'."),
+        ('as blocks=[["length", "width"]]', "as --blocks length,width"),
     ],
 )
 def test_messages_for_python_become_those_for_the_shell(python, shell):
     assert in_shell_words(python) == shell
+
+
+def texts(tree):
+    """Texts of a module, with {} for what is put into them."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(x.value if isinstance(x, ast.Constant) else "{}" for x in node.values)
+
+
+def test_all_words_that_are_replaced_are_said():
+    folder = Path(mm.__file__).parent
+    said = [
+        text
+        for path in folder.rglob("*.py")
+        if path.name != "output.py"
+        for text in texts(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    assert [words for words in WORDS if not any(words in text for text in said)] == []
+
+
+def test_tables_are_printed_as_they_are(momentmix, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pd.DataFrame({"exclude=": [1.0, 2.0], "missing='drop'": [3.0, 5.0]}).to_csv("odd.csv")
+    assert momentmix("summarize", "odd.csv", "-o", "odd.mms").code == 0
+    out = momentmix("info", "odd.mms").out
+    assert "exclude= " in out
+    assert "missing='drop' " in out
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from momentmix.cli.options import (
     json_option,
     where_option,
 )
-from momentmix.cli.output import check_output, output_stream, say, say_json
+from momentmix.cli.output import check_output, output_stream, say, say_json, say_message
 
 if TYPE_CHECKING:
     from momentmix.summary.summary import MomentSummary
@@ -172,7 +172,7 @@ def _summaries(
 
     source = read_options.open(paths, by_name=True)
     encoded = encode_rows(source, families, read_options.missing)
-    say(*(f"note: {note}" for note in encoded.notes), err=True)
+    say_message(*(f"note: {note}" for note in encoded.notes))
     names = encoded.schema.column_names
     left, right = (
         summarize(
