@@ -195,26 +195,36 @@ class GroupedShard:
         self._wait()
         for number in list(self.open):
             yield self.open.pop(number).packed()
-        for pieces in read_ahead(self._read_files(), n_ahead=1):
-            for number, rows in pieces.items():
+        for groups in read_ahead(self._read_files(), n_ahead=1):
+            for number, rows, digest in groups:
                 group = self._group(number)
-                group.add(np.concatenate(rows))
+                group.add(rows, digest)
                 yield group.packed()
 
-    def _read_files(self) -> Generator[dict[int, list[Float]], None, None]:
-        """The rows of each file in pieces, by group; all rows of a group are in one file."""
+    def _read_files(self) -> Generator[list[tuple[int, Float, RowDigest]], None, None]:
+        """The groups of each file: their numbers, all their rows, and the digests of these."""
         for part in list(self.files):
+            pieces: dict[int, list[Float]] = {}
             with self.files.pop(part) as file:
                 file.seek(0)
                 data = np.frombuffer(file.read(), dtype=np.float64)
-            pieces: dict[int, list[Float]] = {}
             place = 0
             while place < len(data):
                 group, n_rows = data[place : place + 2].view(np.int64).tolist()
                 start, place = place + 2, place + 2 + n_rows * self.n_features
                 rows = data[start:place].reshape(n_rows, self.n_features)
                 pieces.setdefault(group, []).append(rows)
-            yield pieces
+            yield list(_joined(pieces))
+
+
+def _joined(pieces: dict[int, list[Float]]) -> Iterator[tuple[int, Float, RowDigest]]:
+    """The rows of each group, and their digest."""
+    together, stop = np.concatenate([rows for own in pieces.values() for rows in own]), 0
+    for number, own in pieces.items():
+        start, stop = stop, stop + sum(map(len, own))
+        digest = RowDigest()
+        digest.update(together[start:stop])
+        yield number, together[start:stop], digest
 
 
 class _Group:
@@ -224,10 +234,13 @@ class _Group:
         self.number, self.name, self.n_rows = number, name, 0
         self.shard, self.digest = new_shard(name), RowDigest()
 
-    def add(self, features: Float) -> None:
-        """Add rows."""
+    def add(self, features: Float, digest: RowDigest | None = None) -> None:
+        """Add rows; where they are the first and their digest is known, it is given."""
         self.n_rows += len(features)
-        self.digest.update(features)
+        if digest is None:
+            self.digest.update(features)
+        else:
+            self.digest = digest
         self.shard.update(features)
 
     def packed(self) -> PackedGroup:
