@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import momentmix as mm
+from momentmix.displays import SharesDisplay
 from momentmix.monitoring.shares.component_sets import ComponentSets
 from momentmix.monitoring.shares.fixed_components import FixedComponents, Shape
 from momentmix.monitoring.shares.group_weights import group_covariance
@@ -205,6 +206,9 @@ def test_joined_columns_move_and_keep_their_correlations():
     tracking = mm.track(model, cube, means="group", model_rows=inf)
     assert tracking.means.columns == ("x", "y", "answer=yes", "visits")
     assert tracking.means.levels == (None, None, "yes", None)
+    name = tracking.means.columns[2]
+    label = SharesDisplay.from_tracking(tracking, column=name).axes_[0].get_ylabel()
+    assert label == f"share of {name}"
     assert (tracking.means.spreads[2:] < 0.1).all()
     last = tracking.mixture(11)
     # Standard errors of a mean of 600 to 900 rows are 0.03 to 0.05.

@@ -106,25 +106,17 @@ def _check_column(model: str, column: str) -> None:
     """Raise before the work unless means of a column may differ between groups."""
     from momentmix.cli.predict import load_model
     from momentmix.mixture.overall import column_names
-    from momentmix.schema.column import GAUSSIAN
 
     mixture = load_model(model)
-    names = column_names(mixture)
     joined = {j for block in mixture.blocks if len(block.columns) > 1 for j in block.columns}
-    moved = [
-        name
-        for j, (name, own) in enumerate(zip(names, mixture.columns, strict=True))
-        if own.family == GAUSSIAN and not (own.has_missing and j in joined)
-    ]
-    if column not in names:
+    known = list[str]()
+    for j, (name, own) in enumerate(zip(column_names(mixture), mixture.columns, strict=True)):
+        if not (own.has_missing and j in joined):
+            known += [f"{name}={level}" for level in own.levels[1:]] or [name]
+    if column not in known:
         raise InputError(
-            f"--column {column}: the model has no such column; it has {', '.join(names)}."
-            f"{did_you_mean(column, names)}"
-        )
-    if column not in moved:
-        raise InputError(
-            f"--column {column}: its means are the same in all groups; those of columns of numbers "
-            f"differ: {', '.join(moved) or 'the model has none'}."
+            f"--column {column}: the means that may differ between groups are those of "
+            f"{', '.join(known) or 'no column'}.{did_you_mean(column, known)}"
         )
 
 

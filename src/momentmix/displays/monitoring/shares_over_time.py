@@ -260,7 +260,8 @@ def _drawn(tracking: Tracking, column: str | None) -> _Drawn:
     j = means.columns.index(column)
     values, low, high = (table[:, :, j] for table in (means.values, means.low, means.high))
     assert tracking.model is not None
-    return _Drawn(f"mean of {means.value_name(tracking.model, j)}", values, low, high, False)
+    kind = "mean" if means.levels[j] is None else "share"
+    return _Drawn(f"{kind} of {means.value_name(tracking.model, j)}", values, low, high, False)
 
 
 def _positions(keys: list[Any]) -> tuple[NDArray[Any], list[str] | None]:
