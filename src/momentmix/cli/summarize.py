@@ -23,6 +23,7 @@ from momentmix.cli.options import (
 )
 from momentmix.cli.output import check_output, say, say_json, say_message
 from momentmix.progress import erase, step
+from momentmix.wording import plural
 
 if TYPE_CHECKING:
     from momentmix.cli.checkpoint import Checkpoint
@@ -346,6 +347,7 @@ class Job:
         """What the command prints."""
         dropped = f", {self.n_dropped:,} dropped" if self.n_dropped else ""
         return (
-            f"{self.output}: {self.result.n_rows:,} rows{dropped}, {self.n_features} features, "
+            f"{self.output}: {self.result.n_rows:,} row{plural(self.result.n_rows)}{dropped}, "
+            f"{self.n_features} feature{plural(self.n_features)}, "
             f"moments up to order {self.settings['order']}"
         )

@@ -121,10 +121,15 @@ class GroupMeans:
         tables = {"means": self.values, "means_low": self.low, "means_high": self.high}
         return {name: table[group] for name, table in tables.items()}
 
-    def differences(self) -> str:
+    def __repr__(self) -> str:
+        return f"<GroupMeans of {len(self.keys)} groups: {', '.join(self.columns)}>"
+
+    def differences(self, model: Mixture) -> str:
         """The columns whose means differ most, in words."""
         order = np.argsort(-self.spreads, kind="stable")[:3]
-        return ", ".join(f"{self.columns[j]} {short_number(self.spreads[j])}" for j in order)
+        names = [self.value_name(model, j) for j in order.tolist()]
+        spreads = map(short_number, self.spreads[order])
+        return ", ".join(f"{name} {spread}" for name, spread in zip(names, spreads, strict=True))
 
 
 def group_means(own: OwnMeans, z: float) -> GroupMeans:

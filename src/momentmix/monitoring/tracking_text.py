@@ -107,10 +107,10 @@ def _footer(tracking: Tracking) -> list[str]:
         rows = tracking.prior.n_rows
         worth = f"{rows:,.0f} rows" if np.isfinite(rows) else "all rows: groups do not differ"
         text += f", shrunken to the groups' mean (worth {worth})"
-    if tracking.means is None:
+    if tracking.means is None or tracking.model is None:
         return [text]
-    lines = ["means differ between groups, in deviations of a component: "
-             f"{tracking.means.differences()}"]  # fmt: skip
+    most = tracking.means.differences(tracking.model)
+    lines = [f"means differ between groups, in deviations of a component: {most}"]
     if tracking.means.fixed:
         lines.append(f"means that stay the model's: {', '.join(tracking.means.fixed)}")
     return [text, *lines]

@@ -79,7 +79,7 @@ def test_spreads_tell_which_columns_differ(tracked):
     assert 0.38 < a < 0.68
     assert 0.06 < b < 0.18
     assert c < 0.06
-    assert tracked.means.differences().startswith("a 0.")
+    assert tracked.means.differences(tracked.model).startswith("a 0.")
 
 
 def test_groups_that_do_not_differ_keep_the_means_of_the_model():

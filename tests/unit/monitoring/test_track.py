@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from datetime import date
 from itertools import product
 from math import inf
@@ -11,6 +12,7 @@ import pandas as pd
 import pytest
 
 import momentmix as mm
+from momentmix.monitoring.shares.shifts import Shifts
 from momentmix.monitoring.track_words import looks_ordered, place_of
 
 NAMES = ["flow", "temperature", "pressure"]
@@ -560,3 +562,31 @@ def test_a_group_of_a_few_rows_is_not_tested():
         assert "untested" in str(tracking)
     cube[1] = mm.summarize(np.repeat(far, 10, axis=0) + 0.01 * np.arange(40)[:, None])
     assert not mm.track(model, cube).fits[1]
+
+
+@pytest.mark.parametrize("n_seen", [0, 3, 2000])
+def test_a_column_that_is_all_missing_or_all_seen_is_no_error(n_seen):
+    blocks = [
+        mm.GaussianBlock.of([0.0, 4.0], [1.0, 1.0], "a", [0.5, 0.9]),
+        mm.GaussianBlock.of([0.0, 3.0], [1.0, 1.0], "b"),
+        mm.GaussianBlock.of([0.0, 2.0], [1.0, 1.0], "c"),
+    ]
+    model = mm.Mixture.from_blocks([0.5, 0.5], blocks)
+    table = model.sample(2000, random_state=1)[0]
+    full = mm.Mixture.from_blocks([0.5, 0.5], [replace(blocks[0], seen=None), *blocks[1:]])
+    odd = pd.DataFrame(full.sample(2000, random_state=2)[0], columns=["a", "b", "c"])
+    odd.loc[odd.index[n_seen:], "a"] = np.nan
+    cube = {name: mm.summarize(rows, families=model.schema, missing="model")
+            for name, rows in (("usual", table), ("odd", odd))}  # fmt: skip
+    tracking = mm.track(model, cube)
+    assert tracking.fits.tolist() == [True, False]
+    (said,) = [text for text in tracking.sentences() if "odd" in text]
+    how = "less often" if n_seen == 2000 else "more often"
+    assert f"missing {how}" in said
+
+
+@pytest.mark.parametrize("size", [-40.0, 40.0])
+def test_log_odds_of_being_seen_end_before_never_and_always(size):
+    block = mm.GaussianBlock.of([0.0, 4.0], [1.0, 1.0], "a", [0.5, 0.9])
+    moved = Shifts._seen(block, [0, 1], size)
+    assert moved.seen == pytest.approx(0.001 if size < 0 else 0.999)

@@ -228,7 +228,7 @@ class Shifts:
         """Some components of a block whose cells are seen more or less often."""
         own = block.known.chosen(who)
         odds = logit(np.clip(own.seen, _RARE, 1 - _RARE))
-        return replace(own, seen=expit(odds + size))
+        return replace(own, seen=np.clip(expit(odds + size), _RARE, 1 - _RARE))
 
 
 def _is_seen(block: Any) -> bool:
