@@ -164,6 +164,17 @@ def new_shard(state: State, shard_id: bytes) -> OpenShard:
     return OpenShard(layout, host_executor(layout), shard_id, state.closed.schema)
 
 
+def labels_of(shard: OpenShard, names: Names) -> Names:
+    """Names of the features of a shard, for messages; `names` are those of the columns."""
+    return names if shard.schema is None else shard.schema.feature_names
+
+
+def threads_for(shard: OpenShard, n_rows: int, n_threads: int | None) -> int:
+    """Threads that so many more rows are worth: one for each block, by default up to the cores."""
+    n_blocks = (shard.n_waiting + n_rows) // shard.block_size
+    return 1 if n_blocks < 2 else min(n_threads or usable_cores(), n_blocks)
+
+
 def with_rows(
     state: State,
     update: NewRows,
@@ -193,10 +204,8 @@ def with_rows(
         shard = new_shard(state, digest)
     elif not shard.fits_waiting(update.n_rows):
         shard = shard.clone()
-    n_blocks = (shard.n_waiting + update.n_rows) // shard.block_size
     names = names if update.names is None else tuple(update.names)
-    labels = names if shard.schema is None else shard.schema.feature_names
-    n_threads = max(1, min(n_threads or usable_cores(), n_blocks))
+    labels, n_threads = labels_of(shard, names), threads_for(shard, update.n_rows, n_threads)
     for first, array in update.parts:
         w = None if update.weights is None else update.weights[first : first + array.shape[0]]
         if is_foreign(array):

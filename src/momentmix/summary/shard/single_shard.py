@@ -6,12 +6,16 @@ unusable, and nobody else reads it meanwhile; that saves the copies which a summ
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from momentmix._typing import Float
-from momentmix.parallel import usable_cores
+from momentmix.summary.exact.combining import renamed
 from momentmix.summary.file import pack
-from momentmix.summary.shard.accumulator import State, new_shard, shard_digest
+from momentmix.summary.shard.accumulator import (
+    State,
+    labels_of,
+    new_shard,
+    shard_digest,
+    threads_for,
+)
 
 
 class SingleShard:
@@ -29,17 +33,15 @@ class SingleShard:
     def __init__(self, empty: State, shard_id: str, n_threads: int | None = None) -> None:
         self.names, self.n_threads = empty.names, n_threads
         self.shard = new_shard(empty, shard_digest(shard_id))
+        self.labels = labels_of(self.shard, empty.names)
 
     def update(self, features: Float) -> None:
         """Add rows that are encoded and checked."""
-        shard = self.shard
-        n_blocks = (shard.n_waiting + len(features)) // shard.block_size
-        n_threads = max(1, min(self.n_threads or usable_cores(), n_blocks)) if n_blocks > 1 else 1
-        labels = self.names if shard.schema is None else shard.schema.feature_names
-        shard.update(features, None, n_threads, labels)
+        n_threads = threads_for(self.shard, len(features), self.n_threads)
+        self.shard.update(features, None, n_threads, self.labels)
 
     def close(self, shard_id: str) -> tuple[bytes, str]:
         """The summary under this id as bytes, and its `shard_ids`; it takes no more rows."""
         digest = shard_digest(shard_id)
-        totals = replace(self.shard.close(), shards=frozenset([digest]))
+        totals = renamed(self.shard.close(), {self.shard.shard_id: digest})
         return pack(totals, self.names), digest.hex()
