@@ -109,8 +109,7 @@ class GroupMeans:
 
     def value_name(self, model: Mixture, place: int) -> str:
         """What the means of a column are of: ``log amount`` where it has a transform."""
-        transform = model.columns[self.places[place]].transform
-        return f"{transform} {self.columns[place]}" if transform else self.columns[place]
+        return model.columns[self.places[place]].value_name(self.columns[place])
 
     def to_dict(self) -> dict[str, Any]:
         """What all groups have in common, for JSON."""
