@@ -8,7 +8,9 @@
 
 A mixture is fitted in features; a category is told by the probabilities of its levels given that
 the cell is seen, a number with missing cells by its mean where it is seen. Intervals of
-probabilities are symmetric in log-odds, those of rates and variances in logarithms.
+probabilities are symmetric in log-odds, those of rates and variances in logarithms; those of a
+probability that is 0 or 1 in all n rows of a component, or of a rate that is 0, are one-sided: up
+to 1 − (1 − level)^(1/n), about 3/n for 95 %.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from momentmix._typing import Float
 from momentmix.fitting.conditions.standard_moments import StandardMoments
@@ -41,11 +44,18 @@ _WIDEST = 3.0  # half a width on the scale of logarithms or log-odds, beyond whi
 
 
 class Quantity(NamedTuple):
-    """A number of each component, its derivatives by (μ, v), and the scale of its interval."""
+    """A number of each component, its derivatives by (μ, v), and the scale of its interval.
+
+    `at_zero` and `at_one` say where no row shows anything else, of the `counts` rows of a
+    component; None where the number has no such bound.
+    """
 
     values: Float
     slopes: Float
     scale: str  # "plain", "log" or "logit"
+    counts: Float | None = None
+    at_zero: NDArray[np.bool_] | None = None
+    at_one: NDArray[np.bool_] | None = None
 
 
 class _ColumnQuantities(NamedTuple):
@@ -83,7 +93,7 @@ def column_intervals(
         return plain
     both = np.stack([plain.means, plain.variances])
     by_column = _by_column(uncertainty, moments, schema)
-    interval = partial(_interval, width=normal_quantile(level))
+    interval = partial(_interval, level=level)
     tables, levels = _tables(by_column, schema, both, interval)
     means, variances, seen = map(_pair, tables)
     covariances = None
@@ -176,26 +186,41 @@ def _quantities(
 ) -> _ColumnQuantities:
     own = list(law.features)
     means, variances = parameters.means[:, own], parameters.variances[:, own]
+    counts = moments.n_effective * parameters.weights
+    zero = law.at_zero(means, variances, counts)
     if isinstance(law, Finite):
-        return _of_levels(column, law, means, variances)
+        return _of_levels(column, law, means, variances, counts, zero)
     if isinstance(law, Poisson):
         rates, slopes = law.positive(means, variances)
-        rate = Quantity(rates[:, 0], slopes[:, 0], "log")
+        rate = Quantity(rates[:, 0], slopes[:, 0], "log", counts, zero[:, 0])
         return _ColumnQuantities(rate, rate)
     assert isinstance(law, Seen)
-    return _of_value(column, law, means, variances, moments)
+    return _of_value(column, law, means, variances, moments, counts, zero)
 
 
-def _of_levels(column: Column, law: Finite, means: Float, variances: Float) -> _ColumnQuantities:
+def _of_levels(
+    column: Column,
+    law: Finite,
+    means: Float,
+    variances: Float,
+    counts: Float,
+    zero: NDArray[np.bool_],
+) -> _ColumnQuantities:
     """Probabilities of levels given that the cell is seen."""
     p, slopes = law.positive(means, variances)
     seen = None
     if column.has_missing:  # the first outcome
         q = 1.0 - p[:, :1]
         by_q = -slopes[:, :1]
-        seen = Quantity(q[:, 0], by_q[:, 0], "logit")
+        seen = Quantity(q[:, 0], by_q[:, 0], "logit", counts, zero[:, 1:].all(axis=1), zero[:, 0])
         p, slopes = p[:, 1:] / q, slopes[:, 1:] / q[..., None] - (p[:, 1:] / q**2)[..., None] * by_q
-    levels = tuple(Quantity(p[:, level], slopes[:, level], "logit") for level in range(p.shape[1]))
+        zero, counts = zero[:, 1:], counts * q[:, 0]
+    n_others = zero.sum(axis=1)[:, None] - zero
+    one = n_others == zero.shape[1] - 1
+    levels = tuple(
+        Quantity(p[:, k], slopes[:, k], "logit", counts, zero[:, k], one[:, k] & ~zero[:, k])
+        for k in range(p.shape[1])
+    )
     if column.family == CATEGORICAL:
         return _ColumnQuantities(None, None, seen, levels)
     yes = levels[1]
@@ -206,14 +231,21 @@ def _of_levels(column: Column, law: Finite, means: Float, variances: Float) -> _
 
 
 def _of_value(
-    column: Column, law: Seen, means: Float, variances: Float, moments: StandardMoments
+    column: Column,
+    law: Seen,
+    means: Float,
+    variances: Float,
+    moments: StandardMoments,
+    counts: Float,
+    zero: NDArray[np.bool_],
 ) -> _ColumnQuantities:
     """Mean and variance of a number or count where it is seen, and how often it is."""
     found, chain = law.value_of(means, variances), law.chain(means, variances)
-    seen = Quantity(found.q, chain[:, 2], "logit")
+    seen = Quantity(found.q, chain[:, 2], "logit", counts, zero[:, 1], zero[:, 0])
     if isinstance(law.value, Poisson):
         rates, slopes = law.value.positive(found.mean, found.variance)
-        rate = Quantity(rates[:, 0], (slopes @ chain[:, :2])[:, 0], "log")
+        slopes, counts = slopes @ chain[:, :2], counts * found.q
+        rate = Quantity(rates[:, 0], slopes[:, 0], "log", counts, zero[:, 2] | zero[:, 1])
         return _ColumnQuantities(rate, rate, seen)
     feature = law.features[0]
     shift, unit = float(moments.shift[feature]) + column.center, float(moments.scale[feature])
@@ -231,12 +263,15 @@ def _of_joined(
     shift = float(moments.shift[value]) + column.center
     by_mean, by_variance, by_seen = np.zeros((3, parameters.n_components, 4))
     by_mean[:, 0], by_variance[:, 2] = unit, unit**2
-    p, slopes = law.positive(parameters.means[:, [seen]], parameters.variances[:, [seen]])
+    own_means, own_variances = parameters.means[:, [seen]], parameters.variances[:, [seen]]
+    p, slopes = law.positive(own_means, own_variances)
     by_seen[:, [1, 3]] = slopes[:, 1]
+    counts = moments.n_effective * parameters.weights
+    zero = law.at_zero(own_means, own_variances, counts)
     return _ColumnQuantities(
         Quantity(shift + unit * parameters.means[:, value], by_mean, "plain"),
         Quantity(unit**2 * parameters.variances[:, value], by_variance, "log"),
-        Quantity(p[:, 1], by_seen, "logit"),
+        Quantity(p[:, 1], by_seen, "logit", counts, zero[:, 1], zero[:, 0]),
     )
 
 
@@ -246,21 +281,34 @@ def _deviations(quantity: Quantity, factor: Float) -> Float:
     return np.asarray(np.sqrt((along[:, 0] ** 2).sum(axis=1)))
 
 
-def _interval(quantity: Quantity, factor: Float, width: float) -> Float:
-    """Lower and upper ends, (2, r), `width` standard errors away.
+def _interval(quantity: Quantity, factor: Float, level: float) -> Float:
+    """Lower and upper ends, (2, r).
 
-    Near the bounds of a scale its widths say nothing: there the interval is symmetric and cut.
+    Near the bounds of a scale its widths say nothing: there the interval is symmetric and cut, and
+    at a bound one-sided.
     """
-    x, half = quantity.values, width * _deviations(quantity, factor)
-    plain = np.stack([x - half, x + half])
+    x, half = quantity.values, normal_quantile(level) * _deviations(quantity, factor)
+    ends = np.stack([x - half, x + half])
     if quantity.scale == "plain":
-        return plain
+        return ends
     if quantity.scale == "log":
         reach = half / np.maximum(x, 1e-300)
         ratio = np.exp(np.minimum(reach, _WIDEST))
-        return np.where(reach < _WIDEST, np.stack([x / ratio, x * ratio]), np.maximum(plain, 0.0))
-    p = np.clip(x, 1e-12, 1 - 1e-12)
-    reach, odds = half / (p * (1 - p)), np.log(p / (1 - p))
-    moved = np.minimum(reach, _WIDEST)
-    ends = np.stack([1 / (1 + np.exp(moved - odds)), 1 / (1 + np.exp(-moved - odds))])
-    return np.where(reach < _WIDEST, ends, np.clip(plain, 0.0, 1.0))
+        ends = np.where(reach < _WIDEST, np.stack([x / ratio, x * ratio]), np.maximum(ends, 0.0))
+    else:
+        p = np.clip(x, 1e-12, 1 - 1e-12)
+        reach, odds = half / (p * (1 - p)), np.log(p / (1 - p))
+        moved = np.minimum(reach, _WIDEST)
+        inner = np.stack([1 / (1 + np.exp(moved - odds)), 1 / (1 + np.exp(-moved - odds))])
+        ends = np.where(reach < _WIDEST, inner, np.clip(ends, 0.0, 1.0))
+    if quantity.counts is None:
+        return ends
+    farthest = -np.log1p(-level) / np.maximum(quantity.counts, 1e-12)  # 3 / n for 95 %
+    if quantity.scale == "logit":
+        farthest = -np.expm1(-farthest)
+    upward = np.stack([np.zeros_like(x), np.maximum(x, farthest)])
+    ends = np.where(quantity.at_zero, upward, ends)
+    if quantity.at_one is not None:
+        downward = np.stack([np.minimum(x, 1.0 - farthest), np.ones_like(x)])
+        ends = np.where(quantity.at_one, downward, ends)
+    return np.asarray(ends)

@@ -40,6 +40,7 @@ from momentmix.fitting.conditions.conditions import Conditions, build_conditions
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.conditions.weighted_noise import MomentSpread
 from momentmix.fitting.inference.correlations import Correlation, find_correlations
+from momentmix.fitting.inference.tested_conditions import tested_conditions
 from momentmix.fitting.inference.whitening import Projection, Whitening
 from momentmix.mixture import gaussian
 from momentmix.mixture.blocks import Blocks
@@ -146,9 +147,12 @@ def check_conditions(
     theirs at the parameters, where they are known. `noise` is that of weighted rows, whose law
     takes the place of χ².
     """
-    conditions = conditions or choose_conditions(
-        moments, parameters.n_components, rng, parameters.blocks, after_rows
-    )
+    is_whole = True
+    if conditions is None:
+        r, blocks = parameters.n_components, parameters.blocks
+        chosen = choose_conditions(moments, r, rng, blocks, after_rows)
+        conditions = tested_conditions(chosen, moments, parameters)
+        is_whole = conditions is chosen
     if conditions.size <= parameters.n_free and not parameters.blocks.is_diagonal:
         return UNTESTABLE  # full covariances of many columns: the covariance would take a minute
     whitening = whitening or Whitening(conditions, parameters)
@@ -191,7 +195,7 @@ def check_conditions(
         groups[least].p_value,
         float(np.sqrt(excess / (groups[least].degrees_of_freedom * n))),
         bootstrapped,
-        whitening.projection.condition_number,
+        whitening.projection.condition_number if is_whole else float("nan"),
         groups=groups,
     )
     if correlations and result.p_value < LEAST_P_VALUE:

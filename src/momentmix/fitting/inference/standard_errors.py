@@ -16,6 +16,7 @@ information of the scores is used instead.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, NamedTuple
@@ -36,6 +37,7 @@ from momentmix.fitting.conditions.derivative import (
     derivative,
 )
 from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.inference.bounds import apart_from_bounded, settle_bounded
 from momentmix.mixture import gaussian
 from momentmix.mixture.laws.law import Law
 from momentmix.mixture.parameter_table import ColumnValues
@@ -260,14 +262,19 @@ def uncertainty_after_em(
     n_effective: float,
     score_covariance: Float | None = None,
     free: Float | None = None,
+    together: Collection[Law] = (),
 ) -> Uncertainty:
     """Covariance from the information in (log ω, μ, E), carried over to (ω, μ, Σ).
 
     E is the relative change of Σ as in ``relative_spread.py``, that of log v for a single feature.
     Where the covariance B of the scores is not the information I, it is I⁻¹ B I⁻¹. Parameters that
     are not free are A f, with A = `free` of shape (n_parameters, n_free): I is then Aᵀ I A.
+    Numbers at a bound, and gaps of laws `together`, are fixed as in ``bounds.py``; both matrices
+    change in place.
     """
     r, d = parameters.means.shape
+    for matrix in [information] if score_covariance is None else [information, score_covariance]:
+        settle_bounded(matrix, parameters, n_effective, together)
     if free is not None:
         information = free.T @ information @ free
         if score_covariance is not None:
@@ -291,7 +298,7 @@ def uncertainty_after_em(
     for table, slopes in spread_changes(parameters):
         own = places[:, table[np.triu_indices(len(table))]]
         factor[own] = slopes @ factor[own]
-    return Uncertainty(parameters, factor, True)
+    return Uncertainty(parameters, apart_from_bounded(factor, parameters), True)
 
 
 def _inverse_root(matrix: Float) -> Float:

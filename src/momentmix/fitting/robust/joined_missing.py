@@ -44,6 +44,7 @@ from momentmix.fitting.inference.finding import Finding, note
 from momentmix.fitting.inference.over_identification import UNTESTABLE
 from momentmix.fitting.inference.precision import predicted_loss
 from momentmix.fitting.inference.standard_errors import Uncertainty, uncertainty_after_em
+from momentmix.fitting.inference.tested_conditions import gaps_together
 from momentmix.fitting.inference.support import Support
 from momentmix.fitting.robust.row_answers import after_passes, find_candidates
 from momentmix.fitting.robust.standard_fit import StandardFit
@@ -175,7 +176,8 @@ def fit_patterns(
     with context.clock.stage("standard errors"):
         information = information_of(p)
         settle_floored(information, p, prior.floors(p, n), structure)
-        uncertainty = uncertainty_after_em(p, information, moments.n_effective)
+        together = gaps_together(moments, p)
+        uncertainty = uncertainty_after_em(p, information, moments.n_effective, together=together)
     certificate = _certificate(moments, layout, few, p, structure, uncertainty, context)
     seen = shares_seen(layout, last[0].statistics)
     units = sum((1.0 - q) * log(moments.scale[j]) for j, q in seen.items())

@@ -32,6 +32,7 @@ from momentmix.fitting.em.search import (
 from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE
 from momentmix.fitting.inference.standard_errors import Uncertainty, uncertainty_after_em
+from momentmix.fitting.inference.tested_conditions import gaps_together
 from momentmix.fitting.moment.moment_fit import START, fit_moments, one_component
 from momentmix.fitting.outcome import Diagnostics, Provenance, Trial
 from momentmix.fitting.robust.automatic import MOST_HEARD, ROWS_PER_PARAMETER, Choice, bic, chosen
@@ -167,7 +168,8 @@ def uncertainty_from_rows(
         matrices.append(matrix)
     of_scores = matrices[1] if len(matrices) > 1 else None
     free = free_parameters(p, structure)
-    return uncertainty_after_em(p, matrices[0], moments.n_effective, of_scores, free)
+    together = gaps_together(moments, p)
+    return uncertainty_after_em(p, matrices[0], moments.n_effective, of_scores, free, together)
 
 
 def hear_certificate(

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
-from momentmix.mixture.laws.law import PSEUDO_ROWS, Law, Prior, padded
+from momentmix.mixture.laws.law import PSEUDO_ROWS, Law, Prior, is_zero, padded
 
 LEAST_PROBABILITY = 1e-9  # of an outcome within a component: its logarithm stays finite
 _SAME = 1e-9  # difference of two values of a feature that are the same
@@ -71,6 +71,11 @@ class Finite(Law):
     def n_values(self) -> int:
         """Features that tell components apart."""
         return len(self.features) - self.n_seen
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether missing cells are an outcome."""
+        return self.n_seen > 0
 
     @classmethod
     def stacked(cls, laws: Sequence[Finite]) -> Finite:
@@ -179,6 +184,10 @@ class Finite(Law):
         slopes = np.zeros((k + 1, 2 * k))
         slopes[:, :k] = self.inverse[:k].T
         return self.probabilities(means), np.broadcast_to(slopes, (len(means), *slopes.shape))
+
+    def at_zero(self, means: Float, variances: Float, counts: Float) -> NDArray[np.bool_]:
+        """Outcomes that no row of a component shows."""
+        return is_zero(self.probabilities(means), self.overall, counts)
 
     def with_positive(self, values: Float, means: Float, variances: Float) -> tuple[Float, Float]:
         """Means and variances of other probabilities, whose sum need not be 1."""

@@ -28,6 +28,9 @@ from numpy.typing import NDArray
 from momentmix._typing import Float, Int
 
 PSEUDO_ROWS = 1.0  # of the prior of a component: as if one row were like all rows together
+# Rows of a component that show an outcome, beside those of the prior. Of fewer, rows know no more
+# than that the outcome is rare: their scores are the same for all, and look like those of weights.
+_FEWEST_ROWS = 0.5
 
 
 class Prior(Protocol):
@@ -67,6 +70,11 @@ class Law(ABC):
     def n_values(self) -> int:
         """Features that tell components apart: all but those that say whether a cell is seen."""
         return len(self.features)
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether cells may be missing; the last feature then says whether they are seen."""
+        return False
 
     @property
     def has_base_measure(self) -> bool:
@@ -138,7 +146,10 @@ class Law(ABC):
 
     @abstractmethod
     def positive(self, means: Float, variances: Float) -> tuple[Float, Float]:
-        """Numbers that are positive in every law of this kind, (r, n), by (μ, v), (r, n, 2k)."""
+        """Numbers that are positive in every law of this kind, (r, n), by (μ, v), (r, n, 2k).
+
+        Where cells may be missing, the first is the probability that they are.
+        """
 
     @abstractmethod
     def with_positive(self, values: Float, means: Float, variances: Float) -> tuple[Float, Float]:
@@ -149,6 +160,19 @@ class Law(ABC):
         self, place: int, means: Float, variances: Float, degree: int
     ) -> tuple[Float, Float]:
         """Values of one feature and weights, (r, n) each, exact for polynomials of this degree."""
+
+    @abstractmethod
+    def at_zero(self, means: Float, variances: Float, counts: Float) -> NDArray[np.bool_]:
+        """Which numbers of `positive`, (r, n), are 0 as far as `counts` rows (r,) can tell."""
+
+    def bounded(self, means: Float, variances: Float, counts: Float) -> tuple[Float, Float]:
+        """Information that a row holds about numbers at 0, (r, n), and their slopes, (r, n, 2k).
+
+        It is that of the law itself, as for n outcomes of probability p: 1/p. 0 for other numbers.
+        """
+        values, slopes = self.positive(means, variances)
+        zero = self.at_zero(means, variances, counts)
+        return np.where(zero, 1.0 / np.maximum(values, 1e-12), 0.0), slopes
 
     def probability_seen(self, means: Float, variances: Float) -> Float | None:
         """Probability of being seen, of shape (r,); None where no cell is missing."""
@@ -185,6 +209,14 @@ def stacks_of(laws: Sequence[Law]) -> tuple[Stack, ...]:
         Stack(type(own[0]).stacked(own), np.array([law.features for law in own]))
         for own in kinds.values()
     )
+
+
+def is_zero(values: Float, overall: Float, counts: Float) -> NDArray[np.bool_]:
+    """Whether outcomes with these probabilities, or counts of these rates, occur in no row.
+
+    `overall` are those of all rows, which the prior adds. Shapes (r, n), (n,) and (r,).
+    """
+    return np.asarray(counts[:, None] * values + PSEUDO_ROWS * (values - overall) < _FEWEST_ROWS)
 
 
 def first(values: Float) -> Any:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from momentmix._typing import Float, Int
 from momentmix.mixture.laws.finite import LEAST_PROBABILITY, Finite
 from momentmix.mixture.laws.gaussian_value import LEAST_VARIANCE, GaussianValue
-from momentmix.mixture.laws.law import PSEUDO_ROWS, Law, Prior
+from momentmix.mixture.laws.law import PSEUDO_ROWS, Law, Prior, is_zero
 from momentmix.mixture.laws.poisson import Poisson
 
 _FARTHEST = 100.0  # deviations of all rows from their mean, for the mean of a component
@@ -77,6 +77,11 @@ class Seen(Law):
     def n_values(self) -> int:
         """The second feature may be the same in all components."""
         return 1
+
+    @property
+    def has_gaps(self) -> bool:
+        """Always."""
+        return True
 
     @property
     def has_base_measure(self) -> bool:
@@ -289,14 +294,32 @@ class Seen(Law):
         return rows
 
     def positive(self, means: Float, variances: Float) -> tuple[Float, Float]:
-        """Probabilities of being seen and of being missing, and what is positive in the value."""
+        """Probabilities of being missing and of being seen, and what is positive in the value."""
         found = self.value_of(means, variances)
         chain = self._chain(found, means)
         own, slopes = self.value.positive(found.mean, found.variance)
         q = found.q[:, None]
         by_seen = chain[:, 2:]
-        return np.hstack([q, 1 - q, own]), np.concatenate(
-            [by_seen, -by_seen, slopes @ chain[:, :2]], axis=1
+        return np.hstack([1 - q, q, own]), np.concatenate(
+            [-by_seen, by_seen, slopes @ chain[:, :2]], axis=1
+        )
+
+    def at_zero(self, means: Float, variances: Float, counts: Float) -> NDArray[np.bool_]:
+        """Components that never, or always, see the cell; or whose counts there are all 0."""
+        found, q = self.value_of(means, variances), float(self.overall.q)
+        zero = is_zero(np.stack([1 - found.q, found.q], axis=1), np.array([1 - q, q]), counts)
+        zero[:, 0] &= ~zero[:, 1]
+        own = self.value.at_zero(found.mean, found.variance, counts * found.q)
+        return np.hstack([zero, own & ~zero[:, 1:]])
+
+    def bounded(self, means: Float, variances: Float, counts: Float) -> tuple[Float, Float]:
+        """As for other laws; of a cell that is never seen, the value's mean and variance too."""
+        information, slopes = super().bounded(means, variances, counts)
+        found, never = self.value_of(means, variances), information[:, 1] > 0
+        q, v = found.q, np.maximum(found.variance[:, 0], 1e-300)
+        own = np.where(never, np.stack([q / v, q / (2 * v**2) * self.value.free[0]]), 0.0)
+        return np.hstack([information, own.T]), np.concatenate(
+            [slopes, self._chain(found, means)[:, :2]], axis=1
         )
 
     def with_positive(self, values: Float, means: Float, variances: Float) -> tuple[Float, Float]:
@@ -304,7 +327,7 @@ class Seen(Law):
         found = self.value_of(means, variances)
         mean, variance = self.value.with_positive(values[:, 2:], found.mean, found.variance)
         q = np.maximum(values[:, :2], LEAST_PROBABILITY)
-        return self.completed(*self.features_of(SeenValue(q[:, 0] / q.sum(axis=1), mean, variance)))
+        return self.completed(*self.features_of(SeenValue(q[:, 1] / q.sum(axis=1), mean, variance)))
 
     def quadrature(
         self, place: int, means: Float, variances: Float, degree: int
