@@ -2,7 +2,7 @@
 
 | symbol | name here | shape |
 |---|---|---|
-| n (E m²)² / E m⁴ of the indicators in a product m: rows that carry it | `carrying_rows` | (n,) |
+| n (E m²)² / E m⁴ of a product m with an indicator: rows that carry it | `carrying_rows` | (n,) |
 | correlation within components of being seen | `pairs_together` | |
 
 A product of indicators of probability π is 1 in nπ rows. With fewer than about five expected, one
@@ -23,6 +23,7 @@ from momentmix.mixture.laws.law import Law
 from momentmix.mixture.parameters import Parameters
 
 _FEWEST_ROWS = 5.0  # that carry a condition: the usual rule for cells of tables of counts
+_HIGHEST_BESIDE = 3  # power of a number in a product with an indicator
 _TOGETHER = 0.5  # correlation within components of two columns' being seen
 
 
@@ -46,14 +47,16 @@ def tested_conditions(
 def carrying_rows(
     conditions: Conditions, moments: StandardMoments, parameters: Parameters
 ) -> Float:
-    """Rows that carry a condition as far as its indicators go, of shape (n,)."""
-    powers, highest = feature_powers(parameters, 4), conditions.highest_exponent
+    """Rows that carry a condition; infinite for one of numbers alone, whose laws are known."""
+    highest = conditions.highest_exponent
+    powers = feature_powers(parameters, 4 * _HIGHEST_BESIDE)
     means = []
     for power in (2, 4):
-        own = np.where(moments.is_number, 1.0, powers[power])
-        table = np.concatenate([np.ones((1, *own.shape)), np.tile(own, (highest, 1, 1))])
-        means.append(conditions.products(table) @ parameters.weights)
-    return np.asarray(moments.n_effective * means[0] ** 2 / np.maximum(means[1], 1e-300))
+        exponents = power * np.minimum(np.arange(highest + 1), _HIGHEST_BESIDE)
+        means.append(conditions.products(powers[exponents]) @ parameters.weights)
+    rows = moments.n_effective * means[0] ** 2 / np.maximum(means[1], 1e-300)
+    has_indicator = np.append(~moments.is_number, False)[conditions.slots].any(axis=1)
+    return np.where(has_indicator, rows, np.inf)
 
 
 def gaps_together(moments: StandardMoments, parameters: Parameters) -> list[Law]:

@@ -44,8 +44,8 @@ from momentmix.fitting.inference.finding import Finding, note
 from momentmix.fitting.inference.over_identification import UNTESTABLE
 from momentmix.fitting.inference.precision import predicted_loss
 from momentmix.fitting.inference.standard_errors import Uncertainty, uncertainty_after_em
-from momentmix.fitting.inference.tested_conditions import gaps_together
 from momentmix.fitting.inference.support import Support
+from momentmix.fitting.inference.tested_conditions import gaps_together
 from momentmix.fitting.robust.row_answers import after_passes, find_candidates
 from momentmix.fitting.robust.standard_fit import StandardFit
 from momentmix.mixture.gaussian import features_of, values_of
