@@ -212,7 +212,8 @@ def _of_levels(
     if column.has_missing:  # the first outcome
         q = 1.0 - p[:, :1]
         by_q = -slopes[:, :1]
-        seen = Quantity(q[:, 0], by_q[:, 0], "logit", counts, zero[:, 1:].all(axis=1), zero[:, 0])
+        never = np.asarray(zero[:, 1:].all(axis=1))
+        seen = Quantity(q[:, 0], by_q[:, 0], "logit", counts, never, zero[:, 0])
         p, slopes = p[:, 1:] / q, slopes[:, 1:] / q[..., None] - (p[:, 1:] / q**2)[..., None] * by_q
         zero, counts = zero[:, 1:], counts * q[:, 0]
     n_others = zero.sum(axis=1)[:, None] - zero
@@ -301,7 +302,7 @@ def _interval(quantity: Quantity, factor: Float, level: float) -> Float:
         moved = np.minimum(reach, _WIDEST)
         inner = np.stack([1 / (1 + np.exp(moved - odds)), 1 / (1 + np.exp(-moved - odds))])
         ends = np.where(reach < _WIDEST, inner, np.clip(ends, 0.0, 1.0))
-    if quantity.counts is None:
+    if quantity.counts is None or quantity.at_zero is None:
         return ends
     farthest = -np.log1p(-level) / np.maximum(quantity.counts, 1e-12)  # 3 / n for 95 %
     if quantity.scale == "logit":
