@@ -8,7 +8,8 @@
 A product of indicators of probability π is 1 in nπ rows. With fewer than about five expected, one
 row that has two rare levels is 30 standard errors: χ² laws do not hold, as in any sparse table of
 counts. Cells of two columns that are missing in the same rows contradict the model, which has gaps
-that are independent within components, but say nothing against its values.
+that are independent within components, but say nothing against its values: products with such a
+gap are left out, those of the two values stay.
 """
 
 from __future__ import annotations
@@ -35,12 +36,11 @@ def tested_conditions(
         return conditions
     is_used = carrying_rows(conditions, moments, parameters) >= _FEWEST_ROWS
     is_used |= (conditions.slot_exponents.sum(axis=1)) == 1  # means: what they say is fitted
-    owner = np.full(moments.n_features + 1, -1)  # of features of columns with gaps, and of padding
-    for number, law in enumerate(parameters.blocks.laws):
-        owner[list(law.features)] = number
-    owners = owner[conditions.slots]
+    laws = parameters.blocks.laws
     for a, b in pairs_together(moments, parameters):
-        is_used &= ~((owners == a).any(axis=1) & (owners == b).any(axis=1))
+        for one, other in ((laws[a], laws[b]), (laws[b], laws[a])):
+            has_gap = (conditions.slots == one.features[-1]).any(axis=1)
+            is_used &= ~(has_gap & np.isin(conditions.slots, other.features).any(axis=1))
     return conditions if is_used.all() else conditions.subset(np.flatnonzero(is_used))
 
 
