@@ -144,7 +144,7 @@ class _Pass:
         self.source, self.empty, self.encode = source, empty, encode
         self.index = KeyIndex(len(source.keys))
         self.shards: set[str] = set()
-        self.tables: set[tuple[str, bool]] = set()
+        self.tables: set[object] = set()
 
     def open(self, table: int, *, shard_id: str) -> GroupedShard:
         """An empty shard for each group of a part."""
@@ -168,12 +168,13 @@ class _Pass:
         return self.source.origin(table, "groups", part_rows, keys)
 
     def check_new(self, table: int, contents: tuple[str, bool] | None) -> None:
-        """Raise where a table holds what one before it held."""
+        """Raise where a table holds what one before it held, for the same keys of folders."""
         if contents is None or not contents[1] or self.source.by_name:
             return
-        if contents in self.tables:
+        folders = [key.folders[table] for key in self.source.keys if key.columns is None]
+        if (contents, *folders) in self.tables:
             raise InputError(counted_twice(self.source.tables[table].name))
-        self.tables.add(contents)
+        self.tables.add((contents, *folders))
 
     def close(self, shard: Any, sums: GroupSums, name: str) -> None:
         """Add the groups of a part to all others."""

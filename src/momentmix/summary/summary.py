@@ -170,7 +170,9 @@ class MomentSummary(SummaryView):
             encoded.)
         sample_weight : array of shape (n_rows,), optional
             Frequency of each row: weight 3 stands for three such rows, weight 0 for none (the row
-            is not counted).
+            is not counted). So it is in the moments. A summary holds no single weights and cannot
+            tell repeated rows from rows that matter more: a fit of it takes as many rows as
+            `effective_rows` says, for standard errors, tests and the weights of moments.
         shard_id : str or bytes, optional
             Open a new shard with this id, unless it is the open one.
         device : str or torch.device, optional

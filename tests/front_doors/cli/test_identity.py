@@ -162,6 +162,20 @@ def test_groups_of_one_cube_are_different_rows(routes):
     assert (gone + mm.summarize(routes / "b.csv.gz", columns=["x", "y"])).n_rows == 300
 
 
+def test_equal_files_of_other_folders_are_other_groups(routes, tmp_path):
+    for name in ("area=1/a.csv", "area=2/a.csv", "area=2/copy.csv.gz"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        source = routes / ("b.csv.gz" if name.endswith("gz") else "a.csv")
+        (tmp_path / name).write_bytes(source.read_bytes())
+    paths = [str(tmp_path / f"area={i}" / "a.csv") for i in (1, 2)]
+    cube = mm.summarize_by(paths, "area", columns=["x", "y"])
+    assert list(cube.group_rows.values()) == [300, 300]
+    assert cube.total().n_rows == 600
+    paths.append(str(tmp_path / "area=2/copy.csv.gz"))
+    with pytest.raises(mm.errors.InputError, match=r"copy.csv.gz holds the same bytes"):
+        mm.summarize_by(paths, "area", columns=["x", "y"])
+
+
 def test_merge_names_both_files(routes, momentmix, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     columns = ["--columns", "x,y"]
