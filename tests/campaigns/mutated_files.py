@@ -57,12 +57,20 @@ def small_summaries():
     empty = [_made(2, 2, 0, 0, 0), _made(1, 1, 0, 2, 0)]
     summaries = [_made(2, 2, 1, 0, 20), _made(1, 1, 0, 2, 5), merged, forgotten, weighted, again]
     first = (Path(__file__).parents[1] / "saved_files" / "summary_v1.mms").read_bytes()
+    fourth = (Path(__file__).parents[1] / "saved_files" / "summary_v4.mms").read_bytes()
     unmarked = MomentSummary.from_bytes(first).to_bytes()
     rows = rng.standard_normal((2048, 2))
     rows[2000] = 1e50, 1e90  # beyond the range of some powers
     wild = MomentSummary(2, 2, shard_id="wild").update(rows)
     tables = [s.to_bytes() for s in _tables()]
-    return (*[s.to_bytes() for s in (*summaries, *empty, wild)], named, first, unmarked, *tables)
+    return (
+        *[s.to_bytes() for s in (*summaries, *empty, wild)],
+        named,
+        first,
+        fourth,
+        unmarked,
+        *tables,
+    )
 
 
 def _tables():

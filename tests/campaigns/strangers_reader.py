@@ -16,7 +16,7 @@ KEYS = ["exact_bounds", "exponents", "feature_names", "n_features", "n_forgotten
 KEYS += ["n_shards", "order", "quantum_bits", "replicates", "shifts", "squared_order"]
 KEYS += ["weight_squares", "widths"]
 KEYS_OF_VERSION = {1: KEYS, 2: sorted([*KEYS, "high", "reach"])}
-KEYS_OF_VERSION[3] = sorted([*KEYS, "high", "reach", "schema"])
+KEYS_OF_VERSION[3] = KEYS_OF_VERSION[4] = sorted([*KEYS, "high", "reach", "schema"])
 COLUMN_KEYS = ["center", "family", "has_missing", "levels", "name"]
 MODEL_KEYS = ["format", "version", "weights", "means", "variances", "feature_names"]
 MODEL_KEYS += ["fit", "sha256"]
@@ -88,7 +88,8 @@ def check_header(raw, version):
     need(decimal(h["weight_squares"]))
     listed(h["n_rows"], max(g, 1), lambda n: whole(n, 0, 2**62))
     check_names(h["feature_names"], d)
-    h["parts"] = check_schema(h) if version == 3 else ([], [], [])
+    has_schema = version == 3 or h.get("schema") is not None
+    h["parts"] = check_schema(h) if has_schema else ([], [], [])
     low = [("S", t) for t in range(min(3, m) + 1)] + [("T", s) for s in range(min(1, q) + 1)]
     high = [("S", t) for t in range(4, m + 1)] + [("T", s) for s in range(2, q + 1)]
     high += [("P", p) for p in (3, 4, 5, 6)] if h["high"] else []
@@ -244,23 +245,42 @@ def check_marks(h, marks, sums):
         need(marks[0] == struct.pack(f"<Q{1 + d}d", ever, sums[()] / 2**96, *means))
 
 
+def check_forgotten(h, marks, has_origins):
+    """Rows that were forgotten with each shard; all 0 where there are none."""
+    known = [mark for mark in marks if any(mark)]
+    need(bool(known) == bool(h["n_forgotten"]) and (known or has_origins))
+    for mark in known:
+        n, weight, *mean = struct.unpack(f"<Q{1 + h['n_features']}d", mark)
+        need(n >= 1 and isfinite(weight) and weight >= 0)
+        need(all(isfinite(x) and abs(x) <= 2.0**1000 for x in mean))
+
+
 def read_summary(data):
     """Header, shard ids, bounds, and the integer sums {factors of the product: total}."""
     need(len(data) >= 48)
     magic, version, length = struct.unpack("<8sII", data[:16])
-    need(magic == bytes.fromhex("894D4D530D0A1A0A") and version in (1, 2, 3))
+    need(magic == bytes.fromhex("894D4D530D0A1A0A") and version in (1, 2, 3, 4))
     need(length <= min(2**22, len(data) - 48))
     h, sections = check_header(data[16 : 16 + length], version)
     d, at, marked = h["n_features"], 16 + length, version > 1
     sizes = [length_of(*x, d) * g * w for (*x, g), w in zip(sections, h["widths"], strict=True)]
     mark = 16 + 8 * d if marked else 0
-    need(len(data) == at + (16 + mark) * h["n_shards"] + 16 * d + sum(sizes) + 32)
+    origin = 32 if version == 4 else 0
+    lost = mark if version == 4 and h["n_forgotten"] else 0
+    by_shard = 16 + mark + origin + lost
+    need(len(data) == at + by_shard * h["n_shards"] + 16 * d + sum(sizes) + 32)
     need(hashlib.sha256(data[:-32]).digest() == data[-32:])
     shards = [data[at + 16 * i : at + 16 * (i + 1)] for i in range(h["n_shards"])]
     need(all(one < other for one, other in pairwise(shards)))
     at += 16 * len(shards)
     marks = [data[at + mark * i : at + mark * (i + 1)] for i in range(len(shards))]
     at += mark * len(shards)
+    origins = data[at : at + origin * len(shards)]
+    at += len(origins)
+    forgotten = [data[at + lost * i : at + lost * (i + 1)] for i in range(len(shards))]
+    at += lost * len(shards)
+    if version == 4:
+        check_forgotten(h, forgotten, any(origins))
     bounds = list(struct.unpack(f"<{2 * d}d", data[at : at + 16 * d]))
     at += 16 * d
     sums, groups = {}, []

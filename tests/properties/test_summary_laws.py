@@ -91,6 +91,48 @@ def test_subtracting_undoes_adding(x, y):
 
 
 @laws
+@given(
+    st.lists(
+        arrays(np.float64, (6, 3), elements=st.integers(-9, 9).map(float)), min_size=3, max_size=3
+    ),
+    st.data(),
+)
+def test_subtracting_after_forgetting_is_right_or_refused(parts, data):
+    """Rows of any shard are forgotten from a shard or from a sum, before or after adding."""
+    rng = np.random.default_rng(data.draw(st.integers(0, 999)))
+    parts = [part + rng.standard_normal(part.shape) for part in parts]
+    made = {name: summary(x, name, 2, replicates=0) for name, x in zip("abc", parts, strict=True)}
+    rows = dict(zip("abc", parts, strict=True))
+    early = data.draw(st.sampled_from([None, "a", "b"]))
+    late = data.draw(st.sampled_from([None, "a", "b", "c"]))
+    both = data.draw(st.booleans())  # forgotten from the shard that is subtracted, too
+    subtracted = data.draw(st.sampled_from(["a", "b", "ab"]))
+    fresh = {name: part.copy() for name, part in made.items()}
+    gone = {name: set() for name in "abc"}
+    if early:
+        made[early].forget(rows[early][:2])
+        gone[early] |= {0, 1}
+    total = made["a"] + made["b"] + made["c"]
+    if late:
+        total.forget(rows[late][3:4])
+        gone[late] |= {3}
+    if data.draw(st.booleans()):
+        total = MomentSummary.from_bytes(total.to_bytes())
+    source = data.draw(st.sampled_from([made, fresh]))
+    part = sum(source[name] for name in subtracted)
+    if both and late and late in subtracted:
+        part.forget(rows[late][3:4])
+    left = [np.delete(rows[x], list(gone[x]), axis=0) for x in "abc" if x not in subtracted]
+    try:
+        rest = total - part
+    except InputError:
+        assert early or late
+        return
+    assert rest.n_rows == len(np.concatenate(left))
+    assert rest.mean == pytest.approx(np.concatenate(left).mean(axis=0), abs=1e-9)
+
+
+@laws
 @given(tables())
 def test_empty_summary_is_neutral(x):
     a, empty = summary(x, "a"), MomentSummary(3, 3, replicates=16)

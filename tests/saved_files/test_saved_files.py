@@ -4,10 +4,12 @@
 change (the last one holds TABLE, with a schema). Their rows are
 small integers, so that their sums are exact on every machine:  ROWS with weights WEIGHTS in the
 shard "part 1", one row of ones in the shard "part 2". Version 1 has neither high sections nor
-marks. ``model_v1.json`` was written once, too; its numbers are those of MODEL. The stranger's
+marks. ``summary_v4.mms`` holds ROWS, read from a file, without the last one, which was forgotten.
+``model_v1.json`` was written once, too; its numbers are those of MODEL. The stranger's
 reader uses nothing of momentmix.
 """
 
+import gzip
 import hashlib
 from fractions import Fraction
 from math import prod
@@ -134,6 +136,33 @@ def test_a_stranger_can_read_it(file):
     assert header["exponents"][3] is None
     assert bounds == [1, -7, -3, 0, 12, 2, 5, 0]
     assert Fraction(int(header["weight_squares"]), 2**96) == Fraction(29, 4)
+
+
+def remade_from_file(folder):
+    """A summary of a file, from which a row was forgotten."""
+    path = folder / "rows.csv"
+    path.write_bytes(b"height,width,depth,empty\r\n4,0,-3,0\r\n8,2,5,0\r\n12,-7,1,0\r\n9,1,1,0\r\n")
+    return summarize(path, 4).forget(ROWS[3:])
+
+
+def test_the_fourth_format_loads(tmp_path):
+    data = (Path(__file__).parent / "summary_v4.mms").read_bytes()
+    summary, again = MomentSummary.from_bytes(data), remade_from_file(tmp_path)
+    assert summary.to_bytes() == again.to_bytes() == data
+    assert (summary.n_rows, summary.n_forgotten) == (3, 1)
+    header, shards, _, sums = read_summary(data)
+    assert (len(shards), header["schema"]) == (1, None)
+    units = [Fraction(2) ** (e or 0) for e in header["exponents"]]
+    for members, value in sums.items():
+        z = [
+            [Fraction(y) / u - int(k) for y, u, k in zip(row, units, header["shifts"], strict=True)]
+            for row in ROWS[:3].tolist()
+        ]
+        assert Fraction(value, 2**96) == sum(prod(row[i] for i in members) for row in z)
+    packed = tmp_path / "rows.csv.gz"
+    packed.write_bytes(gzip.compress((tmp_path / "rows.csv").read_bytes().replace(b"\r", b"")))
+    with pytest.raises(ShardError, match="would count twice"):
+        summary + summarize(packed, 4)
 
 
 def test_the_first_model_format_loads():

@@ -43,12 +43,15 @@ def load_cubes(paths: Sequence[str]) -> SummaryCube:
     """The sum of the cubes in files; errors name the file."""
     from momentmix.cube.cube import SummaryCube
 
-    total, *others = (SummaryCube.load(path) for path in paths)
-    for cube, path in zip(others, paths[1:], strict=True):
+    cubes = [SummaryCube.load(path) for path in paths]
+    total = cubes[0]
+    for i, cube in enumerate(cubes[1:], 1):
+        path = paths[i]
         try:
             total = total + cube
         except ShardError as error:
-            raise ShardError(f"{path}: {error}", shard_ids=error.shard_ids) from None
+            ids = [{x for group in cube.values() for x in group.shard_ids} for cube in cubes[:i]]
+            raise _counted_twice(error, paths, ids) from None
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
     return total
@@ -62,16 +65,26 @@ def load_difference(path: str, parts: Sequence[str], truncate: bool = False) -> 
 def _folded(
     paths: Sequence[str], truncate: bool, combine: Callable[[Any, Any], Any]
 ) -> MomentSummary:
-    total, *others = _loaded(paths, truncate)
-    for summary, path in zip(others, paths[1:], strict=True):
+    summaries = _loaded(paths, truncate)
+    total = summaries[0]
+    for i, summary in enumerate(summaries[1:], 1):
+        path = paths[i]
         try:
             total = combine(total, summary)
         except ShardError as error:
-            raise ShardError(f"{path}: {error}", shard_ids=error.shard_ids) from None
+            ids = [set(other.shard_ids) for other in summaries[:i]]
+            raise _counted_twice(error, paths, ids) from None
         except InputError as error:
             hint = " Or pass --truncate." if "orders" in str(error) else ""
             raise InputError(f"{path}: {error}{hint}") from None
     return total
+
+
+def _counted_twice(error: ShardError, paths: Sequence[str], ids: list[set[str]]) -> ShardError:
+    """The error of a file, which also names the one before it that holds the shard."""
+    named = [path for path, own in zip(paths, ids, strict=False) if own & set(error.shard_ids)]
+    other = f" (The other one is {named[0]}.)" if named else ""
+    return ShardError(f"{paths[len(ids)]}: {error}{other}", shard_ids=error.shard_ids)
 
 
 def _loaded(paths: Sequence[str], truncate: bool) -> list[MomentSummary]:

@@ -18,7 +18,7 @@ import numpy as np
 
 from momentmix._typing import Float, Int
 from momentmix.parallel import begin, read_ahead, usable_cores
-from momentmix.rows.fingerprint import RowDigest
+from momentmix.rows.fingerprint import Origin, RowDigest
 from momentmix.summary.shard.single_shard import SingleShard
 from momentmix.summary.summary import MomentSummary, single_shard
 
@@ -141,6 +141,7 @@ class GroupedShard:
         self.n_features = empty.n_features
         self.waiting: list[tuple[Float, Int]] = []
         self.n_bytes = 0
+        self.origin: Origin | None = None  # of the rows, where it is known
         self.open: dict[int, _Group] = {}
         self.files: dict[int, IO[bytes]] = {}
         self.most_open = max(16, OPEN_BYTES // _shard_bytes(empty))
@@ -194,12 +195,12 @@ class GroupedShard:
         self._sort()
         self._wait()
         for number in list(self.open):
-            yield self.open.pop(number).packed()
+            yield self.open.pop(number).packed(self.origin)
         for groups in read_ahead(self._read_files(), n_ahead=1):
             for number, rows, digest in groups:
                 group = self._group(number)
                 group.add(rows, digest)
-                yield group.packed()
+                yield group.packed(self.origin)
 
     def _read_files(self) -> Generator[list[tuple[int, Float, RowDigest]], None, None]:
         """The groups of each file: their numbers, all their rows, and the digests of these."""
@@ -243,9 +244,10 @@ class _Group:
             self.digest = digest
         self.shard.update(features)
 
-    def packed(self) -> PackedGroup:
+    def packed(self, origin: Origin | None) -> PackedGroup:
         """The summary; its shard is named by place, key and rows."""
-        data, shard_id = self.shard.close(f"{self.name} {self.digest.hexdigest()}")
+        name = f"{self.name} {self.digest.hexdigest()}"
+        data, shard_id = self.shard.close(name, origin and origin.of(self.name, name))
         return PackedGroup(self.number, self.n_rows, shard_id, data)
 
 

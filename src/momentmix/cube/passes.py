@@ -18,7 +18,7 @@ from momentmix.cube.grouping import GroupedShard, KeyIndex
 from momentmix.cube.keyed_rows import KeyedRows
 from momentmix.cube.keys import GroupKey
 from momentmix.errors import InputError
-from momentmix.rows.fingerprint import counted_twice
+from momentmix.rows.fingerprint import Origin, counted_twice
 from momentmix.summary.parts import ResumeCheck, digest_of, read_parts
 from momentmix.summary.summary import MomentSummary, union
 
@@ -120,12 +120,17 @@ def summarize_groups(
             if part.shard is None:
                 check.count(part)
             else:
+                # Text is known at its end only. Groups of complete parts do without: those of the
+                # last part tell where a cube comes from.
+                if not (part.complete and opened.is_text):
+                    part.shard.origin = job.origin(table, part_rows)  # type: ignore[attr-defined]
                 job.close(part.shard, state.sums, opened.name)
                 state = replace(state, n_dropped=state.n_dropped + part.n_dropped)
             state = replace(state, table=table, row=part.stop)
-            state = replace(state, read=digest_of([state.read, *part.mark()]))
+            state = replace(state, read=digest_of([state.read, *part.mark().texts]))
             if part.complete and check.passed((table, part.stop), state.read):
                 yield state
+        job.check_new(table, opened.contents())
         state = replace(state, table=table + 1, row=0)
         if check.passed((table + 1, 0), state.read):
             yield state
@@ -139,6 +144,7 @@ class _Pass:
         self.source, self.empty, self.encode = source, empty, encode
         self.index = KeyIndex(len(source.keys))
         self.shards: set[str] = set()
+        self.tables: set[object] = set()
 
     def open(self, table: int, *, shard_id: str) -> GroupedShard:
         """An empty shard for each group of a part."""
@@ -155,6 +161,20 @@ class _Pass:
     def _key(self, number: int) -> GroupKey:
         numbers = self.index.keys[number]
         return tuple(key.value(x) for key, x in zip(self.source.keys, numbers, strict=True))
+
+    def origin(self, table: int, part_rows: int) -> Origin | None:
+        """Where the groups of a table come from."""
+        keys = [str(key.spec) for key in self.source.keys]
+        return self.source.origin(table, "groups", part_rows, keys)
+
+    def check_new(self, table: int, contents: tuple[str, bool] | None) -> None:
+        """Raise where a table holds what one before it held, for the same keys of folders."""
+        if contents is None or not contents[1] or self.source.by_name:
+            return
+        folders = [key.folders[table] for key in self.source.keys if key.columns is None]
+        if (contents, *folders) in self.tables:
+            raise InputError(counted_twice(self.source.tables[table].name))
+        self.tables.add((contents, *folders))
 
     def close(self, shard: Any, sums: GroupSums, name: str) -> None:
         """Add the groups of a part to all others."""

@@ -151,7 +151,8 @@ class FilePartition:
         else:
             place = (source, 0, self.start, new_shard)
             for part in read_parts(*place, number=self.file, stop=self._stop):
-                summary, mark = part.summary(), part.mark()
+                origin = source.origin(0, "parts", PART_ROWS)
+                summary, mark = part.summary(), part.mark()._replace(origin=origin)
         return summary, mark
 
     def _opened(self) -> RowSource:

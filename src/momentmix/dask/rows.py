@@ -173,7 +173,7 @@ class DaskRows(Rows):
         summary = merged.summary
         for marks in files.values():
             try:
-                summary = name_shards(summary, marks)
+                summary = name_shards(summary, marks, marks[0].origin)
             except ShardError as error:
                 raise _given_twice(error) from None
         return summary

@@ -17,7 +17,7 @@ from momentmix.errors import InputError
 from momentmix.parallel import read_ahead
 from momentmix.progress import row_counter
 from momentmix.rows.columns import column_keys, feature_names
-from momentmix.rows.fingerprint import Fingerprint, RowDigest, counted_twice
+from momentmix.rows.fingerprint import Fingerprint, Origin, RowDigest, counted_twice
 from momentmix.rows.labels import Labels
 from momentmix.rows.protocol import Rows
 from momentmix.rows.table import NO_CELL, Kind, RawBlock, Table
@@ -172,20 +172,21 @@ class RowSource(Rows):
     def placed_blocks(self) -> Iterator[tuple[int, RawBlock, Float]]:
         """The blocks with the numbers of their tables, and their rows before any are dropped."""
         n_dropped = n_rows = 0
-        seen: set[tuple[str, str]] = set()
+        seen: set[object] = set()
         for i, table in enumerate(self.tables):
-            digest = RowDigest() if i in self._may_be_equal() else None
+            digest = RowDigest() if i in self._may_be_equal() and not table.is_text else None
             for _, raw, kept in self.numbered_blocks(i):
                 n_dropped += len(raw.values) - len(kept)
                 n_rows += len(kept)
                 if digest is not None:
                     digest.update(kept)
                 yield i, raw, kept
+            contents: object = None if self.by_name or not table.is_text else table.contents()
             if digest is not None:
                 contents = table.mark(), digest.hexdigest()
-                if contents in seen:
-                    raise InputError(counted_twice(table.name))
-                seen.add(contents)
+            if contents is not None and contents in seen:
+                raise InputError(counted_twice(table.name))
+            seen.add(contents)
         self.n_dropped, self._n_rows = n_dropped, n_rows
         self._suspects = frozenset()  # compared once, not in every pass
 
@@ -329,6 +330,24 @@ class RowSource(Rows):
         text = [source.mark(), column_keys(source, self.columns[table]), self.missing, first_row]
         named = self.by_name if by_name is None else by_name
         return json.dumps([*text, source.name] if named else text)
+
+    def origin(self, table: int, *way: object) -> Origin | None:
+        """Where shards of a table come from; None where that is not known.
+
+        Parameters
+        ----------
+        table : int
+            Number of the table.
+        *way : object
+            How it is cut into shards, beside columns and policy; JSON.
+        """
+        found = self.tables[table].contents()
+        if found is None:
+            return None
+        name = self.tables[table].name if self.by_name else None
+        return Origin(
+            json.dumps([found[0], name]), found[1], json.dumps([self.shard_id(table, 0), *way])
+        )
 
     def __repr__(self) -> str:
         rows = "unknown" if self.total_rows is None else f"{self.total_rows:,}"

@@ -106,6 +106,8 @@ class Table(ABC):
     reads_ahead : bool
         Whether another thread should read it while the rows before are worked on: not where it is
         in memory, nor where reading may wait for ever, as for standard input.
+    is_text : bool
+        Whether it is lines of text, whose contents are known when all of it has been read.
     """
 
     name: str
@@ -115,6 +117,8 @@ class Table(ABC):
     reopens: bool = True
     reads_ahead: bool = False
     nulls: tuple[str, ...] = ()
+    is_text: bool = False
+    _text: str | None = None  # a digest, of a table that is text and has been read
 
     def label(self, column: int) -> str:
         """A column as messages print it: its name (escaped), or else its number."""
@@ -171,6 +175,13 @@ class Table(ABC):
     def mark(self) -> str:
         """A digest that is known before the rows are read; equal tables have the same one."""
 
+    def contents(self) -> tuple[str, bool] | None:
+        """A digest of all cells, whichever are read, and whether no other table has it.
+
+        None where it is not known: for text that is not read to its end yet, and for queries.
+        """
+        return None if self._text is None else (self._text, True)
+
     def check_unchanged(self) -> None:
         """Raise unless the table is as it was when it was opened."""
         return  # what is in memory does not change by itself
@@ -206,6 +217,12 @@ class FileTable(Table):
         if self._mark is None:
             self._mark = self._sampled()
         return self._mark
+
+    def contents(self) -> tuple[str, bool] | None:
+        """A digest of text, whether it is compressed or not; of other files the mark."""
+        if self.is_text:
+            return super().contents()
+        return self.mark(), self.path.stat().st_size <= _SAMPLES * _SAMPLE_BYTES
 
     def _sampled(self) -> str:
         size = self.path.stat().st_size

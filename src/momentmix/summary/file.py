@@ -4,8 +4,9 @@ One content has one byte string: the header is canonical JSON, shard ids are sor
 narrow as their section allows, and reading refuses anything else. Reading checks lengths before it
 allocates, the checksum before it believes, and the contents after that.
 
-Version 2 is written, or 3 where the features have a schema. Version 1 is read as well: a summary
-without high sections, and without the marks of its shards.
+Version 2 is written, or 3 where the features have a schema, or 4 where origins of shards are known
+or rows were forgotten. Version 1 is read as well: a summary without high sections, and without the
+marks of its shards.
 """
 
 from __future__ import annotations
@@ -37,16 +38,18 @@ from momentmix.summary.exact.plausibility import impossible
 from momentmix.summary.exact.totals import Mark, Totals
 from momentmix.summary.layout import COMPLETE, NO_HIGH, Layout, known
 
-MAGIC, VERSION, SCHEMA_VERSION = b"\x89MMS\r\n\x1a\n", 2, 3
+MAGIC, VERSION, SCHEMA_VERSION, ORIGIN_VERSION = b"\x89MMS\r\n\x1a\n", 2, 3, 4
 SUFFIX = ".mms"  # by which a file that is none of ours is still taken for one
 _PREFIX = struct.Struct("<8sII")
 _HEADER_CAP = 1 << 22
 _CHECKSUM = 32
+_ORIGIN = 32
 _WIDTH_CAP = 4096
 _COUNTS = ("n_features", "order", "squared_order", "replicates", "n_forgotten", "n_shards")
 _LISTS = ("exponents", "shifts", "n_rows", "widths", "reach")
 _KEYS = {*_COUNTS, *_LISTS[:4], "exact_bounds", "feature_names", "quantum_bits", "weight_squares"}
 _NEW_KEYS = {1: set[str](), 2: {"high", "reach"}, 3: {"high", "reach", "schema"}}  # by version
+_NEW_KEYS[ORIGIN_VERSION] = _NEW_KEYS[SCHEMA_VERSION]
 
 Header = dict[str, Any]
 
@@ -73,6 +76,8 @@ def pack(totals: Totals, feature_names: tuple[str, ...] | None) -> bytes:
     if schema is not None:
         fields, version = {"schema": schema.to_dict()}, SCHEMA_VERSION
         feature_names = schema.feature_names
+    if totals.origins or totals.forgotten:
+        fields, version = {"schema": schema and schema.to_dict()}, ORIGIN_VERSION
     header = _canonical(
         {
             **fields,
@@ -101,6 +106,9 @@ def pack(totals: Totals, feature_names: tuple[str, ...] | None) -> bytes:
         )
     parts = [_PREFIX.pack(MAGIC, version, len(header)), header, *sorted(totals.shards)]
     parts += _packed_marks(totals.known_marks, totals)
+    if version == ORIGIN_VERSION:
+        parts += [totals.origins.get(shard, bytes(_ORIGIN)) for shard in sorted(totals.shards)]
+        parts += _packed_marks(totals.forgotten, totals) if totals.n_forgotten else []
     parts += [np.asarray(b, dtype="<f8").tobytes() for b in (totals.minimum, totals.maximum)]
     data = words.astype("<i8", copy=False).view(np.uint8)
     for place, width in zip(layout.stored_places, widths, strict=True):
@@ -158,9 +166,9 @@ def _unpack(file: BinaryIO, size: int) -> tuple[Totals, tuple[str, ...] | None]:
     prefix = file.read(_PREFIX.size)
     _check_prefix(prefix)
     _, version, length = _PREFIX.unpack(prefix)
-    if not 1 <= version <= SCHEMA_VERSION:
+    if not 1 <= version <= ORIGIN_VERSION:
         raise SummaryFileError(
-            f"format version {version}; this momentmix reads versions 1 to {SCHEMA_VERSION}. Use a "
+            f"format version {version}; this momentmix reads versions 1 to {ORIGIN_VERSION}. Use a "
             "newer release, or save the summary again with this one."
         )
     if length > _HEADER_CAP or length + _PREFIX.size > size:
@@ -217,7 +225,7 @@ def _check_prefix(prefix: bytes) -> None:
 
 
 def _parse_header(raw: bytes, version: int) -> Header:
-    """The header as one of version 3."""
+    """The header as one of version 4."""
     try:
         header = parse_strict(raw.decode("utf-8"))
     except (ValueError, RecursionError) as error:
@@ -229,7 +237,9 @@ def _parse_header(raw: bytes, version: int) -> Header:
     if version == 1:
         _require(isinstance(header["exponents"], list), "exponents must be a list")
         header |= {"high": NO_HIGH, "reach": [LARGEST_REACH] * len(header["exponents"])}
-    header["schema"] = _parse_schema(header) if version == SCHEMA_VERSION else None
+    header.setdefault("schema", None)
+    if version == SCHEMA_VERSION or header["schema"] is not None:
+        header["schema"] = _parse_schema(header)
     return header
 
 
@@ -314,7 +324,9 @@ def _checked_layout(header: Header, size: int) -> Layout:
 def _body_length(layout: Layout, header: Header, version: int) -> int:
     counts = layout.stored_counts.tolist()
     integers = sum(n * width for n, width in zip(counts, header["widths"], strict=True))
-    by_shard = 16 + (_mark_length(layout.n_features) if version > 1 else 0)
+    n_marks = (version > 1) + (version == ORIGIN_VERSION and header["n_forgotten"] > 0)
+    by_shard = 16 + n_marks * _mark_length(layout.n_features)
+    by_shard += _ORIGIN if version == ORIGIN_VERSION else 0
     return int(by_shard * header["n_shards"] + 16 * layout.n_features + integers)
 
 
@@ -343,10 +355,19 @@ def _parse_body(layout: Layout, header: Header, body: bytes, version: int) -> To
         all(a < b for a, b in pairwise(shards)),
         "shard ids must be sorted and different",
     )
-    d, marks = layout.n_features, dict[bytes, Mark]()
+    d, marks, origins, forgotten = layout.n_features, dict[bytes, Mark](), {}, dict[bytes, Mark]()
     if version > 1:
         start, used = used, used + _mark_length(d) * len(shards)
         marks = _parse_marks(body[start:used], shards, d)
+    if version == ORIGIN_VERSION:
+        origins = {x: body[used + _ORIGIN * i :][:_ORIGIN] for i, x in enumerate(shards)}
+        origins = {shard: origin for shard, origin in origins.items() if any(origin)}
+        used += _ORIGIN * len(shards)
+        if header["n_forgotten"]:
+            start, used = used, used + _mark_length(d) * len(shards)
+            forgotten = _parse_marks(body[start:used], shards, d)
+        _require(bool(origins or forgotten), "neither origins nor what was forgotten")
+        _require(bool(forgotten) == bool(header["n_forgotten"]), "no shards of forgotten rows")
     bounds = np.frombuffer(view[used : used + 16 * d], dtype="<f8").astype(np.float64)
     used += 16 * d
     return Totals(
@@ -363,6 +384,8 @@ def _parse_body(layout: Layout, header: Header, body: bytes, version: int) -> To
         n_forgotten=header["n_forgotten"],
         reach=tuple(header["reach"]),
         marks=marks,
+        origins=origins,
+        forgotten=forgotten,
         schema=header["schema"],
     )
 
@@ -375,6 +398,6 @@ def header_of(data: bytes) -> Header:
     prefix = data[: _PREFIX.size]
     _check_prefix(prefix)
     _, version, length = _PREFIX.unpack(prefix)
-    if not 1 <= version <= SCHEMA_VERSION or length > len(data) - _PREFIX.size:
+    if not 1 <= version <= ORIGIN_VERSION or length > len(data) - _PREFIX.size:
         raise SummaryFileError("the header is cut off, or of another version.")
     return _parse_header(data[_PREFIX.size : _PREFIX.size + length], version)

@@ -23,7 +23,7 @@ from typing import NamedTuple, Protocol
 
 from momentmix._typing import Float
 from momentmix.errors import InputError, ShardError
-from momentmix.rows.fingerprint import RowDigest, counted_twice
+from momentmix.rows.fingerprint import Origin, RowDigest, counted_twice
 from momentmix.rows.source import NumberedBlock, RowSource
 from momentmix.schema.building import EncodedTable
 from momentmix.summary.summary import MomentSummary, rename_shards
@@ -44,11 +44,20 @@ class NewShard(Protocol):
 
 
 class PartMark(NamedTuple):
-    """What names a part: its id in this pass, what was known before it was read, its contents."""
+    """What names a part: its id in this pass, what was known before it was read, its contents.
+
+    The origin is that of the table, where it was known before all of it was read.
+    """
 
     in_pass: str
     place_id: str
     contents: str
+    origin: Origin | None = None
+
+    @property
+    def texts(self) -> tuple[str, str, str]:
+        """What a pass that is resumed compares."""
+        return self[:3]
 
 
 @dataclass(frozen=True)
@@ -195,11 +204,15 @@ def read_parts(
             yield part
 
 
-def name_shards(summary: MomentSummary, marks: Sequence[PartMark]) -> MomentSummary:
+def name_shards(
+    summary: MomentSummary, marks: Sequence[PartMark], origin: Origin | None
+) -> MomentSummary:
     """Give the parts of one table the ids that follow from the contents of all of it."""
     contents = digest_of([mark.contents for mark in marks])
     names = {mark.in_pass: f"{mark.place_id} {contents}" for mark in marks}
-    return rename_shards(summary, names)
+    places = {names[mark.in_pass]: mark.place_id for mark in marks}
+    origins = {} if origin is None else {x: origin.of(place, x) for x, place in places.items()}
+    return rename_shards(summary, names, origins)
 
 
 def digest_of(texts: Sequence[str]) -> str:
@@ -241,12 +254,12 @@ def summarize_parts(
             else:
                 total, n_dropped = total + part.summary(), n_dropped + part.n_dropped
             marks.append(part.mark())  # last: it waits for the digest
-            read = digest_of([read, *marks[-1]])
+            read = digest_of([read, *marks[-1].texts])
             if part.complete and check.passed((table, part.stop), read):
                 yield Progress(total, table, part.stop, n_dropped, read)
         if (table + 1, 0) > check.goal:
             try:
-                total = name_shards(total, marks)
+                total = name_shards(total, marks, source.origin(table, "parts", part_rows))
             except ShardError as error:
                 raise InputError(counted_twice(source.tables[table].name)) from error
         if check.passed((table + 1, 0), read):

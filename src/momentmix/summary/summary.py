@@ -170,7 +170,9 @@ class MomentSummary(SummaryView):
             encoded.)
         sample_weight : array of shape (n_rows,), optional
             Frequency of each row: weight 3 stands for three such rows, weight 0 for none (the row
-            is not counted).
+            is not counted). So it is in the moments. A summary holds no single weights and cannot
+            tell repeated rows from rows that matter more: a fit of it takes as many rows as
+            `effective_rows` says, for standard errors, tests and the weights of moments.
         shard_id : str or bytes, optional
             Open a new shard with this id, unless it is the open one.
         device : str or torch.device, optional
@@ -195,7 +197,8 @@ class MomentSummary(SummaryView):
 
         Unlike ``−`` this needs no shard of exactly these rows, but cannot prove that they were
         added: it checks the count, the bounds and the variances. Minimum and maximum become bounds,
-        and the next update opens another shard.
+        and the next update opens another shard. Since nobody knows of which shard the rows were,
+        a shard that was there is subtracted only where the same rows were forgotten from it, too.
         """
         totals, names = self._totals(), self._names
         closed = State(totals, names=names)
@@ -247,6 +250,7 @@ class MomentSummary(SummaryView):
         part, names = self._operand(other, state)
         whole = self._totals(state)
         combining.check_disjoint(whole.shards, part.shards)
+        combining.check_origins([whole, part])
         return self._derived(combining.combine(whole, part), names)
 
     def __radd__(self, other: Any) -> MomentSummary:
@@ -261,6 +265,7 @@ class MomentSummary(SummaryView):
             state = self._state
             part, names = self._operand(other, state)
             combining.check_disjoint(state.shards, part.shards)
+            combining.check_origins([state.closed, part])
             closed = combining.combine(state.closed, part)
             self._state = state._replace(closed=closed, names=names)
         return self
@@ -343,8 +348,9 @@ class MomentSummary(SummaryView):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the summary; whatever happens, the file is the old one or the new one.
 
-        The file has version 2, or 3 where there is a schema. A summary that was loaded from
-        version 1 has no powers; it is written as version 2 without them.
+        The file has version 2, or 3 where there is a schema; or 4 where rows came from files, or
+        were forgotten. A summary that was loaded from version 1 has no powers; it is written
+        without them.
         """
         atomic_write(path, self.to_bytes())
 
@@ -416,16 +422,21 @@ def union(summaries: Sequence[MomentSummary]) -> MomentSummary:
         names = combining.check_alike(layout, summary._layout, names, state.names, schemas)
     totals = [s._totals(state) for s, state in zip(summaries, states, strict=True)]
     combining.check_once([shard for part in totals for shard in part.shards])
+    combining.check_origins(totals)
     return summaries[0]._derived(combining.combine_all(totals), names)
 
 
-def rename_shards(summary: MomentSummary, names: Mapping[str, str]) -> MomentSummary:
+def rename_shards(
+    summary: MomentSummary, names: Mapping[str, str], origins: Mapping[str, bytes] | None = None
+) -> MomentSummary:
     """The same sums under other shard ids: those in `names`, where the summary holds them.
 
-    For callers who know what a shard is only when its rows have been read.
+    For callers who know what a shard is only when its rows have been read. The origins are those of
+    the new names.
     """
     digests = {shard_digest(old): shard_digest(new) for old, new in names.items()}
-    return summary._derived(combining.renamed(summary._totals(), digests), summary._names)
+    known = {shard_digest(new): origin for new, origin in (origins or {}).items()}
+    return summary._derived(combining.renamed(summary._totals(), digests, known), summary._names)
 
 
 def copied_shards(summary: MomentSummary, number: int) -> MomentSummary:

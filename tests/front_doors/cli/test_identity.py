@@ -53,6 +53,163 @@ def test_a_copy_is_refused_where_rows_are_streamed(folder, momentmix, monkeypatc
     assert momentmix(*COUNTING["fit"], "--by-name").code == 0
 
 
+def packed(name, ends=b"\n"):
+    """A copy of a.csv with other ends of lines, compressed where its name says so."""
+    text = Path("a.csv").read_bytes().replace(b"\n", ends)
+    Path(name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+
+
+@pytest.mark.parametrize("command", COUNTING)
+@pytest.mark.parametrize("name", ["copy.csv.gz", "crlf.csv", "cr.csv"])
+def test_another_packing_is_a_copy(folder, momentmix, command, name):
+    Path("copy-of-a.csv").unlink()
+    packed(name, {"crlf.csv": b"\r\n", "cr.csv": b"\r"}.get(name, b"\n"))
+    names = [name if x == "copy-of-a.csv" else x for x in COUNTING[command]]
+    names = ["*.csv*" if x == "*.csv" else x for x in names]
+    done = momentmix(*names)
+    assert (done.code, f"{name} holds the same bytes" in done.err) == (65, True), done
+    assert momentmix(*names, "--by-name").code == 0
+
+
+# -- one file by several routes ---------------------------------------------------------------
+
+ROUTES = {
+    "whole": ("a.csv", []),
+    "drop": ("a.csv", ["--missing", "drop"]),
+    "model": ("a.csv", ["--missing", "model"]),
+    "more columns": ("a.csv", ["--columns", "x,y,z"]),
+    "gz": ("b.csv.gz", []),
+    "crlf": ("crlf.csv", []),
+    "by g": ("a.csv", ["--by", "g"]),
+    "by g, h": ("a.csv", ["--by", "g,h"]),
+    "by g, dropped": ("a.csv", ["--by", "g", "--missing", "drop"]),
+    "by h, gz": ("b.csv.gz", ["--by", "h"]),
+    "two files": ("a.csv other.csv", []),
+    "lines": ("a.jsonl", []),
+    "lines gz": ("b.jsonl.gz", ["--by", "g"]),
+    "parquet": ("a.parquet", []),
+    "parquet by g": ("a.parquet", ["--by", "g"]),
+    "parquet drop": ("a.parquet", ["--missing", "drop"]),
+    "arrow": ("a.arrow", []),
+    "arrow by h": ("a.arrow", ["--by", "h"]),
+}
+
+
+@pytest.fixture(scope="module")
+def routes(tmp_path_factory):
+    """One table in several files, and the summary of each route."""
+    pd = pytest.importorskip("pandas")
+    folder = tmp_path_factory.mktemp("routes")
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(rng.standard_normal((300, 3)).round(5), columns=list("xyz"))
+    frame["g"], frame["h"] = rng.choice(["p", "q"], 300), rng.choice(["s", "t", "u"], 300)
+    frame.to_csv(folder / "a.csv", index=False)
+    frame.assign(g="p").to_csv(folder / "same-features.csv", index=False)
+    frame[::-1].to_csv(folder / "other.csv", index=False)
+    text = (folder / "a.csv").read_bytes()
+    (folder / "b.csv.gz").write_bytes(gzip.compress(text))
+    (folder / "crlf.csv").write_bytes(b"\xef\xbb\xbf" + text.replace(b"\n", b"\r\n").rstrip())
+    frame.to_json(folder / "a.jsonl", orient="records", lines=True)
+    (folder / "b.jsonl.gz").write_bytes(gzip.compress((folder / "a.jsonl").read_bytes()))
+    frame.to_parquet(folder / "a.parquet")
+    frame.to_feather(folder / "a.arrow")
+    return folder
+
+
+def made_by(route, folder):
+    names, options = ROUTES[route]
+    paths = [folder / name for name in names.split()]
+    options = dict(zip(options[::2], options[1::2], strict=True))
+    columns = list("xyz" if "--columns" in options else "xy")
+    kept = {"columns": columns, "missing": options.get("--missing", "error")}
+    if "--by" in options:
+        return mm.summarize_by(paths, options["--by"], **kept).total()
+    return mm.summarize(paths, **kept).truncate(2).select(["x", "y"])
+
+
+def test_rows_of_one_file_count_once_by_whatever_routes(routes):
+    made = {name: made_by(name, routes) for name in ROUTES}
+    kinds = {"lines": "lines", "parquet": "parquet", "arrow": "arrow"}
+    for i, (one, a) in enumerate(made.items()):
+        for other, b in list(made.items())[i:]:
+            if kinds.get(one.split()[0]) != kinds.get(other.split()[0]):
+                assert (a + b).n_rows == a.n_rows + b.n_rows  # of another file
+                continue
+            for left, right in ((a, b), (b, mm.MomentSummary.from_bytes(a.to_bytes()))):
+                with pytest.raises(mm.errors.ShardError, match="would count twice"):
+                    left + right
+
+
+def test_other_files_with_the_same_features_count(routes):
+    columns = ["x", "y"]
+    whole = mm.summarize(routes / "a.csv", columns=columns)
+    same = mm.summarize_by(routes / "same-features.csv", "g", columns=columns)
+    assert (whole + same.total()).n_rows == 600
+    assert whole.mean == pytest.approx(same.total().mean)
+
+
+def test_groups_of_one_cube_are_different_rows(routes):
+    cube = mm.summarize_by(routes / "a.csv", "g,h", columns=["x", "y"])
+    assert sum(cube.values()).n_rows == cube.rollup("h").total().n_rows == 300
+    rest = cube.total() - cube.rollup("g")["p"]
+    assert rest == cube.rollup("g")["q"]
+    other = mm.summarize_by(routes / "a.csv", "g", columns=["x", "y"])
+    with pytest.raises(mm.errors.ShardError, match="read in two ways"):
+        cube[("p", "s")] + other["q"]  # nobody can tell
+    with pytest.raises(mm.errors.ShardError, match="read in two ways"):
+        rest + mm.summarize(routes / "b.csv.gz", columns=["x", "y"])
+    gone = rest - cube.rollup("g")["q"]
+    assert (gone + mm.summarize(routes / "b.csv.gz", columns=["x", "y"])).n_rows == 300
+
+
+def test_equal_files_of_other_folders_are_other_groups(routes, tmp_path):
+    for name in ("area=1/a.csv", "area=2/a.csv", "area=2/copy.csv.gz"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        source = routes / ("b.csv.gz" if name.endswith("gz") else "a.csv")
+        (tmp_path / name).write_bytes(source.read_bytes())
+    paths = [str(tmp_path / f"area={i}" / "a.csv") for i in (1, 2)]
+    cube = mm.summarize_by(paths, "area", columns=["x", "y"])
+    assert list(cube.group_rows.values()) == [300, 300]
+    assert cube.total().n_rows == 600
+    paths.append(str(tmp_path / "area=2/copy.csv.gz"))
+    with pytest.raises(mm.errors.InputError, match=r"copy.csv.gz holds the same bytes"):
+        mm.summarize_by(paths, "area", columns=["x", "y"])
+
+
+def test_merge_names_both_files(routes, momentmix, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    columns = ["--columns", "x,y"]
+    assert momentmix("summarize", routes / "a.csv", *columns, "-o", "s.mms").code == 0
+    for name, by in (("c.parquet", "g"), ("d.parquet", "g,h")):
+        done = momentmix("summarize", routes / "b.csv.gz", *columns, "--by", by, "-o", name)
+        assert done.code == 0, done
+    assert momentmix("merge", "d.parquet", "--rollup", "g", "-o", "e.parquet").code == 0
+    for pair in (("c.parquet", "s.mms"), ("s.mms", "c.parquet"), ("c.parquet", "d.parquet")):
+        done = momentmix("merge", *pair, "-o", "out.mms")
+        assert done.code == 65, done
+        assert f"{pair[1]}: shards" in done.err
+        assert f"(The other one is {pair[0]}.)" in done.err
+    done = momentmix("merge", "c.parquet", "e.parquet", "-o", "out.parquet")
+    assert (done.code, "(The other one is c.parquet.)" in done.err) == (65, True), done
+    assert not list(Path().glob("out*"))
+
+
+def test_forgotten_rows_are_not_subtracted_again(folder, momentmix):
+    for name in "ab":
+        assert momentmix("summarize", f"{name}.csv", "-o", f"{name}.mms").code == 0
+    assert momentmix("merge", "a.mms", "b.mms", "-o", "all.mms").code == 0
+    lines = Path("a.csv").read_text().splitlines(keepends=True)
+    Path("some.csv").write_text("".join(lines[:10]))
+    for name in ("all", "a"):
+        done = momentmix("forget", f"{name}.mms", "some.csv", "-o", f"{name}-less.mms")
+        assert done.code == 0, done
+    done = momentmix("subtract", "all-less.mms", "a.mms", "-o", "out.mms")
+    assert (done.code, "different rows were forgotten" in done.err) == (65, True), done
+    assert not Path("out.mms").exists()
+    done = momentmix("subtract", "all-less.mms", "a-less.mms", "-o", "out.mms", "--json")
+    assert json.loads(done.out)["n_rows"] == 300
+
+
 def test_labels_and_pictures_of_a_copy_are_given(folder, momentmix):
     """Each file gets its own labels; nothing is counted."""
     assert (

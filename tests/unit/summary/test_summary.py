@@ -165,6 +165,45 @@ def test_forgetting_in_a_part_shows_when_it_is_subtracted():
         a - alone
 
 
+REFUSED = r"in summaries from which different rows were forgotten: {} rows .*, {} in the other"
+
+
+def test_forgotten_rows_are_not_taken_away_again_with_their_shard():
+    rows = normal(300)
+    a, b = made(rows, replicates=0), made(normal(seed=1), "b", replicates=0)
+    total = (a + b).forget(rows[:10])
+    again = MomentSummary.from_bytes(total.to_bytes())
+    before = a.copy().forget(rows[:10])
+    for late in (total, again, before + b):
+        with pytest.raises(ShardError, match=REFUSED.format(10, 0)):
+            late - a
+        rest = late - before  # the same rows are forgotten from both
+        assert rest.mean == pytest.approx(b.mean, rel=1e-12)
+        assert (rest.n_rows, rest.n_forgotten) == (b.n_rows, 0)
+        assert (rest - b).n_rows == 0
+    with pytest.raises(InputError, match="not parts of one another"):
+        (a + b) - before
+
+
+def test_rows_forgotten_from_other_shards_do_not_matter():
+    rows, other = normal(300), normal(seed=1)
+    tables = zip("abc", (rows, other, normal(seed=2)), strict=True)
+    a, b, c = (made(table, name, replicates=0) for name, table in tables)
+    late = b.copy().forget(other[:5])
+    assert (a + late) - a == late
+    assert ((a + late) - a).n_forgotten == 5
+    in_two_steps = (a + b).forget(rows[:4]).forget(rows[4:10]) + c
+    assert (in_two_steps - c).n_rows == a.n_rows + b.n_rows - 10
+    with pytest.raises(ShardError, match=REFUSED.format(10, 0)):
+        in_two_steps - b
+    rest = in_two_steps - a.copy().forget(rows[:10])
+    assert rest.mean == pytest.approx((b + c).mean, abs=1e-12)
+    with pytest.raises(ShardError, match=REFUSED.format(10, 9)):
+        in_two_steps - a.copy().forget(rows[:9])
+    with pytest.raises(ShardError, match=REFUSED.format(10, 10)):
+        in_two_steps - a.copy().forget(rows[1:11])
+
+
 def test_forget_can_be_weighted():
     rows = normal(60)
     summary = made(rows)

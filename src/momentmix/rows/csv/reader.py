@@ -26,6 +26,7 @@ from momentmix.rows.csv.dialect import Dialect
 from momentmix.rows.csv.kinds import is_row, kinds_of
 from momentmix.rows.csv.lines import LineFinder, count_lines, end_of_line
 from momentmix.rows.csv.numbers import parsed_fast
+from momentmix.rows.fingerprint import TextDigest
 from momentmix.rows.labels import (
     NO_LABELS,
     Labels,
@@ -60,6 +61,7 @@ class CsvText(Table):
     """
 
     packed = False
+    is_text = True
 
     def __init__(self, name: str, opener: Callable[[], BinaryIO], dialect: Dialect) -> None:
         self.name, self._opener = name, opener
@@ -163,16 +165,20 @@ class CsvText(Table):
 
     def _stretches(self) -> Generator[bytes, None, None]:
         """The text in stretches, none of which ends between CR and LF."""
-        start, carried = True, b""
+        start, carried, digest = True, b"", TextDigest()
         with self._opener() as stream:
             while data := stream.read(CHUNK):
                 text = carried + (self._without_mark(data) if start else data)
                 start, carried = False, b"\r" if text.endswith(b"\r") else b""
                 text = text.removesuffix(b"\r")
                 if text:
+                    if self._text is None:
+                        digest.add(text)
                     yield text
             if carried:
+                digest.add(carried)
                 yield carried
+        self._text = self._text or digest.hexdigest()
 
     def _without_mark(self, data: bytes) -> bytes:
         """The first bytes of UTF-8 text without the byte order mark; others are refused."""

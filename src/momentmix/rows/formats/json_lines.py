@@ -16,6 +16,7 @@ import numpy as np
 
 from momentmix.errors import InputError
 from momentmix.rows.csv.compression import Unpacked, split_packing
+from momentmix.rows.fingerprint import TextDigest
 from momentmix.rows.formats.arrow_files import ArrowFileTable
 
 CHUNK = 1 << 22  # bytes read at a time
@@ -26,6 +27,8 @@ _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 
 class JsonLinesFile(ArrowFileTable):
     """JSON lines in a file, perhaps compressed."""
+
+    is_text = True
 
     def _open(self) -> None:
         first = next(self._chunks(), None)
@@ -47,7 +50,7 @@ class JsonLinesFile(ArrowFileTable):
 
     def _chunks(self) -> Iterator[tuple[int, bytes]]:
         """Chunks that are not blank, each with the number of its first line."""
-        line, rest = 1, b""
+        line, rest, digest = 1, b"", TextDigest()
         _, packing = split_packing(self.path.name)
         file: Any = Unpacked(self.path, packing, self.name) if packing else self.path.open("rb")
         with file:
@@ -55,6 +58,7 @@ class JsonLinesFile(ArrowFileTable):
                 text = rest + data
                 cut = text.rfind(b"\n") + 1
                 if cut:
+                    digest.add(text[:cut])
                     if text[:cut].strip():
                         yield line, text[:cut]
                     line += text.count(b"\n", 0, cut)
@@ -64,8 +68,10 @@ class JsonLinesFile(ArrowFileTable):
                         f"{self.name}, line {line} has more than {LONGEST >> 20} MiB and no end; "
                         f"each line must be {_OBJECT}."
                     )
+        digest.add(rest)
         if rest.strip():
             yield line, rest
+        self._text = digest.hexdigest()
 
     # -- chunks → tables ----------------------------------------------------------------------
 

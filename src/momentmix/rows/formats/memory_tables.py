@@ -75,6 +75,10 @@ class _MemoryTable(Table):
             self._mark = digest.hexdigest()
         return self._mark
 
+    def contents(self) -> tuple[str, bool]:
+        """The mark."""
+        return self.mark(), True
+
 
 class ArrayTable(_MemoryTable):
     """An array, or anything that NumPy makes one of."""

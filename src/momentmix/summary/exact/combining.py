@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,8 @@ from momentmix.summary.exact.totals import (
     with_high,
 )
 from momentmix.summary.layout import Layout
+
+T = TypeVar("T")
 
 _ROUNDING = 2.0**-40  # by layout, processor or device the sums of a shard differ in their last bits
 
@@ -80,6 +83,8 @@ def combine_all(parts: Sequence[Totals]) -> Totals:
         shards=frozenset[bytes]().union(*(part.shards for part in filled)),
         n_forgotten=sum(part.n_forgotten for part in filled),
         marks={shard: mark for part in filled for shard, mark in part.known_marks.items()},
+        origins={shard: origin for part in filled for shard, origin in part.origins.items()},
+        forgotten={shard: mark for part in filled for shard, mark in part.known_forgotten.items()},
     )
     return union if union.schema is None else recentered(about_means(union))
 
@@ -116,8 +121,12 @@ def remove(whole: Totals, part: Totals) -> Totals:
         exact_bounds=False,
         shards=shards,
         n_forgotten=a.n_forgotten - part.n_forgotten,
-        marks={shard: mark for shard, mark in whole.known_marks.items() if shard in shards},
+        marks=_of_shards(whole.known_marks, shards),
+        origins=_of_shards(whole.origins, shards),
+        forgotten={},
     )
+    if rest.n_forgotten:  # else what was forgotten went with the other one
+        rest = replace(rest, forgotten=_of_shards(whole.known_forgotten, shards))
     if min(n_rows) < 0 or rest.n_forgotten < 0 or not _plausible(rest, bool(shards)):
         raise InputError(
             f"the summary to subtract holds {sum(part.n_rows)} rows, the other one "
@@ -125,6 +134,10 @@ def remove(whole: Totals, part: Totals) -> Totals:
             "Were rows forgotten in one of them?"
         )
     return recentered(rest) if shards else empty(whole.layout, whole.schema)
+
+
+def _of_shards(values: Mapping[bytes, T], shards: frozenset[bytes]) -> dict[bytes, T]:
+    return {shard: value for shard, value in values.items() if shard in shards}
 
 
 def _plausible(rest: Totals, rows_left: bool) -> bool:
@@ -223,12 +236,49 @@ def check_once(shards: Sequence[bytes]) -> None:
         )
 
 
-def renamed(totals: Totals, ids: Mapping[bytes, bytes]) -> Totals:
-    """The same sums under other shard ids: those in `ids`, where there are such shards."""
+def check_origins(parts: Sequence[Totals]) -> None:
+    """Refuse to add rows of one table that were cut into shards in two ways.
+
+    Shards of one table and one way are of different rows, unless they have the same place.
+    """
+    ways: dict[bytes, tuple[bytes, bytes]] = {}
+    places: dict[bytes, bytes] = {}
+    for part in parts:
+        for shard, origin in part.origins.items():
+            way, other = ways.setdefault(origin[:16], (origin[16:24], shard))
+            if way == origin[16:24]:
+                other = places.setdefault(origin, shard)
+            if other != shard:
+                both = _sorted(frozenset([shard, other]))
+                raise ShardError(
+                    f"shards {both[0]} and {both[1]} are of the same file or table, which was read "
+                    "in two ways (with other keys, columns or missing=, or from a copy): the rows "
+                    "would count twice. Leave one of them out, or subtract it first.",
+                    shard_ids=both,
+                )
+
+
+def renamed(
+    totals: Totals, ids: Mapping[bytes, bytes], origins: Mapping[bytes, bytes] | None = None
+) -> Totals:
+    """The same sums under other shard ids: those in `ids`, where there are such shards.
+
+    Shards of the new ids have these origins; others keep theirs.
+    """
     names = {shard: ids.get(shard, shard) for shard in totals.shards}
     check_once(list(names.values()))
-    marks = {names[shard]: mark for shard, mark in totals.marks.items()}
-    return replace(totals, shards=frozenset(names.values()), marks=marks)
+    shards = frozenset(names.values())
+    kept = {shard: origin for shard, origin in totals.origins.items() if shard not in ids}
+    result = replace(
+        totals,
+        shards=shards,
+        marks={names[shard]: mark for shard, mark in totals.marks.items()},
+        origins=kept | _of_shards(origins or {}, shards),
+        forgotten={names[shard]: mark for shard, mark in totals.forgotten.items()},
+    )
+    if origins:
+        check_origins([result])
+    return result
 
 
 def subtract(whole: Totals, part: Totals) -> Totals:
@@ -245,6 +295,7 @@ def subtract(whole: Totals, part: Totals) -> Totals:
             f"subtracting would leave {problem}: although the shard ids agree, the summaries are "
             "not parts of one another. Were rows forgotten in one of them?"
         )
+    _check_forgotten(whole, part)
     return rest
 
 
@@ -273,6 +324,25 @@ def _check_versions(whole: Totals, part: Totals) -> None:
             f"to subtract from, {here.n_rows:,} in the other. It took other rows after one of them "
             "was copied or saved, or its id was given twice. Subtract the same version; for the "
             "rows alone use forget().",
+            shard_ids=shards,
+        )
+
+
+def _check_forgotten(whole: Totals, part: Totals) -> None:
+    """Refuse to subtract a shard whose rows may be among those that were forgotten in one sum."""
+    span = whole.maximum - whole.minimum
+    left, right = whole.known_forgotten, part.known_forgotten
+    nothing = Mark(0, 0.0, np.zeros(whole.layout.n_features))
+    pairs = {x: (left.get(x, nothing), right.get(x, nothing)) for x in part.shards}
+    shards = _sorted(frozenset(x for x, pair in pairs.items() if not _alike(*pair, span)))
+    if shards:
+        there, here = pairs[bytes.fromhex(shards[0])]
+        raise ShardError(
+            f"{_listed(shards)} in summaries from which different rows were forgotten: "
+            f"{there.n_rows:,} rows in the one to subtract from, {here.n_rows:,} in the other. If "
+            "they are rows of this shard, they would be taken away twice, or be left. Forget the "
+            "same rows in both; or subtract first, and forget them in what is left; or add up the "
+            "other shards again.",
             shard_ids=shards,
         )
 

@@ -184,10 +184,13 @@ def with_seen(totals: Totals, schema: Schema) -> Totals:
             result[j] = value
         return result
 
-    marks = {
-        shard: mark._replace(mean=np.array(wide(mark.mean.tolist(), 1.0)))
-        for shard, mark in totals.marks.items()
-    }
+    marks, forgotten = (
+        {
+            x: mark._replace(mean=np.array(wide(mark.mean.tolist(), 1.0)))
+            for x, mark in known.items()
+        }
+        for known in (totals.marks, totals.forgotten)
+    )
     return replace(
         totals,
         layout=layout,
@@ -198,5 +201,6 @@ def with_seen(totals: Totals, schema: Schema) -> Totals:
         maximum=np.array(wide(totals.maximum.tolist(), 1.0)),
         reach=tuple(wide(totals.reach, LARGEST_REACH)),
         marks=marks,
+        forgotten=forgotten,
         schema=Schema(tuple(columns)),
     )

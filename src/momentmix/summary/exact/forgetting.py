@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import log10
 from typing import Any
@@ -16,7 +16,7 @@ from momentmix.summary.exact.combining import remove
 from momentmix.summary.exact.fixed_point import QUANTUM_BITS
 from momentmix.summary.exact.integers.packed import Sums
 from momentmix.summary.exact.plausibility import impossible
-from momentmix.summary.exact.totals import Totals, centered, recentered, rescaled, with_high
+from momentmix.summary.exact.totals import Mark, Totals, centered, recentered, rescaled, with_high
 
 _LOST_BITS = 32  # of 53: second moments of what is left keep a relative accuracy of about 1e-6
 
@@ -60,7 +60,7 @@ def forget(totals: Totals, rows: Totals) -> Totals:
         shards=frozenset(),
         n_forgotten=-sum(rows.n_rows),
     )
-    rest = remove(totals, spread)
+    rest = replace(remove(totals, spread), forgotten=_forgotten(totals, rows))
     exponents = tuple(0 if e is None else e for e in rest.exponents)
     lost = recentered(rescaled(with_high(spread, rest.layout.high), exponents), rest.shifts)
     _check_digits(rest, lost)
@@ -72,6 +72,15 @@ def forget(totals: Totals, rows: Totals) -> Totals:
             "Check the rows and the number of times each is given."
         )
     return result
+
+
+def _forgotten(totals: Totals, rows: Totals) -> Mapping[bytes, Mark]:
+    """What is forgotten from sums with each shard: nobody knows of which one the rows were."""
+    before = totals.known_forgotten
+    if not rows.weight:
+        return before
+    (lost,) = rows.known_marks.values()
+    return {x: before[x].plus(lost) if x in before else lost for x in totals.shards}
 
 
 def _spread(sums: Sums, weights: list[int]) -> list[Any]:

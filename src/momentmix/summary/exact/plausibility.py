@@ -116,7 +116,11 @@ def _impossible_marks(totals: Totals) -> str | None:
         n_marked += n_rows
         if not n_rows or not (isfinite(weight) and weight > 0):
             return "a shard with no rows or no weight"
-    means = np.array([mark.mean for mark in totals.marks.values()])
+    for n_rows, weight, _ in totals.forgotten.values():
+        if not n_rows or not (isfinite(weight) and weight >= 0):
+            return "forgotten rows of no number or weight"
+    marks = [*totals.marks.values(), *totals.forgotten.values()]
+    means = np.array([mark.mean for mark in marks])
     if not (np.abs(means) <= LARGEST_VALUE).all():
         return "a mean of a shard beyond the range of rows"
     return "shards of more rows than there are" if n_marked > n_ever else None

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from momentmix._typing import Int
 from momentmix.arguments import check_count
 from momentmix.errors import InputError
 from momentmix.index_sets import colex_rank, index_sets, sets_without
 from momentmix.rows.names import feature_number
 from momentmix.schema.schema import Schema
 from momentmix.summary.exact.integers.packed import PackedSums
-from momentmix.summary.exact.totals import Totals, with_high
+from momentmix.summary.exact.totals import Mark, Totals, with_high
 from momentmix.summary.layout import Layout
 
 
@@ -116,6 +117,11 @@ def select(totals: Totals, chosen: Sequence[int]) -> Totals:
         reach=tuple(totals.reach[i] for i in columns.tolist()),
         minimum=totals.minimum[columns],
         maximum=totals.maximum[columns],
-        marks={k: mark._replace(mean=mark.mean[columns]) for k, mark in totals.marks.items()},
+        marks=_of_columns(totals.marks, columns),
+        forgotten=_of_columns(totals.forgotten, columns),
         schema=None if schema is None or schema.is_plain else schema,
     )
+
+
+def _of_columns(marks: Mapping[bytes, Mark], columns: Int) -> dict[bytes, Mark]:
+    return {shard: mark._replace(mean=mark.mean[columns]) for shard, mark in marks.items()}

@@ -52,6 +52,14 @@ class Mark(NamedTuple):
     weight: float
     mean: Float
 
+    def plus(self, other: Mark) -> Mark:
+        """The mark of both rows together; not known where one is not (weight 0)."""
+        n_rows, weight = self.n_rows + other.n_rows, self.weight + other.weight
+        if not (self.weight and other.weight):
+            return Mark(n_rows, 0.0, np.zeros_like(self.mean))
+        share = other.weight / weight
+        return Mark(n_rows, weight, (1.0 - share) * self.mean + share * other.mean)
+
 
 @dataclass(frozen=True, eq=False)
 class Totals:
@@ -70,6 +78,8 @@ class Totals:
     n_forgotten: int
     reach: tuple[int, ...]
     marks: Mapping[bytes, Mark] = field(default_factory=dict)
+    origins: Mapping[bytes, bytes] = field(default_factory=dict)  # see rows.fingerprint.Origin
+    forgotten: Mapping[bytes, Mark] = field(default_factory=dict)
     schema: Schema | None = None
 
     @property
@@ -83,6 +93,17 @@ class Totals:
             return self.marks
         (shard,) = self.shards
         return {shard: Mark(sum(self.n_rows), self.weight / (1 << QUANTUM_BITS), self._mark_mean)}
+
+    @property
+    def known_forgotten(self) -> Mapping[bytes, Mark]:
+        """What was forgotten from sums with each shard, whosever rows they were.
+
+        Files of versions 1 to 3 store the number of all rows only: weight and means are then 0.
+        """
+        if self.forgotten or not self.n_forgotten:
+            return self.forgotten
+        unknown = Mark(self.n_forgotten, 0.0, np.zeros(self.layout.n_features))
+        return dict.fromkeys(self.shards, unknown)
 
     @cached_property
     def weight(self) -> int:

@@ -40,8 +40,9 @@ class SingleShard:
         n_threads = threads_for(self.shard, len(features), self.n_threads)
         self.shard.update(features, None, n_threads, self.labels)
 
-    def close(self, shard_id: str) -> tuple[bytes, str]:
+    def close(self, shard_id: str, origin: bytes | None = None) -> tuple[bytes, str]:
         """The summary under this id as bytes, and its `shard_ids`; it takes no more rows."""
         digest = shard_digest(shard_id)
-        totals = renamed(self.shard.close(), {self.shard.shard_id: digest})
+        origins = {} if origin is None else {digest: origin}
+        totals = renamed(self.shard.close(), {self.shard.shard_id: digest}, origins)
         return pack(totals, self.names), digest.hex()
