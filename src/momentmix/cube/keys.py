@@ -38,7 +38,8 @@ _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _MOST_LABELS = 1 << 22  # of a key: more groups than that are names of rows
 _LOOKED_AT = 100  # texts of a key that tell whether it holds times
 _LARGEST = 2.0**53  # beyond, float64 makes one number of several
-RESERVED = ("n_rows", "summary")  # columns of a file of a cube
+CHECKSUM = "checksum"
+RESERVED = ("n_rows", "summary", CHECKSUM)  # columns of a file of a cube
 
 
 @dataclass(frozen=True)

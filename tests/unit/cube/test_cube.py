@@ -138,7 +138,10 @@ def test_damaged_files_are_refused(cube, tmp_path):
     with pytest.raises(SummaryFileError, match="is not that of its"):
         mm.SummaryCube.load(bad)
     bad.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(SummaryFileError, match="cannot be read as a cube"):
+    with pytest.raises(SummaryFileError, match=r"bad\.parquet: the checksum does not match"):
+        mm.SummaryCube.load(bad)
+    bad.write_bytes(path.read_bytes()[:200])
+    with pytest.raises(SummaryFileError, match=r"bad\.parquet cannot be read as a cube"):
         mm.SummaryCube.load(bad)
     newer = whole.replace_schema_metadata({b"momentmix-cube": b'{"version": 9}'})
     pq.write_table(newer, bad)
