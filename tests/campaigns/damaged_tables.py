@@ -207,5 +207,5 @@ def damaged_arrow_files(start, stop, seed):
 
 CAMPAIGNS = [
     Campaign(damaged_cubes, 20_000, 2_000, {"files": 20_000}),
-    Campaign(damaged_arrow_files, 10_000, 500, {"files": 10_000}),
+    Campaign(damaged_arrow_files, 6_000, 300, {"files": 6_000}),
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import date, datetime
+from numbers import Real
 from typing import Any
 
 from momentmix.cube import file as cube_file
@@ -130,6 +131,8 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
         ``cube.where(store=lambda number: number < 100)``
         """
         tests = [(self._place(name), _test(wanted)) for name, wanted in conditions.items()]
+        for (place, _), (name, wanted) in zip(tests, conditions.items(), strict=True):
+            _check_wanted(name, _type_of(self, place), wanted)
         kept = {
             key: group
             for key, group in self._groups.items()
@@ -310,8 +313,31 @@ def _same_type(cube: SummaryCube, place: int, value: Any) -> Any:
 def _type_of(cube: SummaryCube, place: int) -> str | None:
     """What the values of a key are, in words; None where all are missing."""
     value = next((key[place] for key in cube if key[place] is not None), None)
-    kinds = {str: "text", datetime: "a time", date: "a date"}
-    return None if value is None else kinds.get(type(value), "a number")
+    return None if value is None else _type(value)
+
+
+def _type(value: Any) -> str:
+    """What a value is, in words."""
+    kinds = {str: "text", datetime: "a time", date: "a date", Real: "a number"}
+    found = (word for kind, word in kinds.items() if isinstance(value, kind))
+    return next(found, type(value).__name__)
+
+
+def _check_wanted(name: str, kind: str | None, wanted: Any) -> None:
+    """Raise where a condition has a value that no key can be equal to, for its type."""
+    if isinstance(wanted, slice):
+        values = [wanted.start, wanted.stop]
+    elif isinstance(wanted, Collection) and not isinstance(wanted, str):
+        values = list(wanted)
+    else:
+        values = [] if callable(wanted) else [wanted]
+    for value in values:
+        is_date = isinstance(value, str) and kind in ("a date", "a time")
+        if None not in (kind, value) and not is_date and _type(value) != kind:
+            raise InputError(
+                f"key {name!a} is {kind}; got {value!r}, which is {_type(value)} and equals none. "
+                "Give a value of the same type."
+            )
 
 
 def _dated(value: Any, example: Any) -> Any:

@@ -57,6 +57,7 @@ class Labels:
         self.are_bools = levels is not None and all(isinstance(level, bool) for level in levels)
         self.is_fixed = levels is not None
         self._codes: dict[str, int] = {}
+        self._names: tuple[str, ...] = ()
         if self.are_bools:
             self._codes = dict(_BOOLS)
         elif levels is not None:
@@ -74,7 +75,13 @@ class Labels:
     @property
     def names(self) -> tuple[str, ...]:
         """The labels in the order of their codes."""
-        return tuple(self._codes)
+        if len(self._names) < len(self._codes):
+            self._names = tuple(self._codes)
+        return self._names
+
+    def cell(self, field: str) -> str:
+        """The text that a field of CSV holds."""
+        return field.strip()
 
     def codes(self, texts: Iterable[str | None]) -> Float:
         """Codes of texts: NaN for None, `NOT_A_LEVEL` for one that is no level."""

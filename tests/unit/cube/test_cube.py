@@ -45,6 +45,16 @@ def test_conditions_on_keys(cube):
         cube.where(store=1)
     with pytest.raises(InputError, match="ISO 8601"):
         cube.where(day="soon")
+    with pytest.raises(InputError, match=r"key 'region' is text; got 3, which is a number"):
+        cube.where(region=["EU", 3])
+    with pytest.raises(InputError, match=r"key 'flag' is a number; got 'True', which is text"):
+        cube.where(flag="True")
+    with pytest.raises(InputError, match=r"key 'day' is a date; got datetime.* which is a time"):
+        cube.where(day=slice(dt.datetime(2026, 1, 1), None))
+    stores = mm.summarize_by(table(0)[["x"]].assign(store=np.arange(900) % 3), by="store")
+    with pytest.raises(InputError, match=r"key 'store' is a number; got '1', which is text and"):
+        stores.where(store="1")
+    assert len(stores.where(store=np.int64(1))) == len(stores.where(store=[1.0])) == 1
     with pytest.raises(InputError, match="no step"):
         cube.where(day=slice(None, None, 2))
 
