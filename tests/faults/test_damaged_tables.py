@@ -185,7 +185,9 @@ def test_changed_copies_are_refused(tmp_path):
         pq.write_table(table.set_column(1, "store", key).drop_columns("checksum"), path)
         with pytest.raises(SummaryFileError, match=r"copy\.parquet cannot .*a key holds"):
             mm.SummaryCube.load(path)
-    for text in (b"{", b"[]", b'{"version": true}', b'{"version": 1, "left_out": [1]}', b"\xff"):
+    known = table.schema.metadata[b"momentmix-cube"].replace(b"[2, 3]", b"[2, 7]")
+    some = [b"{", b"[]", b'{"version": true}', b'{"version": 1, "left_out": [1]}', b"\xff"]
+    for text in (*some, b'{"version": 2}', known):
         pq.write_table(table.replace_schema_metadata({b"momentmix-cube": text}), path)
         with pytest.raises(SummaryFileError, match="metadata 'momentmix-cube' are damaged"):
             mm.SummaryCube.load(path)

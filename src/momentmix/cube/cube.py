@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import date, datetime
-from numbers import Real
+from numbers import Number
 from typing import Any
+
+import numpy as np
 
 from momentmix.cube import file as cube_file
 from momentmix.cube.keys import GroupKey
@@ -123,7 +125,8 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
         ----------
         **conditions
             By name of a key: a value, a collection of values, a slice of first and last value
-            (both included), or a function of the value. Dates may be given as text.
+            (both included), or a function of the value. Dates may be given as text; any other
+            value must have the type of the key.
 
         Examples
         --------
@@ -242,13 +245,20 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the cube as one Parquet (.parquet) or Arrow (.arrow, .feather) file.
 
-        The columns are the keys, n_rows and summary; other programs can filter it by the keys.
+        The columns are the keys, n_rows, summary and checksum; other programs can filter it by the
+        keys. See docs/file-format.md.
         """
         cube_file.write(path, self.key_names, self._packed(), self.group_rows, self.left_out)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> SummaryCube:
-        """Read a cube; also one that another program has filtered."""
+        """Read a cube; also one that another program has filtered.
+
+        Raises
+        ------
+        SummaryFileError
+            Where the file is damaged, or no cube.
+        """
         return cls(*cube_file.read(path))
 
     def _packed(self) -> dict[GroupKey, bytes]:
@@ -318,7 +328,8 @@ def _type_of(cube: SummaryCube, place: int) -> str | None:
 
 def _type(value: Any) -> str:
     """What a value is, in words."""
-    kinds = {str: "text", datetime: "a time", date: "a date", Real: "a number"}
+    value = value.item() if isinstance(value, np.generic) else value
+    kinds = {str: "text", datetime: "a time", date: "a date", Number: "a number"}
     found = (word for kind, word in kinds.items() if isinstance(value, kind))
     return next(found, type(value).__name__)
 

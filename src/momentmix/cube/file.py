@@ -63,7 +63,8 @@ def packed(
     columns["summary"] = pa.array([groups[key] for key in keys], type=pa.large_binary())
     checksums = [_row_checksum(names, key, counts[key], groups[key]) for key in keys]
     columns[CHECKSUM] = pa.array(checksums, type=pa.binary())
-    about = {"version": VERSION, "keys": list(names), "left_out": list(left_out)}
+    about: dict[str, Any] = {"keys": list(names), "left_out": list(left_out), "version": VERSION}
+    about["sha256"] = _digest_of(about)
     table = pa.table(columns).replace_schema_metadata({_METADATA: json.dumps(about).encode()})
     stream = io.BytesIO()
     if as_parquet:
@@ -123,6 +124,12 @@ def _row_checksum(names: Iterable[str], key: GroupKey, n_rows: int | None, group
     values = {name: _plain(value) for name, value in zip(names, key, strict=True)}
     text = json.dumps([values, n_rows], sort_keys=True)
     return hashlib.sha256(text.encode() + b"\n" + group).digest()
+
+
+def _digest_of(about: Mapping[str, Any]) -> str:
+    """SHA-256 of the metadata without their own checksum."""
+    rest = {key: value for key, value in about.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
 def _plain(value: Value) -> object:
@@ -210,6 +217,8 @@ def _left_out(metadata: Mapping[bytes, bytes], path: str) -> tuple[int, int]:
         about = parse_strict(metadata[_METADATA].decode())
         version, (groups, rows) = about["version"], about.get("left_out", (0, 0))
         if not all(type(number) is int and number >= 0 for number in (version, groups, rows)):
+            raise ValueError
+        if version == VERSION and about["sha256"] != _digest_of(about):
             raise ValueError
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         raise _damaged(path, f"its metadata {_METADATA.decode()!a} are damaged") from None

@@ -55,6 +55,8 @@ def test_conditions_on_keys(cube):
     with pytest.raises(InputError, match=r"key 'store' is a number; got '1', which is text and"):
         stores.where(store="1")
     assert len(stores.where(store=np.int64(1))) == len(stores.where(store=[1.0])) == 1
+    assert cube.where(flag=np.True_) == cube.where(flag=1) == cube.where(flag=True)
+    assert cube.where(day=np.datetime64("2026-01-01")) == cube.where(day="2026-01-01")
     with pytest.raises(InputError, match="no step"):
         cube.where(day=slice(None, None, 2))
 
