@@ -237,7 +237,7 @@ def _value(value: Any, path: str) -> Value:
     if hasattr(value, "to_pydatetime"):
         value = value.to_pydatetime(warn=False)
     if value is None or isinstance(value, _VALUES):
-        return value  # type: ignore[no-any-return]
+        return value
     raise _damaged(
         path,
         f"a key holds {str(value)[:40]!a} ({type(value).__name__}), not text, a whole number, true "

@@ -13,10 +13,11 @@ numbers themselves. `KeyColumn.value` gives what a number stands for. A missing 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import numpy as np
@@ -148,7 +149,7 @@ class KeyColumn:
         if len(bad):
             raise _no_key(self.spec, bad[0])
 
-    def meanings(self, values: Collection[Value]) -> dict[Value, Value]:
+    def meanings(self, values: Collection[Value]) -> Mapping[Any, Value]:
         """What values of a complete pass stand for, where that is not themselves."""
         if not isinstance(self.labels, _CsvTexts):
             return {}
@@ -298,12 +299,12 @@ class _CsvTexts(_KeyLabels):
         whole = int(digits) if digits else int(number)
         return whole if abs(whole) < 1 << 63 else None  # as many bits as a file has
 
-    def meanings(self, texts: Collection[str]) -> dict[Value, Value]:
+    def meanings(self, texts: Collection[str]) -> Mapping[str, Value]:
         """What the texts of all rows stand for; a warning where several are one number."""
         numbers = {text: self._number(text) for text in sorted(texts)}
         if not self._are_numbers or None in numbers.values():
             bare = {text: text.lstrip() for text in texts}
-            return dict(bare) if len({*bare.values()}) == len(bare) else {}
+            return bare if len({*bare.values()}) == len(bare) else {}
         first: dict[int | None, str] = {}
         for text, number in numbers.items():
             other = first.setdefault(number, text)
@@ -314,7 +315,7 @@ class _CsvTexts(_KeyLabels):
                     TableWarning,
                 )
                 break
-        return dict(numbers)
+        return numbers
 
 
 def _times(spec: KeySpec, table: Table, type_: str) -> InputError:
