@@ -7,6 +7,7 @@ import pytest
 
 from campaigns import (
     bad_input,
+    damaged_tables,
     forgetting,
     many_rows,
     merge_trees,
@@ -19,7 +20,7 @@ from campaigns import (
 )
 
 MODULES = [many_rows, wrong_models, resuming, mutated_files, merge_trees, offsets, reshifts]
-MODULES += [saving, forgetting, bad_input]
+MODULES += [saving, forgetting, bad_input, damaged_tables]
 BATCHES = [
     pytest.param(campaign, start, id=f"{campaign.name}-{start}")
     for module in MODULES

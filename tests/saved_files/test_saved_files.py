@@ -5,10 +5,11 @@ change (the last one holds TABLE, with a schema). Their rows are
 small integers, so that their sums are exact on every machine:  ROWS with weights WEIGHTS in the
 shard "part 1", one row of ones in the shard "part 2". Version 1 has neither high sections nor
 marks. ``summary_v4.mms`` holds ROWS, read from a file, without the last one, which was forgotten.
-``model_v1.json`` was written once, too; its numbers are those of MODEL. The stranger's
-reader uses nothing of momentmix.
+``model_v1.json`` was written once, too; its numbers are those of MODEL. So were the cubes
+``cube_v1`` and ``cube_v2``, of CUBE_ROWS. The stranger's reader uses nothing of momentmix.
 """
 
+import datetime as dt
 import gzip
 import hashlib
 from fractions import Fraction
@@ -16,10 +17,12 @@ from math import prod
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from campaigns.strangers_reader import read_model, read_summary
 
-from momentmix import DiagonalMixture, MomentSummary, summarize
+from momentmix import DiagonalMixture, MomentSummary, SummaryCube, summarize, summarize_by
 from momentmix.errors import InputError, ShardError
 
 FIRST, FILE = (Path(__file__).parent / f"summary_v{version}.mms" for version in (1, 2))
@@ -238,3 +241,52 @@ def test_a_stranger_reads_a_table():
     for factors, total in sums.items():
         assert Fraction(total, 2**96) == sum(prod(row[j] for j in factors) for row in z)
     assert bounds[:7] == features.min(axis=0).tolist()
+
+
+# -- cubes ------------------------------------------------------------------------------------
+
+CUBE_ROWS = {
+    "region": ["EU", "US", None, "EU", "δ\n"],
+    "store": [1, 2, 2, 1, -3],
+    "new": [True, False, True, True, False],
+    "day": [dt.date(2026, 1, 5)] * 3 + [dt.date(1969, 12, 31)] * 2,
+    "ts": [dt.datetime(2026, 1, 5, 8, 30)] * 3 + [dt.datetime(2026, 1, 12, 9, 10)] * 2,
+    "x": [4.0, 8.0, 12.0, 9.0, 1.0],
+    "y": [0.0, 2.0, -7.0, 1.0, 1.0],
+}
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
+def test_cubes_load(tmp_path, version, ending):
+    cube = SummaryCube.load(Path(__file__).parent / f"cube_v{version}.{ending}")
+    rows = pd.DataFrame(CUBE_ROWS)
+    made = summarize_by(rows, by="region, store, new, day, hour(ts)")
+    assert cube.left_out == (2, 3)
+    assert cube.key_names == made.key_names
+    assert {key: (s.n_rows, s.mean.tolist()) for key, s in cube.items()} == {
+        key: (s.n_rows, s.mean.tolist()) for key, s in made.items()
+    }
+    cube.save(tmp_path / "again.parquet")
+    assert SummaryCube.load(tmp_path / "again.parquet") == cube
+    again = pq.read_table(tmp_path / "again.parquet")
+    assert again.column_names[-3:] == ["n_rows", "summary", "checksum"]
+    assert b'"version": 2' in again.schema.metadata[b"momentmix-cube"]
+
+
+def test_a_stranger_can_check_a_cube():
+    """As docs/file-format.md says: the seal of the file, and the checksums of its rows."""
+    for ending in ("parquet", "arrow"):
+        data, mark = (Path(__file__).parent / f"cube_v2.{ending}").read_bytes(), b"momentmix seal\n"
+        at = data.index(b"\x89" + mark)
+        seal, rest = data[at : at + 96], data[:at] + data[at + 96 :]
+        assert seal == 2 * (b"\x89" + mark + hashlib.sha256(rest).digest())
+        trailer = {"parquet": 8, "arrow": 10}[ending]
+        length = int.from_bytes(data[-trailer:][:4], "little")
+        assert at + 96 == len(data) - trailer - length
+    row = pq.read_table(Path(__file__).parent / "cube_v2.parquet").to_pylist()[0]
+    text = (
+        '[{"day": ["date", "1969-12-31"], "hour": ["time", "2026-01-12T09:00:00"], "new": true, '
+        '"region": "EU", "store": 1}, 1]\n'
+    )
+    assert row["checksum"] == hashlib.sha256(text.encode() + row["summary"]).digest()

@@ -115,7 +115,7 @@ class CubeRun(Job):
 
         if not is_cube(self.output):
             return False
-        cube = SummaryCube(*unpacked(state, str(self.checkpoint)))
+        cube = self._job.cube_of(unpacked(state, str(self.checkpoint))[1])
         return SummaryCube.load(self.output) == cube.at_least(self.min_rows)
 
     def made(self, state: Any) -> Any:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import date, datetime
+from numbers import Number
 from typing import Any
+
+import numpy as np
 
 from momentmix.cube import file as cube_file
 from momentmix.cube.keys import GroupKey
@@ -122,7 +125,8 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
         ----------
         **conditions
             By name of a key: a value, a collection of values, a slice of first and last value
-            (both included), or a function of the value. Dates may be given as text.
+            (both included), or a function of the value. Dates may be given as text; any other
+            value must have the type of the key.
 
         Examples
         --------
@@ -130,6 +134,8 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
         ``cube.where(store=lambda number: number < 100)``
         """
         tests = [(self._place(name), _test(wanted)) for name, wanted in conditions.items()]
+        for (place, _), (name, wanted) in zip(tests, conditions.items(), strict=True):
+            _check_wanted(name, _type_of(self, place), wanted)
         kept = {
             key: group
             for key, group in self._groups.items()
@@ -239,13 +245,20 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the cube as one Parquet (.parquet) or Arrow (.arrow, .feather) file.
 
-        The columns are the keys, n_rows and summary; other programs can filter it by the keys.
+        The columns are the keys, n_rows, summary and checksum; other programs can filter it by the
+        keys. See docs/file-format.md.
         """
         cube_file.write(path, self.key_names, self._packed(), self.group_rows, self.left_out)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> SummaryCube:
-        """Read a cube; also one that another program has filtered."""
+        """Read a cube; also one that another program has filtered.
+
+        Raises
+        ------
+        SummaryFileError
+            Where the file is damaged, or no cube.
+        """
         return cls(*cube_file.read(path))
 
     def _packed(self) -> dict[GroupKey, bytes]:
@@ -310,8 +323,32 @@ def _same_type(cube: SummaryCube, place: int, value: Any) -> Any:
 def _type_of(cube: SummaryCube, place: int) -> str | None:
     """What the values of a key are, in words; None where all are missing."""
     value = next((key[place] for key in cube if key[place] is not None), None)
-    kinds = {str: "text", datetime: "a time", date: "a date"}
-    return None if value is None else kinds.get(type(value), "a number")
+    return None if value is None else _type(value)
+
+
+def _type(value: Any) -> str:
+    """What a value is, in words."""
+    value = value.item() if isinstance(value, np.generic) else value
+    kinds = {str: "text", datetime: "a time", date: "a date", Number: "a number"}
+    found = (word for kind, word in kinds.items() if isinstance(value, kind))
+    return next(found, type(value).__name__)
+
+
+def _check_wanted(name: str, kind: str | None, wanted: Any) -> None:
+    """Raise where a condition has a value that no key can be equal to, for its type."""
+    if isinstance(wanted, slice):
+        values = [wanted.start, wanted.stop]
+    elif isinstance(wanted, Collection) and not isinstance(wanted, str):
+        values = list(wanted)
+    else:
+        values = [] if callable(wanted) else [wanted]
+    for value in values:
+        is_date = isinstance(value, str) and kind in ("a date", "a time")
+        if None not in (kind, value) and not is_date and _type(value) != kind:
+            raise InputError(
+                f"key {name!a} is {kind}; got {value!r}, which is {_type(value)} and equals none. "
+                "Give a value of the same type."
+            )
 
 
 def _dated(value: Any, example: Any) -> Any:

@@ -1,33 +1,37 @@
 """Files of cubes: ordinary Parquet or Arrow tables of keys, numbers of rows and summaries.
 
-| column | type | contents |
-|---|---|---|
-| the keys | string, int64, bool, date32 or timestamp | null: the cell was missing |
-| n_rows | int64 | number of rows of the group |
-| summary | binary | the bytes of its summary, a file of its own (docs/file-format.md) |
-
-Metadata ``momentmix-cube`` of the table: JSON with the version of the format, the names of the keys
-and what was left out. A file whose metadata is lost, as that of another program, is read all the
-same: all columns but n_rows and summary are keys.
+docs/file-format.md describes them. Two checksums find damage: that of the whole file, the seal,
+which no copy by another program has; and that of each row, which such a copy keeps.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
 from momentmix.atomic_file import atomic_write
-from momentmix.cube.keys import RESERVED, GroupKey
+from momentmix.cube.keys import CHECKSUM, RESERVED, GroupKey, Value
 from momentmix.errors import InputError, SummaryFileError, needed
+from momentmix.rows.containers import checked
+from momentmix.rows.formats.arrow_files import refuse_damage
+from momentmix.strict_json import parse_strict
 from momentmix.summary.file import header_of
 
-VERSION = 1
+VERSION = 2
 _METADATA = b"momentmix-cube"
+_VALUES = (str, int, date)  # of keys; bool is an int, a datetime is a date
 ENDINGS = (".parquet", ".arrow", ".feather")
+# Before the footer, whose place is counted from the end, so that readers pass over it. It is there
+# twice: where a bit of the mark is damaged, the file still does not pass for an unsealed one.
+_MARK = b"\x89momentmix seal\n"
+_SEAL_BYTES = 2 * (len(_MARK) + 32)
+_LAST_BYTES = 1 << 16  # of a file, among which the seal is, for a first look
 
 
 def write(
@@ -54,12 +58,13 @@ def packed(
     """The bytes of the file."""
     pa = needed("pyarrow", "a file of a cube", "data")
     keys = list(groups)
-    columns: dict[str, Any] = {
-        name: pa.array([key[k] for key in keys]) for k, name in enumerate(names)
-    }
+    columns = {name: _key_array(name, [key[k] for key in keys]) for k, name in enumerate(names)}
     columns["n_rows"] = pa.array([counts[key] for key in keys], type=pa.int64())
     columns["summary"] = pa.array([groups[key] for key in keys], type=pa.large_binary())
-    about = {"version": VERSION, "keys": list(names), "left_out": list(left_out)}
+    checksums = [_row_checksum(names, key, counts[key], groups[key]) for key in keys]
+    columns[CHECKSUM] = pa.array(checksums, type=pa.binary())
+    about: dict[str, Any] = {"keys": list(names), "left_out": list(left_out), "version": VERSION}
+    about["sha256"] = _digest_of(about)
     table = pa.table(columns).replace_schema_metadata({_METADATA: json.dumps(about).encode()})
     stream = io.BytesIO()
     if as_parquet:
@@ -69,88 +74,212 @@ def packed(
     else:
         with pa.ipc.new_file(stream, table.schema) as writer:
             writer.write_table(table)
-    return stream.getvalue()
+    return _sealed(stream.getvalue(), len("PAR1") if as_parquet else len("ARROW1"))
 
+
+def _key_array(name: str, values: list[Value]) -> Any:
+    import pyarrow as pa
+
+    if name in RESERVED:
+        raise InputError(f"a key of a file cannot be called {name!a}; use rollup() or rename it.")
+    try:
+        if all(value is None or isinstance(value, _VALUES) for value in values):
+            return pa.array(values)
+        reason = "a value is none of these"
+    except (pa.ArrowException, UnicodeError, OverflowError) as error:
+        reason = str(error)[:200]
+    raise InputError(
+        f"key {name!a} cannot be stored; its values must be text that UTF-8 can write, whole "
+        f"numbers of 64 bits, true and false, or dates, all of one kind: {reason}. Correct the "
+        "column, and make the cube again."
+    )
+
+
+# -- checksums --------------------------------------------------------------------------------
+
+
+def _sealed(data: bytes, n_magic: int) -> bytes:
+    """The file with its seal: its SHA-256, twice, between its data and its footer."""
+    end = len(data) - n_magic - 4
+    footer = end - int.from_bytes(data[end : end + 4], "little")
+    return data[:footer] + 2 * (_MARK + hashlib.sha256(data).digest()) + data[footer:]
+
+
+def _check_seal(data: bytes, name: str) -> None:
+    """Raise where a file has a seal, and it is not that of its bytes."""
+    start = data.find(_MARK)
+    if start < 0:
+        return  # written by another program, or by an older momentmix
+    digest = hashlib.sha256(data[:start])
+    digest.update(data[start + _SEAL_BYTES :])
+    if data[start : start + _SEAL_BYTES] != 2 * (_MARK + digest.digest()):
+        raise SummaryFileError(
+            f"{name}: the checksum does not match: bytes were changed or lost. Restore it from a "
+            "copy."
+        )
+
+
+def _row_checksum(names: Iterable[str], key: GroupKey, n_rows: int | None, group: bytes) -> bytes:
+    """SHA-256 of what a row holds, whatever the order and the Arrow types of its columns."""
+    values = {name: _plain(value) for name, value in zip(names, key, strict=True)}
+    text = json.dumps([values, n_rows], sort_keys=True)
+    return hashlib.sha256(text.encode() + b"\n" + group).digest()
+
+
+def _digest_of(about: Mapping[str, Any]) -> str:
+    """SHA-256 of the metadata without their own checksum."""
+    rest = {key: value for key, value in about.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+
+
+def _plain(value: Value) -> object:
+    """A value of a key in JSON, those of different types told apart."""
+    if isinstance(value, datetime):
+        return ["time", value.isoformat()]
+    return ["date", value.isoformat()] if isinstance(value, date) else value
+
+
+# -- reading ----------------------------------------------------------------------------------
 
 Contents = tuple[tuple[str, ...], dict[GroupKey, bytes], tuple[int, int]]
 
 
 def read(path: str | os.PathLike[str]) -> Contents:
     """Names of the keys, summaries as bytes, and what was left out."""
+    name = os.fspath(path)
     if not os.path.exists(path):
-        raise SummaryFileError(f"{os.fspath(path)} does not exist.")
-    return _contents(_table(path), os.fspath(path))
+        raise SummaryFileError(f"{name} does not exist.")
+    if not os.path.isfile(path):
+        raise SummaryFileError(f"{name} is not a regular file; give the path of a saved cube.")
+    return unpacked(Path(path).read_bytes(), name)
 
 
 def unpacked(data: bytes, name: str) -> Contents:
-    """What `packed` made an Arrow file of."""
-    pa = needed("pyarrow", "a file of a cube", "data")
-    try:
-        return _contents(pa.ipc.open_file(pa.py_buffer(data)).read_all(), name)
-    except pa.ArrowException:
-        raise SummaryFileError(f"{name} holds no cube. Remove it to start again.") from None
+    """What `packed` made the bytes of; `name` is for messages."""
+    needed("pyarrow", "a file of a cube", "data")
+    _check_seal(data, name)
+    with refuse_damage(lambda text: _damaged(name, text), lambda: len(data)):
+        return _contents(checked(_table(data)), name)
+
+
+def _damaged(name: str, text: str) -> SummaryFileError:
+    return SummaryFileError(
+        f"{name} cannot be read as a cube: {text.rstrip('.')}. Restore it from a copy."
+    )
+
+
+def _table(data: bytes) -> Any:
+    import pyarrow as pa
+
+    if data[:4] == b"PAR1":
+        from pyarrow import parquet
+
+        return parquet.ParquetFile(pa.BufferReader(data)).read()
+    return pa.ipc.open_file(pa.py_buffer(data)).read_all()
 
 
 def _contents(table: Any, path: str) -> Contents:
-    if not all(name in table.column_names for name in RESERVED):
+    names = table.column_names
+    if not all(names.count(name) == 1 for name in ("n_rows", "summary")):
         raise SummaryFileError(
             f"{path} is no cube: it has no columns n_rows and summary. momentmix summarize --by "
             "writes cubes."
         )
-    about = json.loads((table.schema.metadata or {}).get(_METADATA, b"{}"))
-    if about.get("version", VERSION) != VERSION:
-        raise SummaryFileError(
-            f"{path} is a cube of version {about['version']}; this momentmix reads {VERSION}. "
-            "Install a newer one."
-        )
-    names = tuple(name for name in table.column_names if name not in RESERVED)
-    columns = [table.column(name).to_pylist() for name in names]
-    keys = list(zip(*columns, strict=True)) if names else [()] * table.num_rows
+    left_out = _left_out(table.schema.metadata or {}, path)
+    is_protected = CHECKSUM in names and "binary" in str(table.schema.field(CHECKSUM).type)
+    others = RESERVED if is_protected else RESERVED[:2]
+    index = "__index_level_"  # of a pandas frame, in its copy of a cube
+    names = tuple(name for name in names if name not in others and not name.startswith(index))
+    if len(set(names)) < len(names):
+        raise _damaged(path, "several keys have the same name")
+    columns = [[_value(x, path) for x in table.column(name).to_pylist()] for name in names]
+    keys: list[GroupKey] = list(zip(*columns, strict=True)) if names else [()] * table.num_rows
     if len(set(keys)) < len(keys):
         raise SummaryFileError(f"{path} has several rows of the same group. Write it again.")
-    groups = dict(zip(keys, table.column("summary").to_pylist(), strict=True))
-    counts = table.column("n_rows").to_pylist()
-    for (key, group), count in zip(groups.items(), counts, strict=True):
-        if not isinstance(group, bytes) or rows_of(group) != count:
+    counts, groups = (table.column(name).to_pylist() for name in ("n_rows", "summary"))
+    checksums = table.column(CHECKSUM).to_pylist() if is_protected else [None] * len(keys)
+    for key, count, group, checksum in zip(keys, counts, groups, checksums, strict=True):
+        _check_group(path, key, count, group)
+        if is_protected and checksum != _row_checksum(names, key, count, group):
             raise SummaryFileError(
-                f"{path}: the summary of group {key!a} is not that of its {count} rows. Restore "
-                "the file from a copy."
+                f"{path}: the checksum of group {key!a} does not match: its key or its summary was "
+                "changed. Restore the file from a copy; where another program has changed the keys "
+                f"on purpose, leave out the column {CHECKSUM}."
             )
-    first, second = about.get("left_out", (0, 0))
-    return names, groups, (first, second)
+    return names, dict(zip(keys, groups, strict=True)), left_out
 
 
-def _table(path: str | os.PathLike[str]) -> Any:
-    pa = needed("pyarrow", "a file of a cube", "data")
-    ending = Path(path).suffix.lower()
+def _left_out(metadata: Mapping[bytes, bytes], path: str) -> tuple[int, int]:
+    """What was left out; nothing in the file of a program that drops metadata."""
+    if _METADATA not in metadata:
+        return 0, 0
     try:
-        if ending == ".parquet":
-            from pyarrow import parquet
+        about = parse_strict(metadata[_METADATA].decode())
+        version, (groups, rows) = about["version"], about.get("left_out", (0, 0))
+        if not all(type(number) is int and number >= 0 for number in (version, groups, rows)):
+            raise ValueError
+        if version == VERSION and about["sha256"] != _digest_of(about):
+            raise ValueError
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        raise _damaged(path, f"its metadata {_METADATA.decode()!a} are damaged") from None
+    if version not in (1, VERSION):
+        raise SummaryFileError(
+            f"{path} is a cube of version {version}; this momentmix reads 1 and {VERSION}. Install "
+            "a newer one."
+        )
+    return groups, rows
 
-            return parquet.ParquetFile(path, memory_map=False).read()
-        with pa.OSFile(os.fspath(path)) as file:
-            return pa.ipc.open_file(file).read_all()
-    except pa.ArrowException as error:
-        text = str(error).partition("\\n")[0][:200]
-        raise SummaryFileError(f"{path} cannot be read as a cube: {text}") from None
+
+def _value(value: Any, path: str) -> Value:
+    """A value of a key; other programs make times of their own, and floats of whole numbers."""
+    if isinstance(value, float):
+        value = None if value != value else int(value) if value.is_integer() else value
+    if hasattr(value, "to_pydatetime"):
+        value = value.to_pydatetime(warn=False)
+    if value is None or isinstance(value, _VALUES):
+        return value
+    raise _damaged(
+        path,
+        f"a key holds {str(value)[:40]!a} ({type(value).__name__}), not text, a whole number, true "
+        "or false, or a date",
+    )
+
+
+def _check_group(path: str, key: GroupKey, count: int | None, group: bytes | None) -> None:
+    """Raise unless the bytes are those of a summary of so many rows."""
+    is_whole = group is not None and hashlib.sha256(group[:-32]).digest() == group[-32:]
+    try:
+        is_whole = is_whole and rows_of(group or b"") == count
+    except SummaryFileError:
+        is_whole = False
+    if not is_whole:
+        raise SummaryFileError(
+            f"{path}: the summary of group {key!a} is not that of its {count} rows. Restore the "
+            "file from a copy."
+        )
 
 
 def is_cube(path: str | os.PathLike[str]) -> bool:
-    """Whether a file is a cube: a Parquet or Arrow file with the columns of one."""
+    """Whether a file is a cube: a Parquet or Arrow file with a seal, or the columns of one."""
     if Path(path).suffix.lower() not in ENDINGS or not Path(path).is_file():
         return False
     pa = needed("pyarrow", "a file of a cube", "data")
+    with open(path, "rb") as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - _LAST_BYTES))
+        if _MARK in file.read():
+            return True  # it may be damaged, and is nothing else
     try:
-        if Path(path).suffix.lower() == ".parquet":
-            from pyarrow import parquet
+        with refuse_damage(SummaryFileError):
+            if Path(path).suffix.lower() == ".parquet":
+                from pyarrow import parquet
 
-            names = parquet.read_schema(path).names
-        else:
-            with pa.OSFile(os.fspath(path)) as file:
-                names = pa.ipc.open_file(file).schema.names
-    except (pa.ArrowException, OSError):
+                names = parquet.read_schema(path).names
+            else:
+                with pa.OSFile(os.fspath(path)) as file:
+                    names = pa.ipc.open_file(file).schema.names
+    except (SummaryFileError, OSError):
         return False
-    return all(name in names for name in RESERVED)
+    return all(name in names for name in RESERVED[:2])
 
 
 def rows_of(summary: bytes) -> int:

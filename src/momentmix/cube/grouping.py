@@ -26,6 +26,7 @@ WAITING_BYTES = 1 << 26  # of rows before they are sorted
 OPEN_BYTES = 1 << 27  # of shards in memory
 _SHARD_BYTES = 1 << 16  # of an open shard, beside its moments and its rows that wait
 _ENTRY_BYTES, _WAITING_ROWS = 160, 1024
+_MOST_CODES = 1 << 62  # of groups of rows, as a product of the numbers of values
 _FILES = 64  # on disk; each is read into memory as a whole
 
 Key = tuple[float | None, ...]
@@ -41,16 +42,16 @@ class KeyIndex:
 
     def numbers(self, keys: Float) -> Int:
         """Number of the group of each row, from keys of shape (n, n_keys); NaN is a key."""
-        codes = np.zeros(len(keys), dtype=np.int64)
-        uniques: list[Float] = []
+        codes, n_codes = np.zeros(len(keys), dtype=np.int64), 1
         for column in keys.T:
             values, places = _different(column)
-            codes = codes * len(values) + places
-            uniques.append(values)
-        found, places = _unique(codes, int(np.prod([len(u) for u in uniques])))
-        parts = np.unravel_index(found, [len(u) for u in uniques])
-        columns = [u[part].tolist() for u, part in zip(uniques, parts, strict=True)]
-        groups = [self._number(key) for key in zip(*columns, strict=True)]
+            if n_codes * len(values) > _MOST_CODES:  # no more than there are rows, from here on
+                codes, n_codes = _unique(codes, n_codes)[1], len(keys)
+            codes, n_codes = codes * len(values) + places, n_codes * len(values)
+        found, places = _unique(codes, n_codes)
+        rows = np.empty(len(found), dtype=np.int64)
+        rows[places] = np.arange(len(keys))  # a row of each group
+        groups = [self._number(tuple(key)) for key in keys[rows].tolist()]
         return np.asarray(np.array(groups, dtype=np.int64)[places])
 
     def _number(self, numbers: tuple[float, ...]) -> int:

@@ -8,9 +8,12 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.cube.keys import KeyColumn
-from momentmix.rows.labels import Labels
+from momentmix.errors import InputError
+from momentmix.rows.labels import Labels, Periods
 from momentmix.rows.source import RowSource
 from momentmix.rows.table import RawBlock
+
+_HOURS = Periods("hour")
 
 
 class KeyedRows(RowSource):
@@ -34,8 +37,18 @@ class KeyedRows(RowSource):
         labels: dict[int, Labels] = dict(source.labels or {})
         for k, key in enumerate(read):
             if key.labels is not None:
-                labels[self.n_values + k] = key.labels
+                labels[self.n_values + k] = _HOURS if self._is_shared(key) else key.labels
         self.labels = labels
+
+    def _is_shared(self, key: KeyColumn) -> bool:
+        """Whether other keys are periods of the same column, which is read as one of hours then."""
+        others = [x for x in self.keys if x.columns == key.columns and x.columns is not None]
+        if len(others) > 1 and not all(isinstance(x.labels, Periods) for x in others):
+            raise InputError(
+                f"keys {', '.join(str(x.spec) for x in others)} are of one column of text; name "
+                "one of them, or convert the column to dates."
+            )
+        return len(others) > 1
 
     def split(self, values: Float, table: int) -> tuple[Float, Float]:
         """Features of a block, and numbers of its keys, of shapes (n, n_values) and (n, n_keys)."""
@@ -44,8 +57,10 @@ class KeyedRows(RowSource):
             np.full(len(values), float(table)) if key.columns is None else next(read)
             for key in self.keys
         ]
-        for key, column in zip(self.keys, numbers, strict=True):
-            key.check(column)
+        for k, key in enumerate(self.keys):
+            if isinstance(key.labels, Periods) and self._is_shared(key):
+                numbers[k] = key.labels.of_hours(numbers[k])
+            key.check(numbers[k])
         return values[:, : self.n_values], np.column_stack(numbers)
 
     def _kept(self, raw: RawBlock, table: int) -> Float:

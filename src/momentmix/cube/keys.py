@@ -2,7 +2,7 @@
 
 | asked for | key | values |
 |---|---|---|
-| ``region`` | region | text, whole numbers, true and false, days |
+| ``region`` | region | text, whole numbers, true and false, days; CSV: see `_CsvTexts` |
 | ``week(ts)``, also year, quarter, month, day, hour | week | first day of the period, or the hour |
 | ``region`` in folders ``region=EU/`` | region | text; whole numbers where all are |
 
@@ -13,17 +13,19 @@ numbers themselves. `KeyColumn.value` gives what a number stands for. A missing 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.errors import InputError, InputTypeError
+from momentmix.errors import InputError, InputTypeError, TableWarning, warn_caller
 from momentmix.rows.csv.kinds import are_dates
+from momentmix.rows.csv.reader import CsvText
 from momentmix.rows.labels import Labels, Periods, refused_label
 from momentmix.rows.source import common_kind
 from momentmix.rows.table import FileTable, Kind, Table
@@ -37,8 +39,9 @@ _FOLDER = re.compile(r"([^=/\\]+)=([^/\\]*)")
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _MOST_LABELS = 1 << 22  # of a key: more groups than that are names of rows
 _LOOKED_AT = 100  # texts of a key that tell whether it holds times
-_LARGEST = 2.0**53  # beyond, float64 makes one number of several
-RESERVED = ("n_rows", "summary")  # columns of a file of a cube
+_LARGEST = 2.0**53  # from here on, float64 makes one number of several
+CHECKSUM = "checksum"
+RESERVED = ("n_rows", "summary", CHECKSUM)  # columns of a file of a cube
 
 
 @dataclass(frozen=True)
@@ -142,13 +145,23 @@ class KeyColumn:
         if self.labels is not None or self.columns is None:
             return
         seen = numbers[~np.isnan(numbers)]
-        bad = seen[(seen != np.floor(seen)) | (np.abs(seen) > _LARGEST)]
+        bad = seen[(seen != np.floor(seen)) | (np.abs(seen) >= _LARGEST)]
         if len(bad):
-            raise InputError(
-                f"key {str(self.spec)!a}: numbers must be whole, and at most 2^53, beyond which "
-                f"different ones become equal; got {bad[0]:.15g}. Round or cut them into classes, "
-                "or convert the column to text."
-            )
+            raise _no_key(self.spec, bad[0])
+
+    def meanings(self, values: Collection[Value]) -> Mapping[Any, Value]:
+        """What values of a complete pass stand for, where that is not themselves."""
+        if not isinstance(self.labels, _CsvTexts):
+            return {}
+        return self.labels.meanings([value for value in values if isinstance(value, str)])
+
+
+def _no_key(spec: KeySpec, number: float) -> InputError:
+    return InputError(
+        f"key {str(spec)!a}: numbers must be whole, and less than 2^53, from which on different "
+        f"ones become equal; got {number:.17g}. Round or cut them into classes, or convert the "
+        "column to text."
+    )
 
 
 def key_columns(tables: Sequence[Table], specs: Sequence[KeySpec]) -> list[KeyColumn]:
@@ -161,7 +174,7 @@ def _key_column(tables: Sequence[Table], spec: KeySpec) -> KeyColumn:
     if all(have):
         columns = [(table.column_names or ()).index(spec.column) for table in tables]
         kind = common_kind(tables, columns)
-        labels = _labels(spec, kind, tables[0])
+        labels = _labels(spec, kind, tables)
         are_bools = kind.kind == "bool" and labels is None
         return KeyColumn(spec, columns, labels, are_bools=are_bools)
     texts = [folder_values(table).get(spec.column) for table in tables]
@@ -196,8 +209,9 @@ def _of_folder(spec: KeySpec, periods: Periods, text: str) -> Value:
     return periods.start(int(code))
 
 
-def _labels(spec: KeySpec, kind: Kind, table: Table) -> Labels | None:
+def _labels(spec: KeySpec, kind: Kind, tables: Sequence[Table]) -> Labels | None:
     """How the cells of a column become numbers."""
+    table = tables[0]
     if spec.unit:
         if kind.kind == "number":
             raise InputError(
@@ -209,8 +223,13 @@ def _labels(spec: KeySpec, kind: Kind, table: Table) -> Labels | None:
         if kind.type.startswith(("timestamp", "datetime64", "time", "date and time")):
             raise _times(spec, table, kind.type)
         return Periods("day")
+    if kind.is_text and kind.kind == "bool":
+        return Labels((False, True))
+    are_csv = all(isinstance(other, CsvText) for other in tables)
+    if isinstance(table, CsvText) and are_csv and kind.kind in ("number", "text"):
+        return _CsvTexts(spec, table, kind.kind == "number")
     if kind.is_text:
-        return Labels((False, True)) if kind.kind == "bool" else _KeyLabels(spec, table)
+        return _KeyLabels(spec, table)
     if kind.kind in ("number", "bool"):
         return None
     raise InputError(
@@ -236,6 +255,67 @@ class _KeyLabels(Labels):
                 raise self._times
             self._is_checked = bool(first)
         return super().codes(texts)
+
+
+class _CsvTexts(_KeyLabels):
+    """Fields of CSV that are keys, as they are written; all of them tell what they stand for.
+
+    They are whole numbers if all are written as such, without zeros before them or spaces after
+    them; else text. Only spaces before a text are left out, where that makes no two texts equal.
+    """
+
+    def __init__(self, spec: KeySpec, table: CsvText, are_numbers: bool) -> None:
+        super().__init__(spec, table)
+        self._spec, self._dialect, self._are_numbers = spec, table.dialect, are_numbers
+
+    def cell(self, field: str) -> str:
+        """The field as it is."""
+        return field
+
+    def codes(self, texts: Iterable[str | None]) -> Float:
+        """Codes of texts; numbers that cannot be keys are an error."""
+        texts = list(texts)
+        new = {*texts} - {None, *self._codes} if self._are_numbers else ()
+        for text in map(str, new):
+            number = self._dialect.number(text)
+            if number is None or (abs(number) >= _LARGEST and self._digits(text)):
+                continue
+            if number != number:
+                texts = [None if other == text else other for other in texts]
+            elif number % 1 or abs(number) >= _LARGEST:
+                raise _no_key(self._spec, number)
+        return super().codes(texts)
+
+    def _digits(self, text: str) -> str:
+        """The digits and sign of a text, where there is nothing else but spaces."""
+        plain = self._dialect.plain(text.strip())
+        return plain if re.fullmatch(r"[+-]?\d+", plain, re.ASCII) else ""
+
+    def _number(self, text: str) -> int | None:
+        """The whole number that a text is; None for one that must stay text."""
+        number, digits = self._dialect.number(text), self._digits(text)
+        if number is None or text != text.rstrip() or re.match(r"\s*[+-]?0\d", text):
+            return None
+        whole = int(digits) if digits else int(number)
+        return whole if abs(whole) < 1 << 63 else None  # as many bits as a file has
+
+    def meanings(self, texts: Collection[str]) -> Mapping[str, Value]:
+        """What the texts of all rows stand for; a warning where several are one number."""
+        numbers = {text: self._number(text) for text in sorted(texts)}
+        if not self._are_numbers or None in numbers.values():
+            bare = {text: text.lstrip() for text in texts}
+            return bare if len({*bare.values()}) == len(bare) else {}
+        first: dict[int | None, str] = {}
+        for text, number in numbers.items():
+            other = first.setdefault(number, text)
+            if other != text:
+                warn_caller(
+                    f"key {str(self._spec)!a}: {other!a} and {text!a} are one number, and so one "
+                    "group. To keep them apart, pass a data frame that has them as text.",
+                    TableWarning,
+                )
+                break
+        return numbers
 
 
 def _times(spec: KeySpec, table: Table, type_: str) -> InputError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,8 +10,8 @@ from momentmix.arguments import check_count
 from momentmix.capacity import usual_order
 from momentmix.cube.cube import SummaryCube
 from momentmix.cube.keyed_rows import KeyedRows
-from momentmix.cube.keys import KeyColumn, KeySpec, key_columns, parse_keys
-from momentmix.cube.passes import PART_ROWS, CubeProgress, summarize_groups
+from momentmix.cube.keys import GroupKey, KeyColumn, KeySpec, key_columns, parse_keys
+from momentmix.cube.passes import PART_ROWS, CubeProgress, GroupSums, summarize_groups
 from momentmix.errors import InputError, TableWarning, warn_caller
 from momentmix.progress import check_asked, erase, step
 from momentmix.rows.reading import Reading, reading_from
@@ -130,8 +130,20 @@ class CubeJob:
             name, n_dropped = self.source.tables[0].name, state.n_dropped
             dropped = f" besides the {n_dropped} dropped" if n_dropped else ""
             raise InputError(f"{name} holds no rows{dropped}.")
-        cube = SummaryCube([spec.name for spec in self.specs], state.sums.groups())
+        cube = self.cube_of(state.sums.groups())
         return cube.at_least(min_rows) if min_rows > 1 else cube
+
+    def cube_of(self, groups: Mapping[GroupKey, bytes]) -> SummaryCube:
+        """The cube of all groups of a pass, by what their keys stand for."""
+        columns = zip(*groups, strict=True)
+        meanings = [
+            key.meanings(set(column)) for key, column in zip(self.source.keys, columns, strict=True)
+        ]
+        sums = GroupSums()
+        for key, group in groups.items():
+            named = (known.get(x, x) for known, x in zip(meanings, key, strict=True))
+            sums.add(tuple(named), group)
+        return SummaryCube([spec.name for spec in self.specs], sums.groups())
 
 
 def cube_job(

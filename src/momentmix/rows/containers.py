@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix.errors import PrecisionWarning, warn_caller
+from momentmix.errors import InputError, PrecisionWarning, printable, warn_caller
 from momentmix.rows.arrays import check_real
 from momentmix.rows.names import check_feature_names, match_names
 
@@ -48,10 +48,31 @@ def frame_names(frame: Any, expected: Sequence[str] | None = None) -> tuple[str,
     return names
 
 
+def checked(data: Any) -> Any:
+    """A batch or column of Arrow from outside, all of whose memory may be read.
+
+    Offsets, indices of dictionaries and texts are those of its maker, or of a damaged file: used
+    unchecked, a wrong one reads other memory or ends the process.
+    """
+    data.validate(full=True)
+    return data
+
+
+def checked_column(column: Any, label: str) -> Any:
+    """As `checked`, for a column in memory; `label` names it in the error."""
+    try:
+        return checked(column)
+    except ValueError as error:
+        text = printable(str(error).strip().partition("\n")[0])[:200]
+        raise InputError(
+            f"{label} of the Arrow data is damaged: {text}. Read or make the data again."
+        ) from None
+
+
 def frame_column(frame: Any, i: int) -> Any:
     """A column as its library has it."""
     if _is_arrow(frame):
-        return frame.column(i)
+        return checked_column(frame.column(i), f"column {str(frame_labels(frame)[i])!a}")
     return frame.iloc[:, i] if hasattr(frame, "iloc") else frame[frame.columns[i]]
 
 
@@ -137,7 +158,8 @@ def arrow_numbers(column: Any) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
         return np.full(len(column), np.nan), None
     valid = bits(validity) if column.null_count else None
     kind = column.type.to_pandas_dtype()
-    array = bits(values) if kind is np.bool_ else np.frombuffer(values, kind)[first:stop]
+    # A count, since a buffer may be longer than its numbers, by part of one.
+    array = bits(values) if kind is np.bool_ else np.frombuffer(values, kind, stop)[first:]
     return array, valid
 
 

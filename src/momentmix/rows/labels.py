@@ -14,6 +14,7 @@ from momentmix.errors import InputError
 MOST_LABELS = 1000  # of a text column: more are names of rows, not categories
 NOT_A_LEVEL = -1.0  # the code of a text that is none of the levels
 _NO_DATE = -np.inf  # that of a text that is no date: days before 1970 have negative numbers
+_FIRST_DAY, _LAST_DAY = (day.toordinal() - 719_163 for day in (date.min, date.max))  # since 1970
 _BOOLS = {"false": 0, "False": 0, "FALSE": 0, "true": 1, "True": 1, "TRUE": 1}
 
 
@@ -56,6 +57,7 @@ class Labels:
         self.are_bools = levels is not None and all(isinstance(level, bool) for level in levels)
         self.is_fixed = levels is not None
         self._codes: dict[str, int] = {}
+        self._names: tuple[str, ...] = ()
         if self.are_bools:
             self._codes = dict(_BOOLS)
         elif levels is not None:
@@ -73,7 +75,13 @@ class Labels:
     @property
     def names(self) -> tuple[str, ...]:
         """The labels in the order of their codes."""
-        return tuple(self._codes)
+        if len(self._names) < len(self._codes):
+            self._names = tuple(self._codes)
+        return self._names
+
+    def cell(self, field: str) -> str:
+        """The text that a field of CSV holds."""
+        return field.strip()
 
     def codes(self, texts: Iterable[str | None]) -> Float:
         """Codes of texts: NaN for None, `NOT_A_LEVEL` for one that is no level."""
@@ -131,15 +139,24 @@ class Periods(Labels):
         return codes
 
     def of_times(self, times: Array) -> Float:
-        """Periods of an array of datetime64; NaN for NaT."""
+        """Periods of an array of datetime64: NaN for NaT, `refused` beyond years 1 to 9999."""
         times = np.asarray(times)
+        days = times.astype("M8[D]").astype(np.int64)
         step = {"year": "Y", "quarter": "M", "month": "M", "hour": "h"}.get(self.unit, "D")
         counts = times.astype(f"M8[{step}]").astype(np.int64)
         if self.unit == "week":
             counts = (counts + 3) // 7  # 1970 began on a Thursday
         elif self.unit == "quarter":
             counts = counts // 3
-        return np.where(np.isnat(times), np.nan, counts.astype(np.float64))
+        periods = np.where((days < _FIRST_DAY) | (days > _LAST_DAY), _NO_DATE, counts)
+        return np.where(np.isnat(times), np.nan, periods)
+
+    def of_hours(self, hours: Float) -> Float:
+        """Periods of numbers of hours since 1970; NaN for NaN."""
+        times = np.full(len(hours), "NaT", dtype="M8[h]")
+        seen = ~np.isnan(hours)
+        times[seen] = hours[seen].astype(np.int64).astype("M8[h]")
+        return self.of_times(times)
 
     def start(self, number: int) -> date | datetime:
         """The first day of a period; the time of an hour."""
@@ -152,7 +169,7 @@ class Periods(Labels):
         return date(1970 + months // 12, months % 12 + 1, 1)
 
 
-_UNREADABLE = datetime.min
+_UNREADABLE = datetime(1, 1, 1)  # this object, not the date
 
 
 def _instant(text: Any) -> datetime | None:
@@ -161,9 +178,9 @@ def _instant(text: Any) -> datetime | None:
         return None
     try:
         time = datetime.fromisoformat(str(text).strip())
-    except ValueError:
+        return time if time.tzinfo is None else time.astimezone(UTC).replace(tzinfo=None)
+    except (ValueError, OverflowError):  # no date, or one that leaves the years 1 to 9999 in UTC
         return _UNREADABLE
-    return time if time.tzinfo is None else time.astimezone(UTC).replace(tzinfo=None)
 
 
 class LabelsError(InputError):
@@ -184,7 +201,8 @@ def refused_label(place: str, text: str, labels: Labels) -> InputError:
     if isinstance(labels, Periods):
         return InputError(
             f"{place}: {text[:60]!a} is no date; dates must be written as 2026-01-31 or "
-            "2026-01-31T08:15 (ISO 8601). Correct the cell, or convert the column."
+            "2026-01-31T08:15 (ISO 8601), of the years 1 to 9999 in UTC. Correct the cell, or "
+            "convert the column."
         )
     known = ("false", "true") if labels.are_bools else labels.names
     listed = ", ".join(map(ascii, known[:8])) + (", …" if len(known) > 8 else "")

@@ -23,6 +23,7 @@ from momentmix.parallel import map_in_order, usable_cores
 from momentmix.rows.arrays import check_real, is_foreign, to_numpy
 from momentmix.rows.columns import ALL_COLUMNS, Selection
 from momentmix.rows.containers import (
+    checked_column,
     column_array,
     frame_column,
     frame_labels,
@@ -331,6 +332,7 @@ def _of_polars(column: Any, label: str) -> Cells:
 def _of_arrow(column: Any, label: str) -> Cells:
     from pyarrow import types
 
+    column = checked_column(column, label)
     if types.is_dictionary(column.type):
         order = "ordered" if column.type.ordered else "declared"
         return _of_dictionaries(column, order, label)

@@ -72,6 +72,35 @@ def test_an_interrupted_pass_goes_on_to_the_same_cube(momentmix, files, tmp_path
     assert not state.exists()
 
 
+@pytest.mark.parametrize("last", ["7", "07"])
+def test_keys_of_csv_after_a_stop(momentmix, tmp_path, monkeypatch, last):
+    """Whether keys are numbers is known at the end; a stop does not change it."""
+    from momentmix.cube import passes
+
+    lines = [f"{i % 5},{i * i % 11}.5" for i in range(2000)] + [f"{last},1.5"]
+    (tmp_path / "x.csv").write_text("\n".join(["k,x", *lines]))
+    close, out, state = passes._Pass.close, tmp_path / "cube.parquet", tmp_path / "state"
+    calls = []
+
+    def stopped(self, *arguments):
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return close(self, *arguments)
+
+    monkeypatch.setattr(passes._Pass, "close", stopped)
+    command = ("summarize", tmp_path / "x.csv", "--by", "k", "--part-rows", "512")
+    resumed = (*command, "-o", out, "--checkpoint", state, "--every", "0")
+    assert momentmix(*resumed).code == 130
+    assert momentmix(*resumed).code == 0
+    assert momentmix(*command, "-o", tmp_path / "whole.parquet").code == 0
+    cube = mm.SummaryCube.load(out)
+    assert cube == mm.SummaryCube.load(tmp_path / "whole.parquet")
+    assert [key for (key,) in cube] == (
+        [0, 1, 2, 3, 4, 7] if last == "7" else sorted([*"01234", "07"])
+    )
+
+
 def test_another_key_does_not_resume(momentmix, files, tmp_path, monkeypatch):
     from momentmix.cube import passes
 

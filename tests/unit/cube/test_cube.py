@@ -45,6 +45,18 @@ def test_conditions_on_keys(cube):
         cube.where(store=1)
     with pytest.raises(InputError, match="ISO 8601"):
         cube.where(day="soon")
+    with pytest.raises(InputError, match=r"key 'region' is text; got 3, which is a number"):
+        cube.where(region=["EU", 3])
+    with pytest.raises(InputError, match=r"key 'flag' is a number; got 'True', which is text"):
+        cube.where(flag="True")
+    with pytest.raises(InputError, match=r"key 'day' is a date; got datetime.* which is a time"):
+        cube.where(day=slice(dt.datetime(2026, 1, 1), None))
+    stores = mm.summarize_by(table(0)[["x"]].assign(store=np.arange(900) % 3), by="store")
+    with pytest.raises(InputError, match=r"key 'store' is a number; got '1', which is text and"):
+        stores.where(store="1")
+    assert len(stores.where(store=np.int64(1))) == len(stores.where(store=[1.0])) == 1
+    assert cube.where(flag=np.True_) == cube.where(flag=1) == cube.where(flag=True)
+    assert cube.where(day=np.datetime64("2026-01-01")) == cube.where(day="2026-01-01")
     with pytest.raises(InputError, match="no step"):
         cube.where(day=slice(None, None, 2))
 
@@ -138,7 +150,10 @@ def test_damaged_files_are_refused(cube, tmp_path):
     with pytest.raises(SummaryFileError, match="is not that of its"):
         mm.SummaryCube.load(bad)
     bad.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(SummaryFileError, match="cannot be read as a cube"):
+    with pytest.raises(SummaryFileError, match=r"bad\.parquet: the checksum does not match"):
+        mm.SummaryCube.load(bad)
+    bad.write_bytes(path.read_bytes()[:200])
+    with pytest.raises(SummaryFileError, match=r"bad\.parquet cannot be read as a cube"):
         mm.SummaryCube.load(bad)
     newer = whole.replace_schema_metadata({b"momentmix-cube": b'{"version": 9}'})
     pq.write_table(newer, bad)

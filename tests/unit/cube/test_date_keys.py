@@ -4,6 +4,8 @@ import datetime as dt
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import momentmix as mm
@@ -47,6 +49,70 @@ def test_a_cell_that_is_no_date_is_named(tmp_path, kind):
     text = rf"{place[kind]}column 'ts': 'soon' is no date; .*ISO 8601.*Correct the cell"
     with pytest.raises(InputError, match=text):
         mm.summarize_by(rows, by="week(ts)")
+
+
+TEXTS = ["0001-01-01T00:00+05:00", "9999-12-31T23:00-05:00", "infinity", "0044-03-15 BC"]
+TEXTS += ["12000-01-01", "-0044-03-15"]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "frame"])
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_text_beyond_the_calendar_is_named(tmp_path, kind, text):
+    rows = written(table([*DAYS[:7], text, *DAYS[8:]]), kind, tmp_path)
+    place = {"csv": "line 9", "parquet": "row 7", "frame": "row 7"}[kind]
+    with pytest.raises(InputError, match=rf"{place}, column 'ts': .* years 1 to 9999 in UTC"):
+        mm.summarize_by(rows, by="day(ts)")
+
+
+@pytest.mark.parametrize("unit", Periods.UNITS)
+@pytest.mark.parametrize(
+    ("type_", "number"),
+    [
+        ("timestamp[us]", 2**63 - 1),  # infinity of DuckDB
+        ("timestamp[us]", -(2**63) + 2),
+        ("timestamp[s]", -62_135_596_801),  # a second before the year 1
+        ("timestamp[s]", 253_402_300_800),  # the year 10,000
+        ("timestamp[ms]", 2**62),  # in microseconds beyond 64 bits
+        ("date32[day]", 2_932_897),
+        ("date32[day]", -(2**31)),
+    ],
+)
+def test_a_time_beyond_the_calendar_is_named(tmp_path, unit, type_, number):
+    kind = {"date32[day]": pa.date32()}.get(type_) or pa.timestamp(type_[10:-1])
+    whole = pa.int32() if type_.startswith("date") else pa.int64()
+    cells = pa.array([0, None, number, 1], whole).cast(kind)
+    rows = pa.table({"ts": cells, "x": [0.5, 1.0, 4.0, 2.0]})
+    pq.write_table(rows, tmp_path / "x.parquet")
+    with pa.ipc.new_file(tmp_path / "x.arrow", rows.schema) as writer:
+        writer.write_table(rows)
+    for source in (tmp_path / "x.parquet", tmp_path / "x.arrow", rows.to_reader(), rows):
+        with pytest.raises(InputError, match=r"row 2, column 'ts': .*is no date; .*1 to 9999"):
+            mm.summarize_by(source, by=f"{unit}(ts)", columns=["x"])
+
+
+@pytest.mark.parametrize("unit", Periods.UNITS)
+def test_the_first_and_the_last_day_are_days(unit):
+    codes = Periods(unit).codes(["0001-01-01T00:00", "9999-12-31T23:59:59"])
+    starts = [Periods(unit).start(int(code)) for code in codes]
+    assert [start.year for start in starts] == [1, 9999]
+
+
+def test_times_of_any_unit_have_the_same_periods(tmp_path):
+    instants = np.array(
+        ["1583-01-03T05:00", "1969-12-31T23:59", "2026-01-05T08:30", "NaT"], "M8[s]"
+    )
+    found = {}
+    for unit in ("s", "ms", "us", "ns"):
+        if unit == "ns":
+            instants[0] = instants[1]
+        cells = pa.array(instants.astype(f"M8[{unit}]"), pa.timestamp(unit, "Europe/Paris"))
+        rows = pa.table({"ts": cells, "x": [0.5, 1.0, 4.0, 2.0]})
+        pq.write_table(rows, tmp_path / "x.parquet")
+        cube = mm.summarize_by(tmp_path / "x.parquet", by="week(ts)", columns=["x"])
+        found[unit] = [key for (key,) in cube]
+    assert found["s"] == found["ms"] == found["us"]
+    assert found["us"] == [dt.date(1583, 1, 3), dt.date(1969, 12, 29), dt.date(2026, 1, 5), None]
+    assert found["ns"] == found["us"][1:]
 
 
 def test_a_folder_that_is_no_date_is_named(tmp_path):

@@ -225,10 +225,108 @@ def test_names_that_the_file_needs_are_refused(frame):
 
 def test_numbers_that_would_collide_are_refused():
     table = pd.DataFrame({"key": [2**53, 2**53 + 1, 5], "x": [1.0, 2.0, 3.0]})
-    with pytest.warns(UserWarning, match="2\\^53"), pytest.raises(InputError, match="beyond which"):
-        mm.summarize_by(table.assign(key=table["key"] + 2), by="key")
+    with pytest.raises(InputError, match=r"less than 2\^53, from which on.*got 9007199254740992"):
+        mm.summarize_by(table.iloc[[0, 2]], by="key")
+    for sign in (1, -1):
+        with (
+            pytest.warns(UserWarning, match="2\\^53"),
+            pytest.raises(InputError, match="less than 2"),
+        ):
+            mm.summarize_by(table.assign(key=sign * table["key"]), by="key")
+    largest = table.assign(key=2**53 - table.index - 1)
+    assert [key for (key,) in mm.summarize_by(largest, by="key")] == largest["key"].tolist()[::-1]
     cube = mm.summarize_by(table.assign(key=table["key"].astype(str)), by="key")
     assert len(cube) == 3
+
+
+@pytest.mark.parametrize("kind", ["frame", "csv", "parquet"])
+def test_two_keys_of_one_column(tmp_path, kind):
+    times = pd.to_datetime(["2026-01-05 08:30", "2026-02-12 09:10", "1969-12-31 23:59", None] * 2)
+    table = pd.DataFrame({"x": np.arange(8.0) ** 2, "ts": times})
+    rows = table
+    if kind != "frame":
+        rows = tmp_path / f"x.{kind}"
+        table.to_csv(rows, index=False) if kind == "csv" else table.to_parquet(rows)
+    cube = mm.summarize_by(rows, by="quarter(ts), day(ts), hour(ts)")
+    assert list(cube) == [
+        (dt.date(1969, 10, 1), dt.date(1969, 12, 31), dt.datetime(1969, 12, 31, 23)),
+        (dt.date(2026, 1, 1), dt.date(2026, 1, 5), dt.datetime(2026, 1, 5, 8)),
+        (dt.date(2026, 1, 1), dt.date(2026, 2, 12), dt.datetime(2026, 2, 12, 9)),
+        (None, None, None),
+    ]
+    assert set(cube.group_rows.values()) == {2}
+
+
+def test_text_and_a_period_of_one_column_are_refused():
+    table = pd.DataFrame({"x": [1.0, 2.0], "day": ["2026-01-05", "2026-01-06"]})
+    with pytest.raises(InputError, match=r"keys day, month\(day\) are of one column of text"):
+        mm.summarize_by(table, by="day, month(day)")
+
+
+def test_many_values_of_many_keys():
+    """The product of the numbers of values leaves 64 bits."""
+    rng = np.random.default_rng(0)
+    keys = np.column_stack([rng.permutation(70_000) for _ in range(4)])
+    keys[-1] = keys[0]
+    index = KeyIndex(4)
+    numbers = index.numbers(keys.astype(float))
+    assert len(index.keys) == 69_999
+    assert numbers[-1] == numbers[0]
+    assert [index.keys[i] for i in numbers] == list(map(tuple, keys.tolist()))
+    table = pd.DataFrame(keys[:300], columns=list("abcd")).assign(x=np.arange(300.0) % 7)
+    assert len(mm.summarize_by(table, by="a, b, c, d", columns=["x"])) == 300
+
+
+CSV_KEYS = [
+    (["01", "1", "2"], ["01", "1", "2"]),
+    (["0", "1", "00"], ["0", "00", "1"]),
+    (["a", "a ", "b"], ["a", "a ", "b"]),
+    (["a ", "b"], ["a ", "b"]),
+    (["1", "1 ", "2"], ["1", "1 ", "2"]),
+    ([" EU", " US"], ["EU", "US"]),
+    ([" a", "a"], [" a", "a"]),
+    (["3", "-1", "", "10"], [-1, 3, 10, None]),
+    (["1.0", "2.0", "nan"], [1, 2, None]),
+    (['"1"', '"2"'], [1, 2]),
+    ([str(2**53), str(2**53 + 1)], [2**53, 2**53 + 1]),
+    ([str(2**63), "1"], ["1", str(2**63)]),
+    ([*["1"] * 1005, "A7"], ["1", "A7"]),
+    (["true", "false "], [False, True]),
+]
+
+
+@pytest.mark.parametrize(("fields", "keys"), CSV_KEYS)
+@pytest.mark.parametrize("slowly", [False, True])
+def test_keys_of_csv_stay_as_they_are_written(tmp_path, monkeypatch, fields, keys, slowly):
+    if slowly:
+        monkeypatch.setattr("momentmix.rows.csv.reader.parsed_fast", _refuse)
+    lines = [f"{field},{i * i % 7}.5" for i, field in enumerate(fields)]
+    (tmp_path / "x.csv").write_text("\n".join(["k,x", *lines]))
+    cube = mm.summarize_by(tmp_path / "x.csv", by="k")
+    assert [key for (key,) in cube] == keys
+    assert cube.n_rows == len(fields)
+    cube.save(tmp_path / "cube.parquet")
+    assert mm.SummaryCube.load(tmp_path / "cube.parquet") == cube
+
+
+def _refuse(*_):
+    raise ValueError
+
+
+@pytest.mark.parametrize("pair", [("1e3", "1000"), ("1.0", "1"), ("+5", "5"), ("-0", "0")])
+def test_several_texts_of_one_number_are_one_group_with_a_note(tmp_path, pair):
+    lines = [f"{field},{i * i % 7}.5" for i, field in enumerate([*pair, "7"])]
+    (tmp_path / "x.csv").write_text("\n".join(["k,x", *lines]))
+    with pytest.warns(UserWarning, match=r"key 'k': .* and .* are one number, and so one group"):
+        cube = mm.summarize_by(tmp_path / "x.csv", by="k")
+    assert sorted(cube.group_rows.values()) == [1, 2]
+
+
+@pytest.mark.parametrize("field", ["1.5", "1e17", "inf"])
+def test_numbers_of_csv_that_are_no_keys(tmp_path, field):
+    (tmp_path / "x.csv").write_text(f"k,x\n1,0.5\n{field},2.5\n")
+    with pytest.raises(InputError, match="key 'k': numbers must be whole, and less than"):
+        mm.summarize_by(tmp_path / "x.csv", by="k")
 
 
 def test_two_keys_of_one_unit():

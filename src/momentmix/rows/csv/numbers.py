@@ -107,8 +107,8 @@ def _by_arrow(
 
 def _coded(column: Any, labels: Labels, dialect: Dialect) -> Float:
     """Codes of an Arrow column of text; ValueError where one is no level."""
-    texts = [text.strip() for text in column.dictionary.to_pylist()]
-    known = labels.codes(None if text in dialect.nulls else text for text in texts)
+    texts = column.dictionary.to_pylist()
+    known = labels.codes(None if x.strip() in dialect.nulls else labels.cell(x) for x in texts)
     codes = coded_indices(column.indices, known)
     if first_unknown(codes, labels) is not None:
         raise ValueError

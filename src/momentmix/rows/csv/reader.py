@@ -350,10 +350,10 @@ class CsvText(Table):
         """The number or the code of a field; None for what is neither."""
         if labels is None:
             return self.dialect.number(field)
-        text = field.strip()
-        if "\ufffd" in text:
+        if "\ufffd" in field:
             return None
-        code = float(labels.codes([None if text in self.dialect.nulls else text])[0])
+        is_null = field.strip() in self.dialect.nulls
+        code = float(labels.codes([None if is_null else labels.cell(field)])[0])
         return None if code == labels.refused else code
 
     def _refuse_labels(self, labels: Mapping[int, Labels]) -> NoReturn:

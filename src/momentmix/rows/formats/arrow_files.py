@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix.errors import InputError, needed
+from momentmix.errors import InputError, needed, printable
 from momentmix.rows.blocks import BlockMemory, side_by_side
-from momentmix.rows.containers import arrow_numbers, coded_indices, warn_integers, with_nan
+from momentmix.rows.containers import arrow_numbers, checked, coded_indices, warn_integers, with_nan
 from momentmix.rows.labels import (
     NO_LABELS,
     Labels,
@@ -29,12 +30,48 @@ from momentmix.rows.table import FileTable, Kind, RawBlock, Table, rows_from
 # Of a block, whatever its reader allows. So many are decoded at a time: a quarter of them takes
 # pyarrow a third longer, though they would stay in the cache.
 _MOST_ROWS = 1 << 17
+_MOST_PACKED = 1000  # bytes that a byte of a file holds: lengths beyond are damaged
+_DAMAGE = (UnicodeError, SystemError, OverflowError)  # what pyarrow raises besides its own errors
 _BUFFER, _BUFFERS, _LEAST_BUFFER = 1 << 18, 1 << 25, 1 << 12  # bytes of a column, of all
 
 
 def need_pyarrow(what: str) -> Any:
     """The package pyarrow, or an error that says how to get it."""
     return needed("pyarrow", what, "data")
+
+
+@contextmanager
+def refuse_damage(
+    refusal: Callable[[str], Exception], size: Callable[[], int] | None = None
+) -> Iterator[None]:
+    """Turn what pyarrow raises at bytes that it cannot read into another error.
+
+    Parameters
+    ----------
+    refusal : callable
+        Reason that pyarrow gives, in a line → the error.
+    size : callable, optional
+        Gives the number of bytes of the file.
+    """
+    import pyarrow
+
+    try:
+        yield
+    except InputError:
+        raise
+    except (pyarrow.ArrowException, OSError, *_DAMAGE) as error:
+        if getattr(error, "errno", None) is not None:
+            raise  # of the system, not of the bytes
+        if isinstance(error, MemoryError) and not (size and _asks_too_much(error, size())):
+            raise
+        text = str(error).strip().partition("\n")[0].partition(" Detail: ")[0]
+        raise refusal(printable(text)[:200]) from None
+
+
+def _asks_too_much(error: MemoryError, size: int) -> bool:
+    """Whether pyarrow needed more memory than a file of so many bytes can hold."""
+    asked = re.search(r"size (\d+) failed", str(error))
+    return asked is not None and int(asked[1]) > _MOST_PACKED * size
 
 
 class ArrowTable(Table):
@@ -50,20 +87,16 @@ class ArrowTable(Table):
         self._arrow = need_pyarrow(self.name)
         with self._refuse_unreadable():
             self._open()
-        self.column_names, self.n_columns = tuple(self.schema.names), len(self.schema.names)
+            self.column_names = tuple(self.schema.names)  # that are UTF-8
+        self.n_columns = len(self.column_names)
         if not self.n_columns:
             raise InputError(f"{self.name} has no columns.")
 
     @contextmanager
     def _refuse_unreadable(self) -> Iterator[None]:
         """Turn what pyarrow says of bytes that it cannot read into an `InputError`."""
-        try:
+        with refuse_damage(self._unreadable):
             yield
-        except (self._arrow.ArrowException, OSError) as error:
-            if isinstance(error, MemoryError) or getattr(error, "errno", None) is not None:
-                raise  # of the system, not of the bytes
-            text = str(error).strip().partition("\n")[0].partition(" Detail: ")[0]
-            raise self._unreadable(text[:200]) from None
 
     def _unreadable(self, text: str) -> InputError:
         """The error for what pyarrow cannot read, with the reason that it gives."""
@@ -75,7 +108,7 @@ class ArrowTable(Table):
 
     @abstractmethod
     def _batches(self, columns: Sequence[int], start: int, block_rows: int) -> Iterator[Any]:
-        """Pairs of first row and record batch with the columns in this order, and no others.
+        """Pairs of first row and `checked` batch with the columns in this order, and no others.
 
         Rows before `start` may be left out.
         """
@@ -101,7 +134,6 @@ class ArrowTable(Table):
         values, n_rows, position = memory.block(), 0, start
         with self._refuse_unreadable():
             for first, batch in self._batches(columns, start, block_rows):
-                batch.validate()  # buffers of a damaged file may be too short
                 while position < first + batch.num_rows:
                     piece = batch.slice(position - first, block_rows - n_rows)
                     arrays = [
@@ -134,7 +166,6 @@ class ArrowTable(Table):
         kinds = [self.schema.field(i).type for i in columns]
         with self._refuse_unreadable():
             for _, batch in self._batches(columns, 0, min(block_rows, _MOST_ROWS)):
-                batch.validate(full=True)  # text must be UTF-8
                 # Text of Parquet is read as a dictionary, whatever its type.
                 yield [
                     column if kind == column.type else column.cast(kind)
@@ -145,7 +176,8 @@ class ArrowTable(Table):
         self, number: int, column: Any, labels: Labels | None, first_row: int
     ) -> NDArray[Any]:
         if isinstance(labels, Periods) and self._arrow.types.is_temporal(column.type):
-            return labels.of_times(self._times(column))
+            times = self._times(column)
+            return self._known(number, labels.of_times(times), labels, first_row, times)
         if labels is not None:
             return self._codes(number, column, labels, first_row)
         if self._arrow.types.is_decimal(column.type):
@@ -157,16 +189,17 @@ class ArrowTable(Table):
 
     def _times(self, column: Any) -> NDArray[Any]:
         """Dates and times as datetime64, NaT for nulls; those with a zone are times of UTC."""
-        # Finer times would leave the range of 64 bits; those that are cut off change no period.
-        coarse = column.cast(self._arrow.timestamp("us"), safe=False)
-        return np.asarray(coarse.to_numpy(zero_copy_only=False))
+        types = self._arrow.types
+        if not types.is_timestamp(column.type) and not types.is_date(column.type):
+            column = column.cast(self._arrow.timestamp("us"))  # refused with the types
+        # As they are: a cast to another unit may leave the range of 64 bits.
+        return np.asarray(column.to_numpy(zero_copy_only=False))
 
     def meet_labels(self, labels: Mapping[int, Labels]) -> None:
         """Number all labels of columns of text; a batch with a dictionary has them there."""
         columns = list(labels)
         with self._refuse_unreadable():
             for first, batch in self._batches(columns, 0, _MOST_ROWS):
-                batch.validate()
                 for number, column in zip(columns, batch.columns, strict=True):
                     cells = column[:0] if hasattr(column, "dictionary") else column
                     self._codes(number, cells, labels[number], first)
@@ -180,10 +213,16 @@ class ArrowTable(Table):
             codes = coded_indices(column.indices, labels.codes(texts))
         except LabelsError:
             raise too_many_labels(f"{self.name}, {self.label(number)}") from None
+        return self._known(number, codes, labels, first_row, column)
+
+    def _known(
+        self, number: int, codes: NDArray[Any], labels: Labels, first_row: int, cells: Any
+    ) -> NDArray[Any]:
+        """The codes, where all cells have one."""
         unknown = first_unknown(codes, labels)
         if unknown is not None:
             place = f"{self.name}, row {first_row + unknown}, {self.label(number)}"
-            raise refused_label(place, texts[column.indices[unknown].as_py()], labels)
+            raise refused_label(place, str(cells[unknown]), labels)
         return codes
 
 
@@ -221,6 +260,11 @@ class ArrowFileTable(ArrowTable, FileTable):
         if self._arrow.types.is_decimal(type_):
             return Kind("other", str(type_))
         return super().kind(column)
+
+    @contextmanager
+    def _refuse_unreadable(self) -> Iterator[None]:
+        with refuse_damage(self._unreadable, lambda: self.path.stat().st_size):
+            yield
 
     def _unreadable(self, text: str) -> InputError:
         size = self.path.stat().st_size
@@ -266,7 +310,7 @@ class ParquetFile(ArrowFileTable):
             for batch in file.iter_batches(block_rows, row_groups=groups, columns=names):
                 # pyarrow gives all columns of a name, and parts of nested ones, in file order.
                 positions = {key: i for i, key in enumerate(_numbered(batch.schema.names))}
-                yield position, batch.select([positions[key] for key in wanted])
+                yield position, checked(batch.select([positions[key] for key in wanted]))
                 position += batch.num_rows
 
 
@@ -326,5 +370,5 @@ class ArrowFile(ArrowFileTable):
             else:
                 batches = (reader.get_batch(i) for i in range(reader.num_record_batches))
             for batch in batches:
-                yield position, batch.select(order)
+                yield position, checked(batch.select(order))
                 position += batch.num_rows

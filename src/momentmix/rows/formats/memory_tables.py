@@ -145,17 +145,19 @@ class FrameTable(_MemoryTable):
     def _numbers(self, column: int, labels: Labels | None) -> NDArray[np.float64]:
         if labels is None:
             return frame_array(self.frame, [column], self._holder)[:, 0]
-        if isinstance(labels, Periods) and self._column(column).dtype.kind == "M":
-            return labels.of_times(self._column(column))
-        texts = [None if is_missing(text) else text for text in self._column(column)]
-        try:
-            codes = labels.codes(texts)
-        except LabelsError:
-            raise too_many_labels(f"{self.name}, {self.label(column)}") from None
+        cells: Any = self._column(column)
+        if isinstance(labels, Periods) and cells.dtype.kind == "M":
+            codes = labels.of_times(cells)
+        else:
+            cells = [None if is_missing(text) else text for text in cells]
+            try:
+                codes = labels.codes(cells)
+            except LabelsError:
+                raise too_many_labels(f"{self.name}, {self.label(column)}") from None
         row = first_unknown(codes, labels)
         if row is not None:
             place = f"{self.name}, row {row}, {self.label(column)}"
-            raise refused_label(place, str(texts[row]), labels)
+            raise refused_label(place, str(cells[row]), labels)
         return codes
 
     def _add_to(self, digest: Any) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 from momentmix._typing import Float
 from momentmix.errors import InputError
 from momentmix.parallel import read_ahead
-from momentmix.rows.containers import is_frame
+from momentmix.rows.containers import checked, is_frame
 from momentmix.rows.formats.arrow_files import ArrowTable
 from momentmix.rows.formats.spool import Spool, typed
 from momentmix.rows.labels import NO_LABELS, Labels
@@ -83,7 +83,7 @@ class _Dataset(_ArrowSource):
         position, names = 0, [self.schema.names[i] for i in columns]
         size = {"batch_size": max(block_rows, _LEAST_ROWS), **_AHEAD}
         for batch in self.data.to_batches(columns=names, **size):
-            yield position, batch
+            yield position, checked(batch)
             position += batch.num_rows
 
 
@@ -172,7 +172,7 @@ class _Query(_ArrowSource):
         places = [live.columns.index(i) for i in columns]
         types = [self.schema.field(i).type for i in columns]
         schema = self._arrow.schema([self.schema.field(i) for i in columns])
-        for batch in live.batches(self._in_head):
+        for batch in map(checked, live.batches(self._in_head)):
             pairs = zip([batch.column(k) for k in places], types, strict=True)
             arrays = [typed(self._arrow, column, type_) for column, type_ in pairs]
             yield position, self._arrow.RecordBatch.from_arrays(arrays, schema=schema)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from momentmix.rows.containers import checked
 from momentmix.rows.formats.arrow_files import ArrowFile, arrow_kind, need_pyarrow
 from momentmix.rows.formats.copies import LocalCopy
 from momentmix.rows.labels import MOST_LABELS
@@ -40,7 +41,7 @@ class Spool:
         self._file: ArrowFile | None = None
         copy, writer, n_bytes = None, None, 0
         try:
-            for number, given in enumerate(batches):
+            for number, given in enumerate(map(checked, batches)):
                 if not number:
                     schema = self._repeating(schema, given)
                 batch = self._typed(given, schema)

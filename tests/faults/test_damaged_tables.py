@@ -1,0 +1,222 @@
+"""Damaged cubes and Arrow data: refused with one kind of error, never a crash or a wrong load."""
+
+import struct
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from campaigns import damaged_tables
+from campaigns.damaged_tables import SAVED, child, in_child
+
+import momentmix as mm
+from momentmix.errors import InputError, SummaryFileError
+
+
+def test_a_part_of_the_campaign():
+    counts = in_child("cubes", 0, 400, 0) + in_child("tables", 0, 60, 0)
+    assert counts["files"] == 460
+    assert counts["sealed: refused"] > 80
+
+
+@pytest.mark.parametrize(
+    ("check", "found"),
+    [
+        ("_check_seal = lambda *_: None", "a changed file was loaded"),
+        ("_row_checksum = lambda *_: ANYTHING", "another group|other names"),
+        ("checked = lambda table: table", "exit code"),
+    ],
+)
+def test_negative_control_a_check_that_is_missing_is_noticed(check, found):
+    anything = "ANYTHING = type('Equal', (), {'__ne__': lambda *_: False})()"
+    before = f"import momentmix.cube.file as file\n{anything}\nfile.{check}"
+    with pytest.raises(AssertionError, match=found):
+        in_child("cubes", 0, 4000, 0, before)
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
+def test_every_byte_of_a_cube_is_protected(tmp_path, ending):
+    data, path = (SAVED / f"cube_v2.{ending}").read_bytes(), tmp_path / f"cube.{ending}"
+    for place in range(0, len(data), 3):
+        broken = bytearray(data)
+        broken[place] ^= 1 << place % 8
+        path.write_bytes(broken)
+        with pytest.raises(SummaryFileError, match=r"cube\.(parquet|arrow)"):
+            mm.SummaryCube.load(path)
+
+
+# -- offsets and indices that a writer would not write -----------------------------------------
+
+EDITS = """
+import struct, warnings
+from pathlib import Path
+import pyarrow as pa
+import momentmix as mm
+warnings.simplefilter("ignore")
+n = 9
+text = pa.array(["north", "south", "east!"] * 3)  # offsets 0, 5, 10, ...
+plan = pa.DictionaryArray.from_arrays(pa.array([7, 6, 5, 4, 3, 2, 1, 0, 7], pa.int32()),
+                                      pa.array(list("abcdefgh")))
+table = pa.table({"text": text, "plan": plan, "x": [0.5 * i * i for i in range(n)]})
+edits = {"offset": (struct.pack("<3i", 35, 40, 45), struct.pack("<3i", 35, 1 << 30, 45)),
+         "index": (struct.pack("<9i", *plan.indices.to_pylist()),
+                   struct.pack("<9i", -3, 6, 5, 4, 3, 2, 1, 0, 7))}
+for kind, opener in {"file": pa.ipc.new_file, "stream": pa.ipc.new_stream}.items():
+    sink = pa.BufferOutputStream()
+    with opener(sink, table.schema) as writer:
+        writer.write_table(table)
+    data = sink.getvalue().to_pybytes()
+    for edit, (old, new) in edits.items():
+        assert data.count(old) == 1
+        broken = data.replace(old, new)
+        path = Path(f"{kind}-{edit}.arrow")
+        path.write_bytes(broken)
+        reader = pa.ipc.open_file if kind == "file" else pa.ipc.open_stream
+        read = lambda: reader(pa.py_buffer(broken)).read_all()
+        column = "text" if edit == "offset" else "plan"
+        routes = {
+            "summarize": lambda: mm.summarize(path),
+            "groups": lambda: mm.summarize_by(path, by=column),
+            "fit": lambda: mm.fit(path, 1),
+            "table": lambda: mm.summarize(read()),
+            "groups of a table": lambda: mm.summarize_by(read(), by=column),
+            "batch": lambda: mm.summarize(read().to_batches()[0]),
+            "reader": lambda: mm.summarize_by(read().to_reader(), by=column),
+            "levels of a reader": lambda: mm.summarize(read().to_reader()),
+            "dataset": lambda: mm.summarize_by(pa.dataset.dataset(read()), by=column),
+            "columns": lambda: mm.summarize({"c": read()[column], "x": range(n)}),
+        }
+        import pyarrow.dataset
+        for route, run in routes.items():
+            print(kind, edit, route, end=": ", flush=True)
+            try:
+                print("ACCEPTED", run())
+            except mm.InputError as error:
+                named = path.name if route in ("summarize", "groups", "fit") else ""
+                assert named in str(error)
+                assert "damaged" in str(error) or "cannot be read" in str(error), error
+                print("refused")
+"""
+
+
+def test_wrong_offsets_and_indices_are_refused_by_every_route(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = child(EDITS)
+    assert done.returncode == 0, done.stdout[-500:] + done.stderr[-2000:]
+    lines = done.stdout.splitlines()
+    assert len(lines) == 40
+    assert all(line.endswith(": refused") for line in lines), lines
+
+
+def test_the_command_ends_with_65(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    child(EDITS)
+    for edit in ("offset", "index"):
+        arguments = ["summarize", f"file-{edit}.arrow", "-o", "x.mms"]
+        done = child(f"from momentmix.cli import main; main({arguments})")
+        assert done.returncode == 65, done.stderr
+        assert f"file-{edit}.arrow cannot be read; it is truncated, damaged" in done.stderr
+
+
+def test_an_offset_in_a_copy_of_a_cube(tmp_path):
+    table = pq.read_table(SAVED / "cube_v2.parquet").drop_columns("checksum")
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    data, old = sink.getvalue().to_pybytes(), struct.pack("<5i", 0, 2, 4, 6, 9)
+    assert data.count(old) == 1
+    (tmp_path / "c.arrow").write_bytes(data.replace(old, struct.pack("<5i", 0, 2, 4, 1 << 30, 9)))
+    done = child(f"import momentmix as mm; mm.SummaryCube.load({str(tmp_path / 'c.arrow')!r})")
+    assert done.returncode == 1
+    assert "SummaryFileError" in done.stderr
+    assert "c.arrow cannot be read as a cube" in done.stderr
+
+
+def test_a_buffer_may_be_longer_than_its_numbers(tmp_path):
+    sink, table = pa.BufferOutputStream(), pa.table({"x": [0.0, 1.0, 2.0], "y": [1.0] * 3})
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    data, old = sink.getvalue().to_pybytes(), struct.pack("<4q", 0, 0, 0, 24)
+    assert data.count(old) == 1
+    (tmp_path / "x.arrow").write_bytes(data.replace(old, struct.pack("<4q", 0, 0, 0, 29)))
+    assert mm.summarize(tmp_path / "x.arrow", columns=["x"]).mean.tolist() == [1.0]
+
+
+# -- what is read of copies, and what is refused -----------------------------------------------
+
+
+def test_copies_of_other_programs_load(tmp_path):
+    path, copy = SAVED / "cube_v2.parquet", tmp_path / "copy.parquet"
+    cube = mm.SummaryCube.load(path)
+    part = cube.where(store=lambda store: store < 2)
+    duckdb.sql(f"COPY (FROM '{path}' WHERE store < 2) TO '{copy}' (FORMAT parquet)")
+    assert mm.SummaryCube.load(copy) == part
+    pl.read_parquet(path).filter(pl.col("store") < 2).write_parquet(copy)
+    assert mm.SummaryCube.load(copy) == part
+    pl.read_parquet(path).filter(pl.col("store") < 2).write_ipc(tmp_path / "copy.arrow")
+    assert mm.SummaryCube.load(tmp_path / "copy.arrow") == part
+    table = pq.read_table(path)
+    pq.write_table(table.filter(pa.compute.field("store") < 2), copy)
+    assert mm.SummaryCube.load(copy).left_out == (2, 3)  # of the metadata, which pyarrow keeps
+    frame = table.to_pandas()
+    frame[frame["store"] < 2].iloc[:, ::-1].to_parquet(copy)  # other types, another order
+    assert dict(mm.SummaryCube.load(copy).rollup(*cube.key_names)) == dict(part)
+    duckdb.sql(
+        f"COPY (SELECT upper(region) AS r, n_rows, summary FROM '{path}' WHERE region = 'US') "
+        f"TO '{copy}' (FORMAT parquet)"
+    )
+    assert list(mm.SummaryCube.load(copy)) == [("US",)]  # without checksums, whatever the keys
+
+
+def test_changed_copies_are_refused(tmp_path):
+    path, table = tmp_path / "copy.parquet", pq.read_table(SAVED / "cube_v2.parquet")
+    stores = table.set_column(1, "store", pa.array([1, 1, 2, -3, 5]))
+    renamed = table.rename_columns(["area", *table.column_names[1:]])
+    nobody = table.set_column(5, "n_rows", pa.array([None] * 5, pa.int64()))
+    for changed in (stores, renamed):
+        pq.write_table(changed, path)
+        with pytest.raises(SummaryFileError, match=r"checksum of group .* leave out the column"):
+            mm.SummaryCube.load(path)
+    pq.write_table(nobody, path)
+    with pytest.raises(SummaryFileError, match="is not that of its None rows"):
+        mm.SummaryCube.load(path)
+    for key in (pa.array([0.5] * 5), pa.array([[1]] * 5), pa.array([b"a"] * 5)):
+        pq.write_table(table.set_column(1, "store", key).drop_columns("checksum"), path)
+        with pytest.raises(SummaryFileError, match=r"copy\.parquet cannot .*a key holds"):
+            mm.SummaryCube.load(path)
+    known = table.schema.metadata[b"momentmix-cube"].replace(b"[2, 3]", b"[2, 7]")
+    some = [b"{", b"[]", b'{"version": true}', b'{"version": 1, "left_out": [1]}', b"\xff"]
+    for text in (*some, b'{"version": 2}', known):
+        pq.write_table(table.replace_schema_metadata({b"momentmix-cube": text}), path)
+        with pytest.raises(SummaryFileError, match="metadata 'momentmix-cube' are damaged"):
+            mm.SummaryCube.load(path)
+    with pytest.raises(SummaryFileError, match="not a regular file"):
+        mm.SummaryCube.load(tmp_path)
+
+
+def test_cubes_that_no_file_can_hold_are_refused(tmp_path):
+    summary = mm.summarize([[1.0], [2.0]])
+    for values in (["\ud800"], [2**64], [1, True + 0.5]):
+        cube = mm.SummaryCube(["key"], dict.fromkeys([(value,) for value in values], summary))
+        with pytest.raises(InputError, match="key 'key' cannot be stored"):
+            cube.save(tmp_path / "cube.parquet")
+    with pytest.raises(InputError, match="cannot be called 'checksum'"):
+        mm.SummaryCube(["checksum"], {("a",): summary}).save(tmp_path / "cube.arrow")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_damaged_cube_is_not_taken_for_a_table_of_rows(tmp_path):
+    data = (SAVED / "cube_v2.parquet").read_bytes()
+    path = tmp_path / "cube.parquet"
+    path.write_bytes(data.replace(b"summary", b"sumnary"))
+    done = child(f"from momentmix.cli import main; main(['fit', {str(path)!r}, '-o', 'm.json'])")
+    assert done.returncode == 65
+    assert "cube.parquet: the checksum does not match" in done.stderr
+
+
+def test_campaign_files_are_what_they_are_called():
+    known = damaged_tables.original()
+    assert known.left_out == (2, 3)
+    assert len(damaged_tables.cubes()) == 8
+    assert len(damaged_tables.tables()) == 6
