@@ -3,8 +3,8 @@
 Run are ``>>>`` lines in blocks marked python, and lines after ``$`` in blocks marked console;
 ``...`` stands for anything. A block marked bash that starts with ``#!`` is written to the file that
 its second line names, ``# job.sh: what it does``. In README.md all commands are run but those that
-set up an environment. A
-page that begins with ``<!-- needs: package -->`` is skipped where that package is missing.
+set up an environment. A page that begins with ``<!-- needs: package -->`` is skipped where that
+package is missing.
 """
 
 import ast
