@@ -182,7 +182,7 @@ def test_hints_for_numbers_that_are_no_measurements():
     assert result.schema is None
     notes = "\n".join(result.notes)
     assert "'smoker' has two values" in notes
-    assert "'visits'" not in notes  # which the findings name, as the rows tell whether poisson suits
+    assert "'visits'" not in notes  # which a finding names
     assert any("families={'visits': 'poisson'}" in f.text for f in result.certificate.findings)
     assert "'x'" not in notes
 
