@@ -58,9 +58,9 @@ test: lint                   ## style, types and every fast test: about ten minu
 	@$(BIN)/python -m pytest -m "not long" -n 2
 
 test-all: test               ## the long runs, the documentation, Ray and Spark as well: about an hour
+	@$(MAKE) --no-print-directory docs
 	@echo "Running the long tests on two processes"
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m long -n 2 --dist worksteal
-	@$(MAKE) --no-print-directory docs
 	@if $(MAKE) --no-print-directory $(RAY)/.test; then $(MAKE) --no-print-directory test-ray; else \
 	  echo "SKIPPED: the tests of Ray, which could not be installed for this Python."; fi
 	@if $(JAVA) -version 2>/dev/null; then $(MAKE) --no-print-directory test-spark; else \

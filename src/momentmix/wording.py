@@ -9,8 +9,11 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+# The cure of errors that only passes over the rows avoid.
+NEED_ROWS = "fit the rows with EM passes, which neither a summary nor refine=None has"
 MOST_SHOWN = 2000  # letters of a repr, whatever the size of the object
 _DIGITS = 3
+_ROUNDING = 1e-12  # of a number beside the others: less is what differences leave
 _LARGEST, _LEAST = 1e9, 1e-4  # numbers beyond are written with an exponent
 
 
@@ -54,7 +57,11 @@ def numbers_apart(*values: float) -> list[str]:
     (['109', '126'], ['10,023', '10,041'], ['1,230', '5.2'])
     >>> numbers_apart(60.0, 54.0)
     ['60', '54']
+    >>> numbers_apart(8.9e-16, 4.0)
+    ['0', '4']
     """
+    largest = max(map(abs, values))
+    values = tuple(0.0 if abs(value) < _ROUNDING * largest else value for value in values)
     finest = min(abs(values[0] - value) for value in values[1:]) / 10
     texts = [short_number(value, finest) for value in values]
     while all(text[-1] in "0." and "e" not in text for text in texts if "." in text):

@@ -155,10 +155,11 @@ def fit_command(
         data, options["missing"] = read_options.source(inputs), read_options.missing
         options |= vars(read_options.reading(by_name))
     result = fit(data, components, blocks=joined, **options, progress=False if quiet else None)
-    result.save(output, command=click.get_current_context().obj, seed=seed)
+    record = {"command": click.get_current_context().obj, "seed": seed}
+    result.save(output, **record)
     code = _exit_code(result, strict)
     if as_json:
-        say_json(_document(result, output))
+        say_json(_document(result, output, result.record(**record).to_dict()))
     else:
         _print(result, output, verbose)
     if code:
@@ -212,8 +213,8 @@ def _profile(result: FitResult) -> list[str]:
     return [f"  {line}" for line in str(result.profile()).split("\n")]
 
 
-def _document(result: FitResult, output: str) -> dict[str, Any]:
-    record = result.record().to_dict()
+def _document(result: FitResult, output: str, record: dict[str, Any]) -> dict[str, Any]:
+    """What is printed: the model and the record as they are saved, and the profile."""
     record["certificate"]["reasons"] = result.certificate.reasons
     record["certificate"]["untested"] = result.certificate.untested
     profile = [_component(component) for component in result.profile()]

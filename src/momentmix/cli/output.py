@@ -55,6 +55,7 @@ WORDS = {
     "to mm.summarize or mm.fit, so": "so",
     ", or use with_variance_floor()": "",
     "exclude=": "--exclude",
+    "refine=None": "--refine none",
 }
 
 

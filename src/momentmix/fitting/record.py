@@ -250,7 +250,7 @@ def _record(values: dict[str, Any]) -> FitRecord:
     diagnostics = Diagnostics(
         values.pop("log_likelihood_per_row"),
         tuple(values.pop("notes")),
-        values.pop("certificate"),
+        replace(values.pop("certificate"), after_rows=provenance.refine == "em"),
         tried=tuple(values.pop("tried", ())),
         joined=tuple(values.pop("joined", ())),
     )

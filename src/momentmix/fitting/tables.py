@@ -33,7 +33,7 @@ from momentmix.schema.sources import encode_prepared, encode_rows, held_table, p
 from momentmix.schema.transforms import TRANSFORMS
 from momentmix.summary.cost import physical_memory
 from momentmix.summary.summary import MomentSummary
-from momentmix.wording import plural
+from momentmix.wording import NEED_ROWS, plural
 
 SHARE_IN_MEMORY = 0.125  # of the memory: rows of files that take more are read for each pass
 
@@ -302,7 +302,6 @@ def feature_blocks(blocks: Any, schema: Schema | None, has_rows: bool = True) ->
         if column.has_missing and not has_rows:
             raise InputError(
                 f"from moments alone, columns of a block must have no missing cells; {label} has "
-                'some. Pass the rows with refine="auto", take it out of the block, or drop the '
-                "rows: missing='drop'."
+                f"some. Take it out of the block, drop such rows: missing='drop', or {NEED_ROWS}."
             )
     return [[schema.features_of(j)[0] for j in block] for block in joined]

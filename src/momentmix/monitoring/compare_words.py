@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import exp, expm1, isfinite, sqrt
 
+from momentmix.errors import printable
 from momentmix.monitoring.compared.changes import Change
 from momentmix.wording import numbers_apart, percent, plural, short_number
 
@@ -19,8 +20,9 @@ _BACK = {"log": exp, "log1p": expm1}  # the value that a mean of logarithms stan
 
 
 def sentences_of(changes: Sequence[Change]) -> list[str]:
-    """A sentence for each change, the most important first."""
-    return [_sentence(c) for c in sorted(changes, key=lambda c: (c.what in SHAPES, -importance(c)))]
+    """A sentence for each change, the most important first; names are escaped."""
+    ordered = sorted(changes, key=lambda c: (c.what in SHAPES, -importance(c)))
+    return [printable(_sentence(change)) for change in ordered]
 
 
 def first_sentences(sentences: Sequence[str]) -> list[str]:

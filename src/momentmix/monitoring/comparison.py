@@ -8,7 +8,7 @@ from math import nan
 from numbers import Real
 from typing import Any
 
-from momentmix.errors import InputError, InputTypeError, printable
+from momentmix.errors import InputError, InputTypeError
 from momentmix.mixture.parameter_table import need_pandas
 from momentmix.monitoring.compare_words import SHAPES, first_sentences, sentences_of
 from momentmix.monitoring.compared.changes import Change
@@ -148,8 +148,7 @@ class Comparison:
             f"Comparison({a:,} and {b:,} rows, {len(self.columns)} columns, "
             f"p_value={self.p_value:.3g}, {len(self.named())} changes named)"
         )
-        said = (printable(text) for text in first_sentences(self.sentences()))
-        return cut_lines("\n".join([head, *said]))
+        return cut_lines("\n".join([head, *first_sentences(self.sentences())]))
 
     def __str__(self) -> str:
         return "\n".join(comparison_lines(self))

@@ -28,7 +28,7 @@ def comparison_lines(
 ) -> list[str]:
     """What differs in sentences, a table with the largest effects first, pairs, notes."""
     said = first_sentences(found.sentences(level, least_effect))
-    lines = [verdict(found, level, least_effect), *(f"- {printable(text)}" for text in said)]
+    lines = [verdict(found, level, least_effect), *(f"- {text}" for text in said)]
     lines += [*_joint(found), ""]
     rows, more = column_rows(found, _MOST_COLUMNS)
     lines += _aligned([_HEADINGS, *rows])
@@ -187,7 +187,7 @@ def comparison_html(found: Comparison) -> Markup:
     """A comparison as a fragment of HTML."""
     word = _word(found)
     rows, more = column_rows(found, _MOST_COLUMNS)
-    said = bullets(map(printable, first_sentences(found.sentences())))
+    said = bullets(first_sentences(found.sentences()))
     parts: list[object] = [paragraph(word, verdict(found)), said, plain_table(_HEADINGS, rows)]
     if more:
         parts.append(paragraph(f"and {more:,} more column{plural(more)} with smaller effects"))

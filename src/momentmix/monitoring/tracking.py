@@ -108,10 +108,13 @@ class Tracking:
         return self.means.moved(self.model, weights, group)
 
     def sentences(self) -> list[str]:
-        """What changed, in words: trends or differences that are significant, and misfits."""
+        """What changed, in words: trends or differences that are significant, and misfits.
+
+        Control characters of names are escaped.
+        """
         from momentmix.monitoring.track_words import sentences_of
 
-        return sentences_of(self)
+        return list(map(printable, sentences_of(self)))
 
     # -- tables -------------------------------------------------------------------------------
 
@@ -204,7 +207,7 @@ class Tracking:
             f"Tracking: {n} group{plural(n)}, {r} component{plural(r)}; the components do not fit "
             f"{bad} of them"
         )
-        return cut_lines("\n".join([head, *(printable(text) for text in self.sentences())]))
+        return cut_lines("\n".join([head, *self.sentences()]))
 
     def _repr_html_(self) -> str:
         return tracking_html(self)

@@ -40,7 +40,7 @@ def tracking_lines(tracking: Tracking, rest: str = "to_frame() has all") -> list
     if more:
         lines.insert(1 + len(groups) // 2, f"… {more:,} more group{plural(more)}; {rest}")
     above = [printable(text) for text in misfit_line(tracking)]
-    said = (f"- {printable(text)}" for text in tracking.sentences())
+    said = (f"- {text}" for text in tracking.sentences())
     return [*above, *([""] if above else []), *lines, "", *_footer(tracking), *said]
 
 
@@ -173,7 +173,7 @@ def tracking_html(tracking: Tracking) -> Markup:
     title = f"Shares of {r} component{plural(r)} in {n} group{plural(n)}"
     rest = [f"{more:,} more group{plural(more)} in to_frame()"] if more else []
     above = [paragraph(printable(text)) for text in misfit_line(tracking)]
-    said = bullets(map(printable, tracking.sentences()))
+    said = bullets(tracking.sentences())
     footer = paragraph(*_footer(tracking), *rest)
     return box(title, *above, said, plain_table(heads, rows), footer)
 

@@ -30,6 +30,10 @@ WORDS: dict[str, tuple[str, str]] = {
         "Keep only one of {columns}.",
         "They are copies of each other, and would count twice.",
     ),
+    "shared-gaps": (
+        "Leave out rows with gaps in {columns}, if they are few.",
+        "The model takes gaps of different columns for independent, and these are not.",
+    ),
     "skewed-column": (
         "Take logarithms of {columns}.",
         "A few values are far larger than the others, and some groups differ in nothing else: "
@@ -80,7 +84,7 @@ WORDS: dict[str, tuple[str, str]] = {
         "In some group nearly all rows have the same value there.",
     ),
     "dispersion": (
-        "Ask for more groups, or take {columns} as numbers in place of counts.",
+        "Cut {columns} into levels, or ask for more groups.",
         "The counts vary more or less within a group than counts of independent events do.",
     ),
     "missing-by-component": (
@@ -109,7 +113,7 @@ WORDS: dict[str, tuple[str, str]] = {
         "The values grow evenly from row to row: a row number or a time, not a measurement.",
     ),
     "discrete-column": (
-        "Say what {columns} is: a count, a yes/no answer or a category.",
+        "Say what {columns} is, or leave it out.",
         "There are few different values, and the model takes them for measurements.",
     ),
     "repeated-value": (
@@ -148,7 +152,7 @@ NO_NUMBER: dict[str, str] = {
     "spurious-components": "Do not read anything into the smallest groups.",
     "column-shape": "Look at {columns}: take logarithms, or leave out.",
     "dependent-columns": "Keep only one of {columns}.",
-    "dispersion": "Take {columns} as numbers in place of counts.",
+    "dispersion": "Cut {columns} into levels.",
 }
 # Findings that ask for more groups; the others of these ask for fewer.
 ASK_FOR_MORE = frozenset({"column-shape", "dependent-columns", "dispersion"})

@@ -32,7 +32,7 @@ _CAUSES = frozenset({
 })  # fmt: skip
 _CODE = re.compile(r"\b(?:blocks|families)=(?:\"auto\"|\[.*\]|\{.*\}(?: \(--families [^)]*\))?)")
 _GROUPS = re.compile(r"\bcomponents? ((?:\d+ \(\d+ rows\)(?:, )?)+)")
-_NUMBERED = re.compile(r"\bcolumns? (?:correlated within components: )?(\d+(?:(?:, | and )\d+)*)")
+_NUMBERED = re.compile(r"\bcolumns? (?:[a-z ]+: )?(\d+(?:(?:, | and )\d+)*)")
 
 
 @dataclass(frozen=True)

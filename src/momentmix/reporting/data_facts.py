@@ -23,6 +23,8 @@ from momentmix.displays.data import (
 from momentmix.displays.residuals import matching_summary
 from momentmix.displays.style import in_order_of
 from momentmix.errors import InputError
+from momentmix.fitting.inference.pair_findings import copies_of
+from momentmix.fitting.inputs import moments_of
 from momentmix.mixture.density import log_sums, most_probable
 from momentmix.mixture.mixture import Mixture
 from momentmix.schema.building import EncodedTable
@@ -35,7 +37,6 @@ _MOST_MOMENTS = 10_000  # of one order in the residuals; more take long, and sho
 _RARE = 1e-3  # share of the model's own rows that counts as improbable
 _N_DRAWN = 20_000  # rows drawn to find that quantile: 20 lie below it
 _FAR = 8.0  # standard deviations; a Gaussian column practically never has such a value
-_COPY = 0.999  # correlation from which two columns count as copies
 _MOST_LISTED = 8  # columns named in one finding
 
 
@@ -78,18 +79,9 @@ class DataFacts:
 
         `known` are names of findings of the fit, which need not be said again.
         """
-        return [
-            text for name, text in self._findings(self._feature_names(names)) if name not in known
-        ]
-
-    def _feature_names(self, names: list[str]) -> list[str]:
-        schema = self.summary.schema
-        if schema is None:
-            return names
-        # Of a column that has one feature, the name says what was taken of it: log income.
-        shown = zip(schema.column_of, schema.feature_names, strict=True)
-        single = [column.n_features == 1 and not column.levels for column in schema.columns]
-        return [names[j] if single[j] else name for j, name in shown]
+        if self.summary.schema is not None:  # one name for each feature, that of its column
+            names = [names[j] for j in self.summary.schema.column_of]
+        return [text for name, text in self._findings(names) if name not in known]
 
     def _findings(self, names: list[str]) -> Iterator[tuple[str, str]]:
         s, features = self.summary, [Column(None)] * self.summary.n_features
@@ -105,9 +97,11 @@ class DataFacts:
                 "the model was fitted. Their components are known, but moments and pictures are "
                 "without them.",
             )
-        constant = [j for j in np.flatnonzero(s.deviation == 0) if not features[j].levels]
+        parts = () if s.schema is None else s.schema.feature_parts
+        no_value = {j for j, part in enumerate(parts) if part.is_seen or part.level is not None}
+        constant = [names[j] for j in np.flatnonzero(s.deviation == 0) if j not in no_value]
         if constant:
-            listed = ", ".join(names[j] for j in constant[:_MOST_LISTED])
+            listed = ", ".join(constant[:_MOST_LISTED])
             yield "constant-column", f"Columns with one value only: {listed}. Leave them out."
         yield from (("duplicate-columns", text) for text in self._copies(names))
         scale = np.where(s.deviation > 0, s.deviation, np.inf)
@@ -128,17 +122,11 @@ class DataFacts:
             )
 
     def _copies(self, names: list[str]) -> list[str]:
-        s = self.summary
-        if s.order < 2 or s.n_features < 2:
-            return []
-        scale = np.where(s.deviation > 0, s.deviation, 1.0)
-        values = s.tensor(2, s.mean, scale).values
-        pairs = [(i, k) for k in range(s.n_features) for i in range(k)]
-        of = range(s.n_features) if s.schema is None else s.schema.column_of
+        moments = moments_of(self.summary)
+        assert moments is not None
         return [
             f"{names[i]} and {names[k]} are copies of each other up to shift and scale. Keep one."
-            for (i, k), value in zip(pairs, values, strict=True)
-            if abs(value) > _COPY and of[i] != of[k]
+            for i, k in copies_of(moments.of_table(self.summary.schema))[0]
         ][:_MOST_LISTED]
 
 

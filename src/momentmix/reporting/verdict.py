@@ -12,7 +12,7 @@ from momentmix.reporting.actions import Action, actions, columns_in
 from momentmix.reporting.contents import Contents
 from momentmix.reporting.words import NO_RECORD, answers, verdict
 
-_NUMBERED = re.compile(r"\bcolumns? (correlated within components: )?\d")
+_NUMBERED = re.compile(r"\bcolumns? (?:[a-z ]+: )?\d")
 _BANNERS = {  # CSS class and words of each verdict
     "passed": ("good", "✓ Yes"),
     "not passed": ("bad", "✗ No"),

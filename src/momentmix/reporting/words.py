@@ -5,9 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import isnan
 
-from momentmix.fitting.inference.certificate import LARGEST_LOSS, NEGLIGIBLE_EFFECT, Certificate
+from momentmix.fitting.inference.certificate import (
+    LARGEST_LOSS,
+    NEGLIGIBLE_EFFECT,
+    Certificate,
+    decisive_line,
+)
 from momentmix.fitting.inference.findings import Severity
-from momentmix.fitting.inference.over_identification import LEAST_P_VALUE
+from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, p_value_text
 from momentmix.wording import listed, plural
 
 NO_RECORD = (
@@ -84,9 +89,8 @@ def _contradiction(c: Certificate) -> tuple[str, str, str]:
             return "Not tested", "One group leaves nothing to be tested here.", ""
         return "Not tested", "There are no more averages to compare than parameters.", ""
     numbers = (
-        f"Over-identification test: statistic {test.statistic:.1f} on {test.degrees_of_freedom} "
-        f"degrees of freedom, p-value {test.p_value:.2g}, effect size {test.effect_size:.2g} "
-        "standard deviations of one row."
+        f"Over-identification test, {decisive_line(test)}, p-value {test.p_value_words}, effect "
+        f"size {test.effect_size:.2g} standard deviations of one row."
     )
     if test.overdispersed_model:
         text = (
@@ -96,9 +100,8 @@ def _contradiction(c: Certificate) -> tuple[str, str, str]:
         return "Cannot be said", text, numbers
     if test.p_value >= LEAST_P_VALUE:
         text = (
-            "Averages that the model predicts agree with those of the data as well as chance "
-            "allows: even if the model were exactly right, a difference at least as large would "
-            f"occur in {_percent(test.p_value)} of samples."
+            "Averages that the model predicts differ from those of the data no more than chance "
+            f"explains: no test rejects it, the least p-value is {p_value_text(test.p_value)}."
         )
         return "No", text, numbers
     if test.effect_size <= NEGLIGIBLE_EFFECT:
@@ -122,13 +125,12 @@ def _precision(c: Certificate) -> tuple[str, str, str]:
         return "Yes", "There is one group only: no row can be in a wrong one.", ""
     if c.predicted_loss <= LARGEST_LOSS:
         most = share if share.startswith("less") else f"at most about {share}"
-        text = f"With more data {most} of the rows would change to another group."
+        text = f"Errors of the parameters put {most} of the rows into a wrong group."
         return "Yes", text, numbers
-    return "No", f"With more data about {share} of the rows would change to another group.", numbers
+    text = f"Errors of the parameters may put about {share} of the rows into a wrong group."
+    return "No", text, numbers
 
 
 def _percent(share: float) -> str:
     # A predicted loss comes from 2,500 drawn rows, so that smaller shares are not distinguishable.
-    if share >= 0.995:
-        return "nearly all"
     return "less than 0.1 %" if share < 1e-3 else f"{100 * share:.2g} %"

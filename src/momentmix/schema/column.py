@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from shlex import quote
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.errors import InputError
+from momentmix.errors import InputError, printable
 from momentmix.schema.transforms import TRANSFORMS, transformed
 from momentmix.wording import did_you_mean
 
@@ -35,6 +35,37 @@ def families_code(families: Mapping[str | int, str]) -> str:
         pairs = zip(names, families.values(), strict=True)
         option = f" (--families {quote(','.join(f'{name}={family}' for name, family in pairs))})"
     return f"families={{{code}}}{option}"
+
+
+class FeaturePart(NamedTuple):
+    """A column, by name or number, and which part of it a feature is.
+
+    `level` is the level of a category that it stands for; `is_seen` marks the feature that says
+    whether a cell is seen. Otherwise the feature is the value.
+    """
+
+    column: str | int
+    level: str | None = None
+    is_seen: bool = False
+
+    @property
+    def feature_name(self) -> str:
+        """Name of the feature, which no column of the table has."""
+        level = "" if self.level is None else f"={self.level}"
+        return f"{self.column}{level}{' seen' * self.is_seen}"
+
+    @property
+    def column_name(self) -> str:
+        """The column as texts name it: by its name, escaped, or by its number."""
+        return ascii(self.column)
+
+    @property
+    def words(self) -> str:
+        """The part in texts: a column, a level of it, or its gaps."""
+        if self.is_seen:
+            return f"the gaps of {self.column_name}"
+        level = "" if self.level is None else f" = {printable(self.level)}"
+        return f"{self.column_name}{level}"
 
 
 @dataclass(frozen=True)
@@ -119,12 +150,13 @@ class Column:
         """What means and spreads of a column of this name are of: ``log income``."""
         return f"{self.transform} {name}" if self.transform else name
 
-    def feature_names(self, number: int) -> list[str]:
-        """Names of its features; `number` stands for a name that it does not have."""
-        name = str(number) if self.name is None else self.name
+    def feature_parts(self, number: int) -> list[FeaturePart]:
+        """The part of the column that each feature is; `number` stands for a missing name."""
+        key = number if self.name is None else self.name
         is_labeled = bool(self.levels) and self.levels != (0, 1)
-        names = [f"{name}={level}" for level in self.levels[1:]] if is_labeled else [name]
-        return names + [f"{name} seen"] * self.has_missing
+        parts = [FeaturePart(key, str(level)) for level in self.levels[1:] if is_labeled]
+        parts = parts or [FeaturePart(key)]
+        return parts + [FeaturePart(key, is_seen=True)] * self.has_missing
 
 
 def unknown_family(family: object, label: str) -> str:

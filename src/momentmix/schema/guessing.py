@@ -8,7 +8,7 @@
 | numbers that pandas wrote as the index of a frame | left out |
 | dates and times, also as text | left out |
 | text or categories with one label only | left out |
-| numbers | gaussian; a hint where they have two values or look like counts |
+| numbers | gaussian; a hint where they are 0 and 1, or are named like a code |
 
 The first rows decide, in memory as in files. Text of many labels is an error: nobody knows whether
 it is an id or a category.
@@ -27,7 +27,7 @@ from momentmix.errors import InputError
 from momentmix.rows.csv.kinds import are_dates
 from momentmix.rows.names import column_label
 from momentmix.schema.cells import Cells, CellTable
-from momentmix.schema.column import BERNOULLI, CATEGORICAL, GAUSSIAN, POISSON, families_code
+from momentmix.schema.column import BERNOULLI, CATEGORICAL, GAUSSIAN, families_code
 
 HEAD = 1 << 16  # rows that are looked at
 FEW_LEVELS = 50  # more labels of text are an error
@@ -39,7 +39,7 @@ _ID_NAME = re.compile(
 )
 _INDEX = re.compile(r"__index_level_\d+__")  # as pandas writes it to Parquet
 _ONE_LEVEL = "it has one level only"
-_MOST_COUNTED = 20.0  # mean of numbers that look like counts
+_MOST_COUNTED = 20.0  # mean of whole numbers that may be counts or grades
 
 
 class KeptColumns(NamedTuple):
@@ -70,7 +70,8 @@ class Guess(NamedTuple):
     left_out : dict of str
         Why a column is left out.
     hints : dict of str
-        What else a column of whole numbers could be taken as.
+        What else a column of whole numbers could be taken as; empty for one of small numbers, which
+        may count something or grade it: the rows of a fit tell whether Poisson's law suits it.
     """
 
     families: dict[int, Any]
@@ -90,7 +91,7 @@ class Guess(NamedTuple):
             f"column {i if names is None else ascii(names[i])} left out: {why}"
             for i, why in self.left_out.items()
         ]
-        return (*gone, *self.hints.values())
+        return (*gone, *filter(None, self.hints.values()))
 
 
 def guess_columns(
@@ -135,7 +136,7 @@ def guess_columns(
                 left_out[i] = "it numbers the rows"
             else:
                 hint = _hint(head, table.names[i])
-                hints |= {i: hint} if hint else {}
+                hints |= {} if hint is None else {i: hint}
     if len(left_out) == len(table.columns):
         listed = "; ".join(f"{column_label(i, table.names)}: {w}" for i, w in left_out.items())
         raise InputError(
@@ -202,18 +203,18 @@ def _are_whole(values: Array) -> bool:
     return bool((first == np.floor(first)).all() and (values == np.floor(values)).all())
 
 
-def _hint(values: Array, name: str) -> str:
-    """What a column of whole numbers could be taken as, if it looks like no measurement."""
+def _hint(values: Array, name: str) -> str | None:
+    """What a column of whole numbers could be taken as; None if it looks like a measurement."""
     seen = values[values == values]
     if len(seen) < _FEWEST_NAMED or not _are_whole(seen):
-        return ""
+        return None
     low, high = float(seen.min()), float(seen.max())
     if low == 0 and high == 1:
         return _said(name, "has two values", BERNOULLI, "a yes/no column")
     if bool(_ID_NAME.search(name)):
         return _said(name, "is named like a code", CATEGORICAL, "categories")
     few = low in (0, 1) and float(seen.mean()) <= _MOST_COUNTED and high > low
-    return _said(name, "looks like counts", POISSON, "counts") if few else ""
+    return "" if few else None
 
 
 def _said(name: str, what: str, family: str, kind: str) -> str:

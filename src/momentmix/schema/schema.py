@@ -29,7 +29,16 @@ from momentmix.atomic_file import atomic_write
 from momentmix.errors import InputError, NoInputError
 from momentmix.json_fields import Fields, check_version
 from momentmix.schema.cells import read_cells
-from momentmix.schema.column import FAMILIES, GAUSSIAN, Column, Level, is_text, is_whole, number_of
+from momentmix.schema.column import (
+    FAMILIES,
+    GAUSSIAN,
+    Column,
+    FeaturePart,
+    Level,
+    is_text,
+    is_whole,
+    number_of,
+)
 from momentmix.schema.encoding import (
     Encoded,
     Unseen,
@@ -99,8 +108,13 @@ class Schema:
     @cached_property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the features, by the numbers of columns that have no names."""
+        return tuple(part.feature_name for part in self.feature_parts)
+
+    @cached_property
+    def feature_parts(self) -> tuple[FeaturePart, ...]:
+        """The column of each feature, and which part of it the feature is."""
         numbered = enumerate(self.columns)
-        return tuple(name for i, column in numbered for name in column.feature_names(i))
+        return tuple(part for i, column in numbered for part in column.feature_parts(i))
 
     @cached_property
     def _starts(self) -> tuple[int, ...]:

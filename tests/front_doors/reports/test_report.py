@@ -369,7 +369,7 @@ def certificate(p=0.4, effect=0.0, dof=100, statistic=100.0, loss=0.001, r=2, fi
 @pytest.mark.parametrize(
     ("changes", "shorts", "words"),
     [
-        ({}, ("No", "Yes"), "40 % of samples"),
+        ({}, ("No", "Yes"), "the least p-value is 0.4"),
         ({"p": 1e-5, "effect": 1e-4}, ("Not by much", "Yes"), "too small to matter"),
         ({"p": 1e-5, "effect": 0.1}, ("Yes", "Yes"), "by more than chance"),
         ({"statistic": 1.0, "p": 1.0}, ("Cannot be said", "Yes"), "no power"),

@@ -8,11 +8,13 @@ from typing import Any
 from momentmix.cli.info.of_schema import column_facts
 from momentmix.fitting.record import FitRecord, load_fit
 from momentmix.mixture.model_file import read_model
+from momentmix.mixture.profiles.profile import profile_of
 
 
 def model_facts(path: Path) -> dict[str, Any]:
     """Facts of a model file, and of the fit where the file has a record of it."""
     mixture, record = load_fit(path)
+    profile = profile_of(mixture, None, None if record is None else record.standard_errors)
     names = mixture.feature_names or tuple(map(str, range(mixture.n_features)))
     joined = [block.columns for block in mixture.blocks if len(block.columns) > 1]
     columns = column_facts(mixture.columns)
@@ -21,7 +23,7 @@ def model_facts(path: Path) -> dict[str, Any]:
         "version": int(read_model(path)["version"]),
         "n_components": mixture.n_components,
         "weights": mixture.weights.tolist(),
-        "profile": [f"{component.name}: {component}" for component in mixture.profile()],
+        "profile": [f"{component.name}: {component}" for component in profile],
         "n_columns": len(columns),
         "joined": [", ".join(names[j] for j in block) for block in joined],
         "verdict": None,

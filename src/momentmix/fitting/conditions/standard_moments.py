@@ -31,10 +31,13 @@ from momentmix.errors import InputError
 from momentmix.fitting.conditions.identities import indicators, laws_without
 from momentmix.index_sets import colex_rank, index_sets, sets_without
 from momentmix.mixture.blocks import Blocks
+from momentmix.mixture.column_laws import laws_of
 from momentmix.mixture.laws.law import Law
 from momentmix.mixture.mixture import Mixture, mixture_from
 from momentmix.mixture.prior import Structure
 from momentmix.rows.names import check_feature_names
+from momentmix.schema.column import FeaturePart
+from momentmix.schema.schema import Schema
 from momentmix.wording import short_repr
 
 # Of a number between two whole ones the variance is at most 1/4; so 0/1 answers that are taken as
@@ -86,6 +89,8 @@ class StandardMoments:
     coarse : tuple of int
         Which of `columns` are whole numbers of few values, as counts and 0/1 are: variances of
         components stay above (1/2)² there. Smaller ones are spikes at a value, of any likelihood.
+    parts : tuple of FeaturePart
+        What each of the features that `columns` numbers is in a table; empty without a schema.
     """
 
     n_features: int
@@ -108,6 +113,7 @@ class StandardMoments:
     laws: tuple[Law, ...] = ()
     transformed: tuple[int, ...] = ()
     coarse: tuple[int, ...] = ()
+    parts: tuple[FeaturePart, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "orders", tuple(np.asarray(x, float) for x in self.orders))
@@ -161,6 +167,11 @@ class StandardMoments:
         blocks = Blocks(self.n_features, laws=laws)
         return replace(self, laws=blocks.rescaled(self.shift, self.scale).laws)
 
+    def of_table(self, schema: Schema | None) -> StandardMoments:
+        """The same where the features are those of the columns of a table."""
+        parts = () if schema is None else schema.feature_parts
+        return replace(self.with_laws(laws_of(schema)), parts=parts)
+
     @property
     def is_number(self) -> NDArray[np.bool_]:
         """Which features are numbers or counts, and not indicators, of shape (d,)."""
@@ -192,11 +203,16 @@ class StandardMoments:
             return Structure(floors)
         return Structure.of_total(floors, blocks, self.total_covariance)
 
+    def part(self, feature: int) -> FeaturePart:
+        """The column that a feature is, or is a part of."""
+        number = int(self.columns[feature])
+        if self.parts:
+            return self.parts[number]
+        return FeaturePart(number if self.feature_names is None else self.feature_names[feature])
+
     def column_name(self, feature: int) -> str:
-        """A column of the rows as texts name it: by its name, escaped, or by its number."""
-        if self.feature_names is None:
-            return str(self.columns[feature])
-        return ascii(self.feature_names[feature])
+        """The column of a feature as texts name it: by its name, escaped, or by its number."""
+        return self.part(feature).column_name
 
     def code_of(self, blocks: Blocks) -> str:
         """Joined columns as a user would write them."""

@@ -12,7 +12,11 @@ from typing import Literal
 
 from momentmix.errors import printable
 from momentmix.fitting.inference.findings import Finding, Severity
-from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, OverIdentification
+from momentmix.fitting.inference.over_identification import (
+    LEAST_P_VALUE,
+    OverIdentification,
+    p_value_text,
+)
 from momentmix.fitting.inference.support import Support
 from momentmix.html.notebook import bullets, folded, paragraph, plain_table, tag
 from momentmix.wording import cut_lines
@@ -48,6 +52,8 @@ class Certificate:
     findings : list of Finding
     support : Support or None
         Whether the data need this many components; None where that was not asked.
+    after_rows : bool
+        Whether EM passes over the rows were made.
     """
 
     test: OverIdentification
@@ -55,15 +61,16 @@ class Certificate:
     findings: list[Finding]
     n_components: int
     support: Support | None = None
+    after_rows: bool = False
 
     @property
     def statistic(self) -> float:
-        """Statistic of the over-identification test."""
+        """Statistic of all conditions together; the p-value is that of a group of them."""
         return self.test.statistic
 
     @property
     def p_value(self) -> float:
-        """p-value of the over-identification test; NaN where nothing can be tested."""
+        """Least p-value of the over-identification tests; NaN where nothing can be tested."""
         return self.test.p_value
 
     @property
@@ -78,14 +85,15 @@ class Certificate:
         if self.test.testable and self._is_rejected():
             where = f" ({names})" if (names := self._rejected_names()) else ""
             reasons.append(
-                f"the moments do not fit{where}: p-value {self.p_value:.2g}, effect size "
-                f"{self.effect_size:.2g}. More components, columns correlated within components, "
-                "or a component that was missed are the usual causes."
+                f"the moments do not fit{where}: p-value {p_value_text(self.p_value)}, effect size "
+                f"{self.effect_size:.2g}. Too few components, or columns that are correlated "
+                "within components, are the usual causes."
             )
         if self.predicted_loss > LARGEST_LOSS:
+            cure = "more rows, fewer components, or EM passes over the rows"
             reasons.append(
                 f"too imprecise: the parameters' errors cost about {self.predicted_loss:.3f} of "
-                "accuracy. Use more rows, fewer components, or EM passes over the rows."
+                f"accuracy. Use {'more rows or fewer components' if self.after_rows else cure}."
             )
         if self.support is not None and self.support.supported is False:
             reasons.append(f"not supported: {self.support.text}")
@@ -147,11 +155,10 @@ class Certificate:
     def _numbers(self) -> list[tuple[str, str]]:
         """The figures of the test, and the predicted loss."""
         t, rows = self.test, []
-        law = "bootstrap" if t.bootstrapped else "χ²"
         if t.testable:
             rows += [
-                ("over-identification", f"{t.statistic:.1f} on {t.degrees_of_freedom} d.o.f."),
-                ("p-value", f"{t.p_value:.3g} ({law})"),
+                ("over-identification", decisive_line(t)),
+                ("p-value", t.p_value_words),
                 ("effect size", f"{t.effect_size:.2g}"),
             ]
             rows += [("rejected", line) for line in rejected_lines(t)]
@@ -171,11 +178,20 @@ class Certificate:
         return "\n".join(["Certificate", *map(printable, lines)])
 
 
+def decisive_line(test: OverIdentification) -> str:
+    """The test that the p-value is of."""
+    group = test.decisive
+    if group is None:
+        return "tested"
+    return f"{group.name}: {group.statistic:.1f} on {group.degrees_of_freedom} d.o.f."
+
+
 def rejected_lines(test: OverIdentification, most: int = 6) -> list[str]:
     """A line for each group of conditions that the test rejects; each column can be a group."""
     groups = test.rejected_groups
     lines = [
-        f"{g.name}: {g.statistic:.1f} on {g.degrees_of_freedom} d.o.f., p-value {g.p_value:.2g}"
+        f"{g.name}: {g.statistic:.1f} on {g.degrees_of_freedom} d.o.f., p-value "
+        f"{p_value_text(g.p_value)}"
         for g in groups[:most]
     ]
     return lines + [f"{len(groups) - most} more"] * (len(groups) > most)

@@ -16,7 +16,7 @@ from momentmix.mixture.laws.seen import Seen
 from momentmix.mixture.parameters import Parameters
 from momentmix.wording import plural
 
-_DISPERSION_THAT_MATTERS = 0.1  # of the variance of a count beside its mean
+DISPERSION_THAT_MATTERS = 0.1  # of the variance of a count beside its mean
 _SIGNIFICANT_DEVIATES = 6  # not reached by chance, however many columns are tested
 _CHANCE = 1e-4  # that a probability of being seen is said to differ where it does not
 _DIFFERENCE_THAT_MATTERS = 0.02  # between probabilities of being seen
@@ -49,14 +49,15 @@ def _about_dispersion(moments: StandardMoments, p: Parameters) -> Iterator[Findi
     for j in counts:
         ratio = 1.0 + excess[j] / within[j]
         is_clear = abs(excess[j]) > _SIGNIFICANT_DEVIATES * noise[j]
-        if is_clear and abs(ratio - 1.0) > _DISPERSION_THAT_MATTERS:
+        if is_clear and abs(ratio - 1.0) > DISPERSION_THAT_MATTERS:
             more = "more" if ratio > 1 else "less"
-            cure = "Ask for more components" if ratio > 1 else "Check that it is a count"
+            cure = "Cut it into levels, as 0, 1 to 2, 3 or more, or ask for more components"
+            if ratio < 1:
+                cure = "Check that it is a count, or take the column as gaussian"
             yield warning(
                 "dispersion",
                 f"within components, {moments.column_name(j)} varies {more} than a Poisson count: "
-                f"its variance is about {ratio:.2g} times its mean. {cure}, or take the column as "
-                "gaussian.",
+                f"its variance is about {ratio:.2g} times its mean. {cure}.",
             )
 
 
@@ -78,7 +79,7 @@ def _about_missing(moments: StandardMoments, p: Parameters) -> Iterator[Finding]
             statistic /= max(mean * (1 - mean), 1e-12)
             is_clear = chdtrc(p.n_components - 1, statistic) < _CHANCE
             if is_clear and np.ptp(q) > _DIFFERENCE_THAT_MATTERS:
-                place = _first_feature(moments, law)
+                place = law.features[0]
                 found.append((float(np.ptp(q)), place, float(q.min()), float(q.max())))
     if found:
         found.sort(reverse=True)
@@ -92,14 +93,6 @@ def _about_missing(moments: StandardMoments, p: Parameters) -> Iterator[Finding]
         )
 
 
-def _first_feature(moments: StandardMoments, law: Law) -> int:
-    """The feature that a column is named after: of joined columns the value has no law."""
-    first, names = law.features[0], moments.feature_names
-    if first and names is not None and names[first] == f"{names[first - 1]} seen":
-        return first - 1
-    return first
-
-
 def _about_never_seen(moments: StandardMoments, p: Parameters) -> Iterator[Finding]:
     """Columns of which a component has no cell."""
     for law, which in zip(p.blocks.laws, p.never_seen(moments.n_effective), strict=True):
@@ -107,7 +100,7 @@ def _about_never_seen(moments: StandardMoments, p: Parameters) -> Iterator[Findi
             n = int(which.sum())
             yield warning(
                 "never-seen",
-                f"{moments.column_name(_first_feature(moments, law))} is missing in all rows of "
+                f"{moments.column_name(law.features[0])} is missing in all rows of "
                 f"{n} component{plural(n)}: nothing is known of it there, and its parameters are "
                 "NaN. Leave the column out if that is not meant.",
             )
@@ -125,6 +118,6 @@ def _about_information(moments: StandardMoments, p: Parameters) -> Iterator[Find
         yield note(
             "no-information",
             f"{column_names(moments, silent)}: about the same in all components, so that "
-            f"{'it says' if len(silent) == 1 else 'they say'} nothing about them. Leaving the "
-            f"column{plural(len(silent))} out costs nothing.",
+            f"{'it says' if len(silent) == 1 else 'they say'} next to nothing about them. "
+            f"Leaving the column{plural(len(silent))} out changes little.",
         )

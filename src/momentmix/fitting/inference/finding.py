@@ -49,14 +49,12 @@ def fatal(name: str, text: str) -> Finding:
 
 
 def column_names(moments: StandardMoments, columns: Iterable[int]) -> str:
-    """`column 3`, or `columns 3, 5`, the first few of them."""
-    names = [moments.column_name(j) for j in columns]
+    """`column 3`, or `columns 3, 5`, the first few of them, each once."""
+    names = list(dict.fromkeys(moments.column_name(j) for j in columns))
     listed = ", ".join(names[:_MOST_LISTED]) + ", …" * (len(names) > _MOST_LISTED)
     return f"column{plural(len(names))} {listed}"
 
 
 def feature_families(moments: StandardMoments, families: Mapping[int, str]) -> str:
     """The families of features, as `fit` and as the command take them."""
-    names = moments.feature_names
-    keys = [int(moments.columns[j]) if names is None else names[j] for j in families]
-    return families_code(dict(zip(keys, families.values(), strict=True)))
+    return families_code({moments.part(j).column: family for j, family in families.items()})

@@ -5,12 +5,11 @@ Those about moments are here; `component_findings` and the modules of `of_rows` 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.capacity import FEWEST_BLOCKS
 from momentmix.fitting.conditions.conditions import feature_powers
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.component_findings import at_floor, component_findings
@@ -27,23 +26,18 @@ from momentmix.fitting.inference.of_rows.logarithms import offer_from_moments
 from momentmix.fitting.inference.of_rows.row_findings import RowFindings, row_findings
 from momentmix.fitting.inference.of_rows.rows_checked import CheckedRows
 from momentmix.fitting.inference.of_rows.shape_findings import shape_text
-from momentmix.fitting.inference.over_identification import (
-    LEAST_P_VALUE,
-    OverIdentification,
-    shape_of,
+from momentmix.fitting.inference.over_identification import OverIdentification, shape_of
+from momentmix.fitting.inference.pair_findings import (
+    SIGNIFICANT_DEVIATES,
+    about_copies,
+    about_correlations,
 )
-from momentmix.index_sets import index_sets
-from momentmix.mixture.blocks import Blocks, one_a_block
 from momentmix.mixture.parameters import Parameters
 from momentmix.wording import plural
 
 __all__ = ["Finding", "Severity", "collect_findings", "find_constants"]
 
-CORRELATION_THAT_MATTERS = 0.1  # with many rows, smaller ones are significant and change little
-_PAIRS_LISTED, _MOST_JOINED = 3, 24  # pairs in the sentence, and columns in its code
-SIGNIFICANT_DEVIATES = 6  # not reached by chance, however many pairs are tested
 LEAST_ROWS_PER_PARAMETER = 2  # with fewer, neither parameters nor their errors are known
-COPY_CORRELATION = 0.999  # two different measurements are rarely so close
 LARGE_CONDITION_NUMBER = 1e4  # errors grow by it: few moments are known to four digits
 # One row's share of a column's fourth moment or, where that is unknown, of its variance: from
 # here on the fit is about this row.
@@ -80,7 +74,7 @@ def collect_findings(
         *_about_size(moments, p, capacity, from_rows),
         *component_findings(moments, p, variance_floor, coarse),
         *family_findings(moments, p),
-        *_about_copies(moments),
+        *about_copies(moments),
         *([] if found is None else found.findings),
         *([] if compared else _about_shapes(moments, p, test)),
         *_about_tails(moments, heavy),
@@ -92,7 +86,7 @@ def collect_findings(
     floored = at_floor(p, variance_floor)[:, sorted(coarse)]
     if not floored.any() and all(f.severity is not Severity.FATAL for f in outliers):
         explained = {*influenced, *heavy, *(set() if found is None else found.explained)}
-        findings += _about_correlations(moments, p, test, explained, from_rows)
+        findings += about_correlations(moments, p, test, explained, from_rows)
     return findings
 
 
@@ -127,10 +121,11 @@ def _about_size(
 def find_constants(moments: StandardMoments) -> list[Finding]:
     """What to say of columns that hold one value only, which the fit leaves out."""
     columns = np.flatnonzero(moments.constant & moments.is_number)
-    levels = np.flatnonzero(moments.constant & ~moments.is_number)
+    others = np.flatnonzero(moments.constant & ~moments.is_number).tolist()
+    levels = [moments.part(j).words for j in others if not moments.part(j).is_seen]
     found = []
-    if levels.size:
-        listed = ", ".join(moments.column_name(j) for j in levels.tolist())
+    if levels:
+        listed = ", ".join(levels)
         found = [
             warning(
                 "empty-level",
@@ -148,21 +143,6 @@ def find_constants(moments: StandardMoments) -> list[Finding]:
     return [*found, warning("constant-column", text)]
 
 
-def _about_copies(moments: StandardMoments) -> Iterator[Finding]:
-    if moments.order < 2:
-        return
-    pairs = index_sets(moments.n_features, 2)
-    apart = one_a_block(pairs, moments.alone)
-    copies = pairs[apart & (np.abs(moments.orders[2]) > COPY_CORRELATION)]
-    if len(copies):
-        first, second = (moments.column_name(j) for j in copies[0])
-        yield warning(
-            "duplicate-columns",
-            f"columns {first} and {second} are copies of each other up to shift and scale: this "
-            "is no mixture of independent features. Keep one.",
-        )
-
-
 def _about_shapes(
     moments: StandardMoments, p: Parameters, test: OverIdentification
 ) -> Iterator[Finding]:
@@ -178,63 +158,6 @@ def _about_shapes(
         has_law = set(p.blocks.with_law.tolist())
         offers = {j: offer_from_moments(moments, j, has_law) for j in rejected}
         yield warning("column-shape", shape_text(moments, words, offers))
-
-
-def _about_correlations(
-    moments: StandardMoments,
-    p: Parameters,
-    test: OverIdentification,
-    explained: Collection[int],
-    from_rows: bool,
-) -> Iterator[Finding]:
-    """Pairs of columns that the test finds correlated, and the blocks that join them, as code."""
-    if not test.testable or test.p_value >= LEAST_P_VALUE:
-        return
-    places = {column: j for j, column in enumerate(moments.columns.tolist())}
-    block = p.blocks.block_of
-    # An estimate beyond 1 is that of something else.
-    others = set(p.blocks.with_law.tolist())
-    strong = {
-        (places[c.first], places[c.second]): c.value
-        for c in test.correlations
-        if block[places[c.first]] != block[places[c.second]]
-        and CORRELATION_THAT_MATTERS < abs(c.value) <= 1
-        and abs(c.deviates) > SIGNIFICANT_DEVIATES
-        and not {places[c.first], places[c.second]} & set(explained)
-    }
-    joinable = {pair: value for pair, value in strong.items() if not set(pair) & others}
-    if joinable:
-        cure = _joining(moments, p.blocks.joined_by(joinable), from_rows)
-        yield warning(
-            "correlated-columns",
-            f"columns correlated within components: {_pairs_in_words(moments, joinable)}. {cure}",
-        )
-    rest = {pair: value for pair, value in strong.items() if pair not in joinable}
-    if rest:
-        yield warning(
-            "dependent-columns",
-            f"columns depend on each other within components: {_pairs_in_words(moments, rest)}. "
-            "Ask for more components, or keep one column of each pair.",
-        )
-
-
-def _pairs_in_words(moments: StandardMoments, pairs: dict[tuple[int, int], float]) -> str:
-    return "; ".join(
-        f"{moments.column_name(j)} and {moments.column_name(k)} (about {value:+.2f})"
-        for (j, k), value in list(pairs.items())[:_PAIRS_LISTED]
-    )
-
-
-def _joining(moments: StandardMoments, blocks: Blocks, from_rows: bool) -> str:
-    """What to write to join columns in these blocks."""
-    sizes = [len(block) for block in blocks.joined]
-    # Pairs that link most of the columns are those of a fit that is wrong as a whole.
-    if sum(sizes) > _MOST_JOINED or max(sizes) > max(3, blocks.n_features // 2):
-        return 'Join those that belong together: blocks="auto"'
-    code = moments.code_of(blocks)
-    if from_rows or len(blocks.partition) >= FEWEST_BLOCKS:
-        return f"Join them: {code}"
-    return f"Join them and fit to the rows, since moments need three blocks: {code}"
 
 
 def _influenced_feature(moments: StandardMoments) -> list[int]:
@@ -304,9 +227,10 @@ def _about_test(test: OverIdentification) -> Iterator[Finding]:
             "extreme rows carry the moments. Trim or transform heavy-tailed columns.",
         )
     if test.testable and test.condition_number > LARGE_CONDITION_NUMBER:
+        known = test.condition_number < 1 / np.finfo(float).eps
+        condition = f" (condition number {test.condition_number:.1g})" if known else ""
         yield warning(
             "conditioning",
-            f"the parameters are barely determined by the moments (condition number "
-            f"{test.condition_number:.1g}); some components may be interchangeable. Use fewer "
-            "components, a higher order, or more rows.",
+            f"the parameters are barely determined by the moments{condition}; some components may "
+            "be interchangeable. Use fewer components, a higher order, or more rows.",
         )

@@ -62,12 +62,27 @@ SURE_P_VALUE = 0.05  # by χ² laws: no bootstrap, which costs more than all els
 SURE_REJECTION, SURE_ROWS = 1e-12, 300  # nor below this one with so many rows
 _BOOTSTRAP_DRAWS = 39  # for a mean and a variance, not for a quantile: few are enough
 HIGHEST_POWER = 6  # of single features: as far as a summary holds them
+_LEAST_WRITTEN = 1e-16  # of p-values in texts
 _SPANNED = 1e-6  # share of a direction's length that is left where the parameters explain it
+
+
+SHAPE = "shape of column"  # how names of groups of powers begin
 
 
 def shape_of(column_name: str) -> str:
     """Name of the group of one column's powers."""
-    return f"shape of column {column_name}"
+    return f"{SHAPE} {column_name}"
+
+
+def p_value_text(p_value: float) -> str:
+    """A p-value in texts; far out no law of a statistic is known.
+
+    Examples
+    --------
+    >>> p_value_text(0.2053), p_value_text(1e-307)
+    ('0.21', 'below 1e-16')
+    """
+    return f"{p_value:.2g}" if p_value >= _LEAST_WRITTEN else f"below {_LEAST_WRITTEN:g}"
 
 
 class ConditionGroup(NamedTuple):
@@ -91,6 +106,8 @@ class OverIdentification:
         Least p-value of the groups: what the first step of Holm's rule compares with the level.
     effect_size : float
         Of the group with the least p-value.
+    bootstrapped : bool
+        Whether p-values come from drawn statistics, as for few rows and for weighted ones.
     groups : tuple of ConditionGroup
         Kinds of conditions that can be tested, and the shape of single columns.
     """
@@ -109,6 +126,23 @@ class OverIdentification:
         """Groups that are rejected, the smallest p-value first."""
         rejected = [group for group in self.groups if group.p_value < LEAST_P_VALUE]
         return sorted(rejected, key=lambda group: group.p_value)
+
+    @property
+    def decisive(self) -> ConditionGroup | None:
+        """The group of the least p-value; None in a record that lacks the groups."""
+        return min(self.groups, key=lambda group: group.p_value, default=None)
+
+    @property
+    def p_value_words(self) -> str:
+        """The p-value, the law that it comes from, and how many tests it is the least of."""
+        law = "χ²"
+        if self.bootstrapped:
+            law = "bootstrap"
+        elif self.decisive is not None and self.decisive.name.startswith(SHAPE):
+            law = "gamma law"  # with the variance that means of high powers have
+        n = len(self.groups)
+        corrected = f", the least of {n} tests, corrected for their number" if n > 1 else ""
+        return f"{p_value_text(self.p_value)} ({law}{corrected})"
 
     @property
     def overdispersed_model(self) -> bool:
@@ -194,7 +228,7 @@ def check_conditions(
         dof,
         groups[least].p_value,
         float(np.sqrt(excess / (groups[least].degrees_of_freedom * n))),
-        bootstrapped,
+        bootstrapped or noise is not None,
         whitening.projection.condition_number if is_whole else float("nan"),
         groups=groups,
     )

@@ -15,6 +15,7 @@ from momentmix.fitting.moment.selection import select_means
 from momentmix.fitting.moment.variances import fit_spread
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure
+from momentmix.wording import NEED_ROWS
 
 ROUGH = 0.5  # tolerance of the cost while the noise is renewed or rounds compete
 PATIENCE = 1e-3  # share of the cost; a slow start is left to the next round's candidates
@@ -44,7 +45,7 @@ def select_and_polish(
     if not weights.size:
         raise DecompositionError(
             f"the moments of {moments.n_rows} rows gave no candidate for {r} components. Use more "
-            "rows, fewer components, or pass the rows themselves with refine='auto'.",
+            f"rows, fewer components, or {NEED_ROWS}.",
             condition="independence-basis",
         )
     # No two features of one block: the covariances within blocks do not matter.

@@ -93,4 +93,6 @@ def certify(
             checked=checked,
             found=found,
         )
-        return Certificate(test, loss, findings, parameters.n_components, support)
+        return Certificate(
+            test, loss, findings, parameters.n_components, support, after_rows=usable is None
+        )

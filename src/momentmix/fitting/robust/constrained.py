@@ -23,6 +23,7 @@ from momentmix.fitting.inference.finding import Finding, fatal
 from momentmix.fitting.tables import Table
 from momentmix.mixture.parameters import Parameters, component_places
 from momentmix.mixture.prior import Constraint, Structure, VariancePrior
+from momentmix.wording import NEED_ROWS
 
 _STEPS = 20  # of EM without the constraint: what it gains shows in the first few
 
@@ -36,8 +37,7 @@ def check_constraint(
     if isinstance(table.data, StandardMoments) or refine is None:
         raise InputError(
             f"{constraint} covariances are fitted by passes over the rows; there are none from a "
-            'summary, and with refine=None. Pass the rows with refine="auto", or use diagonal '
-            "covariances."
+            f"summary, and with refine=None. Use diagonal covariances, or {NEED_ROWS}."
         )
     if table.schema is not None:
         raise InputError(

@@ -230,7 +230,7 @@ def _certificate(
             loss = predicted_loss(
                 p, uncertainty, context.rng, joint_of=lambda z: layout.rows(z).joint
             )
-        return Certificate(UNTESTABLE, loss, _findings(moments, p, context), r, support)
+        return Certificate(UNTESTABLE, loss, _findings(moments, p, context), r, support, True)
 
 
 def _findings(moments: StandardMoments, p: Parameters, context: FitContext) -> list[Finding]:

@@ -24,7 +24,7 @@ from momentmix.fitting.robust.joining import blocks_of_correlations, joined_by_c
 from momentmix.fitting.robust.standard_fit import StandardFit
 from momentmix.fitting.robust.support import support_from_moments
 from momentmix.mixture.blocks import Blocks
-from momentmix.wording import plural
+from momentmix.wording import NEED_ROWS, plural
 
 MOST_JOININGS = 8  # rounds of joining columns from moments alone: each costs a fit
 LEAST_FALL = 0.9  # of the effect size that joining columns has to bring from moments alone
@@ -39,8 +39,8 @@ def check_capacity(
     if n_blocks < FEWEST_BLOCKS and n_components > 1 and not blocks.is_diagonal:
         raise CapacityError(
             f"moments alone need at least three blocks to tell components apart; these are "
-            f"{n_blocks} block{plural(n_blocks)} of {d} columns. Use smaller blocks, or pass the "
-            'rows themselves with refine="auto".'
+            f"{n_blocks} block{plural(n_blocks)} of {d} columns. Use smaller blocks, or "
+            f"{NEED_ROWS}."
         )
     most = robust_rank(d, order, blocks)
     if n_components <= most:
@@ -56,7 +56,7 @@ def check_capacity(
     raise CapacityError(
         f"order={order} with {d} {kind} identifies at most {most} component"
         f"{'s' if most > 1 else ''} from moments alone; n_components={n_components} was asked. "
-        f'{cure} most {most}; with the rows at hand, refine="auto" fits any number.'
+        f"{cure} most {most}, or for any number {NEED_ROWS}."
     )
 
 

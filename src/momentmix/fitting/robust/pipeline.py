@@ -163,8 +163,7 @@ def _with_schema(moments: StandardMoments, table: Table) -> StandardMoments:
     schema = table.schema
     transformed = [] if schema is None else [j for j, c in enumerate(schema.columns) if c.transform]
     values = tuple(schema.features_of(j)[0] for j in transformed) if schema is not None else ()
-    moments = moments.with_laws(laws_of(schema))
-    return replace(moments, transformed=values, coarse=table.coarse)
+    return replace(moments.of_table(schema), transformed=values, coarse=table.coarse)
 
 
 def read_moments(

@@ -17,7 +17,11 @@ from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.em import log_likelihood
 from momentmix.fitting.em.merging import one_less
 from momentmix.fitting.em.sample import Sample
-from momentmix.fitting.inference.over_identification import CLEAR_P_VALUE, check_conditions
+from momentmix.fitting.inference.over_identification import (
+    CLEAR_P_VALUE,
+    check_conditions,
+    p_value_text,
+)
 from momentmix.fitting.inference.support import Support
 from momentmix.fitting.moment.moment_fit import MomentFit
 from momentmix.mixture.density import joint_densities, most_probable
@@ -44,9 +48,9 @@ def support_from_moments(
         return Support(
             r,
             False,
-            f"{fewer} fit{'s' if r == 2 else ''} the moments too (p-value {test.p_value:.2g}), so "
-            f"that they do not determine {r}. Use fewer components, more rows, or the rows "
-            "themselves.",
+            f"{fewer} fit{'s' if r == 2 else ''} the moments too (least p-value "
+            f"{p_value_text(test.p_value)}), so that they do not determine {r}. Use fewer "
+            "components, more rows, or the rows themselves.",
         )
     shares = [disagreement(fit.parameters, rival, rng) for rival in fit.rivals]
     if max(shares, default=0.0) > LARGEST_DISAGREEMENT:

@@ -112,10 +112,15 @@ def profile_of(
     names : sequence of str, optional
         Names of the components; made of their traits by default.
     errors : ColumnValues, optional
-        Standard errors; differences of less than two of them are left out.
+        Standard errors; differences of less than two of them are left out. Names do not depend on
+        them, so that a component has the same one where the errors are not known.
     """
     traits = Traits(mixture, errors).by_component()
-    given = _names_of(traits) if names is None else _checked(names, mixture.n_components)
+    if names is None:
+        own = traits if errors is None else Traits(mixture).by_component()
+        given = _names_of(own)
+    else:
+        given = _checked(names, mixture.n_components)
     parts = zip(given, mixture.weights.tolist(), traits, strict=True)
     return Profile(tuple(ComponentProfile(i, *part) for i, part in enumerate(parts)))
 

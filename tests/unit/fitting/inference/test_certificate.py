@@ -118,7 +118,7 @@ def test_rejected_groups_are_listed():
     c = certificate(outcome(1e-8, 0.1, many))
     assert "(shape of column 0, shape of column 1, shape of column 2, 17 more)" in c.reasons[0]
     assert "14 more" in str(c)
-    assert str(c).count("50.0 on 5") == 6
+    assert str(c).count("50.0 on 5 d.o.f., p-value") == 6
 
 
 # -- what "auto" tried, and the record --------------------------------------------------------

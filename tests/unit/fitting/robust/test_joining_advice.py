@@ -15,9 +15,17 @@ from momentmix.mixture.parameters import Parameters
 NAMES = ("length", "width", "height", "größe", "mass", "age")
 
 
-def advice(pairs, names=None, d=6, from_rows=True, blocks=None):
+def drawn(pairs, d=6):
+    """Rows whose columns have these correlations, and no other ones."""
+    table = np.eye(d)
+    for (j, k), value in pairs.items():
+        table[j, k] = table[k, j] = value
+    return np.random.default_rng(0).multivariate_normal(np.zeros(d), table, 3000)
+
+
+def advice(pairs, names=None, d=6, from_rows=True, blocks=None, rows=None):
     """The finding where the test reports these correlations of pairs of columns."""
-    rows = np.random.default_rng(0).standard_normal((3000, d))
+    rows = np.random.default_rng(0).standard_normal((3000, d)) if rows is None else rows
     moments = replace(summarized(rows_of(rows), 2, 1)[0], feature_names=names)
     p = Parameters(np.ones(1), np.zeros((1, d)), np.ones((1, d)), None, blocks)
     found = [Correlation(j, k, value, 20.0) for (j, k), value in pairs.items()]
@@ -31,17 +39,22 @@ def code_of(text):
 
 
 def test_one_pair_by_name():
-    assert advice({(0, 1): 0.9}, NAMES) == (
-        "columns correlated within components: 'length' and 'width' (about +0.90). Join them: "
-        "blocks=[['length', 'width']]"
+    rows = drawn({(0, 1): 0.9})
+    assert advice({(0, 1): 1.0}, NAMES, rows=rows) == (
+        "columns correlated within components: 'length' and 'width' (about "
+        f"{np.corrcoef(rows.T)[0, 1]:+.2f}). Join them: blocks=[['length', 'width']]"
     )
     assert advice({(0, 1): 0.05}, NAMES) is None
+    assert advice({(0, 1): 1.0}, NAMES) is None  # an estimate at its bound, and nothing measured
+    assert "about" not in advice({(0, 1): 0.5}, NAMES)  # different signs in the components
 
 
 def test_pairs_that_share_a_column_become_one_block():
-    text = advice({(4, 5): 0.5, (0, 2): -0.4, (2, 1): 0.3, (1, 0): 0.2})
+    pairs = {(4, 5): 0.5, (0, 2): -0.4, (2, 1): 0.3, (1, 0): 0.2}
+    rows = drawn(pairs)
+    text = advice(pairs, rows=rows)
     assert code_of(text) == [[0, 1, 2], [4, 5]]
-    assert "0 and 2 (about -0.40)" in text
+    assert f"0 and 2 (about {np.corrcoef(rows.T)[0, 2]:+.2f})" in text
     assert text.count("about") == 3
 
 

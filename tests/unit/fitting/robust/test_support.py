@@ -63,7 +63,7 @@ def test_what_fewer_components_fit_is_not_supported(single):
     _, moments, fit, smaller = single
     found = support_from_moments(moments, fit, smaller, rng())
     assert found.supported is False
-    assert found.text.startswith("1 component fits the moments too (p-value ")
+    assert found.text.startswith("1 component fits the moments too (least p-value ")
     assert "do not determine 2. Use fewer components, more rows" in found.text
 
 

@@ -6,7 +6,9 @@ from collections.abc import Collection, Iterator
 
 import numpy as np
 
+from momentmix._typing import Float
 from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.inference.family_findings import DISPERSION_THAT_MATTERS
 from momentmix.fitting.inference.finding import (
     Finding,
     column_names,
@@ -19,10 +21,16 @@ from momentmix.fitting.inference.of_rows.columns_checked import (
     ColumnFacts,
     ColumnKind,
 )
+from momentmix.fitting.inference.of_rows.logarithms import log_normal
+from momentmix.fitting.inference.of_rows.rows_checked import CheckedRows, joint_of, standardized
+from momentmix.mixture.density import posteriors
 from momentmix.mixture.parameters import Parameters
-from momentmix.schema.column import POISSON
+from momentmix.schema.column import BERNOULLI, CATEGORICAL, POISSON
 
 _COARSE = 0.5  # grid width in deviations of a component: a variance off by 2 %; coarser is worse
+_STEPS = 20  # of EM for the rates of a column that may be counts
+_LEAST_RATE = 1e-9  # of counts, for its logarithm
+_LIKELY_DEVIATES = 2.0  # an excess of variance that chance explains
 _FINE = 0.25  # of finer grids variances are off by less than 0.6 %
 
 
@@ -44,10 +52,11 @@ def grid_in_deviations(
 def about_kinds(
     moments: StandardMoments,
     parameters: Parameters,
-    facts: list[ColumnFacts],
+    checked: CheckedRows,
     has_law: Collection[int] = (),
 ) -> Iterator[Finding]:
     """Columns that are not continuous, but for features whose laws say so."""
+    facts = [checked.columns[c] for c in moments.columns.tolist()]
 
     def of(kind: ColumnKind) -> list[int]:
         return [j for j, f in enumerate(facts) if f.kind is kind and j not in has_law]
@@ -63,12 +72,14 @@ def about_kinds(
         n = facts[j].n_values
         count = "two" if n == 2 else f"only {n}"
         on_grid = f", multiples of {facts[j].grid:.6g}" if facts[j].grid > 0 and n > 2 else ""
+        family, cure = _family(checked, moments, parameters, j), "Leave it out"
+        if family is not None:
+            cure = f"Name its family, {feature_families(moments, {j: family})}, or leave it out"
         yield warning(
             "discrete-column",
             f"column {moments.column_name(j)} has {count} different values{on_grid}: a count, "
             "a code or a coarse grade is not Gaussian within components, and a component can "
-            "shrink to one value. Name its family, as in "
-            f"{feature_families(moments, {j: POISSON})}, or leave it out.",
+            f"shrink to one value. {cure}.",
         )
     for j in of(ColumnKind.REPEATED_VALUE):
         f = facts[j]
@@ -78,16 +89,20 @@ def about_kinds(
             "rows and varies in the others: a component can shrink to that value. If it stands "
             "for a missing value, drop such rows; else fit the other rows apart.",
         )
-    yield from _about_grids(moments, parameters, facts, of(ColumnKind.ROUNDED))
+    yield from _about_grids(moments, parameters, checked, facts, of(ColumnKind.ROUNDED))
 
 
 def _about_grids(
-    moments: StandardMoments, parameters: Parameters, facts: list[ColumnFacts], rounded: list[int]
+    moments: StandardMoments,
+    parameters: Parameters,
+    checked: CheckedRows,
+    facts: list[ColumnFacts],
+    rounded: list[int],
 ) -> Iterator[Finding]:
     """Rounded columns whose grid is wide beside a component; whole numbers may be counts."""
     widths = {j: grid_in_deviations(facts[j], moments, parameters, j) for j in rounded}
     widths = {j: width for j, width in widths.items() if width > _FINE}
-    counts = {j: POISSON for j in widths if _are_counts(facts[j])}
+    counts = {j: POISSON for j in widths if _are_counts(checked, moments, parameters, j)}
     if counts:
         how = warning if max(widths[j] for j in counts) > _COARSE else note
         names, many = column_names(moments, counts), len(counts) > 1
@@ -99,16 +114,62 @@ def _about_grids(
         )
     for j in sorted(widths.keys() - counts.keys()):
         how = warning if widths[j] > _COARSE else note
+        cure = "Use unrounded values, or add uniform noise of that width."
+        if _are_whole(facts[j].values) and facts[j].values[0] >= 0:
+            cure = (
+                "If it counts something, cut it into levels; else add uniform noise of that width."
+            )
         yield how(
             "rounded-column",
             f"column {moments.column_name(j)} is rounded to multiples of {facts[j].grid:.6g}, "
             f"which is {widths[j]:.2g} deviations of the narrowest component: variances are "
-            "too large by a twelfth of its square. Use unrounded values, or add uniform noise of "
-            "that width.",
+            f"too large by a twelfth of its square. {cure}",
         )
 
 
-def _are_counts(facts: ColumnFacts) -> bool:
-    """Whether values are whole numbers as counts are: none below 0, and small ones among them."""
-    values = facts.values
-    return facts.grid == 1 and 0 <= values[0] <= 1 and bool((values == np.floor(values)).all())
+def _family(
+    checked: CheckedRows, moments: StandardMoments, parameters: Parameters, j: int
+) -> str | None:
+    """The family that a column of few values can be taken as; None where its numbers fit none."""
+    values = checked.columns[int(moments.columns[j])].values
+    if not _are_whole(values):
+        return None
+    if values.tolist() == [0, 1]:
+        return BERNOULLI
+    return POISSON if _are_counts(checked, moments, parameters, j) else CATEGORICAL
+
+
+def _are_whole(values: Float) -> bool:
+    return bool((values == np.floor(values)).all())
+
+
+def _are_counts(
+    checked: CheckedRows, moments: StandardMoments, parameters: Parameters, j: int
+) -> bool:
+    """Whether a column holds counts that vary within components as Poisson's law says.
+
+    EM for the rates of the column, given the fitted laws of the others, tells how its variance
+    then compares: what `dispersion` would say of a fit with counts.
+    """
+    different = checked.columns[int(moments.columns[j])].values
+    values = checked.values[:, moments.columns[j]]
+    noise = float(((values - values.mean()) ** 2).std() / np.sqrt(len(values)))
+    least = values.mean() - max(DISPERSION_THAT_MATTERS * values.mean(), _LIKELY_DEVIATES * noise)
+    # The variance of a mixture of counts is its mean at least.
+    if different[0] < 0 or not _are_whole(different) or values.var() < least:
+        return False
+    if j not in parameters.blocks.single:
+        return False  # joined with others as a number
+    z = standardized(checked, moments)
+    with np.errstate(over="ignore", invalid="ignore"):  # rows beyond all densities
+        joint = joint_of(z, parameters)
+        others = joint - log_normal(z[:, j], parameters.means[:, j], parameters.variances[:, j])
+        shares = posteriors(joint)
+        for _ in range(_STEPS):
+            rates = shares @ values / np.maximum(shares.sum(axis=1), 1e-300)
+            logs = np.log(np.maximum(rates, _LEAST_RATE))[:, None]
+            shares = posteriors(others + logs * values - rates[:, None])
+    weights = shares.mean(axis=1)
+    within = float(weights @ rates)
+    excess = float(values.var() - within - weights @ (rates - within) ** 2)
+    return abs(excess) < max(DISPERSION_THAT_MATTERS * within, _LIKELY_DEVIATES * noise)

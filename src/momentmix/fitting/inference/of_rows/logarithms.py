@@ -143,7 +143,7 @@ def offer_from_alike(
     r, m, n = len(groups), int(groups.max()) + 1, len(values)
     if m == r:
         return None
-    own = _log_normal(z, parameters.means[:, feature], parameters.variances[:, feature])
+    own = log_normal(z, parameters.means[:, feature], parameters.variances[:, feature])
     others = joint - own
     before = log_sums(joint.copy()) - log_sums(others.copy())
     together = np.stack([log_sums(others[groups == g]) for g in range(m)])
@@ -184,12 +184,12 @@ def _gaussian_likelihood(t: Float, others: Float, start: Float) -> Float:
         means = weights @ t / sizes
         offsets = t - means[:, None]
         variances = np.maximum((weights * offsets**2).sum(axis=1) / sizes, least)
-        joint = others + _log_normal(t, means, variances)
+        joint = others + log_normal(t, means, variances)
         weights = posteriors(joint.copy())
     return np.asarray(log_sums(joint) - log_sums(others.copy()))
 
 
-def _log_normal(values: Float, means: Float, variances: Float) -> Float:
+def log_normal(values: Float, means: Float, variances: Float) -> Float:
     """Log-densities of Gaussian laws, of shape (r, n)."""
     squares = (values - means[:, None]) ** 2 / variances[:, None]
     return np.asarray(-0.5 * (squares + np.log(2 * np.pi * variances)[:, None]))

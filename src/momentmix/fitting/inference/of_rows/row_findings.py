@@ -75,7 +75,7 @@ def row_findings(
     findings = [
         *_about_copies(checked),
         *_about_order(moments, facts, serial, checked),
-        *about_kinds(moments, parameters, facts, has_law),
+        *about_kinds(moments, parameters, checked, has_law),
         *about_shapes(moments, parameters, shapes, checked),
     ]
     if any(shape.is_other for shape in shapes.values()):

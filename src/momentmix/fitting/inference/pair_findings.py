@@ -1,0 +1,170 @@
+"""Findings about pairs of columns: copies, gaps in the same rows, correlations."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+import numpy as np
+
+from momentmix._typing import Float
+from momentmix.capacity import FEWEST_BLOCKS
+from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.inference.finding import Finding, column_names, note, warning
+from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, OverIdentification
+from momentmix.index_sets import index_sets
+from momentmix.mixture.blocks import Blocks, one_a_block
+from momentmix.mixture.parameters import Parameters
+
+Pair = tuple[int, int]
+
+CORRELATION_THAT_MATTERS = 0.1  # with many rows, smaller ones are significant and change little
+SIGNIFICANT_DEVIATES = 6  # not reached by chance, however many pairs are tested
+COPY_CORRELATION = 0.999  # two different measurements are rarely so close
+_AT_BOUND = 0.995  # of a correlation: 1 to two digits, which is a bound and no measurement
+_EXPLAINED = 1e-6  # share of a variance that is left where gaps explain it
+_PAIRS_LISTED, _MOST_JOINED = 3, 24  # pairs in the sentence, and columns in its code
+_DROP_GAPS = "If such rows are few, drop them: missing='drop'."
+
+
+def copies_of(moments: StandardMoments) -> tuple[list[Pair], list[Pair]]:
+    """Pairs of features that are copies of each other: values, and whether cells are seen.
+
+    Values are compared where they are seen: equal gaps alone make the features alike. Two levels
+    can be in the same rows where their columns have others as well.
+    """
+    if moments.order < 2:
+        return [], []
+    pairs = index_sets(moments.n_features, 2)
+    alike = np.abs(moments.orders[2]) > COPY_CORRELATION
+    found = [(int(j), int(k)) for j, k in pairs[one_a_block(pairs, moments.alone) & alike]]
+    covariance = moments.total_covariance if found else np.empty(0)
+    values = [
+        pair
+        for pair in found
+        if all(_is_whole_column(moments, j) for j in pair)
+        and abs(_correlation_where_seen(moments, covariance, pair)) > COPY_CORRELATION
+    ]
+    return values, [pair for pair in found if all(moments.part(j).is_seen for j in pair)]
+
+
+def _is_whole_column(moments: StandardMoments, feature: int) -> bool:
+    """Whether a feature is all of a column but its gaps, and not one of several levels."""
+    own = moments.part(feature)
+    levels = [p for p in moments.parts if p.column == own.column and p.level is not None]
+    return not own.is_seen and len(levels) < 2
+
+
+def _correlation_where_seen(moments: StandardMoments, covariance: Float, pair: Pair) -> float:
+    """Correlation of two features given whether their cells are seen; NaN where it is unknown."""
+    columns = {moments.part(j).column for j in pair}
+    parts = ((s, moments.part(s)) for s in range(moments.n_features) if moments.parts)
+    seen = [s for s, p in parts if p.is_seen and p.column in columns and s not in pair]
+    both, given = covariance[np.ix_(pair, pair)], covariance[np.ix_(seen, pair)]
+    left = both - given.T @ np.linalg.pinv(covariance[np.ix_(seen, seen)]) @ given
+    if not (np.diagonal(left) > _EXPLAINED * np.diagonal(both)).all():
+        return np.nan
+    return float(left[0, 1] / np.sqrt(left[0, 0] * left[1, 1]))
+
+
+def about_copies(moments: StandardMoments) -> Iterator[Finding]:
+    """Columns that hold the same values, or have gaps in the same rows."""
+    values, gaps = copies_of(moments)
+    if values:
+        first, second = (moments.column_name(j) for j in values[0])
+        yield warning(
+            "duplicate-columns",
+            f"columns {first} and {second} are copies of each other up to shift and scale: they "
+            "count twice. Keep one.",
+        )
+    if gaps:
+        listed = column_names(moments, sorted({j for pair in gaps for j in pair}))
+        yield note(
+            "shared-gaps",
+            f"{listed} have gaps in the same rows as another of them; the model takes gaps of "
+            f"different columns for independent within components. {_DROP_GAPS}",
+        )
+
+
+def about_correlations(
+    moments: StandardMoments,
+    p: Parameters,
+    test: OverIdentification,
+    explained: Collection[int],
+    from_rows: bool,
+) -> Iterator[Finding]:
+    """Pairs of columns that the test finds correlated, and the blocks that join them, as code."""
+    if not test.testable or test.p_value >= LEAST_P_VALUE:
+        return
+    strong = _correlated(moments, p, test, explained)
+    others = set(p.blocks.with_law.tolist())
+    joinable = {pair: value for pair, value in strong.items() if not set(pair) & others}
+    if joinable:
+        cure = _joining(moments, p.blocks.joined_by(joinable), from_rows)
+        yield warning(
+            "correlated-columns",
+            f"columns correlated within components: {_pairs_in_words(moments, joinable)}. {cure}",
+        )
+    rest = {pair: value for pair, value in strong.items() if pair not in joinable}
+    gaps = {pair: x for pair, x in rest.items() if any(moments.part(j).is_seen for j in pair)}
+    rest = {pair: value for pair, value in rest.items() if pair not in gaps}
+    if rest:
+        yield warning(
+            "dependent-columns",
+            f"columns depend on each other within components: {_pairs_in_words(moments, rest)}. "
+            "Ask for more components, or keep one column of each pair.",
+        )
+    known = set(copies_of(moments)[1])
+    gaps = {pair: value for pair, value in gaps.items() if pair not in known}
+    if gaps:
+        yield warning(
+            "shared-gaps",
+            "gaps depend on gaps or values of other columns within components: "
+            f"{_pairs_in_words(moments, gaps)}. Ask for more components. {_DROP_GAPS}",
+        )
+
+
+def _correlated(
+    moments: StandardMoments, p: Parameters, test: OverIdentification, explained: Collection[int]
+) -> dict[Pair, float]:
+    """Pairs that are correlated within components, and the correlation where it is known.
+
+    The test estimates correlations from the misfit, component by component; where the model is
+    wrong otherwise too, an estimate can reach its bound of 1. So the correlation that is printed,
+    pooled over components, comes from the second moments: what the components leave of them. The
+    estimate counts where correlations of different signs cancel in that.
+    """
+    within = moments.total_covariance - (p.weights * (p.means - p.weights @ p.means).T) @ p.means
+    np.fill_diagonal(within, p.weights @ p.variances)
+    places = {column: j for j, column in enumerate(moments.columns.tolist())}
+    block, found = p.blocks.block_of, {}
+    for c in test.correlations:
+        pair = places[c.first], places[c.second]
+        if block[pair[0]] == block[pair[1]] or set(pair) & set(explained):
+            continue
+        pooled = _correlation_where_seen(moments, within, pair)
+        is_known = CORRELATION_THAT_MATTERS < abs(pooled) < _AT_BOUND
+        is_estimated = CORRELATION_THAT_MATTERS < abs(c.value) < _AT_BOUND
+        is_estimated &= not any(moments.part(j).is_seen for j in pair)  # gaps depend on gaps
+        if abs(c.deviates) > SIGNIFICANT_DEVIATES and (is_known or is_estimated):
+            found[pair] = pooled if is_known else np.nan
+    return found
+
+
+def _pairs_in_words(moments: StandardMoments, pairs: dict[Pair, float]) -> str:
+    return "; ".join(
+        f"{moments.part(j).words} and {moments.part(k).words}"
+        + (f" (about {value:+.2f})" if value == value else "")
+        for (j, k), value in list(pairs.items())[:_PAIRS_LISTED]
+    )
+
+
+def _joining(moments: StandardMoments, blocks: Blocks, from_rows: bool) -> str:
+    """What to write to join columns in these blocks."""
+    sizes = [len(block) for block in blocks.joined]
+    # Pairs that link most of the columns are those of a fit that is wrong as a whole.
+    if sum(sizes) > _MOST_JOINED or max(sizes) > max(3, blocks.n_features // 2):
+        return 'Join those that belong together: blocks="auto"'
+    code = moments.code_of(blocks)
+    if from_rows or len(blocks.partition) >= FEWEST_BLOCKS:
+        return f"Join them: {code}"
+    return f"Join them and fit to the rows, since moments need three blocks: {code}"

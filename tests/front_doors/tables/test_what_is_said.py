@@ -1,0 +1,277 @@
+"""What a fit says of columns, p-values and correlations is what the rows show."""
+
+import json
+import re
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import chi2
+
+import momentmix as mm
+from momentmix.cli import main
+from momentmix.reporting.words import answers
+
+
+def quiet_fit(rows, n_components, **options):
+    with warnings.catch_warnings(action="ignore"):
+        return mm.fit(rows, n_components, random_state=0, **options)
+
+
+def texts_of(result):
+    found = result.certificate
+    return [*(f.text for f in found.findings), *found.reasons, *found.untested, *result.notes]
+
+
+def two_groups(rng, n):
+    kind = (rng.random(n) < 0.4).astype(int)
+    columns = {name: rng.normal(size=n) + 4 * kind for name in ("a", "b", "c", "d")}
+    return pd.DataFrame(columns), kind
+
+
+# -- names ------------------------------------------------------------------------------------
+
+
+def test_columns_whose_gaps_coincide_are_no_copies(tmp_path):
+    rows, _ = two_groups(np.random.default_rng(0), 1000)
+    rows.loc[np.arange(0, 1000, 100), ["a", "b"]] = np.nan
+    result = quiet_fit(rows, 2, missing="model")
+    found = {f.name: f.text for f in result.certificate.findings}
+    assert "duplicate-columns" not in found
+    assert found["shared-gaps"].startswith("columns 'a', 'b' have gaps in the same rows")
+    assert not any("seen'" in text for text in texts_of(result))
+    mm.report(result, tmp_path / "report.html", rows)
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "Keep only one" not in page
+    assert "copies of each other" not in page
+
+
+def test_copies_are_found_whatever_their_gaps_and_labels(tmp_path):
+    rng = np.random.default_rng(1)
+    rows, kind = two_groups(rng, 1000)
+    rows.loc[::100, "a"] = np.nan
+    rows["again"] = 2 * rows["a"] - 1
+    found = {f.name: f.text for f in quiet_fit(rows, 2, missing="model").certificate.findings}
+    assert "columns 'a' and 'again' are copies of each other" in found["duplicate-columns"]
+    sex = np.where(rng.random(1000) < 0.3 + 0.4 * kind, "f", "m")
+    rows = rows[["b", "c", "d"]].assign(sex=sex, gender=np.where(sex == "f", "woman", "man"))
+    result = quiet_fit(rows, 2)
+    found = {f.name: f.text for f in result.certificate.findings}
+    assert "columns 'sex' and 'gender' are copies of each other" in found["duplicate-columns"]
+
+
+def test_levels_in_the_same_rows_make_no_copies_of_their_columns():
+    rng = np.random.default_rng(2)
+    rows, kind = two_groups(rng, 1500)
+    third = rng.random(1500) < 0.5
+    rows["species"] = np.where(kind == 1, "Gentoo", np.where(third, "Adelie", "Chinstrap"))
+    other = rng.random(1500) < 0.5
+    rows["island"] = np.where(kind == 1, "Torgersen", np.where(other, "Biscoe", "Dream"))
+    result = quiet_fit(rows, 2)
+    assert not any("copies" in text for text in texts_of(result))
+    assert not any(re.search(r"'\w+=\w+'", text) for text in texts_of(result))
+
+
+def test_columns_without_names_are_named_by_their_numbers():
+    rng = np.random.default_rng(3)
+    rows = np.column_stack([rng.lognormal(0, 1, 800), rng.normal(size=800), rng.poisson(2, 800)])
+    result = quiet_fit(rows, 1, families={2: "poisson"})
+    (shape,) = [f.text for f in result.certificate.findings if f.name == "column-shape"]
+    assert shape.startswith("column 0 (skewed to the right)")
+    assert "families={0: 'log'} (--families 0=log)" in shape
+    assert quiet_fit(rows, 1, families={2: "poisson", 0: "log"}).mixture.n_components == 1
+
+
+def test_a_column_without_gaps_after_all_is_no_level_that_nobody_has():
+    rows, _ = two_groups(np.random.default_rng(4), 500)
+    with_gaps = rows.copy()
+    with_gaps.loc[0, "a"] = np.nan
+    schema = mm.schema_from(with_gaps, missing="model")
+    result = quiet_fit(rows, 2, families=schema, missing="model")
+    assert not [f for f in result.certificate.findings if f.name == "empty-level"]
+
+
+# -- numbers ----------------------------------------------------------------------------------
+
+
+def measured(result, rows, first, second):
+    """Correlation within components, pooled, by the posteriors of the rows."""
+    x = rows[[first, second]].to_numpy(float)
+    seen = ~np.isnan(x).any(axis=1)
+    weights, x = result.mixture.predict_proba(rows)[seen], x[seen]
+    total = np.zeros((2, 2))
+    for own in weights.T:
+        offsets = x - own @ x / own.sum()
+        total += (own * offsets.T) @ offsets
+    return total[0, 1] / np.sqrt(total[0, 0] * total[1, 1])
+
+
+def correlated_table(seed, gaps):
+    """Three groups with correlations of 0.4 to 0.6 within, a year, and a few rows without cells."""
+    rng = np.random.default_rng(seed)
+    kind = np.repeat([0, 1, 2], [152, 68, 124])
+    means = np.array([[38.8, 18.3, 190, 37], [48.8, 18.4, 196, 37.3], [47.5, 15.0, 217, 50.8]])
+    deviations = np.array([2.9, 1.1, 6.7, 4.5])
+    within = np.full((4, 4), 0.5) + 0.5 * np.eye(4)
+    values = means[kind] + deviations * (rng.normal(size=(344, 4)) @ np.linalg.cholesky(within).T)
+    rows = pd.DataFrame(values, columns=["length", "depth", "flipper", "mass"])
+    rows["year"] = rng.choice([2007, 2008, 2009], 344)
+    rows["sex"] = rng.choice(["f", "m"], 344)
+    if gaps:
+        rows.iloc[[3, 271], :4] = np.nan
+        rows.loc[[3, 8, 9, 10, 47, 178, 271], "sex"] = None
+    return rows
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+def test_correlations_are_those_of_the_rows(gaps):
+    n_printed = 0
+    for seed in range(4):
+        rows = correlated_table(seed, gaps)
+        result = quiet_fit(rows, 4, missing="model")
+        for text in texts_of(result):
+            assert "1.00)" not in text
+            for first, second, value in re.findall(
+                r"(?:: |; )'(\w+)' and '(\w+)' \(about ([+-]\d.\d\d)\)", text
+            ):
+                n_printed += 1
+                assert abs(measured(result, rows, first, second) - float(value)) < 0.03
+    assert n_printed >= 6
+
+
+def test_correlations_of_different_signs_are_found_without_a_number():
+    law = mm.Mixture(
+        [0.5, 0.5],
+        [[0.0] * 5, [4.0, 4.0, 4.0, 4.0, 4.0]],
+        [np.eye(5) + s * 0.6 * (np.eye(5)[[1, 0, 2, 3, 4]] - np.diag([0, 0, 1, 1, 1]))
+         for s in (1, -1)],
+        feature_names=list("abcde"),
+    )  # fmt: skip
+    rows = pd.DataFrame(law.sample(6000, random_state=5)[0], columns=list("abcde"))
+    findings = quiet_fit(rows, 2).certificate.findings
+    (text,) = [f.text for f in findings if f.name == "correlated-columns"]
+    assert text.startswith("columns correlated within components: 'a' and 'b'. Join them")
+
+
+def test_a_p_value_is_that_of_the_test_it_is_printed_with():
+    rng = np.random.default_rng(6)
+    n_checked = 0
+    for seed in range(12):
+        law = mm.DiagonalMixture(
+            [0.6, 0.4], 1.5 * rng.normal(size=(2, 6)), rng.uniform(0.5, 1.5, (2, 6))
+        )
+        result = quiet_fit(law.sample(4000, random_state=seed)[0], 2)
+        lines = dict(
+            line.strip().split("  ", 1) for line in str(result.certificate).splitlines()[1:5]
+        )
+        found = re.search(r": ([\d.]+) on (\d+)", lines["over-identification"])
+        statistic, dof = map(float, found.groups())
+        number, law_name, n = re.search(
+            r"([\d.e-]+) \((.*), the least of (\d+) tests", lines["p-value"]
+        ).groups()
+        groups = result.certificate.test.groups
+        assert int(n) == len(groups)
+        kinds = sum(not g.name.startswith("shape of column ") for g in groups) + 1
+        if law_name == "χ²":
+            n_checked += 1
+            expected = min(1.0, kinds * chi2.sf(statistic, dof))
+            assert float(number) == pytest.approx(expected, rel=0.1)
+        else:
+            assert law_name == "gamma law"
+            assert "shape" in lines["over-identification"]
+        said = " ".join(reply.text for reply in answers(result.certificate))
+        assert "of samples" not in said
+        assert "change to another group" not in said
+    assert n_checked >= 3
+
+
+# -- hints ------------------------------------------------------------------------------------
+
+
+def hints(result):
+    """Families that the findings and notes offer, by column."""
+    found = "\n".join(texts_of(result))
+    return {m[0]: m[1] for m in re.findall(r"families=\{'(\w+)': '(\w+)'\}", found)}
+
+
+def test_poisson_is_offered_where_following_it_raises_no_objection():
+    rng = np.random.default_rng(7)
+    rows, kind = two_groups(rng, 3000)
+    rows["visits"] = rng.poisson(1 + 3 * kind)
+    rows["emr"] = rng.negative_binomial(0.4, 0.4 / (0.4 + 0.3 + kind))  # overdispersed
+    rows["lc"] = np.log(rng.integers(1, 5, 3000))
+    rows["gender"] = rng.integers(1, 3, 3000)
+    rows["year"] = rng.choice([2007, 2008, 2009], 3000)
+    rows["likert"] = np.clip(np.round(3 + kind + rng.normal(size=3000)), 1, 6)
+    rows["member"] = (rng.random(3000) < 0.2 + 0.5 * kind).astype(int)
+    rows["change"] = rng.integers(-3, 4, 3000)
+    for n_components in (2, 4):
+        found = hints(quiet_fit(rows, n_components))
+        assert found["visits"] == "poisson"
+        assert found["member"] == "bernoulli"
+        others = dict.fromkeys(("emr", "gender", "year", "likert", "change"), "categorical")
+        assert others.items() <= found.items()
+        assert "lc" not in found
+    followed = quiet_fit(rows, 2, families=hints(quiet_fit(rows, 2)))
+    assert not [f for f in followed.certificate.findings if f.name == "dispersion"]
+    assert not hints(followed)
+
+
+def test_em_is_advised_only_where_there_was_none(tmp_path):
+    law = mm.DiagonalMixture([0.5, 0.5], [[0.0] * 4, [1.5] * 4], np.ones((2, 4)))
+    rows = law.sample(200, random_state=8)[0]
+    for data, advised in ((rows, False), (mm.summarize(rows), True)):
+        result = quiet_fit(data, 2)
+        (text,) = [r for r in result.certificate.reasons if r.startswith("too imprecise")]
+        assert ("or EM passes over the rows" in text) is advised
+        result.save(tmp_path / "model.json")
+        _, record = mm.fitting.record.load_fit(tmp_path / "model.json")
+        assert record.certificate.reasons == result.certificate.reasons
+
+
+def test_errors_of_summaries_do_not_advise_the_default():
+    rows = np.random.default_rng(9).normal(size=(300, 3))
+    with pytest.raises(mm.errors.CapacityError, match="neither a summary nor refine=None has"):
+        mm.fit(mm.summarize(rows), 5)
+
+
+# -- one truth --------------------------------------------------------------------------------
+
+
+def test_the_command_prints_the_seed_and_the_names_that_it_stores(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    law = mm.DiagonalMixture([0.5, 0.3, 0.2], 1.2 * np.eye(3, 5), np.ones((3, 5)))
+    rows = pd.DataFrame(law.sample(90, random_state=10)[0], columns=list("abcde"))
+    rows.to_csv("rows.csv", index=False)
+
+    def run(*arguments):
+        with pytest.raises(SystemExit), warnings.catch_warnings(action="ignore"):
+            main([*arguments])
+        return capsys.readouterr().out
+
+    printed = json.loads(run("fit", "rows.csv", "-r", "3", "-o", "model.json", "--json"))
+    stored = json.loads((tmp_path / "model.json").read_text(encoding="utf-8"))["fit"]
+    assert printed["seed"] == stored["seed"] == 0
+    assert printed["command"] == stored["command"]
+    names = [component["name"] for component in printed["profile"]]
+    told = json.loads(run("info", "model.json", "--json"))["profile"]
+    assert [line.partition(":")[0] for line in told] == [name.partition(":")[0] for name in names]
+    assert mm.Mixture.load("model.json").profile().names == names
+    run("report", "model.json", "-o", "report.html")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert all(name in page for name in names)
+
+
+def test_sentences_on_changes_have_no_control_characters():
+    rng = np.random.default_rng(11)
+    name, level = "a\x1b[31m", "b\u202e"
+
+    def rows(shift):
+        cells = rng.choice([level, "c"], 2000, p=[0.5 + 0.2 * shift, 0.5 - 0.2 * shift])
+        return pd.DataFrame({name: rng.normal(size=2000) + shift, "kind\n": cells})
+
+    said = mm.compare(mm.summarize(rows(0.0)), mm.summarize(rows(1.0))).sentences()
+    assert len(said) >= 2
+    assert all(text.isprintable() for text in said)
+    assert any(r"a\x1b[31m" in text for text in said)
