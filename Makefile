@@ -18,8 +18,7 @@ endef
 unexport PYTHONDONTWRITEBYTECODE  # without bytecode, each process would compile all sources anew
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-browser test-oldest test-ray test-sanitize test-spark test-torch \
-  docs lint clean
+.PHONY: help demo test test-all test-browser test-oldest test-ray test-sanitize test-spark test-torch docs lint clean
 .DELETE_ON_ERROR:
 
 help:                        ## this list
