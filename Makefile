@@ -93,7 +93,7 @@ test-sanitize: $(VENV)/.test     ## compiled code under AddressSanitizer and Und
 	  -o $(SANITIZED)/momentmix/native/compiled.abi3.so
 	@$(UNDER_SANITIZERS) -c 'from momentmix.native import code; assert "sanitized" in code.__file__'
 	@echo "Running the tests of compiled code with sanitizers"
-	@$(UNDER_SANITIZERS) -m pytest -m "not long" $$(grep -rl "momentmix.native import code" tests/unit)
+	@$(UNDER_SANITIZERS) -m pytest -m "not long" $$(grep -rl --include="*.py" "native import code" tests/unit)
 
 OLDEST := .venv-oldest
 $(OLDEST)/.test: pyproject.toml constraints-oldest.txt
