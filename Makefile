@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 NATIVE := $(wildcard src/momentmix/native/*.[ch])  # built again when it changes
 NEEDS  := pyproject.toml constraints.txt $(NATIVE)
-CODE   := src tests benchmarks examples docs .github
+CODE   := src tests benchmarks examples docs .github setup.py
 
 # $(call install,folder,constraints,requirements): pip shows errors only, it would scroll for pages.
 comma := ,
@@ -18,7 +18,7 @@ endef
 unexport PYTHONDONTWRITEBYTECODE  # without bytecode, each process would compile all sources anew
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-browser test-oldest test-ray test-spark test-torch docs lint clean
+.PHONY: help demo test test-all test-browser test-oldest test-ray test-sanitize test-spark test-torch docs lint clean
 .DELETE_ON_ERROR:
 
 help:                        ## this list
@@ -57,10 +57,12 @@ test: lint                   ## style, types and every fast test: about ten minu
 	@echo "Running the fast tests on two processes"
 	@$(BIN)/python -m pytest -m "not long" -n 2
 
-test-all: test               ## the long runs, the documentation, Ray and Spark as well: about an hour
+test-all: test               ## the documentation, the long runs, sanitizers, Ray and Spark too: about an hour
 	@$(MAKE) --no-print-directory docs
 	@echo "Running the long tests on two processes"
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m long -n 2 --dist worksteal
+	@if test -e "$(LIBASAN)"; then $(MAKE) --no-print-directory test-sanitize; else \
+	  echo "SKIPPED: the compiled code under sanitizers, for want of gcc with AddressSanitizer."; fi
 	@if $(MAKE) --no-print-directory $(RAY)/.test; then $(MAKE) --no-print-directory test-ray; else \
 	  echo "SKIPPED: the tests of Ray, which could not be installed for this Python."; fi
 	@if $(JAVA) -version 2>/dev/null; then $(MAKE) --no-print-directory test-spark; else \
@@ -75,6 +77,23 @@ docs: $(VENV)/.docs          ## the documentation with its gallery, offline; war
 test-browser: $(VENV)/.browser   ## the report page in chromium, where there is one
 	@echo "Opening reports in chromium"
 	@$(BIN)/python -m pytest tests/browser -rs
+
+# In a copy of the package, so that the module that all else uses stays as it is.
+SANITIZED := $(CURDIR)/build/sanitized
+LIBASAN = $(shell gcc -print-file-name=libasan.so 2>/dev/null)
+UNDER_SANITIZERS = LD_PRELOAD=$(LIBASAN) ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
+  PYTHONMALLOC=malloc PYTHONPATH=$(SANITIZED) $(BIN)/python
+
+test-sanitize: $(VENV)/.test     ## compiled code under AddressSanitizer and UndefinedBehaviorSanitizer
+	@echo "Compiling with sanitizers (gcc)"
+	@rm -rf $(SANITIZED) && mkdir -p $(SANITIZED) && cp -r src/momentmix $(SANITIZED)
+	@gcc -shared -fPIC -pthread -O1 -g -ffp-contract=off -fsanitize=address,undefined \
+	  -fno-sanitize-recover=undefined src/momentmix/native/module.c \
+	  -I"$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("include"))')" \
+	  -o $(SANITIZED)/momentmix/native/compiled.abi3.so
+	@$(UNDER_SANITIZERS) -c 'from momentmix.native import code; assert "sanitized" in code.__file__'
+	@echo "Running the tests of compiled code with sanitizers"
+	@$(UNDER_SANITIZERS) -m pytest -m "not long" $$(grep -rl --include="*.py" "native import code" tests/unit)
 
 OLDEST := .venv-oldest
 $(OLDEST)/.test: pyproject.toml constraints-oldest.txt

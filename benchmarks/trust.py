@@ -467,7 +467,7 @@ def options():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     sub = parser.add_subparsers(required=True, dest="command")
     for name, (command, _, _) in COMMANDS.items():
-        p = sub.add_parser(name, help=command.__doc__)
+        p = sub.add_parser(name, help=command.__doc__.replace("%", "%%"))
         p.add_argument("--cases", type=int, help="in each group; by default those of the figure")
         p.add_argument("--first", type=int, default=0, help="seed of all cases")
         p.add_argument("--jobs", type=int, default=1, help="processes, of one thread each")

@@ -1,12 +1,17 @@
-"""What comes with momentmix: few dependencies, no code at build time, nothing hidden in a wheel."""
+"""What comes with momentmix: few dependencies, one class run at build time, nothing hidden."""
 
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
 from importlib import metadata
 from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
 
 import momentmix
 
@@ -42,15 +47,19 @@ def test_both_ends_of_every_range_are_tested():
         assert name in newest
 
 
-def test_building_runs_no_code_of_ours():
-    """All settings are text: no hooks, no setup.py; the version is read, not imported."""
+def test_building_runs_one_class_of_ours():
+    """Settings are text but for the tag of a wheel; the version is read, not imported."""
     assert PROJECT["build-system"] == {
         "requires": ["setuptools>=77"], "build-backend": "setuptools.build_meta"
     }  # fmt: skip
     settings = PROJECT["tool"]["setuptools"]
     assert set(settings) == {"package-dir", "packages", "package-data", "dynamic", "ext-modules"}
-    for name in ("setup.py", "setup.cfg", "hatch_build.py", "MANIFEST.in"):
+    for name in ("setup.cfg", "hatch_build.py", "MANIFEST.in"):
         assert not (ROOT / name).exists()
+    script = (ROOT / "setup.py").read_text(encoding="utf-8")
+    imported = re.findall(r"^\s*(?:from|import) (\S+)", script, re.MULTILINE)
+    assert imported == ["pathlib", "setuptools", "setuptools.command.bdist_wheel"]
+    assert len(re.findall(r"^\s*(?:def|class) ", script, re.MULTILINE)) == 2
     version = (ROOT / "src/momentmix/_version.py").read_text(encoding="utf-8")
     assert re.search(r'^__version__ = "[0-9.a-z]+"$', version, re.MULTILINE)
     assert "import" not in version.split('"""')[2]
@@ -66,6 +75,38 @@ def test_the_one_extension_may_fail_to_build_and_needs_python_alone():
         f"src/momentmix/native/{p.name}" for p in folder.iterdir() if p.suffix in (".c", ".h")
     }
     assert {*extension["sources"], *extension["depends"]} == sources
+
+
+STUB = "#include <Python.h>\nPyMODINIT_FUNC PyInit_compiled(void) { return NULL; }\n"
+BUILD = "from setuptools.build_meta import build_wheel; print(build_wheel('dist'))"
+
+
+@pytest.mark.parametrize("has_compiler", [False, True])
+def test_a_wheel_is_tagged_by_what_it_holds(has_compiler, tmp_path):
+    """Without compiled code a wheel is for every platform; with it, for this one."""
+    pytest.importorskip("setuptools", minversion="77")
+    compiler = "cc" if has_compiler else "no-such-compiler"
+    if has_compiler and not shutil.which(compiler):
+        pytest.skip("there is no compiler")
+    native = tmp_path / "src/momentmix/native"
+    native.mkdir(parents=True)
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tmp_path)
+    for name in ("__init__.py", "_version.py", "native/__init__.py"):
+        shutil.copy(ROOT / "src/momentmix" / name, tmp_path / "src/momentmix" / name)
+    (native / "module.c").write_text(STUB, encoding="utf-8")  # compiled at once
+    done = subprocess.run(
+        [sys.executable, "-c", BUILD], cwd=tmp_path, env={**os.environ, "CC": compiler},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    (wheel,) = (tmp_path / "dist").iterdir()
+    with ZipFile(wheel) as file:
+        compiled = [name for name in file.namelist() if "native/compiled." in name]
+        (about,) = (name for name in file.namelist() if name.endswith(".dist-info/WHEEL"))
+        is_pure = b"Root-Is-Purelib: true" in file.read(about)
+    assert (len(compiled), is_pure) == ((1, False) if has_compiler else (0, True))
+    assert ("-cp311-abi3-" if has_compiler else "-py3-none-any.whl") in wheel.name
 
 
 def test_the_package_holds_sources_and_data_only():

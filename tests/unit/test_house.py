@@ -164,6 +164,21 @@ def test_scripts_import_what_exists(folder):
     assert checked
 
 
+BENCHMARKS = sorted((SOURCE.parents[1] / "benchmarks").glob("*.py"))
+BENCHMARKS = [
+    path for path in BENCHMARKS if path.stem not in ("laws", "compare_laws")
+]  # no scripts
+
+
+@pytest.mark.parametrize("script", BENCHMARKS, ids=lambda p: p.stem)
+def test_benchmarks_print_their_help(script):
+    done = subprocess.run(
+        [sys.executable, script, "--help"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.lower().startswith(f"usage: {script.name} [")
+
+
 def test_every_module_tells_what_its_names_are():
     for path in SOURCE.rglob("*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))

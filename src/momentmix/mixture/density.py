@@ -32,7 +32,7 @@ from momentmix.mixture.gaussian import (
     standardized_features,
 )
 from momentmix.mixture.parameters import Parameters
-from momentmix.native import code
+from momentmix.native import code, readable
 from momentmix.parallel import few_threads, map_in_order, usable_cores
 from momentmix.rows.arrays import as_float64, free_bytes, namespace, on_device_of, to_numpy
 
@@ -292,8 +292,8 @@ class Density:
         if xp is np and code is not None and rows.dtype == np.float64:
             totals = np.zeros(1)
             _add_compiled(
-                self.coefficients, rows, self.columns, self._units, self.blocks, counts,
-                statistics, totals,
+                self.coefficients, readable(rows), self.columns, self._units, self.blocks,
+                counts, statistics, totals,
             )  # fmt: skip
             total = float(totals[0])
         elif xp is np:
@@ -348,8 +348,8 @@ class Density:
             block, block_result = rows[start : start + _BLOCK], result[start : start + _BLOCK]
             if kind is not None:
                 n_left = code.map_rows(
-                    kind, table, len(table), np.asarray(block, dtype=np.float64), self.columns,
-                    units, _pairs(self.blocks), block_result,
+                    kind, table, len(table), readable(np.asarray(block, dtype=np.float64)),
+                    self.columns, units, _pairs(self.blocks), block_result,
                 )  # fmt: skip
                 if n_left:  # rows without a density
                     none = block_result < 0 if kind == _LABELS else np.isnan(block_result)

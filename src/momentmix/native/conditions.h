@@ -65,7 +65,7 @@ static int conditions_are_valid(const condition_blocks *c, isize n_numbers)
     for (isize k = 0; k < c->n_blocks; k++) {
         if (c->sizes[k] < 1 || c->sizes[k] > n_numbers)
             return 0;
-        needed += c->r * c->sizes[k] * c->sizes[k];
+        needed = plus(needed, times(c->r, times(c->sizes[k], c->sizes[k])));
         for (isize a = 0; a < c->n; a++)
             if (c->own[k * c->n + a] < 0 || c->own[k * c->n + a] >= c->sizes[k])
                 return 0;
@@ -93,18 +93,16 @@ static PyObject *add_second_moments(PyObject *module, PyObject *args)
         || !(u = hold(&h, weights, 0, 1, "weights")))
         goto done;
     c.n = o->len / 8, c.n_blocks = s->len / 8, c.r = u->len / 8;
-    if (!(w = hold(&h, own, 0, c.n * c.n_blocks, "own")) || !(t = hold(&h, tables, 0, 1, "tables"))
-        || !(x = hold(&h, out, 1, c.n * c.n, "out")))
+    if (!(w = hold(&h, own, READ, times(c.n, c.n_blocks), "own")) || !(t = hold(&h, tables, 0, 1, "tables"))
+        || !(x = hold(&h, out, WRITE, times(c.n, c.n), "out")))
         goto done;
     c.order = o->buf, c.own = w->buf, c.sizes = s->buf, c.tables = t->buf, c.weights = u->buf;
     if (!conditions_are_valid(&c, t->len / 8)) {
         PyErr_SetString(PyExc_ValueError, "factors of conditions do not fit the tables");
         goto done;
     }
-    if (!(c.others = PyMem_Malloc((c.r + 1) * c.n * sizeof(double)))) {
-        PyErr_NoMemory();
+    if (!(c.others = allocate(times(c.r + 1, c.n))))
         goto done;
-    }
     c.products = c.others + c.r * c.n;
     Py_BEGIN_ALLOW_THREADS
     for (isize place = 0; place < c.n; place++) {

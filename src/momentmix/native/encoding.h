@@ -53,17 +53,17 @@ static PyObject *fill_column(PyObject *module, PyObject *args)
     double center;
     Py_buffer x, y;
     if (!PyArg_ParseTuple(args, "OOind", &source, &target, &kind, &n_levels, &center)
-        || PyObject_GetBuffer(source, &x, PyBUF_STRIDES))
+        || PyObject_GetBuffer(source, &x, PyBUF_RECORDS_RO))
         return NULL;
-    if (PyObject_GetBuffer(target, &y, PyBUF_STRIDES | PyBUF_WRITABLE)) {
+    if (PyObject_GetBuffer(target, &y, PyBUF_RECORDS)) {
         PyBuffer_Release(&x);
         return NULL;
     }
     int has_seen = kind & HAS_SEEN, has_levels = kind & HAS_LEVELS;
-    isize width = (has_levels ? n_levels - 1 : 1) + has_seen;
-    int is_valid = x.ndim == 1 && y.ndim == 2 && x.itemsize == 8 && y.itemsize == 8
-                   && x.shape[0] == y.shape[0] && y.shape[1] == width && width > 0
-                   && (y.strides[1] == 8 || width == 1);
+    isize width = (has_levels ? n_levels - (n_levels > 0) : 1) + has_seen;
+    int is_valid = !(kind & ~(HAS_SEEN | HAS_LEVELS)) && has_numbers(&x) && has_numbers(&y)
+                   && x.ndim == 1 && y.ndim == 2 && x.shape[0] == y.shape[0] && y.shape[1] == width
+                   && width > 0 && (!has_levels || n_levels > 0) && (y.strides[1] == 8 || width == 1);
     if (is_valid) {
         Py_BEGIN_ALLOW_THREADS
         if (has_levels)

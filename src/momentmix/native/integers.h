@@ -5,6 +5,7 @@ typedef unsigned __int128 wide_word;
 
 #define MOST_WORDS 64
 #define LARGEST_DEGREE 6
+#define MOST_DIGIT 0x1p62 /* sums of digits stay below 2^53 */
 static const uint64_t BINOMIALS[LARGEST_DEGREE + 1][LARGEST_DEGREE + 1] = {
     {1}, {1, 1}, {1, 2, 1}, {1, 3, 3, 1}, {1, 4, 6, 4, 1}, {1, 5, 10, 10, 5, 1}, {1, 6, 15, 20, 15, 6, 1},
 };
@@ -87,20 +88,22 @@ static PyObject *add_moved(PyObject *module, PyObject *args)
     if (!(s = hold(&h, objects[0], 0, 0, "sums")) || !(l = hold(&h, objects[2], 0, 0, "lines"))
         || !(e = hold(&h, objects[3], 0, 1, "ends")))
         goto done;
-    isize d = e->len / 8, n_source = n_sums > 0 ? s->len / 8 / n_sums : 0;
-    if (!(g = hold(&h, objects[1], 0, n_sums * d, "degrees"))
+    isize d = e->len / 8, n_source = n_sums > 0 ? s->len / 8 / n_sums : 0, n_degrees = times(n_sums, d);
+    if (!(g = hold(&h, objects[1], READ, n_degrees, "degrees"))
         || !(b = hold(&h, objects[4], 0, d, "bits")) || !(m = hold(&h, objects[5], 0, d, "deltas"))
         || !(o = hold(&h, objects[7], 1, n_sums, "out")))
         goto done;
     isize n_words = n_sums > 0 ? o->len / 8 / n_sums : 0;
-    if (!(w = hold(&h, objects[6], 1, n_sums * n_words, "space")))
+    if (!(w = hold(&h, objects[6], WRITE, times(n_sums, n_words), "space")))
         goto done;
     const int64_t *degrees = g->buf, *lines = l->buf, *ends = e->buf, *bits = b->buf, *deltas = m->buf;
     for (isize j = 0; j < d; j++)
         is_valid &= bits[j] >= 0 && bits[j] < 64 * MOST_WORDS && ends[j] >= (j ? ends[j - 1] : 0)
                     && ends[j] <= l->len / 8;
+    for (isize i = 0; i < n_degrees; i++)
+        is_valid &= degrees[i] >= 0 && degrees[i] < 64 * MOST_WORDS;
     if (!is_valid || n_source < 1 || n_words < n_source || n_words > MOST_WORDS) {
-        PyErr_SetString(PyExc_ValueError, "sums, bits or ends do not fit the sizes");
+        PyErr_SetString(PyExc_ValueError, "sums, degrees, bits or ends do not fit the sizes");
         goto done;
     }
     Py_BEGIN_ALLOW_THREADS
@@ -110,7 +113,7 @@ static PyObject *add_moved(PyObject *module, PyObject *args)
         for (isize j = 0; j < d; j++)
             shift += degrees[i * d + j] * bits[j];
         widen(space + i * n_words, n_words, (uint64_t *)s->buf + i * n_source, n_source,
-              shift < 0 ? 0 : shift);
+              shift);
     }
     for (isize j = 0; j < d && is_valid; j++)
         if (deltas[j])
@@ -142,14 +145,15 @@ static PyObject *join_digits(PyObject *module, PyObject *args)
     if (!(x = hold(&h, digits, 0, 0, "digits")) || !(p = hold(&h, places, 0, 1, "places")))
         goto done;
     isize n_digits = p->len / 8, n = x->len / 8 / n_digits, n_words = n_digits / 2 + 1;
-    if (!(y = hold(&h, out, 1, n * n_words, "out")))
+    if (!(y = hold(&h, out, WRITE, times(n, n_words), "out")))
         goto done;
     const double *values = x->buf, *factors = p->buf;
     uint64_t *words = y->buf;
     for (isize i = 0; i < n; i++) {
         int64_t carry = 0;
         for (isize k = 0; k < 2 * n_words; k++) {
-            int64_t total = (k < n_digits ? (int64_t)(values[k * n + i] * factors[k]) : 0) + carry;
+            double digit = k < n_digits ? values[k * n + i] * factors[k] : 0.0;
+            int64_t total = carry + (fabs(digit) < MOST_DIGIT ? (int64_t)digit : 0);
             uint64_t half = (uint64_t)total & 0xffffffffu;
             if (k % 2)
                 words[i * n_words + k / 2] |= half << 32;
@@ -175,7 +179,7 @@ static PyObject *spread_words(PyObject *module, PyObject *args)
     Py_buffer *x, *c, *w, *y;
     if (!PyArg_ParseTuple(args, "OOOO", &data, &counts, &widths, &out))
         return NULL;
-    if (!(x = hold(&h, data, 0, 0, "data")) || !(c = hold(&h, counts, 0, 0, "counts"))
+    if (!(x = hold(&h, data, BYTES, 0, "data")) || !(c = hold(&h, counts, 0, 0, "counts"))
         || !(w = hold(&h, widths, 0, c->len / 8, "widths")))
         goto done;
     const int64_t *n = c->buf, *width = w->buf;
@@ -185,7 +189,7 @@ static PyObject *spread_words(PyObject *module, PyObject *args)
             n_bytes = x->len + 1;
             break;
         }
-        n_numbers += n[s], n_bytes += n[s] * width[s];
+        n_numbers += n[s], n_bytes = plus(n_bytes, times(n[s], width[s]));
         widest = width[s] > widest ? width[s] : widest;
         if (n_bytes > x->len)
             break;
@@ -195,7 +199,7 @@ static PyObject *spread_words(PyObject *module, PyObject *args)
         PyErr_SetString(PyExc_ValueError, "data is shorter than counts and widths say");
         goto done;
     }
-    if (!(y = hold(&h, out, 1, n_numbers * row / 8, "out")))
+    if (!(y = hold(&h, out, WRITE, times(n_numbers, row / 8), "out")))
         goto done;
     const unsigned char *from = x->buf;
     unsigned char *to = y->buf;
@@ -228,7 +232,7 @@ static PyObject *word_widths(PyObject *module, PyObject *args)
     isize n_sections = c->len / 8, n_numbers = 0, all = x->len / 8;
     for (isize s = 0; s < n_sections && n_numbers <= all; s++)
         n_numbers = n[s] < 0 || n[s] > all ? all + 1 : n_numbers + n[s];
-    if (n_numbers < 1 || all % n_numbers) {
+    if (n_numbers < 1 || n_numbers > all || all % n_numbers) {
         PyErr_SetString(PyExc_ValueError, "words do not fit the counts");
         goto done;
     }

@@ -4,9 +4,9 @@
 /* A table of numbers of 8 bytes with any strides; 0 and an error otherwise. */
 static int table_buffer(PyObject *object, Py_buffer *view)
 {
-    if (PyObject_GetBuffer(object, view, PyBUF_STRIDED_RO))
+    if (PyObject_GetBuffer(object, view, PyBUF_RECORDS_RO))
         return 0;
-    if (view->ndim == 2 && view->itemsize == 8 && view->strides[0] % 8 == 0 && view->strides[1] % 8 == 0)
+    if (view->ndim == 2 && has_numbers(view))
         return 1;
     PyBuffer_Release(view);
     PyErr_SetString(PyExc_ValueError, "rows or features must be a table of float64 numbers");
@@ -73,7 +73,10 @@ static int hold_rows(held *h, PyObject *table, PyObject *columns, PyObject *unit
     return source_of(t, c, u, rows);
 }
 
-static isize row_space(isize k, isize r, isize size) { return (size + r) * ROW + 2 * k * r * size; }
+static isize row_space(isize k, isize r, isize size)
+{
+    return plus(times(plus(size, r), ROW), times(times(2, k), times(r, size)));
+}
 
 /* Features whose squares have a part in some of n densities, into `squares`, where not all of them have. */
 static void find_squares(row_source *rows, const double *coefficients, isize n, int64_t *squares)
@@ -92,10 +95,7 @@ static void find_squares(row_source *rows, const double *coefficients, isize n, 
 /* Memory for densities of k mixtures, and at its end a place for each feature. */
 static double *space_for(isize k, isize r, const row_source *rows)
 {
-    double *space = PyMem_Malloc((row_space(k, r, n_statistics(rows)) + rows->d) * sizeof(double));
-    if (!space)
-        PyErr_NoMemory();
-    return space;
+    return allocate(plus(row_space(k, r, n_statistics(rows)), rows->d));
 }
 
 PyDoc_STRVAR(em_sums_doc,
@@ -125,7 +125,7 @@ static PyObject *em_sums(PyObject *module, PyObject *args)
             goto done;
         rows.counts = n->buf;
     }
-    isize size = k * r * n_statistics(&rows);
+    isize size = times(times(k, r), n_statistics(&rows));
     if (!(c = hold(&h, coefficients, 0, size, "coefficients")) || !(t = hold(&h, totals, 1, k, "totals")))
         goto done;
     if (statistics != Py_None && !(s = hold(&h, statistics, 1, size, "statistics")))
@@ -312,6 +312,8 @@ static int hold_blocks(held *h, PyObject *objects[6], batch *b)
     int valid = b->n_blocks <= n_gaussian;
     for (isize i = 0; valid && i < b->n_blocks; i++) {
         valid = width[i] > 1 && width[i] <= n_gaussian - n_joined;
+        if (!valid)
+            break;
         n_joined += width[i], n_pairs += width[i] * (width[i] - 1) / 2, n_numbers += 2 * width[i] * width[i];
         b->widest = width[i] > b->widest ? width[i] : b->widest;
     }
@@ -362,33 +364,38 @@ PyDoc_STRVAR(em_steps_doc,
 
 static PyObject *em_steps(PyObject *module, PyObject *args)
 {
-    PyObject *features, *floor, *pairs, *blocks[6], *weights, *means, *spread, *values, *result = NULL;
+    PyObject *features, *prior, *floor, *pairs, *layout, *blocks[6], *weights, *means, *spread, *values;
+    PyObject *result = NULL;
     isize n_steps, n_threads;
     batch b = {.blocks = NULL, .laws = NULL};
     em_run run = {.b = &b};
     held h = {.n = 0};
     Py_buffer *f, *w, *m, *s, *v;
-    if (!PyArg_ParseTuple(args, "Onnn(ddO)O(OOOOOO)OOOO", &features, &n_steps, &b.r, &n_threads, &b.scale,
-                          &b.added_squares, &floor, &pairs, &blocks[0], &blocks[1], &blocks[2], &blocks[3],
-                          &blocks[4], &blocks[5], &weights, &means, &spread, &values))
+    /* Tuples hold their members; those of another sequence may be gone once it is parsed. */
+    if (!PyArg_ParseTuple(args, "OnnnO!OO!OOOO", &features, &n_steps, &b.r, &n_threads, &PyTuple_Type, &prior,
+                          &pairs, &PyTuple_Type, &layout, &weights, &means, &spread, &values)
+        || !PyArg_ParseTuple(prior, "ddO", &b.scale, &b.added_squares, &floor)
+        || !PyArg_ParseTuple(layout, "OOOOOO", &blocks[0], &blocks[1], &blocks[2], &blocks[3], &blocks[4],
+                             &blocks[5]))
         return NULL;
     if (!hold_rows(&h, features, Py_None, Py_None, pairs, &run.rows) || !(w = hold(&h, weights, 1, 0, "weights")))
         goto done;
-    if (b.r < 1 || w->len < 8 * b.r || n_steps < 1 || n_threads < 1) {
-        PyErr_SetString(PyExc_ValueError, "sizes must be positive");
+    if (run.rows.n < 1 || b.r < 1 || b.r > w->len / 8 || n_steps < 1 || n_steps > MOST_STEPS || n_threads < 1) {
+        PyErr_SetString(PyExc_ValueError, "sizes must be positive, and the steps 65,536 at most");
         goto done;
     }
     b.k = w->len / 8 / b.r, b.d = run.rows.d, b.n_pairs = run.rows.n_pairs;
-    isize size = n_statistics(&run.rows), each = b.k * b.r * size;
-    if (!(f = hold(&h, floor, 0, b.d, "floor")) || !(m = hold(&h, means, 1, b.k * b.r * b.d, "means"))
-        || !(s = hold(&h, spread, 1, b.k * b.r * n_spread(&b), "spread"))
+    isize size = n_statistics(&run.rows), n_all = b.k * b.r, each = times(n_all, size);
+    if (!(f = hold(&h, floor, READ, b.d, "floor")) || !(m = hold(&h, means, WRITE, times(n_all, b.d), "means"))
+        || !(s = hold(&h, spread, WRITE, times(n_all, n_spread(&b)), "spread"))
         || !(v = hold(&h, values, 1, 2 * b.k, "values")) || !hold_blocks(&h, blocks, &b))
         goto done;
     n_threads = n_threads < MOST_THREADS ? n_threads : MOST_THREADS;
     run.n_parts = (run.rows.n + PART - 1) / PART;
     b.floor = f->buf, b.weights = w->buf, b.means = m->buf, b.spread = s->buf, run.values = v->buf, run.n_values = b.k;
-    isize per_thread = row_space(b.k, b.r, size) + matrix_space(&b);
-    run.space = PyMem_Malloc((n_threads * per_thread + each + run.n_parts * (each + b.k) + b.d) * sizeof(double));
+    isize per_thread = plus(row_space(b.k, b.r, size), matrix_space(&b));
+    isize in_parts = times(run.n_parts, plus(each, b.k));
+    run.space = allocate(plus(plus(times(n_threads, per_thread), plus(each, in_parts)), b.d));
     if (run.space) {
         run.matrices = run.space + n_threads * row_space(b.k, b.r, size);
         run.table = run.space + n_threads * per_thread;
@@ -399,8 +406,7 @@ static PyObject *em_steps(PyObject *module, PyObject *args)
         done = em_run_all(&run, n_steps, n_threads);
         Py_END_ALLOW_THREADS
         result = PyBool_FromLong(done);
-    } else
-        PyErr_NoMemory();
+    }
     PyMem_Free(run.space);
 done:
     PyMem_Free(b.blocks);
@@ -431,8 +437,8 @@ static PyObject *map_rows(PyObject *module, PyObject *args)
     }
     if (!hold_rows(&h, table, columns, units, pairs, &rows))
         goto done;
-    if (!(c = hold(&h, coefficients, 0, r * n_statistics(&rows), "coefficients"))
-        || !(o = hold(&h, out, 1, kind == SHARES ? rows.n * r : rows.n, "out")))
+    if (!(c = hold(&h, coefficients, READ, times(r, n_statistics(&rows)), "coefficients"))
+        || !(o = hold(&h, out, WRITE, kind == SHARES ? times(rows.n, r) : rows.n, "out")))
         goto done;
     double *space = space_for(0, r, &rows);
     if (!space)

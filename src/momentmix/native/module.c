@@ -2,7 +2,8 @@
  * specification; every function runs without the interpreter lock.
  *
  * Buffers are contiguous float64 or int64 memory; lengths are checked here, so that no caller can
- * make it write elsewhere. Compiled for the instruction sets below, one of which is taken when the
+ * make it write elsewhere: sizes are computed by `times` and `plus`, and compared with what there is
+ * in `buffer` and `allocate`, and indices are checked before they are used. Compiled for the instruction sets below, one of which is taken when the
  * module is loaded; without any of them the module does not load.
  */
 #define PY_SSIZE_T_CLEAN
@@ -32,6 +33,7 @@ enum { LOG_DENSITIES, SHARES, LABELS }; /* what is asked of each row */
 #define LEAST -700.0
 #define NOTHING 1e-303
 #define FEWEST_ROWS 1e-10 /* see mixture/prior.py */
+#define MOST_STEPS (1 << 16) /* of EM in a call, which cannot be interrupted */
 
 typedef ptrdiff_t isize;
 
@@ -175,17 +177,54 @@ static int usable(const instruction_set *set)
 
 /* -- arguments --------------------------------------------------------------------------------- */
 
-/* A buffer of at least n numbers of 8 bytes; 0 and an error otherwise. */
-static int buffer(PyObject *object, Py_buffer *view, int writable, isize n, const char *name)
+/* Product and sum of sizes; more than any buffer has where it overflows or a size is negative. */
+static isize times(isize a, isize b)
 {
-    if (PyObject_GetBuffer(object, view, writable ? PyBUF_WRITABLE : PyBUF_SIMPLE))
+    isize n;
+    return a < 0 || b < 0 || __builtin_mul_overflow(a, b, &n) ? PTRDIFF_MAX : n;
+}
+
+static isize plus(isize a, isize b)
+{
+    isize n;
+    return a < 0 || b < 0 || __builtin_add_overflow(a, b, &n) ? PTRDIFF_MAX : n;
+}
+
+/* Memory for n numbers of 8 bytes; NULL and an error where there is none. */
+static void *allocate(isize n)
+{
+    void *memory = n >= 0 && n <= PTRDIFF_MAX / 8 ? PyMem_Malloc(n * 8) : NULL;
+    if (!memory)
+        PyErr_NoMemory();
+    return memory;
+}
+
+/* Whether a buffer has float64 or int64 numbers of this machine, all at multiples of 8 bytes. */
+static int has_numbers(const Py_buffer *view)
+{
+    int is_aligned = (uintptr_t)view->buf % 8 == 0;
+    for (int i = 0; view->strides && i < view->ndim; i++)
+        is_aligned &= view->strides[i] % 8 == 0 || view->shape[i] < 2;
+    const char *format = view->format ? view->format : "B";
+    return is_aligned && view->itemsize == 8 && *format && strchr("dlqLQ", *format) && !format[1];
+}
+
+enum { READ, WRITE, BYTES }; /* what a buffer is for; BYTES: read, whatever it holds */
+
+/* A buffer of at least n numbers of 8 bytes; 0 and an error otherwise. */
+static int buffer(PyObject *object, Py_buffer *view, int access, isize n, const char *name)
+{
+    int flags = access == BYTES ? PyBUF_SIMPLE : PyBUF_ND | PyBUF_FORMAT;
+    if (PyObject_GetBuffer(object, view, access == WRITE ? flags | PyBUF_WRITABLE : flags))
         return 0;
-    if (view->len < n * 8 || n < 0) {
-        PyBuffer_Release(view);
-        PyErr_Format(PyExc_ValueError, "%s needs %zd bytes, it has %zd", name, n * 8, view->len);
-        return 0;
-    }
-    return 1;
+    if (access != BYTES && !has_numbers(view))
+        PyErr_Format(PyExc_ValueError, "%s must be aligned float64 or int64 numbers", name);
+    else if (n < 0 || n > view->len / 8)
+        PyErr_Format(PyExc_ValueError, "%s needs %zd bytes, it has %zd", name, times(n, 8), view->len);
+    else
+        return 1;
+    PyBuffer_Release(view);
+    return 0;
 }
 
 #define MOST_VIEWS 14
@@ -202,37 +241,36 @@ static void release(held *h)
         PyBuffer_Release(&h->views[--h->n]);
 }
 
-static Py_buffer *hold(held *h, PyObject *object, int writable, isize n, const char *name)
+static Py_buffer *hold(held *h, PyObject *object, int access, isize n, const char *name)
 {
-    return buffer(object, &h->views[h->n], writable, n, name) ? &h->views[h->n++] : NULL;
+    return buffer(object, &h->views[h->n], access, n, name) ? &h->views[h->n++] : NULL;
 }
 
 /* Numbers that a thread works on: table, weighted head, sums, and the moments of a block. */
 static isize space_size(const program *p)
 {
-    isize n = (p->n_monomials + p->n_weighted) * ROW + p->n_sums + p->n_entries + 1;
-    return (n + LANES - 1) / LANES * LANES;
+    isize n = plus(times(plus(p->n_monomials, p->n_weighted), ROW), plus(p->n_sums, p->n_entries));
+    return plus(n, LANES) / LANES * LANES;
 }
 
 static int steps_are_valid(const program *p)
 {
     for (isize at = 0; at < p->n_steps; at++) {
         const int64_t *s = p->steps + 6 * at;
-        int64_t rows = s[2] - s[1], columns = s[4] - s[3], n = p->n_monomials;
-        if (rows < 0 || columns < 0 || s[1] < 0 || s[3] < 0 || s[5] < 0 || s[2] > n || s[4] > n)
+        if (s[0] < EACH || s[0] > PRODUCT || s[1] < 0 || s[2] < s[1] || s[2] > p->n_monomials || s[3] < 0
+            || s[4] < s[3] || s[4] > (s[0] == PRODUCT ? p->n_weighted : p->n_monomials))
             return 0;
-        if (s[0] == PRODUCT && (s[4] > p->n_weighted || s[5] + rows * columns > p->n_sums))
-            return 0;
-        if (s[0] == EACH && (s[5] + rows > n || (columns != 1 && columns != rows)))
-            return 0;
-        if (s[0] == OUTER && s[5] + rows * columns > n)
+        isize rows = s[2] - s[1], columns = s[4] - s[3];
+        isize end = plus(s[5], s[0] == EACH ? rows : times(rows, columns));
+        if (end > (s[0] == PRODUCT ? p->n_sums : p->n_monomials)
+            || (s[0] == EACH && columns != 1 && columns != rows))
             return 0;
     }
     for (isize e = 0; e < p->n_entries; e++)
         if (p->positions[e] < 0 || p->positions[e] >= p->n_sums)
             return 0;
-    return p->half >= 0 && p->half <= p->n_features && p->first >= 0
-           && p->first + p->n_features < p->n_monomials && p->n_weighted <= p->n_monomials;
+    return p->half >= 0 && p->half <= p->n_features && p->n_weighted <= p->n_monomials
+           && plus(p->first, p->n_features) < p->n_monomials;
 }
 
 /* -- threads ----------------------------------------------------------------------------------- */
@@ -336,8 +374,8 @@ static PyObject *blocks(PyObject *args, int adding)
                                    &weights, &objects[UNITS], &n_blocks, &t.n, &objects[SPACE],
                                    &objects[OUT]))
         return NULL;
-    if (p->n_features < 1 || p->n_monomials < 1 || p->n_sums < 1 || p->n_entries < 1 || t.n < 1
-        || n_blocks < 0 || n_threads < 1 || t.n_lanes < 1) {
+    if (p->n_features < 1 || p->n_monomials < 1 || p->n_weighted < 0 || p->n_sums < 1
+        || p->n_entries < 1 || t.n < 1 || n_blocks < 0 || n_threads < 1 || t.n_lanes < 1) {
         PyErr_SetString(PyExc_ValueError, "sizes must be positive");
         return NULL;
     }
@@ -346,15 +384,16 @@ static PyObject *blocks(PyObject *args, int adding)
     t.space_size = space_size(p);
     if (weights != Py_None)
         objects[WEIGHTS] = weights;
-    isize needed[ALL] = {0, p->n_entries, n_blocks * t.n * p->n_features, 2 * p->n_features,
-                         n_threads * t.space_size, n_blocks * p->n_entries, n_blocks, 1, 0,
-                         n_blocks * t.n};
+    isize n_rows = times(n_blocks, t.n);
+    isize needed[ALL] = {0, p->n_entries, times(n_rows, p->n_features), times(2, p->n_features),
+                         times(n_threads, t.space_size), times(n_blocks, p->n_entries), n_blocks, 1, 0,
+                         n_rows};
     const char *names[ALL] = {"steps", "positions", "rows", "units", "space",
                               "out", "squares", "rounders", "lanes", "weights"};
     for (int i = 0; i < ALL; i++) {
         if (i == LANES_ && adding) {
             t.n_digits = views[ROUNDERS].len / 8;
-            needed[i] = t.n_lanes * t.n_digits * (p->n_entries + 1);
+            needed[i] = times(times(t.n_lanes, t.n_digits), plus(p->n_entries, 1));
         }
         if (objects[i] && !(held[i] = buffer(objects[i], &views[i],
                                              i == SPACE || i == OUT || i == LANES_, needed[i],
@@ -424,15 +463,14 @@ static PyObject *extremes(PyObject *module, PyObject *args)
         PyErr_SetString(PyExc_ValueError, "sizes must be positive");
         return NULL;
     }
-    if (!(x = hold(&h, rows, 0, n_blocks * t.n * t.d, "rows"))
-        || !(y = hold(&h, out, 1, n_blocks * 2 * t.d, "out")))
+    if (!(x = hold(&h, rows, READ, times(times(n_blocks, t.n), t.d), "rows"))
+        || !(y = hold(&h, out, WRITE, times(times(n_blocks, 2), t.d), "out")))
         goto done;
     n_threads = n_threads < MOST_THREADS ? n_threads : MOST_THREADS;
+    n_threads = n_threads < n_blocks ? n_threads : n_blocks;
     t.task = (task){n_blocks, 0, do_extremes}, t.rows = x->buf, t.out = y->buf;
-    if (!(t.wide = PyMem_Malloc(n_threads * 2 * LANES * t.d * sizeof(double)))) {
-        PyErr_NoMemory();
+    if (!(t.wide = allocate(times(times(n_threads, 2 * LANES), t.d))))
         goto done;
-    }
     Py_BEGIN_ALLOW_THREADS
     on_threads(&t.task, n_threads);
     Py_END_ALLOW_THREADS
@@ -498,11 +536,15 @@ static PyObject *add_digits(PyObject *module, PyObject *args)
         return NULL;
     if (!(v = hold(&h, values, 1, 0, "values")) || !(r = hold(&h, rounders, 0, 0, "rounders")))
         goto done;
-    isize n = n_vectors > 0 ? v->len / 8 / n_vectors : 0, n_digits = r->len / 8;
-    if (!(d = hold(&h, digits, 1, n * n_digits, "digits")))
+    if (n_vectors < 0 || (n_vectors && v->len / 8 % n_vectors)) {
+        PyErr_SetString(PyExc_ValueError, "values are no n_vectors vectors of equal length");
+        goto done;
+    }
+    isize n = n_vectors ? v->len / 8 / n_vectors : 0, n_digits = r->len / 8;
+    if (!(d = hold(&h, digits, WRITE, times(n, n_digits), "digits")))
         goto done;
     Py_BEGIN_ALLOW_THREADS
-    for (isize i = 0; i < n_vectors; i++)
+    for (isize i = 0; n && i < n_vectors; i++)
         code->split((double *)v->buf + i * n, n, r->buf, n_digits, d->buf);
     Py_END_ALLOW_THREADS
     result = Py_NewRef(Py_None);
@@ -528,9 +570,9 @@ static PyObject *fold(PyObject *module, PyObject *args)
     Py_buffer *w, *k, *o;
     if (!PyArg_ParseTuple(args, "OnOO", &words, &n_pieces, &keys, &out))
         return NULL;
-    if ((w = hold(&h, words, 0, n_pieces * PIECE, "words"))
+    if ((w = hold(&h, words, READ, times(n_pieces, PIECE), "words"))
         && (k = hold(&h, keys, 0, 2 * (PIECE + FOLDS - 1), "keys"))
-        && (o = hold(&h, out, 1, n_pieces * FOLDS, "out"))) {
+        && (o = hold(&h, out, WRITE, times(n_pieces, FOLDS), "out"))) {
         Py_BEGIN_ALLOW_THREADS
         code->fold(w->buf, n_pieces, k->buf, o->buf);
         Py_END_ALLOW_THREADS
@@ -578,7 +620,10 @@ static PyObject *size_of_space(PyObject *module, PyObject *args)
     program p;
     if (!PyArg_ParseTuple(args, "nnnn", &p.n_monomials, &p.n_weighted, &p.n_sums, &p.n_entries))
         return NULL;
-    return PyLong_FromSsize_t(space_size(&p));
+    isize size = space_size(&p);
+    if (size > PTRDIFF_MAX / 8)
+        return PyErr_NoMemory();
+    return PyLong_FromSsize_t(size);
 }
 
 static PyObject *tile_shape(PyObject *module, PyObject *args)

@@ -10,7 +10,7 @@
 static int ascending(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
+    return (x > y) - (x < y) + (x != x) - (y != y); /* an order with NaN as well */
 }
 
 static void sort_few(double *x, isize n)
@@ -125,17 +125,15 @@ static PyObject *typical(PyObject *module, PyObject *args)
     Py_buffer *x, *e, *m, *z;
     if (!PyArg_ParseTuple(args, "OnnOOO", &rows, &n, &d, &exponents, &medians, &n_zeros))
         return NULL;
-    if (n < 1 || n > UINT32_MAX || d < 0) {
+    if (n < 1 || n > UINT32_MAX || d < 1) {
         PyErr_SetString(PyExc_ValueError, "sizes must be positive");
         return NULL;
     }
-    if (!(x = hold(&h, rows, 0, n * d, "rows")) || !(e = hold(&h, exponents, 1, d, "exponents"))
+    if (!(x = hold(&h, rows, READ, times(n, d), "rows")) || !(e = hold(&h, exponents, 1, d, "exponents"))
         || !(m = hold(&h, medians, 1, d, "medians")) || !(z = hold(&h, n_zeros, 1, d, "n_zeros")))
         goto done;
-    if (!(space = PyMem_Malloc(2 * n * sizeof *space + n))) {
-        PyErr_NoMemory();
+    if (!(space = allocate(2 * n + n / 8 + 1)))
         goto done;
-    }
     Py_BEGIN_ALLOW_THREADS
     for (isize j = 0; j < d; j++) {
         for (isize i = 0; i < n; i++)

@@ -215,7 +215,8 @@ def check_sizes(minimum: Any, maximum: Any, feature_names: Sequence[str] | None 
 
 def in_range(block: NDArray[Any], largest: float = LARGEST_VALUE) -> bool:
     """Whether every value is finite and at most `largest` in size; makes no other array."""
-    if code is not None and block.dtype == np.float64 and block.flags.c_contiguous:
+    flags = block.flags
+    if code is not None and block.dtype == np.float64 and flags.c_contiguous and flags.aligned:
         return bool(code.in_range(block, largest, usable_cores() if block.size > _MANY else 1))
     for start in range(0, len(block), _SCAN):
         rows = block[start : start + _SCAN]

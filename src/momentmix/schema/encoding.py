@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Array, Float
 from momentmix.errors import InputError, InputTypeError
-from momentmix.native import code
+from momentmix.native import code, readable
 from momentmix.parallel import map_in_order, usable_cores
 from momentmix.rows.names import column_label
 from momentmix.rows.validation import LARGEST_VALUE, in_range
@@ -130,8 +130,8 @@ def _numbers_or_codes(column: Column, cells: Cells) -> Float | None:
 def _compiled_fill(column: Column, source: Array, target: Float) -> bool:
     """As `_fill`, by compiled code; False where a cell has to be looked at."""
     kind = _HAS_SEEN * column.has_missing + _HAS_LEVELS * bool(column.levels)
-    found: int = code.fill_column(source, target, kind, len(column.levels), column.center)
-    return not found
+    n_levels = len(column.levels)
+    return not code.fill_column(readable(source), target, kind, n_levels, column.center)
 
 
 def _fill(column: Column, source: Array, target: Float) -> bool:

@@ -298,7 +298,8 @@ def test_arguments_that_do_not_fit_are_refused():
     for place, short in ((2, degrees[1:]), (5, zeros[1:]), (6, zeros[1:]), (8, space[1:])):
         with pytest.raises(ValueError, match="needs"):
             code.add_moved(*arguments[:place], short, *arguments[place + 1 :])
-    for place, bad in ((5, zeros - 1), (4, ends + 1), (9, out[:, :1].copy()), (5, zeros + 5000)):
+    wrong = [(5, zeros - 1), (4, ends + 1), (9, out[:, :1].copy()), (5, zeros + 5000)]
+    for place, bad in (*wrong, (2, degrees - 1), (2, degrees + 5000)):
         with pytest.raises(ValueError, match="bits or ends do not fit"):
             code.add_moved(*arguments[:place], bad, *arguments[place + 1 :])
     for change in (1, -lines.max() - 1, n):

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from momentmix._typing import Float, Int
-from momentmix.native import code
+from momentmix.native import code, readable
 from momentmix.summary.kernels.executor import Units
 from momentmix.summary.kernels.half_split import half_split_plan
 from momentmix.summary.kernels.memory import aligned
@@ -79,8 +79,8 @@ class NativeExecutor:
         self, blocks: Float, weights: Float | None, units: Units, space: Float
     ) -> tuple[Any, ...]:
         n_blocks, n, _ = blocks.shape
-        weights = None if weights is None else np.ascontiguousarray(weights)
-        rows, (shape, steps, positions, _) = np.ascontiguousarray(blocks), self._program
+        weights = None if weights is None else readable(np.ascontiguousarray(weights))
+        rows, (shape, steps, positions, _) = readable(np.ascontiguousarray(blocks)), self._program
         return shape, steps, positions, rows, weights, np.array(units), n_blocks, n, space
 
     @contextmanager

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
 from momentmix.errors import InputError
-from momentmix.native import code
+from momentmix.native import code, readable
 from momentmix.summary.exact.high_sections import LARGEST_REACH
 
 _MANY = 1 << 19  # values whose bounds are worth several threads
@@ -47,7 +47,8 @@ def block_extremes(blocks: Float, n_threads: int = 1) -> Float:
     ends = np.empty((n_blocks, 2, d))
     if code is not None:
         n_threads = n_threads if blocks.size >= _MANY else 1
-        code.extremes(np.ascontiguousarray(blocks), n_blocks, n_rows, d, ends, n_threads)
+        blocks = readable(np.ascontiguousarray(blocks))
+        code.extremes(blocks, n_blocks, n_rows, d, ends, n_threads)
         return ends
     if n_rows % 16 == 0:  # long rows are several times faster
         blocks = blocks.reshape(n_blocks, n_rows // 16, 16 * d)
@@ -85,7 +86,7 @@ def typical_exponents(block: Float) -> list[tuple[int, float] | None]:
     exponents, n_zeros = np.empty((2, k), dtype=np.int64)
     if code is not None:
         medians = np.empty(k)
-        code.typical(np.ascontiguousarray(block), n, k, exponents, medians, n_zeros)
+        code.typical(readable(np.ascontiguousarray(block)), n, k, exponents, medians, n_zeros)
     else:
         exponents, medians, n_zeros = _typical(block)
     found = zip(exponents.tolist(), medians.tolist(), n_zeros.tolist(), strict=True)
