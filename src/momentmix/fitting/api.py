@@ -125,8 +125,8 @@ def fit(
         A mixture, or means, that EM starts from, instead of the best of many starts. Components
         then come in its order. From a summary, and with blocks="auto", it gives the order alone.
     tol : float, optional
-        Passes end when one gains less than so many nats a row. By default when a pass gains less
-        than the rows can tell.
+        Passes end when less than so many nats a row are left to gain. By default when no parameter
+        is further from the maximum than a small part of its standard error.
     thorough : bool
         Whether all starts of the search are made, also where the first of them agree.
     **reading
