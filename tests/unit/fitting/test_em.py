@@ -284,10 +284,9 @@ def test_full_passes_reach_the_maximum_and_say_so(case):
     assert not full_passes(ArrayRows(rows), moments, p, sample, FLOOR, 1, 1).converged
 
 
-@pytest.mark.parametrize("seed", [2, 5])
-def test_rare_answers_are_fitted_to_the_maximum(seed):
+def test_rare_answers_are_fitted_to_the_maximum():
     # EM steps from a settled start gain next to nothing, with nats of all rows still to gain.
-    rng = np.random.default_rng([77, seed])
+    rng = np.random.default_rng([77, 2])
     shares = np.exp(rng.uniform(np.log(0.002), np.log(0.25), (3, 15)))
     rows = (rng.random((20_000, 15)) < shares[rng.integers(3, size=20_000)]).astype(float)
     options = {"families": dict.fromkeys(range(15), "bernoulli"), "random_state": 0}
